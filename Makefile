@@ -1,0 +1,51 @@
+# Two commands: `make demo` and `make test`. Each sets up what it needs on a fresh machine.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+# pip takes its settings from the environment, so a machine may constrain versions: PIP_CONSTRAINT=constraints.txt
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+export LITELLM_LOCAL_MODEL_COST_MAP := True
+
+.PHONY: demo test test-fast check lint cases site clean system
+
+# --- what people type -----------------------------------------------------------------------------------------------
+
+demo: $(VENV)/.demo ## run the demo suite, offline, and build its leaderboard
+	$(BIN)/ml-dev-bench demo --out demo
+
+test: $(VENV)/.dev ## everything: lint, types, every test, every case
+	$(MAKE) lint
+	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m slow
+	$(BIN)/ml-dev-bench cases verify --all --jobs 2
+
+# --- parts ----------------------------------------------------------------------------------------------------------
+
+test-fast: $(VENV)/.dev
+	$(BIN)/python -m pytest -m "not slow"
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/python -m mypy
+
+cases: $(VENV)/.demo
+	$(BIN)/ml-dev-bench cases verify --all --jobs 2
+
+# --- set-up ---------------------------------------------------------------------------------------------------------
+
+$(VENV)/.demo: pyproject.toml
+	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "Python 3.11 or newer is needed: make PYTHON=python3.11"'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing ml-dev-bench and the ML stack of the cases into $(VENV); PyTorch is large, this takes minutes"
+	$(PIP) install --editable '.[ml,site]'
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.demo pyproject.toml
+	$(PIP) install --editable '.[ml,site,dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) demo dist build .mypy_cache .pytest_cache .ruff_cache

@@ -1,0 +1,102 @@
+"""The agent: a command plus its environment, described by `agent.yaml`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from bench.errors import UserError
+from bench.files import digest_folder
+from bench.record import Name
+from bench.schema import Model, read_yaml
+
+Capability = Literal["shell", "solution"]
+"""`solution` is honoured only for an agent that ships with the benchmark."""
+ModelName = Annotated[str, Field(pattern=r"^[a-z0-9_-]+/[A-Za-z0-9._:/@-]+$", max_length=200)]
+
+
+class Environment(Model):
+    """How the agent's own packages get there."""
+
+    python: str = ""
+    """Wanted interpreter version, such as `3.12`; empty means the benchmark's own."""
+    requirements: str = ""
+    """A requirements file in the agent's folder; empty means nothing beyond the standard library."""
+    variables: dict[Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")], str] = {}
+    """Extra variables, never secrets."""
+
+
+class AgentSpec(Model):
+    """The content of `agent.yaml`."""
+
+    schema_: Literal[1] = Field(1, alias="schema")
+    id: Name
+    title: str = ""
+    description: str = ""
+    command: list[str] = Field(min_length=1, max_length=64)
+    """Argument list; `{agent}` stands for the agent's folder as seen inside the sandbox."""
+    environment: Environment = Environment()
+    models: dict[Name, ModelName] = {}
+    """Default model per role, in litellm's spelling; empty: the agent calls none."""
+    capabilities: list[Capability] = []
+    ranked: bool = True
+    """False keeps it out of the ranking (oracle, nop)."""
+
+
+@dataclass(frozen=True)
+class Agent:
+    """An agent folder with its validated facts."""
+
+    folder: Path
+    spec: AgentSpec
+    trusted: bool
+    """It ships with the benchmark."""
+
+    @property
+    def id(self) -> str:
+        return self.spec.id
+
+    @cached_property
+    def digest(self) -> str:
+        return digest_folder(self.folder, skip=frozenset({"__pycache__", ".git", ".venv", "node_modules"}))
+
+    @property
+    def sees_solution(self) -> bool:
+        return self.trusted and "solution" in self.spec.capabilities
+
+
+def load_agent(where: Path, *, trusted: bool = False) -> Agent:
+    """The agent described by the file `where`, or by `agent.yaml` in that folder."""
+    path = where / "agent.yaml" if where.is_dir() else where
+    spec = read_yaml(path, AgentSpec)
+    if "solution" in spec.capabilities and not trusted:
+        raise UserError(
+            "field `capabilities`: `solution` is for the benchmark's own oracle", where=path, remedy="remove it"
+        )
+    requirements = spec.environment.requirements
+    if requirements and not (path.parent / requirements).is_file():
+        raise UserError(f"field `environment.requirements`: no file {requirements!r}", where=path, remedy="add it")
+    return Agent(path.parent.resolve(), spec, trusted)
+
+
+def find_agent(name: str, root: Path) -> Agent:
+    """An agent by the id of a folder below `root`, or by the path of an agent.yaml or its folder."""
+    if "/" in name or name.endswith((".yaml", ".yml")) or name == ".":
+        return load_agent(Path(name))
+    folder = root / name
+    if not (folder / "agent.yaml").is_file():
+        known = ", ".join(sorted(path.parent.name for path in root.glob("*/agent.yaml")))
+        raise UserError(f"no agent {name!r}", where=root, remedy=f"known: {known}; a path to an agent.yaml works too")
+    agent = load_agent(folder, trusted=True)
+    if agent.id != name:
+        raise UserError(f"field `id`: is {agent.id!r}, the folder is {name!r}", where=folder / "agent.yaml")
+    return agent
+
+
+def load_agents(root: Path) -> list[Agent]:
+    """All agents that ship with the benchmark, by id."""
+    return [load_agent(path.parent, trusted=True) for path in sorted(root.glob("*/agent.yaml"))]

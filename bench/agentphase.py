@@ -1,0 +1,169 @@
+"""The agent phase: the agent's command in the sandbox, with its gateway and services, under its limits."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench.cell import Cell, RunContext
+from bench.datacache import Start
+from bench.environment import agent_python
+from bench.errors import InfraError
+from bench.files import write_atomic
+from bench.gateway.server import Gateway, GatewaySpec, open_gateway
+from bench.limits import job_limits
+from bench.record import ModelUsage, Note, StopReason
+from bench.sandbox.execution import run_job
+from bench.sandbox.job import Ended, Job, Mount
+from bench.servicehost import running_services
+
+GAVE_UP = 4
+"""Exit status by which an agent says that it gave up."""
+
+
+@dataclass
+class AgentPhase:
+    """What the agent phase left besides the workspace."""
+
+    ended: Ended
+    stop_reason: StopReason
+    usage: list[ModelUsage] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Overlay:
+    """An answer to lay over the workspace: the solution for the oracle, a wrong answer for the verifier."""
+
+    folder: Path
+    run: list[str]
+
+
+def run_agent(cell: Cell, context: RunContext, start: Start, scratch: Path, overlay: Overlay | None) -> AgentPhase:
+    """Run the agent to its end; raises `InfraError` for faults that are not its own."""
+    trace = context.trace(cell)
+    (trace / "out").mkdir(parents=True, exist_ok=True)
+    folder = context.socket_folder(cell)
+    python = agent_python(cell.agent, context.places.cache)
+    deadline = time.time() + cell.case.spec.limits.agent_s
+    services = running_services(
+        cell.case.part("services.py"),
+        sorted(cell.case.spec.services),
+        start.hidden,
+        scratch / "journals",
+        folder,
+        context.seed(cell),
+    )
+    with services as sockets, _gateway(cell, folder / "gateway.sock", trace, deadline) as gateway:
+        if gateway is not None:
+            sockets = {**sockets, "gateway": folder / "gateway.sock"}
+        env = _environment(cell, gateway, deadline)
+        job = _job(cell, context, scratch, sockets, env, overlay, python)
+        ended = run_job(context.sandbox, job)
+        _keep_log(trace / "agent.log", ended)
+        if gateway is None:
+            return AgentPhase(ended, _stop_reason(ended, None))
+        if gateway.error:
+            cause = "cassette_miss" if "cassette" in gateway.error else "gateway_error"
+            raise InfraError(cause, gateway.error)
+        reason = _stop_reason(ended, gateway.limit_hit)
+        return AgentPhase(ended, reason, gateway.usage(), gateway.notes())
+
+
+@contextlib.contextmanager
+def _gateway(cell: Cell, socket: Path, trace: Path, deadline: float) -> Iterator[Gateway | None]:
+    if not cell.models:
+        yield None
+        return
+    limits = cell.case.spec.limits
+    spec = GatewaySpec(
+        socket=socket,
+        ledger=trace / "calls.jsonl",
+        models=cell.models,
+        case=cell.case.id,
+        cassettes=cell.agent.folder / "cassettes",
+        max_calls=limits.steps,
+        max_cost_usd=limits.cost_usd,
+        deadline=deadline,
+    )
+    with open_gateway(spec) as gateway:
+        yield gateway
+
+
+def _job(
+    cell: Cell,
+    context: RunContext,
+    scratch: Path,
+    sockets: dict[str, Path],
+    env: dict[str, str],
+    overlay: Overlay | None,
+    python: Path,
+) -> Job:
+    inside = context.sandbox.inside
+    workspace = Mount(scratch / "workspace", "/workspace", writable=True)
+    agent = Mount(cell.agent.folder, "/agent")
+    task = Mount(cell.case.task, "/task/task.md")
+    out = Mount(context.trace(cell) / "out", "/out", writable=True)
+    mounts = [workspace, agent, task, out]
+    env |= {"BENCH_TASK_FILE": inside(task), "BENCH_WORKSPACE": inside(workspace), "BENCH_OUT_DIR": inside(out)}
+    if overlay is not None:
+        solution = Mount(overlay.folder, "/solution")
+        mounts.append(solution)
+        env |= {"BENCH_SOLUTION_DIR": inside(solution), "BENCH_SOLUTION_RUN": json.dumps(overlay.run)}
+    limits = cell.case.spec.limits
+    return Job(
+        argv=[part.replace("{agent}", inside(agent)) for part in cell.agent.spec.command],
+        mounts=mounts,
+        cwd=workspace,
+        limits=job_limits(limits, limits.agent_s),
+        env=env,
+        sockets=sockets,
+        python=python,
+    )
+
+
+def _environment(cell: Cell, gateway: Gateway | None, deadline: float) -> dict[str, str]:
+    """Everything of the agent's environment that names no path."""
+    limits = cell.case.spec.limits
+    env = {
+        **cell.agent.spec.environment.variables,
+        "BENCH_MAX_STEPS": str(limits.steps),
+        "BENCH_MAX_COST_USD": str(limits.cost_usd),
+        "BENCH_DEADLINE": str(int(deadline)),
+    }
+    for name, service in cell.case.spec.services.items():
+        env[service.env] = f"http://127.0.0.1:{{port:{name}}}"
+    if gateway is None:
+        return env
+    base = "http://127.0.0.1:{port:gateway}"
+    env |= {
+        "OPENAI_BASE_URL": f"{base}/v1",
+        "OPENAI_API_KEY": gateway.key,
+        "ANTHROPIC_BASE_URL": base,
+        "ANTHROPIC_API_KEY": gateway.key,
+    }
+    for role in cell.models:
+        name = "BENCH_MODEL" if role == "main" else f"BENCH_MODEL_{role.upper().replace('-', '_')}"
+        env[name] = gateway.alias(role)
+    return env
+
+
+def _stop_reason(ended: Ended, limit_hit: StopReason | None) -> StopReason:
+    if ended.reason != "exit":
+        return ended.reason
+    if ended.code == 0:
+        return "finished"
+    if limit_hit is not None:
+        return limit_hit
+    return "gave_up" if ended.code == GAVE_UP else "crashed"
+
+
+def _keep_log(path: Path, ended: Ended) -> None:
+    parts = [ended.stdout]
+    if ended.stderr:
+        parts += [b"\n--- standard error ---\n", ended.stderr]
+    write_atomic(path, b"".join(parts))

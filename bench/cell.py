@@ -1,0 +1,66 @@
+"""The cell, the unit of work, and what all cells of a run share."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.agent import Agent
+from bench.case import Case
+from bench.datacache import public_seed
+from bench.files import sha256_bytes
+from bench.places import Places
+from bench.record import Profile, Provenance
+from bench.sandbox.job import Sandbox
+
+
+@dataclass(frozen=True)
+class Cell:
+    """agent x model x case x profile x trial."""
+
+    agent: Agent
+    models: dict[str, str]
+    case: Case
+    profile: Profile
+    trial: int
+
+    @property
+    def id(self) -> str:
+        """Unique within a run, and readable."""
+        model = "+".join(self.models.values()) or "none"
+        return f"{self.agent.id}/{model}/{self.case.id}/{self.profile}/{self.trial}"
+
+    @property
+    def slug(self) -> str:
+        """The id as a file name, kept apart from others by a piece of its digest."""
+        return f"{re.sub(r'[^A-Za-z0-9._+-]', '_', self.id)[:120]}.{sha256_bytes(self.id.encode())[7:15]}"
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """What all cells of a run share."""
+
+    folder: Path
+    sockets: Path
+    """A folder with a short path: the name of a Unix socket has at most 107 bytes."""
+    places: Places
+    sandbox: Sandbox
+    provenance: Provenance
+    suite_version: str
+    agent_commits: dict[str, str]
+    keep_workspaces: bool = False
+
+    def seed(self, cell: Cell) -> int:
+        """Seed of the cell's public data."""
+        return public_seed(self.suite_version, cell.case.id, cell.trial)
+
+    def trace(self, cell: Cell) -> Path:
+        """Folder of what is kept beside the record."""
+        return self.folder / "traces" / cell.slug
+
+    def socket_folder(self, cell: Cell) -> Path:
+        """Folder of the cell's sockets."""
+        folder = self.sockets / cell.slug[-8:]
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder

@@ -1,0 +1,1 @@
+"""The command line: verbs that each import what they need when called."""

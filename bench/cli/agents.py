@@ -1,0 +1,65 @@
+"""`ml-dev-bench agents`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+_FOLDER = click.option(
+    "--agents",
+    "root",
+    type=click.Path(path_type=Path),
+    help="Folder of agents; default: those that ship with the benchmark.",
+)
+_JSON = click.option("--json", "as_json", is_flag=True, help="For programs.")
+
+
+@click.group()
+def agents() -> None:
+    """List and show agents."""
+
+
+@agents.command("list")
+@_FOLDER
+@_JSON
+def list_(root: Path | None, as_json: bool) -> None:
+    """All agents, one a line."""
+    from bench.agent import load_agents
+    from bench.places import find_places
+
+    found = load_agents(find_places(agents=root).agents)
+    if as_json:
+        click.echo(json.dumps([it.spec.model_dump(by_alias=True) for it in found], indent=1))
+        return
+    width = max((len(it.id) for it in found), default=0)
+    for it in found:
+        models = ", ".join(it.spec.models.values()) or "no model"
+        click.echo(f"{it.id:{width}}  {models:14}  {it.spec.title}{'' if it.spec.ranked else ' (not ranked)'}")
+
+
+@agents.command()
+@click.argument("name", metavar="AGENT")
+@_FOLDER
+@_JSON
+def show(name: str, root: Path | None, as_json: bool) -> None:
+    """One agent, by id or by the path of an agent.yaml."""
+    from bench.agent import find_agent
+    from bench.places import find_places
+
+    agent = find_agent(name, find_places(agents=root).agents)
+    if as_json:
+        click.echo(json.dumps({**agent.spec.model_dump(by_alias=True), "digest": agent.digest}, indent=1))
+        return
+    spec = agent.spec
+    click.echo(f"{spec.id}: {spec.title}\n\n{spec.description}\n")
+    click.echo(f"command       {' '.join(spec.command)}")
+    click.echo(f"models        {', '.join(f'{role}={model}' for role, model in spec.models.items()) or 'none'}")
+    click.echo(
+        f"environment   {spec.environment.python or 'the benchmark own Python'}"
+        f"{', ' + spec.environment.requirements if spec.environment.requirements else ''}"
+    )
+    click.echo(f"capabilities  {', '.join(spec.capabilities) or 'none'}")
+    click.echo(f"ranked        {'yes' if spec.ranked else 'no'}")
+    click.echo(f"digest        {agent.digest}")

@@ -1,0 +1,151 @@
+"""`ml-dev-bench cases`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bench.errors import EXIT_FAILED, UserError
+
+if TYPE_CHECKING:
+    from bench.case import Case
+    from bench.verify import Proof
+
+_FOLDER = click.option(
+    "--cases",
+    "root",
+    type=click.Path(path_type=Path),
+    help="Folder of cases; default: those that ship with the benchmark.",
+)
+_JSON = click.option("--json", "as_json", is_flag=True, help="For programs.")
+
+
+@click.group()
+def cases() -> None:
+    """List, show, verify and make cases."""
+
+
+@cases.command("list")
+@_FOLDER
+@_JSON
+def list_(root: Path | None, as_json: bool) -> None:
+    """All cases, one a line."""
+    from bench.case import load_cases
+    from bench.places import find_places
+
+    found = load_cases(find_places(cases=root).cases)
+    if as_json:
+        rows = [
+            {
+                "id": it.id,
+                "category": it.spec.category,
+                "title": it.spec.title,
+                "tags": it.spec.tags,
+                "profiles": it.spec.profiles,
+                "source": it.spec.source.model_dump(),
+            }
+            for it in found
+        ]
+        click.echo(json.dumps(rows, indent=1))
+        return
+    width = max((len(it.id) for it in found), default=0)
+    wide = max((len(it.spec.category) for it in found), default=0)
+    for it in found:
+        click.echo(f"{it.spec.category:{wide}}  {it.id:{width}}  {','.join(it.spec.profiles):9}  {it.spec.title}")
+
+
+@cases.command()
+@click.argument("case_id", metavar="CASE")
+@_FOLDER
+@_JSON
+def show(case_id: str, root: Path | None, as_json: bool) -> None:
+    """One case: what it asks, its limits, its wrong answers."""
+    from bench.case import load_cases
+    from bench.places import find_places
+
+    case = load_cases(find_places(cases=root).cases, [case_id])[0]
+    if as_json:
+        facts = case.spec.model_dump(by_alias=True)
+        click.echo(
+            json.dumps({**facts, "digest": case.digest, "task": case.task.read_text(encoding="utf-8")}, indent=1)
+        )
+        return
+    spec = case.spec
+    limits = spec.limits
+    click.echo(f"{spec.category}/{spec.id}: {spec.title}\n")
+    click.echo(case.task.read_text(encoding="utf-8").rstrip() + "\n")
+    click.echo(f"source     {spec.source.benchmark} {spec.source.id}; {spec.source.thresholds}")
+    click.echo(f"profiles   {', '.join(spec.profiles)}")
+    click.echo(
+        f"limits     agent {limits.agent_s:g} s, judge {limits.grade_s:g} s, {limits.memory_mb} MiB, "
+        f"{limits.steps} steps, {limits.cost_usd:g} USD"
+    )
+    click.echo(f"outputs    {', '.join(item.path for item in spec.outputs.files) or 'none'}")
+    click.echo(f"protected  {', '.join(spec.protected) or 'none'}")
+    for name, wrong in spec.wrong.items():
+        click.echo(f"wrong      {name}: {wrong.about}")
+
+
+@cases.command()
+@click.argument("ids", metavar="[CASE]...", nargs=-1)
+@click.option("--all", "every", is_flag=True, help="All cases.")
+@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Cases side by side.")
+@click.option("--sandbox", default="auto", show_default=True, type=click.Choice(["auto", "bubblewrap", "process"]))
+@_FOLDER
+@_JSON
+def verify(ids: tuple[str, ...], every: bool, jobs: int, sandbox: str, root: Path | None, as_json: bool) -> None:
+    """Let cases prove themselves.
+
+    The untouched workspace fails, the solution succeeds with score 1.0 on two seeds, every wrong answer fails at
+    the check that case.yaml names, data is the same for the same seed, and no answer of an agent's breaks a check.
+    """
+    from concurrent.futures import ThreadPoolExecutor
+
+    from bench.case import load_cases
+    from bench.places import find_places
+    from bench.sandbox.choice import choose_sandbox
+    from bench.verify import Verifier
+
+    if bool(ids) == every:
+        raise UserError("name one or more cases, or say --all", where="cases verify")
+    places = find_places(cases=root)
+    verifier = Verifier(places, choose_sandbox(sandbox))
+
+    def prove(case: Case) -> list[Proof]:
+        proofs = []
+        for proof in verifier.verify(case):
+            proofs.append(proof)
+            if not as_json:
+                mark = click.style("ok  ", fg="green") if proof.ok else click.style("FAIL", fg="red", bold=True)
+                click.echo(f"{mark} {proof.case}: {proof.name} ({proof.seconds:.1f} s): {proof.detail}")
+        return proofs
+
+    with ThreadPoolExecutor(jobs) as pool:
+        proofs = [proof for found in pool.map(prove, load_cases(places.cases, list(ids) or None)) for proof in found]
+    failed = [proof for proof in proofs if not proof.ok]
+    if as_json:
+        click.echo(json.dumps([vars(proof) for proof in proofs], indent=1))
+    else:
+        count = len({proof.case for proof in proofs})
+        click.echo(f"{count} cases, {len(proofs)} proofs, {len(failed)} failed")
+    if failed:
+        sys.exit(EXIT_FAILED)
+
+
+@cases.command()
+@click.argument("name", metavar="CATEGORY/ID")
+@_FOLDER
+def new(name: str, root: Path | None) -> None:
+    """Make a small working case to start from; `cases verify` is green at once."""
+    from bench.places import find_places
+    from bench.scaffold import scaffold
+
+    folder = scaffold(find_places(cases=root).cases, name)
+    click.echo(f"made {folder}")
+    click.echo(
+        f"next: edit task.md, workspace/, solution/ and check.py, then `ml-dev-bench cases verify {folder.name}`"
+    )

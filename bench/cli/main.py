@@ -1,0 +1,74 @@
+"""Entry of `ml-dev-bench` (short: `mldb`)."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+
+import click
+
+from bench import __version__
+from bench.errors import EXIT_INTERRUPTED, EXIT_USAGE, UserError
+
+_COMMANDS = {
+    "agents": ("bench.cli.agents", "agents", "List and show agents."),
+    "cases": ("bench.cli.cases", "cases", "List, show, verify and make cases."),
+    "demo": ("bench.cli.demo", "demo", "Run the demo suite and build its leaderboard."),
+    "doctor": ("bench.cli.doctor", "doctor", "Tell what this machine can do, and how to mend the rest."),
+    "results": ("bench.cli.results", "results", "Show stored results."),
+    "run": ("bench.cli.run", "run", "Run agents on cases."),
+    "schema": ("bench.cli.schema", "schema", "Print the JSON Schema of a file format."),
+    "site": ("bench.cli.pages", "site", "Build and serve the leaderboard."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands' names and summaries, and imports one only when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module, name, _ = _COMMANDS[cmd_name]
+        command = getattr(importlib.import_module(module), name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, _COMMANDS[name][2]) for name in sorted(_COMMANDS)])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="ml-dev-bench")
+def cli() -> None:
+    """A continuous benchmark of AI agents on machine-learning development work.
+
+    Exit status: 0 done; 1 the answer is no (a case does not verify, cells were lost); 2 the command, a file or
+    the set-up is wrong; 130 interrupted.
+    """
+
+
+def main() -> None:
+    """Run the command line; a user's mistake is one line on standard error."""
+    try:
+        cli.main(standalone_mode=False)
+    except UserError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(EXIT_USAGE)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(EXIT_USAGE)
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("interrupted; `--resume` goes on where this stopped", err=True)
+        sys.stdout.flush()
+        # Threads may still wait for cells, whose sandboxes end with this process.
+        os._exit(EXIT_INTERRUPTED)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except click.exceptions.Exit as leave:
+        sys.exit(leave.exit_code)

@@ -1,0 +1,85 @@
+"""`ml-dev-bench site`."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bench.errors import UserError
+
+if TYPE_CHECKING:
+    from bench.pages.model import CaseInfo
+    from bench.record import Record
+
+
+@click.group()
+def site() -> None:
+    """Build and serve the leaderboard."""
+
+
+@site.command()
+@click.argument("source", metavar="REPOSITORY|RUN_FOLDER")
+@click.option("--out", type=click.Path(path_type=Path), default=Path("_site"), show_default=True)
+@click.option("--branch", default="mldb-results", show_default=True, help="Branch of a repository.")
+@click.option("--suite", default="demo", show_default=True, help="Suite whose cases count.")
+def build(source: str, out: Path, branch: str, suite: str) -> None:
+    """Build the site from stored records. Runs nothing."""
+    from bench.cli.results import read_records
+    from bench.places import find_places
+    from bench.suite import load_suite
+
+    cases = load_suite(find_places().cases, suite).cases
+    index = write_site(read_records(source, branch), cases, out)
+    click.echo(f"site: {index}")
+
+
+def write_site(records: Sequence[Record], cases: Sequence[str], out: Path) -> Path:
+    """Build the site of `records` into `out`; returns its first page."""
+    from bench.case import load_cases
+    from bench.pages.build import build_site
+    from bench.places import find_places
+
+    places = find_places()
+    infos = [_info(case) for case in load_cases(places.cases, list(cases))]
+    build_site(records, infos, out, places.site)
+    return out / "index.html"
+
+
+def _info(case: Any) -> CaseInfo:
+    from bench.pages.model import CaseInfo
+
+    readme = case.part("README.md")
+    spec = case.spec
+    return CaseInfo(
+        id=spec.id,
+        category=spec.category,
+        title=spec.title,
+        tags=spec.tags,
+        source_benchmark=spec.source.benchmark,
+        source_id=spec.source.id,
+        task=case.task.read_text(encoding="utf-8"),
+        profiles=spec.profiles,
+        readme=readme.read_text(encoding="utf-8") if readme.is_file() else "",
+    )
+
+
+@site.command()
+@click.argument("folder", type=click.Path(path_type=Path), default=Path("_site"))
+@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True)
+def serve(folder: Path, port: int) -> None:
+    """Serve a built site on this machine."""
+    if not (folder / "index.html").is_file():
+        raise UserError("holds no built site", where=folder, remedy="run `ml-dev-bench site build` first")
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(folder))
+    try:
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", port), handler)
+    except OSError as error:
+        raise UserError(str(error), where=f"port {port}", remedy="choose another --port") from None
+    with server:
+        click.echo(f"http://127.0.0.1:{server.server_address[1]}/  (Ctrl-C ends it)")
+        server.serve_forever()

@@ -1,0 +1,130 @@
+"""`ml-dev-bench run`."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import click
+
+from bench.errors import EXIT_FAILED, UserError
+
+_PATH = click.Path(path_type=Path)
+
+
+@click.command()
+@click.option("--suite", default="smoke", show_default=True, help="Cases to run, by the name of a suite.")
+@click.option("--agent", "agents", multiple=True, help="An agent's id, or the path of an agent.yaml. May be repeated.")
+@click.option("--case", "chosen", multiple=True, help="Only this case. May be repeated.")
+@click.option(
+    "--model", "models", multiple=True, help="provider/name or role=provider/name, in place of the agent's own."
+)
+@click.option("--trials", type=click.IntRange(1, 1000), help="Repetitions; default: the suite's.")
+@click.option("--profile", type=click.Choice(["mini", "full"]), help="Default: the suite's.")
+@click.option("--jobs", type=click.IntRange(1, 256), default=1, show_default=True, help="Cells side by side.")
+@click.option(
+    "--sandbox",
+    default="auto",
+    show_default=True,
+    type=click.Choice(["auto", "bubblewrap", "process"]),
+    help="auto: the strongest that works here. process does not isolate.",
+)
+@click.option("--out", type=_PATH, default=Path("runs"), show_default=True, help="Folder of run folders.")
+@click.option("--resume", type=_PATH, metavar="RUN_FOLDER", help="Go on with this run: what is finished is kept.")
+@click.option("--results", metavar="REPOSITORY", help="Commit the records to this git repository (path or URL).")
+@click.option("--branch", default="mldb-results", show_default=True, help="Branch of --results.")
+@click.option("--keep-workspaces", is_flag=True, help="Keep what each agent left, beside its trace.")
+@click.option("--cases", "case_root", type=_PATH, help="Folder of cases; default: those that ship with the benchmark.")
+@click.option("--require-success", is_flag=True, help="Exit with 1 unless every graded cell succeeded.")
+@click.option("--json", "as_json", is_flag=True, help="Print the records as JSON.")
+def run(**options: Any) -> None:
+    """Run agents on cases, each in a fresh sandbox, and judge what they leave.
+
+    Exit status: 0 every cell has a verdict (whatever it is); 1 cells were lost to infrastructure or skipped;
+    2 nothing was started; 130 interrupted, go on with --resume.
+    """
+    from bench.places import find_places
+    from bench.sandbox.choice import choose_sandbox
+
+    signal.signal(signal.SIGTERM, _interrupt)
+    places = find_places(cases=options["case_root"])
+    quiet = options["as_json"]
+    sandbox = choose_sandbox(options["sandbox"])
+    if not quiet:
+        click.echo(f"sandbox: {sandbox.name}{'' if sandbox.isolated else ', which does not isolate'}", err=True)
+    folder, stored, records = _carry_out(options, places, sandbox)
+    commit = None
+    if options["results"]:
+        from bench.execute import store
+
+        commit = store(stored, records, options["results"], options["branch"])
+    _report(folder, records, commit, quiet)
+    if any(record.outcome != "graded" for record in records):
+        sys.exit(EXIT_FAILED)
+    if options["require_success"] and not all(record.success for record in records):
+        sys.exit(EXIT_FAILED)
+
+
+def _carry_out(options: dict[str, Any], places: Any, sandbox: Any) -> tuple[Path, Any, Any]:
+    from bench.cli.progress import Reporter
+    from bench.execute import Options, begin, carry_out
+    from bench.plan import Request, make_plan
+    from bench.rundir import RunFolder, new_run_name
+
+    how = Options(jobs=options["jobs"], keep_workspaces=options["keep_workspaces"])
+    reporter = Reporter(quiet=options["as_json"])
+    if options["resume"] is not None:
+        if options["agents"] or options["chosen"] or options["models"] or options["trials"]:
+            raise UserError(
+                "takes what to run from the run itself",
+                where="--resume",
+                remedy="drop --agent, --case, --model and --trials",
+            )
+        folder = options["resume"]
+        stored = RunFolder(folder).read_plan()
+        return folder, stored, carry_out(stored, None, folder, places, sandbox, how, reporter)
+    request = Request(
+        suite=options["suite"],
+        agents=options["agents"],
+        cases=options["chosen"],
+        models=options["models"],
+        trials=options["trials"],
+        profile=options["profile"],
+    )
+    plan = make_plan(request, places)
+    name = _run_name() or new_run_name()
+    folder = options["out"] / name
+    stored = begin(plan, folder, name, sandbox)
+    if not options["as_json"]:
+        click.echo(f"run {name}: {len(plan.cells)} cells in {folder}", err=True)
+    return folder, stored, carry_out(stored, plan.cells, folder, places, sandbox, how, reporter)
+
+
+def _run_name() -> str:
+    """On GitHub, the workflow run's own id, so that a record can be traced to it."""
+    number = os.environ.get("GITHUB_RUN_ID", "")
+    return f"gh-{number}" if number.isdigit() else ""
+
+
+def _report(folder: Path, records: Any, commit: Any, quiet: bool) -> None:
+    if quiet:
+        click.echo(json.dumps([json.loads(record.to_line()) for record in records], indent=1))
+        return
+    graded = [record for record in records if record.outcome == "graded"]
+    succeeded = sum(bool(record.success) for record in graded)
+    click.echo(
+        f"{succeeded} of {len(graded)} graded cells succeeded; {len(records) - len(graded)} without a verdict; "
+        f"records in {folder / 'cells'}"
+    )
+    if commit is not None:
+        click.echo(f"results: {'commit' if commit.new else 'already stored in commit'} {commit.commit[:12]}")
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    del number, frame
+    raise KeyboardInterrupt

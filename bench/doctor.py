@@ -1,0 +1,119 @@
+"""What this machine can do: each finding with its remedy."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from bench.machine import this_machine
+from bench.sandbox.choice import probe_bubblewrap
+
+_MIN_FREE_GIB = 5
+_ML_STACK = ("numpy", "pandas", "torch", "sklearn", "safetensors", "wandb")
+_DISTRIBUTIONS = {"sklearn": "scikit-learn"}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at."""
+
+    name: str
+    state: Literal["ok", "missing", "note"]
+    detail: str
+    remedy: str = ""
+
+
+def examine(cache: Path) -> Iterator[Finding]:
+    """Look at everything that a run may need; starts a sandbox, reaches no network."""
+    machine = this_machine()
+    yield Finding(
+        "machine", "ok", f"{machine.system}, {machine.cores} cores, {machine.memory_mb / 1024:.0f} GiB, {machine.cpu}"
+    )
+    yield _python()
+    bubblewrap = probe_bubblewrap()
+    yield Finding("bubblewrap", "ok" if bubblewrap.works else "missing", bubblewrap.detail, bubblewrap.remedy)
+    yield _docker()
+    yield Finding("process sandbox", "note", "always there, isolates nothing", "ask for it by name: --sandbox process")
+    yield _disk(cache)
+    yield _gpu(machine.gpu)
+    for name in _ML_STACK:
+        yield _package(name, "ml")
+    yield _package("jinja2", "site")
+    yield _package("litellm", "gateway")
+    yield _git()
+
+
+def _python() -> Finding:
+    version = platform.python_version()
+    good = sys.version_info >= (3, 11)
+    return Finding(
+        "python", "ok" if good else "missing", f"{version} at {sys.executable}", "" if good else "use 3.11 or newer"
+    )
+
+
+def _docker() -> Finding:
+    program = shutil.which("docker")
+    if program is None:
+        return Finding(
+            "docker", "note", "no client", "not needed: bubblewrap isolates too; the Docker back end is to come"
+        )
+    try:
+        done = subprocess.run(
+            [program, "version", "--format", "{{.Server.Version}}"],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        done = None
+    if done is None or done.returncode != 0:
+        return Finding(
+            "docker", "note", "a client, but no engine answers", "start the engine; not needed with bubblewrap"
+        )
+    return Finding("docker", "note", f"engine {done.stdout.strip()}", "the Docker back end is to come")
+
+
+def _disk(cache: Path) -> Finding:
+    place = cache
+    while not place.exists():
+        place = place.parent
+    free = shutil.disk_usage(place).free / (1 << 30)
+    state: Literal["ok", "missing"] = "ok" if free >= _MIN_FREE_GIB else "missing"
+    return Finding(
+        "disk",
+        state,
+        f"{free:.0f} GiB free for the cache at {cache}",
+        "" if state == "ok" else "make room or set ML_DEV_BENCH_CACHE to a larger disk",
+    )
+
+
+def _gpu(name: str) -> Finding:
+    if name:
+        return Finding("gpu", "ok", name)
+    if os.path.exists("/dev/nvidia0"):
+        return Finding("gpu", "missing", "a device, but nvidia-smi does not answer", "install the driver's tools")
+    return Finding("gpu", "note", "none", "profile mini needs none; profile full does")
+
+
+def _package(name: str, extra: str) -> Finding:
+    if importlib.util.find_spec(name) is None:
+        return Finding(name, "missing", "not installed", f"pip install 'ml-dev-bench[{extra}]'")
+    return Finding(name, "ok", importlib.metadata.version(_DISTRIBUTIONS.get(name, name)))
+
+
+def _git() -> Finding:
+    program = shutil.which("git")
+    if program is None:
+        return Finding("git", "missing", "not installed", "install git: results are stored in a branch")
+    done = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=10, check=False)
+    return Finding("git", "ok", done.stdout.strip().removeprefix("git version "))

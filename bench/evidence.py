@@ -1,0 +1,134 @@
+"""Flags and failure modes, each derived from evidence that is in the record or beside it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.agentphase import AgentPhase
+from bench.case import CaseSpec
+from bench.judge.report import Grading
+from bench.record import Note
+from bench.workspace import Snapshot
+
+_LOOP_LENGTH = 4
+_EARLY_SHARE = 0.1
+_LIMIT_MODES = {
+    "time_limit": "out_of_time",
+    "cost_limit": "out_of_budget",
+    "step_limit": "out_of_budget",
+    "token_limit": "out_of_budget",
+    "memory_limit": "out_of_resources",
+    "process_limit": "out_of_resources",
+    "disk_limit": "out_of_resources",
+    "output_limit": "out_of_resources",
+}
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Everything a finished cell is diagnosed from."""
+
+    spec: CaseSpec
+    phase: AgentPhase
+    snapshot: Snapshot
+    grading: Grading
+    changed: bool
+    """The agent changed or made at least one file."""
+    ledger: Path
+
+
+def flags(evidence: Evidence) -> list[Note]:
+    """What a reader should know about the cell, whether it succeeded or not."""
+    found = list(evidence.phase.notes)
+    if evidence.snapshot.tampered:
+        found.append(Note(name="tampered", evidence=f"protected files changed: {_some(evidence.snapshot.tampered)}"))
+    if evidence.snapshot.dropped:
+        found.append(
+            Note(name="irregular_files", evidence=f"links or devices removed: {_some(evidence.snapshot.dropped)}")
+        )
+    over = [claim for claim in evidence.grading.claims if claim["overclaim"]]
+    for claim in over:
+        text = f"{claim['name']}: claimed {claim['claimed']:g}, measured {claim['measured']:g}"
+        found.append(Note(name="overclaimed", evidence=text))
+    if evidence.phase.usage and not any(usage.calls for usage in evidence.phase.usage):
+        found.append(Note(name="no_model_calls", evidence="the agent was given a model and got no answer from it"))
+    return found
+
+
+def failure_modes(evidence: Evidence) -> list[Note]:
+    """Why a cell that did not succeed did not; empty for a success."""
+    if evidence.grading.success:
+        return []
+    rules: list[tuple[str, Callable[[Evidence], str]]] = [
+        (_LIMIT_MODES.get(evidence.phase.stop_reason, ""), _limit),
+        ("crashed", _crashed),
+        ("no_artifact", _no_artifact),
+        ("tampered", lambda it: _some(it.snapshot.tampered)),
+        ("overclaimed", _overclaimed),
+        ("error_loop", _error_loop),
+        ("ended_early", _ended_early),
+        ("no_improvement", _no_improvement),
+    ]
+    return [Note(name=name, evidence=text) for name, rule in rules if name and (text := rule(evidence))]
+
+
+def _limit(it: Evidence) -> str:
+    return f"the agent was stopped by its {it.phase.stop_reason.replace('_', ' ')} after {it.phase.ended.wall_s:.1f} s"
+
+
+def _crashed(it: Evidence) -> str:
+    if it.phase.stop_reason != "crashed":
+        return ""
+    last = it.phase.ended.stderr.decode("utf-8", "replace").strip().splitlines()[-1:] or ["nothing on standard error"]
+    return f"status {it.phase.ended.code}: {last[0][:300]}"
+
+
+def _no_artifact(it: Evidence) -> str:
+    missing = [item.path for item in it.spec.outputs.files if not (it.snapshot.folder / item.path).is_file()]
+    return f"missing: {_some(missing)}" if missing else ""
+
+
+def _overclaimed(it: Evidence) -> str:
+    return _some([claim["name"] for claim in it.grading.claims if claim["overclaim"]])
+
+
+def _ended_early(it: Evidence) -> str:
+    """By its own decision, with almost all of its time left, and without having changed a thing."""
+    left = it.phase.ended.wall_s < _EARLY_SHARE * it.spec.limits.agent_s
+    if it.phase.stop_reason in ("finished", "gave_up") and left and not it.changed:
+        return f"ended by itself after {it.phase.ended.wall_s:.1f} of {it.spec.limits.agent_s:g} s, workspace unchanged"
+    return ""
+
+
+def _no_improvement(it: Evidence) -> str:
+    metric = it.spec.metric
+    measured = next((found["value"] for found in it.grading.metrics if metric and found["name"] == metric.name), None)
+    if metric is None or measured is None:
+        return ""
+    gain = (measured - metric.baseline) * (1 if metric.direction == "higher" else -1)
+    return f"{metric.name} {measured:g} is not better than the baseline {metric.baseline:g}" if gain <= 0 else ""
+
+
+def _error_loop(it: Evidence) -> str:
+    """The model asked for the same thing several times running."""
+    if not it.ledger.is_file():
+        return ""
+    last, run = "", 0
+    with it.ledger.open(encoding="utf-8") as lines:
+        for line in lines:
+            answer = json.loads(line).get("answer") or {}
+            calls = [call.get("function", call) for call in answer.get("tool_calls") or []]
+            asked = json.dumps([[call.get("name"), call.get("arguments")] for call in calls]) if calls else ""
+            run = run + 1 if asked and asked == last else 1
+            last = asked
+            if run >= _LOOP_LENGTH:
+                return f"asked {run} times running for {asked[:200]}"
+    return ""
+
+
+def _some(names: list[str]) -> str:
+    shown = ", ".join(names[:5])
+    return f"{shown} and {len(names) - 5} more" if len(names) > 5 else shown

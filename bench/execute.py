@@ -1,0 +1,116 @@
+"""One run from plan to stored bundle: what `run`, `demo` and the Action have in common."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from bench import __version__
+from bench.cell import Cell, RunContext
+from bench.errors import UserError
+from bench.places import Places
+from bench.plan import Plan, cells_of, commit_of
+from bench.pool import Progress, run_cells
+from bench.record import Provenance, Record
+from bench.rundir import RunFolder, RunPlan, plan_of
+from bench.sandbox.job import Sandbox
+from bench.store.branch import Committed, ResultsBranch
+from bench.store.bundle import Bundle
+
+_PACKAGES = ("numpy", "torch", "pandas", "scikit-learn", "safetensors", "wandb", "pydantic", "litellm")
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a run is carried out."""
+
+    jobs: int = 1
+    keep_workspaces: bool = False
+
+
+def begin(plan: Plan, folder: Path, run: str, sandbox: Sandbox) -> RunPlan:
+    """Write down what is asked before anything runs."""
+    stored = plan_of(run, plan.suite.id, plan.suite.version, plan.profile, sandbox.name, plan.cells)
+    RunFolder(folder).write_plan(stored)
+    return stored
+
+
+def carry_out(
+    stored: RunPlan,
+    cells: Sequence[Cell] | None,
+    folder: Path,
+    places: Places,
+    sandbox: Sandbox,
+    options: Options,
+    progress: Progress,
+) -> list[Record]:
+    """Run what is not finished yet; `cells` None: those of the stored plan. Returns all records."""
+    if stored.sandbox != sandbox.name:
+        raise UserError(
+            f"the run began in the {stored.sandbox} sandbox, not in {sandbox.name}",
+            where="--sandbox",
+            remedy=f"resume with --sandbox {stored.sandbox}",
+        )
+    run = RunFolder(folder)
+    cells = cells if cells is not None else cells_of(stored, places)
+    context = RunContext(
+        folder=folder.resolve(),
+        sockets=run.sockets,
+        places=places,
+        sandbox=sandbox,
+        provenance=_provenance(stored, sandbox),
+        suite_version=stored.suite_version,
+        agent_commits={
+            cell.agent.id: commit_of(cell.agent.folder)[0] for cell in {it.agent.id: it for it in cells}.values()
+        },
+        keep_workspaces=options.keep_workspaces,
+    )
+    progress.total = len(cells)
+    with run.locked():
+        return run_cells(cells, context, run, options.jobs, progress)
+
+
+def store(stored: RunPlan, records: Sequence[Record], repository: str, branch: str) -> Committed:
+    """Commit the records of a run to the results branch; the same records twice are one commit."""
+    results = ResultsBranch(repository if "://" in repository else Path(repository), branch)
+    results.ensure()
+    attempt = int(os.environ.get("GITHUB_RUN_ATTEMPT") or 1)
+    started = datetime.fromisoformat(stored.created)
+    return results.commit(Bundle(run=stored.run, attempt=attempt, records=list(records), started=started))
+
+
+def _provenance(stored: RunPlan, sandbox: Sandbox) -> Provenance:
+    commit, dirty = commit_of(Path(__file__).resolve().parents[1])
+    env = os.environ
+    url = (
+        f"{env['GITHUB_SERVER_URL']}/{env['GITHUB_REPOSITORY']}/actions/runs/{env['GITHUB_RUN_ID']}"
+        if all(env.get(name) for name in ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_RUN_ID"))
+        else ""
+    )
+    return Provenance(
+        bench_version=__version__,
+        bench_commit=commit,
+        dirty=dirty,
+        suite=stored.suite,
+        suite_version=stored.suite_version,
+        run=stored.run,
+        run_url=url,
+        workflow=env.get("GITHUB_WORKFLOW", ""),
+        sandbox=sandbox.name,
+        isolated=sandbox.isolated,
+        packages=_packages(),
+    )
+
+
+def _packages() -> dict[str, str]:
+    found = {}
+    for name in _PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found

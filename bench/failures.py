@@ -1,0 +1,38 @@
+"""The one table of what can go wrong: whose fault it is, and whether another try may help."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Outcome = Literal["infra", "interrupted", "skipped"]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A cause for which a cell has no score. None of them counts against the agent."""
+
+    outcome: Outcome
+    retry: bool
+    """A second try from a pristine workspace may succeed."""
+    about: str
+
+
+FAILURES: dict[str, Failure] = {
+    "judge_error": Failure("infra", False, "a check of the case is broken"),
+    "judge_timeout": Failure("infra", True, "the judge did not end in time"),
+    "data_error": Failure("infra", False, "the case's data could not be built"),
+    "service_error": Failure("infra", True, "a stand-in service of the case did not work"),
+    "sandbox_error": Failure("infra", True, "the sandbox could not be started"),
+    "gateway_error": Failure("infra", True, "the model or its provider did not answer"),
+    "cassette_miss": Failure("infra", False, "the replayed conversation has no answer to the request"),
+    "environment_error": Failure("infra", True, "the agent's environment could not be built"),
+    "setup_error": Failure("infra", False, "the settings of the run do not fit the cell"),
+    "disk_full": Failure("infra", False, "this machine's disk is full"),
+    "internal_error": Failure("infra", False, "a fault of the benchmark itself"),
+    "interrupted": Failure("interrupted", True, "the run was stopped from outside"),
+    "needs_missing": Failure("skipped", False, "this machine lacks what the case needs"),
+}
+
+MAX_TRIES = 2
+"""Of a cell within one run, the first included."""

@@ -1,0 +1,104 @@
+"""Files that are either whole or absent."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+_CHUNK = 1 << 20
+
+
+def write_atomic(path: Path, data: bytes) -> None:
+    """Write `data` to `path` by temporary file, fsync and rename; parents are created."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def sha256_bytes(data: bytes) -> str:
+    """`sha256:<hex>` of `data`."""
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+def sha256_file(path: Path) -> str:
+    """`sha256:<hex>` of the regular file at `path`, read in chunks and without following a link."""
+    digest = hashlib.sha256()
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+    return f"sha256:{digest.hexdigest()}"
+
+
+def walk_files(
+    root: Path, *, skip: frozenset[str] = frozenset({"__pycache__"})
+) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """Every entry below `root` that is not a directory, as (relative path, entry), sorted; links are not followed."""
+    if not root.is_dir():
+        return
+    pending = [("", str(root))]
+    found: list[tuple[str, os.DirEntry[str]]] = []
+    while pending:
+        prefix, folder = pending.pop()
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                relative = f"{prefix}{entry.name}"
+                if entry.is_dir(follow_symlinks=False):
+                    if entry.name not in skip:
+                        pending.append((f"{relative}/", entry.path))
+                else:
+                    found.append((relative, entry))
+    found.sort(key=lambda item: item[0])
+    yield from found
+
+
+def digest_folder(root: Path, *, skip: frozenset[str] = frozenset({"__pycache__"})) -> str:
+    """One digest over names, executable bits and contents of all regular files below `root`."""
+    digest = hashlib.sha256()
+    for relative, entry in walk_files(root, skip=skip):
+        if entry.is_file(follow_symlinks=False):
+            executable = bool(entry.stat(follow_symlinks=False).st_mode & stat.S_IXUSR)
+            line = f"{relative}\0{int(executable)}\0{sha256_file(Path(entry.path))}\n"
+            digest.update(line.encode("utf-8", "surrogateescape"))
+    return f"sha256:{digest.hexdigest()}"
+
+
+def lay_over(source: Path, target: Path) -> None:
+    """Copy all regular files below `source` over `target`, keeping modes; caches and links are left out."""
+    for relative, entry in walk_files(source):
+        if entry.is_file(follow_symlinks=False):
+            place = target / relative
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(entry.path, place, follow_symlinks=False)
+            place.chmod(0o755 if entry.stat().st_mode & stat.S_IXUSR else 0o644)
+
+
+def remove_tree(path: Path) -> None:
+    """Remove `path` and everything below it, unwritable folders included; a missing one is fine."""
+
+    def make_writable(function: object, name: str, error: object) -> None:
+        del function, error
+        os.chmod(os.path.dirname(name), 0o700)
+        if os.path.isdir(name) and not os.path.islink(name):
+            os.chmod(name, 0o700)
+            os.rmdir(name) if not os.listdir(name) else shutil.rmtree(name, ignore_errors=True)
+        elif os.path.lexists(name):
+            os.unlink(name)
+
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, onerror=make_writable)
+    else:
+        path.unlink(missing_ok=True)

@@ -1,0 +1,131 @@
+"""Cassettes: recorded or written conversations as readable YAML, and how a request finds its turn."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, JsonValue
+
+from bench.gateway.prices import Prices, Rates
+from bench.gateway.protocol import Message
+from bench.record import Tokens
+from bench.schema import Model, read_yaml
+
+_Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+_Count = Annotated[int, Field(ge=0)]
+
+
+class CassettePrices(Model):
+    """US dollars per million tokens."""
+
+    input: _Dollars
+    output: _Dollars
+    cache_read: _Dollars
+
+
+class TurnUsage(Model):
+    """Tokens of one turn; `input` leaves out what `cache_read` counts."""
+
+    input: _Count
+    output: _Count
+    cache_read: _Count = 0
+
+
+class TurnCall(Model):
+    """One tool call; `arguments` may be a plain string, to play a model that writes broken JSON."""
+
+    name: str
+    arguments: dict[str, JsonValue] | str
+
+    @property
+    def text(self) -> str:
+        return self.arguments if isinstance(self.arguments, str) else json.dumps(self.arguments, ensure_ascii=False)
+
+
+class Turn(Model):
+    """One answer of the model."""
+
+    content: str = ""
+    tool_calls: list[TurnCall] = Field(default_factory=list)
+    usage: TurnUsage
+
+    @property
+    def tokens(self) -> Tokens:
+        return Tokens(
+            input_uncached=self.usage.input, cache_read=self.usage.cache_read, output=self.usage.output, reasoning=0
+        )
+
+
+class Cassette(Model):
+    """One conversation about one case."""
+
+    schema_: Literal[1] = Field(alias="schema")
+    model: str
+    """Whose prices are simulated."""
+    note: str = ""
+    prices: CassettePrices
+    task_sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    """Of task.md, so that a changed task makes the replay fail clearly."""
+    turns: list[Turn] = Field(min_length=1)
+
+    def as_prices(self) -> Prices:
+        million = 1_000_000
+        read, plain = self.prices.cache_read / million, self.prices.input / million
+        return Prices(Rates(plain, self.prices.output / million, read, plain), f"cassette {self.model}")
+
+
+class CassetteMiss(Exception):
+    """The cassette has no answer to this request."""
+
+
+def load_cassette(path: Path) -> Cassette:
+    """The validated cassette at `path`, or `UserError`."""
+    return read_yaml(path, Cassette)
+
+
+def find_turn(cassette: Cassette, messages: Sequence[Message]) -> int:
+    """The index of the turn that answers `messages`, or `CassetteMiss` naming the nearest turn and the difference.
+
+    A request is its task and the model's own turns. What tools answered is not compared: it may hold timings.
+    """
+    task = next((message.text for message in messages if message.role == "user"), "")
+    if hashlib.sha256(task.encode("utf-8", "surrogatepass")).hexdigest() != cassette.task_sha256:
+        raise CassetteMiss(
+            "turn 0: the first user message is not the task this cassette was made for"
+            f" (begins {task[:60]!r}); the task changed, or the agent does not pass it on word for word"
+        )
+    said = [message for message in messages if message.role == "assistant"]
+    for index, message in enumerate(said):
+        if index == len(cassette.turns):
+            break
+        if difference := _difference(cassette.turns[index], message):
+            raise CassetteMiss(f"turn {index}: {difference}")
+    if len(said) >= len(cassette.turns):
+        raise CassetteMiss(f"turn {len(said)}: the cassette ends after turn {len(cassette.turns) - 1}")
+    return len(said)
+
+
+def _difference(turn: Turn, message: Message) -> str:
+    if turn.content != message.text:
+        return f"the content is {message.text[:80]!r}, the cassette has {turn.content[:80]!r}"
+    calls = [call.function for call in message.tool_calls or []]
+    if len(calls) != len(turn.tool_calls):
+        return f"there are {len(calls)} tool calls, the cassette has {len(turn.tool_calls)}"
+    for index, (mine, theirs) in enumerate(zip(turn.tool_calls, calls, strict=True)):
+        if mine.name != theirs.name:
+            return f"tool call {index} is {theirs.name[:40]!r}, the cassette has {mine.name!r}"
+        if _meaning(mine.text) != _meaning(theirs.arguments):
+            return f"tool call {index} has arguments {theirs.arguments[:120]}, the cassette has {mine.text[:120]}"
+    return ""
+
+
+def _meaning(arguments: str) -> object:
+    """Arguments as a value, so that spacing does not matter; broken JSON is compared as text."""
+    try:
+        return json.loads(arguments)
+    except (ValueError, RecursionError):
+        return arguments

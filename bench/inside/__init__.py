@@ -1,0 +1,1 @@
+"""What runs inside a sandbox, beside untrusted code: mounted there file by file, standard library only."""

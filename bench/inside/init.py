@@ -1,0 +1,171 @@
+"""First process of every sandbox: sets limits, forwards sockets, runs one command, leaves nobody behind.
+
+Started as a script, inside the sandbox, with an interpreter that knows no third-party package. Reads its
+orders from the environment variable BENCH_INIT (JSON) and ends with the status of the command.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import sys
+import time
+from types import FrameType
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+
+
+def set_limits(limits: dict[str, int]) -> None:
+    for name, value in limits.items():
+        kind = getattr(resource, name)
+        hard = resource.getrlimit(kind)[1]
+        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(kind, (value, value))
+
+
+def adopt_orphans() -> None:
+    """Without a PID namespace: be the parent of every orphan, and end with the runner."""
+    import ctypes
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+
+
+def descendants(pid: int) -> list[int]:
+    """All processes below `pid`, nearest first."""
+    found: list[int] = []
+    pending = [pid]
+    while pending:
+        parent = pending.pop()
+        try:
+            threads = os.listdir(f"/proc/{parent}/task")
+        except OSError:
+            continue
+        for thread in threads:
+            try:
+                with open(f"/proc/{parent}/task/{thread}/children") as file:
+                    children = [int(child) for child in file.read().split()]
+            except OSError:
+                continue
+            found += children
+            pending += children
+    return found
+
+
+def end_descendants() -> None:
+    """Kill and reap until no child is left; new ones made meanwhile are met in the next round."""
+    for _ in range(10_000):
+        for pid in descendants(os.getpid()):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except OSError:
+                continue
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return
+        time.sleep(0.002)
+
+
+def forward(name: str, path: str) -> int:
+    """Listen on loopback and copy each connection to the Unix socket at `path`; returns the port."""
+    import socket
+    import threading
+
+    del name
+    listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+
+    def copy(source: socket.socket, sink: socket.socket) -> None:
+        try:
+            while data := source.recv(65536):
+                sink.sendall(data)
+        except OSError:
+            pass
+        for end, how in ((sink, socket.SHUT_WR), (source, socket.SHUT_RD)):
+            try:
+                end.shutdown(how)
+            except OSError:
+                continue
+
+    def serve(client: socket.socket) -> None:
+        upstream = socket.socket(socket.AF_UNIX)
+        try:
+            upstream.connect(path)
+        except OSError:
+            client.close()
+            upstream.close()
+            return
+        back = threading.Thread(target=copy, args=(upstream, client), daemon=True)
+        back.start()
+        copy(client, upstream)
+        back.join()
+        client.close()
+        upstream.close()
+
+    def accept() -> None:
+        while True:
+            client, _ = listener.accept()
+            threading.Thread(target=serve, args=(client,), daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    return int(listener.getsockname()[1])
+
+
+def run(orders: dict[str, object]) -> int:
+    argv = orders["argv"]
+    sockets = orders["sockets"]
+    limits = orders["limits"]
+    assert isinstance(argv, list) and isinstance(sockets, dict) and isinstance(limits, dict)
+    environment = {name: value for name, value in os.environ.items() if name != "BENCH_INIT"}
+    for name, path in sockets.items():
+        port = str(forward(name, path))
+        for key, value in environment.items():
+            environment[key] = value.replace("{port:" + name + "}", port)
+    status = orders["status"]
+    assert isinstance(status, int)
+    os.write(status, b"1")
+    os.close(status)
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setsid()
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+            set_limits(limits)
+            os.execvpe(argv[0], argv, environment)
+        except BaseException as error:
+            os.write(2, f"cannot start {argv[0]!r}: {error}\n".encode())
+        os._exit(127)
+    while True:
+        pid, status = os.wait()
+        if pid == child:
+            return os.waitstatus_to_exitcode(status)
+
+
+def main() -> None:
+    orders = json.loads(os.environ["BENCH_INIT"])
+    if orders["adopt"]:
+        adopt_orphans()
+
+        def leave(number: int, frame: FrameType | None) -> None:
+            del number, frame
+            end_descendants()
+            os._exit(137)
+
+        signal.signal(signal.SIGTERM, leave)
+        if os.getppid() != orders["parent"]:
+            os._exit(137)
+    code = run(orders)
+    if orders["adopt"]:
+        end_descendants()
+    sys.stdout.flush()
+    os._exit(code if code >= 0 else 128 - code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""Reading the agent's array files without running or believing anything in them."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import struct
+import zipfile
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_SAFETENSORS_DTYPES = {
+    "F64": "<f8",
+    "F32": "<f4",
+    "F16": "<f2",
+    "BF16": "<u2",
+    "I64": "<i8",
+    "I32": "<i4",
+    "I16": "<i2",
+    "I8": "|i1",
+    "U8": "|u1",
+    "BOOL": "|b1",
+}
+
+
+def read_npz(data: bytes, max_bytes: int) -> dict[str, NDArray[Any]]:
+    """Arrays of an .npz archive; AssertionError when it is not one, holds objects, or unpacks to over `max_bytes`."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            members = archive.infolist()
+            assert sum(member.file_size for member in members) <= max_bytes, "the archive unpacks to too much"
+            return {member.filename.removesuffix(".npy"): _read_npy(archive, member, max_bytes) for member in members}
+    except (zipfile.BadZipFile, ValueError, OSError, EOFError, RuntimeError, NotImplementedError, KeyError) as error:
+        raise AssertionError(f"not a readable npz archive: {error}") from None
+
+
+def _read_npy(archive: zipfile.ZipFile, member: zipfile.ZipInfo, max_bytes: int) -> NDArray[Any]:
+    import numpy
+
+    with archive.open(member) as file:
+        content = file.read(max_bytes + 1)
+    assert len(content) <= max_bytes, "the archive unpacks to too much"
+    stream = io.BytesIO(content)
+    version = numpy.lib.format.read_magic(stream)
+    reader = numpy.lib.format.read_array_header_1_0 if version == (1, 0) else numpy.lib.format.read_array_header_2_0
+    shape, fortran, dtype = reader(stream)
+    assert dtype.kind in "fiub" and not dtype.hasobject, f"{member.filename}: only numeric arrays are read"
+    rest = content[stream.tell() :]
+    assert math.prod(shape) * dtype.itemsize == len(rest), f"{member.filename}: shape and size do not agree"
+    result = numpy.frombuffer(rest, dtype=dtype)
+    return result.reshape(shape, order="F" if fortran else "C").copy()
+
+
+def read_safetensors(data: bytes) -> dict[str, NDArray[Any]]:
+    """Tensors of a .safetensors file as arrays (bfloat16 as float32); AssertionError when it is not one.
+
+    Format: https://huggingface.co/docs/safetensors (8 bytes length, JSON header, raw little-endian buffers).
+    """
+    assert len(data) >= 8, "not a safetensors file: too short"
+    (size,) = struct.unpack("<Q", data[:8])
+    assert size <= len(data) - 8, "not a safetensors file: header longer than the file"
+    try:
+        header = json.loads(data[8 : 8 + size])
+    except (ValueError, RecursionError):
+        raise AssertionError("not a safetensors file: header is not JSON") from None
+    assert isinstance(header, dict), "not a safetensors file: header is not an object"
+    body = memoryview(data)[8 + size :]
+    return {name: _tensor(name, entry, body) for name, entry in header.items() if name != "__metadata__"}
+
+
+def _tensor(name: str, entry: Any, body: memoryview) -> NDArray[Any]:
+    import numpy
+
+    assert isinstance(entry, dict), f"tensor {name!r}: entry is not an object"
+    kind, shape, offsets = entry.get("dtype"), entry.get("shape"), entry.get("data_offsets")
+    assert isinstance(kind, str) and kind in _SAFETENSORS_DTYPES, f"tensor {name!r}: dtype {kind!r} is not supported"
+    assert isinstance(shape, list) and len(shape) <= 16, f"tensor {name!r}: impossible shape"
+    assert all(type(n) is int and 0 <= n <= 1 << 40 for n in shape), f"tensor {name!r}: impossible shape"
+    assert isinstance(offsets, list) and len(offsets) == 2, f"tensor {name!r}: impossible offsets"
+    assert all(type(n) is int for n in offsets), f"tensor {name!r}: impossible offsets"
+    assert 0 <= offsets[0] <= offsets[1] <= len(body), f"tensor {name!r}: impossible offsets"
+    dtype = numpy.dtype(_SAFETENSORS_DTYPES[kind])
+    assert math.prod(shape) * dtype.itemsize == offsets[1] - offsets[0], f"tensor {name!r}: shape and size disagree"
+    result = numpy.frombuffer(body[offsets[0] : offsets[1]], dtype=dtype).reshape(shape)
+    if kind == "BF16":
+        return (result.astype(numpy.uint32) << 16).view(numpy.float32)
+    return result.copy()

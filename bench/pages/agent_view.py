@@ -1,0 +1,85 @@
+"""What the page of an agent (with its model) shows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from bench.pages.model import Board, CaseInfo, Entry
+from bench.record import AgentRef, Note
+from bench.stats import CaseResult, Entrant, Place
+
+
+@dataclass(frozen=True)
+class CaseRow:
+    """One row of the matrix."""
+
+    case: CaseInfo
+    result: CaseResult | None
+    """None: the case was never tried."""
+    trials: Sequence[Entry]
+    failure_modes: Mapping[str, int]
+    flags: Mapping[str, int]
+    claims: int
+    overclaims: int
+
+
+@dataclass(frozen=True)
+class AgentSection:
+    """An agent in one profile."""
+
+    place: Place
+    rows: Sequence[CaseRow]
+    overclaims: int
+    flagged: int
+    """Cells with a flag."""
+
+
+@dataclass(frozen=True)
+class AgentView:
+    entrant: Entrant
+    ranked: bool
+    versions: Sequence[AgentRef]
+    """Different versions of the agent among the counted cells."""
+    sections: Sequence[AgentSection]
+
+
+def agent_view(board: Board, entrants: Sequence[Entrant], addresses: Mapping[int, Entry]) -> AgentView:
+    """`entrants`: the same agent and model in each profile; `addresses`: entries by the identity of their record."""
+    places = [
+        (section.profile, place) for section in board.sections for place in section.places
+        if place.standing.entrant in entrants
+    ]
+    sections = [_section(board, place, addresses) for _, place in places]
+    versions: dict[str, AgentRef] = {}
+    for _, place in places:
+        for result in place.standing.cases.values():
+            versions.update((record.agent.digest, record.agent) for record in result.records)
+    ranked = all(place.standing.ranked for _, place in places)
+    return AgentView(entrants[0], ranked, list(versions.values()), sections)
+
+
+def _section(board: Board, place: Place, addresses: Mapping[int, Entry]) -> AgentSection:
+    profile = place.standing.entrant.profile
+    cases = [case for case in board.cases.values() if profile in case.profiles]
+    rows = [_row(case, place.standing.cases.get(case.id), addresses) for case in cases]
+    flagged = sum(bool(entry.record.flags) for row in rows for entry in row.trials)
+    return AgentSection(place, rows, sum(row.overclaims for row in rows), flagged)
+
+
+def _row(case: CaseInfo, result: CaseResult | None, addresses: Mapping[int, Entry]) -> CaseRow:
+    records = result.records if result else []
+    return CaseRow(
+        case=case,
+        result=result,
+        trials=[addresses[id(record)] for record in records],
+        failure_modes=_counted(note for record in records for note in record.failure_modes),
+        flags=_counted(note for record in records for note in record.flags),
+        claims=sum(len(record.claims) for record in records),
+        overclaims=sum(record.overclaims for record in records),
+    )
+
+
+def _counted(notes: Iterable[Note]) -> dict[str, int]:
+    return dict(sorted(Counter(note.name for note in notes).items()))

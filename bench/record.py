@@ -1,0 +1,261 @@
+"""The record: everything known about one finished cell, as one immutable JSON object."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from bench.schema import Model
+
+RECORD_SCHEMA = 1
+
+Outcome = Literal["graded", "infra", "interrupted", "skipped"]
+StopReason = Literal[
+    "finished",
+    "gave_up",
+    "crashed",
+    "time_limit",
+    "cost_limit",
+    "token_limit",
+    "step_limit",
+    "memory_limit",
+    "process_limit",
+    "disk_limit",
+    "output_limit",
+]
+CostStatus = Literal["none", "exact", "estimated", "simulated", "unknown"]
+"""`none`: no call was made. `simulated`: a replayed conversation, priced as if live. `unknown`: no price is known."""
+Profile = Literal["mini", "full"]
+
+
+def _safe_name(value: str) -> str:
+    if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,63}", value):
+        raise ValueError("must be 1 to 64 of a-z, 0-9, _ and -, starting with a letter or digit")
+    return value
+
+
+Name = Annotated[str, AfterValidator(_safe_name)]
+"""A name that is safe in a path, a branch, a URL and a workflow."""
+Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
+Instant = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z$")]
+"""UTC, ISO 8601."""
+Fraction = Annotated[float, Field(ge=0, le=1)]
+
+
+class AgentRef(Model):
+    """Which agent ran."""
+
+    id: Name
+    digest: Digest
+    """Of the agent's folder and settings."""
+    commit: str = ""
+    """Commit of the agent's own repository, empty when it is not one."""
+    ranked: bool = True
+    """False for oracle and nop, which prove the benchmark and are not competitors."""
+
+
+class CaseRef(Model):
+    """Which case, in which version: another digest is another series."""
+
+    id: Name
+    category: Name
+    title: str
+    digest: Digest
+
+
+class CheckResult(Model):
+    """One judgement of the workspace."""
+
+    id: str
+    about: str
+    """What the check shows, from its docstring."""
+    weight: float = Field(ge=0)
+    required: bool
+    guard: bool
+    value: Fraction
+    """1 passed, 0 failed, between: partial credit."""
+    message: str = ""
+    """The evidence, when it did not pass."""
+    seconds: float = Field(ge=0)
+    origin: Literal["case", "framework"] = "case"
+
+    @property
+    def passed(self) -> bool:
+        return self.value >= 1.0
+
+
+class Metric(Model):
+    """A continuous measurement by the judge."""
+
+    name: str
+    value: float
+    unit: str = ""
+
+
+class Claim(Model):
+    """What the agent said of itself, beside what was measured."""
+
+    name: str
+    claimed: float | None
+    """None: the claim was not a finite number."""
+    measured: float
+    tolerance: float = Field(ge=0)
+    overclaim: bool
+
+
+class Note(Model):
+    """A named finding with its evidence: a flag or a failure mode."""
+
+    name: str
+    evidence: str
+
+
+class Tokens(Model):
+    """Tokens of a model, normalised; None is unknown, which is not zero."""
+
+    input_uncached: int | None = 0
+    cache_read: int | None = 0
+    cache_write: int | None = 0
+    output: int | None = 0
+    reasoning: int | None = 0
+
+
+class ModelUsage(Model):
+    """What one model role cost."""
+
+    role: str = "main"
+    model: str
+    """The name the run was asked to use, in litellm's spelling."""
+    calls: int = Field(0, ge=0)
+    """Successful calls. One is one step, for every agent alike."""
+    failed_calls: int = Field(0, ge=0)
+    refused_calls: int = Field(0, ge=0)
+    retries: int = Field(0, ge=0)
+    tokens: Tokens = Tokens()
+    cost_usd: float | None = 0.0
+    cost_status: CostStatus = "none"
+    price_version: str = ""
+
+
+class Phase(Model):
+    """One stretch of the cell's life."""
+
+    name: Literal["prepare", "agent", "snapshot", "judge"]
+    start: Instant
+    seconds: float = Field(ge=0)
+
+
+class Machine(Model):
+    """The machine class: comparisons of time hold only within one fingerprint."""
+
+    fingerprint: str
+    system: str
+    cpu: str
+    cores: int
+    memory_mb: int
+    gpu: str = ""
+    python: str
+
+
+class LimitsSet(Model):
+    """The limits in force."""
+
+    agent_s: float
+    grade_s: float
+    memory_mb: int
+    cpus: int
+    processes: int
+    disk_mb: int
+    output_mb: int
+    steps: int
+    cost_usd: float
+
+
+class Artifact(Model):
+    """A file kept beside the record."""
+
+    name: str
+    place: str
+    """Relative to the run folder."""
+    size: int = Field(ge=0)
+    digest: Digest
+
+
+class Try(Model):
+    """An earlier try of the same cell that brought no score."""
+
+    outcome: Outcome
+    cause: str
+    message: str
+    at: Instant
+
+
+class Provenance(Model):
+    """Where the record comes from."""
+
+    bench_version: str
+    bench_commit: str = ""
+    dirty: bool = False
+    suite: str = ""
+    suite_version: str = ""
+    run: Name
+    run_url: str = ""
+    workflow: str = ""
+    sandbox: str
+    isolated: bool
+    """False: the agent ran as a plain process of this machine."""
+    packages: dict[str, str] = {}
+
+
+class Record(Model):
+    """One cell: agent x model x case x profile x trial."""
+
+    schema_: Literal[1] = Field(1, alias="schema")
+    cell: str
+    """`agent/model/case/profile/trial`: unique within a run."""
+    agent: AgentRef
+    case: CaseRef
+    models: dict[str, str] = {}
+    """Model per role; empty for an agent that asks for none."""
+    profile: Profile
+    trial: int = Field(ge=1)
+    seed: int
+    """Seed of the public data: the same for every agent at this case and trial."""
+    judge_seed: int | None = None
+    """Seed of the judge's fresh inputs."""
+
+    outcome: Outcome
+    stop_reason: StopReason | None = None
+    cause: str = ""
+    """For `infra`, `interrupted` and `skipped`: a key of the failure table."""
+    error: str = ""
+
+    success: bool | None = None
+    score: Fraction | None = None
+    checks: list[CheckResult] = []
+    metrics: list[Metric] = []
+    claims: list[Claim] = []
+    overclaims: int = Field(0, ge=0)
+    failure_modes: list[Note] = []
+    flags: list[Note] = []
+
+    usage: list[ModelUsage] = []
+    cost_usd: float | None = 0.0
+    cost_status: CostStatus = "none"
+    steps: int = Field(0, ge=0)
+
+    phases: list[Phase] = []
+    started: Instant
+    finished: Instant
+    machine: Machine
+    limits: LimitsSet
+    limits_hit: list[str] = []
+    provenance: Provenance
+    artifacts: list[Artifact] = []
+    tries: list[Try] = []
+
+    def to_line(self) -> str:
+        """The record as one line of JSON, without a line break."""
+        return self.model_dump_json(by_alias=True)

@@ -1,0 +1,119 @@
+"""One cell, from a fresh workspace to a stored record: the heart of the benchmark."""
+
+from __future__ import annotations
+
+import errno
+import traceback
+from pathlib import Path
+
+from bench.agentphase import AgentPhase, Overlay, run_agent
+from bench.cell import Cell, RunContext
+from bench.clock import Clock
+from bench.datacache import Start, start_of
+from bench.errors import InfraError, UserError
+from bench.evidence import Evidence
+from bench.failures import FAILURES, MAX_TRIES
+from bench.files import digest_folder, remove_tree
+from bench.judge.grade import Submission, grade
+from bench.judge.report import Grading
+from bench.needs import missing_modules
+from bench.record import Record, Try
+from bench.recorder import Finished, write_record
+from bench.workspace import Snapshot, prepare, take_snapshot
+
+
+def run_cell(cell: Cell, context: RunContext, earlier: list[Try] | None = None) -> Record:
+    """Run one cell and store its record, whatever happens; infrastructure failures are tried again."""
+    tries = list(earlier or [])
+    for count in range(1, MAX_TRIES + 1):
+        clock = Clock()
+        try:
+            finished = _attempt(cell, context, clock)
+            break
+        except Exception as error:
+            cause, message = _cause(error)
+            finished = Finished(clock=clock, cause=cause, error=message)
+            if not FAILURES[cause].retry or count == MAX_TRIES:
+                break
+            tries.append(Try(outcome=FAILURES[cause].outcome, cause=cause, message=message[:500], at=clock.started))
+    return write_record(cell, context, finished, tries)
+
+
+def _cause(error: Exception) -> tuple[str, str]:
+    """The row of the failure table for an exception, and what to say of it."""
+    if isinstance(error, InfraError):
+        return error.cause, str(error)[:2000]
+    if isinstance(error, UserError):
+        return "setup_error", str(error)[:2000]
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "disk_full", str(error)
+    return "internal_error", "".join(traceback.format_exception(error, limit=-4))[-2000:]
+
+
+def _attempt(cell: Cell, context: RunContext, clock: Clock) -> Finished:
+    missing = missing_modules(cell.case.spec.needs.python)
+    if missing:
+        raise InfraError("needs_missing", f"modules are missing: {', '.join(missing)}; pip install 'ml-dev-bench[ml]'")
+    scratch = context.folder / "scratch" / cell.slug
+    remove_tree(scratch)
+    try:
+        with clock.phase("prepare"):
+            start = start_of(cell.case, cell.profile, context.seed(cell), context.places.cache)
+            (scratch / "journals").mkdir(parents=True)
+            prepare(start.workspace, scratch / "workspace")
+        with clock.phase("agent"):
+            phase = run_agent(cell, context, start, scratch, _overlay(cell))
+        with clock.phase("snapshot"):
+            snapshot = take_snapshot(scratch / "workspace", start.workspace, cell.case.spec.protected)
+            changed = digest_folder(snapshot.folder) != digest_folder(start.workspace)
+        with clock.phase("judge"):
+            grading = _judge(cell, context, start, snapshot, scratch)
+        if context.keep_workspaces:
+            kept = context.trace(cell) / "workspace"
+            remove_tree(kept)
+            snapshot.folder.rename(kept)
+        return _finished(cell, context, clock, phase, snapshot, grading, changed)
+    finally:
+        remove_tree(scratch)
+        remove_tree(context.socket_folder(cell))
+
+
+def _overlay(cell: Cell) -> Overlay | None:
+    if not cell.agent.sees_solution:
+        return None
+    return Overlay(cell.case.part("solution"), cell.case.spec.solution.run)
+
+
+def _judge(cell: Cell, context: RunContext, start: Start, snapshot: Snapshot, scratch: Path) -> Grading:
+    submission = Submission(
+        snapshot=snapshot.folder,
+        original=start.workspace,
+        hidden=start.hidden,
+        journals=scratch / "journals",
+        profile=cell.profile,
+        sandbox=context.sandbox.name,
+    )
+    grading = grade(cell.case, submission)
+    if grading.broken:
+        raise InfraError("judge_error", f"a check of case {cell.case.id} is broken: {grading.broken}")
+    return grading
+
+
+def _finished(
+    cell: Cell,
+    context: RunContext,
+    clock: Clock,
+    phase: AgentPhase,
+    snapshot: Snapshot,
+    grading: Grading,
+    changed: bool,
+) -> Finished:
+    evidence = Evidence(
+        spec=cell.case.spec,
+        phase=phase,
+        snapshot=snapshot,
+        grading=grading,
+        changed=changed,
+        ledger=context.trace(cell) / "calls.jsonl",
+    )
+    return Finished(clock=clock, evidence=evidence)

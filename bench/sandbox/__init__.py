@@ -1,0 +1,1 @@
+"""Sandboxes: one protocol, several back ends, the same limits everywhere."""

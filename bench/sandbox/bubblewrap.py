@@ -1,0 +1,124 @@
+"""Isolation by namespaces through bubblewrap: no network, no home, read-only system, own PID space."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from bench.sandbox.job import Job, Launch, Mount
+from bench.sandbox.orders import INSIDE, base_environment, command_line, resource_limits
+
+_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+_ETC = (
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "alternatives",
+    "ssl",
+    "ca-certificates",
+    "localtime",
+    "mime.types",
+    "nsswitch.conf",
+    "protocols",
+    "services",
+)
+_PASSWD = "root:x:0:0::/nonexistent:/bin/false\nagent:x:1000:1000::/home/agent:/bin/sh\n"
+_GROUP = "root:x:0:\nagent:x:1000:\n"
+_HOSTS = "127.0.0.1 localhost\n::1 localhost\n"
+_LIBRARY = "/run/bench/library"
+_INSIDE_TARGET = f"{_LIBRARY}/bench/inside"
+_PACKAGE = Path(__file__).resolve().parents[1]
+
+
+class BubblewrapSandbox:
+    """A job in its own user, mount, PID, network, IPC and UTS namespaces."""
+
+    name = "bubblewrap"
+    isolated = True
+
+    def __init__(self, program: str | None = None) -> None:
+        self.program = program or shutil.which("bwrap") or "bwrap"
+
+    def inside(self, mount: Mount) -> str:
+        return mount.target
+
+    @property
+    def library(self) -> str:
+        return _LIBRARY
+
+    def launch(self, job: Job, tmp: Path, status: int) -> Launch:
+        python = job.python or Path(sys.executable)
+        env = base_environment(home="/home/agent", tmp="/tmp", python=python, cpus=job.limits.cpus)  # noqa: S108
+        env.update(job.env)
+        env["BENCH_INIT"] = json.dumps(
+            {
+                "argv": command_line(job, python),
+                "status": status,
+                "sockets": {name: f"/run/bench/{name}.sock" for name in job.sockets},
+                "limits": resource_limits(job.limits),
+                "adopt": False,
+            }
+        )
+        argv = [self.program, *self._namespaces(), *self._system(tmp, job), *_python_mounts(python)]
+        for mount in job.mounts:
+            argv += ["--bind" if mount.writable else "--ro-bind", str(mount.source), mount.target]
+        argv += ["--ro-bind", str(INSIDE), _INSIDE_TARGET]
+        for name, path in job.sockets.items():
+            argv += ["--ro-bind", str(path), f"/run/bench/{name}.sock"]
+        argv += ["--remount-ro", "/", "--chdir", job.cwd.target]
+        return Launch([*argv, "--", str(python), "-I", "-S", "-B", f"{_INSIDE_TARGET}/init.py"], env)
+
+    @staticmethod
+    def _namespaces() -> list[str]:
+        return [
+            "--unshare-all",
+            "--unshare-user",
+            "--uid",
+            "1000",
+            "--gid",
+            "1000",
+            "--hostname",
+            "bench",
+            "--die-with-parent",
+            "--as-pid-1",
+            "--new-session",
+            "--cap-drop",
+            "ALL",
+        ]
+
+    @staticmethod
+    def _system(tmp: Path, job: Job) -> list[str]:
+        argv: list[str] = []
+        for path in _SYSTEM:
+            if os.path.islink(path):
+                argv += ["--symlink", os.readlink(path), path]
+            elif os.path.isdir(path):
+                argv += ["--ro-bind", path, path]
+        argv += ["--proc", "/proc", "--dev", "/dev"]
+        size = str(job.limits.disk_mb << 20)
+        for folder in ("/tmp", "/home/agent", "/dev/shm"):  # noqa: S108  targets inside, not files of this machine
+            argv += ["--size", size, "--tmpfs", folder]
+        for name, text in (("passwd", _PASSWD), ("group", _GROUP), ("hosts", _HOSTS)):
+            path_ = tmp / name
+            path_.write_text(text)
+            argv += ["--ro-bind", str(path_), f"/etc/{name}"]
+        for name in _ETC:
+            argv += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
+        return argv
+
+
+def _python_mounts(python: Path) -> list[str]:
+    """The interpreter's installation, read-only, with this package's own folder (cases, solutions) hidden."""
+    argv: list[str] = []
+    bound: list[Path] = [Path("/usr"), Path("/bin")]
+    roots = {python.parent.parent, python.resolve().parent.parent, Path(sys.base_prefix), Path(sys.prefix)}
+    for root in sorted(roots):
+        if root != Path("/") and not any(root.is_relative_to(known) for known in bound):
+            argv += ["--ro-bind", str(root), str(root)]
+            bound.append(root)
+    if any(_PACKAGE.is_relative_to(known) for known in bound):
+        argv += ["--tmpfs", str(_PACKAGE)]
+    return argv

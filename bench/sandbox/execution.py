@@ -1,0 +1,278 @@
+"""Running a job: start, feed nothing, keep bounded output, watch limits, leave no process behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench.errors import InfraError
+from bench.inside.init import descendants
+from bench.sandbox.job import Ended, EndReason, Job, Sandbox
+from bench.sandbox.process import MARKER
+
+_TICK_S = 0.1
+_DISK_TICK_S = 1.0
+_FLOOD_FACTOR = 20
+_MAX_ENTRIES = 500_000
+_PAGE_MB = os.sysconf("SC_PAGE_SIZE") / (1 << 20)
+
+
+@dataclass
+class Tail:
+    """The first and the last bytes of a stream, half each, and a count of what lay between."""
+
+    limit: int
+    head: bytearray = field(default_factory=bytearray)
+    tail: bytearray = field(default_factory=bytearray)
+    total: int = 0
+
+    def feed(self, data: bytes) -> None:
+        self.total += len(data)
+        room = self.limit // 2 - len(self.head)
+        if room > 0:
+            self.head += data[:room]
+            data = data[room:]
+        self.tail += data
+        if len(self.tail) > self.limit:
+            del self.tail[: -(self.limit // 2)]
+
+    @property
+    def dropped(self) -> int:
+        return self.total - len(self.head) - min(len(self.tail), self.limit // 2)
+
+    def value(self) -> bytes:
+        if not self.dropped:
+            return bytes(self.head + self.tail)
+        end = self.tail[-(self.limit // 2) :]
+        return bytes(self.head) + f"\n[... {self.dropped} bytes left out ...]\n".encode() + bytes(end)
+
+
+class Running:
+    """A started job. `watch` is to be called often; `stop` ends the whole tree."""
+
+    def __init__(self, job: Job, popen: subprocess.Popen[bytes], isolated: bool, status: int) -> None:
+        self.job = job
+        self.popen = popen
+        self.reason: EndReason = "exit"
+        self.peak_memory_mb = 0.0
+        self.peak_processes = 0
+        self._isolated = isolated
+        self._status = status
+        self._started = time.monotonic()
+        self._next_disk = self._started + _DISK_TICK_S
+
+    @property
+    def wall_s(self) -> float:
+        return time.monotonic() - self._started
+
+    def watch(self) -> bool:
+        """Measure the tree; end it and return False when it is over a limit."""
+        limits = self.job.limits
+        pids = descendants(self.popen.pid)
+        self.peak_processes = max(self.peak_processes, len(pids))
+        self.peak_memory_mb = max(self.peak_memory_mb, sum(map(_resident_mb, pids)))
+        if self.wall_s > limits.wall_s:
+            return self._over("time_limit")
+        if self.peak_memory_mb > limits.memory_mb:
+            return self._over("memory_limit")
+        if self.peak_processes > limits.processes:
+            return self._over("process_limit")
+        if time.monotonic() >= self._next_disk:
+            used, seconds = _disk_used_mb(self.job)
+            self._next_disk = time.monotonic() + max(_DISK_TICK_S, 20 * seconds)
+            if used > limits.disk_mb:
+                return self._over("disk_limit")
+        return True
+
+    def _over(self, reason: EndReason) -> bool:
+        self.stop(reason)
+        return False
+
+    def stop(self, reason: EndReason | None = None) -> None:
+        """End the whole tree and wait until it is gone."""
+        if reason is not None and self.popen.poll() is None:
+            self.reason = reason
+        _end_tree(self.popen, self._isolated)
+
+    def came_up(self) -> bool:
+        """Whether the first process of the sandbox ran: told on a pipe that the job's command never sees."""
+        try:
+            return bool(os.read(self._status, 1))
+        except BlockingIOError:
+            return False
+
+    def code(self) -> int:
+        """Exit status; 128 + n for signal n."""
+        code = self.popen.wait()
+        return code if code >= 0 else 128 - code
+
+
+@contextlib.contextmanager
+def start(sandbox: Sandbox, job: Job, *, stdin: int, stdout: int, stderr: int) -> Iterator[Running]:
+    """Start `job` with the given streams; on leaving, no process of it is left.
+
+    The calling thread must outlive the job: its end is the signal for the sandbox to end.
+    """
+    tmp = Path(tempfile.mkdtemp(prefix="mldb-job-"))
+    status, told = os.pipe()
+    os.set_blocking(status, False)
+    try:
+        launch = sandbox.launch(job, tmp, told)
+        try:
+            popen = subprocess.Popen(
+                launch.argv,
+                env=launch.env,
+                cwd=str(job.cwd.source),
+                stdin=stdin,
+                stdout=stdout,
+                stderr=stderr,
+                start_new_session=True,
+                pass_fds=(told,),
+            )
+        finally:
+            os.close(told)
+        running = Running(job, popen, sandbox.isolated, status)
+        try:
+            yield running
+        finally:
+            running.stop()
+            if not sandbox.isolated:
+                end_marked(tmp.name)
+    finally:
+        os.close(status)
+        shutil.rmtree(tmp, ignore_errors=True)
+
+
+def run_job(sandbox: Sandbox, job: Job) -> Ended:
+    """Run `job` to its end or its limit; raises `InfraError` when the sandbox itself does not come up."""
+    pipe = subprocess.PIPE
+    with start(sandbox, job, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe) as running:
+        streams = _pump(running)
+        running.stop()
+        code = running.code()
+        if running.reason == "exit" and not running.came_up():
+            text = streams[1].value().decode("utf-8", "replace").strip()[-500:]
+            raise InfraError("sandbox_error", f"the {sandbox.name} sandbox did not start: {text}")
+        return Ended(
+            reason=running.reason,
+            code=code,
+            stdout=streams[0].value(),
+            stderr=streams[1].value(),
+            dropped_bytes=streams[0].dropped + streams[1].dropped,
+            wall_s=running.wall_s,
+            peak_memory_mb=running.peak_memory_mb,
+            peak_processes=running.peak_processes,
+        )
+
+
+def _pump(running: Running) -> tuple[Tail, Tail]:
+    """Read both streams until the job's first process ends, watching the limits."""
+    popen = running.popen
+    limit = running.job.limits.output_mb << 20
+    out, err = Tail(limit), Tail(limit)
+    assert popen.stdout is not None and popen.stderr is not None
+    exit_handle = os.pidfd_open(popen.pid)
+    with selectors.DefaultSelector() as selector:
+        for stream, tail in ((popen.stdout, out), (popen.stderr, err)):
+            os.set_blocking(stream.fileno(), False)
+            selector.register(stream, selectors.EVENT_READ, tail)
+        selector.register(exit_handle, selectors.EVENT_READ, None)
+        next_tick = time.monotonic() + _TICK_S / 4
+        alive = True
+        while alive:
+            for key, _ in selector.select(max(0.0, next_tick - time.monotonic())):
+                if key.data is None:
+                    alive = False
+                elif not _read(key.fd, key.data):
+                    selector.unregister(key.fileobj)
+            if alive and time.monotonic() >= next_tick:
+                next_tick = time.monotonic() + _TICK_S
+                alive = running.watch()
+            if alive and out.total + err.total > limit * _FLOOD_FACTOR:
+                running.stop("output_limit")
+                alive = False
+    os.close(exit_handle)
+    running.stop()
+    for stream, tail in ((popen.stdout, out), (popen.stderr, err)):
+        while _read(stream.fileno(), tail) and tail.total <= limit * (_FLOOD_FACTOR + 1):
+            continue
+        stream.close()
+    return out, err
+
+
+def _read(descriptor: int, tail: Tail) -> bool:
+    """Take what is there; False at the end of the stream, or when nothing is left in a finished one."""
+    try:
+        data = os.read(descriptor, 1 << 16)
+    except BlockingIOError:
+        return False
+    tail.feed(data)
+    return bool(data)
+
+
+def _end_tree(popen: subprocess.Popen[bytes], isolated: bool) -> None:
+    if popen.poll() is not None:
+        return
+    if isolated:
+        # The child of bubblewrap is PID 1 of the namespace: with it every other process there is gone.
+        for pid in descendants(popen.pid)[:1] or [popen.pid]:
+            _signal(pid, signal.SIGKILL)
+    else:
+        _signal(popen.pid, signal.SIGTERM)
+    try:
+        popen.wait(5)
+    except subprocess.TimeoutExpired:
+        for pid in [*descendants(popen.pid), popen.pid]:
+            _signal(pid, signal.SIGKILL)
+        popen.wait()
+
+
+def end_marked(name: str) -> None:
+    """End processes that escaped from an unisolated job by killing its first process: found by their environment."""
+    wanted = f"{MARKER}={name}".encode()
+    for entry in os.listdir("/proc"):
+        if entry.isdigit() and int(entry) != os.getpid():
+            with contextlib.suppress(OSError), open(f"/proc/{entry}/environ", "rb") as file:
+                if wanted in file.read().split(b"\0"):
+                    _signal(int(entry), signal.SIGKILL)
+
+
+def _signal(pid: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def _resident_mb(pid: int) -> float:
+    try:
+        with open(f"/proc/{pid}/statm") as file:
+            _, resident, shared = file.read().split()[:3]
+    except (OSError, ValueError):
+        return 0.0
+    return (int(resident) - int(shared)) * _PAGE_MB
+
+
+def _disk_used_mb(job: Job) -> tuple[float, float]:
+    """MiB in all writable mounts and the seconds it took to look; a crowd of files counts as over the limit."""
+    began = time.monotonic()
+    blocks = entries = 0
+    pending = [str(mount.source) for mount in job.mounts if mount.writable]
+    while pending:
+        with contextlib.suppress(OSError), os.scandir(pending.pop()) as found:
+            for entry in found:
+                entries += 1
+                with contextlib.suppress(OSError):
+                    blocks += entry.stat(follow_symlinks=False).st_blocks
+                    if entry.is_dir(follow_symlinks=False):
+                        pending.append(entry.path)
+        if entries > _MAX_ENTRIES:
+            return float("inf"), time.monotonic() - began
+    return blocks * 512 / (1 << 20), time.monotonic() - began

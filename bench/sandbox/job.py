@@ -1,0 +1,98 @@
+"""What a sandbox is asked to run, and what came of it. Standard library only: the judge's child imports this."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, Protocol
+
+EndReason = Literal["exit", "time_limit", "memory_limit", "process_limit", "disk_limit", "output_limit"]
+
+
+@dataclass(frozen=True)
+class JobLimits:
+    """Limits of one job. Sizes in MiB, times in seconds."""
+
+    wall_s: float
+    memory_mb: int = 4096
+    cpus: int = 1
+    processes: int = 256
+    open_files: int = 1024
+    disk_mb: int = 1024
+    """All writable mounts together; also the size of /tmp and of any one file."""
+    output_mb: int = 10
+    """Kept of standard output and error; twenty times as much ends the job."""
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A file or folder of this machine that the job may see."""
+
+    source: Path
+    target: str
+    """Absolute path inside, for back ends that have an inside."""
+    writable: bool = False
+
+
+@dataclass(frozen=True)
+class Job:
+    """One command with everything it may see."""
+
+    argv: Sequence[str]
+    mounts: Sequence[Mount]
+    cwd: Mount
+    limits: JobLimits
+    env: Mapping[str, str] = field(default_factory=dict)
+    sockets: Mapping[str, Path] = field(default_factory=dict)
+    """Unix sockets by name, forwarded to loopback ports; `{port:NAME}` in `env` becomes the port."""
+    python: Path | None = None
+    """Interpreter whose installation is mounted read-only and stands first on PATH."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a job ended."""
+
+    reason: EndReason
+    code: int
+    """Exit status; 128 + n for signal n."""
+    stdout: bytes
+    stderr: bytes
+    dropped_bytes: int
+    """Output beyond what was kept."""
+    wall_s: float
+    peak_memory_mb: float
+    peak_processes: int
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What to execute to start a job: argument list and complete environment."""
+
+    argv: list[str]
+    env: dict[str, str]
+
+
+class Sandbox(Protocol):
+    """A back end: how a job is started, and how paths look inside."""
+
+    name: str
+    isolated: bool
+
+    @property
+    def library(self) -> str:
+        """The import root inside that holds `bench.inside` and nothing else of value."""
+        ...
+
+    def inside(self, mount: Mount) -> str:
+        """The path at which a job sees `mount`."""
+        ...
+
+    def launch(self, job: Job, tmp: Path, status: int) -> Launch:
+        """The command line for `job`.
+
+        tmp: a private folder of this machine that lives as long as the job. status: an inherited descriptor
+        on which the sandbox's first process says that it runs.
+        """
+        ...

@@ -1,0 +1,63 @@
+"""For authors of services.py: what a stand-in service receives, answers and may keep. Standard library only."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from email.message import Message
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Request:
+    """One HTTP request from the agent's side."""
+
+    method: str
+    path: str
+    """Decoded, without the query."""
+    query: dict[str, list[str]]
+    headers: Message | Mapping[str, str]
+    """Case-insensitive."""
+    body: bytes
+
+
+@dataclass(frozen=True)
+class Response:
+    """The answer to a request."""
+
+    status: int = 200
+    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @staticmethod
+    def json(value: Any, status: int = 200) -> Response:
+        """An answer in JSON."""
+        return Response(status, json.dumps(value).encode(), {"Content-Type": "application/json"})
+
+
+class Service:
+    """One stand-in for the life of one cell."""
+
+    def __init__(self, name: str, hidden: Path, seed: int, journal: Path) -> None:
+        self.name = name
+        self.hidden = hidden
+        """What data.py built for the judge."""
+        self.seed = seed
+        self.state: dict[str, Any] = {}
+        """Lives as long as the cell; take `lock` around it."""
+        self.lock = threading.Lock()
+        self._journal = journal
+        self._journal_lock = threading.Lock()
+
+    def journal(self, event: Mapping[str, Any]) -> None:
+        """Write down what happened; the judge reads it, the agent cannot reach it."""
+        line = json.dumps({"time": time.time(), **event}) + "\n"
+        with self._journal_lock, self._journal.open("a", encoding="utf-8") as file:
+            file.write(line)
+
+
+Handler = Callable[[Request, Service], Response]

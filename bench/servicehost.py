@@ -1,0 +1,180 @@
+"""Runs a case's stand-in services: one process a cell, outside the sandbox, one Unix socket a service."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import importlib.util
+import json
+import os
+import socketserver
+import subprocess
+import sys
+import tempfile
+import threading
+import traceback
+import urllib.parse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+from bench.errors import InfraError
+from bench.sandbox.orders import base_environment
+from bench.service import Handler, Request, Response, Service
+
+_MAX_BODY = 64 << 20
+_START_S = 30
+
+
+@contextlib.contextmanager
+def running_services(
+    script: Path, names: list[str], hidden: Path, journals: Path, sockets: Path, seed: int
+) -> Iterator[dict[str, Path]]:
+    """Start the services and yield their sockets by name; raises `InfraError` when they do not come up."""
+    if not names:
+        yield {}
+        return
+    paths = {name: sockets / f"{name}.sock" for name in names}
+    orders = {
+        "script": str(script),
+        "hidden": str(hidden),
+        "journals": str(journals),
+        "seed": seed,
+        "sockets": {name: str(path) for name, path in paths.items()},
+    }
+    python = Path(sys.executable)
+    env = base_environment(home="/nonexistent", tmp=tempfile.gettempdir(), python=python, cpus=1)
+    with (
+        tempfile.TemporaryFile() as log,
+        subprocess.Popen(
+            [str(python), "-I", "-B", "-c", "from bench.servicehost import main; main()"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            env=env,
+            start_new_session=True,
+        ) as host,
+    ):
+        assert host.stdin is not None and host.stdout is not None
+        timer = threading.Timer(_START_S, host.kill)
+        timer.start()
+        try:
+            host.stdin.write(json.dumps(orders).encode() + b"\n")
+            host.stdin.flush()
+            ready = host.stdout.readline().strip() == b"ready"
+        except BrokenPipeError:
+            ready = False
+        finally:
+            timer.cancel()
+        try:
+            if not ready:
+                host.kill()
+                host.wait()
+                log.seek(0)
+                text = log.read()[-1500:].decode("utf-8", "replace").strip()
+                raise InfraError("service_error", f"services of {script.parent.name} did not start: {text}")
+            yield paths
+        finally:
+            host.kill()
+            for path in paths.values():
+                path.unlink(missing_ok=True)
+
+
+class _UnixServer(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, path: str, handler: Handler, service: Service) -> None:
+        self.handler = handler
+        self.service = service
+        super().__init__(path, _Exchange)
+
+
+class _Exchange(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _UnixServer
+    timeout: ClassVar[float] = 300
+
+    def _answer(self) -> None:
+        body = self._body()
+        if body is None:
+            return self._send(Response(413, b"too large"))
+        parts = urllib.parse.urlsplit(self.path)
+        request = Request(
+            method=self.command,
+            path=urllib.parse.unquote(parts.path),
+            query=urllib.parse.parse_qs(parts.query, keep_blank_values=True),
+            headers=self.headers,
+            body=body,
+        )
+        try:
+            response = self.server.handler(request, self.server.service)
+        except Exception:
+            traceback.print_exc()
+            self.server.service.journal({"event": "service_error", "error": traceback.format_exc(limit=-2)})
+            response = Response(500, b"the stand-in service failed")
+        self._send(response)
+
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = do_OPTIONS = _answer
+
+    def _body(self) -> bytes | None:
+        if "chunked" in self.headers.get("Transfer-Encoding", "").lower():
+            return self._chunks()
+        try:
+            length = int(self.headers.get("Content-Length") or 0)
+        except ValueError:
+            return None
+        return self.rfile.read(length) if 0 <= length <= _MAX_BODY else None
+
+    def _chunks(self) -> bytes | None:
+        body = bytearray()
+        while True:
+            try:
+                size = int(self.rfile.readline(100).split(b";")[0], 16)
+            except ValueError:
+                return None
+            if size < 0 or len(body) + size > _MAX_BODY:
+                return None
+            body += self.rfile.read(size)
+            self.rfile.readline(100)
+            if size == 0:
+                return bytes(body)
+
+    def _send(self, response: Response) -> None:
+        self.send_response(response.status)
+        for name, value in response.headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(response.body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(response.body)
+
+    def address_string(self) -> str:
+        return "agent"
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  the base class's signature
+        return
+
+
+def main() -> None:
+    """Entry of the host process; ends when its standard input does."""
+    ready = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    orders = json.loads(sys.stdin.buffer.readline())
+    script = Path(orders["script"])
+    sys.path[:0] = [str(script.parent / "hidden")]
+    spec = importlib.util.spec_from_file_location("services", script)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["services"] = module
+    spec.loader.exec_module(module)
+    for name, path in orders["sockets"].items():
+        journal = Path(orders["journals"]) / f"{name}.jsonl"
+        service = Service(name, Path(orders["hidden"]), orders["seed"], journal)
+        server = _UnixServer(path, getattr(module, name), service)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+    ready.write(b"ready\n")
+    ready.flush()
+    while os.read(0, 1):
+        continue
+    os._exit(0)

@@ -1,0 +1,224 @@
+"""What the records say about agents: rates with their uncertainty, cost, effort and coverage.
+
+Only records of one profile, and of the newest version of each case, are ever put together; infrastructure failures are
+counted and never scored.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from bench.effort import Cost, Effort, cost_of, effort_of, mean_of
+from bench.intervals import Interval, student, wilson
+from bench.record import Profile, Record
+
+LOST = ("infra", "interrupted")
+"""Outcomes that cost time and tell nothing about the agent."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over `n` cases. `interval` is None where one value gives no idea of the spread."""
+
+    mean: float
+    n: int
+    interval: Interval | None
+
+
+@dataclass(frozen=True, order=True)
+class Entrant:
+    """Who is measured: an agent with its model, in one profile."""
+
+    profile: Profile
+    agent: str
+    model: str
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """One entrant on one case in its newest version."""
+
+    case: str
+    records: Sequence[Record]
+    """All of them, lost ones included, in order of time."""
+    success: float | None
+    score: float | None
+    cost: Cost
+    effort: Effort
+
+    @property
+    def graded(self) -> list[Record]:
+        return [record for record in self.records if record.outcome == "graded"]
+
+    @property
+    def lost(self) -> int:
+        return sum(record.outcome in LOST for record in self.records)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One entrant over all its cases."""
+
+    entrant: Entrant
+    ranked: bool
+    """False: a reference such as the oracle, which competes with nobody."""
+    cases: Mapping[str, CaseResult]
+    suite_size: int
+    success: Estimate | None
+    score: Estimate | None
+    cost: Cost
+    effort: Effort
+    graded: int
+    lost: int
+    versions: int
+    """Different versions of the agent among the graded cells."""
+
+    @property
+    def covered(self) -> int:
+        return sum(result.success is not None for result in self.cases.values())
+
+    @property
+    def complete(self) -> bool:
+        """Was every case of the suite graded? Means over different sets of cases cannot be compared."""
+        return self.suite_size > 0 and self.covered == self.suite_size
+
+
+@dataclass(frozen=True)
+class Place:
+    """A standing with its rank, None for one that does not compete or has not met every case."""
+
+    standing: Standing
+    rank: int | None
+    best: int | None = None
+    """The ranks that the intervals of success leave possible."""
+    worst: int | None = None
+
+
+def standings(records: Iterable[Record], suite: Mapping[Profile, Collection[str]]) -> list[Standing]:
+    """One standing per entrant; records of cases outside the suite, or of older versions of a case, do not count."""
+    groups: dict[Entrant, list[Record]] = defaultdict(list)
+    for record in current(unique_cells(records)):
+        if record.case.id in suite.get(record.profile, ()):
+            groups[entrant_of(record)].append(record)
+    return [_standing(entrant, group, len(suite[entrant.profile])) for entrant, group in sorted(groups.items())]
+
+
+def rank(table: Iterable[Standing]) -> list[Place]:
+    """The standings of one profile, the best first; equal means share a rank."""
+    ordered = sorted(table, key=_order)
+    rivals = [standing for standing in ordered if standing.ranked and standing.complete]
+    return [_place(standing, rivals) for standing in ordered]
+
+
+def entrant_of(record: Record) -> Entrant:
+    return Entrant(record.profile, record.agent.id, model_label(record.models))
+
+
+def model_label(models: Mapping[str, str]) -> str:
+    """The models of a run as one text: the bare name where there is only the main one, empty without any."""
+    if set(models) == {"main"}:
+        return models["main"]
+    return ", ".join(f"{role}={model}" for role, model in sorted(models.items()))
+
+
+def unique_cells(records: Iterable[Record]) -> list[Record]:
+    """One record per cell of a run: a second attempt fills what was lost, and never replaces a verdict."""
+    kept: dict[tuple[str, str], Record] = {}
+    for record in records:
+        key = (record.provenance.run, record.cell)
+        if key not in kept or _precedence(record) < _precedence(kept[key]):
+            kept[key] = record
+    return sorted(kept.values(), key=lambda record: (record.started, record.provenance.run, record.cell))
+
+
+def newest_digests(records: Iterable[Record]) -> dict[tuple[Profile, str], str]:
+    """The version of each case that counts: the one graded last, or tried last where none was ever graded."""
+    newest: dict[tuple[Profile, str], Record] = {}
+    for record in records:
+        key = (record.profile, record.case.id)
+        if key not in newest or _recency(record) > _recency(newest[key]):
+            newest[key] = record
+    return {key: record.case.digest for key, record in newest.items()}
+
+
+def current(records: Sequence[Record]) -> list[Record]:
+    """The records of the newest version of each case."""
+    newest = newest_digests(records)
+    return [record for record in records if record.case.digest == newest[record.profile, record.case.id]]
+
+
+def _standing(entrant: Entrant, records: Sequence[Record], suite_size: int) -> Standing:
+    by_case: dict[str, list[Record]] = defaultdict(list)
+    for record in records:
+        by_case[record.case.id].append(record)
+    cases = {case: _case_result(case, group) for case, group in sorted(by_case.items())}
+    rates = [result.success for result in cases.values() if result.success is not None]
+    scores = [result.score for result in cases.values() if result.score is not None]
+    graded = [record for record in records if record.outcome == "graded"]
+    return Standing(
+        entrant=entrant,
+        ranked=all(record.agent.ranked for record in records),
+        cases=cases,
+        suite_size=suite_size,
+        success=Estimate(fmean(rates), len(rates), wilson(fmean(rates), len(rates))) if rates else None,
+        score=Estimate(fmean(scores), len(scores), student(scores)) if scores else None,
+        cost=cost_of(graded),
+        effort=effort_of(graded),
+        graded=len(graded),
+        lost=sum(result.lost for result in cases.values()),
+        versions=len({record.agent.digest for record in graded}),
+    )
+
+
+def _case_result(case: str, records: Sequence[Record]) -> CaseResult:
+    graded = [record for record in records if record.outcome == "graded"]
+    return CaseResult(
+        case=case,
+        records=records,
+        success=mean_of([float(bool(record.success)) for record in graded]),
+        score=mean_of([record.score or 0.0 for record in graded]),
+        cost=cost_of(graded),
+        effort=effort_of(graded),
+    )
+
+
+def _place(standing: Standing, rivals: Sequence[Standing]) -> Place:
+    mine = standing.success
+    if mine is None or mine.interval is None or not any(standing is rival for rival in rivals):
+        return Place(standing, None)
+    above = below = 0
+    for rival in rivals:
+        theirs = rival.success.interval if rival.success else None
+        above += theirs is not None and theirs.low > mine.interval.high
+        below += theirs is not None and theirs.high < mine.interval.low
+    better = sum(_merit(rival) > _merit(standing) for rival in rivals)
+    return Place(standing, better + 1, above + 1, len(rivals) - below)
+
+
+def _merit(standing: Standing) -> tuple[float, float]:
+    success = standing.success.mean if standing.success else -1.0
+    score = standing.score.mean if standing.score else -1.0
+    return round(success, 9), round(score, 9)
+
+
+def _order(standing: Standing) -> tuple[bool, bool, float, float, Entrant]:
+    success, score = _merit(standing)
+    return not standing.ranked, not standing.complete, -success, -score, standing.entrant
+
+
+def _precedence(record: Record) -> tuple[bool, str, str]:
+    """The first verdict wins, so that nobody can run again until the dice fall well; then the latest failure."""
+    graded = record.outcome == "graded"
+    return not graded, record.finished if graded else "", "" if graded else _reversed(record.finished)
+
+
+def _recency(record: Record) -> tuple[bool, str]:
+    return record.outcome == "graded", record.started
+
+
+def _reversed(instant: str) -> str:
+    """A text that sorts the other way round."""
+    return "".join(chr(0x7F - ord(character)) for character in instant)

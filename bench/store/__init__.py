@@ -1,0 +1,1 @@
+"""The results branch: records in git, written once and never rewritten."""

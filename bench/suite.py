@@ -1,0 +1,48 @@
+"""The suite: a named, versioned list of cases."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from bench.case import Count
+from bench.errors import UserError
+from bench.record import Name, Profile
+from bench.schema import Model, read_yaml
+
+
+class Entry(Model):
+    """One line of a demo or default run: an agent with a model on some cases."""
+
+    agent: Name
+    cases: list[Name] = []
+    """Empty: all cases of the suite."""
+
+
+class Suite(Model):
+    """The content of `cases/suites/<id>.yaml`."""
+
+    schema_: Literal[1] = Field(1, alias="schema")
+    id: Name
+    version: Annotated[str, Field(pattern=r"^\d{4}\.\d{1,2}(\.\d+)?$")]
+    """Calendar version; part of the seed of all public data."""
+    title: str
+    profile: Profile = "mini"
+    cases: list[Name] = Field(min_length=1)
+    trials: Count = 1
+    entries: list[Entry] = []
+    """What runs when no agent is named."""
+
+
+def load_suite(root: Path, name: str) -> Suite:
+    """Suite `name` from `root`/suites; raises `UserError`."""
+    path = root / "suites" / f"{name}.yaml"
+    if not path.is_file():
+        known = ", ".join(sorted(item.stem for item in (root / "suites").glob("*.yaml")))
+        raise UserError(f"no suite {name!r}", where=path.parent, remedy=f"known: {known}")
+    suite = read_yaml(path, Suite)
+    if suite.id != name:
+        raise UserError(f"field `id`: is {suite.id!r}, the file is {path.name!r}", where=path, remedy="make them equal")
+    return suite

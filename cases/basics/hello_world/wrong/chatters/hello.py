@@ -1,0 +1,3 @@
+print("Starting up ...")
+print("Hello, World!")
+print("Done.")

@@ -1,0 +1,93 @@
+"""Is the whole archive there, and do the tables say what its label file says?"""
+
+import json
+import posixpath
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from bench.judge import Workspace, check, mapping, string
+
+
+def truth(ws: Workspace) -> dict[str, dict[str, str]]:
+    """`files`: path in the archive -> SHA-256. `labels`: image path -> label at 50 per cent noise."""
+    loaded: dict[str, dict[str, str]] = json.loads(Path(ws.hidden("truth.json")).read_text())
+    return loaded
+
+
+def table(ws: Workspace, name: str, key: str, value: str) -> dict[str, str]:
+    """A CSV file of two columns as a dictionary, after its header and its keys were checked."""
+    rows: list[dict[str, Any]] = ws.csv(name)
+    assert rows, f"{name} has no rows"
+    columns = [str(column) for column in rows[0]]
+    assert sorted(columns) == sorted([key, value]), f"{name} has the columns {columns[:5]}, expected {key} and {value}"
+    pairs = [(string(row.get(key)), string(row.get(value))) for row in rows]
+    repeated = [entry for entry, times in Counter(first for first, _ in pairs).items() if times > 1]
+    assert not repeated, f"{name} has {len(repeated)} repeated entries in column {key}, e.g. {repeated[0][:80]!r}"
+    return dict(pairs)
+
+
+def compare_counts(ws: Workspace, name: str, split: str) -> None:
+    expected = Counter(label for path, label in truth(ws)["labels"].items() if path.startswith(f"{split}/"))
+    counts = table(ws, name, "class", "count")
+    assert set(counts) == set(expected), f"{name} has {len(counts)} classes, the {len(expected)} wnids are expected"
+    for wnid, times in sorted(expected.items()):
+        text = counts[wnid].strip()
+        assert re.fullmatch("[0-9]{1,9}", text), f"{name} has the count {text[:20]!r} for {wnid}, not a whole number"
+        assert int(text) == times, f"{name} says {text} for {wnid}, the {split} images labelled so are {times}"
+
+
+@check(weight=2, required=True)
+def archive_was_downloaded(ws: Workspace) -> None:
+    """The mirror handed out the complete archive at least once (its own journal says so)."""
+    answers = [event for event in ws.journal("mirror") if event.get("event") == "archive"]
+    whole = sum(event.get("complete") is True for event in answers)
+    assert whole, f"the mirror was asked {len(answers)} times for the archive and never handed out all of it"
+
+
+@check(weight=5, required=True)
+def tree_is_complete(ws: Workspace) -> None:
+    """Every file of the archive lies unchanged below dataset_path, and train and val hold nothing else."""
+    path = string(mapping(ws.json("dataset_info.json")).get("dataset_path"))
+    root = posixpath.normpath(path)
+    assert not root.startswith(("/", "..")), f"dataset_path {path[:100]!r} is not a path inside the workspace"
+    prefix = "" if root == "." else f"{root}/"
+    found = {name[len(prefix) :]: name for name in ws.files() if name.startswith(prefix)}
+    expected = truth(ws)["files"]
+    missing = sorted(expected.keys() - found.keys())
+    assert not missing, f"{len(missing)} of {len(expected)} files are missing below {root[:80]!r}, e.g. {missing[0]}"
+    extra = sorted(name for name in found.keys() - expected.keys() if name.startswith(("train/", "val/")))
+    assert not extra, f"{len(extra)} files below {root[:80]!r} are not from the archive, e.g. {extra[0][:100]!r}"
+    changed = [name for name, digest in expected.items() if ws.sha256(found[name]).removeprefix("sha256:") != digest]
+    assert not changed, f"{len(changed)} of {len(expected)} files differ from the archive, e.g. {changed[0]}"
+
+
+@check(weight=2)
+def label_table_covers_the_images(ws: Workspace) -> None:
+    """The label table has the two columns and one row for each image of both splits."""
+    paths, expected = table(ws, "all_noisy_labels_50.csv", "path", "label").keys(), truth(ws)["labels"].keys()
+    missing, unknown = sorted(expected - paths), sorted(paths - expected)
+    assert not missing, f"{len(missing)} of {len(expected)} images have no row, e.g. {missing[0]}"
+    assert not unknown, f"{len(unknown)} rows have an unknown path, e.g. {unknown[0][:100]!r}"
+
+
+@check(weight=5, required=True)
+def every_noisy_label(ws: Workspace) -> None:
+    """Every row of the label table is the label at the 50 per cent rate."""
+    labels, expected = table(ws, "all_noisy_labels_50.csv", "path", "label"), truth(ws)["labels"]
+    assert labels.keys() == expected.keys(), f"{len(labels)} rows do not match the {len(expected)} images"
+    wrong = sorted(path for path in expected if labels[path] != expected[path])
+    assert not wrong, f"{len(wrong)} of {len(expected)} labels are wrong, e.g. {labels[wrong[0]][:40]!r} for {wrong[0]}"
+
+
+@check(weight=3, required=True)
+def train_counts(ws: Workspace) -> None:
+    """Training images are counted by their noisy label."""
+    compare_counts(ws, "train_class_counts.csv", "train")
+
+
+@check(weight=2, required=True)
+def validation_counts(ws: Workspace) -> None:
+    """Validation images are counted by their label."""
+    compare_counts(ws, "validation_class_counts.csv", "val")

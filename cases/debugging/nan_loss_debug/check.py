@@ -1,0 +1,162 @@
+"""Judges train() on data of many scales. Every loss is recomputed here from what the model predicted at that epoch."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bench.judge import array, check, integer, mapping, numbers, sequence
+
+ALLOWED_RATIO = 1.5
+# Name: lowest x, width of x, slope, intercept. The signs and exact sizes are drawn afresh.
+SCALES = {
+    "thousandths": (0.0, 0.004, 700.0, 0.5),
+    "below one": (-0.5, 1.0, 3.0, 40.0),
+    "years": (1900.0, 120.0, 0.4, 10.0),
+    "tens of thousands": (0.0, 30000.0, 0.02, -5.0),
+}
+USUAL = {"up to 100": (0.0, 100.0, 2.0, 1.0), "up to 1000": (0.0, 1000.0, 3.0, -100.0)}
+
+
+class Points(NamedTuple):
+    """Training points, unseen points on the true line, and the loss of the least-squares line."""
+
+    x: Any
+    y: Any
+    probe: Any
+    truth: Any
+    best: float
+    epochs: int
+
+
+def _points(ws: Any, low: float, width: float, slope: float, intercept: float, epochs: int = 20) -> Points:
+    draw = np.random.default_rng(ws.rng.getrandbits(32))
+    low, width = low * draw.uniform(0.97, 1.0), width * draw.uniform(0.8, 1.2)
+    slope *= draw.uniform(0.6, 1.5) * draw.choice([-1.0, 1.0])
+    count = int(draw.integers(40, 120))
+    x = (low + width * draw.uniform(size=(count, 1))).astype(np.float32)
+    clean = slope * x.astype(np.float64) + intercept
+    y = (clean + 0.03 * clean.std() * draw.normal(size=x.shape)).astype(np.float32)
+    wide, goal = x.astype(np.float64), y.astype(np.float64)
+    centred = wide - wide.mean()
+    best = goal - goal.mean() - centred * float((centred * goal).sum() / (centred**2).sum())
+    probe = (low + width * draw.uniform(-0.1, 1.1, size=(25, 1))).astype(np.float32)
+    return Points(x, y, probe, slope * probe.astype(np.float64) + intercept, float((best**2).mean()), epochs)
+
+
+def _fit(ws: Any, points: Points) -> dict[str, Any]:
+    keys = ("losses", "told", "path", "final", "beyond", "shapes")
+    found = ws.drive("driver.py:fit", points.x, points.y, points.probe, points.epochs)
+    return mapping(found, keys=keys)
+
+
+def _loss(points: Points, predicted: Any) -> float:
+    """Mean squared error, recomputed; predictions out of all proportion count as infinite."""
+    values = array(predicted, shape=points.y.shape, finite=False)
+    if not np.isfinite(values).all() or np.abs(values).max() > 1e30:
+        return float("inf")
+    return float(((values - points.y) ** 2).mean())
+
+
+def _path(points: Points, found: dict[str, Any]) -> list[float]:
+    """The true loss of every epoch; all must be finite."""
+    path = [_loss(points, one) for one in sequence(found["path"])]
+    assert len(path) == points.epochs, f"the callback was called {len(path)} times in {points.epochs} epochs"
+    broken = [epoch for epoch, loss in enumerate(path) if loss == float("inf")]
+    assert not broken, f"the model's predictions are not finite from epoch {broken[0] + 1} on"
+    return path
+
+
+def _ratio(points: Points, found: dict[str, Any]) -> float:
+    """How many times the loss of the least-squares line the returned model's loss is, also away from the data."""
+    ratio = _loss(points, found["final"]) / points.best
+    beyond = array(found["beyond"], shape=points.truth.shape, finite=False)
+    with np.errstate(all="ignore"):
+        error = float(np.sqrt(((beyond - points.truth) ** 2).mean()))
+    spread = float(points.y.std())
+    assert error <= 0.05 * spread, (
+        f"unseen points are off by {error:.4g}, allowed are 5 % of {spread:.4g}, the spread of y"
+    )
+    return ratio
+
+
+@check(guard=True)
+def still_one_weight_and_one_bias(ws: Any) -> None:
+    """The model trains one weight and one bias, as before."""
+    found = _fit(ws, _points(ws, -1.0, 2.0, 1.0, 0.0))
+    sizes = [int(np.prod([integer(n) for n in sequence(shape)])) for shape in sequence(found["shapes"])]
+    assert sorted(sizes) == [1, 1], f"trainable tensors have {sizes} entries; expected one weight and one bias"
+
+
+@check(weight=2, required=True)
+def losses_stay_finite(ws: Any) -> None:
+    """On fresh data the model stays finite in all epochs, for 20 and for 35 of them."""
+    for epochs in (20, 35):
+        points = _points(ws, *USUAL["up to 1000"], epochs=epochs)
+        found = _fit(ws, points)
+        _path(points, found)
+        numbers(found["losses"], length=epochs)
+
+
+@check(weight=2, required=True)
+def losses_fall(ws: Any) -> None:
+    """The recomputed losses fall: first above middle, middle not below last, last a tenth of the first or less."""
+    for low, width, slope, intercept in USUAL.values():
+        points = _points(ws, low, width, slope, intercept)
+        path = _path(points, _fit(ws, points))
+        first, middle, last = path[0], path[10], path[-1]
+        trio = f"first {first:.4g}, middle {middle:.4g}, last {last:.4g}"
+        # Once the line is found the loss rests at its floor, where float32 makes it tremble a little.
+        assert first > middle, f"the losses do not fall: {trio}"
+        assert last <= 1.01 * middle, f"the losses rise again: {trio}"
+        assert last <= first / 10, f"the last loss is more than a tenth of the first: {trio}"
+
+
+@check(weight=2, required=True)
+def reported_losses_are_true(ws: Any) -> None:
+    """Returned losses and those told to the callback equal the loss recomputed from the model at that epoch."""
+    for low, width, slope, intercept in [*USUAL.values(), SCALES["years"]]:
+        points = _points(ws, low, width, slope, intercept)
+        found = _fit(ws, points)
+        path = _path(points, found)
+        told, losses = numbers(found["told"], length=20), numbers(found["losses"], length=20)
+        # Float32 cannot square a small difference of large numbers exactly, hence the share of the size of y.
+        slack = 1e-6 * float((points.y.astype(np.float64) ** 2).mean())
+        for epoch, (true, one, two) in enumerate(zip(path, told, losses, strict=True), 1):
+            worst = max(abs(one - true), abs(two - true))
+            assert worst <= 0.01 * true + slack, f"epoch {epoch}: reported {two:.5g}, told {one:.5g}, true {true:.5g}"
+
+
+@check(weight=3, required=True)
+def line_is_found(ws: Any) -> None:
+    """After 20 epochs the returned model's own loss is at most 1.5 times that of the least-squares line."""
+    fits = []
+    for low, width, slope, intercept in USUAL.values():
+        points = _points(ws, low, width, slope, intercept)
+        found = _fit(ws, points)
+        _path(points, found)
+        fits.append((points, found))
+    worst = max(_loss(points, found["final"]) / points.best for points, found in fits)
+    ws.metric("loss_ratio", min(worst, 1e9))
+    assert worst <= ALLOWED_RATIO, f"the final loss is {worst:.4g} times that of the best line, allowed {ALLOWED_RATIO}"
+    for points, found in fits:
+        _ratio(points, found)
+
+
+@check(weight=3, required=True)
+def other_scales_work(ws: Any) -> float:
+    """The line is also found for tiny, large and far-off inputs; the credit is the share of scales that work."""
+    good, reasons = 0, []
+    for name, (low, width, slope, intercept) in SCALES.items():
+        points = _points(ws, low, width, slope, intercept)
+        try:
+            found = _fit(ws, points)
+            _path(points, found)
+            ratio = _ratio(points, found)
+            assert ratio <= ALLOWED_RATIO, f"the final loss is {ratio:.4g} times that of the best line"
+            good += 1
+        except AssertionError as problem:
+            reasons.append(f"{name}: {problem}")
+    assert good, "no scale works; " + "; ".join(reasons)
+    return good / len(SCALES)

@@ -1,0 +1,31 @@
+"""Calls the agent's train() inside the subject and keeps what the model predicts at every epoch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+
+def fit(x: Any, y: Any, probe: Any, epochs: int) -> dict[str, Any]:
+    """Losses, predictions at every callback and at the end, and the trainable parameters."""
+    from train import train
+
+    entries, targets, unseen = torch.from_numpy(x), torch.from_numpy(y), torch.from_numpy(probe)
+    told: list[float] = []
+    path: list[Any] = []
+
+    def keep(epoch: int, loss: float, model: nn.Module) -> None:
+        if epoch != len(path):
+            raise ValueError(f"callback number {len(path)} was given epoch {epoch}")
+        with torch.no_grad():
+            told.append(loss)
+            path.append(model(entries).detach().clone())
+
+    # The agent's code gets copies: changing them must not change what is compared.
+    losses, model = train(entries.clone(), targets.clone(), epochs=epochs, callback=keep)
+    with torch.no_grad():
+        final, beyond = model(entries), model(unseen)
+    shapes = [list(value.shape) for value in model.parameters() if value.requires_grad]
+    return {"losses": losses, "told": told, "path": path, "final": final, "beyond": beyond, "shapes": shapes}

@@ -1,0 +1,169 @@
+"""Judges the mended training by what its transforms, its network and a training on other digits give."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+
+from bench.judge import array, check, integer, mapping, number, sequence, string
+
+CLASSES, SIDE, MEAN, STD = 10, 32, 0.1307, 0.3081
+CHANCE, ENOUGH = math.log(CLASSES), 1.8
+HISTORY = ("epoch", "train_loss", "train_acc", "val_loss", "val_acc", "epoch_time")
+
+
+def _hidden_digits(ws: Any) -> tuple[Any, Any]:
+    """Validation images and labels that the agent has not seen."""
+    with np.load(ws.hidden("digits.npz"), allow_pickle=False) as arrays:
+        return arrays["val_images"], arrays["val_labels"]
+
+
+def _resize_matrix(before: int, after: int) -> Any:
+    """Bilinear interpolation along one axis (pixel centres, edges repeated) as a matrix."""
+    places = np.clip((np.arange(after) + 0.5) * before / after - 0.5, 0, before - 1)
+    low = np.floor(places).astype(int)
+    high = np.minimum(low + 1, before - 1)
+    matrix = np.zeros((after, before))
+    np.add.at(matrix, (np.arange(after), low), 1 - (places - low))
+    np.add.at(matrix, (np.arange(after), high), places - low)
+    return matrix
+
+
+def _prepared(images: Any) -> Any:
+    """The validation transform, done by the judge: (n, 3, 32, 32) float32."""
+    matrix = _resize_matrix(images.shape[-1], SIDE)
+    grey = (matrix @ (images / 255.0) @ matrix.T - MEAN) / STD
+    return np.repeat(grey[:, None], 3, axis=1).astype(np.float32)
+
+
+def _transformed(ws: Any, which: str, images: list[Any]) -> list[Any]:
+    """The images after the agent's transform; each must have three equal channels."""
+    found = sequence(ws.drive("driver.py:transformed", which, images, ws.seed), length=len(images))
+    ready = [array(image, shape=(3, SIDE, SIDE)) for image in found]
+    for image in ready:
+        apart = float(np.abs(image - image[:1]).max())
+        assert apart <= 1e-5, f"the channels of the {which} transform differ by up to {apart:.3g}"
+    return ready
+
+
+def _shapes(found: Any) -> dict[str, list[int]]:
+    return {name: [integer(n) for n in sequence(shape)] for name, shape in mapping(found).items()}
+
+
+def _history(text: Any, epochs: int) -> list[dict[str, float]]:
+    """The entries of the metrics file, checked for form."""
+    try:
+        content = json.loads(string(text))
+    except (ValueError, RecursionError) as problem:
+        raise AssertionError(f"train_metrics.json cannot be read: {problem}") from None
+    metrics = mapping(content, keys=("metrics_history", "best_val_acc"))
+    entries = [mapping(entry, keys=HISTORY) for entry in sequence(metrics["metrics_history"], length=epochs)]
+    history = [{key: number(entry[key]) for key in HISTORY} for entry in entries]
+    best, highest = number(metrics["best_val_acc"], low=0, high=100), max(entry["val_acc"] for entry in history)
+    assert abs(best - highest) < 0.01, f"best_val_acc is {best:.2f}, the best epoch has {highest:.2f}"
+    return history
+
+
+@check(weight=2, required=True)
+def two_epochs_complete(ws: Any) -> None:
+    """Two short epochs on other data end without error and leave the metrics and the weights in the stated form."""
+    images, _ = _hidden_digits(ws)
+    found = ws.drive("driver.py:trained", 2, 5, ws.hidden("digits.npz"), _prepared(images[:8]))
+    answer = mapping(found, keys=("metrics", "saved", "logits"))
+    array(answer["logits"], shape=(8, CLASSES))
+    epochs = [entry["epoch"] for entry in _history(answer["metrics"], 2)]
+    assert epochs == [1, 2], f"the metrics file lists the epochs {epochs}, expected 1 and 2"
+    saved, expected = _shapes(answer["saved"]), _shapes(ws.drive("driver.py:reference_shapes", CLASSES))
+    assert saved == expected, f"best_model.safetensors has other names or shapes: {_difference(saved, expected)}"
+
+
+def _difference(found: dict[str, list[int]], expected: dict[str, list[int]]) -> str:
+    names = sorted(name for name in found.keys() | expected.keys() if found.get(name) != expected.get(name))
+    return ", ".join(f"{name} {found.get(name)} instead of {expected.get(name)}" for name in names[:3])
+
+
+@check(weight=3, required=True)
+def transforms_give_three_equal_channels(ws: Any) -> None:
+    """Both transforms turn a grey 28 x 28 image into three equal channels of 32 x 32, for any image."""
+    digits, _ = _hidden_digits(ws)
+    noise = np.random.default_rng(ws.seed).integers(0, 256, size=(4, 28, 28)).astype(np.uint8)
+    for which in ("train", "val"):
+        ready = _transformed(ws, which, [*digits[:8], *noise])
+        assert all(image.std() > 0.05 for image in ready), f"the {which} transform gives images without content"
+
+
+@check(weight=2, required=True)
+def normalisation_is_kept(ws: Any) -> None:
+    """Validation equals resize and the stated normalisation; training keeps range, constants and random changes."""
+    digits, _ = _hidden_digits(ws)
+    noise = np.random.default_rng(ws.seed).integers(0, 256, size=(4, 28, 28)).astype(np.uint8)
+    images = np.concatenate([digits[:4], noise])
+    apart = float(np.abs(np.stack(_transformed(ws, "val", list(images))) - _prepared(images)).max())
+    assert apart < 2e-3, f"the validation transform is off by up to {apart:.4g} from resize and normalisation"
+    black, white = np.zeros((28, 28), np.uint8), np.full((28, 28), 255, np.uint8)
+    ready = np.stack(_transformed(ws, "train", [black] * 4 + [white] * 40)) * STD + MEAN
+    assert np.abs(ready[:4]).max() < 1e-3, f"black becomes {float(ready[:4].max()):.4g} before normalisation"
+    centre = ready[4:, 0, SIDE // 2, SIDE // 2]
+    low, high = float(centre.min()), float(centre.max())
+    # Brightness moves white by up to a fifth and is cut at one; forty draws reach both ends nearly always.
+    assert 0.799 < low < 0.95, f"the darkest white is {low:.3f} before normalisation, expected little above 0.8"
+    assert 0.99 < high < 1.001, f"the brightest white is {high:.3f} before normalisation, expected 1"
+    same = np.stack(_transformed(ws, "train", [digits[0]] * 8))
+    assert np.abs(same[1:] - same[:1]).max() > 0.1, "the training transform makes no random changes any more"
+
+
+@check(weight=2, required=True)
+def architecture_is_unchanged(ws: Any) -> None:
+    """The returned network has the names and shapes of ColourNet and, with the same weights, the same output."""
+    expected = _shapes(ws.drive("driver.py:reference_shapes", CLASSES))
+    draw = np.random.default_rng(ws.seed)
+    state: dict[str, Any] = {}
+    for name, shape in expected.items():
+        if name.endswith("num_batches_tracked"):
+            state[name] = np.array(1)
+        elif len(shape) == 1:  # batch norm and bias: positive, so that they serve as variances too
+            state[name] = draw.uniform(0.5, 1.5, size=shape).astype(np.float32)
+        else:
+            state[name] = draw.normal(0, (2 / np.prod(shape[1:])) ** 0.5, size=shape).astype(np.float32)
+    images = draw.normal(size=(5, 3, SIDE, SIDE)).astype(np.float32)
+    found = mapping(ws.drive("driver.py:rewired", ws.hidden("digits.npz"), state, images), keys=("shapes", "out"))
+    shapes = _shapes(found["shapes"])
+    assert shapes == expected, f"the network has other names or shapes: {_difference(shapes, expected)}"
+    reference = array(ws.drive("driver.py:reference_output", CLASSES, state, images), shape=(5, CLASSES))
+    apart = float(np.abs(array(found["out"], shape=(5, CLASSES)) - reference).max() / reference.std())
+    assert apart < 1e-3, f"with the same weights the output differs from ColourNet's by {apart:.4g} of its spread"
+
+
+def _measured(ws: Any, epochs: int, batches: int) -> tuple[float, float, dict[str, float]]:
+    """Validation loss and accuracy recomputed after a training, and what the metrics file says of its last epoch."""
+    images, labels = _hidden_digits(ws)
+    found = ws.drive("driver.py:trained", epochs, batches, ws.hidden("digits.npz"), _prepared(images))
+    answer = mapping(found, keys=("metrics", "logits"))
+    logits = np.clip(array(answer["logits"], shape=(len(labels), CLASSES)), -1e6, 1e6)
+    shifted = logits - logits.max(axis=1, keepdims=True)
+    chosen = shifted[np.arange(len(labels)), labels]
+    loss = float((np.log(np.exp(shifted).sum(axis=1)) - chosen).mean())
+    accuracy = 100 * float((logits.argmax(axis=1) == labels).mean())
+    return loss, accuracy, _history(answer["metrics"], epochs)[-1]
+
+
+@check(weight=3, required=True)
+def network_learns(ws: Any) -> float:
+    """160 steps on other digits bring the recomputed validation loss from ln 10 down to 1.8 or less."""
+    loss, accuracy, last = _measured(ws, 4, 40)
+    ws.metric("val_loss", loss)
+    ws.metric("val_accuracy", accuracy, "%")
+    ws.claim("val_loss", last["val_loss"], loss, 0.02, higher_is_better=False)
+    return float(ws.scale(loss, floor=CHANCE, target=ENOUGH))
+
+
+@check(weight=1, required=True)
+def reported_metrics_are_true(ws: Any) -> None:
+    """Validation loss and accuracy in the metrics file are those of the returned network on all validation images."""
+    loss, accuracy, last = _measured(ws, 3, 15)
+    gaps = abs(last["val_loss"] - loss), abs(last["val_acc"] - accuracy)
+    assert gaps[0] <= 0.02 * loss + 1e-3, f"reported validation loss {last['val_loss']:.4f}, measured {loss:.4f}"
+    assert gaps[1] <= 0.7, f"reported validation accuracy {last['val_acc']:.2f} %, measured {accuracy:.2f} %"

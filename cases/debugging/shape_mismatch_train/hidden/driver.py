@@ -1,0 +1,70 @@
+"""Runs the agent's train.py inside the subject. It knows no expected value: arrays go in, arrays come out."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+from torch import nn
+
+
+def reference_shapes(classes: int) -> dict[str, list[int]]:
+    """Names and shapes of the restored network.py, without any of the agent's code in the process."""
+    from network import ColourNet
+
+    return {name: list(value.shape) for name, value in ColourNet(classes).state_dict().items()}
+
+
+def reference_output(classes: int, state: dict[str, Any], images: Any) -> torch.Tensor:
+    """Output of the restored network.py with the given weights, without any of the agent's code in the process."""
+    from network import ColourNet
+
+    return _output(ColourNet(classes), state, images)
+
+
+def _output(model: nn.Module, state: dict[str, Any], images: Any) -> torch.Tensor:
+    model.load_state_dict({name: torch.as_tensor(value) for name, value in state.items()}, strict=True)
+    return _logits(model, images)
+
+
+def _logits(model: nn.Module, images: Any) -> torch.Tensor:
+    model.eval()
+    with torch.no_grad():
+        out: torch.Tensor = model(torch.from_numpy(images))
+    return out
+
+
+def transformed(which: str, images: list[Any], seed: int) -> list[torch.Tensor]:
+    """The images after one of the two transforms."""
+    import train
+
+    torch.manual_seed(seed)
+    transform = {"train": train.train_transform, "val": train.val_transform}[which]()
+    return [transform(image) for image in images]
+
+
+def _run(epochs: int, batches: int, data: str) -> tuple[nn.Module, str, dict[str, Any]]:
+    """A training into a folder of its own: the model, the text of the metrics file, the saved weights."""
+    import train
+
+    with tempfile.TemporaryDirectory() as out:
+        model: nn.Module = train.run_training(epochs=epochs, batches=batches, data=data, out=out)
+        metrics = (Path(out) / "train_metrics.json").read_text()
+        saved = load_file(Path(out) / "best_model.safetensors")
+    return model, metrics, {name: list(value.shape) for name, value in saved.items()}
+
+
+def trained(epochs: int, batches: int, data: str, images: Any) -> dict[str, Any]:
+    """Train and look at the given prepared images with the network that came back."""
+    model, metrics, saved = _run(epochs, batches, data)
+    return {"metrics": metrics, "saved": saved, "logits": _logits(model, images)}
+
+
+def rewired(data: str, state: dict[str, Any], images: Any) -> dict[str, Any]:
+    """Train shortly, then put given weights into the network that came back and look at colour images."""
+    model, _, _ = _run(1, 1, data)
+    shapes = {name: list(value.shape) for name, value in model.state_dict().items()}
+    return {"shapes": shapes, "out": _output(model, state, images)}

@@ -1,0 +1,216 @@
+"""Judges LoraLinear by its values: every matrix holds numbers other than zero and is compared with the formula."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bench.judge import array, check, integer, mapping, number, sequence, string
+
+F32 = 2e-4  # float32 sums of some dozens of products of size one
+
+
+def _sizes(ws: Any, rank: int, alpha: float | None = None, bias: bool = True) -> dict[str, Any]:
+    """Constructor arguments with fresh odd sizes."""
+    alpha = round(ws.rng.uniform(0.3, 9.0), 3) if alpha is None else alpha
+    sizes = {"in_features": ws.rng.randint(9, 30), "out_features": ws.rng.randint(9, 30)}
+    return {**sizes, "rank": rank, "alpha": alpha, "bias": bias}
+
+
+def _arrays(ws: Any, sizes: dict[str, Any]) -> tuple[dict[str, Any], np.random.Generator]:
+    """Fresh parameters, none of them zero."""
+    draw = np.random.default_rng(ws.rng.getrandbits(32))
+    shapes: dict[str, tuple[int, ...]] = {
+        "weight": (sizes["out_features"], sizes["in_features"]),
+        "a": (sizes["rank"], sizes["in_features"]),
+        "b": (sizes["out_features"], sizes["rank"]),
+    }
+    if sizes["bias"]:
+        shapes["bias"] = (sizes["out_features"],)
+    return {name: draw.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}, draw
+
+
+def _dense(sizes: dict[str, Any], arrays: dict[str, Any]) -> Any:
+    """W + (alpha / rank) B A in float64."""
+    wide = {name: value.astype(np.float64) for name, value in arrays.items()}
+    return wide["weight"] + sizes["alpha"] / sizes["rank"] * (wide["b"] @ wide["a"])
+
+
+def _expected(sizes: dict[str, Any], arrays: dict[str, Any], x: Any) -> Any:
+    out = x.astype(np.float64) @ _dense(sizes, arrays).T
+    return out + arrays["bias"] if "bias" in arrays else out
+
+
+def _assert_close(found: Any, expected: Any, what: str, tolerance: float = F32) -> None:
+    """Largest deviation, measured in units of the largest expected value."""
+    values = array(found, shape=expected.shape)
+    deviation = float(np.abs(values - expected).max() / np.abs(expected).max())
+    assert deviation <= tolerance, f"{what}: off by {deviation:.3g} of the largest value, allowed {tolerance:.3g}"
+
+
+@check(weight=1, required=True)
+def parts_and_freezing(ws: Any) -> None:
+    """The layer has exactly the stated parameters, and only the base weight is frozen."""
+    for rank, bias in ((1, True), (3, False), (7, True)):
+        sizes = _sizes(ws, rank, bias=bias)
+        found = mapping(
+            ws.drive("driver.py:describe", sizes), keys=("state", "trainable", "base_is_linear", "attributes")
+        )
+        state = {
+            "linear.weight": [sizes["out_features"], sizes["in_features"]],
+            "lora_A": [rank, sizes["in_features"]],
+            "lora_B": [sizes["out_features"], rank],
+        }
+        if bias:
+            state["linear.bias"] = [sizes["out_features"]]
+        shapes = {name: [integer(n) for n in sequence(shape)] for name, shape in mapping(found["state"]).items()}
+        assert shapes == state, f"the state dictionary holds {shapes}, expected {state}"
+        frozen = sorted(name for name, flag in mapping(found["trainable"]).items() if flag is not True)
+        assert frozen == ["linear.weight"], f"without requires_grad are {frozen}, expected only linear.weight"
+        assert found["base_is_linear"] is True, "the attribute linear is not a torch.nn.Linear"
+        attributes = mapping(found["attributes"])
+        for name in ("in_features", "out_features", "rank", "alpha"):
+            value = number(attributes.get(name))
+            assert value == sizes[name], f"the attribute {name} is {value}, given was {sizes[name]}"
+
+
+@check(weight=2, required=True)
+def starts_as_the_base_layer(ws: Any) -> None:
+    """A has standard deviation 1/sqrt(rank) for several ranks, B is zero, the fresh layer is the base layer."""
+    for rank in (1, 4, 64):
+        sizes = {**_sizes(ws, rank), "in_features": 2048}
+        x = np.random.default_rng(ws.seed).normal(size=(3, 2048)).astype(np.float32)
+        layers = sequence(ws.drive("driver.py:fresh", sizes, x, ws.seed), length=2)
+        one, two = (
+            mapping(layer, keys=("linear.weight", "linear.bias", "lora_A", "lora_B", "out")) for layer in layers
+        )
+        a = array(one["lora_A"], shape=(rank, 2048))
+        spread, wanted = float(a.std()), rank**-0.5
+        assert abs(spread / wanted - 1) < 0.2, f"rank {rank}: A spreads by {spread:.4f}, expected {wanted:.4f}"
+        assert abs(float(a.mean())) < 0.15 * wanted, f"rank {rank}: A has mean {float(a.mean()):.4f}, expected about 0"
+        assert not np.array_equal(a, array(two["lora_A"], shape=a.shape)), "two layers start with the same A"
+        assert not array(one["lora_B"], shape=(sizes["out_features"], rank)).any(), "B does not start at zero"
+        weight = array(one["linear.weight"], shape=(sizes["out_features"], 2048))
+        # PyTorch draws a linear weight evenly from +-1/sqrt(in): a standard deviation of 1/sqrt(3 in).
+        ratio = float(weight.std()) * (3 * 2048) ** 0.5
+        assert 0.9 < ratio < 1.1, f"the base weight spreads {ratio:.3f} times as far as PyTorch's"
+        base = x.astype(np.float64) @ weight.T + array(one["linear.bias"], shape=(sizes["out_features"],))
+        _assert_close(one["out"], base, f"rank {rank}: fresh layer against its base layer")
+
+
+@check(weight=4, required=True)
+def forward_matches_formula(ws: Any) -> None:
+    """With random non-zero A and B the output is W x + bias + (alpha / rank) B A x, for one to four dimensions."""
+    for rank, bias in ((1, True), (2, False), (3, True), (5, True), (13, False)):
+        sizes = _sizes(ws, rank, bias=bias)
+        arrays, draw = _arrays(ws, sizes)
+        for lead in ((), (4,), (2, 3), (2, 1, 5)):
+            x = draw.normal(size=(*lead, sizes["in_features"])).astype(np.float32)
+            out = ws.drive("driver.py:forward", sizes, arrays, x)
+            what = f"rank {rank}, alpha {sizes['alpha']}, bias {bias}, input {x.shape}"
+            _assert_close(out, _expected(sizes, arrays, x), what)
+
+
+@check(weight=2, required=True)
+def alpha_over_rank(ws: Any) -> None:
+    """The adapter's share of the output grows with alpha and shrinks with the rank, exactly as alpha / rank."""
+    for rank in (1, 3, 6):
+        sizes = _sizes(ws, rank)
+        arrays, draw = _arrays(ws, sizes)
+        x = draw.normal(size=(6, sizes["in_features"])).astype(np.float32)
+        product = x.astype(np.float64) @ (arrays["b"].astype(np.float64) @ arrays["a"]).T
+        base = x.astype(np.float64) @ arrays["weight"].T.astype(np.float64) + arrays["bias"]
+        for alpha in (0.5, 1.0, 2.0, float(16 * rank)):
+            out = array(ws.drive("driver.py:forward", {**sizes, "alpha": alpha}, arrays, x), shape=product.shape)
+            share = float(((out - base) * product).sum() / (product**2).sum())
+            wanted = alpha / rank
+            assert abs(share / wanted - 1) < 2e-3, (
+                f"alpha {alpha}, rank {rank}: share {share:.4f}, expected {wanted:.4f}"
+            )
+
+
+@check(weight=2, required=True)
+def gradients_match_formula(ws: Any) -> None:
+    """Gradients of A, B, bias and input equal the analytic ones; the base weight gets none."""
+    for rank, bias in ((2, True), (5, False)):
+        sizes = _sizes(ws, rank, bias=bias)
+        arrays, draw = _arrays(ws, sizes)
+        x = draw.normal(size=(7, sizes["in_features"])).astype(np.float32)
+        up = draw.normal(size=(7, sizes["out_features"])).astype(np.float32)
+        found = mapping(ws.drive("driver.py:gradients", sizes, arrays, x, up), keys=("lora_A", "lora_B", "x"))
+        wide, back, scale = x.astype(np.float64), up.astype(np.float64), sizes["alpha"] / rank
+        assert found.get("linear.weight") is None, "the frozen base weight received a gradient"
+        _assert_close(found["lora_A"], scale * arrays["b"].T @ back.T @ wide, "gradient of A")
+        _assert_close(found["lora_B"], scale * back.T @ wide @ arrays["a"].T, "gradient of B")
+        _assert_close(found["x"], back @ _dense(sizes, arrays), "gradient of the input")
+        if bias:
+            _assert_close(found.get("linear.bias"), back.sum(axis=0), "gradient of the bias")
+
+
+@check(weight=2, required=True)
+def merged_layer_is_equal(ws: Any) -> None:
+    """merged() gives a separate plain linear layer with the merged weight, and leaves the layer as it was."""
+    for rank, bias in ((2, True), (6, False)):
+        sizes = _sizes(ws, rank, bias=bias)
+        arrays, draw = _arrays(ws, sizes)
+        x = draw.normal(size=(5, sizes["in_features"])).astype(np.float32)
+        keys = ("weight", "bias", "out", "after", "is_plain")
+        found = mapping(ws.drive("driver.py:merge", sizes, arrays, x), keys=keys)
+        assert found["is_plain"] is True, "merged() did not return a plain torch.nn.Linear"
+        _assert_close(found["weight"], _dense(sizes, arrays), "merged weight")
+        if bias:
+            _assert_close(found["bias"], arrays["bias"], "merged bias")
+        else:
+            assert found["bias"] is None, "the merged layer has a bias, the layer has none"
+        _assert_close(found["out"], _expected(sizes, arrays, x), "output of the merged layer")
+        _assert_close(found["after"], _expected(sizes, arrays, x), "output of the layer after merging")
+
+
+@check(weight=1, required=True)
+def state_survives_a_file(ws: Any) -> None:
+    """A state dictionary saved to a file and loaded into a new layer brings back the same output."""
+    for bias in (True, False):
+        sizes = _sizes(ws, ws.rng.randint(2, 6), bias=bias)
+        arrays, draw = _arrays(ws, sizes)
+        x = draw.normal(size=(5, sizes["in_features"])).astype(np.float32)
+        _assert_close(ws.drive("driver.py:reload", sizes, arrays, x), _expected(sizes, arrays, x), "reloaded layer")
+
+
+@check(weight=1, required=True)
+def dtype_and_device_are_kept(ws: Any) -> None:
+    """All parameters follow dtype and device; float64 is exact to twelve digits, bfloat16 stays bfloat16."""
+    sizes = _sizes(ws, 3)
+    arrays, draw = _arrays(ws, sizes)
+    x = draw.normal(size=(5, sizes["in_features"]))
+    for dtype, tolerance in (("float64", 1e-12), ("bfloat16", 0.05)):
+        found = mapping(ws.drive("driver.py:typed", sizes, arrays, x, dtype), keys=("kinds", "out"))
+        kinds = {name: string(kind) for name, kind in mapping(found["kinds"]).items()}
+        others = {name: kind for name, kind in kinds.items() if kind != f"torch.{dtype}"}
+        assert not others, f"with dtype {dtype} these have another: {others}"
+        _assert_close(found["out"], _expected(sizes, arrays, x), f"output in {dtype}", tolerance)
+    devices = mapping(ws.drive("driver.py:meta_devices", sizes))
+    elsewhere = {name: string(device) for name, device in devices.items() if string(device) != "meta"}
+    assert devices, "with device meta the layer has no parameters"
+    assert not elsewhere, f"with device meta these parameters are elsewhere: {elsewhere}"
+
+
+@check(weight=2, required=True)
+def fits_a_rank_two_change(ws: Any) -> float:
+    """200 steps of Adam learn a rank-2 change of the weight, and W stays bit for bit what it was."""
+    sizes: dict[str, Any] = {"in_features": 24, "out_features": 20, "rank": 2, "alpha": 4.0, "bias": True}
+    arrays, draw = _arrays(ws, sizes)
+    x = draw.normal(size=(256, 24)).astype(np.float32)
+    change = draw.normal(size=(20, 2)) @ draw.normal(size=(2, 24))
+    target = (x @ (arrays["weight"] + change).T + arrays["bias"]).astype(np.float32)
+    start = {name: arrays[name] for name in ("weight", "bias")}
+    found = mapping(ws.drive("driver.py:fit", sizes, start, x, target, 200, ws.seed), keys=("before", "after"))
+    before, after = (mapping(found[when], keys=("linear.weight", "lora_A", "lora_B")) for when in ("before", "after"))
+    weights = [array(values["linear.weight"], shape=(20, 24)) for values in (before, after)]
+    assert np.array_equal(weights[0], weights[1]), "the base weight changed during the fit"
+    matrices = array(after["lora_B"], shape=(20, 2)), array(after["lora_A"], shape=(2, 24))
+    assert all(np.abs(matrix).max() < 1e6 for matrix in matrices), "the fit ran away: A or B exceeds a million"
+    learned = sizes["alpha"] / sizes["rank"] * (matrices[0] @ matrices[1])
+    error = float(((learned - change) ** 2).mean() / (change**2).mean())
+    ws.metric("fit_error", error)
+    return float(ws.scale(error, floor=0.8, target=0.02))

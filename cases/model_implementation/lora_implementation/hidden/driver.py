@@ -1,0 +1,122 @@
+"""Handles the agent's layer inside the subject. It knows no expected value: arrays go in, arrays come out."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+Arrays = dict[str, Any]
+KEYS = {"weight": "linear.weight", "bias": "linear.bias", "a": "lora_A", "b": "lora_B"}
+
+
+def _layer(sizes: Arrays, arrays: Arrays | None = None, dtype: torch.dtype | None = None) -> Any:
+    from lora import LoraLinear
+
+    layer = LoraLinear(**sizes) if dtype is None else LoraLinear(**sizes, dtype=dtype)
+    parameters = dict(layer.named_parameters())
+    with torch.no_grad():
+        for short, value in (arrays or {}).items():
+            parameters[KEYS[short]].copy_(torch.from_numpy(np.array(value)))
+    return layer
+
+
+def _values(layer: Any) -> Arrays:
+    return {name: value.detach().clone() for name, value in layer.named_parameters()}
+
+
+def describe(sizes: Arrays) -> Arrays:
+    """Names, shapes and flags of a fresh layer."""
+    layer = _layer(sizes)
+    return {
+        "state": {name: list(value.shape) for name, value in layer.state_dict().items()},
+        "trainable": {name: bool(value.requires_grad) for name, value in layer.named_parameters()},
+        "base_is_linear": type(layer.linear) is nn.Linear,
+        "attributes": {name: getattr(layer, name) for name in ("in_features", "out_features", "rank", "alpha")},
+    }
+
+
+def fresh(sizes: Arrays, x: Any, seed: int) -> list[Arrays]:
+    """Initial values of two layers made one after the other, and what they compute."""
+    torch.manual_seed(seed)
+    layers = [_layer(sizes), _layer(sizes)]
+    return [{**_values(layer), "out": layer(torch.from_numpy(x))} for layer in layers]
+
+
+def forward(sizes: Arrays, arrays: Arrays, x: Any) -> torch.Tensor:
+    """The output with the given parameters."""
+    out: torch.Tensor = _layer(sizes, arrays)(torch.from_numpy(x))
+    return out
+
+
+def gradients(sizes: Arrays, arrays: Arrays, x: Any, upstream: Any) -> Arrays:
+    """What reaches every parameter and the input when `upstream` is sent back."""
+    layer = _layer(sizes, arrays)
+    entry = torch.from_numpy(x).requires_grad_(True)
+    layer(entry).backward(torch.from_numpy(upstream))
+    found: Arrays = {name: value.grad for name, value in layer.named_parameters()}
+    return {**found, "x": entry.grad}
+
+
+def merge(sizes: Arrays, arrays: Arrays, x: Any) -> Arrays:
+    """The merged layer, and the layer it came from before and after the merged one is wiped."""
+    layer = _layer(sizes, arrays)
+    plain = layer.merged()
+    merged = {
+        "weight": plain.weight.detach().clone(),
+        "bias": None if plain.bias is None else plain.bias.detach().clone(),
+    }
+    out = plain(torch.from_numpy(x))
+    is_plain = type(plain) is nn.Linear
+    with torch.no_grad():
+        for value in plain.parameters():
+            value.zero_()
+    return {**merged, "out": out, "is_plain": is_plain, "after": layer(torch.from_numpy(x))}
+
+
+def reload(sizes: Arrays, arrays: Arrays, x: Any) -> torch.Tensor:
+    """The output of a second layer that got the first one's state through a file."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "state.safetensors"
+        save_file({name: value.contiguous() for name, value in _layer(sizes, arrays).state_dict().items()}, path)
+        other = _layer(sizes)
+        other.load_state_dict(load_file(path), strict=True)
+    out: torch.Tensor = other(torch.from_numpy(x))
+    return out
+
+
+def typed(sizes: Arrays, arrays: Arrays, x: Any, dtype: str) -> Arrays:
+    """Kinds of the parameters and the output under a dtype, and of the merged layer."""
+    kind: torch.dtype = getattr(torch, dtype)
+    layer = _layer(sizes, arrays, kind)
+    out = layer(torch.from_numpy(x).to(kind))
+    kinds = {name: str(value.dtype) for name, value in layer.named_parameters()}
+    return {
+        "kinds": {**kinds, "output": str(out.dtype), "merged": str(layer.merged().weight.dtype)},
+        "out": out.double(),
+    }
+
+
+def meta_devices(sizes: Arrays) -> Arrays:
+    """Where the parameters of a layer on the meta device are."""
+    return {name: str(value.device) for name, value in _layer({**sizes, "device": "meta"}).named_parameters()}
+
+
+def fit(sizes: Arrays, arrays: Arrays, x: Any, y: Any, steps: int, seed: int) -> Arrays:
+    """Adam over all parameters; the values before and after."""
+    torch.manual_seed(seed)
+    layer = _layer(sizes, arrays)
+    before = _values(layer)
+    entries, targets = torch.from_numpy(x), torch.from_numpy(y)
+    optimizer = torch.optim.Adam(layer.parameters(), lr=0.05)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss: Any = nn.functional.mse_loss(layer(entries), targets)
+        loss.backward()
+        optimizer.step()
+    return {"before": before, "after": _values(layer)}

@@ -1,0 +1,119 @@
+"""Measures baseline and answer with the judge's own network on pictures painted for this grading.
+
+The same pictures for both: the difference of the two accuracies is far more exact than either of them.
+"""
+
+import functools
+from typing import Any
+
+import numpy as np
+from bench.judge import array, check, mapping, number
+from painter import paint
+
+BEST, BASELINE = "checkpoints/best.safetensors", "checkpoints/baseline.safetensors"
+SHAPES: dict[str, tuple[int, ...]] = {
+    "conv1.weight": (16, 3, 3, 3), "conv1.bias": (16,), "conv2.weight": (32, 16, 3, 3), "conv2.bias": (32,),
+    "conv3.weight": (64, 32, 3, 3), "conv3.bias": (64,), "conv4.weight": (64, 64, 3, 3), "conv4.bias": (64,),
+    "head.weight": (10, 64), "head.bias": (10,),
+}  # fmt: skip
+HELD_OUT = 10_000
+LARGEST_GAP = 5.0  # points between validation and held-out accuracy; five standard errors of the validation accuracy
+CLAIM_TOLERANCE = 0.005
+
+
+@check(weight=20, required=True)
+def checkpoint_fits(ws: Any) -> None:
+    """The checkpoint has the parameters of the fixed architecture, and they were trained on."""
+    best, baseline = _weights(ws), ws.safetensors(BASELINE)
+    moved = max(float(np.abs(best[name] - baseline[name]).max()) for name in SHAPES)
+    assert moved > 1e-6, "the checkpoint is the baseline itself"
+
+
+@check(weight=15, required=True)
+def not_below_baseline(ws: Any) -> None:
+    """On fresh pictures the checkpoint is better than the baseline beyond chance (95 %)."""
+    gain, error = _gain(ws)
+    assert gain - 1.645 * error > 0, f"gain {gain:.2f} points, standard error {error:.2f}"
+
+
+@check(weight=20)
+def half_a_point_better(ws: Any) -> float:
+    """Credit from 0 to +0.5 points over the baseline on fresh pictures."""
+    return float(ws.scale(_gain(ws)[0], floor=0.0, target=0.5))
+
+
+@check(weight=25, required=True)
+def one_point_better(ws: Any) -> None:
+    """At least +1 point over the baseline on fresh pictures: the bar of the original."""
+    gain, error = _gain(ws)
+    assert gain >= 1.0, f"gain {gain:.2f} points (standard error {error:.2f}), wanted at least 1"
+
+
+@check(weight=15)
+def two_points_better(ws: Any) -> float:
+    """Credit from +1 to +2 points over the baseline on fresh pictures."""
+    return float(ws.scale(_gain(ws)[0], floor=1.0, target=2.0))
+
+
+@check(guard=True)
+def validation_was_not_learnt(ws: Any) -> None:
+    """Validation pictures are not known better than fresh ones: nobody trained on them."""
+    if not ws.exists(BEST):
+        return
+    gap = 100 * (_validation_accuracy(ws) - _measure(ws)[0])
+    assert gap <= LARGEST_GAP, f"validation accuracy is {gap:.1f} points above that on fresh pictures"
+
+
+@check(weight=5)
+def metrics_file_is_true(ws: Any) -> None:
+    """metrics.json tells the validation accuracy of this checkpoint."""
+    claimed = mapping(ws.json("metrics.json")).get("validation_accuracy")
+    measured = _validation_accuracy(ws)
+    ws.claim("validation_accuracy", claimed, measured, CLAIM_TOLERANCE)
+    value = number(claimed)
+    assert abs(value - measured) <= CLAIM_TOLERANCE, f"validation_accuracy is {value:.4f}, measured {measured:.4f}"
+
+
+def _weights(ws: Any) -> dict[str, Any]:
+    """The agent's checkpoint, known to fit the architecture."""
+    found = ws.safetensors(BEST)
+    odd = sorted(set(found) ^ set(SHAPES))
+    assert not odd, f"parameters that are missing or not of the architecture: {odd[:6]}"
+    for name, shape in SHAPES.items():
+        array(found[name], shape=shape)
+        assert found[name].dtype == np.float32, f"{name} is {found[name].dtype}, wanted float32"
+    return dict(found)
+
+
+@functools.cache
+def _measure(ws: Any) -> tuple[float, float, float]:
+    """Accuracy on fresh pictures, the baseline's on the same ones, and the standard error of the difference."""
+    weights = _weights(ws)
+    pictures, labels = paint(np.random.default_rng([ws.seed, 77]), HELD_OUT)
+    best = _right(ws, weights, pictures, labels)
+    baseline = _right(ws, ws.safetensors(BASELINE), pictures, labels)
+    error = float((best - baseline).std() / np.sqrt(HELD_OUT))
+    ws.metric("held_out_accuracy", 100 * float(best.mean()), "%")
+    ws.metric("baseline_accuracy", 100 * float(baseline.mean()), "%")
+    ws.metric("gain", 100 * float((best - baseline).mean()), "points")
+    ws.metric("gain_standard_error", 100 * error, "points")
+    return float(best.mean()), float(baseline.mean()), error
+
+
+def _gain(ws: Any) -> tuple[float, float]:
+    """Points over the baseline, and their standard error."""
+    best, baseline, error = _measure(ws)
+    return 100 * (best - baseline), 100 * error
+
+
+@functools.cache
+def _validation_accuracy(ws: Any) -> float:
+    with np.load(ws.original("data/val.npz")) as file:
+        pictures, labels = file["images"], file["labels"]
+    return float(_right(ws, _weights(ws), pictures, labels).mean())
+
+
+def _right(ws: Any, weights: dict[str, Any], pictures: Any, labels: Any) -> Any:
+    """One or zero per picture: whether the reference network with these weights names its class."""
+    classes = array(ws.drive("driver.py:predict", weights, pictures), shape=(len(labels),))
+    return (classes == labels).astype(float)

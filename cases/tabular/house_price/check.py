@@ -1,0 +1,101 @@
+"""Measures the mean absolute error of submission.csv, and of train.py on houses nobody has seen before.
+
+The second is what a submission alone cannot show: that train.py is where the prices come from.
+"""
+
+import functools
+from typing import Any
+
+import numpy as np
+from bench.judge import check, number
+from town import houses, to_csv
+
+BASELINE = 29_500  # a random forest on the starter's columns: 29480 +- 740 over twelve draws
+BAR = 0.9 * BASELINE
+STRONG = 15_000
+FRESH_TRAIN, FRESH_TEST = 1168, 1500
+RUN_S = 60
+
+Prices = dict[int, float]
+
+
+@check(weight=10, required=True)
+def submission_is_complete(ws: Any) -> None:
+    """submission.csv has the two columns, and one finite positive price for every test house."""
+    _submitted(ws)
+
+
+@check(weight=25)
+def close_to_the_prices(ws: Any) -> float:
+    """Credit for the error on the test houses: from 0 at the best constant to 1 at 15000 dollars."""
+    error, constant = _test_error(ws)
+    return float(ws.scale(error, floor=constant, target=STRONG))
+
+
+@check(weight=30, required=True)
+def ten_percent_better(ws: Any) -> None:
+    """The error on the test houses is at least 10 % below a random forest on the starter's columns."""
+    error, _ = _test_error(ws)
+    assert error <= BAR, f"mean absolute error {error:.0f}, wanted at most {BAR:.0f}"
+
+
+@check(weight=30, required=True)
+def program_works_on_new_houses(ws: Any) -> None:
+    """train.py, run on new houses of the same town, gets below the same bar."""
+    rng = np.random.default_rng([ws.seed, 80])
+    table, prices = houses(rng, FRESH_TRAIN + FRESH_TEST, first_id=int(rng.integers(10_000, 90_000)))
+    order = rng.permutation(FRESH_TEST) + FRESH_TRAIN  # the rows are not in the order of their ids
+    test = {name: values[order] for name, values in table.items()}
+    train = to_csv({name: values[:FRESH_TRAIN] for name, values in table.items()}, prices[:FRESH_TRAIN])
+    inputs = {"train.csv": train, "test.csv": to_csv(test)}
+    ran = ws.run(["python", "train.py"], timeout=RUN_S, inputs=inputs, remove=["submission.csv"]).ok()
+    error = _error(_prices(ran.csv("submission.csv"), test["Id"]), test["Id"], prices[order])
+    ws.metric("mae_new_houses", error, "dollars")
+    assert error <= BAR, f"mean absolute error {error:.0f} on new houses, wanted at most {BAR:.0f}"
+
+
+def _prices(rows: list[dict[str, str]], ids: Any) -> Prices:
+    """Price by house, when there is exactly one for each of `ids`."""
+    assert rows, "submission.csv has no rows"
+    assert sorted(rows[0]) == ["Id", "SalePrice"], f"columns are {sorted(rows[0])[:5]}, wanted Id and SalePrice"
+    found: Prices = {}
+    for row in rows:
+        house = _parse(row["Id"])
+        assert house == int(house) and int(house) not in found, f"Id {row['Id'][:20]!r} is no number of a house or doubled"
+        price = _parse(row["SalePrice"])
+        assert 0 < price < 1e9, f"the price of house {house:.0f} is {price:g}"
+        found[int(house)] = price
+    wanted = {int(house) for house in ids}
+    odd = sorted(wanted ^ set(found))
+    assert not odd, f"{len(odd)} houses are missing or not asked for, such as {odd[:3]}"
+    return found
+
+
+def _parse(text: str) -> float:
+    try:
+        return number(float(text), low=-1e15, high=1e15)
+    except ValueError:
+        raise AssertionError(f"{text[:20]!r} is not a number") from None
+
+
+def _error(found: Prices, ids: Any, prices: Any) -> float:
+    """Mean absolute error, joined on the id."""
+    return float(np.mean([abs(found[int(house)] - price) for house, price in zip(ids, prices, strict=True)]))
+
+
+@functools.cache
+def _answers(ws: Any) -> tuple[Any, Any]:
+    with np.load(ws.hidden("answers.npz").path) as file:
+        return file["ids"], file["prices"]
+
+
+def _submitted(ws: Any) -> Prices:
+    return _prices(ws.csv("submission.csv"), _answers(ws)[0])
+
+
+def _test_error(ws: Any) -> tuple[float, float]:
+    """The submission's error, and that of the best constant there is."""
+    ids, prices = _answers(ws)
+    error = _error(_submitted(ws), ids, prices)
+    ws.metric("mae", error, "dollars")
+    return error, float(np.abs(prices - np.median(prices)).mean())

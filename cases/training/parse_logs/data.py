@@ -1,0 +1,203 @@
+"""An untidy training log and, for the judge alone, what really happened."""
+
+import json
+import math
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+
+STEPS = 10
+TRACEBACK = """Traceback (most recent call last):
+  File "/job/train.py", line {line}, in main
+    trainer.run(epochs)
+  File "/job/trainer.py", line {other}, in run
+    self.one_epoch(epoch)
+{error}"""
+
+
+@dataclass
+class Run:
+    """One training run: its records in order of time, as (time, worker, text)."""
+
+    id: str
+    clock: datetime
+    epochs: int
+    rng: random.Random
+    records: list[tuple[datetime, int, str]] = field(default_factory=list)
+    last: tuple[float, float] = (math.nan, math.nan)
+
+    def log(self, worker: int, level: str, text: str, seconds: float = 1.0) -> None:
+        self.clock += timedelta(milliseconds=round(1000 * seconds * self.rng.uniform(0.6, 1.4)) + 1)
+        stamp = self.clock.strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+        self.records.append((self.clock, worker, f"{stamp} {level:<8} [run {self.id} worker {worker}] {text}"))
+
+    def metrics(self, epoch: float, spread: float, gap: float = 0.0) -> tuple[float, float]:
+        """Loss and accuracy that move to the very end; `gap` makes them those of validation."""
+        done = epoch / self.epochs
+        loss = (0.25 + 2.6 * math.exp(-2.8 * done)) * (1 + self.rng.gauss(0, spread)) + 0.1 * gap
+        accuracy = 0.95 - 0.8 * math.exp(-2.5 * done) + self.rng.gauss(0, spread / 4) - 0.03 * gap
+        return round(loss, 6), round(min(max(accuracy, 0.05), 0.999), 6)
+
+    def epoch(self, epoch: int, broken: bool = False, steps: int = STEPS) -> None:
+        """One epoch: running values, sometimes small talk, then the two lines with its averages."""
+        worker = epoch % 2
+        for step in range(1, steps + 1):
+            loss, accuracy = self.metrics(epoch - 1 + step / STEPS, 0.06)
+            values = f"loss={'nan' if broken else f'{loss:.6f}'} accuracy={accuracy:.6f}"
+            self.log(self.rng.randrange(2), "INFO", f"epoch {epoch} step {step * 40}/{STEPS * 40} {values}", 6)
+        self.small_talk(epoch)
+        if steps < STEPS:
+            return
+        loss, accuracy = self.metrics(epoch, 0.03)
+        if broken:
+            bad = self.rng.choice(["nan", "inf"])
+            self.log(worker, "WARNING", f"epoch {epoch} finished [train] loss={bad} accuracy={accuracy:.6f}")
+        else:
+            self.last = loss, accuracy
+            self.log(worker, "INFO", f"epoch {epoch} finished [train] loss={loss:.6f} accuracy={accuracy:.6f}")
+        loss, accuracy = self.metrics(epoch, 0.03, gap=1)
+        self.log(worker, "INFO", f"epoch {epoch} finished [valid] loss={loss:.6f} accuracy={accuracy:.6f}", 5)
+
+    def small_talk(self, epoch: int) -> None:
+        worker = self.rng.randrange(2)
+        chance = self.rng.random()
+        if chance < 0.10:
+            self.log(worker, "INFO", f"checkpoint of epoch {epoch - 1} written to /scratch/{self.id}")
+        elif chance < 0.15:
+            self.log(worker, "WARNING", f"memory of GPU {worker} is {self.rng.randint(88, 97)} % full")
+        elif chance < 0.20:
+            self.log(worker, "WARNING", f"loading was slow, {self.rng.uniform(2, 9):.1f} s for a batch")
+        elif chance < 0.25:
+            loss, accuracy = self.metrics(epoch, 0.03)
+            self.log(worker, "INFO", f"best epoch so far: {epoch - 1}, loss={loss:.6f} accuracy={accuracy:.6f}")
+
+    def fails(self, worker: int, where: str, error: str) -> None:
+        numbers = {"line": self.rng.randint(80, 140), "other": self.rng.randint(150, 320)}
+        self.log(worker, "ERROR", f"{where} failed\n{TRACEBACK.format(error=error, **numbers)}")
+
+
+def build(public: Path, hidden: Path, profile: str, seed: int) -> None:
+    """Two runs in one log: an earlier one, and the one in question with the opposite end."""
+    rng = random.Random(seed)
+    succeeds = rng.random() < 0.25
+    first, second = rng.sample(range(0x1000, 0x10000), 2)
+    began = datetime(2026, 1, 6, 10) + timedelta(hours=rng.randrange(2000))
+    earlier = Run(f"{first:04x}", began, rng.randint(90, 130), rng)
+    earlier_run(earlier, completes=not succeeds)
+    run = Run(f"{second:04x}", earlier.clock + timedelta(minutes=rng.randint(5, 90)), rng.randint(160, 240), rng)
+    error = main_run(run, succeeds)
+
+    records = list(late_blocks(earlier, run))
+    (public / "training").mkdir()
+    (public / "training" / "training_logs.txt").write_text("\n".join(records) + "\n")
+    kind, _, message = error.partition(": ")
+    record = {
+        "status": "success" if succeeds else "failed",
+        "loss": run.last[0],
+        "accuracy": run.last[1],
+        "kind": kind,
+        "message": message,
+    }
+    (hidden / "record.json").write_text(json.dumps(record, indent=1) + "\n")
+
+
+def starts(run: Run) -> None:
+    settings = {"batch_size": 32, "learning_rate": 0.001, "optimizer": "Adam", "epochs": run.epochs}
+    run.log(0, "INFO", f"run {run.id} starts")
+    run.log(0, "INFO", "configuration:\n" + json.dumps(settings, indent=4))
+
+
+def ends(run: Run, completes: bool) -> None:
+    """The line that tells how the run ended, and a clean-up that goes wrong without any meaning."""
+    if completes:
+        run.log(0, "INFO", f"run {run.id} completed all {run.epochs} epochs")
+    else:
+        run.log(0, "CRITICAL", f"run {run.id} aborted, exit status 1")
+    size, host = run.rng.randint(100, 999), run.rng.randint(2, 250)
+    run.fails(0, "clean-up", f"ConnectionError: upload of {size} MB to 10.1.{host}.7:9000 was refused")
+    run.log(0, "WARNING", "clean-up failure ignored")
+
+
+def earlier_run(run: Run, completes: bool) -> None:
+    starts(run)
+    final = run.epochs if completes else run.epochs - run.rng.randint(5, 20)
+    for epoch in range(1, final + 1):
+        run.epoch(epoch)
+    if not completes:
+        run.fails(final % 2, f"epoch {final + 1}", _error(run.rng, run.rng.randrange(5)))
+    ends(run, completes)
+    run.log(0, "INFO", f"final metrics: loss={run.last[0]:.6f} accuracy={run.last[1]:.6f}")
+
+
+def main_run(run: Run, succeeds: bool) -> str:
+    """Two failures with a rollback, some broken epochs; then success, or the failure that ends it (returned)."""
+    rng = run.rng
+    fatal_kind, other_kind = rng.sample(range(5), 2)
+    # A run that succeeds stumbles over its final checkpoint, so that it does its last epochs twice.
+    late = run.epochs + 1 if succeeds else round(run.epochs * rng.uniform(0.7, 0.85))
+    crashes = [round(run.epochs * rng.uniform(0.3, 0.45)), late]
+    broken = set(rng.sample(range(10, crashes[0] - 12), 3))
+    starts(run)
+    epoch = 1
+    # The first recovered failure is of the same kind as the fatal one, with other numbers.
+    for crash, kind in zip(crashes, [fatal_kind, other_kind], strict=True):
+        while epoch < crash:
+            run.epoch(epoch, broken=epoch in broken)
+            epoch += 1
+        if crash <= run.epochs:
+            run.epoch(crash, steps=rng.randint(1, STEPS - 2))
+        run.fails(crash % 2, f"epoch {crash}" if crash <= run.epochs else "final checkpoint", _error(rng, kind))
+        checkpoint = crash - rng.randint(9, 12)
+        run.log(crash % 2, "WARNING", f"recovered: going on from the checkpoint of epoch {checkpoint}", 90)
+        epoch = checkpoint + 1
+    # A fatal failure comes before the run has caught up: the highest epoch number in the log is not the last epoch.
+    final = run.epochs if succeeds else epoch + rng.randint(2, 4)
+    for number in range(epoch, final + 1):
+        run.epoch(number)
+    error = ""
+    if not succeeds:
+        dead = final + rng.randint(1, 2)
+        for number in range(final + 1, dead + 1):
+            run.epoch(number, broken=True)
+        run.epoch(dead + 1, steps=rng.randint(1, STEPS - 2))
+        error = _error(rng, fatal_kind)
+        run.fails((dead + 1) % 2, f"epoch {dead + 1}", error)
+    ends(run, succeeds)
+    return error
+
+
+def late_blocks(earlier: Run, run: Run) -> Iterator[str]:
+    """The records as they reach the file: each worker hands over its own in blocks, some of them late."""
+    blocks: list[tuple[datetime, int, list[str]]] = []
+    for part in (earlier, run):
+        for worker in (0, 1):
+            mine = [(time, text) for time, who, text in part.records if who == worker]
+            tail = len(mine) - run.rng.randint(45, 70)
+            start = 0
+            while start < len(mine):
+                # The tail is one block, so that the two workers' last epochs never stand in the order of time.
+                stop = len(mine) if start >= tail else min(start + run.rng.randint(8, 60), tail)
+                blocks.append((mine[stop - 1][0], stop == len(mine), [text for _, text in mine[start:stop]]))
+                start = stop
+    in_time = sorted((block for block in blocks if not block[1]), key=lambda block: block[0])
+    old_0, old_1, new_0, new_1 = (block for block in blocks if block[1])
+    # Worker 0's last block of the old run ends the file; of the new run's last two, that with the answer comes first.
+    needle = f"[train] loss={run.last[0]:.6f} accuracy={run.last[1]:.6f}"
+    tails = [new_0, new_1] if any(needle in text for text in new_0[2]) else [new_1, new_0]
+    place = sum(block[0] < run.records[0][0] for block in in_time)
+    for _, _, texts in [*in_time[:place], old_1, *in_time[place:], *tails, old_0]:
+        yield from texts
+
+
+def _error(rng: random.Random, kind: int) -> str:
+    errors = [
+        f"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {rng.uniform(0.5, 4):.2f} GiB. "
+        f"GPU 0 has a total capacity of 15.77 GiB of which {rng.randint(100, 490)}.{rng.randint(10, 99)} MiB is free.",
+        f"RuntimeError: DataLoader worker (pid {rng.randint(1000, 60000)}) is killed by signal: Bus error.",
+        f"OSError: [Errno 28] No space left on device: '/scratch/blob_{rng.randint(100000, 999999)}'",
+        f"RuntimeError: CUDA error: an illegal memory access was encountered at 0x{rng.randrange(16**10):010x}",
+        f"ValueError: cannot decode sample {rng.randint(10000, 99999)} of shard {rng.randint(0, 511)}: truncated image",
+    ]
+    return errors[kind]

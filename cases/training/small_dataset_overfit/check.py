@@ -1,0 +1,180 @@
+"""Runs the training script on other digits and recomputes everything it says from the weights it saved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bench.judge import array, check, integer, mapping, number, sequence
+
+SCRIPT, RESULTS, WEIGHTS = "training_script_mnist.py", "training/training_results.json", "training/model.safetensors"
+RAW = "data/MNIST/raw"
+FILES = [f"{part}-{kind}" for part in ("train", "t10k") for kind in ("images-idx3-ubyte", "labels-idx1-ubyte")]
+SPLITS = {"train": "train", "test": "t10k"}
+DIGITS, MAX_LAYERS, MAX_NUMBERS = (0, 1, 2), 4, 1_000_000
+KEYS = [key.format(split) for split in SPLITS for key in ("{}_accuracy", "unique_{}_labels", "num_{}_samples")]
+KEYS += [f"samples_per_class_{split}" for split in SPLITS]
+
+
+class Kept(NamedTuple):
+    """What the script should have kept of one split."""
+
+    images: Any
+    labels: Any
+    each: int
+    places: Any  # of the kept images in the file
+
+
+# One run of the script serves all checks of one grading: (workspace, finished run or the reason why there is none).
+_runs: list[tuple[Any, Any]] = []
+
+
+def _run(ws: Any) -> Any:
+    """The finished run of the script on the judge's data; it is started at the first call of a grading."""
+    if not (_runs and _runs[0][0] is ws):
+        _runs[:] = [(ws, _start(ws))]
+    outcome = _runs[0][1]
+    assert not isinstance(outcome, str), outcome
+    return outcome
+
+
+def _start(ws: Any) -> Any:
+    try:
+        assert ws.exists(SCRIPT), f"{SCRIPT} is missing"
+        inputs = {f"{RAW}/{name}": ws.hidden(name) for name in FILES}
+        return ws.run(["python", SCRIPT], timeout=60, inputs=inputs, remove=[RESULTS, WEIGHTS]).ok()
+    except AssertionError as problem:
+        return str(problem) or "the script could not be run"
+
+
+def _kept(ws: Any, split: str) -> Kept:
+    """Read the judge's own files and keep the first n images of each of the three digits."""
+    content = {name: Path(ws.hidden(name)).read_bytes() for name in FILES if name.startswith(f"{SPLITS[split]}-")}
+    images = np.frombuffer(content[f"{SPLITS[split]}-images-idx3-ubyte"], np.uint8, offset=16).reshape(-1, 784)
+    labels = np.frombuffer(content[f"{SPLITS[split]}-labels-idx1-ubyte"], np.uint8, offset=8)
+    places = [np.flatnonzero(labels == digit) for digit in DIGITS]
+    each = min(len(place) for place in places)
+    kept = np.concatenate([place[:each] for place in places])
+    return Kept(images[kept], labels[kept], each, kept)
+
+
+def _results(ws: Any) -> dict[str, Any]:
+    return mapping(_run(ws).json(RESULTS), keys=KEYS)
+
+
+def _network(ws: Any) -> list[tuple[Any, Any]]:
+    """Weight and bias of every layer of the saved perceptron, from the input to the three outputs."""
+    tensors = mapping(_run(ws).safetensors(WEIGHTS))
+    depth = len(tensors) // 2
+    names = {f"layers.{layer}.{part}" for layer in range(depth) for part in ("weight", "bias")}
+    assert 1 <= depth <= MAX_LAYERS, (
+        f"{WEIGHTS} holds {len(tensors)} tensors; expected a weight and bias for 1 to 4 layers"
+    )
+    assert set(tensors) == names, f"{WEIGHTS} holds {sorted(tensors)[:10]}, expected {sorted(names)}"
+    layers, inside, total = [], 784, 0
+    for layer in range(depth):
+        weight = array(tensors[f"layers.{layer}.weight"], shape=(None, inside))
+        inside = len(weight)
+        layers.append((weight, array(tensors[f"layers.{layer}.bias"], shape=(inside,))))
+        total += weight.size + inside
+        assert max(float(np.abs(part).max(initial=0)) for part in layers[-1]) < 1e9, f"layer {layer} has wild numbers"
+    assert inside == len(DIGITS), f"the network has {inside} outputs, expected {len(DIGITS)}"
+    assert total <= MAX_NUMBERS, f"the network has {total} numbers, allowed are {MAX_NUMBERS}"
+    return layers
+
+
+def _hits(network: list[tuple[Any, Any]], images: Any, labels: Any) -> Any:
+    """Which images the saved weights give their label."""
+    values = images.reshape(len(images), -1) / 255.0
+    for place, (weight, bias) in enumerate(network):
+        values = values @ weight.T + bias
+        if place < len(network) - 1:
+            values = np.maximum(values, 0)
+    # A constant network has equal outputs: such ties count as wrong, as no digit wins.
+    ordered = np.sort(values, axis=1)
+    return (values.argmax(axis=1) == labels) & (ordered[:, -1] > ordered[:, -2])
+
+
+def _accuracy(network: list[tuple[Any, Any]], images: Any, labels: Any) -> float:
+    return float(_hits(network, images, labels).mean())
+
+
+@check(weight=1, required=True)
+def script_trains_on_new_data(ws: Any) -> None:
+    """On another data set the script ends well within a minute and leaves weights of the agreed form."""
+    _network(ws)
+
+
+@check(weight=1, required=True)
+def results_have_the_agreed_form(ws: Any) -> None:
+    """The results file has all keys, with fractions, lists of labels and counts of the agreed types."""
+    results = _results(ws)
+    for split in SPLITS:
+        number(results[f"{split}_accuracy"], low=0, high=1)
+        integer(results[f"num_{split}_samples"], low=0)
+        for label in sequence(results[f"unique_{split}_labels"]):
+            integer(label)
+        counts = mapping(results[f"samples_per_class_{split}"])
+        assert sorted(counts) == ["0", "1", "2"], f"samples_per_class_{split} has the keys {sorted(counts)[:5]}"
+        for count in counts.values():
+            integer(count, low=0)
+
+
+@check(weight=2, required=True)
+def counts_are_right(ws: Any) -> None:
+    """Labels, totals and counts per digit are those of the judge's data, balanced as agreed."""
+    results = _results(ws)
+    for split in SPLITS:
+        each = _kept(ws, split).each
+        labels = [integer(label) for label in sequence(results[f"unique_{split}_labels"])]
+        assert labels == list(DIGITS), f"unique_{split}_labels is {labels[:10]}, expected {list(DIGITS)}"
+        counts = mapping(results[f"samples_per_class_{split}"], keys=("0", "1", "2"))
+        found = [integer(counts[str(digit)]) for digit in DIGITS]
+        assert found == [each] * 3, f"{split}: counted {found} images of the digits 0, 1, 2, expected {each} of each"
+        total = integer(results[f"num_{split}_samples"])
+        assert total == 3 * each, f"num_{split}_samples is {total}, expected {3 * each}"
+
+
+@check(weight=3, required=True)
+def train_accuracy_is_reached(ws: Any) -> float:
+    """The saved weights recognise at least 0.95 of the balanced training images, recomputed by the judge."""
+    kept = _kept(ws, "train")
+    measured = _accuracy(_network(ws), kept.images, kept.labels)
+    ws.metric("train_accuracy", measured)
+    return float(ws.scale(measured, floor=0.5, target=0.95))
+
+
+@check(weight=1, required=True)
+def unseen_digits_are_recognised(ws: Any) -> float:
+    """The saved weights recognise at least 0.80 of fresh images of the same kind."""
+    with np.load(ws.hidden("probe.npz"), allow_pickle=False) as arrays:
+        images, labels = arrays["images"], arrays["labels"]
+    measured = _accuracy(_network(ws), images, labels)
+    ws.metric("unseen_accuracy", measured)
+    return float(ws.scale(measured, floor=0.5, target=0.80))
+
+
+@check(weight=1, required=True)
+def test_split_stays_unseen(ws: Any) -> None:
+    """The network does not know the wrong labels in the test split, which only training on it can teach."""
+    kept, network = _kept(ws, "test"), _network(ws)
+    with np.load(ws.hidden("truth.npz"), allow_pickle=False) as arrays:
+        wrong = arrays["labels"][kept.places] != kept.labels
+    known = _accuracy(network, kept.images[wrong], kept.labels[wrong])
+    assert known <= 0.5, f"{known:.0%} of {int(wrong.sum())} wrong test labels are known to the network"
+    learned = _accuracy(network, kept.images[~wrong], kept.labels[~wrong])
+    assert learned >= 0.5, f"only {learned:.0%} of the rightly labelled test images are recognised: nothing was learned"
+
+
+@check(weight=2, required=True)
+def claims_are_true(ws: Any) -> None:
+    """Both claimed accuracies are within 0.01 of those recomputed from the saved weights."""
+    results, network = _results(ws), _network(ws)
+    for split in SPLITS:
+        kept = _kept(ws, split)
+        measured = _accuracy(network, kept.images, kept.labels)
+        ws.claim(f"{split}_accuracy", results[f"{split}_accuracy"], measured, 0.01)
+        claimed = number(results[f"{split}_accuracy"])
+        assert abs(claimed - measured) <= 0.01, f"{split}_accuracy is claimed as {claimed:.4f}, measured {measured:.4f}"
