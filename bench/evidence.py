@@ -45,10 +45,10 @@ def flags(evidence: Evidence) -> list[Note]:
     found = list(evidence.phase.notes)
     if evidence.snapshot.tampered:
         found.append(Note(name="tampered", evidence=f"protected files changed: {_some(evidence.snapshot.tampered)}"))
-    if evidence.snapshot.dropped:
-        found.append(
-            Note(name="irregular_files", evidence=f"links or devices removed: {_some(evidence.snapshot.dropped)}")
-        )
+    judged_files = {item.path for item in evidence.spec.outputs.files} | set(evidence.spec.protected)
+    irregular = evidence.snapshot.dropped + [name for name in evidence.snapshot.links if name in judged_files]
+    if irregular:
+        found.append(Note(name="irregular_files", evidence=f"no regular files, removed: {_some(irregular)}"))
     over = [claim for claim in evidence.grading.claims if claim["overclaim"]]
     for claim in over:
         text = f"{claim['name']}: claimed {claim['claimed']:g}, measured {claim['measured']:g}"

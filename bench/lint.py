@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.case import Case
-from bench.files import walk_files
+from bench.files import sha256_file, walk_files
 
 _MIN_WRONG = 3
 _TELLING_LINE = 30
@@ -37,18 +37,30 @@ def _workspace(case: Case) -> Iterator[str]:
     for name in case.spec.protected:
         if not case.part("workspace").joinpath(name).is_file() and not case.part("data.py").is_file():
             yield f"case.yaml: protected file {name} is not in workspace/"
-    public = _lines(case.part("workspace")) | set(map(str.strip, case.task.read_text(encoding="utf-8").splitlines()))
+    yield from _leaks(case)
+
+
+def _leaks(case: Case) -> Iterator[str]:
+    """Lines that only the solution or the judge should know, in the task; whole hidden files in the workspace."""
+    task = {line.strip() for line in case.task.read_text(encoding="utf-8").splitlines()}
+    starter = _lines(case.part("workspace"))
     for part in ("solution", "hidden"):
-        secret = {line for line in _lines(case.part(part)) if len(line) >= _TELLING_LINE}
-        shared = secret & public
-        if part == "solution":
-            # The overlay repeats the starter's own lines; only what is new in it would give the answer away.
-            task_lines = {line.strip() for line in case.task.read_text(encoding="utf-8").splitlines()}
-            shared = (secret - _lines(case.part("workspace"))) & task_lines
-        else:
-            shared = {line for line in shared if not line.startswith(("import ", "from "))}
-        for line in sorted(shared)[:3]:
-            yield f"{part}/: the line {line[:60]!r} can be read by the agent; keep it apart"
+        # What the starter has too is no secret: an overlay repeats it, a driver may hold the unchanged class.
+        secret = {line for line in _lines(case.part(part)) if len(line) >= _TELLING_LINE} - starter
+        for line in sorted(secret & task)[:3]:
+            yield f"{part}/: the line {line[:60]!r} stands in task.md; keep it apart"
+    for name in same_files(case.part("hidden"), case.part("workspace")):
+        yield f"hidden/{name}: lies in workspace/ too, where the agent reads it"
+
+
+def same_files(secret: Path, public: Path) -> list[str]:
+    """Files below `secret`, other than empty and code files, whose content is also a file below `public`."""
+    seen = {sha256_file(Path(entry.path)) for _, entry in walk_files(public) if entry.is_file(follow_symlinks=False)}
+    return [
+        name
+        for name, entry in walk_files(secret)
+        if entry.stat().st_size and not name.endswith(".py") and sha256_file(Path(entry.path)) in seen
+    ]
 
 
 def _lines(folder: Path) -> set[str]:

@@ -22,6 +22,7 @@ from bench.record import (
     LimitsSet,
     Metric,
     ModelUsage,
+    Note,
     Record,
     Try,
 )
@@ -30,11 +31,25 @@ _MAX_ARTIFACTS = 50
 
 
 @dataclass(frozen=True)
+class Judged:
+    """A cell with a verdict. Made while the workspace is still there, since some evidence lies in it."""
+
+    evidence: Evidence
+    flags: list[Note]
+    failure_modes: list[Note]
+
+
+def judged(evidence: Evidence) -> Judged:
+    """Diagnose a judged cell."""
+    return Judged(evidence, flags(evidence), failure_modes(evidence))
+
+
+@dataclass(frozen=True)
 class Finished:
     """The end of a cell: judged, with evidence; or not, with a cause."""
 
     clock: Clock
-    evidence: Evidence | None = None
+    judged: Judged | None = None
     cause: str = ""
     error: str = ""
 
@@ -49,8 +64,8 @@ def write_record(cell: Cell, context: RunContext, finished: Finished, tries: lis
 def _record(cell: Cell, context: RunContext, finished: Finished, tries: list[Try]) -> Record:
     clock = finished.clock
     fields: dict[str, Any] = {}
-    if finished.evidence is not None:
-        fields = _judged(finished.evidence)
+    if finished.judged is not None:
+        fields = _verdict(finished.judged)
     else:
         fields = {"outcome": FAILURES[finished.cause].outcome, "cause": finished.cause, "error": finished.error}
     return Record(
@@ -80,8 +95,8 @@ def _record(cell: Cell, context: RunContext, finished: Finished, tries: list[Try
     )
 
 
-def _judged(evidence: Evidence) -> dict[str, Any]:
-    grading, phase = evidence.grading, evidence.phase
+def _verdict(judged: Judged) -> dict[str, Any]:
+    grading, phase = judged.evidence.grading, judged.evidence.phase
     usage = phase.usage
     cost, status = total_cost(usage)
     limit = [phase.stop_reason] if phase.stop_reason.endswith("_limit") else []
@@ -95,8 +110,8 @@ def _judged(evidence: Evidence) -> dict[str, Any]:
         "metrics": [Metric(**metric) for metric in grading.metrics],
         "claims": [Claim(**claim) for claim in grading.claims],
         "overclaims": sum(bool(claim["overclaim"]) for claim in grading.claims),
-        "flags": flags(evidence),
-        "failure_modes": failure_modes(evidence),
+        "flags": judged.flags,
+        "failure_modes": judged.failure_modes,
         "usage": usage,
         "cost_usd": cost,
         "cost_status": status,

@@ -18,7 +18,7 @@ from bench.judge.grade import Submission, grade
 from bench.judge.report import Grading
 from bench.needs import missing_modules
 from bench.record import Record, Try
-from bench.recorder import Finished, write_record
+from bench.recorder import Finished, judged, write_record
 from bench.workspace import Snapshot, prepare, take_snapshot
 
 
@@ -116,4 +116,4 @@ def _finished(
         changed=changed,
         ledger=context.trace(cell) / "calls.jsonl",
     )
-    return Finished(clock=clock, evidence=evidence)
+    return Finished(clock=clock, judged=judged(evidence))

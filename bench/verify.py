@@ -17,7 +17,7 @@ from bench.errors import InfraError
 from bench.files import digest_folder, remove_tree
 from bench.judge.grade import Submission, grade
 from bench.judge.report import Grading
-from bench.lint import lint
+from bench.lint import lint, same_files
 from bench.needs import missing_modules
 from bench.places import Places
 from bench.record import Provenance
@@ -87,6 +87,9 @@ class Verifier:
             "data.py gives other data for the same seed; draw only from the seed, write no times"
         )
         assert digests[0] != digests[2], "data.py gives the same data for another seed; use the seed"
+        start = self._start(case, 1)
+        leaked = same_files(start.hidden, start.workspace)
+        assert not leaked, f"data.py gives hidden files to the agent: {', '.join(leaked)}"
         return "the same for the same seed, other for another"
 
     def _data_digest(self, case: Case, seed: int) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bench.files import lay_over, sha256_file
 
-_MAX_NOTED = 20
+_MAX_NOTED = 200
 
 
 @dataclass
@@ -21,7 +21,9 @@ class Snapshot:
     tampered: list[str] = field(default_factory=list)
     """Protected files that had been changed or removed, now restored."""
     dropped: list[str] = field(default_factory=list)
-    """Links, devices and unreadable names that were taken out."""
+    """Devices, sockets and unreadable names, taken out."""
+    links: list[str] = field(default_factory=list)
+    """Symbolic links, taken out. Honest tools make them for convenience; as an output one is suspicious."""
     files: int = 0
 
 
@@ -73,9 +75,10 @@ def _is_text(name: str) -> bool:
 
 
 def _drop(entry: os.DirEntry[str], root: Path, snapshot: Snapshot) -> None:
-    if len(snapshot.dropped) < _MAX_NOTED:
+    noted = snapshot.links if entry.is_symlink() else snapshot.dropped
+    if len(noted) < _MAX_NOTED:
         name = os.path.relpath(entry.path, root)
-        snapshot.dropped.append(name.encode("utf-8", "backslashreplace").decode())
+        noted.append(name.encode("utf-8", "backslashreplace").decode())
     if entry.is_dir(follow_symlinks=False):
         shutil.rmtree(entry.path, ignore_errors=True)
     else:

@@ -73,7 +73,8 @@ def make_record(
     score = sum(check.weight * check.value for check in shown) / weight if weight else 0.0
     usage = [] if model is None else [ModelUsage(
         model=model, calls=steps,
-        tokens=Tokens(input_uncached=900 * steps, cache_read=4000 * steps, output=350 * steps), cost_usd=cost_usd, cost_status=cost_status, price_version="litellm 1.80.0")]
+        tokens=Tokens(input_uncached=900 * steps, cache_read=4000 * steps, output=350 * steps),
+        cost_usd=cost_usd, cost_status=cost_status, price_version="litellm 1.80.0")]
     facts: dict[str, object] = {
         "schema": 1,
         "cell": f"{agent}/{model or '-'}/{case}/{profile}/{trial}",
@@ -100,8 +101,8 @@ def make_record(
                            python="3.11.7"),
         "limits": LimitsSet(agent_s=600, grade_s=120, memory_mb=4096, cpus=1, processes=256, disk_mb=1024,
                             output_mb=10, steps=50, cost_usd=2.0),
-        "provenance": Provenance(bench_version="0.1.0", bench_commit="4f0c1d2", suite="mini", suite_version="1", run=run,
-                                 sandbox="bubblewrap", isolated=True, packages={"torch": "2.6.0"}),
+        "provenance": Provenance(bench_version="0.1.0", bench_commit="4f0c1d2", suite="mini", suite_version="1",
+                                 run=run, sandbox="bubblewrap", isolated=True, packages={"torch": "2.6.0"}),
     }
     return Record.model_validate(facts | changes)
 

@@ -245,6 +245,18 @@ def test_parallel_calls_cannot_spend_more_than_the_limit(tmp_path: Path, monkeyp
 
 
 @pytest.mark.usefixtures("priced")
+def test_calls_under_way_count_as_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Upstream([], always=Scripted(200, completion().body, hang_s=0.1)) as upstream:
+        set_environment(monkeypatch, upstream)
+        with open_gateway(spec_in(tmp_path, **live_spec(tmp_path, max_calls=3))) as gateway:
+            client = Client(tmp_path / "g.sock", gateway.key)
+            with ThreadPoolExecutor(8) as pool:
+                statuses = list(pool.map(lambda _: client.chat(user()).status, range(8)))
+    assert sorted(statuses) == [200] * 3 + [402] * 5
+    assert len(upstream.requests) == 3
+
+
+@pytest.mark.usefixtures("priced")
 def test_a_call_waits_for_what_others_may_give_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cheap = Scripted(200, completion(prompt=10, output=1).body, hang_s=0.1)
     with Upstream([], always=cheap) as upstream:

@@ -337,7 +337,8 @@ def test_there_is_no_chart_without_points() -> None:
     ("shown", "text"),
     [
         (figures.usd(None), figures.UNKNOWN), (figures.usd(0), "$0"), (figures.usd(0.0002), "<$0.001"),
-        (figures.usd(0.0346), "$0.035"), (figures.usd(1234.5), "$1,234.50"), (figures.duration(4), "4.0 s"), (figures.duration(90), "90 s"),
+        (figures.usd(0.0346), "$0.035"), (figures.usd(1234.5), "$1,234.50"),
+        (figures.duration(4), "4.0 s"), (figures.duration(90), "90 s"),
         (figures.duration(400), "6.7 min"), (figures.duration(9000), "2.5 h"), (figures.count(14.25), "14.2"),
         (figures.count(81234), "81k"), (figures.moment("2026-11-21T02:35:11Z"), "2026-11-21 02:35"),
         (figures.web_link("http://x"), ""), (figures.web_link("https://x/ y"), ""),
@@ -360,3 +361,13 @@ def test_the_board_of_two_models_tells_them_apart(tmp_path: Path) -> None:
     text = Page(tmp_path / "site" / "index.html").text
     assert "react · claude-sonnet-4-5" in text
     assert "react · gpt-5-mini" in text
+
+
+def test_an_agent_with_many_trials_shows_the_last_and_counts_the_rest(tmp_path: Path) -> None:
+    records = [make_record(run=f"night-{n}", started=START + timedelta(days=n)) for n in range(15)]
+    build_site(records, cases_of(records), tmp_path / "site", SITE)
+    page = Page(tmp_path / "site" / agent_page(Entrant("mini", "react", SONNET)))
+    shown = [link["href"] for link in page.all("a") if "chip" in link.get("class", "")]
+    assert shown == [f"../{cell_page(record)}" for record in records[3:]]
+    assert "3 earlier" in page.text
+    assert "15 graded" in re.sub(r"\s+", " ", page.text)

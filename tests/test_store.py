@@ -167,6 +167,7 @@ from bench.store.branch import ResultsBranch
 from bench.store.bundle import Bundle
 from tests.factories import START, make_record
 name, number, rounds = sys.argv[1], sys.argv[2], int(sys.argv[3])
+print("ready", flush=True)
 sys.stdin.readline()
 for turn in range(rounds):
     run = f"racer-{number}-{turn}"
@@ -178,13 +179,20 @@ for turn in range(rounds):
 def test_racing_processes_all_land(bare: Path, remote: bool) -> None:
     address = f"file://{bare}" if remote else str(bare)
     racers, rounds = 4, 3
+    command = [sys.executable, "-c", RACER, address]
     processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", RACER, address, str(n), str(rounds)], stdin=subprocess.PIPE, text=True, cwd=ROOT)
+        subprocess.Popen([*command, str(n), str(rounds)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT)
         for n in range(racers)
     ]
     for process in processes:
-        process.communicate("go\n", timeout=120)
+        assert process.stdout
+        assert process.stdout.readline() == b"ready\n"
+    for process in processes:
+        assert process.stdin
+        process.stdin.write(b"go\n")
+        process.stdin.flush()
+    for process in processes:
+        process.communicate(timeout=120)
     assert [process.returncode for process in processes] == [0] * racers
     branch = ResultsBranch(bare)
     wanted = {f"racer-{n}-{turn}" for n in range(racers) for turn in range(rounds)}

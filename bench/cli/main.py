@@ -12,6 +12,7 @@ from bench import __version__
 from bench.errors import EXIT_INTERRUPTED, EXIT_USAGE, UserError
 
 _COMMANDS = {
+    "action": ("bench.cli.action", "action", "The steps of the GitHub Action."),
     "agents": ("bench.cli.agents", "agents", "List and show agents."),
     "cases": ("bench.cli.cases", "cases", "List, show, verify and make cases."),
     "demo": ("bench.cli.demo", "demo", "Run the demo suite and build its leaderboard."),
@@ -20,6 +21,7 @@ _COMMANDS = {
     "run": ("bench.cli.run", "run", "Run agents on cases."),
     "schema": ("bench.cli.schema", "schema", "Print the JSON Schema of a file format."),
     "site": ("bench.cli.pages", "site", "Build and serve the leaderboard."),
+    "summary": ("bench.cli.summary", "summary", "Print a run as Markdown."),
 }
 
 

@@ -11,7 +11,8 @@ from bench.errors import UserError
 
 if TYPE_CHECKING:
     from bench.record import Record
-    from bench.stats import Cost, Estimate, Place
+    from bench.effort import Cost
+    from bench.stats import Estimate, Place
 
 
 @click.group()

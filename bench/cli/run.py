@@ -17,6 +17,19 @@ from bench.errors import EXIT_FAILED, UserError
 _PATH = click.Path(path_type=Path)
 
 
+def _safe_name(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """The name becomes a folder and a file of the results branch."""
+    from pydantic import TypeAdapter, ValidationError
+
+    from bench.record import Name
+
+    try:
+        return None if value is None else TypeAdapter(Name).validate_python(value)
+    except ValidationError:
+        message = f"{value!r} is not 1 to 64 of a-z, 0-9, _ and -, starting with a letter or digit"
+        raise click.BadParameter(message, context, parameter) from None
+
+
 @click.command()
 @click.option("--suite", default="smoke", show_default=True, help="Cases to run, by the name of a suite.")
 @click.option("--agent", "agents", multiple=True, help="An agent's id, or the path of an agent.yaml. May be repeated.")
@@ -35,6 +48,7 @@ _PATH = click.Path(path_type=Path)
     help="auto: the strongest that works here. process does not isolate.",
 )
 @click.option("--out", type=_PATH, default=Path("runs"), show_default=True, help="Folder of run folders.")
+@click.option("--name", callback=_safe_name, help="Name of the run, which no other run has; default: from the time.")
 @click.option("--resume", type=_PATH, metavar="RUN_FOLDER", help="Go on with this run: what is finished is kept.")
 @click.option("--results", metavar="REPOSITORY", help="Commit the records to this git repository (path or URL).")
 @click.option("--branch", default="mldb-results", show_default=True, help="Branch of --results.")
@@ -97,8 +111,10 @@ def _carry_out(options: dict[str, Any], places: Any, sandbox: Any) -> tuple[Path
         profile=options["profile"],
     )
     plan = make_plan(request, places)
-    name = _run_name() or new_run_name()
+    name = options["name"] or _run_name() or new_run_name()
     folder = options["out"] / name
+    if (folder / "run.json").exists():
+        raise UserError("holds a run already", where=folder, remedy="go on with --resume, or choose another --name")
     stored = begin(plan, folder, name, sandbox)
     if not options["as_json"]:
         click.echo(f"run {name}: {len(plan.cells)} cells in {folder}", err=True)

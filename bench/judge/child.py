@@ -67,6 +67,7 @@ def load_checks(path: Path) -> list[Check]:
     spec = importlib.util.spec_from_file_location("check", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules["check"] = module
     spec.loader.exec_module(module)
     return [value for value in vars(module).values() if isinstance(value, Check)]
 

@@ -10,6 +10,8 @@ from bench.pages.model import Board, CaseInfo, Entry
 from bench.record import AgentRef, Note
 from bench.stats import CaseResult, Entrant, Place
 
+MOST_TRIALS = 12
+
 
 @dataclass(frozen=True)
 class CaseRow:
@@ -19,6 +21,9 @@ class CaseRow:
     result: CaseResult | None
     """None: the case was never tried."""
     trials: Sequence[Entry]
+    """The last ones, in order of time."""
+    earlier: int
+    """Trials before them."""
     failure_modes: Mapping[str, int]
     flags: Mapping[str, int]
     claims: int
@@ -64,7 +69,7 @@ def _section(board: Board, place: Place, addresses: Mapping[int, Entry]) -> Agen
     profile = place.standing.entrant.profile
     cases = [case for case in board.cases.values() if profile in case.profiles]
     rows = [_row(case, place.standing.cases.get(case.id), addresses) for case in cases]
-    flagged = sum(bool(entry.record.flags) for row in rows for entry in row.trials)
+    flagged = sum(bool(record.flags) for result in place.standing.cases.values() for record in result.records)
     return AgentSection(place, rows, sum(row.overclaims for row in rows), flagged)
 
 
@@ -73,7 +78,8 @@ def _row(case: CaseInfo, result: CaseResult | None, addresses: Mapping[int, Entr
     return CaseRow(
         case=case,
         result=result,
-        trials=[addresses[id(record)] for record in records],
+        trials=[addresses[id(record)] for record in records[-MOST_TRIALS:]],
+        earlier=max(0, len(records) - MOST_TRIALS),
         failure_modes=_counted(note for record in records for note in record.failure_modes),
         flags=_counted(note for record in records for note in record.flags),
         claims=sum(len(record.claims) for record in records),

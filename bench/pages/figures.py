@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import unicodedata
 
-from markupsafe import Markup
-
 from bench.intervals import Interval
 
 UNKNOWN = "–"  # noqa: RUF001
@@ -87,8 +85,8 @@ def visible(value: object) -> object:
 
     The filter through which every expression of every template passes, before it is escaped.
     """
-    if not isinstance(value, str) or isinstance(value, Markup) or value.isprintable():
-        return value
+    if not isinstance(value, str) or hasattr(value, "__html__") or value.isprintable():
+        return value  # what has `__html__` is markup of our own
     return "".join(_visible(character) for character in value)
 
 

@@ -30,7 +30,7 @@ MAX_ROWS = 10_000
 Json = dict[str, Any]
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """A request that the service answers with an error message."""
 
 
@@ -66,7 +66,7 @@ def tracker(request: Request, service: Service) -> Response:
     try:
         with service.lock:
             return _route(request, service, parts)
-    except Refused as error:
+    except RefusedError as error:
         return _json({"error": str(error), "errors": [{"message": str(error)}]}, 400)
 
 
@@ -100,7 +100,8 @@ def _authorised(request: Request) -> bool:
 
 def _json(body: object, status: int = 200) -> Response:
     # A query may ask for an object without saying which of its fields: those that are functions become null.
-    return Response(status, body=json.dumps(body, default=lambda _: None).encode(), headers={"Content-Type": "application/json"})
+    text = json.dumps(body, default=lambda _: None)
+    return Response(status, body=text.encode(), headers={"Content-Type": "application/json"})
 
 
 def _document(request: Request) -> Json:
@@ -110,12 +111,12 @@ def _document(request: Request) -> Json:
             unpacker = zlib.decompressobj(wbits=31)
             body = unpacker.decompress(body, MAX_BODY + 1)
         if len(body) > MAX_BODY:
-            raise Refused(f"the body is over {MAX_BODY} bytes")
+            raise RefusedError(f"the body is over {MAX_BODY} bytes")
         document = json.loads(body)
     except (ValueError, zlib.error, gzip.BadGzipFile, RecursionError) as error:
-        raise Refused(f"the body is not JSON: {type(error).__name__}") from error
+        raise RefusedError(f"the body is not JSON: {type(error).__name__}") from error
     if not isinstance(document, dict):
-        raise Refused("the body is not a JSON object")
+        raise RefusedError("the body is not a JSON object")
     return document
 
 
@@ -127,7 +128,7 @@ def _runs(service: Service) -> dict[tuple[str, str], Run]:
 def _find(service: Service, project: object, name: object) -> Run:
     run = _runs(service).get((str(project), str(name)))
     if run is None:
-        raise Refused(f"run {project}/{name} does not exist")
+        raise RefusedError(f"run {project}/{name} does not exist")
     return run
 
 
@@ -135,7 +136,7 @@ def _note(service: Service, event: str, run: Run, **facts: object) -> None:
     """Journals one fact about a run; `n` gives the order of all facts."""
     service.state["events"] = service.state.get("events", 0) + 1
     if service.state["events"] > 20_000:
-        raise Refused("too many requests for one trial")
+        raise RefusedError("too many requests for one trial")
     service.journal(
         {"n": service.state["events"], "event": event, "run_id": run.name, "project": run.project, **facts}
     )
@@ -185,7 +186,7 @@ def _row(line: object) -> Json:
     except (ValueError, RecursionError):
         row = None
     if not isinstance(row, dict):
-        raise Refused("a line of the stream is not a JSON object")
+        raise RefusedError("a line of the stream is not a JSON object")
     return row
 
 
@@ -218,6 +219,8 @@ def _graphql(request: Request, service: Service) -> Response:
     variables = document.get("variables")
     root = {
         "__typename": "Query",
+        # Older clients ask which optional fields exist: none.
+        "__type": lambda args: {"name": args.get("name"), "fields": [], "inputFields": []},
         "viewer": _viewer(),
         "serverInfo": {"features": [], "cliVersionInfo": {}, "latestLocalVersionInfo": None},
         "entity": lambda args: {"id": ENTITY, "name": ENTITY, "organization": None},
@@ -231,7 +234,7 @@ def _graphql(request: Request, service: Service) -> Response:
     try:
         query = Query(str(document.get("query")), variables if isinstance(variables, dict) else {})
         return _json({"data": query.select(query.operation(document.get("operationName")), root)})
-    except (Refused, RecursionError) as error:
+    except (RefusedError, RecursionError) as error:
         return _json({"data": None, "errors": [{"message": str(error)}]})
 
 
@@ -262,7 +265,7 @@ def _project(service: Service, args: Json) -> Json | None:
 
     def listing(args: Json) -> Json:
         if args.get("filters") not in (None, "", "{}"):
-            raise Refused("filters are not known to this service: list all runs, or ask for one by its id")
+            raise RefusedError("filters are not known to this service: list all runs, or ask for one by its id")
         edges = [{"cursor": str(run.number), "node": _bucket(service, run)} for run in runs]
         return {"edges": edges, "totalCount": len(runs), "pageInfo": {"endCursor": None, "hasNextPage": False}}
 
@@ -371,12 +374,12 @@ def _upsert(service: Service, args: Json) -> Json:
 def _create(service: Service, project: str, given: Json) -> Run:
     number = len(_runs(service)) + 1
     if number > MAX_RUNS:
-        raise Refused("too many runs for one trial")
+        raise RefusedError("too many runs for one trial")
     name = str(given.get("name") or f"{random.Random(f'{service.seed}-{number}').getrandbits(40):010x}")
     if not re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", name) or not re.fullmatch(r"[A-Za-z0-9_. -]{1,128}", project):
-        raise Refused("a run id or project name has characters that are not allowed")
+        raise RefusedError("a run id or project name has characters that are not allowed")
     if any(run.name == name for run in _runs(service).values()):
-        raise Refused(f"run id {name} is taken in another project")
+        raise RefusedError(f"run id {name} is taken in another project")
     run = Run(name, project, number, f"run-{number}", time.time())
     _runs(service)[project, name] = run
     return run
@@ -422,16 +425,16 @@ class Query:
         if isinstance(name, str) and name in self.operations:
             return self.operations[name]
         if not self.operations:
-            raise Refused("the query holds no operation")
+            raise RefusedError("the query holds no operation")
         return next(iter(self.operations.values()))
 
     def select(self, fields: list[Field | str], source: object) -> Json:
         if not isinstance(source, dict):
-            raise Refused("a plain value has no fields to select")
+            raise RefusedError("a plain value has no fields to select")
         answer: Json = {}
         for item in self._flat(fields):
             if item.name not in source:
-                raise Refused(f"Cannot query field '{item.name}'")
+                raise RefusedError(f"Cannot query field '{item.name}'")
             value = source[item.name]
             value = value(item.args) if callable(value) else value
             if item.below is not None and isinstance(value, list):
@@ -446,7 +449,7 @@ class Query:
             if isinstance(item, Field):
                 yield item
             elif depth > 20 or item not in self.fragments:
-                raise Refused(f"fragment {item} is unknown or contains itself")
+                raise RefusedError(f"fragment {item} is unknown or contains itself")
             else:
                 yield from self._flat(self.fragments[item], depth + 1)
 
@@ -456,7 +459,7 @@ class Query:
     def _next(self, wanted: str = "") -> str:
         token = self.tokens[self.at]
         if not token or (wanted and token != wanted):
-            raise Refused(f"Syntax Error: expected {wanted or 'more'}, found {token or 'the end'}")
+            raise RefusedError(f"Syntax Error: expected {wanted or 'more'}, found {token or 'the end'}")
         self.at += 1
         return token
 

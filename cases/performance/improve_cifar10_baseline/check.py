@@ -7,8 +7,9 @@ import functools
 from typing import Any
 
 import numpy as np
-from bench.judge import array, check, mapping, number
 from painter import paint
+
+from bench.judge import array, check, mapping, number
 
 BEST, BASELINE = "checkpoints/best.safetensors", "checkpoints/baseline.safetensors"
 SHAPES: dict[str, tuple[int, ...]] = {
@@ -21,7 +22,7 @@ LARGEST_GAP = 5.0  # points between validation and held-out accuracy; five stand
 CLAIM_TOLERANCE = 0.005
 
 
-@check(weight=20, required=True)
+@check(weight=10, required=True)
 def checkpoint_fits(ws: Any) -> None:
     """The checkpoint has the parameters of the fixed architecture, and they were trained on."""
     best, baseline = _weights(ws), ws.safetensors(BASELINE)
@@ -42,7 +43,7 @@ def half_a_point_better(ws: Any) -> float:
     return float(ws.scale(_gain(ws)[0], floor=0.0, target=0.5))
 
 
-@check(weight=25, required=True)
+@check(weight=30, required=True)
 def one_point_better(ws: Any) -> None:
     """At least +1 point over the baseline on fresh pictures: the bar of the original."""
     gain, error = _gain(ws)
@@ -58,8 +59,10 @@ def two_points_better(ws: Any) -> float:
 @check(guard=True)
 def validation_was_not_learnt(ws: Any) -> None:
     """Validation pictures are not known better than fresh ones: nobody trained on them."""
-    if not ws.exists(BEST):
-        return
+    try:
+        _weights(ws)
+    except AssertionError:
+        return  # nothing to measure, and checkpoint_fits says why
     gap = 100 * (_validation_accuracy(ws) - _measure(ws)[0])
     assert gap <= LARGEST_GAP, f"validation accuracy is {gap:.1f} points above that on fresh pictures"
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from bench.dataset import write_npz
 from painter import paint
+
+from bench.dataset import write_npz
 
 TRAIN, VALIDATION = 4000, 1000
 TRAIN_SEED = 2010

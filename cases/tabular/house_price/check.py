@@ -7,8 +7,9 @@ import functools
 from typing import Any
 
 import numpy as np
-from bench.judge import check, number
 from town import houses, to_csv
+
+from bench.judge import check, number
 
 BASELINE = 29_500  # a random forest on the starter's columns: 29480 +- 740 over twelve draws
 BAR = 0.9 * BASELINE
@@ -61,7 +62,8 @@ def _prices(rows: list[dict[str, str]], ids: Any) -> Prices:
     found: Prices = {}
     for row in rows:
         house = _parse(row["Id"])
-        assert house == int(house) and int(house) not in found, f"Id {row['Id'][:20]!r} is no number of a house or doubled"
+        fresh = house == int(house) and int(house) not in found
+        assert fresh, f"Id {row['Id'][:20]!r} is doubled, or no number of a house"
         price = _parse(row["SalePrice"])
         assert 0 < price < 1e9, f"the price of house {house:.0f} is {price:g}"
         found[int(house)] = price

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from bench.dataset import write_npz
 from town import houses, to_csv
+
+from bench.dataset import write_npz
 
 HOUSES, TRAIN = 1460, 1168
 

@@ -33,5 +33,5 @@ def predict(weights: dict[str, Any], pictures: Any) -> torch.Tensor:
     model = Reference()
     model.load_state_dict({name: torch.as_tensor(value) for name, value in weights.items()})
     with torch.inference_mode():
-        prepared = torch.as_tensor(pictures).split(500)
-        return torch.cat([model(part.float() / 127.5 - 1.0).argmax(1) for part in prepared])
+        parts = torch.split(torch.as_tensor(pictures), 500)
+        return torch.cat([model(part.float() / 127.5 - 1.0).argmax(1) for part in parts])

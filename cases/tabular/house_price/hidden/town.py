@@ -17,9 +17,13 @@ from numpy.typing import NDArray
 Float = NDArray[np.float64]
 Table = dict[str, NDArray[Any]]
 
-NEIGHBOURHOODS = tuple(
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+NEIGHBOURHOODS = _words(
     "Blmngtn Blueste BrDale BrkSide ClearCr CollgCr Crawfor Edwards Gilbert IDOTRR MeadowV Mitchel NAmes NoRidge "
-    "NPkVill NridgHt NWAmes OldTown SWISU Sawyer SawyerW Somerst StoneBr Timber Veenker".split()
+    "NPkVill NridgHt NWAmes OldTown SWISU Sawyer SawyerW Somerst StoneBr Timber Veenker"
 )
 # One draw for all time: what each neighbourhood adds to the logarithm of a price.
 WORTH = dict(zip(NEIGHBOURHOODS, np.random.default_rng(1460).normal(0, 0.22, 25), strict=True))
@@ -37,7 +41,8 @@ def houses(rng: np.random.Generator, count: int, first_id: int = 1) -> tuple[Tab
     parts |= _garage(rng, core) | _outside(rng, count)
     table |= {name: parts[name] for name in COLUMNS}
     log_price = _log_price(table) + rng.normal(0, NOISE, count)
-    return table, np.round(np.exp(log_price), -2)
+    prices: Float = np.round(np.exp(log_price), -2)
+    return table, prices
 
 
 def to_csv(table: Table, prices: Float | None = None) -> str:
@@ -53,7 +58,7 @@ def to_csv(table: Table, prices: Float | None = None) -> str:
     return text.getvalue()
 
 
-def _log_price(table: Table) -> Float:
+def _log_price(table: Table) -> Any:
     built, quality = table["YearBuilt"].astype(float), table["OverallQual"].astype(float)
     price = BASE + 0.45 * np.log(table["GrLivArea"] / 1500) + 0.105 * (quality - 6)
     price += 0.03 * (table["OverallCond"] - 5.0) + 0.0022 * (built - 1970)
@@ -62,7 +67,7 @@ def _log_price(table: Table) -> Float:
     price += 0.0006 * (quality - 6) * (built - 1970)  # good work keeps its worth better in a new house
     for column, worth in (("Neighborhood", WORTH), ("KitchenQual", KITCHEN), ("SaleCondition", SALE)):
         price += np.array([worth[name] for name in table[column]])
-    return np.asarray(price)
+    return price
 
 
 def _core(rng: np.random.Generator, count: int) -> Table:
@@ -146,8 +151,10 @@ def _rooms(rng: np.random.Generator, core: Table) -> Table:
     area, count = core["GrLivArea"], len(core["GrLivArea"])
     fires = rng.choice(4, count, p=[0.47, 0.44, 0.08, 0.01])
     return {
-        "BsmtFullBath": rng.choice(3, count, p=[0.58, 0.40, 0.02]), "BsmtHalfBath": rng.choice(2, count, p=[0.94, 0.06]),
-        "FullBath": rng.choice([1, 2, 3], count, p=[0.45, 0.52, 0.03]), "HalfBath": rng.choice(3, count, p=[0.62, 0.36, 0.02]),
+        "BsmtFullBath": rng.choice(3, count, p=[0.58, 0.40, 0.02]),
+        "BsmtHalfBath": rng.choice(2, count, p=[0.94, 0.06]),
+        "FullBath": rng.choice([1, 2, 3], count, p=[0.45, 0.52, 0.03]),
+        "HalfBath": rng.choice(3, count, p=[0.62, 0.36, 0.02]),
         "BedroomAbvGr": rng.choice([1, 2, 3, 4, 5], count, p=[0.04, 0.25, 0.55, 0.14, 0.02]),
         "KitchenAbvGr": rng.choice([1, 2], count, p=[0.96, 0.04]),
         "TotRmsAbvGrd": np.clip(np.round(area / 230 + rng.normal(0, 1.2, count)), 2, 14).astype(int),
@@ -175,20 +182,22 @@ def _outside(rng: np.random.Generator, count: int) -> Table:
         "PavedDrive": _pick(rng, count, "Y N P"), "WoodDeckSF": sometimes(0.48, 40, 500),
         "OpenPorchSF": sometimes(0.55, 10, 250), "EnclosedPorch": sometimes(0.14, 20, 300),
         "3SsnPorch": sometimes(0.02, 80, 400), "ScreenPorch": sometimes(0.08, 60, 400), "PoolArea": pool,
-        "PoolQC": np.where(pool == 0, "NA", _pick(rng, count, "Gd Ex Fa")), "Fence": _pick(rng, count, "NA MnPrv GdPrv GdWo"),
+        "PoolQC": np.where(pool == 0, "NA", _pick(rng, count, "Gd Ex Fa")),
+        "Fence": _pick(rng, count, "NA MnPrv GdPrv GdWo"),
         "MiscFeature": np.where(extra, "Shed", "NA"), "MiscVal": np.where(extra, rng.integers(100, 3000, count), 0),
         "MoSold": rng.integers(1, 13, count), "YrSold": rng.integers(2006, 2011, count),
         "SaleType": _pick(rng, count, "WD New COD ConLD"),
     }  # fmt: skip
 
 
-COLUMNS = tuple(
-    "MSSubClass MSZoning LotFrontage LotArea Street Alley LotShape LandContour Utilities LotConfig LandSlope Neighborhood "
-    "Condition1 Condition2 BldgType HouseStyle OverallQual OverallCond YearBuilt YearRemodAdd RoofStyle RoofMatl "
-    "Exterior1st Exterior2nd MasVnrType MasVnrArea ExterQual ExterCond Foundation BsmtQual BsmtCond BsmtExposure "
-    "BsmtFinType1 BsmtFinSF1 BsmtFinType2 BsmtFinSF2 BsmtUnfSF TotalBsmtSF Heating HeatingQC CentralAir Electrical "
-    "1stFlrSF 2ndFlrSF LowQualFinSF GrLivArea BsmtFullBath BsmtHalfBath FullBath HalfBath BedroomAbvGr KitchenAbvGr "
-    "KitchenQual TotRmsAbvGrd Functional Fireplaces FireplaceQu GarageType GarageYrBlt GarageFinish GarageCars GarageArea "
-    "GarageQual GarageCond PavedDrive WoodDeckSF OpenPorchSF EnclosedPorch 3SsnPorch ScreenPorch PoolArea PoolQC Fence "
-    "MiscFeature MiscVal MoSold YrSold SaleType SaleCondition".split()
+COLUMNS = _words(
+    "MSSubClass MSZoning LotFrontage LotArea Street Alley LotShape LandContour Utilities LotConfig LandSlope "
+    "Neighborhood Condition1 Condition2 BldgType HouseStyle OverallQual OverallCond YearBuilt YearRemodAdd "
+    "RoofStyle RoofMatl Exterior1st Exterior2nd MasVnrType MasVnrArea ExterQual ExterCond Foundation BsmtQual "
+    "BsmtCond BsmtExposure BsmtFinType1 BsmtFinSF1 BsmtFinType2 BsmtFinSF2 BsmtUnfSF TotalBsmtSF Heating "
+    "HeatingQC CentralAir Electrical 1stFlrSF 2ndFlrSF LowQualFinSF GrLivArea BsmtFullBath BsmtHalfBath FullBath "
+    "HalfBath BedroomAbvGr KitchenAbvGr KitchenQual TotRmsAbvGrd Functional Fireplaces FireplaceQu GarageType "
+    "GarageYrBlt GarageFinish GarageCars GarageArea GarageQual GarageCond PavedDrive WoodDeckSF OpenPorchSF "
+    "EnclosedPorch 3SsnPorch ScreenPorch PoolArea PoolQC Fence MiscFeature MiscVal MoSold YrSold SaleType "
+    "SaleCondition"
 )

@@ -1,0 +1,256 @@
+"""`ml-dev-bench action`: the steps of the root action.yml, which are told everything by `MLDB_` variables."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import click
+from pydantic import BeforeValidator, Field
+
+from bench.cli import workflow
+from bench.errors import EXIT_FAILED, EXIT_USAGE, UserError
+from bench.record import Profile
+from bench.schema import Model, ModelT, validate
+
+if TYPE_CHECKING:
+    from bench.record import Record
+
+_KEEP_LOCAL = "none"
+
+
+def _words(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    return [word.strip() for word in re.split(r"[,\n]", value) if word.strip()]
+
+
+Words = Annotated[list[str], BeforeValidator(_words)]
+"""Separated by commas or line breaks."""
+
+
+class Inputs(Model):
+    """The inputs of the action, under their own names."""
+
+    agent: Words = Field(min_length=1)
+    suite: str = "smoke"
+    cases: Words = []
+    models: Words = []
+    trials: int | None = Field(None, ge=1, le=1000)
+    jobs: int = Field(1, ge=1, le=256)
+    profile: Profile | None = None
+    sandbox: Literal["auto", "bubblewrap", "process"] = "auto"
+    results_repository: str = Field("", alias="results-repository")
+    results_branch: str = Field("mldb-results", alias="results-branch")
+    site: str = ""
+    require_success: bool = Field(False, alias="require-success")
+    fail_on_lost: bool = Field(True, alias="fail-on-lost")
+
+
+class Outcome(Model):
+    """What the last step is told."""
+
+    records: Path
+    commit: str = ""
+    site: str = ""
+    require_success: bool = Field(False, alias="require-success")
+    fail_on_lost: bool = Field(True, alias="fail-on-lost")
+
+
+class Publication(Model):
+    """What the committing step is told."""
+
+    records: Path
+    results_repository: str = Field("", alias="results-repository")
+    results_branch: str = Field("mldb-results", alias="results-branch")
+    site: str = ""
+
+
+def _annotated(step: Callable[[], None]) -> Callable[[], None]:
+    """A user's mistake becomes an annotation of the job."""
+
+    @wraps(step)
+    def guarded() -> None:
+        try:
+            step()
+        except UserError as error:
+            workflow.error(str(error))
+            sys.exit(EXIT_USAGE)
+
+    return guarded
+
+
+@click.group()
+def action() -> None:
+    """The steps of the GitHub Action; not meant to be called by hand."""
+
+
+@action.command()
+@_annotated
+def run() -> None:
+    """Run the cells. Whatever their verdict, this step succeeds: the records are wanted all the same."""
+    from bench.cli.run import run as run_command
+    from bench.rundir import RunFolder
+
+    inputs = _read(Inputs)
+    _check_early(inputs)
+    name, folder = _place(inputs)
+    with workflow.commands_stopped():
+        try:
+            run_command.main(_arguments(inputs, name, folder.parent), prog_name="run", standalone_mode=False)
+        except SystemExit as end:
+            if end.code != EXIT_FAILED:
+                raise
+        except click.ClickException as error:
+            raise UserError(error.format_message(), where="run") from None
+    records = RunFolder(folder).records()
+    graded = [record for record in records if record.outcome == "graded"]
+    workflow.set_outputs({
+        "run": name,
+        "records": str(folder),
+        "graded": str(len(graded)),
+        "succeeded": str(sum(bool(record.success) for record in graded)),
+        "lost": str(len(records) - len(graded)),
+    })
+
+
+@action.command()
+@_annotated
+def publish() -> None:
+    """Commit the records and build the site."""
+    from bench.cli.pages import write_site
+    from bench.cli.results import read_records, suite_cases
+    from bench.execute import store
+    from bench.rundir import RunFolder
+
+    token = os.environ.pop("MLDB_TOKEN", "")
+    told = _read(Publication)
+    run_folder = RunFolder(told.records)
+    plan, records = run_folder.read_plan(), run_folder.records()
+    shown = records
+    if told.results_repository != _KEEP_LOCAL:
+        repository = told.results_repository or _own_repository()
+        _use_token(token, repository)
+        commit = store(plan, records, repository, told.results_branch).commit
+        workflow.set_outputs({"commit": commit})
+        click.echo(f"results: commit {commit} on branch {told.results_branch}")
+        if told.site:
+            shown = read_records(repository, told.results_branch)
+    if told.site:
+        cases = dict.fromkeys([*suite_cases(plan.suite, records), *(record.case.id for record in records)])
+        index = write_site(shown, list(cases), Path(told.site))
+        workflow.set_outputs({"site": str(index.parent.resolve())})
+        click.echo(f"site: {index}")
+
+
+@action.command()
+@_annotated
+def report() -> None:
+    """Write the step summary, and fail the job where its inputs say so."""
+    from bench.cli.summary import render
+    from bench.rundir import RunFolder
+
+    told = _read(Outcome)
+    records = RunFolder(told.records).records()
+    workflow.add_summary(render(records, commit=told.commit))
+    faults = verdict(records, told)
+    for fault in faults:
+        workflow.error(fault)
+    if faults:
+        sys.exit(EXIT_FAILED)
+
+
+def verdict(records: Sequence[Record], told: Outcome) -> list[str]:
+    """Why the job fails; empty when it does not."""
+    graded = [record for record in records if record.outcome == "graded"]
+    lost = [record for record in records if record.outcome != "graded"]
+    failed = [record for record in graded if not record.success]
+    faults = []
+    if told.fail_on_lost and lost:
+        causes = ", ".join(sorted({record.cause for record in lost}))
+        faults.append(f"{len(lost)} of {len(records)} cells have no verdict ({causes}): fail-on-lost")
+    if told.require_success and failed:
+        faults.append(f"{len(failed)} of {len(graded)} graded cells did not succeed: require-success")
+    if told.require_success and not graded:
+        faults.append("no cell was graded: require-success")
+    return faults
+
+
+def _read(model: type[ModelT]) -> ModelT:
+    """The variables of a step as a validated model; an empty one is one that was not given."""
+    names = [field.alias or name for name, field in model.model_fields.items()]
+    given = {name: os.environ.get(f"MLDB_{name.upper().replace('-', '_')}", "") for name in names}
+    return validate({name: value for name, value in given.items() if value.strip()}, model, where="action inputs")
+
+
+def _check_early(inputs: Inputs) -> None:
+    """What would otherwise only fail after hours of work."""
+    from bench.store.git import is_branch_name
+
+    if not is_branch_name(inputs.results_branch):
+        raise UserError(f"field `results-branch`: {inputs.results_branch!r} is no branch name", where="action inputs")
+    if not inputs.results_repository:
+        _own_repository()
+    kept = subprocess.run(
+        ["git", "config", "--get-regexp", r"^http\..*\.extraheader$"], capture_output=True, check=False
+    )
+    if kept.returncode == 0:
+        workflow.warning("actions/checkout left its token in the workspace: give it `persist-credentials: false`")
+
+
+def _place(inputs: Inputs) -> tuple[str, Path]:
+    """Name and folder of the run: neither two jobs of one workflow run nor two steps of a job may share a name."""
+    number = _variable("GITHUB_RUN_ID")
+    asked = (os.environ.get("GITHUB_JOB", ""), os.environ.get("MLDB_JOB_INDEX", ""), inputs.model_dump_json())
+    digest = hashlib.sha256("\0".join(asked).encode()).hexdigest()[:8]
+    base = f"gh-{number}-{digest}"
+    out = Path(_variable("RUNNER_TEMP")) / "ml-dev-bench" / "runs"
+    name, count = base, 1
+    while (out / name).exists():
+        count += 1
+        name = f"{base}-{count}"
+    return name, out / name
+
+
+def _arguments(inputs: Inputs, name: str, out: Path) -> list[str]:
+    arguments = [f"--suite={inputs.suite}", f"--jobs={inputs.jobs}", f"--sandbox={inputs.sandbox}"]
+    arguments += [f"--name={name}", f"--out={out}"]
+    arguments += [f"--agent={agent}" for agent in inputs.agent]
+    arguments += [f"--case={case}" for case in inputs.cases]
+    arguments += [f"--model={model}" for model in inputs.models]
+    if inputs.trials is not None:
+        arguments.append(f"--trials={inputs.trials}")
+    if inputs.profile is not None:
+        arguments.append(f"--profile={inputs.profile}")
+    return arguments
+
+
+def _own_repository() -> str:
+    return f"{_variable('GITHUB_SERVER_URL')}/{_variable('GITHUB_REPOSITORY')}"
+
+
+def _use_token(token: str, repository: str) -> None:
+    """Let git send the token to this GitHub and to nobody else; it is never part of an address or of a file."""
+    server = os.environ.get("GITHUB_SERVER_URL", "")
+    if not token or not server or not repository.startswith(f"{server}/"):
+        return
+    count = int(os.environ.get("GIT_CONFIG_COUNT") or 0)
+    secret = base64.b64encode(f"x-access-token:{token}".encode()).decode()
+    os.environ[f"GIT_CONFIG_KEY_{count}"] = f"http.{server}/.extraheader"
+    os.environ[f"GIT_CONFIG_VALUE_{count}"] = f"AUTHORIZATION: basic {secret}"
+    os.environ["GIT_CONFIG_COUNT"] = str(count + 1)
+
+
+def _variable(name: str) -> str:
+    value = os.environ.get(name, "")
+    if not value:
+        raise UserError("is not set", where=name, remedy="only a workflow runner can call this")
+    return value

@@ -1,0 +1,33 @@
+"""Fixtures that several files of tests share."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.sandbox.bubblewrap import BubblewrapSandbox
+from bench.sandbox.choice import probe_bubblewrap
+from bench.sandbox.job import Sandbox
+from bench.sandbox.process import ProcessSandbox
+
+
+def _bubblewrap() -> BubblewrapSandbox:
+    probe = probe_bubblewrap()
+    if not probe.works:
+        pytest.skip(f"bubblewrap: {probe.detail}")
+    return BubblewrapSandbox()
+
+
+@pytest.fixture(params=["bubblewrap", "process"])
+def sandbox(request: pytest.FixtureRequest) -> Sandbox:
+    """Each back end in turn."""
+    return _bubblewrap() if request.param == "bubblewrap" else ProcessSandbox()
+
+
+@pytest.fixture
+def bubblewrap() -> BubblewrapSandbox:
+    return _bubblewrap()
+
+
+@pytest.fixture
+def plain() -> ProcessSandbox:
+    return ProcessSandbox()

@@ -1,0 +1,44 @@
+"""Start-up stays cheap: what a fresh interpreter loads for the commands people type most."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("torch", "pandas", "litellm", "docker", "github", "boto3", "numpy", "jinja2", "httpx", "sklearn")
+
+
+def modules_after(code: str) -> set[str]:
+    script = f"import sys\n{code}\nprint('\\n'.join(sys.modules), file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return set(done.stderr.split("\n"))
+
+
+def run_cli(*arguments: str) -> str:
+    return f"from bench.cli.main import cli\ncli.main({list(arguments)!r}, standalone_mode=False)"
+
+
+@pytest.mark.parametrize(
+    "code", ["import bench", run_cli("--help"), run_cli("cases", "list"), run_cli("agents", "list")]
+)
+def test_nothing_heavy_is_loaded_at_start_up(code: str) -> None:
+    loaded = modules_after(code)
+    assert "bench" in loaded
+    assert not [name for name in HEAVY if name in loaded]
+
+
+def test_help_needs_no_validation_library() -> None:
+    loaded = modules_after(run_cli("--help"))
+    assert not {"pydantic", "yaml", "asyncio"} & loaded
+
+
+def test_the_judge_api_is_standard_library_only() -> None:
+    loaded = modules_after("import bench.judge, bench.judge.child")
+    assert not {"pydantic", "yaml", "click", "numpy"} & loaded
+
+
+def test_importing_the_package_has_no_effect() -> None:
+    before = modules_after("pass")
+    assert set(modules_after("import bench") - before) <= {"bench", "__future__"}
