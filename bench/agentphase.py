@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -58,36 +59,36 @@ def run_agent(cell: Cell, context: RunContext, start: Start, scratch: Path, over
         folder,
         context.seed(cell),
     )
-    with services as sockets, _gateway(cell, folder / "gateway.sock", trace, deadline) as gateway:
+    with services as sockets, _gateway(cell, context, folder / "gateway.sock", deadline) as gateway:
         if gateway is not None:
             sockets = {**sockets, "gateway": folder / "gateway.sock"}
-        env = _environment(cell, gateway, deadline)
+        env = _environment(cell, context, gateway, deadline)
         job = _job(cell, context, scratch, sockets, env, overlay, python)
         ended = run_job(context.sandbox, job)
-        _keep_log(trace / "agent.log", ended)
-        if gateway is None:
-            return AgentPhase(ended, _stop_reason(ended, None))
-        if gateway.error:
-            cause = "cassette_miss" if "cassette" in gateway.error else "gateway_error"
-            raise InfraError(cause, gateway.error)
-        reason = _stop_reason(ended, gateway.limit_hit)
-        return AgentPhase(ended, reason, gateway.usage(), gateway.notes())
+    _keep_log(trace / "agent.log", ended)
+    if gateway is None:
+        return AgentPhase(ended, _stop_reason(ended, None))
+    # Read after the gateway has closed: only then are calls that were still open charged.
+    if gateway.error:
+        cause = "cassette_miss" if "cassette" in gateway.error else "gateway_error"
+        raise InfraError(cause, gateway.error)
+    return AgentPhase(ended, _stop_reason(ended, gateway.limit_hit), gateway.usage(), gateway.notes())
 
 
 @contextlib.contextmanager
-def _gateway(cell: Cell, socket: Path, trace: Path, deadline: float) -> Iterator[Gateway | None]:
+def _gateway(cell: Cell, context: RunContext, socket: Path, deadline: float) -> Iterator[Gateway | None]:
     if not cell.models:
         yield None
         return
     limits = cell.case.spec.limits
     spec = GatewaySpec(
         socket=socket,
-        ledger=trace / "calls.jsonl",
+        ledger=context.trace(cell) / "calls.jsonl",
         models=cell.models,
         case=cell.case.id,
         cassettes=cell.agent.folder / "cassettes",
         max_calls=limits.steps,
-        max_cost_usd=limits.cost_usd,
+        max_cost_usd=limits.cost_usd if context.cost_limited else math.inf,
         deadline=deadline,
     )
     with open_gateway(spec) as gateway:
@@ -109,6 +110,11 @@ def _job(
     task = Mount(cell.case.task, "/task/task.md")
     out = Mount(context.trace(cell) / "out", "/out", writable=True)
     mounts = [workspace, agent, task, out]
+    if (cell.agent.folder / "cassettes").is_dir():
+        # Replayed conversations show how a case is solved: an empty folder stands before them.
+        empty = scratch / "empty"
+        empty.mkdir(exist_ok=True)
+        mounts.append(Mount(empty, "/agent/cassettes"))
     env |= {"BENCH_TASK_FILE": inside(task), "BENCH_WORKSPACE": inside(workspace), "BENCH_OUT_DIR": inside(out)}
     if overlay is not None:
         solution = Mount(overlay.folder, "/solution")
@@ -126,15 +132,16 @@ def _job(
     )
 
 
-def _environment(cell: Cell, gateway: Gateway | None, deadline: float) -> dict[str, str]:
+def _environment(cell: Cell, context: RunContext, gateway: Gateway | None, deadline: float) -> dict[str, str]:
     """Everything of the agent's environment that names no path."""
     limits = cell.case.spec.limits
     env = {
         **cell.agent.spec.environment.variables,
         "BENCH_MAX_STEPS": str(limits.steps),
-        "BENCH_MAX_COST_USD": str(limits.cost_usd),
         "BENCH_DEADLINE": str(int(deadline)),
     }
+    if context.cost_limited:
+        env["BENCH_MAX_COST_USD"] = str(limits.cost_usd)
     for name, service in cell.case.spec.services.items():
         env[service.env] = f"http://127.0.0.1:{{port:{name}}}"
     if gateway is None:

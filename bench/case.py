@@ -14,7 +14,7 @@ from bench.files import digest_folder
 from bench.record import Name, Profile
 from bench.schema import Model, read_yaml
 
-Positive = Annotated[float, Field(gt=0)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
 
 

@@ -50,6 +50,8 @@ class RunContext:
     suite_version: str
     agent_commits: dict[str, str]
     keep_workspaces: bool = False
+    cost_limited: bool = True
+    """False: no dollar limit, which is the only way to run a model whose price nobody knows."""
 
     def seed(self, cell: Cell) -> int:
         """Seed of the cell's public data."""

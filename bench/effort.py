@@ -72,7 +72,8 @@ def agent_seconds(record: Record) -> float | None:
 def input_tokens(record: Record) -> int | None:
     """All tokens sent, cached or not; None when a part is unknown."""
     return _sum_known(
-        part for usage in record.usage
+        part
+        for usage in record.usage
         for part in (usage.tokens.input_uncached, usage.tokens.cache_read, usage.tokens.cache_write)
     )
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from bench.agentphase import AgentPhase
 from bench.case import CaseSpec
@@ -119,14 +120,23 @@ def _error_loop(it: Evidence) -> str:
     last, run = "", 0
     with it.ledger.open(encoding="utf-8") as lines:
         for line in lines:
-            answer = json.loads(line).get("answer") or {}
-            calls = [call.get("function", call) for call in answer.get("tool_calls") or []]
-            asked = json.dumps([[call.get("name"), call.get("arguments")] for call in calls]) if calls else ""
+            asked = _asked_for(json.loads(line))
             run = run + 1 if asked and asked == last else 1
             last = asked
             if run >= _LOOP_LENGTH:
                 return f"asked {run} times running for {asked[:200]}"
     return ""
+
+
+def _asked_for(call: dict[str, Any]) -> str:
+    """The tool calls of a model's answer as text. The answer is the provider's, so nothing of its form is certain."""
+    answer = call.get("answer")
+    tools = answer.get("tool_calls") if isinstance(answer, dict) else None
+    if not isinstance(tools, list):
+        return ""
+    parts = [tool.get("function", tool) for tool in tools if isinstance(tool, dict)]
+    names = [[part.get("name"), part.get("arguments")] for part in parts if isinstance(part, dict)]
+    return json.dumps(names) if names else ""
 
 
 def _some(names: list[str]) -> str:

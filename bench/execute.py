@@ -30,6 +30,7 @@ class Options:
 
     jobs: int = 1
     keep_workspaces: bool = False
+    cost_limited: bool = True
 
 
 def begin(plan: Plan, folder: Path, run: str, sandbox: Sandbox) -> RunPlan:
@@ -68,6 +69,7 @@ def carry_out(
             cell.agent.id: commit_of(cell.agent.folder)[0] for cell in {it.agent.id: it for it in cells}.values()
         },
         keep_workspaces=options.keep_workspaces,
+        cost_limited=options.cost_limited,
     )
     progress.total = len(cells)
     with run.locked():

@@ -10,6 +10,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from bench.inside.trees import remove_tree as remove_tree
+
 _CHUNK = 1 << 20
 
 
@@ -84,21 +86,3 @@ def lay_over(source: Path, target: Path) -> None:
             place.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(entry.path, place, follow_symlinks=False)
             place.chmod(0o755 if entry.stat().st_mode & stat.S_IXUSR else 0o644)
-
-
-def remove_tree(path: Path) -> None:
-    """Remove `path` and everything below it, unwritable folders included; a missing one is fine."""
-
-    def make_writable(function: object, name: str, error: object) -> None:
-        del function, error
-        os.chmod(os.path.dirname(name), 0o700)
-        if os.path.isdir(name) and not os.path.islink(name):
-            os.chmod(name, 0o700)
-            os.rmdir(name) if not os.listdir(name) else shutil.rmtree(name, ignore_errors=True)
-        elif os.path.lexists(name):
-            os.unlink(name)
-
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, onerror=make_writable)
-    else:
-        path.unlink(missing_ok=True)

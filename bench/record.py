@@ -170,7 +170,8 @@ class LimitsSet(Model):
     disk_mb: int
     output_mb: int
     steps: int
-    cost_usd: float
+    cost_usd: float | None
+    """None: the run had no dollar limit."""
 
 
 class Artifact(Model):

@@ -87,7 +87,7 @@ def _record(cell: Cell, context: RunContext, finished: Finished, tries: list[Try
         started=clock.started,
         finished=now(),
         machine=this_machine(),
-        limits=_limits(cell),
+        limits=_limits(cell, context),
         provenance=context.provenance,
         artifacts=_artifacts(context.trace(cell), context.folder),
         tries=tries,
@@ -129,7 +129,7 @@ def total_cost(usage: list[ModelUsage]) -> tuple[float | None, CostStatus]:
     return round(sum(item.cost_usd or 0.0 for item in usage), 8), status
 
 
-def _limits(cell: Cell) -> LimitsSet:
+def _limits(cell: Cell, context: RunContext) -> LimitsSet:
     limits = cell.case.spec.limits
     return LimitsSet(
         agent_s=limits.agent_s,
@@ -140,7 +140,7 @@ def _limits(cell: Cell) -> LimitsSet:
         disk_mb=limits.disk_mb,
         output_mb=limits.output_mb,
         steps=limits.steps,
-        cost_usd=limits.cost_usd,
+        cost_usd=limits.cost_usd if context.cost_limited else None,
     )
 
 

@@ -113,13 +113,15 @@ def run() -> None:
             raise UserError(error.format_message(), where="run") from None
     records = RunFolder(folder).records()
     graded = [record for record in records if record.outcome == "graded"]
-    workflow.set_outputs({
-        "run": name,
-        "records": str(folder),
-        "graded": str(len(graded)),
-        "succeeded": str(sum(bool(record.success) for record in graded)),
-        "lost": str(len(records) - len(graded)),
-    })
+    workflow.set_outputs(
+        {
+            "run": name,
+            "records": str(folder),
+            "graded": str(len(graded)),
+            "succeeded": str(sum(bool(record.success) for record in graded)),
+            "lost": str(len(records) - len(graded)),
+        }
+    )
 
 
 @action.command()

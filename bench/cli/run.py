@@ -53,6 +53,9 @@ def _safe_name(context: click.Context, parameter: click.Parameter, value: str | 
 @click.option("--results", metavar="REPOSITORY", help="Commit the records to this git repository (path or URL).")
 @click.option("--branch", default="mldb-results", show_default=True, help="Branch of --results.")
 @click.option("--keep-workspaces", is_flag=True, help="Keep what each agent left, beside its trace.")
+@click.option(
+    "--no-cost-limit", is_flag=True, help="No dollar limit: the only way to run a model without a known price."
+)
 @click.option("--cases", "case_root", type=_PATH, help="Folder of cases; default: those that ship with the benchmark.")
 @click.option("--require-success", is_flag=True, help="Exit with 1 unless every graded cell succeeded.")
 @click.option("--json", "as_json", is_flag=True, help="Print the records as JSON.")
@@ -90,7 +93,9 @@ def _carry_out(options: dict[str, Any], places: Any, sandbox: Any) -> tuple[Path
     from bench.plan import Request, make_plan
     from bench.rundir import RunFolder, new_run_name
 
-    how = Options(jobs=options["jobs"], keep_workspaces=options["keep_workspaces"])
+    how = Options(
+        jobs=options["jobs"], keep_workspaces=options["keep_workspaces"], cost_limited=not options["no_cost_limit"]
+    )
     reporter = Reporter(quiet=options["as_json"])
     if options["resume"] is not None:
         if options["agents"] or options["chosen"] or options["models"] or options["trials"]:

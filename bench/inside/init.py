@@ -14,6 +14,10 @@ import sys
 import time
 from types import FrameType
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import socket
+
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -72,13 +76,17 @@ def end_descendants() -> None:
         time.sleep(0.002)
 
 
-def forward(name: str, path: str) -> int:
-    """Listen on loopback and copy each connection to the Unix socket at `path`; returns the port."""
+def listen() -> socket.socket:
+    """A listener on a free port of loopback."""
+    import socket
+
+    return socket.create_server(("127.0.0.1", 0), backlog=128)
+
+
+def forward(listener: socket.socket, path: str) -> None:
+    """Copy each connection to the Unix socket at `path`."""
     import socket
     import threading
-
-    del name
-    listener = socket.create_server(("127.0.0.1", 0), backlog=128)
 
     def copy(source: socket.socket, sink: socket.socket) -> None:
         try:
@@ -113,7 +121,6 @@ def forward(name: str, path: str) -> int:
             threading.Thread(target=serve, args=(client,), daemon=True).start()
 
     threading.Thread(target=accept, daemon=True).start()
-    return int(listener.getsockname()[1])
 
 
 def run(orders: dict[str, object]) -> int:
@@ -122,8 +129,9 @@ def run(orders: dict[str, object]) -> int:
     limits = orders["limits"]
     assert isinstance(argv, list) and isinstance(sockets, dict) and isinstance(limits, dict)
     environment = {name: value for name, value in os.environ.items() if name != "BENCH_INIT"}
-    for name, path in sockets.items():
-        port = str(forward(name, path))
+    listeners = [(listen(), path) for path in sockets.values()]
+    for name, (listener, _) in zip(sockets, listeners, strict=True):
+        port = str(listener.getsockname()[1])
         for key, value in environment.items():
             environment[key] = value.replace("{port:" + name + "}", port)
     status = orders["status"]
@@ -141,6 +149,9 @@ def run(orders: dict[str, object]) -> int:
         except BaseException as error:
             os.write(2, f"cannot start {argv[0]!r}: {error}\n".encode())
         os._exit(127)
+    # Only now: a process that has threads must not fork.
+    for listener, path in listeners:
+        forward(listener, path)
     while True:
         pid, status = os.wait()
         if pid == child:

@@ -53,7 +53,9 @@ class AgentView:
 def agent_view(board: Board, entrants: Sequence[Entrant], addresses: Mapping[int, Entry]) -> AgentView:
     """`entrants`: the same agent and model in each profile; `addresses`: entries by the identity of their record."""
     places = [
-        (section.profile, place) for section in board.sections for place in section.places
+        (section.profile, place)
+        for section in board.sections
+        for place in section.places
         if place.standing.entrant in entrants
     ]
     sections = [_section(board, place, addresses) for _, place in places]

@@ -53,17 +53,20 @@ def _retired(records: Iterable[Record], suite: Mapping[str, CaseInfo]) -> dict[s
     newest = {record.case.id: record for record in sorted(records, key=lambda record: (record.started, record.cell))}
     return {
         case: CaseInfo(case, record.case.category, record.case.title, profiles=())
-        for case, record in sorted(newest.items()) if case not in suite
+        for case, record in sorted(newest.items())
+        if case not in suite
     }
 
 
 def _sections(records: Sequence[Record], suite: Mapping[str, CaseInfo]) -> list[Section]:
     members: dict[Profile, list[str]] = {
-        profile: [case.id for case in suite.values() if profile in case.profiles] for profile in PROFILES}
+        profile: [case.id for case in suite.values() if profile in case.profiles] for profile in PROFILES
+    }
     table = standings(records, members)
     return [
         _section(profile, rank(row for row in table if row.entrant.profile == profile))
-        for profile in PROFILES if any(row.entrant.profile == profile for row in table)
+        for profile in PROFILES
+        if any(row.entrant.profile == profile for row in table)
     ]
 
 

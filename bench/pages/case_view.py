@@ -63,7 +63,8 @@ def case_view(board: Board, case: CaseInfo, cells: Sequence[Entry]) -> CaseView:
     for section in board.sections:
         results = {
             place.standing.entrant: place.standing.cases[case.id]
-            for place in section.places if case.id in place.standing.cases
+            for place in section.places
+            if case.id in place.standing.cases
         }
         if results:
             sections.append(CaseSection(section.profile, results, _checks(results), _metrics(results)))

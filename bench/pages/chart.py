@@ -76,8 +76,9 @@ class _Box:
     bottom: float
 
     def meets(self, other: _Box) -> bool:
-        return (self.left < other.right and other.left < self.right
-                and self.top < other.bottom and other.top < self.bottom)
+        return (
+            self.left < other.right and other.left < self.right and self.top < other.bottom and other.top < self.bottom
+        )
 
 
 def scatter(points: Sequence[Point], name: str, width: int, height: int) -> Chart | None:
@@ -97,7 +98,13 @@ def scatter(points: Sequence[Point], name: str, width: int, height: int) -> Char
     line = _steps([(x_of(point.cost), y_of(point.score)) for point in best], right)
     kinds = {point.replayed for point in points}
     return Chart(
-        name=name, width=width, height=height, left=left, right=right, top=top, bottom=bottom,
+        name=name,
+        width=width,
+        height=height,
+        left=left,
+        right=right,
+        top=top,
+        bottom=bottom,
         x_ticks=[Tick(x_of(cost), f"${cost:g}") for cost in ticks],
         y_ticks=[Tick(y_of(value / 4), percent(value / 4)) for value in range(5)],
         marks=_place_labels(points, x_of, y_of, _Box(left, 0, width, bottom), line),
@@ -135,7 +142,10 @@ def _cost_axis(costs: Sequence[float], most: int) -> tuple[Callable[[float], flo
 
 
 def _place_labels(
-    points: Sequence[Point], x_of: Callable[[float], float], y_of: Callable[[float], float], area: _Box,
+    points: Sequence[Point],
+    x_of: Callable[[float], float],
+    y_of: Callable[[float], float],
+    area: _Box,
     line: Sequence[tuple[float, float]],
 ) -> list[Mark]:
     """Each label at the first side of its point where it meets nothing placed before."""
@@ -148,12 +158,22 @@ def _place_labels(
     for point in points:
         x, y = x_of(point.cost), y_of(point.score)
         half = len(point.label) * _GLYPH / 2
-        sides = [("start", x + 9, y + 4, half), ("end", x - 9, y + 4, -half), ("middle", x, y - 10, 0.0),
-                 ("middle", x, y + 19, 0.0), ("start", x + 7, y - 9, half), ("start", x + 7, y + 17, half),
-                 ("end", x - 7, y - 9, -half), ("end", x - 7, y + 17, -half)]
+        sides = [
+            ("start", x + 9, y + 4, half),
+            ("end", x - 9, y + 4, -half),
+            ("middle", x, y - 10, 0.0),
+            ("middle", x, y + 19, 0.0),
+            ("start", x + 7, y - 9, half),
+            ("start", x + 7, y + 17, half),
+            ("end", x - 7, y - 9, -half),
+            ("end", x - 7, y + 17, -half),
+        ]
         boxes = [_Box(at + shift - half, base - 10, at + shift + half, base + 3) for _, at, base, shift in sides]
-        fits = [n for n, box in enumerate(boxes) if box.left >= area.left and box.right <= area.right
-                and box.top >= area.top and box.bottom <= area.bottom]
+        fits = [
+            n
+            for n, box in enumerate(boxes)
+            if box.left >= area.left and box.right <= area.right and box.top >= area.top and box.bottom <= area.bottom
+        ]
         free = [n for n in fits if not any(boxes[n].meets(other) for other in taken)]
         side = (free or fits or [0])[0]
         taken.append(boxes[side])
@@ -175,5 +195,6 @@ def _steps(best: Sequence[tuple[float, float]], right: float) -> list[tuple[floa
 def _describe(points: Sequence[Point], best: Sequence[Point]) -> str:
     each = "; ".join(
         f"{point.label}: score {percent(point.score)} at {usd(point.cost)}{' replayed' if point.replayed else ''}"
-        for point in points)
+        for point in points
+    )
     return f"{each}. Nobody scores higher for less than: {', '.join(point.label for point in best)}."

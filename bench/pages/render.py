@@ -14,10 +14,24 @@ from bench.pages import address, figures
 from bench.stats import entrant_of, model_label
 
 _FILTERS = (
-    figures.percent, figures.spread, figures.score, figures.usd, figures.duration, figures.count, figures.number,
-    figures.size, figures.moment, figures.clip, figures.web_link,
-    address.case_page, address.agent_page,
-    entrant_of, model_label, agent_seconds, input_tokens, output_tokens,
+    figures.percent,
+    figures.spread,
+    figures.score,
+    figures.usd,
+    figures.duration,
+    figures.count,
+    figures.number,
+    figures.size,
+    figures.moment,
+    figures.clip,
+    figures.web_link,
+    address.case_page,
+    address.agent_page,
+    entrant_of,
+    model_label,
+    agent_seconds,
+    input_tokens,
+    output_tokens,
 )
 
 
@@ -32,8 +46,13 @@ class Renderer:
         if not (folder / "base.html").is_file():
             raise UserError("has no templates/base.html", where=site, remedy="name the folder with the site's sources")
         environment = jinja2.Environment(
-            loader=jinja2.FileSystemLoader(folder), autoescape=True, undefined=jinja2.StrictUndefined,
-            finalize=figures.visible, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
+            loader=jinja2.FileSystemLoader(folder),
+            autoescape=True,
+            undefined=jinja2.StrictUndefined,
+            finalize=figures.visible,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            keep_trailing_newline=True,
         )
         environment.filters.update({function.__name__: function for function in _FILTERS})
         return cls(environment)

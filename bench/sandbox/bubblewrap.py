@@ -68,7 +68,10 @@ class BubblewrapSandbox:
         argv += ["--ro-bind", str(INSIDE), _INSIDE_TARGET]
         for name, path in job.sockets.items():
             argv += ["--ro-bind", str(path), f"/run/bench/{name}.sock"]
-        argv += ["--remount-ro", "/", "--chdir", job.cwd.target]
+        # /proc too: to a runner that is root, the job would be the owner of the whole machine's /proc/sys.
+        for folder in ("/proc", "/dev", "/"):
+            argv += ["--remount-ro", folder]
+        argv += ["--chdir", job.cwd.target]
         return Launch([*argv, "--", str(python), "-I", "-S", "-B", f"{_INSIDE_TARGET}/init.py"], env)
 
     @staticmethod

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import selectors
-import shutil
 import signal
 import subprocess
 import tempfile
@@ -16,14 +15,14 @@ from pathlib import Path
 
 from bench.errors import InfraError
 from bench.inside.init import descendants
+from bench.inside.trees import remove_tree
 from bench.sandbox.job import Ended, EndReason, Job, Sandbox
+from bench.sandbox.measure import disk_mb, memory_mb
 from bench.sandbox.process import MARKER
 
 _TICK_S = 0.1
 _DISK_TICK_S = 1.0
 _FLOOD_FACTOR = 20
-_MAX_ENTRIES = 500_000
-_PAGE_MB = os.sysconf("SC_PAGE_SIZE") / (1 << 20)
 
 
 @dataclass
@@ -79,7 +78,7 @@ class Running:
         limits = self.job.limits
         pids = descendants(self.popen.pid)
         self.peak_processes = max(self.peak_processes, len(pids))
-        self.peak_memory_mb = max(self.peak_memory_mb, sum(map(_resident_mb, pids)))
+        self.peak_memory_mb = max(self.peak_memory_mb, memory_mb(pids, limits.memory_mb))
         if self.wall_s > limits.wall_s:
             return self._over("time_limit")
         if self.peak_memory_mb > limits.memory_mb:
@@ -87,11 +86,19 @@ class Running:
         if self.peak_processes > limits.processes:
             return self._over("process_limit")
         if time.monotonic() >= self._next_disk:
-            used, seconds = _disk_used_mb(self.job)
+            used, seconds = self._disk()
             self._next_disk = time.monotonic() + max(_DISK_TICK_S, 20 * seconds)
             if used > limits.disk_mb:
                 return self._over("disk_limit")
         return True
+
+    def settle(self) -> None:
+        """Look at the disk once more when the job is over: much can be written between two looks."""
+        if self.reason == "exit" and self._disk()[0] > self.job.limits.disk_mb:
+            self.reason = "disk_limit"
+
+    def _disk(self) -> tuple[float, float]:
+        return disk_mb(mount.source for mount in self.job.mounts if mount.writable)
 
     def _over(self, reason: EndReason) -> bool:
         self.stop(reason)
@@ -122,7 +129,7 @@ def start(sandbox: Sandbox, job: Job, *, stdin: int, stdout: int, stderr: int) -
 
     The calling thread must outlive the job: its end is the signal for the sandbox to end.
     """
-    tmp = Path(tempfile.mkdtemp(prefix="mldb-job-"))
+    tmp = Path(tempfile.mkdtemp(prefix="mldb-job-", dir=job.scratch))
     status, told = os.pipe()
     os.set_blocking(status, False)
     try:
@@ -138,6 +145,8 @@ def start(sandbox: Sandbox, job: Job, *, stdin: int, stdout: int, stderr: int) -
                 start_new_session=True,
                 pass_fds=(told,),
             )
+        except OSError as error:
+            raise InfraError("sandbox_error", f"the {sandbox.name} sandbox did not start: {error}") from None
         finally:
             os.close(told)
         running = Running(job, popen, sandbox.isolated, status)
@@ -149,7 +158,8 @@ def start(sandbox: Sandbox, job: Job, *, stdin: int, stdout: int, stderr: int) -
                 end_marked(tmp.name)
     finally:
         os.close(status)
-        shutil.rmtree(tmp, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            remove_tree(tmp)
 
 
 def run_job(sandbox: Sandbox, job: Job) -> Ended:
@@ -162,6 +172,7 @@ def run_job(sandbox: Sandbox, job: Job) -> Ended:
         if running.reason == "exit" and not running.came_up():
             text = streams[1].value().decode("utf-8", "replace").strip()[-500:]
             raise InfraError("sandbox_error", f"the {sandbox.name} sandbox did not start: {text}")
+        running.settle()
         return Ended(
             reason=running.reason,
             code=code,
@@ -249,30 +260,3 @@ def end_marked(name: str) -> None:
 def _signal(pid: int, number: int) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, number)
-
-
-def _resident_mb(pid: int) -> float:
-    try:
-        with open(f"/proc/{pid}/statm") as file:
-            _, resident, shared = file.read().split()[:3]
-    except (OSError, ValueError):
-        return 0.0
-    return (int(resident) - int(shared)) * _PAGE_MB
-
-
-def _disk_used_mb(job: Job) -> tuple[float, float]:
-    """MiB in all writable mounts and the seconds it took to look; a crowd of files counts as over the limit."""
-    began = time.monotonic()
-    blocks = entries = 0
-    pending = [str(mount.source) for mount in job.mounts if mount.writable]
-    while pending:
-        with contextlib.suppress(OSError), os.scandir(pending.pop()) as found:
-            for entry in found:
-                entries += 1
-                with contextlib.suppress(OSError):
-                    blocks += entry.stat(follow_symlinks=False).st_blocks
-                    if entry.is_dir(follow_symlinks=False):
-                        pending.append(entry.path)
-        if entries > _MAX_ENTRIES:
-            return float("inf"), time.monotonic() - began
-    return blocks * 512 / (1 << 20), time.monotonic() - began

@@ -20,7 +20,7 @@ class JobLimits:
     processes: int = 256
     open_files: int = 1024
     disk_mb: int = 1024
-    """All writable mounts together; also the size of /tmp and of any one file."""
+    """All writable mounts together, holes in files included; also the size of /tmp and of any one file."""
     output_mb: int = 10
     """Kept of standard output and error; twenty times as much ends the job."""
 
@@ -46,6 +46,8 @@ class Job:
     env: Mapping[str, str] = field(default_factory=dict)
     sockets: Mapping[str, Path] = field(default_factory=dict)
     """Unix sockets by name, forwarded to loopback ports; `{port:NAME}` in `env` becomes the port."""
+    scratch: Path | None = None
+    """Folder of this machine for what the job needs while it lives; default: the system's temporary folder."""
     python: Path | None = None
     """Interpreter whose installation is mounted read-only and stands first on PATH."""
 

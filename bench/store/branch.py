@@ -91,7 +91,8 @@ class ResultsBranch:
                     return Committed(commit, paths, new=True)
         raise UserError(
             f"run {bundle.key} was not stored: others were quicker {TRIES} times, or the connection failed",
-            where=self._name, remedy="nothing was changed; store it again",
+            where=self._name,
+            remedy="nothing was changed; store it again",
         )
 
     def records(self) -> Iterator[Record]:
@@ -134,7 +135,8 @@ class ResultsBranch:
             if f"branch refs/heads/{self._name}" in lines and "bare" not in lines:
                 where = lines[0].removeprefix("worktree ")
                 raise UserError(
-                    f"has the branch {self._name} checked out", where=where, remedy="switch it to another branch")
+                    f"has the branch {self._name} checked out", where=where, remedy="switch it to another branch"
+                )
 
 
 def _write(git: Git, tip: str | None, bundle: Bundle, rendered: Rendered) -> str:
@@ -157,7 +159,8 @@ def _holds(git: Git, tip: str, bundle: Bundle, rendered: Rendered) -> bool:
     manifest = parse_manifest(git.read_one(held[path].sha), path)
     if path != bundle.manifest_path or manifest.model_copy(update={"previous": None}) != rendered.manifest:
         raise UserError(
-            f"run {bundle.run}, attempt {bundle.attempt}, is stored already, with other content", where=path,
+            f"run {bundle.run}, attempt {bundle.attempt}, is stored already, with other content",
+            where=path,
             remedy="stored results are never rewritten; publish under another run or attempt",
         )
     return True

@@ -82,8 +82,9 @@ def render(bundle: Bundle) -> Rendered:
         path = f"runs/{bundle.day}/{bundle.key}-{agent}.jsonl"
         content = b"".join(_line(record) for record in sorted(records, key=lambda record: record.cell))
         files[path] = content
-        stored.append(StoredFile(
-            path=path, agent=agent, digest=sha256_bytes(content), size=len(content), records=len(records)))
+        stored.append(
+            StoredFile(path=path, agent=agent, digest=sha256_bytes(content), size=len(content), records=len(records))
+        )
     schema = record_schema()
     provenance = {record.provenance.model_dump_json(): record.provenance for record in bundle.records}
     manifest = Manifest(

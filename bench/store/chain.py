@@ -29,7 +29,8 @@ def last_manifest(git: Git, tip: str) -> str | None:
     ends = [digest for content in contents.values() if (digest := sha256_bytes(content)) not in followed]
     if contents and len(ends) != 1:
         raise UserError(
-            f"the chain of manifests has {len(ends)} ends instead of one", where="manifests",
+            f"the chain of manifests has {len(ends)} ends instead of one",
+            where="manifests",
             remedy="somebody changed the results branch by hand; restore its last good commit",
         )
     return ends[0] if ends else None

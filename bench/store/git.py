@@ -143,7 +143,12 @@ def is_branch_name(name: str) -> bool:
 def _run(command: list[str], stdin: bytes = b"", *, transfers: bool, folder: Path | None = None) -> bytes:
     try:
         done = subprocess.run(
-            command, input=stdin, capture_output=True, check=False, timeout=_SECONDS, env=_environment(transfers),
+            command,
+            input=stdin,
+            capture_output=True,
+            check=False,
+            timeout=_SECONDS,
+            env=_environment(transfers),
             cwd=folder,
         )
     except FileNotFoundError:

@@ -37,6 +37,7 @@ def _put(entries: dict[str, Entry], name: str, entry: Entry, below: str) -> None
     held = entries.setdefault(name, entry)
     if (held.kind, held.sha) != (entry.kind, entry.sha):
         raise UserError(
-            "is on the results branch already, with other content", where=below + name,
+            "is on the results branch already, with other content",
+            where=below + name,
             remedy="stored results are never rewritten; publish under another run or attempt",
         )

@@ -1,0 +1,1 @@
+raise SystemExit("the stranger's own package was imported")
