@@ -139,8 +139,13 @@ def test_the_token_goes_to_this_github_and_to_nobody_else(runner: Runner) -> Non
 
         def publish(token: str, server: str) -> subprocess.CompletedProcess[str]:
             return runner.step(
-                "publish", MLDB_RECORDS=outputs["records"], MLDB_RESULTS_REPOSITORY=f"{address}/stranger/agent",
-                MLDB_TOKEN=token, GITHUB_SERVER_URL=server, GIT_CONFIG_NOSYSTEM="1", HOME=str(runner.folder),
+                "publish",
+                MLDB_RECORDS=outputs["records"],
+                MLDB_RESULTS_REPOSITORY=f"{address}/stranger/agent",
+                MLDB_TOKEN=token,
+                GITHUB_SERVER_URL=server,
+                GIT_CONFIG_NOSYSTEM="1",
+                HOME=str(runner.folder),
             )
 
         for refused in (publish("wrong", address), publish("", address), publish("right", "https://github.invalid")):
@@ -216,7 +221,10 @@ def test_only_a_hosted_machine_is_changed(runner: Runner) -> None:
     (programs / "sudo").chmod(0o755)
     command = [sys.executable, "-I", str(PREPARE)]
     base = {
-        "GITHUB_ACTION_PATH": str(ROOT), "MLDB_EXTRAS": "", "MLDB_PYTHON_ENVIRONMENT": "", "PATH": str(programs),
+        "GITHUB_ACTION_PATH": str(ROOT),
+        "MLDB_EXTRAS": "",
+        "MLDB_PYTHON_ENVIRONMENT": "",
+        "PATH": str(programs),
     }
     for environment, sandbox in (("self-hosted", "auto"), ("github-hosted", "process")):
         done = runner.start(command, {**base, "RUNNER_ENVIRONMENT": environment, "MLDB_SANDBOX": sandbox})
@@ -226,6 +234,7 @@ def test_only_a_hosted_machine_is_changed(runner: Runner) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     asked = (runner.folder / "asked").read_text(encoding="utf-8").splitlines()
     assert asked[:2] == [
-        "apt-get update --quiet", "apt-get install --quiet --yes --no-install-recommends bubblewrap",
+        "apt-get update --quiet",
+        "apt-get install --quiet --yes --no-install-recommends bubblewrap",
     ]
     assert runner.outputs()["python"] == str(place / "bin" / "python")

@@ -536,7 +536,9 @@ ended = run_job(BubblewrapSandbox(), job)
 print(ended.stdout.decode(), ended.stderr.decode(), ended.code)
 """
     argv = python("-c", code, str(tmp_path / "work"), str(packages), str(venv / "bin" / "python"))
-    done = subprocess.run(argv, env={"PYTHONPATH": str(packages)}, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        argv, env={"PYTHONPATH": str(packages)}, cwd=tmp_path, capture_output=True, text=True, check=True
+    )
     assert done.stdout.split() == [str(packages / "other" / "visible.txt"), "0"]
 
 

@@ -39,7 +39,10 @@ def test_agents_and_cells_are_listed() -> None:
     assert [row.split(" | ")[0] for row in tables[2].splitlines()[2:]] == ["| react", "| oracle (reference)"]
     cells = tables[3].splitlines()[2:]
     assert [html.unescape(cell).split(" | ")[2] for cell in cells] == [
-        "nan_loss_debug", "hello_world", "parse_logs", "nan_loss_debug",
+        "nan_loss_debug",
+        "hello_world",
+        "parse_logs",
+        "nan_loss_debug",
     ]
     assert all(row.count("|") == 10 for row in cells)
     assert text.count("<details>") == 2, "one for the failure, one for the loss"
@@ -47,7 +50,9 @@ def test_agents_and_cells_are_listed() -> None:
 
 def test_words_of_an_agent_are_shown_and_do_not_act() -> None:
     record = make_record(
-        checks=[make_check(value=0.0, message=PLANTED)], flags=[make_note(evidence=PLANTED)], error="",
+        checks=[make_check(value=0.0, message=PLANTED)],
+        flags=[make_note(evidence=PLANTED)],
+        error="",
     )
     text = render([record])
     details = text[text.index("<details>") :]
@@ -61,8 +66,7 @@ def test_words_of_an_agent_are_shown_and_do_not_act() -> None:
 
 def test_the_page_stays_below_the_limit_and_counts_what_it_leaves_out() -> None:
     records = [
-        make_record(case=f"case_{number}", checks=[make_check(value=0.0, message="é" * 3000)])
-        for number in range(400)
+        make_record(case=f"case_{number}", checks=[make_check(value=0.0, message="é" * 3000)]) for number in range(400)
     ]
     text = render(records)
     assert len(text.encode()) <= MAX_BYTES

@@ -88,11 +88,9 @@ def test_a_finding_would_be_seen(workflows: Path, tmp_path: Path) -> None:
     git(tmp_path, "init", "--quiet")
     folder = tmp_path / ".github" / "workflows"
     folder.mkdir(parents=True)
-    (folder / "bad.yml").write_text(
-        "on: push\njobs:\n  a:\n    runs-on: ubuntu-24.04\n    steps:\n"
-        "      - uses: actions/checkout@v4\n      - run: echo ${{ github.event.head_commit.message }} ${{ nothing.x }}\n",
-        encoding="utf-8",
-    )
+    steps = [{"run": "echo ${{ github.event.head_commit.message }}"}, {"run": "echo ${{ nothing.x }}"}]
+    bad = {"on": "push", "jobs": {"a": {"runs-on": "ubuntu-24.04", "steps": steps}}}
+    (folder / "bad.yml").write_text(yaml.safe_dump(bad), encoding="utf-8")
     with pytest.raises(AssertionError, match="undefined variable"):
         lint("actionlint", "-shellcheck=", "-pyflakes=", cwd=tmp_path)
     with pytest.raises(AssertionError, match="template-injection"):

@@ -15,6 +15,8 @@ from typing import Any, BinaryIO
 MAX_DEPTH = 60
 MAX_NODES = 2_000_000
 MAX_FRAME = 1 << 30
+MAX_TEXT = 64 << 20
+"""Of the JSON part alone: parsed, it takes twenty times as much memory."""
 _DTYPES = frozenset(
     [
         "|b1",
@@ -114,14 +116,19 @@ def _array(node: dict[str, Any], data: bytes) -> Any:
     import numpy
 
     name, shape = node.get("d"), node.get("s")
-    if name not in _DTYPES or not isinstance(shape, list) or len(shape) > 16:
+    if not isinstance(name, str) or name not in _DTYPES or not isinstance(shape, list) or len(shape) > 16:
         raise CodecError("array of a kind that cannot cross")
     if not all(type(size) is int and 0 <= size <= MAX_FRAME for size in shape):
         raise CodecError("array with an impossible shape")
     dtype = numpy.dtype(name)
     if math.prod(shape) * dtype.itemsize != len(data):
         raise CodecError("array whose shape does not fit its bytes")
-    return numpy.frombuffer(data, dtype=dtype).reshape(shape).copy()
+    try:
+        result = numpy.frombuffer(data, dtype=dtype).reshape(shape)
+    except ValueError as error:
+        raise CodecError(f"array that cannot be: {error}") from None
+    # A truth value of any other byte is both true and false to numpy.
+    return result.view(numpy.uint8) != 0 if name == "|b1" else result.copy()
 
 
 def write_frame(stream: BinaryIO, header: dict[str, Any], buffers: list[bytes]) -> None:
@@ -137,7 +144,7 @@ def write_frame(stream: BinaryIO, header: dict[str, Any], buffers: list[bytes]) 
 def read_frame(read: Callable[[int], bytes]) -> tuple[dict[str, Any], list[bytes]]:
     """One message from `read`, which returns exactly n bytes or raises; raises `CodecError` on nonsense."""
     (size,) = struct.unpack("<Q", read(8))
-    if size > MAX_FRAME:
+    if size > MAX_TEXT:
         raise CodecError("message too large")
     try:
         header = json.loads(read(size))

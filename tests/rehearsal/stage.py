@@ -75,6 +75,9 @@ def make_stranger(folder: Path, agent: Path | None = None) -> str:
     shutil.copytree(HERE / "stranger", folder)
     if agent is not None:
         shutil.copyfile(agent, folder / "greeter.py")
+    for name in ("bench", "pip", "venv"):
+        (folder / name).mkdir()
+        (folder / name / "__init__.py").write_text(f"raise SystemExit('the stranger has a package {name} too')\n")
     git(folder, "init", "--quiet", "--initial-branch=main")
     git(folder, "remote", "add", "origin", "https://github.com/stranger/agent.git")
     git(folder, "add", "--all")
@@ -83,7 +86,7 @@ def make_stranger(folder: Path, agent: Path | None = None) -> str:
 
 
 def rehearse(
-    stranger: Path, action: Path, folder: Path, variables: dict[str, str], server: str = "", token: str = "token-of-nobody"
+    stranger: Path, action: Path, folder: Path, variables: dict[str, str], server: str = "", token: str = "no-token"
 ) -> Ended:
     """Run the stranger's workflow on `push`, without a network, with `action` as ml-dev-bench/action@v1."""
     evidence = folder / "evidence"

@@ -1,1 +1,0 @@
-raise SystemExit("the stranger's own package was imported")
