@@ -16,11 +16,18 @@ from tests.rehearsal.stage import HERE, RUN_ID, copy_work_tree, git, make_strang
 pytestmark = [pytest.mark.act, pytest.mark.slow]
 
 TOKEN = "token-of-this-job-4711"
+VERSION = f"{__version__}+rehearsal"
 
 
 @pytest.fixture(scope="module")
 def action(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return copy_work_tree(tmp_path_factory.mktemp("action"))
+    """This work tree under a version of its own: a record shows whether it is what ran."""
+    folder = copy_work_tree(tmp_path_factory.mktemp("action"))
+    module = folder / "bench" / "__init__.py"
+    text = module.read_text(encoding="utf-8")
+    assert f'"{__version__}"' in text
+    module.write_text(text.replace(f'"{__version__}"', f'"{VERSION}"'), encoding="utf-8")
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +64,7 @@ def test_a_stranger_s_agent_ends_on_the_results_branch_and_on_a_site(
     assert record.provenance.run_url == f"{address}/stranger/agent/actions/runs/{RUN_ID}"
     assert record.provenance.run.startswith(f"gh-{RUN_ID}-")
     assert record.provenance.workflow == "benchmark"
-    assert record.provenance.bench_version == __version__
+    assert record.provenance.bench_version == VERSION
     assert record.provenance.isolated == (variables["SANDBOX"] == "auto")
 
     tip = git(remote, "rev-parse", "refs/heads/mldb-results")

@@ -56,12 +56,11 @@ def test_words_of_an_agent_are_shown_and_do_not_act() -> None:
     )
     text = render([record])
     details = text[text.index("<details>") :]
-    assert details.count("alert&#40;1") == 0
     assert "alert(1)" in details
     tags = set(re.findall(r"<[^>]*>", text))
     assert tags == {"<details>", "</details>", "<summary>", "</summary>", "<ul>", "</ul>", "<li>", "</li>"}
     for active in ("[", "**b", "`c", "@", "\n# ", "::"):
-        assert active not in details.replace("\n", "", 1) or (active == "\n# " and active not in details)
+        assert active not in details
 
 
 def test_the_page_stays_below_the_limit_and_counts_what_it_leaves_out() -> None:

@@ -10,6 +10,8 @@ import contextlib
 import importlib
 import importlib.util
 import io
+import itertools
+import json
 import os
 import select
 import signal
@@ -18,23 +20,25 @@ import tempfile
 import time
 import types
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any, BinaryIO
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from bench.inside import codec
-from bench.inside.init import descendants
+from bench.inside.init import PR_SET_CHILD_SUBREAPER, descendants
+from bench.inside.trees import clear, listing
 
 del sys.path[0]
 PR_SET_DUMPABLE = 4
 _LOG_BYTES = 4000
-_MAX_LOG = 1 << 20
 
 
 def main() -> None:
-    workspace = sys.argv[1]
+    orders = json.loads(sys.argv[1])
+    workspace = orders["workspace"]
     requests, answers = _private_streams()
-    _forbid_tracing()
-    missing = [f"{name}: {fault}" for name in sys.argv[2:] if (fault := _preload(name))]
+    _guard()
+    missing = [f"{name}: {fault}" for name in orders["preload"] if (fault := _preload(name))]
+    rooms = {room: listing(room) for room in {tempfile.gettempdir(), *orders["private"]}}
     codec.write_frame(answers, {"ready": not missing, "missing": missing}, [])
 
     def exactly(count: int) -> bytes:
@@ -46,6 +50,8 @@ def main() -> None:
     while True:
         header, buffers = codec.read_frame(exactly)
         answer, parts = _serve(workspace, header, buffers)
+        for room, kept in rooms.items():
+            clear(room, kept)
         codec.write_frame(answers, answer, parts)
 
 
@@ -60,11 +66,13 @@ def _private_streams() -> tuple[BinaryIO, BinaryIO]:
     return requests, answers
 
 
-def _forbid_tracing() -> None:
-    """Children of the same user must not reach into this process through /proc or ptrace."""
+def _guard() -> None:
+    """Children of the same user must not reach into this process, nor leave its tree by forking twice."""
     import ctypes
 
-    ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+    libc = ctypes.CDLL(None)
+    libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def _preload(name: str) -> str:
@@ -77,18 +85,17 @@ def _preload(name: str) -> str:
 
 def _serve(workspace: str, header: dict[str, Any], buffers: list[bytes]) -> tuple[dict[str, Any], list[bytes]]:
     """Answer one call by a fresh child; whatever the child does, an answer comes in time."""
-    with tempfile.TemporaryDirectory(prefix="call-") as folder:
-        log_path = Path(folder) / "log"
+    with tempfile.TemporaryFile() as log_file:
         reader, writer = os.pipe()
         pid = os.fork()
         if pid == 0:
             os.close(reader)
-            _child(workspace, folder, log_path, writer, header, buffers)
+            _child(workspace, log_file.fileno(), writer, header, buffers)
         os.close(writer)
-        data, late = _collect(reader, time.monotonic() + float(header["timeout"]))
+        data, late = _collect(reader, pid, time.monotonic() + float(header["timeout"]))
         os.close(reader)
         status = _end(pid)
-        log = _tail(log_path)
+        log = _tail(log_file)
     if late:
         return {"error": f"took longer than {header['timeout']:g} s", "log": log}, []
     if not data:
@@ -108,18 +115,21 @@ def _exact(stream: io.BytesIO, count: int) -> bytes:
     return data
 
 
-def _collect(reader: int, deadline: float) -> tuple[bytes, bool]:
-    """Everything the child writes until it closes the pipe, and whether it was late."""
+def _collect(reader: int, pid: int, deadline: float) -> tuple[bytes, bool]:
+    """Everything the child writes until it ends or closes the pipe, and whether it was late."""
     data = bytearray()
-    while (left := deadline - time.monotonic()) > 0:
-        if not select.select([reader], [], [], left)[0]:
-            break
-        part = os.read(reader, 1 << 20)
-        if not part:
-            return bytes(data), False
-        data += part
-        if len(data) > codec.MAX_FRAME:
-            return b"", False
+    ended = os.pidfd_open(pid)
+    try:
+        while (left := deadline - time.monotonic()) > 0:
+            ready = select.select([reader, ended], [], [], left)[0]
+            part = os.read(reader, 1 << 20) if reader in ready else b""
+            if ready and not part:
+                return bytes(data), False
+            data += part
+            if len(data) > codec.MAX_FRAME:
+                return b"", False
+    finally:
+        os.close(ended)
     return b"", True
 
 
@@ -141,29 +151,21 @@ def _end(pid: int) -> int:
     return status
 
 
-def _tail(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            file.seek(0, os.SEEK_END)
-            file.seek(max(0, file.tell() - _LOG_BYTES))
-            return file.read().decode("utf-8", "replace")
-    except OSError:
-        return ""
+def _tail(file: IO[bytes]) -> str:
+    file.seek(max(0, file.seek(0, os.SEEK_END) - _LOG_BYTES))
+    return file.read().decode("utf-8", "replace")
 
 
-def _child(
-    workspace: str, folder: str, log_path: Path, writer: int, header: dict[str, Any], buffers: list[bytes]
-) -> None:
+def _child(workspace: str, log: int, writer: int, header: dict[str, Any], buffers: list[bytes]) -> None:
     """Run the call and answer on `writer`; never returns."""
     try:
-        log = os.open(log_path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
         os.dup2(log, 1)
         os.dup2(log, 2)
         for descriptor in range(3, 256):
             if descriptor != writer:
                 with contextlib.suppress(OSError):
                     os.close(descriptor)
-        value, parts = codec.encode(_call(workspace, folder, header, buffers))
+        value, parts = codec.encode(_call(workspace, header, buffers))
         answer: dict[str, Any] = {"value": value}
     except BaseException as error:
         import traceback
@@ -175,12 +177,15 @@ def _child(
     os._exit(0)
 
 
-def _call(workspace: str, folder: str, header: dict[str, Any], buffers: list[bytes]) -> Any:
+def _call(workspace: str, header: dict[str, Any], buffers: list[bytes]) -> Any:
     """Import the target beside the workspace's modules and call it."""
+    inputs = Path(tempfile.mkdtemp(prefix="inputs-"))
+    count = itertools.count()
 
     def file(name: str, content: bytes) -> str:
-        path = Path(folder) / "inputs" / Path(name).name
-        path.parent.mkdir(exist_ok=True)
+        # Two files of one name may be among the arguments.
+        path = inputs / str(next(count)) / Path(name).name
+        path.parent.mkdir()
         path.write_bytes(content)
         return str(path)
 

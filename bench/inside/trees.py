@@ -1,4 +1,4 @@
-"""Removing what untrusted code has built, however deep and however locked. Standard library only."""
+"""Removing what untrusted code has left, however deep and however locked. Standard library only."""
 
 from __future__ import annotations
 
@@ -36,3 +36,35 @@ def remove_tree(path: Path) -> None:
         if folder != root:
             os.rmdir(folder)
     os.rmdir(root)
+
+
+def listing(folder: str) -> set[str]:
+    """Paths of everything below `folder`, not looking into what is mounted there."""
+    device = os.lstat(folder).st_dev
+    found: set[str] = set()
+    pending = [folder]
+    while pending:
+        with os.scandir(pending.pop()) as entries:
+            for entry in entries:
+                found.add(entry.path)
+                info = entry.stat(follow_symlinks=False)
+                if stat.S_ISDIR(info.st_mode) and info.st_dev == device:
+                    pending.append(entry.path)
+    return found
+
+
+def clear(folder: str, kept: set[str]) -> None:
+    """Remove everything below `folder` but the paths in `kept`; what is mounted there is left alone."""
+    device = os.lstat(folder).st_dev
+    pending = [folder]
+    while pending:
+        place = pending.pop()
+        os.chmod(place, stat.S_IRWXU)
+        with os.scandir(place) as found:
+            entries = list(found)
+        for entry in entries:
+            info = entry.stat(follow_symlinks=False)
+            if entry.path not in kept:
+                remove_tree(Path(entry.path))
+            elif stat.S_ISDIR(info.st_mode) and info.st_dev == device:
+                pending.append(entry.path)

@@ -16,6 +16,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+from bench.errors import InfraError
 from bench.judge.checks import Check
 from bench.judge.hostile import hostile_workspaces
 from bench.judge.workspace import Scene, Workspace
@@ -32,7 +33,10 @@ def main() -> None:
     scene = _scene(orders)
     sys.path[:0] = [str(folder) for folder in scene.hidden if folder.is_dir()]
     judge = _judge_hostile if orders["hostile"] else _judge_snapshot
-    outcome = judge(scene, orders["outputs"])
+    try:
+        outcome = judge(scene, orders["outputs"])
+    except InfraError as error:
+        outcome = {"infra": [error.cause, str(error)]}
     json.dump(outcome, report)
     report.flush()
     os._exit(0)
@@ -125,7 +129,9 @@ def _judge(ws: Workspace, scene: Scene, outputs: dict[str, Any]) -> dict[str, An
         try:
             value, message = _value(check(ws)), ""
         except AssertionError as failure:
-            value, message = 0.0, str(failure) or "an assertion without a message failed"
+            value, message = 0.0, _clean(str(failure)) or "an assertion without a message failed"
+        except InfraError:
+            raise
         except Exception:
             broken = f"{check.id}: {traceback.format_exc(limit=-3)}"
             break
@@ -137,7 +143,7 @@ def _judge(ws: Workspace, scene: Scene, outputs: dict[str, Any]) -> dict[str, An
                 "required": check.required,
                 "guard": check.guard,
                 "value": value,
-                "message": message[:2000],
+                "message": message,
                 "origin": origin,
                 "seconds": round(time.monotonic() - began, 4),
             }
@@ -150,6 +156,11 @@ def _judge(ws: Workspace, scene: Scene, outputs: dict[str, Any]) -> dict[str, An
         "metrics": list(findings.metrics.values()),
         "claims": list(findings.claims.values()),
     }
+
+
+def _clean(text: str) -> str:
+    """The agent's words may hold halves of characters, which no file takes."""
+    return text[:2000].encode("utf-8", "replace").decode()
 
 
 def _value(result: Any) -> float:

@@ -128,6 +128,8 @@ def _grading(case: Case, report: bytes, log: str, code: int | None) -> Grading:
     if not report:
         raise InfraError("judge_error", f"the judge of {case.id} ended without a report (status {code}): {log[-1000:]}")
     data = json.loads(report)
+    if "infra" in data:
+        raise InfraError(*data["infra"])
     return Grading(
         verdicts=tuple(Verdict(**verdict) for verdict in data["verdicts"]),
         metrics=tuple(data["metrics"]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import selectors
 import struct
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bench.errors import InfraError
 from bench.inside import codec
 from bench.sandbox.execution import Running, start
 from bench.sandbox.job import Job, JobLimits, Mount, Sandbox
@@ -80,6 +82,7 @@ class Subject:
         if driver is not None:
             header["driver"] = len(buffers)
             buffers.append(driver.read_bytes())
+        self._deadline.grant(timeout)
         running = self._started()
         header["timeout"] = self._deadline.grant(timeout)
         answer, parts = self._exchange(running, header, buffers)
@@ -101,8 +104,13 @@ class Subject:
             return self._running
         self.close()
         script = f"{self._sandbox.library}/bench/inside/subject.py"
+        orders = {
+            "workspace": self._sandbox.inside(self._mount),
+            "preload": self._preload,
+            "private": list(self._sandbox.private),
+        }
         job = Job(
-            argv=["python", "-I", "-B", script, self._sandbox.inside(self._mount), *self._preload],
+            argv=["python", "-I", "-B", script, json.dumps(orders)],
             mounts=[self._mount],
             cwd=self._mount,
             limits=self._limits,
@@ -110,7 +118,11 @@ class Subject:
         pipe = subprocess.PIPE
         context = start(self._sandbox, job, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)
         running = self._stack.enter_context(context)
-        ready, _ = self._receive(running, _START_S)
+        try:
+            ready, _ = self._receive(running, _START_S)
+        except (EOFError, codec.CodecError):
+            reason = running.reason if running.came_up() else "no sandbox"
+            raise InfraError("sandbox_error", f"the judge's subject did not come up: {reason}") from None
         if not ready.get("ready"):
             raise RuntimeError(f"the case's environment lacks what it preloads: {ready.get('missing')}")
         self._running = running

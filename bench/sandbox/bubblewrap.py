@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from bench.sandbox.job import Job, Launch, Mount
@@ -30,6 +31,7 @@ _GROUP = "root:x:0:\nagent:x:1000:\n"
 _HOSTS = "127.0.0.1 localhost\n::1 localhost\n"
 _LIBRARY = "/run/bench/library"
 _INSIDE_TARGET = f"{_LIBRARY}/bench/inside"
+_PRIVATE = ("/tmp", "/home/agent", "/dev/shm")  # noqa: S108  targets inside, not files of this machine
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 
@@ -38,6 +40,7 @@ class BubblewrapSandbox:
 
     name = "bubblewrap"
     isolated = True
+    private: Sequence[str] = _PRIVATE
 
     def __init__(self, program: str | None = None) -> None:
         self.program = program or shutil.which("bwrap") or "bwrap"
@@ -102,7 +105,7 @@ class BubblewrapSandbox:
                 argv += ["--ro-bind", path, path]
         argv += ["--proc", "/proc", "--dev", "/dev"]
         size = str(job.limits.disk_mb << 20)
-        for folder in ("/tmp", "/home/agent", "/dev/shm"):  # noqa: S108  targets inside, not files of this machine
+        for folder in _PRIVATE:
             argv += ["--size", size, "--tmpfs", folder]
         for name, text in (("passwd", _PASSWD), ("group", _GROUP), ("hosts", _HOSTS)):
             path_ = tmp / name

@@ -81,6 +81,8 @@ class Sandbox(Protocol):
 
     name: str
     isolated: bool
+    private: Sequence[str]
+    """Folders inside, besides TMPDIR, that a job may write and no other job sees."""
 
     @property
     def library(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from bench.sandbox.job import Job, Launch, Mount
@@ -19,6 +20,7 @@ class ProcessSandbox:
 
     name = "process"
     isolated = False
+    private: Sequence[str] = ()
 
     def inside(self, mount: Mount) -> str:
         return str(mount.source)
