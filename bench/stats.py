@@ -72,6 +72,8 @@ class Standing:
     cost: Cost
     effort: Effort
     graded: int
+    succeeded: int
+    """Of the graded cells."""
     lost: int
     versions: int
     """Different versions of the agent among the graded cells."""
@@ -168,6 +170,7 @@ def _standing(entrant: Entrant, records: Sequence[Record], suite_size: int) -> S
         cost=cost_of(graded),
         effort=effort_of(graded),
         graded=len(graded),
+        succeeded=sum(bool(record.success) for record in graded),
         lost=sum(result.lost for result in cases.values()),
         versions=len({record.agent.digest for record in graded}),
     )

@@ -9,9 +9,12 @@ import struct
 import zipfile
 from typing import TYPE_CHECKING, Any
 
+from bench.judge.values import shown
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+_MAX_HEADER = 8 << 20
 _SAFETENSORS_DTYPES = {
     "F64": "<f8",
     "F32": "<f4",
@@ -32,9 +35,14 @@ def read_npz(data: bytes, max_bytes: int) -> dict[str, NDArray[Any]]:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             members = archive.infolist()
             assert sum(member.file_size for member in members) <= max_bytes, "the archive unpacks to too much"
-            return {member.filename.removesuffix(".npy"): _read_npy(archive, member, max_bytes) for member in members}
-    except (zipfile.BadZipFile, ValueError, OSError, EOFError, RuntimeError, NotImplementedError, KeyError) as error:
-        raise AssertionError(f"not a readable npz archive: {error}") from None
+            names = [member.filename.removesuffix(".npy") for member in members]
+            assert len(set(names)) == len(names), "a name occurs twice in the archive"
+            return {name: _read_npy(archive, member, max_bytes) for name, member in zip(names, members, strict=True)}
+    except AssertionError:
+        raise
+    except Exception as error:
+        # The readers below this raise whatever they stumble over; only the agent's bytes can be the reason.
+        raise AssertionError(f"not a readable npz archive: {shown(str(error))}") from None
 
 
 def _read_npy(archive: zipfile.ZipFile, member: zipfile.ZipInfo, max_bytes: int) -> NDArray[Any]:
@@ -50,8 +58,13 @@ def _read_npy(archive: zipfile.ZipFile, member: zipfile.ZipInfo, max_bytes: int)
     assert dtype.kind in "fiub" and not dtype.hasobject, f"{member.filename}: only numeric arrays are read"
     rest = content[stream.tell() :]
     assert math.prod(shape) * dtype.itemsize == len(rest), f"{member.filename}: shape and size do not agree"
-    result = numpy.frombuffer(rest, dtype=dtype)
-    return result.reshape(shape, order="F" if fortran else "C").copy()
+    result = _own(numpy.frombuffer(rest, dtype=dtype))
+    return result.reshape(shape, order="F" if fortran else "C")
+
+
+def _own(values: NDArray[Any]) -> NDArray[Any]:
+    """A copy; truth values become 0 or 1, as any other byte is both true and false to numpy."""
+    return values.view("u1") != 0 if values.dtype.kind == "b" else values.copy()
 
 
 def read_safetensors(data: bytes) -> dict[str, NDArray[Any]]:
@@ -62,29 +75,48 @@ def read_safetensors(data: bytes) -> dict[str, NDArray[Any]]:
     assert len(data) >= 8, "not a safetensors file: too short"
     (size,) = struct.unpack("<Q", data[:8])
     assert size <= len(data) - 8, "not a safetensors file: header longer than the file"
+    assert size <= _MAX_HEADER, "not a safetensors file: header too long"
     try:
-        header = json.loads(data[8 : 8 + size])
-    except (ValueError, RecursionError):
-        raise AssertionError("not a safetensors file: header is not JSON") from None
+        header = json.loads(data[8 : 8 + size], object_pairs_hook=without_duplicates)
+    except (ValueError, RecursionError) as error:
+        raise AssertionError(f"not a safetensors file: header is not JSON: {shown(str(error))}") from None
     assert isinstance(header, dict), "not a safetensors file: header is not an object"
     body = memoryview(data)[8 + size :]
-    return {name: _tensor(name, entry, body) for name, entry in header.items() if name != "__metadata__"}
+    entries = {name: entry for name, entry in header.items() if name != "__metadata__"}
+    places = {name: _place(name, entry, len(body)) for name, entry in entries.items()}
+    assert sum(end - start for start, end in places.values()) <= len(body), "tensors overlap"
+    return {name: _tensor(name, entry, body[slice(*places[name])]) for name, entry in entries.items()}
 
 
-def _tensor(name: str, entry: Any, body: memoryview) -> NDArray[Any]:
+def without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of a JSON document; ValueError when it names a key twice."""
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        raise ValueError("a key occurs twice")
+    return result
+
+
+def _place(name: str, entry: Any, size: int) -> tuple[int, int]:
+    """Where the buffer of a tensor begins and ends."""
+    assert isinstance(entry, dict), f"tensor {name!r}: entry is not an object"
+    offsets = entry.get("data_offsets")
+    assert isinstance(offsets, list) and len(offsets) == 2, f"tensor {name!r}: impossible offsets"
+    assert all(type(n) is int for n in offsets), f"tensor {name!r}: impossible offsets"
+    assert 0 <= offsets[0] <= offsets[1] <= size, f"tensor {name!r}: impossible offsets"
+    return offsets[0], offsets[1]
+
+
+def _tensor(name: str, entry: dict[str, Any], buffer: memoryview) -> NDArray[Any]:
     import numpy
 
-    assert isinstance(entry, dict), f"tensor {name!r}: entry is not an object"
-    kind, shape, offsets = entry.get("dtype"), entry.get("shape"), entry.get("data_offsets")
+    kind, shape = entry.get("dtype"), entry.get("shape")
     assert isinstance(kind, str) and kind in _SAFETENSORS_DTYPES, f"tensor {name!r}: dtype {kind!r} is not supported"
     assert isinstance(shape, list) and len(shape) <= 16, f"tensor {name!r}: impossible shape"
     assert all(type(n) is int and 0 <= n <= 1 << 40 for n in shape), f"tensor {name!r}: impossible shape"
-    assert isinstance(offsets, list) and len(offsets) == 2, f"tensor {name!r}: impossible offsets"
-    assert all(type(n) is int for n in offsets), f"tensor {name!r}: impossible offsets"
-    assert 0 <= offsets[0] <= offsets[1] <= len(body), f"tensor {name!r}: impossible offsets"
     dtype = numpy.dtype(_SAFETENSORS_DTYPES[kind])
-    assert math.prod(shape) * dtype.itemsize == offsets[1] - offsets[0], f"tensor {name!r}: shape and size disagree"
-    result = numpy.frombuffer(body[offsets[0] : offsets[1]], dtype=dtype).reshape(shape)
-    if kind == "BF16":
-        return (result.astype(numpy.uint32) << 16).view(numpy.float32)
-    return result.copy()
+    assert math.prod(shape) * dtype.itemsize == len(buffer), f"tensor {name!r}: shape and size disagree"
+    try:
+        result = _own(numpy.frombuffer(buffer, dtype=dtype)).reshape(shape)
+    except ValueError as error:
+        raise AssertionError(f"tensor {name!r}: {error}") from None
+    return (result.astype(numpy.uint32) << 16).view(numpy.float32) if kind == "BF16" else result

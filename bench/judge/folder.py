@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from bench.files import sha256_bytes, walk_files
-from bench.judge.arrays import read_npz, read_safetensors
+from bench.judge.arrays import read_npz, read_safetensors, without_duplicates
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -80,7 +80,7 @@ class Folder:
         """A JSON document, read strictly: no NaN, no infinity, no duplicate keys."""
         text = self.text(path, max_mb)
         try:
-            return json.loads(text, parse_constant=_no_constant, object_pairs_hook=_no_duplicates, parse_float=_finite)
+            return json.loads(text, parse_constant=_no_constant, object_pairs_hook=without_duplicates, parse_float=_finite)
         except (ValueError, RecursionError) as error:
             raise AssertionError(f"{path} is not valid JSON: {str(error)[:200]}") from None
 
@@ -116,10 +116,3 @@ def _finite(text: str) -> float:
     if not math.isfinite(value):
         raise ValueError(f"{text[:20]} is not a finite number")
     return value
-
-
-def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    result = dict(pairs)
-    if len(result) != len(pairs):
-        raise ValueError("a key occurs twice")
-    return result
