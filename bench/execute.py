@@ -78,7 +78,7 @@ def carry_out(
 
 def store(stored: RunPlan, records: Sequence[Record], repository: str, branch: str) -> Committed:
     """Commit the records of a run to the results branch; the same records twice are one commit."""
-    results = ResultsBranch(repository if "://" in repository else Path(repository), branch)
+    results = ResultsBranch(repository, branch)
     results.ensure()
     attempt = int(os.environ.get("GITHUB_RUN_ATTEMPT") or 1)
     started = datetime.fromisoformat(stored.created)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -62,10 +63,17 @@ def run_agent(folder: Path, base_url: str, key: str, task: str = TASK, **environ
     return Finished(done.returncode, events, done.stderr, workspace)
 
 
+def on_loopback(path: Path) -> int:
+    """The port on which the socket at `path` can be reached, as inside a sandbox."""
+    listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+    forward(listener, str(path))
+    return int(listener.getsockname()[1])
+
+
 def replay_turns(folder: Path, turns: list[Json], max_calls: int = 60, **environment: str) -> Finished:
     """The agent against the gateway with a cassette."""
     with replaying(folder, turns, max_calls=max_calls) as gateway:
-        url = f"http://127.0.0.1:{forward('gateway', str(folder / 'g.sock'))}/v1"
+        url = f"http://127.0.0.1:{on_loopback(folder / 'g.sock')}/v1"
         finished = run_agent(folder, url, gateway.key, **environment)
         assert gateway.error is None, gateway.error
     return finished
@@ -317,7 +325,7 @@ def test_the_same_agent_works_live_behind_the_gateway(live_react: tuple[Upstream
     upstream, folder = live_react
     spec = spec_in(folder, models={"main": "openai/real-name"}, cassettes=None, max_cost_usd=float("inf"))
     with open_gateway(spec) as gateway:
-        url = f"http://127.0.0.1:{forward('gateway', str(folder / 'g.sock'))}/v1"
+        url = f"http://127.0.0.1:{on_loopback(folder / 'g.sock')}/v1"
         finished = run_agent(folder, url, gateway.key)
     assert finished.status == 0, finished.stderr
     assert {request["model"] for _, request in upstream.requests} == {"real-name"}
@@ -328,7 +336,7 @@ def test_the_same_agent_works_live_behind_the_gateway(live_react: tuple[Upstream
 def test_a_missed_cassette_is_told_by_the_agent_too(tmp_path: Path) -> None:
     write_cassette(tmp_path / "cassettes", [turn("", SUBMIT)])
     with open_gateway(spec_in(tmp_path)) as gateway:
-        url = f"http://127.0.0.1:{forward('gateway', str(tmp_path / 'g.sock'))}/v1"
+        url = f"http://127.0.0.1:{on_loopback(tmp_path / 'g.sock')}/v1"
         finished = run_agent(tmp_path, url, gateway.key, task="another task")
         assert gateway.error is not None
     assert finished.status == 1

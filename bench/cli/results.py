@@ -10,8 +10,8 @@ import click
 from bench.errors import UserError
 
 if TYPE_CHECKING:
-    from bench.record import Record
     from bench.effort import Cost
+    from bench.record import Record
     from bench.stats import Estimate, Place
 
 
@@ -45,15 +45,16 @@ def read_records(source: str, branch: str) -> list[Record]:
     """All records of a run folder or of a results branch; raises `UserError`."""
     from bench.rundir import RunFolder
     from bench.store.branch import ResultsBranch
+    from bench.store.place import is_remote
 
     path = Path(source)
     if (path / "run.json").is_file():
         return RunFolder(path).records()
-    if "://" not in source and not path.exists():
+    if not is_remote(source) and not path.exists():
         raise UserError(
             "no such repository or run folder", where=source, remedy="name what `run --results` or --out made"
         )
-    return list(ResultsBranch(source if "://" in source else path, branch).records())
+    return list(ResultsBranch(source, branch).records())
 
 
 def suite_cases(suite: str, records: list[Record]) -> list[str]:

@@ -80,7 +80,9 @@ class Folder:
         """A JSON document, read strictly: no NaN, no infinity, no duplicate keys."""
         text = self.text(path, max_mb)
         try:
-            return json.loads(text, parse_constant=_no_constant, object_pairs_hook=without_duplicates, parse_float=_finite)
+            return json.loads(
+                text, parse_constant=_no_constant, object_pairs_hook=without_duplicates, parse_float=_finite
+            )
         except (ValueError, RecursionError) as error:
             raise AssertionError(f"{path} is not valid JSON: {str(error)[:200]}") from None
 

@@ -109,7 +109,7 @@ def _named_id(ws: Any) -> str:
 def _events(ws: Any) -> list[Event]:
     """The journal of the judged run alone, in order."""
     named = _named_id(ws)
-    return [event for event in ws.journal("tracker") if event["run_id"] == named]
+    return [event for event in ws.journal("tracker") if event.get("run_id") == named]
 
 
 def _issued(ws: Any) -> dict[str, float]:
