@@ -21,6 +21,7 @@ from bench.record import ModelUsage, Note, StopReason
 from bench.sandbox.execution import run_job
 from bench.sandbox.job import Ended, Job, Mount
 from bench.servicehost import running_services
+from bench.workspace import make_harmless
 
 GAVE_UP = 4
 """Exit status by which an agent says that it gave up."""
@@ -64,7 +65,10 @@ def run_agent(cell: Cell, context: RunContext, start: Start, scratch: Path, over
             sockets = {**sockets, "gateway": folder / "gateway.sock"}
         env = _environment(cell, context, gateway, deadline)
         job = _job(cell, context, scratch, sockets, env, overlay, python)
-        ended = run_job(context.sandbox, job)
+        try:
+            ended = run_job(context.sandbox, job)
+        finally:
+            make_harmless(trace / "out")
     _keep_log(trace / "agent.log", ended)
     if gateway is None:
         return AgentPhase(ended, _stop_reason(ended, None))
@@ -127,6 +131,7 @@ def _job(
         cwd=workspace,
         limits=job_limits(limits, limits.agent_s),
         env=env,
+        scratch=context.socket_folder(cell),
         sockets=sockets,
         python=python,
     )

@@ -151,7 +151,7 @@ class Case:
     @cached_property
     def digest(self) -> str:
         """Of everything that decides what a score means: the whole folder but its README."""
-        return digest_folder(self.folder)
+        return digest_folder(self.folder, without=frozenset({"README.md"}))
 
     @property
     def task(self) -> Path:

@@ -67,15 +67,38 @@ def walk_files(
     yield from found
 
 
-def digest_folder(root: Path, *, skip: frozenset[str] = frozenset({"__pycache__"})) -> str:
-    """One digest over names, executable bits and contents of all regular files below `root`."""
+def digest_folder(
+    root: Path, *, skip: frozenset[str] = frozenset({"__pycache__"}), without: frozenset[str] = frozenset()
+) -> str:
+    """One digest over names, executable bits and contents of the regular files below `root`.
+
+    skip: names of folders. without: relative paths of files.
+    """
     digest = hashlib.sha256()
     for relative, entry in walk_files(root, skip=skip):
-        if entry.is_file(follow_symlinks=False):
+        if entry.is_file(follow_symlinks=False) and relative not in without:
             executable = bool(entry.stat(follow_symlinks=False).st_mode & stat.S_IXUSR)
             line = f"{relative}\0{int(executable)}\0{sha256_file(Path(entry.path))}\n"
             digest.update(line.encode("utf-8", "surrogateescape"))
     return f"sha256:{digest.hexdigest()}"
+
+
+def same_content(one: Path, other: Path) -> bool:
+    """Whether both folders hold the same regular files; reads no more than the smaller one holds."""
+    first, second = (dict(_plain_files(folder)) for folder in (one, other))
+    if first.keys() != second.keys():
+        return False
+    pairs = [(first[name], second[name]) for name in first]
+    return all(_facts(a) == _facts(b) for a, b in pairs) and all(sha256_file(a) == sha256_file(b) for a, b in pairs)
+
+
+def _plain_files(folder: Path) -> Iterator[tuple[str, Path]]:
+    return ((name, Path(entry.path)) for name, entry in walk_files(folder) if entry.is_file(follow_symlinks=False))
+
+
+def _facts(path: Path) -> tuple[int, bool]:
+    info = path.lstat()
+    return info.st_size, bool(info.st_mode & stat.S_IXUSR)
 
 
 def lay_over(source: Path, target: Path) -> None:

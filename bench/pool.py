@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from bench.cell import Cell, RunContext
 from bench.clock import Clock
-from bench.record import Record
+from bench.record import Record, Try
 from bench.recorder import Finished, write_record
 from bench.run import run_cell
 from bench.rundir import RunFolder
@@ -45,14 +45,15 @@ def run_cells(
     for record in records.values():
         progress.end(record, True)
     waiting = [cell for cell in cells if cell.id not in records]
-    under_way: dict[str, Cell] = {}
+    under_way: dict[str, tuple[Cell, list[Try]]] = {}
     guard = threading.Lock()
 
     def work(cell: Cell) -> Record:
+        earlier = folder.set_aside(cell)
         with guard:
-            under_way[cell.id] = cell
+            under_way[cell.id] = (cell, earlier)
         progress.begin(cell)
-        record = run_cell(cell, context, folder.set_aside(cell))
+        record = run_cell(cell, context, earlier)
         with guard:
             under_way.pop(cell.id, None)
         return record
@@ -67,8 +68,9 @@ def run_cells(
     except KeyboardInterrupt:
         pool.shutdown(wait=False, cancel_futures=True)
         with guard:
-            for cell in under_way.values():
-                write_record(cell, context, Finished(Clock(), cause="interrupted", error="stopped by the user"), [])
+            for cell, earlier in under_way.values():
+                finished = Finished(Clock(), cause="interrupted", error="stopped by the user")
+                write_record(cell, context, finished, earlier)
         raise
     with contextlib.suppress(RuntimeError):
         pool.shutdown(wait=True)

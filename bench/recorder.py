@@ -56,8 +56,15 @@ class Finished:
 
 def write_record(cell: Cell, context: RunContext, finished: Finished, tries: list[Try]) -> Record:
     """Build the record and store it as `cells/<slug>.json` of the run."""
-    record = _record(cell, context, finished, tries)
-    write_atomic(context.folder / "cells" / f"{cell.slug}.json", record.to_line().encode() + b"\n")
+    try:
+        record = _record(cell, context, finished, tries)
+        line = record.to_line()
+    except ValueError as error:
+        # A fault of ours, but the other cells of the run shall not pay for it.
+        text = f"the record is not valid: {error}"[:2000].encode("utf-8", "replace").decode()
+        record = _record(cell, context, Finished(finished.clock, cause="internal_error", error=text), tries)
+        line = record.to_line()
+    write_atomic(context.folder / "cells" / f"{cell.slug}.json", line.encode() + b"\n")
     return record
 
 

@@ -13,7 +13,7 @@ from bench.datacache import Start, start_of
 from bench.errors import InfraError, UserError
 from bench.evidence import Evidence
 from bench.failures import FAILURES, MAX_TRIES
-from bench.files import digest_folder, remove_tree
+from bench.files import remove_tree, same_content
 from bench.judge.grade import Submission, grade
 from bench.judge.report import Grading
 from bench.needs import missing_modules
@@ -56,6 +56,8 @@ def _attempt(cell: Cell, context: RunContext, clock: Clock) -> Finished:
         raise InfraError("needs_missing", f"modules are missing: {', '.join(missing)}; pip install 'ml-dev-bench[ml]'")
     scratch = context.folder / "scratch" / cell.slug
     remove_tree(scratch)
+    # What an earlier try has left would pass for this one's.
+    remove_tree(context.trace(cell))
     try:
         with clock.phase("prepare"):
             start = start_of(cell.case, cell.profile, context.seed(cell), context.places.cache)
@@ -65,7 +67,7 @@ def _attempt(cell: Cell, context: RunContext, clock: Clock) -> Finished:
             phase = run_agent(cell, context, start, scratch, _overlay(cell))
         with clock.phase("snapshot"):
             snapshot = take_snapshot(scratch / "workspace", start.workspace, cell.case.spec.protected)
-            changed = digest_folder(snapshot.folder) != digest_folder(start.workspace)
+            changed = not same_content(snapshot.folder, start.workspace)
         with clock.phase("judge"):
             grading = _judge(cell, context, start, snapshot, scratch)
         if context.keep_workspaces:
@@ -92,6 +94,7 @@ def _judge(cell: Cell, context: RunContext, start: Start, snapshot: Snapshot, sc
         journals=scratch / "journals",
         profile=cell.profile,
         sandbox=context.sandbox.name,
+        scratch=context.socket_folder(cell),
     )
     grading = grade(cell.case, submission)
     if grading.broken:

@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import re
 import secrets
 import tempfile
 from collections.abc import Iterator
@@ -22,6 +23,9 @@ from bench.errors import UserError
 from bench.files import remove_tree, write_atomic
 from bench.record import Digest, Instant, Name, Profile, Record, Try
 from bench.schema import Model, explain
+
+
+_TRY = re.compile(r"\.try(\d+)\.json$")
 
 
 class PlannedCell(Model):
@@ -77,6 +81,10 @@ class RunFolder:
             return RunPlan.model_validate_json(path.read_bytes())
         except FileNotFoundError:
             raise UserError("no run.json", where=self.path, remedy="name the folder of a run with --resume") from None
+        except OSError as error:
+            raise UserError(
+                f"cannot be read: {error.strerror}", where=path, remedy="name the folder of a run"
+            ) from None
         except ValidationError as error:
             raise UserError(explain(error, RunPlan), where=path, remedy="start a new run") from None
 
@@ -84,7 +92,7 @@ class RunFolder:
         """All finished records, sorted by cell; raises `UserError` for a file that is none."""
         found = []
         for path in sorted((self.path / "cells").glob("*.json")):
-            if ".try" not in path.name:
+            if not _TRY.search(path.name):
                 found.append(read_record(path))
         return sorted(found, key=lambda record: record.cell)
 
@@ -106,7 +114,9 @@ class RunFolder:
             try:
                 yield
             finally:
-                self._clean()
+                # After an interruption cells may still be at work in there; the next runner cleans up after them.
+                with contextlib.suppress(OSError):
+                    self._clean()
 
     def _clean(self) -> None:
         remove_tree(self.path / "scratch")
@@ -115,7 +125,7 @@ class RunFolder:
             stray.unlink(missing_ok=True)
 
     def finished(self, cell: Cell) -> Record | None:
-        """The cell's record when it needs no other try: graded, or skipped for want of something."""
+        """The cell's record when it has a verdict."""
         path = self.path / "cells" / f"{cell.slug}.json"
         if not path.is_file():
             return None
@@ -125,11 +135,15 @@ class RunFolder:
     def set_aside(self, cell: Cell) -> list[Try]:
         """Put an ungraded record aside for another try; returns all tries the cell has had."""
         path = self.path / "cells" / f"{cell.slug}.json"
-        if not path.is_file():
+        found = {int(match[1]): it for it in path.parent.glob(f"{cell.slug}.try*") if (match := _TRY.search(it.name))}
+        count = max(found, default=0)
+        if path.is_file():
+            count += 1
+            found[count] = path.rename(path.with_name(f"{cell.slug}.try{count}.json"))
+        if not found:
             return []
-        record = read_record(path)
-        count = len(list(path.parent.glob(f"{cell.slug}.try*.json"))) + 1
-        path.rename(path.with_name(f"{cell.slug}.try{count}.json"))
+        # The last one knows those before it. It may be there without a record: of a runner killed in the next try.
+        record = read_record(found[count])
         last = Try(outcome=record.outcome, cause=record.cause, message=record.error[:500], at=record.started)
         return [*record.tries, last]
 

@@ -5,12 +5,18 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.files import lay_over, sha256_file
+from bench.files import lay_over, remove_tree, sha256_file
 
 _MAX_NOTED = 200
+_MAX_PATH = 1000
+"""Bytes of a path inside; the system takes four times as many, ours before it included."""
+_CACHE = "__pycache__"
+_COMPILED = (".so", ".pyd", ".pyc")
 
 
 @dataclass
@@ -19,9 +25,9 @@ class Snapshot:
 
     folder: Path
     tampered: list[str] = field(default_factory=list)
-    """Protected files that had been changed or removed, now restored."""
+    """Protected files that had been changed or removed, now restored, and what stood before one, now gone."""
     dropped: list[str] = field(default_factory=list)
-    """Devices, sockets and unreadable names, taken out."""
+    """Devices, sockets, unreadable names and paths too long, taken out."""
     links: list[str] = field(default_factory=list)
     """Symbolic links, taken out. Honest tools make them for convenience; as an output one is suspicious."""
     files: int = 0
@@ -35,8 +41,7 @@ def prepare(start: Path, workspace: Path) -> None:
 
 def take_snapshot(workspace: Path, start: Path, protected: list[str]) -> Snapshot:
     """Make the finished workspace harmless in place: nobody runs in it any more, so nothing need be copied."""
-    snapshot = Snapshot(workspace)
-    _sanitize(workspace, snapshot)
+    snapshot = make_harmless(workspace)
     for name in protected:
         original, present = start / name, workspace / name
         if not original.is_file():
@@ -44,11 +49,21 @@ def take_snapshot(workspace: Path, start: Path, protected: list[str]) -> Snapsho
         if not _is_plain(present, workspace) or sha256_file(present) != sha256_file(original):
             snapshot.tampered.append(name)
             _restore(original, present, workspace)
+        for shadow in list(_shadows(present)):
+            place = shadow.relative_to(workspace)
+            if not (start / place).exists():
+                snapshot.tampered.append(str(place))
+                remove_tree(shadow)
     return snapshot
 
 
-def _sanitize(root: Path, snapshot: Snapshot) -> None:
-    """Drop everything that is neither a folder nor a regular file of this folder alone."""
+def make_harmless(root: Path) -> Snapshot:
+    """Leave only folders and regular files of this folder alone, all of them readable by us.
+
+    Bytecode goes, too: Python would run it in place of a source that says something else.
+    """
+    snapshot = Snapshot(root)
+    files: dict[tuple[int, int], list[str]] = {}
     pending = [str(root)]
     while pending:
         folder = pending.pop()
@@ -57,21 +72,26 @@ def _sanitize(root: Path, snapshot: Snapshot) -> None:
             entries = list(found)
         for entry in entries:
             info = entry.stat(follow_symlinks=False)
-            if not _is_text(entry.name) or not (stat.S_ISDIR(info.st_mode) or stat.S_ISREG(info.st_mode)):
+            if not _is_sound(entry, info, root):
                 _drop(entry, root, snapshot)
-            elif stat.S_ISDIR(info.st_mode):
-                pending.append(entry.path)
-            else:
+            elif stat.S_ISREG(info.st_mode):
                 snapshot.files += 1
-                _own(entry, info)
+                files.setdefault((info.st_dev, info.st_ino), []).append(entry.path)
+            elif entry.name == _CACHE:
+                remove_tree(Path(entry.path))
+            else:
+                pending.append(entry.path)
+    for names in files.values():
+        _own(names)
+    return snapshot
 
 
-def _is_text(name: str) -> bool:
+def _is_sound(entry: os.DirEntry[str], info: os.stat_result, root: Path) -> bool:
     try:
-        name.encode("utf-8")
+        length = len(entry.path.encode("utf-8")) - len(str(root))
     except UnicodeEncodeError:
         return False
-    return True
+    return length <= _MAX_PATH and (stat.S_ISDIR(info.st_mode) or stat.S_ISREG(info.st_mode))
 
 
 def _drop(entry: os.DirEntry[str], root: Path, snapshot: Snapshot) -> None:
@@ -79,19 +99,23 @@ def _drop(entry: os.DirEntry[str], root: Path, snapshot: Snapshot) -> None:
     if len(noted) < _MAX_NOTED:
         name = os.path.relpath(entry.path, root)
         noted.append(name.encode("utf-8", "backslashreplace").decode())
-    if entry.is_dir(follow_symlinks=False):
-        shutil.rmtree(entry.path, ignore_errors=True)
-    else:
-        os.unlink(entry.path)
+    remove_tree(Path(entry.path))
 
 
-def _own(entry: os.DirEntry[str], info: os.stat_result) -> None:
-    """Readable by us, and without a second name elsewhere through which it could still change."""
-    if info.st_nlink > 1:
-        copy = f"{entry.path}.own"
-        shutil.copyfile(entry.path, copy, follow_symlinks=False)
-        os.replace(copy, entry.path)
-    os.chmod(entry.path, 0o755 if info.st_mode & stat.S_IXUSR else 0o644)
+def _own(names: list[str]) -> None:
+    """Make the file of these names readable, and free of names elsewhere through which it could still change."""
+    first = names[0]
+    info = os.lstat(first)
+    if info.st_nlink > len(names):
+        # Under a name that cannot be foreseen: the agent could have put a link there, to have us write through it.
+        descriptor, copy = tempfile.mkstemp(dir=os.path.dirname(first))
+        os.close(descriptor)
+        shutil.copyfile(first, copy, follow_symlinks=False)
+        os.replace(copy, first)
+        for name in names[1:]:
+            os.unlink(name)
+            os.link(first, name)
+    os.chmod(first, 0o755 if info.st_mode & stat.S_IXUSR else 0o644)
 
 
 def _is_plain(path: Path, root: Path) -> bool:
@@ -105,6 +129,16 @@ def _restore(original: Path, place: Path, root: Path) -> None:
         if (root / parent).is_file():
             (root / parent).unlink()
         (root / parent).mkdir(exist_ok=True)
-    if place.is_dir():
-        shutil.rmtree(place)
-    shutil.copyfile(original, place)
+    remove_tree(place)
+    shutil.copy(original, place)
+
+
+def _shadows(place: Path) -> Iterator[Path]:
+    """What Python would import in place of the module at `place`."""
+    if place.suffix != ".py":
+        return
+    for path in place.parent.iterdir():
+        if path.name == place.stem and path.is_dir():
+            yield from [path] * any(path.glob("__init__.*"))
+        elif path.name.startswith(f"{place.stem}.") and path.suffix in _COMPILED:
+            yield path

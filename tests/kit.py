@@ -80,11 +80,9 @@ FACTS: dict[str, Any] = {
     "category": "basics",
     "title": "Double it",
     "source": {"benchmark": "own", "id": "double_it"},
-    "limits": {"agent_s": 20, "grade_s": 30, "call_s": 5, "memory_mb": 1024, "disk_mb": 64},
+    "limits": {"agent_s": 20, "grade_s": 30, "call_s": 5, "memory_mb": 400, "disk_mb": 64},
     "outputs": {"weight": 0, "files": [{"path": "answer.py", "max_mb": 1}]},
-    "wrong": {
-        name: {"about": f"the answer {name}", "fails": ["doubles"]} for name in ("same", "adds", "constant")
-    },
+    "wrong": {name: {"about": f"the answer {name}", "fails": ["doubles"]} for name in ("same", "adds", "constant")},
 }
 
 
@@ -138,9 +136,7 @@ def make_cell(agent: Agent, case: Case, trial: int = 1) -> Cell:
     return Cell(agent, dict(agent.spec.models), case, "mini", trial)
 
 
-def judge(
-    case: Case, folder: Path, files: Mapping[str, str | bytes], sandbox: Sandbox, **changes: Any
-) -> Grading:
+def judge(case: Case, folder: Path, files: Mapping[str, str | bytes], sandbox: Sandbox, **changes: Any) -> Grading:
     """The grading of a finished workspace that holds `files`, beside the starter's."""
     snapshot = write_files(folder / f"snapshot-{secrets.token_hex(4)}", files)
     for name in ("hidden", "journals"):
@@ -158,7 +154,12 @@ def judge(
 
 def make_limits(**changes: Any) -> JobLimits:
     facts: dict[str, Any] = {
-        "wall_s": 20, "memory_mb": 1024, "processes": 64, "open_files": 256, "disk_mb": 64, "output_mb": 2,
+        "wall_s": 20,
+        "memory_mb": 1024,
+        "processes": 64,
+        "open_files": 256,
+        "disk_mb": 64,
+        "output_mb": 2,
     }
     return JobLimits(**{**facts, **changes})
 

@@ -137,3 +137,22 @@ def test_schemas_are_exported(name: str) -> None:
     schema = json.loads(mldb("schema", name).stdout)
     assert schema["type"] == "object"
     assert schema["additionalProperties"] is False
+
+
+@pytest.mark.skipif(not Path("/usr/bin/bwrap").exists(), reason="hides bwrap by means of bwrap")
+def test_without_a_sandbox_only_the_demo_goes_on_and_says_so(tmp_path: Path) -> None:
+    hide = ["/usr/bin/bwrap", "--dev-bind", "/", "/", "--ro-bind", "/dev/null", "/usr/bin/bwrap", "--"]
+    env = {**os.environ, "PATH": "/usr/bin:/bin"}
+
+    def hidden(*code: str) -> subprocess.CompletedProcess[str]:
+        command = [*hide, sys.executable, *code]
+        return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=env, timeout=60, check=False)
+
+    refused = hidden("-m", "bench", "run", "--agent", "nop", "--case", "hello_world")
+    assert refused.returncode == 2
+    assert "bwrap is not installed" in refused.stderr
+    assert "--sandbox process" in refused.stderr
+    chosen = hidden("-c", "from bench.cli.demo import _sandbox; print(_sandbox().name)")
+    assert chosen.stdout.strip() == "process"
+    assert "runs without isolation" in chosen.stderr
+    assert len(chosen.stderr.strip().splitlines()) == 1

@@ -17,17 +17,19 @@ from hypothesis import strategies as st
 from bench.inside import codec
 from bench.inside.codec import CodecError, decode, encode, read_frame, write_frame
 
-_SCALARS = (
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary(max_size=30)
-)
+_SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary(max_size=30)
 _KEYS = st.text(max_size=8)
 _VALUES = st.recursive(
     _SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(_KEYS, inner, max_size=4), max_leaves=20
 )
 _JUNK = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6),
-    lambda inner: st.lists(inner, max_size=4)
-    | st.dictionaries(st.sampled_from(["t", "v", "b", "d", "s", "n", "sizes"]) | st.text(max_size=3), inner, max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(["t", "v", "b", "d", "s", "n", "sizes"]) | st.text(max_size=3), inner, max_size=5
+        )
+    ),
     max_leaves=25,
 )
 _KINDS = st.sampled_from(["list", "dict", "float", "bytes", "array", "file", "other"])

@@ -114,7 +114,7 @@ ATTACKS: dict[str, str] = {
     "a pickle as an answer": "def double(x):\n    return b'\\x80\\x04cos\\nsystem\\n(S\\'true\\'\\ntR.'\n",
     "a tagged object as an answer": "def double(x):\n    return {'t': 'array', 'd': '|O', 's': [1], 'b': 0}\n",
     "a gigantic answer": "def double(x):\n    return 'x' * (80 << 20)\n",
-    "a gigantic list": "def double(x):\n    return [0.5] * 1_500_000\n",
+    "a gigantic list": "def double(x):\n    return [0.5] * 300_000\n",
     "a gigantic number": "import sys\nsys.set_int_max_str_digits(0)\ndef double(x):\n    return 10 ** 5000\n",
     "a large number": "def double(x):\n    return 10 ** 4000\n",
     "nan": "def double(x):\n    return float('nan')\n",
@@ -196,7 +196,7 @@ def double(x):
 
 
 _READ = """
-import os
+import os, sys
 PATHS = {paths!r}
 def found():
     seen = []
@@ -205,17 +205,19 @@ def found():
             open(path, "rb").read(1)
             seen.append(path)
         except OSError: pass
-    parent = os.getppid()
-    for pid in (1, parent):
-        for name in ("mem", "maps", "environ" if pid == parent else "mem", "fd/0", "fd/1", "fd/3", "fd/4", "fd/5"):
-            try:
-                open(f"/proc/{{pid}}/{{name}}", "rb").read(1)
-                seen.append(f"{{pid}}/{{name}}")
-            except OSError: pass
-    for root, _, files in os.walk("/"):
-        if root.startswith(("/proc", "/usr", "/dev", "/etc", "/lib")): continue
-        seen += [os.path.join(root, f) for f in files if f in ("check.py", "driver.py", "secret.txt") and "site-packages" not in root
-                 and "/lib/python" not in root]
+    # The first process of the sandbox and the subject: they hold, or held, the judge's pipes.
+    for pid in (1, os.getppid()):
+        for name in [f"fd/{{n}}" for n in range(10)] + (["mem", "environ"] if pid > 1 else []):
+            for flags in (os.O_RDONLY, os.O_WRONLY):
+                try: os.open(f"/proc/{{pid}}/{{name}}", flags | os.O_NONBLOCK)
+                except OSError: continue
+                if os.path.realpath(f"/proc/{{pid}}/{{name}}") != "/dev/null":
+                    seen.append(f"{{pid}}/{{name}}")
+    for root, folders, files in os.walk("/"):
+        if root.startswith(("/proc", "/usr", "/dev", "/etc", "/lib", sys.prefix, sys.base_prefix)):
+            folders[:] = []
+            continue
+        seen += [os.path.join(root, f) for f in files if f in ("check.py", "driver.py", "secret.txt")]
     return seen
 def double(x):
     seen = found()
@@ -269,13 +271,15 @@ def is_tidy(ws):
     assert ws.files() == ["answer.py"], f"there are {ws.files()[:9]}"
     assert ws.changed() == ["answer.py"], f"changed: {ws.changed()}"
 """
-_WRITES_TWO = "import os\nassert os.environ['A'] == 'b'\nopen('out.json', 'w').write(open('data/in.txt').read() + '+1')\n"
+_WRITES_TWO = (
+    "import os\nassert os.environ['A'] == 'b'\nopen('out.json', 'w').write(open('data/in.txt').read() + '+1')\n"
+)
 _WRITES_TWO = _WRITES_TWO.replace("open('data/in.txt').read() + '+1'", "str(int(open('data/in.txt').read()) + 1)")
 
 
 @pytest.fixture(scope="module")
 def run_case(tmp_path_factory: pytest.TempPathFactory) -> Case:
-    return make_case(tmp_path_factory.mktemp("cases"), {"check.py": _RUN_CHECK})
+    return make_case(tmp_path_factory.mktemp("cases"), {"check.py": _RUN_CHECK}, limits={"call_s": 2})
 
 
 def test_a_command_runs_on_a_copy(run_case: Case, sandbox: Sandbox, tmp_path: Path) -> None:

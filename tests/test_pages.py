@@ -36,8 +36,16 @@ CSP = "default-src 'none'; style-src 'self'; img-src 'self' data:; base-uri 'non
 def cases_of(records: Sequence[Record], **changes: str) -> list[CaseInfo]:
     found = {record.case.id: record.case for record in records}
     return [
-        CaseInfo(case.id, case.category, case.title, ("pytorch",), "ml-dev-bench", f"original_{case.id}",
-                 task=changes.get("task", "# Task\nDo it."), readme=changes.get("readme", "Background."))
+        CaseInfo(
+            case.id,
+            case.category,
+            case.title,
+            ("pytorch",),
+            "ml-dev-bench",
+            f"original_{case.id}",
+            task=changes.get("task", "# Task\nDo it."),
+            readme=changes.get("readme", "Background."),
+        )
         for case in found.values()
     ]
 
@@ -45,11 +53,18 @@ def cases_of(records: Sequence[Record], **changes: str) -> list[CaseInfo]:
 def hostile_records() -> list[Record]:
     """Every text that an agent, a model or a workflow can choose, at its worst."""
     record = make_record(
-        agent="evil", model=HOSTILE, title=HOSTILE, run="evil", cell=HOSTILE, error=HOSTILE,
+        agent="evil",
+        model=HOSTILE,
+        title=HOSTILE,
+        run="evil",
+        cell=HOSTILE,
+        error=HOSTILE,
         checks=[make_check(HOSTILE, 0.0, HOSTILE, about=HOSTILE)],
         claims=[make_claim().model_copy(update={"name": HOSTILE})],
-        metrics=[{"name": HOSTILE, "value": 1.0, "unit": HOSTILE}], flags=[make_note(HOSTILE, HOSTILE)],
-        failure_modes=[make_note(HOSTILE, HOSTILE)], limits_hit=[HOSTILE],
+        metrics=[{"name": HOSTILE, "value": 1.0, "unit": HOSTILE}],
+        flags=[make_note(HOSTILE, HOSTILE)],
+        failure_modes=[make_note(HOSTILE, HOSTILE)],
+        limits_hit=[HOSTILE],
         artifacts=[Artifact(name=HOSTILE, place=HOSTILE, size=1, digest="sha256:" + "0" * 64)],
         tries=[Try(outcome="infra", cause=HOSTILE, message=HOSTILE, at=instant(START))],
     )
@@ -203,7 +218,8 @@ def test_the_same_records_in_any_order_give_the_same_bytes(tmp_path: Path, night
         build_site(records, cases if name == "a" else cases[::-1], tmp_path / name, SITE)
     first, second = (
         {path.relative_to(out): path.read_bytes() for path in out.rglob("*") if path.is_file()}
-        for out in (tmp_path / "a", tmp_path / "b"))
+        for out in (tmp_path / "a", tmp_path / "b")
+    )
     assert first == second
 
 
@@ -225,8 +241,10 @@ def test_costs_say_what_they_are(tmp_path: Path) -> None:
     build_site(records, cases_of(records), tmp_path / "site", SITE)
     rows = (tmp_path / "site" / "index.html").read_text().split("</tr>")
     plain = [re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", row)) for row in rows]
-    cells = {agent: next(text for text, row in zip(plain, rows, strict=True) if f"agents/{agent}--" in row)
-             for agent in ("paid", "guessed", "replay", "unpriced")}
+    cells = {
+        agent: next(text for text, row in zip(plain, rows, strict=True) if f"agents/{agent}--" in row)
+        for agent in ("paid", "guessed", "replay", "unpriced")
+    }
     assert "$0.500" in cells["paid"]
     assert "replayed" not in cells["paid"]
     assert "≈$0.250" in cells["guessed"]
@@ -237,12 +255,17 @@ def test_costs_say_what_they_are(tmp_path: Path) -> None:
 
 def test_a_cell_that_does_not_count_says_why(tmp_path: Path) -> None:
     later = START + timedelta(days=1)
-    records = [make_record(case_version=1, run="old"), make_record(case_version=2, started=later, run="new"),
-               make_record(case_version=2, started=later + timedelta(hours=1), run="new", steps=99),
-               make_record(case="gone", run="new")]
+    records = [
+        make_record(case_version=1, run="old"),
+        make_record(case_version=2, started=later, run="new"),
+        make_record(case_version=2, started=later + timedelta(hours=1), run="new", steps=99),
+        make_record(case="gone", run="new"),
+    ]
     build_site(records, cases_of(records[:1]), tmp_path / "site", SITE)
-    texts = {record.steps if record.case.id != "gone" else 0: Page(tmp_path / "site" / cell_page(record)).text
-             for record in records[2:]}
+    texts = {
+        record.steps if record.case.id != "gone" else 0: Page(tmp_path / "site" / cell_page(record)).text
+        for record in records[2:]
+    }
     assert "another attempt at this cell counts" in texts[99]
     assert "the case is not in the suite" in texts[0]
     assert "an older version of the case" in Page(tmp_path / "site" / cell_page(records[0])).text
@@ -296,15 +319,24 @@ def test_addresses_of_agents_are_safe_and_never_shared(one: tuple[str, str], oth
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [(("a--b", ""), ("a", "b")), (("a", "b/c"), ("a", "b--c")), (("a-", "b"), ("a", "-b")), (("a", "B"), ("a", "b")),
-     (("a", "x" * 300), ("a", "x" * 301))],
+    [
+        (("a--b", ""), ("a", "b")),
+        (("a", "b/c"), ("a", "b--c")),
+        (("a-", "b"), ("a", "-b")),
+        (("a", "B"), ("a", "b")),
+        (("a", "x" * 300), ("a", "x" * 301)),
+    ],
 )
 def test_addresses_that_nearly_meet(one: tuple[str, str], other: tuple[str, str]) -> None:
     assert agent_page(Entrant("mini", *one)) != agent_page(Entrant("mini", *other))
 
 
-POINTS = [Point("dear", 2.0, 0.9, False), Point("cheap", 0.02, 0.5, False), Point("beaten", 1.0, 0.4, False),
-          Point("replay", 0.001, 1.0, True)]
+POINTS = [
+    Point("dear", 2.0, 0.9, False),
+    Point("cheap", 0.02, 0.5, False),
+    Point("beaten", 1.0, 0.4, False),
+    Point("replay", 0.001, 1.0, True),
+]
 
 
 def test_the_frontier_holds_those_that_nobody_beats_for_less() -> None:
@@ -314,9 +346,15 @@ def test_the_frontier_holds_those_that_nobody_beats_for_less() -> None:
     assert [point.label for point in frontier(ties)] == ["c"]
 
 
-@given(st.lists(st.builds(
-    Point, st.text("abcdefgh -", min_size=1, max_size=20), st.floats(0, 50), st.floats(0, 1), st.booleans()),
-    min_size=1, max_size=12))
+@given(
+    st.lists(
+        st.builds(
+            Point, st.text("abcdefgh -", min_size=1, max_size=20), st.floats(0, 50), st.floats(0, 1), st.booleans()
+        ),
+        min_size=1,
+        max_size=12,
+    )
+)
 def test_everything_is_drawn_within_the_chart(points: list[Point]) -> None:
     chart = scatter(points, "x", 900, 400)
     assert chart is not None
@@ -336,12 +374,20 @@ def test_there_is_no_chart_without_points() -> None:
 @pytest.mark.parametrize(
     ("shown", "text"),
     [
-        (figures.usd(None), figures.UNKNOWN), (figures.usd(0), "$0"), (figures.usd(0.0002), "<$0.001"),
-        (figures.usd(0.0346), "$0.035"), (figures.usd(1234.5), "$1,234.50"),
-        (figures.duration(4), "4.0 s"), (figures.duration(90), "90 s"),
-        (figures.duration(400), "6.7 min"), (figures.duration(9000), "2.5 h"), (figures.count(14.25), "14.2"),
-        (figures.count(81234), "81k"), (figures.moment("2026-11-21T02:35:11Z"), "2026-11-21 02:35"),
-        (figures.web_link("http://x"), ""), (figures.web_link("https://x/ y"), ""),
+        (figures.usd(None), figures.UNKNOWN),
+        (figures.usd(0), "$0"),
+        (figures.usd(0.0002), "<$0.001"),
+        (figures.usd(0.0346), "$0.035"),
+        (figures.usd(1234.5), "$1,234.50"),
+        (figures.duration(4), "4.0 s"),
+        (figures.duration(90), "90 s"),
+        (figures.duration(400), "6.7 min"),
+        (figures.duration(9000), "2.5 h"),
+        (figures.count(14.25), "14.2"),
+        (figures.count(81234), "81k"),
+        (figures.moment("2026-11-21T02:35:11Z"), "2026-11-21 02:35"),
+        (figures.web_link("http://x"), ""),
+        (figures.web_link("https://x/ y"), ""),
         (figures.web_link("https://x"), "https://x"),
     ],
 )

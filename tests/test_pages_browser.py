@@ -107,10 +107,19 @@ class Served:
         probe = PROBE.replace("PAGES", json.dumps(pages)).replace("WIDTH", str(width))
         (self.folder / "probe.html").write_text(probe)
         command = [
-            str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
-            "--disable-background-networking", "--disable-component-update", "--disable-sync",
-            f"--user-data-dir={profile}", "--window-size=1400,1000",
-            f"--blink-settings=preferredColorScheme={0 if dark else 1}", "--virtual-time-budget=60000", "--dump-dom",
+            str(BROWSER),
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--no-first-run",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+            f"--user-data-dir={profile}",
+            "--window-size=1400,1000",
+            f"--blink-settings=preferredColorScheme={0 if dark else 1}",
+            "--virtual-time-budget=60000",
+            "--dump-dom",
             f"{self.address}/probe.html",
         ]
         dumped = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout

@@ -263,9 +263,7 @@ for n in range(10):
 
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
-def test_a_flood_of_output_ends_the_job_and_is_bounded_in_memory(
-    sandbox: Sandbox, tmp_path: Path, stream: str
-) -> None:
+def test_a_flood_of_output_ends_the_job_and_is_bounded_in_memory(sandbox: Sandbox, tmp_path: Path, stream: str) -> None:
     code = f"import sys\nfor _ in range(300): sys.{stream}.buffer.write(b'x' * (1 << 20))"
     ended = run_code(sandbox, tmp_path, code, limits=make_limits(output_mb=1))
     assert ended.reason == "output_limit"
@@ -317,7 +315,9 @@ def test_a_daemon_is_gone_after_a_limit(sandbox: Sandbox, tmp_path: Path) -> Non
 
 
 def test_a_daemon_that_keeps_the_output_open_does_not_hold_the_job(sandbox: Sandbox, tmp_path: Path) -> None:
-    ended = run_code(sandbox, tmp_path, "import os, time\nif os.fork() == 0:\n    os.setsid(); time.sleep(30)\nprint('x')")
+    ended = run_code(
+        sandbox, tmp_path, "import os, time\nif os.fork() == 0:\n    os.setsid(); time.sleep(30)\nprint('x')"
+    )
     assert (ended.reason, ended.code, ended.stdout) == ("exit", 0, b"x\n")
 
 
@@ -401,7 +401,11 @@ def test_a_unix_socket_is_reached_at_a_port_of_loopback(sandbox: Sandbox, tmp_pa
     with _echo(tmp_path / "echo.sock") as path:
         (tmp_path / "work").mkdir()
         ended = run_code(
-            sandbox, tmp_path / "work", _TALK, sockets={"echo": path}, env={"PORT": "x:{port:echo}", "O": "{port:other}"}
+            sandbox,
+            tmp_path / "work",
+            _TALK,
+            sockets={"echo": path},
+            env={"PORT": "x:{port:echo}", "O": "{port:other}"},
         )
     assert (ended.code, ended.stdout, ended.stderr) == (0, b"ok\n", b"")
 
@@ -570,8 +574,10 @@ def test_the_system_is_read_only(bubblewrap: BubblewrapSandbox, tmp_path: Path) 
 
 
 def test_nested_namespaces_do_not_make_it_writable(bubblewrap: BubblewrapSandbox, tmp_path: Path) -> None:
-    inner = "test -w /proc/sys/kernel/core_pattern && echo hole; mount -o remount,rw /proc && echo hole; " \
-            "mount -o remount,rw / && echo hole; umount -l /proc/irq && echo hole; true"
+    inner = (
+        "test -w /proc/sys/kernel/core_pattern && echo hole; mount -o remount,rw /proc && echo hole; "
+        "mount -o remount,rw / && echo hole; umount -l /proc/irq && echo hole; true"
+    )
     for options in ("-Urm", "-Urmpf --mount-proc"):
         ended = run_job(bubblewrap, make_job(tmp_path, ["sh", "-c", f"unshare {options} sh -c '{inner}'"]))
         assert b"hole" not in ended.stdout

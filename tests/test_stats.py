@@ -27,9 +27,20 @@ def only(table: list[Standing]) -> Standing:
 @pytest.mark.parametrize(
     ("probability", "freedom", "value"),
     # Two-sided 95 % and 99 % columns of the t table (NIST/SEMATECH e-Handbook, 1.3.6.7.2).
-    [(0.975, 1, 12.706), (0.975, 2, 4.303), (0.975, 3, 3.182), (0.975, 4, 2.776), (0.975, 10, 2.228),
-     (0.975, 11, 2.201), (0.975, 30, 2.042), (0.975, 100, 1.984), (0.995, 1, 63.657), (0.995, 5, 4.032),
-     (0.995, 60, 2.660), (0.95, 7, 1.895)],
+    [
+        (0.975, 1, 12.706),
+        (0.975, 2, 4.303),
+        (0.975, 3, 3.182),
+        (0.975, 4, 2.776),
+        (0.975, 10, 2.228),
+        (0.975, 11, 2.201),
+        (0.975, 30, 2.042),
+        (0.975, 100, 1.984),
+        (0.995, 1, 63.657),
+        (0.995, 5, 4.032),
+        (0.995, 60, 2.660),
+        (0.95, 7, 1.895),
+    ],
 )
 def test_t_quantiles_agree_with_the_table(probability: float, freedom: int, value: float) -> None:
     assert t_quantile(probability, freedom) == pytest.approx(value, abs=6e-4)
@@ -65,11 +76,16 @@ def test_student_is_undefined_for_one_value_and_right_for_three() -> None:
 
 
 def test_success_is_the_mean_over_cases_of_the_rate_of_each_case() -> None:
-    table = standings([
-        make_record(case="one", trial=1), make_record(case="one", trial=2, checks=FAIL),
-        make_record(case="one", trial=3, checks=FAIL), make_record(case="one", trial=4, checks=FAIL),
-        make_record(case="two", checks=HALF),
-    ], SUITE)
+    table = standings(
+        [
+            make_record(case="one", trial=1),
+            make_record(case="one", trial=2, checks=FAIL),
+            make_record(case="one", trial=3, checks=FAIL),
+            make_record(case="one", trial=4, checks=FAIL),
+            make_record(case="two", checks=HALF),
+        ],
+        SUITE,
+    )
     standing = only(table)
     assert standing.success is not None
     assert standing.score is not None
@@ -81,10 +97,16 @@ def test_success_is_the_mean_over_cases_of_the_rate_of_each_case() -> None:
 
 
 def test_infrastructure_is_counted_and_never_scored() -> None:
-    standing = only(standings([
-        make_record(case="one"), make_record(case="two", outcome="infra"),
-        make_record(case="three", outcome="interrupted"),
-    ], SUITE))
+    standing = only(
+        standings(
+            [
+                make_record(case="one"),
+                make_record(case="two", outcome="infra"),
+                make_record(case="three", outcome="interrupted"),
+            ],
+            SUITE,
+        )
+    )
     assert standing.success is not None
     assert (standing.success.mean, standing.covered, standing.graded, standing.lost) == (1.0, 1, 1, 2)
     lost_only = only(standings([make_record(case="one", outcome="infra")], SUITE))
@@ -93,21 +115,32 @@ def test_infrastructure_is_counted_and_never_scored() -> None:
 
 
 def test_profiles_and_models_are_never_mixed() -> None:
-    table = standings([
-        make_record(case="one"), make_record(case="one", profile="full", checks=FAIL),
-        make_record(case="one", model=GPT),
-    ], SUITE)
+    table = standings(
+        [
+            make_record(case="one"),
+            make_record(case="one", profile="full", checks=FAIL),
+            make_record(case="one", model=GPT),
+        ],
+        SUITE,
+    )
     assert [(row.entrant.profile, row.entrant.model, row.graded) for row in table] == [
-        ("full", SONNET, 1), ("mini", SONNET, 1), ("mini", GPT, 1)]
+        ("full", SONNET, 1),
+        ("mini", SONNET, 1),
+        ("mini", GPT, 1),
+    ]
 
 
 def test_only_the_newest_version_of_a_case_counts_for_everybody() -> None:
     later = START + timedelta(days=1)
-    table = standings([
-        make_record(case="one", case_version=1), make_record(case="two"),
-        make_record(agent="other", case="one", case_version=2, checks=FAIL, started=later),
-        make_record(case="one", case_version=3, outcome="infra", started=later + timedelta(days=1)),
-    ], SUITE)
+    table = standings(
+        [
+            make_record(case="one", case_version=1),
+            make_record(case="two"),
+            make_record(agent="other", case="one", case_version=2, checks=FAIL, started=later),
+            make_record(case="one", case_version=3, outcome="infra", started=later + timedelta(days=1)),
+        ],
+        SUITE,
+    )
     react = next(row for row in table if row.entrant.agent == "react")
     assert set(react.cases) == {"two"}
     assert react.lost == 0
@@ -162,26 +195,44 @@ def test_effort_leaves_the_unknown_out() -> None:
 
 
 def _row(agent: str, *passed: bool, ranked: bool = True) -> list[Record]:
-    return [make_record(agent=agent, case=case, ranked=ranked, checks=None if good else FAIL)
-            for case, good in zip(("one", "two", "three"), passed, strict=False)]
+    return [
+        make_record(agent=agent, case=case, ranked=ranked, checks=None if good else FAIL)
+        for case, good in zip(("one", "two", "three"), passed, strict=False)
+    ]
 
 
 def test_ranks_are_for_competitors_that_met_every_case() -> None:
-    records = [*_row("best", True, True, True), *_row("twin", True, True, True), *_row("poor", False, False, True),
-               *_row("partial", True, True), *_row("oracle", True, True, True, ranked=False)]
+    records = [
+        *_row("best", True, True, True),
+        *_row("twin", True, True, True),
+        *_row("poor", False, False, True),
+        *_row("partial", True, True),
+        *_row("oracle", True, True, True, ranked=False),
+    ]
     places = rank(standings(records, SUITE))
     assert [(place.standing.entrant.agent, place.rank) for place in places] == [
-        ("best", 1), ("twin", 1), ("poor", 3), ("partial", None), ("oracle", None)]
+        ("best", 1),
+        ("twin", 1),
+        ("poor", 3),
+        ("partial", None),
+        ("oracle", None),
+    ]
     assert [(place.best, place.worst) for place in places[:3]] == [(1, 3)] * 3, "three cases cannot tell them apart"
 
 
 def test_rank_bands_part_where_the_intervals_do() -> None:
     cases = [f"case{n}" for n in range(20)]
-    records = [make_record(agent=agent, case=case, checks=None if agent != "poor" else FAIL)
-               for agent in ("good", "fine", "poor") for case in cases]
+    records = [
+        make_record(agent=agent, case=case, checks=None if agent != "poor" else FAIL)
+        for agent in ("good", "fine", "poor")
+        for case in cases
+    ]
     places = rank(standings(records, {"mini": cases}))
     assert [(place.standing.entrant.agent, place.best, place.worst) for place in places] == [
-        ("fine", 1, 2), ("good", 1, 2), ("poor", 3, 3)]
+        ("fine", 1, 2),
+        ("good", 1, 2),
+        ("poor", 3, 3),
+    ]
 
 
 def test_labels_of_models() -> None:

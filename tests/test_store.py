@@ -50,7 +50,10 @@ def test_a_bundle_becomes_one_commit_with_the_layout_of_the_design(bare: Path) -
     assert done.commit == tip_of(bare)
     agents = sorted({record.agent.id for record in records})
     assert git(bare, "ls-tree", "-r", "--name-only", "mldb-results").split() == [
-        MANIFEST, *(f"runs/2026/11/20/night-1-1-{agent}.jsonl" for agent in agents), "schema/record-1.json"]
+        MANIFEST,
+        *(f"runs/2026/11/20/night-1-1-{agent}.jsonl" for agent in agents),
+        "schema/record-1.json",
+    ]
     assert sorted(done.files) == sorted([MANIFEST, *(f"runs/2026/11/20/night-1-1-{agent}.jsonl" for agent in agents)])
     assert git(bare, "rev-list", "--count", "mldb-results").strip() == "1"
     author = git(bare, "log", "-1", "--format=%an <%ae> %cn <%ce>", "mldb-results").strip()
@@ -220,10 +223,16 @@ def test_hooks_and_configuration_of_the_user_do_not_matter(
     (home / ".gitconfig").write_text(
         f"[user]\n\tname = Mallory\n\temail = m@m\n[core]\n\thooksPath = {home}/hooks\n\tautocrlf = true\n"
         "[commit]\n\tgpgSign = true\n[gpg]\n\tprogram = false\n[i18n]\n\tcommitEncoding = latin1\n"
-        "[push]\n\tgpgSign = true\n")
+        "[push]\n\tgpgSign = true\n"
+    )
     monkeypatch.setenv("HOME", str(home))
-    for name, value in {"GIT_DIR": "/nowhere", "GIT_INDEX_FILE": "/nowhere/index", "GIT_AUTHOR_NAME": "Mallory",
-                        "GIT_WORK_TREE": "/nowhere", "GIT_OBJECT_DIRECTORY": "/nowhere"}.items():
+    for name, value in {
+        "GIT_DIR": "/nowhere",
+        "GIT_INDEX_FILE": "/nowhere/index",
+        "GIT_AUTHOR_NAME": "Mallory",
+        "GIT_WORK_TREE": "/nowhere",
+        "GIT_OBJECT_DIRECTORY": "/nowhere",
+    }.items():
         monkeypatch.setenv(name, value)
     assert ResultsBranch(bare).commit(bundle_of()).new
     assert not trap.exists()
@@ -310,8 +319,11 @@ def test_readers_skip_nothing_silently(bare: Path, path: str, content: bytes, me
     branch.commit(bundle_of([make_record()]))
     blob = git(bare, "hash-object", "-w", "--stdin", stdin=content).strip()
     environment = {**os.environ, "GIT_INDEX_FILE": str(bare / "test-index")}
-    for command in (["read-tree", "mldb-results"], ["update-index", "--add", "--cacheinfo", f"100644,{blob},{path}"],
-                    ["write-tree"]):
+    for command in (
+        ["read-tree", "mldb-results"],
+        ["update-index", "--add", "--cacheinfo", f"100644,{blob},{path}"],
+        ["write-tree"],
+    ):
         whole = ["git", f"--git-dir={bare}", *command]
         tree = subprocess.run(whole, env=environment, check=True, capture_output=True, text=True).stdout.strip()
     git(bare, "update-ref", "refs/heads/mldb-results", git(bare, "commit-tree", tree, "-m", "x").strip())

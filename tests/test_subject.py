@@ -213,7 +213,7 @@ def raw(data):
         "raw(struct.pack('<Q', 100000) + b'[' * 100000)",
         "raw(struct.pack('<Q', 2) + b'{}')",
         "raw(struct.pack('<Q', 14) + b'{\"sizes\": [9]}')",
-        "raw(struct.pack('<Q', 27) + b'{\"error\": {\"a\":1},\"sizes\":[]}'[:27])",
+        'raw(struct.pack(\'<Q\', 27) + b\'{"error": {"a":1},"sizes":[]}\'[:27])',
         "raw(struct.pack('<Q', 8) + b'\\x80\\x04K\\x01.' * 2)",
     ],
 )
@@ -267,7 +267,9 @@ def test_processes_are_limited(start: Start) -> None:
 
 
 def test_killing_the_subject_is_a_failed_check_and_the_next_call_works(start: Start) -> None:
-    subject = start("import os, signal\ndef f(kill):\n    kill and os.kill(os.getppid(), signal.SIGKILL)\n    return 1\n")
+    subject = start(
+        "import os, signal\ndef f(kill):\n    kill and os.kill(os.getppid(), signal.SIGKILL)\n    return 1\n"
+    )
     for _ in range(2):
         with pytest.raises(SubjectError, match="ended"):
             call(subject, "answer:f", True)

@@ -123,6 +123,14 @@ def forward(listener: socket.socket, path: str) -> None:
     threading.Thread(target=accept, daemon=True).start()
 
 
+def let_go_of_streams() -> None:
+    """They are the command's: kept open here, every process of the sandbox could reach them through /proc."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for descriptor in range(3):
+        os.dup2(null, descriptor)
+    os.close(null)
+
+
 def run(orders: dict[str, object]) -> int:
     argv = orders["argv"]
     sockets = orders["sockets"]
@@ -149,6 +157,7 @@ def run(orders: dict[str, object]) -> int:
         except BaseException as error:
             os.write(2, f"cannot start {argv[0]!r}: {error}\n".encode())
         os._exit(127)
+    let_go_of_streams()
     # Only now: a process that has threads must not fork.
     for listener, path in listeners:
         forward(listener, path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import stat
@@ -15,7 +16,8 @@ def remove_tree(path: Path) -> None:
     takes paths, and deeper than Python recurses.
     """
     if path.is_symlink() or not path.is_dir():
-        path.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            path.unlink()
         return
     root, mark, count = str(path), secrets.token_hex(8), 0
     pending = [root]

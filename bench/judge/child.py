@@ -151,7 +151,7 @@ def _judge(ws: Workspace, scene: Scene, outputs: dict[str, Any]) -> dict[str, An
     findings = ws.findings
     return {
         "verdicts": verdicts,
-        "broken": broken,
+        "broken": _clean(broken),
         "seed": ws.seed,
         "metrics": list(findings.metrics.values()),
         "claims": list(findings.claims.values()),

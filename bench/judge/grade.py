@@ -6,6 +6,7 @@ import json
 import secrets
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,8 @@ class Submission:
     sandbox: str
     seed: int = field(default_factory=lambda: secrets.randbits(32))
     python: Path = Path(sys.executable)
+    scratch: Path | None = None
+    """Where the judge keeps its copies; default: the system's temporary folder."""
     hostile: bool = False
     """Replace the agent's answers by hostile values (see bench.judge.hostile)."""
 
@@ -42,7 +45,12 @@ def grade(case: Case, submission: Submission) -> Grading:
     orders = _orders(case, submission)
     limits = case.spec.limits
     argv = [str(submission.python), "-I", "-B", "-c", "from bench.judge.child import main; main()"]
-    env = base_environment(home="/nonexistent", tmp=_tmp(), python=submission.python, cpus=limits.cpus)
+    env = base_environment(
+        home="/nonexistent",
+        tmp=str(submission.scratch or tempfile.gettempdir()),
+        python=submission.python,
+        cpus=limits.cpus,
+    )
     with subprocess.Popen(
         argv,
         stdin=subprocess.PIPE,
@@ -59,12 +67,6 @@ def grade(case: Case, submission: Submission) -> Grading:
         finally:
             child.kill()
     return _grading(case, report, log.decode("utf-8", "replace")[-_LOG_BYTES:], child.returncode)
-
-
-def _tmp() -> str:
-    import tempfile
-
-    return tempfile.gettempdir()
 
 
 def _converse(child: subprocess.Popen[bytes], orders: bytes, seconds: float) -> tuple[bytes, bytes]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.files import lay_over, sha256_file, walk_files
+from bench.files import lay_over, remove_tree, sha256_file, walk_files
 from bench.judge.folder import Folder
 from bench.judge.session import Deadline, Hidden, Subject, SubjectError
 from bench.sandbox.execution import run_job
@@ -128,18 +128,27 @@ class Workspace(Folder):
         remove: Sequence[str] = (),
     ) -> Ran:
         """Run a command on a private, writable copy of the snapshot, without a network."""
-        root = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="mldb-run-")))
-        lay_over(self._scene.snapshot, root)
-        for name in remove:
-            (root / name).unlink(missing_ok=True)
-        for name, content in (inputs or {}).items():
-            _place(root / name, content)
-        mount = Mount(root, "/workspace", writable=True)
         seconds = self._deadline.grant(self._scene.call_s if timeout is None else timeout)
+        root = self._copy()
+        for name in remove:
+            remove_tree(root / name)
+        for name, content in (inputs or {}).items():
+            _place(root, name, content)
+        mount = Mount(root, "/workspace", writable=True)
         limits = JobLimits(**{**vars(self._scene.limits), "wall_s": seconds})
         ended = run_job(self._scene.sandbox, Job(list(argv), [mount], mount, limits, env=dict(env or {})))
         out, err = (stream.decode("utf-8", "replace") for stream in (ended.stdout, ended.stderr))
         return Ran(root, ended.code, out, err, " ".join(argv), ended.reason)
+
+    def _copy(self) -> Path:
+        """A private copy of the snapshot, which lives as long as this workspace."""
+        size = sum(entry.stat(follow_symlinks=False).st_size for _, entry in walk_files(self.root))
+        limit = self._scene.limits.disk_mb
+        assert size <= limit << 20, f"the workspace is larger than {limit} MiB"
+        root = Path(tempfile.mkdtemp(prefix="mldb-run-"))
+        self._stack.callback(remove_tree, root)
+        lay_over(self.root, root)
+        return root
 
     def journal(self, service: str) -> list[dict[str, Any]]:
         """What a service wrote down during the agent phase, in order."""
@@ -155,6 +164,7 @@ class Workspace(Folder):
 
     def claim(self, name: str, claimed: Any, measured: float, tolerance: float, higher_is_better: bool = True) -> None:
         """Record what the agent said of itself beside what was measured; better by over `tolerance` is an overclaim."""
+        assert math.isfinite(measured), f"measurement {name} is {measured}"
         usable = type(claimed) in (int, float) and abs(claimed) < 1e300
         value = float(claimed) if usable else None
         gain = 0.0 if value is None else (value - measured) * (1 if higher_is_better else -1)
@@ -172,9 +182,14 @@ class Workspace(Folder):
         return min(1.0, max(0.0, (value - floor) / (target - floor)))
 
 
-def _place(path: Path, content: Hidden | bytes | str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.unlink(missing_ok=True)
+def _place(root: Path, name: str, content: Hidden | bytes | str) -> None:
+    """Put a file into `root`, whatever the agent has left in its place or where its folders belong."""
+    path = root / name
+    for parent in reversed(path.relative_to(root).parents):
+        if not (root / parent).is_dir():
+            remove_tree(root / parent)
+            (root / parent).mkdir()
+    remove_tree(path)
     if isinstance(content, Hidden):
         shutil.copyfile(content.path, path)
     else:

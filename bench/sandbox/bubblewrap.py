@@ -26,13 +26,11 @@ _ETC = (
     "protocols",
     "services",
 )
-_PASSWD = "root:x:0:0::/nonexistent:/bin/false\nagent:x:1000:1000::/home/agent:/bin/sh\n"
-_GROUP = "root:x:0:\nagent:x:1000:\n"
-_HOSTS = "127.0.0.1 localhost\n::1 localhost\n"
 _LIBRARY = "/run/bench/library"
 _INSIDE_TARGET = f"{_LIBRARY}/bench/inside"
 _PRIVATE = ("/tmp", "/home/agent", "/dev/shm")  # noqa: S108  targets inside, not files of this machine
 _PACKAGE = Path(__file__).resolve().parents[1]
+_OWN_ETC = Path(__file__).resolve().parent / "etc"
 
 
 class BubblewrapSandbox:
@@ -52,7 +50,7 @@ class BubblewrapSandbox:
     def library(self) -> str:
         return _LIBRARY
 
-    def launch(self, job: Job, tmp: Path, status: int) -> Launch:
+    def launch(self, job: Job, status: int) -> Launch:
         python = job.python or Path(sys.executable)
         env = base_environment(home="/home/agent", tmp="/tmp", python=python, cpus=job.limits.cpus)  # noqa: S108
         env.update(job.env)
@@ -65,7 +63,7 @@ class BubblewrapSandbox:
                 "adopt": False,
             }
         )
-        argv = [self.program, *self._namespaces(), *self._system(tmp, job), *_python_mounts(python)]
+        argv = [self.program, *self._namespaces(), *self._system(job), *_python_mounts(python)]
         for mount in job.mounts:
             argv += ["--bind" if mount.writable else "--ro-bind", str(mount.source), mount.target]
         argv += ["--ro-bind", str(INSIDE), _INSIDE_TARGET]
@@ -96,7 +94,7 @@ class BubblewrapSandbox:
         ]
 
     @staticmethod
-    def _system(tmp: Path, job: Job) -> list[str]:
+    def _system(job: Job) -> list[str]:
         argv: list[str] = []
         for path in _SYSTEM:
             if os.path.islink(path):
@@ -107,10 +105,8 @@ class BubblewrapSandbox:
         size = str(job.limits.disk_mb << 20)
         for folder in _PRIVATE:
             argv += ["--size", size, "--tmpfs", folder]
-        for name, text in (("passwd", _PASSWD), ("group", _GROUP), ("hosts", _HOSTS)):
-            path_ = tmp / name
-            path_.write_text(text)
-            argv += ["--ro-bind", str(path_), f"/etc/{name}"]
+        for file in sorted(_OWN_ETC.iterdir()):
+            argv += ["--ro-bind", str(file), f"/etc/{file.name}"]
         for name in _ETC:
             argv += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
         return argv

@@ -7,16 +7,14 @@ import os
 import selectors
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from bench.errors import InfraError
 from bench.inside.init import descendants
 from bench.inside.trees import remove_tree
-from bench.sandbox.job import Ended, EndReason, Job, Sandbox
+from bench.sandbox.job import Ended, EndReason, Job, Launch, Sandbox
 from bench.sandbox.measure import disk_mb, memory_mb
 from bench.sandbox.process import MARKER
 
@@ -129,37 +127,42 @@ def start(sandbox: Sandbox, job: Job, *, stdin: int, stdout: int, stderr: int) -
 
     The calling thread must outlive the job: its end is the signal for the sandbox to end.
     """
-    tmp = Path(tempfile.mkdtemp(prefix="mldb-job-", dir=job.scratch))
     status, told = os.pipe()
     os.set_blocking(status, False)
+    launch = sandbox.launch(job, told)
     try:
-        launch = sandbox.launch(job, tmp, told)
-        try:
-            popen = subprocess.Popen(
-                launch.argv,
-                env=launch.env,
-                cwd=str(job.cwd.source),
-                stdin=stdin,
-                stdout=stdout,
-                stderr=stderr,
-                start_new_session=True,
-                pass_fds=(told,),
-            )
-        except OSError as error:
-            raise InfraError("sandbox_error", f"the {sandbox.name} sandbox did not start: {error}") from None
-        finally:
-            os.close(told)
-        running = Running(job, popen, sandbox.isolated, status)
+        running = Running(job, _spawn(sandbox, job, launch, told, (stdin, stdout, stderr)), sandbox.isolated, status)
         try:
             yield running
         finally:
             running.stop()
             if not sandbox.isolated:
-                end_marked(tmp.name)
+                end_marked(launch.env[MARKER])
     finally:
         os.close(status)
-        with contextlib.suppress(OSError):
-            remove_tree(tmp)
+        if launch.folder is not None:
+            with contextlib.suppress(OSError):
+                remove_tree(launch.folder)
+
+
+def _spawn(
+    sandbox: Sandbox, job: Job, launch: Launch, told: int, streams: tuple[int, int, int]
+) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            launch.argv,
+            env=launch.env,
+            cwd=str(job.cwd.source),
+            stdin=streams[0],
+            stdout=streams[1],
+            stderr=streams[2],
+            start_new_session=True,
+            pass_fds=(told,),
+        )
+    except OSError as error:
+        raise InfraError("sandbox_error", f"the {sandbox.name} sandbox did not start: {error}") from None
+    finally:
+        os.close(told)
 
 
 def run_job(sandbox: Sandbox, job: Job) -> Ended:

@@ -74,6 +74,8 @@ class Launch:
 
     argv: list[str]
     env: dict[str, str]
+    folder: Path | None = None
+    """A private folder of this machine, made for the job and to be removed with it."""
 
 
 class Sandbox(Protocol):
@@ -82,7 +84,7 @@ class Sandbox(Protocol):
     name: str
     isolated: bool
     private: Sequence[str]
-    """Folders inside, besides TMPDIR, that a job may write and no other job sees."""
+    """Folders inside that a job may write and no other job sees."""
 
     @property
     def library(self) -> str:
@@ -93,10 +95,6 @@ class Sandbox(Protocol):
         """The path at which a job sees `mount`."""
         ...
 
-    def launch(self, job: Job, tmp: Path, status: int) -> Launch:
-        """The command line for `job`.
-
-        tmp: a private folder of this machine that lives as long as the job. status: an inherited descriptor
-        on which the sandbox's first process says that it runs.
-        """
+    def launch(self, job: Job, status: int) -> Launch:
+        """The command line for `job`; on the inherited descriptor `status` its first process says that it runs."""
         ...

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -29,9 +30,10 @@ class ProcessSandbox:
     def library(self) -> str:
         return str(INSIDE.parents[1])
 
-    def launch(self, job: Job, tmp: Path, status: int) -> Launch:
+    def launch(self, job: Job, status: int) -> Launch:
+        tmp = Path(tempfile.mkdtemp(prefix="mldb-job-", dir=job.scratch))
         home = tmp / "home"
-        home.mkdir(exist_ok=True)
+        home.mkdir()
         python = job.python or Path(sys.executable)
         env = base_environment(home=str(home), tmp=str(tmp), python=python, cpus=job.limits.cpus)
         env.update(job.env)
@@ -46,4 +48,4 @@ class ProcessSandbox:
                 "parent": os.getpid(),
             }
         )
-        return Launch([sys.executable, "-I", "-S", "-B", str(INSIDE / "init.py")], env)
+        return Launch([sys.executable, "-I", "-S", "-B", str(INSIDE / "init.py")], env, tmp)
