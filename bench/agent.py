@@ -16,7 +16,8 @@ from bench.schema import Model, read_yaml
 
 Capability = Literal["shell", "solution"]
 """`solution` is honoured only for an agent that ships with the benchmark."""
-ModelName = Annotated[str, Field(pattern=r"^[a-z0-9_-]+/[A-Za-z0-9._:/@-]+$", max_length=200)]
+MODEL_PATTERN = r"[a-z0-9_-]+/[A-Za-z0-9._:/@-]+"
+ModelName = Annotated[str, Field(pattern=f"^{MODEL_PATTERN}$", max_length=200)]
 
 
 class Environment(Model):

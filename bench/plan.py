@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.agent import Agent, find_agent
+from bench.agent import MODEL_PATTERN, Agent, find_agent
 from bench.case import Case, load_cases
 from bench.cell import Cell
 from bench.errors import UserError
@@ -50,9 +51,10 @@ def make_plan(request: Request, places: Places) -> Plan:
         cases = load_cases(places.cases, list(request.cases) or suite.cases)
         pairs = [(find_agent(name, places.agents), case) for name in request.agents for case in cases]
     else:
+        wanted = {case.id for case in load_cases(places.cases, list(request.cases))}
         for entry in suite.entries:
             agent = find_agent(entry.agent, places.agents)
-            chosen = [name for name in entry.cases or suite.cases if not request.cases or name in request.cases]
+            chosen = [name for name in entry.cases or suite.cases if not request.cases or name in wanted]
             pairs += [(agent, case) for case in load_cases(places.cases, chosen)]
     for _, case in pairs:
         if profile not in case.spec.profiles:
@@ -76,7 +78,7 @@ def _models(agent: Agent, asked: Sequence[str]) -> dict[str, str]:
     models = dict(agent.spec.models)
     for text in asked:
         role, _, model = text.rpartition("=")
-        if "/" not in model:
+        if not re.fullmatch(MODEL_PATTERN, model):
             raise UserError(
                 f"{text!r} names no model", where="--model", remedy="write provider/name or role=provider/name"
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from bench.schema import Model
 
@@ -256,6 +256,13 @@ class Record(Model):
     provenance: Provenance
     artifacts: list[Artifact] = []
     tries: list[Try] = []
+
+    @model_validator(mode="after")
+    def _only_graded_cells_have_a_score(self) -> Record:
+        scored = self.score is not None and self.success is not None and self.stop_reason is not None
+        if scored != (self.outcome == "graded"):
+            raise ValueError("score, success and stop_reason belong to outcome `graded`, and to no other")
+        return self
 
     def to_line(self) -> str:
         """The record as one line of JSON, without a line break."""

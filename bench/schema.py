@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from bench.errors import UserError
 
 MAX_DOCUMENT_BYTES = 1_000_000
+_MAX_DEPTH = 50
 
 
 class Model(BaseModel):
@@ -27,15 +28,15 @@ def read_yaml(path: Path, model: type[ModelT]) -> ModelT:
     try:
         if path.stat().st_size > MAX_DOCUMENT_BYTES:
             raise UserError(f"larger than {MAX_DOCUMENT_BYTES} bytes", where=path, remedy="this is not a settings file")
-        data = yaml.load(path.read_text(encoding="utf-8"), Loader=_loader())  # noqa: S506  a safe loader, faster in C
+        text = path.read_text(encoding="utf-8")
+        _inspect(text, path)
+        data = yaml.load(text, Loader=_loader())  # noqa: S506  a safe loader, faster in C
     except FileNotFoundError:
         raise UserError("no such file", where=path, remedy="create it or correct the path") from None
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"cannot be read: {error}", where=path) from None
     except yaml.YAMLError as error:
         raise UserError(f"is not YAML: {_one_line(error)}", where=path, remedy="mend the syntax") from None
-    except RecursionError:
-        raise UserError("is nested too deeply", where=path) from None
     return validate(data, model, where=path)
 
 
@@ -62,6 +63,31 @@ def explain(error: ValidationError, model: type[BaseModel]) -> str:
         remedy = "is required; add it"
     more = f" [and {len(faults) - 1} more]" if len(faults) > 1 else ""
     return f"field `{field}`: {remedy}{more}"
+
+
+def _inspect(text: str, path: Path) -> None:
+    """Refuse what the loader would crash on, or silently take a part of."""
+    levels: list[set[str] | None] = []
+    at_key: list[bool] = []
+    for event in yaml.parse(text, Loader=_loader()):
+        if isinstance(event, yaml.CollectionEndEvent):
+            levels.pop()
+            at_key.pop()
+            continue
+        if not isinstance(event, yaml.NodeEvent):
+            continue
+        if levels and (names := levels[-1]) is not None:
+            if at_key[-1] and isinstance(event, yaml.ScalarEvent):
+                if event.value in names:
+                    place = f"line {event.start_mark.line + 1}"
+                    raise UserError(f"{place} names `{event.value}` a second time", where=path, remedy="keep one")
+                names.add(event.value)
+            at_key[-1] = not at_key[-1]
+        if isinstance(event, yaml.CollectionStartEvent):
+            levels.append(set() if isinstance(event, yaml.MappingStartEvent) else None)
+            at_key.append(True)
+            if len(levels) > _MAX_DEPTH:
+                raise UserError("is nested too deeply", where=path, remedy="this is not a settings file")
 
 
 def _loader() -> Any:

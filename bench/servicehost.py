@@ -7,6 +7,7 @@ import http.server
 import importlib.util
 import json
 import os
+import signal
 import socketserver
 import subprocess
 import sys
@@ -68,16 +69,22 @@ def running_services(
             timer.cancel()
         try:
             if not ready:
-                host.kill()
+                _end(host)
                 host.wait()
                 log.seek(0)
                 text = log.read()[-1500:].decode("utf-8", "replace").strip()
                 raise InfraError("service_error", f"services of {script.parent.name} did not start: {text}")
             yield paths
         finally:
-            host.kill()
+            _end(host)
             for path in paths.values():
                 path.unlink(missing_ok=True)
+
+
+def _end(host: subprocess.Popen[bytes]) -> None:
+    """End the host with whatever its services have started; it leads a session of its own."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(host.pid, signal.SIGKILL)
 
 
 class _UnixServer(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
@@ -98,6 +105,8 @@ class _Exchange(http.server.BaseHTTPRequestHandler):
     def _answer(self) -> None:
         body = self._body()
         if body is None:
+            # What is left of the body would be taken for the next request.
+            self.close_connection = True
             return self._send(Response(413, b"too large"))
         parts = urllib.parse.urlsplit(self.path)
         request = Request(
@@ -177,4 +186,4 @@ def main() -> None:
     ready.flush()
     while os.read(0, 1):
         continue
-    os._exit(0)
+    os.killpg(0, signal.SIGKILL)

@@ -51,7 +51,8 @@ def test_a_sound_document_is_read_and_cannot_be_changed(tmp_path: Path) -> None:
         ("name: *absent\n", "is not YAML"),
         (b"name: \xff\n", "cannot be read"),
         ("name: a\x00b\n", "is not YAML"),
-        ("name: x\nname: y\n", "twice"),
+        ("name: x\nname: y\n", "line 2 names `name` a second time"),
+        ("name: x\nmany:\n- {count: 1, count: 2}\n", "names `count` a second"),
         ("a: &a [x, x]\nb: &b [*a, *a]\nname: [*b, *b]\n", "field"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import threading
@@ -22,7 +23,7 @@ class Reporter(Progress):
     def __init__(self, quiet: bool = False) -> None:
         super().__init__()
         self._quiet = quiet
-        self._live = sys.stderr.isatty() and not quiet
+        self._live = sys.stderr.isatty() and not quiet and not os.environ.get("CI")
         self._lock = threading.Lock()
         self._began = time.monotonic()
 

@@ -128,7 +128,9 @@ def _output(item: Output) -> dict[str, Any]:
 
 def _grading(case: Case, report: bytes, log: str, code: int | None) -> Grading:
     if not report:
-        raise InfraError("judge_error", f"the judge of {case.id} ended without a report (status {code}): {log[-1000:]}")
+        last = (log.strip().splitlines() or ["it said nothing"])[-1]
+        message = f"the judge of {case.id} ended without a report (status {code}): {last}\n{log[-1000:]}"
+        raise InfraError("judge_error", message)
     data = json.loads(report)
     if "infra" in data:
         raise InfraError(*data["infra"])

@@ -1,0 +1,161 @@
+"""The folder of a run: one runner at a time, every try remembered, nothing of a dead runner in the way."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from bench.cell import Cell
+from bench.clock import Clock
+from bench.errors import UserError
+from bench.record import Record, Try
+from bench.recorder import Finished, write_record
+from bench.rundir import RunFolder, new_run_name, plan_of, read_record
+from bench.sandbox.process import ProcessSandbox
+from tests.kit import ROOT, make_agent, make_case, make_cell, make_context, python, write_files
+
+
+@pytest.fixture
+def cell(tmp_path: Path) -> Cell:
+    return make_cell(make_agent(tmp_path / "agents", "pass"), make_case(tmp_path / "cases"))
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    return RunFolder(tmp_path / "run")
+
+
+def ended(tmp_path: Path, cell: Cell, cause: str, tries: list[Try] | None = None) -> Record:
+    context = make_context(tmp_path, ProcessSandbox())
+    return write_record(cell, context, Finished(Clock(), cause=cause, error=f"by {cause}"), tries or [])
+
+
+def test_a_plan_comes_back_as_it_was_written(run: RunFolder, cell: Cell) -> None:
+    plan = plan_of("name", "smoke", "2026.11", "mini", "process", [cell])
+    run.write_plan(plan)
+    assert run.read_plan() == plan
+    assert plan.cells[0].cell == cell.id
+
+
+@pytest.mark.parametrize("content", [None, "", "{", "[]", "{}", '{"schema": 2}', "\xff", "folder"])
+def test_a_folder_that_holds_no_run_is_one_line(run: RunFolder, content: str | None) -> None:
+    if content == "folder":
+        (run.path / "run.json").mkdir(parents=True)
+    elif content is not None:
+        write_files(run.path, {"run.json": content.encode("latin-1")})
+    with pytest.raises(UserError) as caught:
+        run.read_plan()
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_in_place_of_the_folder_is_one_line(run: RunFolder) -> None:
+    run.path.write_text("")
+    with pytest.raises(UserError):
+        run.read_plan()
+
+
+def test_names_of_runs_sort_by_time_and_do_not_repeat() -> None:
+    names = [new_run_name() for _ in range(50)]
+    assert len(set(names)) == 50
+    assert all(name[:15] <= names[-1][:15] for name in names)
+
+
+def test_a_second_runner_is_refused_and_a_third_may_come_later(run: RunFolder) -> None:
+    with run.locked():
+        with pytest.raises(UserError, match="another runner"), RunFolder(run.path).locked():
+            raise AssertionError("two runners in one folder")
+        assert run.sockets.is_dir()
+    assert not run.sockets.exists()
+    with RunFolder(run.path).locked():
+        assert run.sockets.is_dir()
+
+
+def test_a_lock_ends_with_its_process(run: RunFolder) -> None:
+    code = f"""
+import time
+from pathlib import Path
+from bench.rundir import RunFolder
+with RunFolder(Path({str(run.path)!r})).locked():
+    print("up", flush=True)
+    time.sleep(40)
+"""
+    with subprocess.Popen(python("-c", code), cwd=ROOT, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"up\n"
+        with pytest.raises(UserError, match="another runner"), run.locked():
+            raise AssertionError("two runners in one folder")
+        other.send_signal(signal.SIGKILL)
+        other.wait()
+    with run.locked():
+        assert run.sockets.is_dir()
+
+
+def test_what_a_killed_runner_left_is_cleared(run: RunFolder) -> None:
+    write_files(run.path, {"scratch/cell/workspace/x": "", "cells/.a.json.x.tmp": "half", "cells/kept.txt": ""})
+    run.sockets.mkdir()
+    (run.sockets / "gateway.sock").write_text("")
+    os.chmod(run.path / "scratch" / "cell", 0)
+    with run.locked():
+        assert not (run.path / "scratch").exists()
+        assert list(run.sockets.iterdir()) == []
+    assert [it.name for it in (run.path / "cells").iterdir()] == ["kept.txt"]
+
+
+def test_two_runs_have_two_folders_of_sockets(tmp_path: Path) -> None:
+    one, two = RunFolder(tmp_path / "one"), RunFolder(tmp_path / "two")
+    assert one.sockets != two.sockets
+    assert one.sockets == RunFolder(tmp_path / "x" / ".." / "one").sockets
+    assert len(str(one.sockets)) < 60
+
+
+def test_only_graded_cells_are_finished(run: RunFolder, cell: Cell, tmp_path: Path) -> None:
+    assert run.finished(cell) is None
+    assert run.set_aside(cell) == []
+    ended(tmp_path, cell, "service_error")
+    assert run.finished(cell) is None
+    assert [record.cause for record in run.records()] == ["service_error"]
+
+
+def test_every_try_is_remembered(run: RunFolder, cell: Cell, tmp_path: Path) -> None:
+    tries: list[Try] = []
+    for cause in ("service_error", "interrupted", "needs_missing"):
+        ended(tmp_path, cell, cause, tries)
+        tries = run.set_aside(cell)
+    assert [(it.outcome, it.cause) for it in tries] == [
+        ("infra", "service_error"), ("interrupted", "interrupted"), ("skipped", "needs_missing"),
+    ]  # fmt: skip
+    assert run.records() == []
+    assert len(list((run.path / "cells").glob("*.try*.json"))) == 3
+
+
+def test_tries_are_remembered_when_the_next_one_was_killed(run: RunFolder, cell: Cell, tmp_path: Path) -> None:
+    ended(tmp_path, cell, "service_error")
+    assert len(run.set_aside(cell)) == 1
+    assert [it.cause for it in run.set_aside(cell)] == ["service_error"]
+    assert [it.cause for it in run.set_aside(cell)] == ["service_error"]
+
+
+def test_a_model_whose_name_looks_like_a_try_is_a_record_all_the_same(tmp_path: Path, run: RunFolder) -> None:
+    agent = make_agent(tmp_path / "agents", "pass", models={"main": "openai/x.try1"})
+    ended(tmp_path, make_cell(agent, make_case(tmp_path / "cases")), "service_error")
+    assert len(run.records()) == 1
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff", b'{"schema": 1}'])
+def test_a_file_that_is_no_record_is_named(run: RunFolder, cell: Cell, content: bytes) -> None:
+    path = run.path / "cells" / f"{cell.slug}.json"
+    write_files(run.path, {f"cells/{cell.slug}.json": content})
+    for read in (lambda: read_record(path), run.records, lambda: run.finished(cell)):
+        with pytest.raises(UserError, match="remove the file"):
+            read()
+
+
+def test_a_record_that_would_not_validate_costs_only_its_own_cell(run: RunFolder, cell: Cell, tmp_path: Path) -> None:
+    context = make_context(tmp_path, ProcessSandbox())
+    record = write_record(cell, context, Finished(Clock(), cause="judge_error", error="half \ud800"), [])
+    assert (record.outcome, record.cause) == ("infra", "internal_error")
+    assert run.records() == [record]

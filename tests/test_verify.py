@@ -1,0 +1,159 @@
+"""A case that proves itself verifies; each way of being broken is told in a line of its own."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.case import Case, load_case
+from bench.errors import UserError
+from bench.lint import lint
+from bench.places import Places
+from bench.sandbox.job import Sandbox
+from bench.sandbox.process import ProcessSandbox
+from bench.scaffold import scaffold
+from bench.verify import Proof, Verifier
+from tests.kit import CHECK, ROOT, make_case, write_files
+
+
+def verify(folder: Path, case: Case, sandbox: Sandbox) -> list[Proof]:
+    places = Places(cases=folder, agents=ROOT / "agents", site=ROOT / "site", cache=folder / "cache")
+    return list(Verifier(places, sandbox).verify(case))
+
+
+def faults(folder: Path, case: Case) -> dict[str, str]:
+    return {proof.name: proof.detail for proof in verify(folder, case, ProcessSandbox()) if not proof.ok}
+
+
+def test_a_new_case_proves_itself(sandbox: Sandbox, tmp_path: Path) -> None:
+    case = load_case(scaffold(tmp_path / "cases", "basics/my_case"))
+    proofs = verify(tmp_path, case, sandbox)
+    assert [proof.name for proof in proofs] == [
+        "folder", "data", "untouched", "solution", "solution, other seed", "wrong: takes_the_mean",
+        "wrong: forgets_to_sort", "wrong: knows_one_list", "hostile answers",
+    ]  # fmt: skip
+    assert [proof.detail for proof in proofs if not proof.ok] == []
+
+
+def test_the_small_case_of_these_tests_proves_itself(tmp_path: Path) -> None:
+    assert faults(tmp_path, make_case(tmp_path / "cases")) == {}
+
+
+@pytest.mark.parametrize("name", ["x", "A/b", "a/b/c", "a/", "../a/b", "a/b c", ""])
+def test_a_name_that_is_none_makes_nothing(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UserError, match="is no name"):
+        scaffold(tmp_path, name)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_name_that_is_taken_changes_nothing(tmp_path: Path) -> None:
+    folder = scaffold(tmp_path, "basics/mine")
+    (folder / "task.md").write_text("mine")
+    for name in ("basics/mine", "other/mine"):
+        with pytest.raises(UserError, match="already there"):
+            scaffold(tmp_path, name)
+    assert (folder / "task.md").read_text() == "mine"
+    assert [it.name for it in tmp_path.iterdir()] == ["basics"]
+
+
+_SLACK = CHECK.replace("assert found == 2 * x", "assert True")
+_DOC = '    """Numbers the agent has not seen are doubled."""\n'
+_EASY = CHECK + '\n\n@check()\ndef is_there(ws):\n    """The file is there."""\n    assert ws.exists("answer.py"), "missing"\n'
+_CARELESS = CHECK.replace("number(ws.call(", "(ws.call(").replace("found == 2 * x,", "found - 2 * x == 0,")
+_CLAIMS = CHECK + '\n\n@check()\ndef claims(ws):\n    """Claims."""\n    ws.claim("a", 1.0, 0.1, 0.1)\n' \
+    '    assert "2" in ws.text("answer.py"), "no two"\n'  # fmt: skip
+_UNSTABLE = "import time\ndef build(public, hidden, profile, seed):\n    (public / 'x').write_text(str(time.time_ns()))\n"
+_CONSTANT = "def build(public, hidden, profile, seed):\n    (public / 'x').write_text('always')\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "facts", "proof", "said"),
+    [
+        ({"solution/answer.py": "def double(x):\n    return 3 * x\n"}, {}, "solution", "doubles"),
+        ({"solution/answer.py": "import time; time.sleep(1.5)\ndef double(x):\n    return 2 * x\n"},
+         {"limits": {"grade_s": 4}}, "solution", "over half of 4 s"),
+        ({}, {"solution": {"run": ["python", "-c", "raise SystemExit(3)"]}}, "solution", "status 3"),
+        ({}, {"solution": {"run": ["python", "-c", "import time; time.sleep(3)"]}, "limits": {"agent_s": 4}}, "solution",
+         "over half of 4 s"),
+        ({"workspace/keep.txt": "a", "solution/keep.txt": "b"}, {"protected": ["keep.txt"]}, "solution", "protected"),
+        ({"check.py": _CLAIMS}, {}, "solution", "overclaims a"),
+        ({"workspace/answer.py": "def double(x):\n    return 2 * x\n"}, {}, "untouched", "succeeds"),
+        ({"check.py": _EASY}, {}, "untouched", "is_there"),
+        ({"check.py": _EASY.replace("@check()\ndef is_there", "@check(guard=True)\ndef is_there"), "workspace/answer.py": None},
+         {"outputs": {"weight": 1, "files": [{"path": "answer.py"}]}}, "untouched", "guards is_there"),
+        ({"wrong/same/answer.py": "def double(x):\n    return 2 * x\n"}, {}, "wrong: same", "succeeds with score 1"),
+        ({}, {"wrong": {"same": {"about": "x", "fails": ["no_such_check"]}}}, "wrong: same", "do not exist: no_such_check"),
+        ({"check.py": _SLACK}, {}, "wrong: same", "is not caught by doubles"),
+        ({"check.py": _CARELESS}, {}, "hostile answers", "an agent can break a check"),
+        ({"check.py": CHECK + "\n1 / 0\n"}, {}, "untouched", "ZeroDivisionError"),
+        ({"check.py": "import os; os._exit(1)"}, {}, "solution", "without a report"),
+        ({"data.py": _UNSTABLE}, {}, "data", "other data for the same seed"),
+        ({"data.py": _CONSTANT}, {}, "data", "the same data for another seed"),
+        ({"data.py": "x = 1"}, {}, "data", "AttributeError"),
+        ({"services.py": "x = 1"}, {"services": {"hub": {"env": "HUB_URL"}}}, "solution", "did not start"),
+        ({}, {"needs": {"python": ["no_such_library"]}}, "needs", "no_such_library"),
+        ({}, {"preload": ["no_such_library"]}, "solution", "no_such_library"),
+        ({"check.py": CHECK.replace(_DOC, "")}, {}, "folder", "doubles has no docstring"),
+        ({"check.py": CHECK.replace(', f"double({x}) is {2 * x}, not {found}"', "")}, {}, "folder", "without a message"),
+        ({"check.py": "x = 1"}, {}, "folder", "defines no check"),
+        ({"check.py": CHECK.replace("required=True", "required=False")}, {}, "folder", "no check is required"),
+        ({"check.py": "def broken(:\n"}, {}, "folder", "check.py: line 1"),
+        ({"task.md": "Do it."}, {}, "folder", "does not name the output answer.py"),
+        ({"README.md": None}, {}, "folder", "README.md: is missing"),
+        ({"workspace/conftest.py": ""}, {}, "folder", "conftest.py: does not belong"),
+        ({"wrong/unlisted/answer.py": ""}, {}, "folder", "wrong/unlisted is not listed"),
+        ({}, {"wrong": {}}, "folder", "at least 3 are needed"),
+        ({}, {"protected": ["absent.py"]}, "folder", "protected file absent.py"),
+        ({"hidden/facts.txt": "the secret of this case is forty-two\n",
+          "workspace/notes.txt": "the secret of this case is forty-two\n"}, {}, "folder", "can be read by the agent"),
+        ({"solution/extra.py": "the_whole_answer = 'this very line and no other'\n",
+          "task.md": "answer.py\nthe_whole_answer = 'this very line and no other'\n"}, {}, "folder", "can be read by the agent"),
+    ],
+)  # fmt: skip
+def test_each_way_of_being_broken_has_its_line(
+    tmp_path: Path, files: Mapping[str, str | bytes | None], facts: dict[str, Any], proof: str, said: str
+) -> None:
+    found = faults(tmp_path, make_case(tmp_path / "cases", files, **facts))
+    assert said in found.get(proof, "nothing"), found
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda folder: (folder / "task.md").write_bytes(b"answer.py \xff"), "task.md"),
+        (lambda folder: (folder / "check.py").write_bytes(b"# \xff\n"), "check.py"),
+        (lambda folder: (folder / "check.py").write_bytes(b"x = 1\0\n"), "check.py"),
+        (lambda folder: shutil.rmtree(folder / "solution"), "solution/: is missing"),
+        (lambda folder: (folder / "check.py").write_text("(" * 5000), "check.py"),
+    ],
+    ids=["task is no text", "check is no text", "check has a zero", "no solution", "check too deep"],
+)
+def test_a_spoilt_folder_is_a_proof_that_failed_and_no_traceback(
+    tmp_path: Path, spoil: Callable[[Path], object], said: str
+) -> None:
+    case = make_case(tmp_path / "cases")
+    spoil(case.folder)
+    found = faults(tmp_path, load_case(case.folder))
+    assert said in found.get("folder", "nothing"), found
+
+
+def test_a_case_without_outputs_and_data_is_fine(tmp_path: Path) -> None:
+    case = make_case(tmp_path / "cases", {"workspace/answer.py": None}, outputs={"weight": 0, "files": []})
+    assert faults(tmp_path, case) == {}
+
+
+def test_imports_and_short_lines_are_no_leak(tmp_path: Path) -> None:
+    line = "from collections.abc import Callable, Iterator, Mapping\n"
+    case = make_case(tmp_path, {"hidden/helper.py": line + "x = 1\n", "workspace/other.py": line + "x = 1\n"})
+    assert lint(case) == []
+
+
+def test_proofs_are_plain_data(tmp_path: Path) -> None:
+    write_files(tmp_path, {})
+    proof = Proof("case", "name", True, "detail", 0.5)
+    assert replace(proof, ok=False) != proof
