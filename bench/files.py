@@ -10,7 +10,18 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench.inside.trees import remove_tree as remove_tree
+from bench.inside.trees import remove_tree
+
+__all__ = [
+    "digest_folder",
+    "lay_over",
+    "remove_tree",
+    "same_content",
+    "sha256_bytes",
+    "sha256_file",
+    "walk_files",
+    "write_atomic",
+]
 
 _CHUNK = 1 << 20
 

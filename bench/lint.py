@@ -18,7 +18,16 @@ _UNWANTED = frozenset({".git", "conftest.py", "__pycache__", ".DS_Store", "pytes
 
 def lint(case: Case) -> list[str]:
     """Faults of the folder, each one line with its place and remedy."""
-    return [*_task(case), *_workspace(case), *_checks(case), *_answers(case)]
+    unreadable = list(_unreadable(case))
+    return unreadable or [*_task(case), *_workspace(case), *_checks(case), *_answers(case)]
+
+
+def _unreadable(case: Case) -> Iterator[str]:
+    for name in ("task.md", "check.py"):
+        try:
+            case.part(name).read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            yield f"{name}: byte {error.start} is not UTF-8; save the file as UTF-8"
 
 
 def _task(case: Case) -> Iterator[str]:
@@ -76,8 +85,8 @@ def _checks(case: Case) -> Iterator[str]:
     source = case.part("check.py").read_text(encoding="utf-8")
     try:
         tree = ast.parse(source)
-    except SyntaxError as error:
-        yield f"check.py: line {error.lineno}: {error.msg}"
+    except (SyntaxError, ValueError) as error:
+        yield f"check.py: line {getattr(error, 'lineno', 1)}: {error}"
         return
     checks = [
         node for node in tree.body if isinstance(node, ast.FunctionDef) and any(map(_is_check, node.decorator_list))

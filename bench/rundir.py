@@ -24,7 +24,6 @@ from bench.files import remove_tree, write_atomic
 from bench.record import Digest, Instant, Name, Profile, Record, Try
 from bench.schema import Model, explain
 
-
 _TRY = re.compile(r"\.try(\d+)\.json$")
 
 

@@ -79,7 +79,8 @@ def _inspect(text: str, path: Path) -> None:
         if levels and (names := levels[-1]) is not None:
             if at_key[-1] and isinstance(event, yaml.ScalarEvent):
                 if event.value in names:
-                    place = f"line {event.start_mark.line + 1}"
+                    mark = event.start_mark
+                    place = f"line {mark.line + 1}" if mark is not None else "a line"
                     raise UserError(f"{place} names `{event.value}` a second time", where=path, remedy="keep one")
                 names.add(event.value)
             at_key[-1] = not at_key[-1]

@@ -7,8 +7,10 @@ inside a wrong answer must leave it wrong, and must never break a check, since a
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,33 +21,8 @@ from bench.errors import InfraError
 from bench.judge.report import Grading
 from bench.sandbox.bubblewrap import BubblewrapSandbox
 from bench.sandbox.job import Sandbox
-from tests.kit import RIGHT, WRONG, judge, make_case, new_token, processes_with, write_files
-
-_BOMB = "raise SystemExit('planted')\n"
-_FORGED = "import builtins, json, math\nbuiltins.abs = lambda x: 0\nmath.fabs = lambda x: 0\n"
-_STATUS = "import os\nos._exit(0)\n"
-
-PLANTED: dict[str, dict[str, str | bytes]] = {
-    "conftest": {
-        "conftest.py": "import pytest\n@pytest.hookimpl(hookwrapper=True)\ndef pytest_runtest_makereport(item, call):\n"
-        "    outcome = yield\n    outcome.get_result().outcome = 'passed'\n"
-    },
-    "pytest.ini": {"pytest.ini": "[pytest]\naddopts = --collect-only\n", "setup.cfg": "[tool:pytest]\naddopts = -k none\n"},
-    "sitecustomize": {"sitecustomize.py": _STATUS},
-    "usercustomize": {"usercustomize.py": _STATUS},
-    "pth": {"planted.pth": "import os; os._exit(0)\n", "site-packages/planted.pth": "import os; os._exit(0)\n"},
-    **{
-        f"shadow of {name}": {f"{name}.py": _BOMB}
-        for name in ("json", "numpy", "driver", "random", "statistics", "check", "codec", "subject", "math", "tempfile")
-    },
-    "shadow of bench": {
-        "bench/__init__.py": _BOMB, "bench/judge/__init__.py": _BOMB, "bench/inside/codec.py": _BOMB,
-        "bench/judge/checks.py": "def check(**k):\n    return lambda f: (lambda ws: None)\n",
-    },
-    "start-up variables": {".env": "PYTHONSTARTUP=x.py\n", "pyvenv.cfg": "home = /nowhere\n", "python": "#!/bin/false\n"},
-    "reports": {"report.json": '{"verdicts": [{"value": 1.0}], "broken": ""}', "results.xml": "<testsuite failures='0'/>"},
-    "a pickle": {"answer.pkl": b"\x80\x04cos\nsystem\n(S'true'\ntR.", "__main__.py": _BOMB},
-}  # fmt: skip
+from tests.attacks import ATTACKS, FORGERY, HABITS, PLANTED
+from tests.kit import CHECK, RIGHT, WRONG, judge, make_case, new_token, processes_with, write_files
 
 
 @pytest.fixture(scope="module")
@@ -84,59 +61,6 @@ def test_all_planted_files_together_change_no_verdict(case: Case, sandbox: Sandb
     assert verdict(judge(case, tmp_path, {**planted, "answer.py": WRONG}, sandbox)) == FAILURE
 
 
-_FORGERY = '{"verdicts": [{"id": "doubles", "about": "", "weight": 1, "required": true, "guard": false, "value": 1.0, ' \
-    '"message": "", "seconds": 0, "origin": "case"}], "broken": "", "seed": 1, "metrics": [], "claims": []}'  # fmt: skip
-
-# Each is the whole text of answer.py; none of them doubles.
-ATTACKS: dict[str, str] = {
-    "os._exit(0) at import": _STATUS,
-    "os._exit(0) in the call": "import os\ndef double(x):\n    os._exit(0)\n",
-    "sys.exit": "import sys\nsys.exit(0)\n",
-    "sys.exit in the call": "import sys\ndef double(x):\n    sys.exit(0)\n",
-    "an object equal to everything": "class E(int):\n    def __eq__(self, o): return True\n    __ne__ = lambda s, o: False\n"
-    "    __hash__ = int.__hash__\ndef double(x):\n    return E(1)\n",
-    "a float equal to everything": "class E(float):\n    def __eq__(self, o): return True\n    def __sub__(self, o): return 0.0\n"
-    "    __hash__ = float.__hash__\ndef double(x):\n    return E(1)\n",
-    "patched libraries": "import json, statistics, builtins, math, random\nfor m in (json, statistics):\n"
-    "    for n in ('dumps', 'loads', 'fmean'): setattr(m, n, lambda *a, **k: 0)\nbuiltins.abs = lambda x: 0\n"
-    "builtins.isinstance = lambda *a: True\nmath.isfinite = lambda x: True\nrandom.choice = lambda x: 1\n"
-    "try:\n    import numpy\n    numpy.allclose = lambda *a, **k: True\nexcept Exception: pass\n" + WRONG,
-    "patched codec": "import sys\nfor name, module in list(sys.modules.items()):\n    if 'codec' in name:\n"
-    "        module.encode = lambda v: ({'t': 'float', 'v': 'nan'}, [])\n        module.CodecError = ZeroDivisionError\n" + WRONG,
-    "an atexit hook": f"import atexit, os\natexit.register(lambda: os.write(1, {_FORGERY!r}.encode()))\n" + WRONG,
-    "sys.settrace": "import sys\ndef t(frame, event, arg):\n    if 'x' in frame.f_locals: frame.f_locals['x'] = 0\n"
-    "    return t\nsys.settrace(t)\nsys.setprofile(t)\n" + WRONG,
-    "forged reports on every descriptor": f"import os\nfor n in range(256):\n    try: os.write(n, {_FORGERY!r}.encode())\n"
-    "    except OSError: pass\n" + WRONG,
-    "forged reports on the output": f"import sys\nprint({_FORGERY!r})\nprint({_FORGERY!r}, file=sys.stderr)\n" + WRONG,
-    "the caller's variables": "import sys\ndef double(x):\n    f = sys._getframe()\n    while f:\n        f.f_locals.clear() if 0 else None\n"
-    "        for k in list(f.f_globals):\n            if k == 'codec': f.f_globals[k] = None\n        f = f.f_back\n    return x\n",
-    "a pickle as an answer": "def double(x):\n    return b'\\x80\\x04cos\\nsystem\\n(S\\'true\\'\\ntR.'\n",
-    "a tagged object as an answer": "def double(x):\n    return {'t': 'array', 'd': '|O', 's': [1], 'b': 0}\n",
-    "a gigantic answer": "def double(x):\n    return 'x' * (80 << 20)\n",
-    "a gigantic list": "def double(x):\n    return [0.5] * 300_000\n",
-    "a gigantic number": "import sys\nsys.set_int_max_str_digits(0)\ndef double(x):\n    return 10 ** 5000\n",
-    "a large number": "def double(x):\n    return 10 ** 4000\n",
-    "nan": "def double(x):\n    return float('nan')\n",
-    "infinity": "def double(x):\n    return float('inf')\n",
-    "true": "def double(x):\n    return True\n",
-    "none": "def double(x):\n    return None\n",
-    "deep nesting": "def double(x):\n    v = 1\n    for _ in range(900): v = [v]\n    return v\n",
-    "half a character": "def double(x):\n    raise ValueError('\\ud800 half')\n",
-    "half a character as an answer": "def double(x):\n    return '\\ud800'\n",
-    "no memory": "def double(x):\n    return len([bytearray(1 << 20) for _ in range(1 << 20)])\n",
-    "endless recursion": "def double(x):\n    return double(x)\n",
-    "threads that go on": "import threading, time\nthreading.Thread(target=time.sleep, args=(60,)).start()\n" + WRONG,
-    "a broken stream": "import sys\nsys.stdout.close(); sys.stderr.close()\nsys.stdout = sys.stderr = None\n" + WRONG,
-    "signals to the parent": "import os, signal\nfor s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):\n"
-    "    os.kill(os.getppid(), s)\n" + WRONG,
-    "no descriptors left": "import os\nos.closerange(0, 65536)\n" + WRONG,
-    "no file may be made": "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n"
-    "resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))\n" + WRONG,
-    "limits of the parent": "import os, resource\nresource.prlimit(os.getppid(), resource.RLIMIT_NOFILE, (0, 0))\n" + WRONG,
-}  # fmt: skip
-
-
 @pytest.mark.parametrize("name", ATTACKS)
 def test_an_attack_inside_a_wrong_answer_leaves_it_wrong(
     case: Case, sandbox: Sandbox, tmp_path: Path, name: str
@@ -148,11 +72,9 @@ def test_an_attack_inside_a_wrong_answer_leaves_it_wrong(
         item.message.encode("utf-8")
 
 
-@pytest.mark.parametrize("name", ["an atexit hook", "forged reports on the output", "threads that go on"])
+@pytest.mark.parametrize("name", HABITS)
 def test_odd_habits_leave_a_right_answer_right(case: Case, sandbox: Sandbox, tmp_path: Path, name: str) -> None:
-    text = ATTACKS[name].replace(WRONG, RIGHT)
-    assert RIGHT in text
-    assert verdict(judge(case, tmp_path, {"answer.py": text}, sandbox)) == SUCCESS
+    assert verdict(judge(case, tmp_path, {"answer.py": HABITS[name] + RIGHT}, sandbox)) == SUCCESS
 
 
 _DAEMON = """
@@ -178,12 +100,12 @@ def test_a_daemon_edits_nothing_later(case: Case, bubblewrap: BubblewrapSandbox,
     token = new_token()
     grading = judge(case, tmp_path, {"answer.py": _DAEMON.replace("{token}", token) + WRONG}, bubblewrap)
     assert verdict(grading) == FAILURE
-    assert all(token not in path.read_text().replace(_DAEMON, "") or "{token}" not in path.read_text()
-               for path in tmp_path.glob("snapshot-*/answer.py"))  # fmt: skip
+    texts = [path.read_text() for path in tmp_path.glob("snapshot-*/answer.py")]
+    assert [text.startswith("\nimport os, sys, time") for text in texts] == [True]
 
 
-def test_a_thread_of_one_call_does_not_reach_the_next(case: Case, sandbox: Sandbox, tmp_path: Path) -> None:
-    """The second call must not find what the first has learnt: here, the doubled numbers are kept for replay."""
+def test_one_call_does_not_learn_from_another(case: Case, sandbox: Sandbox, tmp_path: Path) -> None:
+    """An answer that gets it right from the second call on never gets that far."""
     text = """
 import os, tempfile
 path = os.path.join(tempfile.gettempdir(), "calls")
@@ -244,14 +166,14 @@ def test_the_environment_of_the_runner_is_out_of_reach(
     case: Case, sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PROVIDER_API_KEY", "secret-of-the-runner")
-    monkeypatch.setenv("PYTHONPATH", str(write_files(tmp_path / "planted", {"json.py": _BOMB})))
+    monkeypatch.setenv("PYTHONPATH", str(write_files(tmp_path / "planted", {"json.py": "raise SystemExit(1)\n"})))
     text = "import os\ndef double(x):\n    raise ValueError('|'.join(os.environ.values()))\n"
     grading = judge(case, tmp_path, {"answer.py": text}, sandbox)
     assert verdict(grading) == FAILURE
     assert "secret-of-the-runner" not in repr(grading)
 
 
-# --- files, commands and what an agent can do to them -------------------------------------------------------------------
+# --- files, commands and what an agent can do to them ----------------------------------------------------------------
 
 _RUN_CHECK = """
 from bench.judge import check, number
@@ -260,7 +182,8 @@ from bench.judge import check, number
 @check(required=True)
 def says_two(ws):
     \"\"\"The script writes the number two.\"\"\"
-    ran = ws.run(["python", "answer.py"], inputs={"data/in.txt": "1"}, remove=["out.json", "old/out.json"], env={"A": "b"})
+    stale = ["out.json", "old/out.json"]
+    ran = ws.run(["python", "answer.py"], inputs={"data/in.txt": "1"}, remove=stale, env={"A": "b"})
     value = number(ran.ok().json("out.json"))
     assert value == 2, f"it is {value}"
 
@@ -420,7 +343,7 @@ def test_the_seed_decides_the_fresh_inputs(case: Case, plain: Sandbox, tmp_path:
     assert first.verdicts[1].message != other.verdicts[1].message
 
 
-# --- a broken check is nobody's score ----------------------------------------------------------------------------------
+# --- a broken check is nobody's score --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -439,7 +362,7 @@ def test_a_broken_check_gives_no_score(plain: Sandbox, tmp_path: Path, body: str
     grading = judge(make_case(tmp_path / "cases", {"check.py": text}), tmp_path, {"answer.py": RIGHT}, plain)
     assert not grading.success
     assert grading.broken.startswith("broken: ")
-    assert __import__("re").search(said, grading.broken)
+    assert re.search(said, grading.broken)
 
 
 @pytest.mark.parametrize("text", ["syntax error", "import no_such_module", "raise SystemError('x')", "x = 1"])
@@ -459,9 +382,7 @@ def test_a_judge_that_dies_is_an_infra_error(plain: Sandbox, tmp_path: Path, tex
 
 
 def test_what_a_check_prints_is_no_report(plain: Sandbox, tmp_path: Path) -> None:
-    text = f"import sys, os\nprint({_FORGERY!r})\nos.write(1, b'junk')\nprint('x' * 1_000_000, file=sys.stderr)\n"
-    from tests.kit import CHECK
-
+    text = f"import sys, os\nprint({FORGERY!r})\nos.write(1, b'junk')\nprint('x' * 1_000_000, file=sys.stderr)\n"
     case = make_case(tmp_path / "cases", {"check.py": text + CHECK})
     assert verdict(judge(case, tmp_path, {"answer.py": WRONG}, plain)) == FAILURE
 
@@ -529,10 +450,16 @@ def test_validators_refuse_with_an_assertion_or_accept(name: str) -> None:
 
     accepted = 0
     for value in [*_values(), 10**3000, [[[[]]]], {"a": 1}, ["x" * 100], "x" * 1000]:
-        try:
-            getattr(api, name)(value)
-            accepted += 1
-        except AssertionError as fault:
-            assert str(fault)
-            assert len(str(fault)) < 500
+        message = refusal(getattr(api, name), value)
+        assert message is None or 0 < len(message) < 500
+        accepted += message is None
     assert 0 < accepted < 15
+
+
+def refusal(validator: Callable[[Any], object], value: Any) -> str | None:
+    """The message of the assertion, or None when the value is taken; any other exception is a broken validator."""
+    try:
+        validator(value)
+    except AssertionError as fault:
+        return str(fault)
+    return None

@@ -103,7 +103,9 @@ def test_the_stored_plan_gives_the_same_cells(places: Places) -> None:
     ]
 
 
-@pytest.mark.parametrize(("path", "said"), [("cases/basics/one/check.py", "case 'one'"), ("agents/a/main.py", "agent 'a'")])
+@pytest.mark.parametrize(
+    ("path", "said"), [("cases/basics/one/check.py", "case 'one'"), ("agents/a/main.py", "agent 'a'")]
+)
 def test_a_plan_whose_parts_have_changed_is_refused(places: Places, tmp_path: Path, path: str, said: str) -> None:
     plan = make_plan(Request("plain", ["a"]), places)
     stored = plan_of("name", "plain", "2026.11", "mini", "process", plan.cells)

@@ -151,7 +151,9 @@ def test_a_finished_run_resumed_keeps_every_byte(sandbox: Sandbox, tmp_path_fact
 def test_an_interrupted_run_says_so_and_goes_on(sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("r")
     # Cells under way until the file is there; the sandbox sees it through its own agent folder.
-    script = _AGENT.replace("time.sleep(0.15)", "time.sleep(0.1 if os.path.exists(os.path.dirname(__file__) + '/go') else 20)")
+    script = _AGENT.replace(
+        "time.sleep(0.15)", "time.sleep(0.1 if os.path.exists(os.path.dirname(__file__) + '/go') else 20)"
+    )
     runner = Runner(folder, sandbox.name, script)
     process = runner.begin()
     runner.wait_for("runs/*/traces/*/out", process)
@@ -187,7 +189,9 @@ def test_two_runners_on_one_folder(sandbox: Sandbox, tmp_path_factory: pytest.Te
     remove_tree(runner.room)
 
 
-def test_a_run_goes_on_only_in_its_own_sandbox_and_with_its_own_case(plain: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_run_goes_on_only_in_its_own_sandbox_and_with_its_own_case(
+    plain: Sandbox, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     runner = Runner(tmp_path_factory.mktemp("r"), plain.name, "raise SystemExit(0)")
     status, _ = finish(runner.begin())
     assert status == 0

@@ -47,7 +47,8 @@ class Stage:
         self.cell: Cell | None = None
 
     def run(
-        self, script: str, files: Mapping[str, str | bytes | None] | None = None, agent: Mapping[str, Any] | None = None,
+        self, script: str, files: Mapping[str, str | bytes | None] | None = None,
+        agent: Mapping[str, Any] | None = None,
         context: Mapping[str, Any] | None = None, **facts: Any,
     ) -> Record:  # fmt: skip
         case = make_case(self.folder / "cases", files, **facts)
@@ -101,7 +102,7 @@ def flags(record: Record) -> list[str]:
     return [note.name for note in record.flags]
 
 
-# --- outcomes and stop reasons --------------------------------------------------------------------------------------------
+# --- outcomes and stop reasons ---------------------------------------------------------------------------------------
 
 
 def test_an_agent_that_solves_the_case(stage: Stage) -> None:
@@ -152,7 +153,8 @@ def test_ways_to_end(stage: Stage, script: str, reason: str, mode: str, evidence
          "memory_limit", "out_of_resources"),
         ("import os, time\nfor _ in range(40):\n    os.fork() or (time.sleep(5), os._exit(0))\ntime.sleep(5)",
          {"processes": 15}, "process_limit", "out_of_resources"),
-        ("for n in range(9): open(str(n), 'wb').write(b'x' * (3 << 20))", {"disk_mb": 16}, "disk_limit", "out_of_resources"),
+        ("for n in range(9): open(str(n), 'wb').write(b'x' * (3 << 20))", {"disk_mb": 16},
+         "disk_limit", "out_of_resources"),
         ("while True: print('x' * 100000)", {"output_mb": 1}, "output_limit", "out_of_resources"),
     ],
 )  # fmt: skip
@@ -182,7 +184,7 @@ import time; time.sleep(0.2)
     assert processes_with(token) == []
 
 
-# --- what the agent is told ---------------------------------------------------------------------------------------------
+# --- what the agent is told ------------------------------------------------------------------------------------------
 
 
 def test_the_contract_of_the_environment(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,9 +212,11 @@ def test_an_agent_sees_no_hidden_file_no_solution_and_no_other_trace(closed_stag
     script = f"""
 import os, sys
 for path in ({str(case.folder)!r}, {str(closed_stage.folder)!r}, {str(ROOT)!r}, os.path.expanduser("~root")):
-    if os.path.exists(os.path.join(path, "solution")) or path != "/root" and os.path.exists(path): raise SystemExit(path)
+    if os.path.exists(os.path.join(path, "solution")): raise SystemExit(path)
+    if os.path.exists(path) and path != "/root": raise SystemExit(path)
 for root, _, files in os.walk("/"):
-    if not root.startswith(("/proc", "/usr", sys.prefix, sys.base_prefix)) and "check.py" in files: raise SystemExit(root)
+    if root.startswith(("/proc", "/usr", sys.prefix, sys.base_prefix)): continue
+    if "check.py" in files: raise SystemExit(root)
 assert "BENCH_SOLUTION_DIR" not in os.environ
 """
     record = closed_stage.run(script)
@@ -241,11 +245,11 @@ def test_two_agents_meet_the_same_data_at_the_same_trial(plain_stage: Stage) -> 
     assert seen[0] == seen[1] != seen[2]
 
 
-# --- what the record says of cheats -------------------------------------------------------------------------------------
+# --- what the record says of cheats ----------------------------------------------------------------------------------
 
 
 def test_tampering_is_restored_and_told(stage: Stage) -> None:
-    protected = {"protected": ["test_answer.py"]}
+    protected: Any = {"protected": ["test_answer.py"]}
     files = {"workspace/test_answer.py": "import answer\nassert answer.double(2) == 4\n"}
     record = stage.run(
         "open('test_answer.py', 'w').write('pass')", files, **protected, context={"keep_workspaces": True}
@@ -300,7 +304,8 @@ def test_no_claim_spoils_a_record(plain_stage: Stage, claim: str) -> None:
         "import os; os.makedirs(b'bad\\xff/x'); open(b'bad\\xff/y', 'w'); open('line\\nbreak', 'w')",
         "import os\nfor _ in range(2500): os.mkdir('d'); os.chdir('d')",
         "import os; os.chdir(os.environ['BENCH_OUT_DIR'])\nfor _ in range(2500): os.mkdir('d'); os.chdir('d')",
-        "import os; os.chdir(os.environ['BENCH_OUT_DIR']); os.mkfifo('f'); os.symlink('/etc/passwd', 'l'); open(b'x\\xff', 'w')",
+        "import os; os.chdir(os.environ['BENCH_OUT_DIR']); os.mkfifo('f'); os.symlink('/etc/passwd', 'l')\n"
+        "open(b'x\\xff', 'w')",
         "import os; os.chdir(os.environ['BENCH_OUT_DIR']); os.mkdir('locked'); os.chmod('locked', 0); os.chmod('.', 0)",
         "import os; os.chdir(os.environ['TMPDIR'])\nfor _ in range(2500): os.mkdir('d'); os.chdir('d')",
         "import os; os.mkdir('locked'); os.chmod('locked', 0); os.chmod('.', 0)",
@@ -318,7 +323,7 @@ def test_nothing_an_agent_leaves_costs_it_its_verdict(stage: Stage, script: str)
     assert all(item.digest for item in record.artifacts)
 
 
-# --- infrastructure -------------------------------------------------------------------------------------------------------
+# --- infrastructure --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ import time; time.sleep(0.3)
 """
 
 
-# --- what a job is given -----------------------------------------------------------------------------------------
+# --- what a job is given ---------------------------------------------------------------------------------------------
 
 
 def test_the_environment_holds_nothing_of_the_runner(
@@ -70,14 +70,18 @@ def test_the_environment_holds_nothing_of_the_runner(
     assert ended.code == 0
     assert "yes" in words
     assert "secret-of-the-runner" not in ended.stdout.decode()
-    names = {word for word in words if word.isupper() or "_" in word and word.upper() == word}
+    names = {word for word in words if word.isupper() or ("_" in word and word.upper() == word)}
     assert names - _OWN_VARIABLES <= {"GIVEN", "C.UTF-8"}
 
 
 def test_no_descriptor_of_the_runner_is_inherited(sandbox: Sandbox, tmp_path: Path) -> None:
     with (tmp_path / "open").open("w") as file:
         os.set_inheritable(file.fileno(), True)
-        code = "import os; print([os.readlink(f'/proc/self/fd/{n}') for n in range(3, 64) if os.path.exists(f'/proc/self/fd/{n}')])"
+        code = """
+import os
+paths = [f"/proc/self/fd/{n}" for n in range(3, 64)]
+print([os.readlink(path) for path in paths if os.path.exists(path)])
+"""
         ended = run_code(sandbox, tmp_path, code)
     assert ended.stdout.decode().strip() == "[]"
 
@@ -132,7 +136,7 @@ def test_python_is_the_jobs_own_interpreter(sandbox: Sandbox, tmp_path: Path) ->
     assert ended.code == 0, ended.stderr
 
 
-# --- limits -------------------------------------------------------------------------------------------------------
+# --- limits ----------------------------------------------------------------------------------------------------------
 
 
 def test_time_is_limited_and_the_tree_ends_with_it(sandbox: Sandbox, tmp_path: Path) -> None:
@@ -297,7 +301,7 @@ def test_the_kept_part_of_a_stream(parts: list[bytes], limit: int) -> None:
         assert tail.dropped == len(whole) - 2 * half
 
 
-# --- nothing is left ----------------------------------------------------------------------------------------------
+# --- nothing is left -------------------------------------------------------------------------------------------------
 
 
 def test_a_daemon_is_gone_afterwards(sandbox: Sandbox, tmp_path: Path) -> None:
@@ -362,7 +366,7 @@ def test_all_end_when_the_runner_is_killed(sandbox: Sandbox, tmp_path: Path) -> 
     assert wait_until_gone(token) == []
 
 
-# --- sockets ------------------------------------------------------------------------------------------------------
+# --- sockets ---------------------------------------------------------------------------------------------------------
 
 
 class _Echo(socketserver.StreamRequestHandler):
@@ -418,7 +422,7 @@ def test_a_socket_nobody_answers_closes_the_connection(sandbox: Sandbox, tmp_pat
     assert ended.stdout == b"b''\n" or b"ConnectionResetError" in ended.stderr
 
 
-# --- a sandbox that does not come up ------------------------------------------------------------------------------
+# --- a sandbox that does not come up ---------------------------------------------------------------------------------
 
 
 def test_a_sandbox_that_fails_to_start_is_an_infra_error(tmp_path: Path) -> None:
@@ -463,7 +467,7 @@ def test_a_machine_without_bubblewrap_says_what_to_do(tmp_path: Path) -> None:
     assert "apt-get install bubblewrap" in done.stderr.splitlines()[-1]
 
 
-# --- what bubblewrap hides ----------------------------------------------------------------------------------------
+# --- what bubblewrap hides -------------------------------------------------------------------------------------------
 
 
 def test_a_listener_on_the_machines_loopback_is_not_reachable(bubblewrap: BubblewrapSandbox, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def test_a_sound_document_is_read_and_cannot_be_changed(tmp_path: Path) -> None:
     found = read(tmp_path, "name: caf\u00e9\nmany: [{count: 1}]\n")
     assert (found.name, found.many[0].count) == ("caf\u00e9", 1)
     with pytest.raises(ValueError, match="frozen"):
-        found.name = "other"
+        found.name = "other"  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The sandboxed interpreter of a grading: every call is fresh, every answer comes in time, nothing forged is believed."""
+"""The sandboxed interpreter of a grading: every call is fresh, and comes to an end, whatever the code does."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_what_preloading_lacks_is_the_cases_fault(start: Start) -> None:
         call(start("def f():\n    return 1\n", preload=("no_such_library",)), "answer:f")
 
 
-# --- every call is fresh --------------------------------------------------------------------------------------------
+# --- every call is fresh ---------------------------------------------------------------------------------------------
 
 _LEFT = """
 import os
@@ -233,7 +233,7 @@ def test_huge_answers_are_refused_within_the_memory_limit(start: Start) -> None:
     assert call(subject, "answer:f") == 1
 
 
-# --- limits ---------------------------------------------------------------------------------------------------------
+# --- limits ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_call_that_takes_too_long_is_a_failed_check(start: Start) -> None:
@@ -284,7 +284,7 @@ def test_stopping_the_subject_is_a_failed_check(start: Start) -> None:
     assert call(subject, "answer:f", False) == 1
 
 
-# --- files and drivers ------------------------------------------------------------------------------------------------
+# --- files and drivers -----------------------------------------------------------------------------------------------
 
 
 def test_a_hidden_file_becomes_a_path_inside(start: Start, tmp_path: Path) -> None:

@@ -26,6 +26,13 @@ def verify(folder: Path, case: Case, sandbox: Sandbox) -> list[Proof]:
     return list(Verifier(places, sandbox).verify(case))
 
 
+def detail(folder: Path, case: Case, name: str) -> str:
+    """What the proof `name` says against the case; those after it are not asked for."""
+    places = Places(cases=folder, agents=ROOT / "agents", site=ROOT / "site", cache=folder / "cache")
+    proofs = Verifier(places, ProcessSandbox()).verify(case)
+    return next((proof.detail for proof in proofs if proof.name == name and not proof.ok), "nothing")
+
+
 def faults(folder: Path, case: Case) -> dict[str, str]:
     return {proof.name: proof.detail for proof in verify(folder, case, ProcessSandbox()) if not proof.ok}
 
@@ -61,13 +68,18 @@ def test_a_name_that_is_taken_changes_nothing(tmp_path: Path) -> None:
     assert [it.name for it in tmp_path.iterdir()] == ["basics"]
 
 
-_SLACK = CHECK.replace("assert found == 2 * x", "assert True")
+_SLACK = CHECK.replace("assert found == 2 * x", "assert True", 1)
 _DOC = '    """Numbers the agent has not seen are doubled."""\n'
-_EASY = CHECK + '\n\n@check()\ndef is_there(ws):\n    """The file is there."""\n    assert ws.exists("answer.py"), "missing"\n'
+_EASY = (
+    CHECK
+    + '\n\n@check()\ndef is_there(ws):\n    """The file is there."""\n    assert ws.exists("answer.py"), "missing"\n'
+)
 _CARELESS = CHECK.replace("number(ws.call(", "(ws.call(").replace("found == 2 * x,", "found - 2 * x == 0,")
 _CLAIMS = CHECK + '\n\n@check()\ndef claims(ws):\n    """Claims."""\n    ws.claim("a", 1.0, 0.1, 0.1)\n' \
     '    assert "2" in ws.text("answer.py"), "no two"\n'  # fmt: skip
-_UNSTABLE = "import time\ndef build(public, hidden, profile, seed):\n    (public / 'x').write_text(str(time.time_ns()))\n"
+_UNSTABLE = (
+    "import time\ndef build(public, hidden, profile, seed):\n    (public / 'x').write_text(str(time.time_ns()))\n"
+)
 _CONSTANT = "def build(public, hidden, profile, seed):\n    (public / 'x').write_text('always')\n"
 
 
@@ -75,19 +87,20 @@ _CONSTANT = "def build(public, hidden, profile, seed):\n    (public / 'x').write
     ("files", "facts", "proof", "said"),
     [
         ({"solution/answer.py": "def double(x):\n    return 3 * x\n"}, {}, "solution", "doubles"),
-        ({"solution/answer.py": "import time; time.sleep(1.5)\ndef double(x):\n    return 2 * x\n"},
-         {"limits": {"grade_s": 4}}, "solution", "over half of 4 s"),
+        ({"solution/answer.py": "import time; time.sleep(1.1)\ndef double(x):\n    return 2 * x\n"},
+         {"limits": {"grade_s": 6}}, "solution", "over half of 6 s"),
         ({}, {"solution": {"run": ["python", "-c", "raise SystemExit(3)"]}}, "solution", "status 3"),
-        ({}, {"solution": {"run": ["python", "-c", "import time; time.sleep(3)"]}, "limits": {"agent_s": 4}}, "solution",
-         "over half of 4 s"),
+        ({}, {"solution": {"run": ["python", "-c", "import time; time.sleep(2)"]}, "limits": {"agent_s": 3}},
+         "solution", "over half of 3 s"),
         ({"workspace/keep.txt": "a", "solution/keep.txt": "b"}, {"protected": ["keep.txt"]}, "solution", "protected"),
         ({"check.py": _CLAIMS}, {}, "solution", "overclaims a"),
         ({"workspace/answer.py": "def double(x):\n    return 2 * x\n"}, {}, "untouched", "succeeds"),
         ({"check.py": _EASY}, {}, "untouched", "is_there"),
-        ({"check.py": _EASY.replace("@check()\ndef is_there", "@check(guard=True)\ndef is_there"), "workspace/answer.py": None},
+        ({"check.py": _EASY.replace("check()\ndef is", "check(guard=True)\ndef is"), "workspace/answer.py": None},
          {"outputs": {"weight": 1, "files": [{"path": "answer.py"}]}}, "untouched", "guards is_there"),
         ({"wrong/same/answer.py": "def double(x):\n    return 2 * x\n"}, {}, "wrong: same", "succeeds with score 1"),
-        ({}, {"wrong": {"same": {"about": "x", "fails": ["no_such_check"]}}}, "wrong: same", "do not exist: no_such_check"),
+        ({}, {"wrong": {"same": {"about": "x", "fails": ["no_such_check"]}}}, "wrong: same",
+         "do not exist: no_such_check"),
         ({"check.py": _SLACK}, {}, "wrong: same", "is not caught by doubles"),
         ({"check.py": _CARELESS}, {}, "hostile answers", "an agent can break a check"),
         ({"check.py": CHECK + "\n1 / 0\n"}, {}, "untouched", "ZeroDivisionError"),
@@ -99,7 +112,8 @@ _CONSTANT = "def build(public, hidden, profile, seed):\n    (public / 'x').write
         ({}, {"needs": {"python": ["no_such_library"]}}, "needs", "no_such_library"),
         ({}, {"preload": ["no_such_library"]}, "solution", "no_such_library"),
         ({"check.py": CHECK.replace(_DOC, "")}, {}, "folder", "doubles has no docstring"),
-        ({"check.py": CHECK.replace(', f"double({x}) is {2 * x}, not {found}"', "")}, {}, "folder", "without a message"),
+        ({"check.py": CHECK.replace(', f"double({x}) is {2 * x}, not {found}"', "")}, {}, "folder",
+         "without a message"),
         ({"check.py": "x = 1"}, {}, "folder", "defines no check"),
         ({"check.py": CHECK.replace("required=True", "required=False")}, {}, "folder", "no check is required"),
         ({"check.py": "def broken(:\n"}, {}, "folder", "check.py: line 1"),
@@ -110,16 +124,16 @@ _CONSTANT = "def build(public, hidden, profile, seed):\n    (public / 'x').write
         ({}, {"wrong": {}}, "folder", "at least 3 are needed"),
         ({}, {"protected": ["absent.py"]}, "folder", "protected file absent.py"),
         ({"hidden/facts.txt": "the secret of this case is forty-two\n",
-          "workspace/notes.txt": "the secret of this case is forty-two\n"}, {}, "folder", "can be read by the agent"),
+          "workspace/notes.txt": "the secret of this case is forty-two\n"}, {}, "folder", "lies in workspace/ too"),
         ({"solution/extra.py": "the_whole_answer = 'this very line and no other'\n",
-          "task.md": "answer.py\nthe_whole_answer = 'this very line and no other'\n"}, {}, "folder", "can be read by the agent"),
+          "task.md": "answer.py\nthe_whole_answer = 'this very line and no other'\n"}, {}, "folder",
+         "stands in task.md"),
     ],
 )  # fmt: skip
 def test_each_way_of_being_broken_has_its_line(
     tmp_path: Path, files: Mapping[str, str | bytes | None], facts: dict[str, Any], proof: str, said: str
 ) -> None:
-    found = faults(tmp_path, make_case(tmp_path / "cases", files, **facts))
-    assert said in found.get(proof, "nothing"), found
+    assert said in detail(tmp_path, make_case(tmp_path / "cases", files, **facts), proof)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import os
 import socket
 import stat
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -172,25 +173,50 @@ def test_executables_stay_executable_and_nothing_else_does(start: Path, workspac
     assert modes == {"main.py": 0o755, "data/a.csv": 0o644, "run.sh": 0o755}
 
 
-# --- protected files ----------------------------------------------------------------------------------------------------
+# --- protected files -------------------------------------------------------------------------------------------------
+
+
+def _change(place: Path) -> None:
+    place.write_text("changed")
+
+
+def _make_folder(place: Path) -> None:
+    place.unlink()
+    write_files(place, {"x": "x"})
+
+
+def _make_link(place: Path) -> None:
+    place.unlink()
+    place.symlink_to("/etc/hostname")
+
+
+def _make_pipe(place: Path) -> None:
+    place.unlink()
+    os.mkfifo(place)
+
+
+def _parent_becomes_a_file(place: Path) -> None:
+    remove_tree(place.parent)
+    place.parent.write_text("a file")
+
+
+def _parent_becomes_a_link(place: Path) -> None:
+    remove_tree(place.parent)
+    place.parent.symlink_to("/tmp")
+
+
+def _parent_goes(place: Path) -> None:
+    remove_tree(place.parent)
 
 
 @pytest.mark.parametrize(
     "spoil",
-    [
-        lambda at: at.write_text("changed"),
-        lambda at: at.unlink(),
-        lambda at: (at.unlink(), at.mkdir(), (at / "x").write_text("x")),
-        lambda at: (at.unlink(), at.symlink_to("/etc/hostname")),
-        lambda at: (at.unlink(), os.mkfifo(at)),
-        lambda at: (remove_tree(at.parent), at.parent.write_text("a file")),
-        lambda at: (remove_tree(at.parent), at.parent.symlink_to("/tmp")),
-        lambda at: remove_tree(at.parent),
-    ],
-    ids=["changed", "removed", "a folder", "a link", "a pipe", "below a file", "below a link", "without its folder"],
-)
-def test_a_protected_file_is_restored_and_its_change_is_told(start: Path, workspace: Path, spoil: object) -> None:
-    assert callable(spoil)
+    [_change, Path.unlink, _make_folder, _make_link, _make_pipe, _parent_becomes_a_file, _parent_becomes_a_link,
+     _parent_goes],
+)  # fmt: skip
+def test_a_protected_file_is_restored_and_its_change_is_told(
+    start: Path, workspace: Path, spoil: Callable[[Path], None]
+) -> None:
     spoil(workspace / "tests" / "test_main.py")
     snapshot = take_snapshot(workspace, start, ["tests/test_main.py", "main.py"])
     assert snapshot.tampered == ["tests/test_main.py"]
@@ -224,7 +250,7 @@ def test_bytecode_cannot_stand_in_for_a_protected_file(start: Path, workspace: P
 def test_nothing_can_be_imported_in_place_of_a_protected_file(start: Path, workspace: Path, name: str) -> None:
     write_files(workspace, {name: "x = 666\n"})
     snapshot = take_snapshot(workspace, start, ["main.py"])
-    assert snapshot.tampered == [name.split("/")[0]]
+    assert snapshot.tampered == [name.partition("/")[0]]
     assert digest_folder(workspace) == digest_folder(start)
 
 
