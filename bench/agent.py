@@ -52,10 +52,15 @@ class AgentSpec(Model):
 class Agent:
     """An agent folder with its validated facts."""
 
-    folder: Path
+    file: Path
+    """Its description: a folder may hold several variants."""
     spec: AgentSpec
     trusted: bool
     """It ships with the benchmark."""
+
+    @property
+    def folder(self) -> Path:
+        return self.file.parent
 
     @property
     def id(self) -> str:
@@ -81,7 +86,7 @@ def load_agent(where: Path, *, trusted: bool = False) -> Agent:
     requirements = spec.environment.requirements
     if requirements and not (path.parent / requirements).is_file():
         raise UserError(f"field `environment.requirements`: no file {requirements!r}", where=path, remedy="add it")
-    return Agent(path.parent.resolve(), spec, trusted)
+    return Agent(path.resolve(), spec, trusted)
 
 
 def find_agent(name: str, root: Path) -> Agent:

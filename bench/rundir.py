@@ -162,7 +162,7 @@ def plan_of(run: str, suite: str, suite_version: str, profile: Profile, sandbox:
     planned = [
         PlannedCell(
             cell=cell.id,
-            agent=cell.agent.id if cell.agent.trusted else str(cell.agent.folder),
+            agent=cell.agent.id if cell.agent.trusted else str(cell.agent.file),
             trial=cell.trial,
             agent_digest=cell.agent.digest,
             models=cell.models,
