@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -22,6 +23,8 @@ from bench.sandbox.execution import run_job
 from bench.sandbox.job import Ended, Job, Mount
 from bench.servicehost import running_services
 
+CASE_PYTHON = Path(sys.executable)
+"""The interpreter that has the libraries of the cases; it judges them, too."""
 GAVE_UP = 4
 """Exit status by which an agent says that it gave up."""
 
@@ -116,27 +119,40 @@ def _job(
         empty.mkdir(exist_ok=True)
         mounts.append(Mount(empty, "/agent/cassettes"))
     env |= {"BENCH_TASK_FILE": inside(task), "BENCH_WORKSPACE": inside(workspace), "BENCH_OUT_DIR": inside(out)}
+    env |= {"BENCH_PYTHON": str(CASE_PYTHON), "BENCH_AGENT_PYTHON": str(python)}
+    variables = cell.agent.spec.environment.variables
+    env = {**{name: value.replace("{agent}", inside(agent)) for name, value in variables.items()}, **env}
     if overlay is not None:
         solution = Mount(overlay.folder, "/solution")
         mounts.append(solution)
         env |= {"BENCH_SOLUTION_DIR": inside(solution), "BENCH_SOLUTION_RUN": json.dumps(overlay.run)}
     limits = cell.case.spec.limits
     return Job(
-        argv=[part.replace("{agent}", inside(agent)) for part in cell.agent.spec.command],
+        argv=_command(cell, inside(agent), python),
         mounts=mounts,
         cwd=workspace,
         limits=job_limits(limits, limits.agent_s),
         env=env,
         sockets=sockets,
-        python=python,
+        # The agent's commands in the workspace need the case's libraries, so the case's interpreter is `python` there.
+        python=CASE_PYTHON,
+        interpreters=[] if python == CASE_PYTHON else [python],
     )
+
+
+def _command(cell: Cell, folder: str, python: Path) -> list[str]:
+    """The agent's command: `python` and programs that its packages installed are those of its own environment."""
+    program, *arguments = [part.replace("{agent}", folder) for part in cell.agent.spec.command]
+    own = python.with_name(program)
+    if python != CASE_PYTHON and "/" not in program and own.exists():
+        program = str(own)
+    return [program, *arguments]
 
 
 def _environment(cell: Cell, context: RunContext, gateway: Gateway | None, deadline: float) -> dict[str, str]:
     """Everything of the agent's environment that names no path."""
     limits = cell.case.spec.limits
     env = {
-        **cell.agent.spec.environment.variables,
         "BENCH_MAX_STEPS": str(limits.steps),
         "BENCH_DEADLINE": str(int(deadline)),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import os
 from collections.abc import Sequence
@@ -11,7 +12,8 @@ from pathlib import Path
 
 from bench import __version__
 from bench.cell import Cell, RunContext
-from bench.errors import UserError
+from bench.environment import agent_python
+from bench.errors import InfraError, UserError
 from bench.places import Places
 from bench.plan import Plan, cells_of, commit_of
 from bench.pool import Progress, run_cells
@@ -73,7 +75,16 @@ def carry_out(
     )
     progress.total = len(cells)
     with run.locked():
+        _prepare_environments(cells, places.cache)
         return run_cells(cells, context, run, options.jobs, progress)
+
+
+def _prepare_environments(cells: Sequence[Cell], cache: Path) -> None:
+    """Build what agents need before any clock runs; raises `UserError` when an interpreter is missing."""
+    for agent in {cell.agent.id: cell.agent for cell in cells}.values():
+        # What does not build is tried again, and recorded, by each of its cells.
+        with contextlib.suppress(InfraError):
+            agent_python(agent, cache)
 
 
 def store(stored: RunPlan, records: Sequence[Record], repository: str, branch: str) -> Committed:

@@ -50,6 +50,8 @@ class Job:
     """Folder of this machine for what the job needs while it lives; default: the system's temporary folder."""
     python: Path | None = None
     """Interpreter whose installation is mounted read-only and stands first on PATH."""
+    interpreters: Sequence[Path] = ()
+    """Further ones, mounted too and last on PATH: the programs beside them are found, `python` stays what it was."""
 
 
 @dataclass(frozen=True)
