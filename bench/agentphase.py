@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -67,7 +68,7 @@ def run_agent(cell: Cell, context: RunContext, start: Start, scratch: Path, over
             sockets = {**sockets, "gateway": folder / "gateway.sock"}
         env = _environment(cell, context, gateway, deadline)
         job = _job(cell, context, scratch, sockets, env, overlay, python)
-        ended = run_job(context.sandbox, job)
+        ended = run_job(context.sandbox, job, gateway.should_stop if gateway is not None else None)
     _keep_log(trace / "agent.log", ended)
     if gateway is None:
         return AgentPhase(ended, _stop_reason(ended, None))
@@ -75,6 +76,10 @@ def run_agent(cell: Cell, context: RunContext, start: Start, scratch: Path, over
     if gateway.error:
         cause = "cassette_miss" if "cassette" in gateway.error else "gateway_error"
         raise InfraError(cause, gateway.error)
+    if gateway.lost_last and ended.reason == "exit" and ended.code not in (0, GAVE_UP):
+        raise InfraError(
+            "gateway_error", f"the agent ended with status {ended.code} after its last model call was lost"
+        )
     return AgentPhase(ended, _stop_reason(ended, gateway.limit_hit), gateway.usage(), gateway.notes())
 
 
@@ -93,9 +98,18 @@ def _gateway(cell: Cell, context: RunContext, socket: Path, deadline: float) -> 
         max_calls=limits.steps,
         max_cost_usd=limits.cost_usd if context.cost_limited else math.inf,
         deadline=deadline,
+        hosted_tools=cell.case.spec.needs.network,
+        own_prices=_named_path("MLDB_PRICES"),
+        record=context.trace(cell) / "cassettes" if os.environ.get("MLDB_RECORD") else None,
     )
     with open_gateway(spec) as gateway:
         yield gateway
+
+
+def _named_path(variable: str) -> Path | None:
+    """The path in a variable of the runner's environment."""
+    value = os.environ.get(variable)
+    return Path(value) if value else None
 
 
 def _job(
@@ -172,10 +186,13 @@ def _environment(cell: Cell, context: RunContext, gateway: Gateway | None, deadl
     for role in cell.models:
         name = "BENCH_MODEL" if role == "main" else f"BENCH_MODEL_{role.upper().replace('-', '_')}"
         env[name] = gateway.alias(role)
+        env[name.replace("MODEL", "API_KEY", 1)] = gateway.role_key(role)
     return env
 
 
 def _stop_reason(ended: Ended, limit_hit: StopReason | None) -> StopReason:
+    if ended.reason == "stopped":
+        return limit_hit or "crashed"
     if ended.reason != "exit":
         return ended.reason
     if ended.code == 0:

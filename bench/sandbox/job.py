@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
-EndReason = Literal["exit", "time_limit", "memory_limit", "process_limit", "disk_limit", "output_limit"]
+EndReason = Literal["exit", "stopped", "time_limit", "memory_limit", "process_limit", "disk_limit", "output_limit"]
+"""`stopped`: by whoever asked for the job."""
 
 
 @dataclass(frozen=True)
