@@ -27,7 +27,9 @@ class Node:
     """Of the script; None: it has not run, or a time limit ended it."""
     seconds: float = 0.0
     fault: str = ""
-    """Why its files could not be kept."""
+    """Why it could not be stored or run, or its files not be kept."""
+    files: list[str] = field(default_factory=list)
+    """What it made, changed and deleted."""
     reviewed: bool = False
     analysis: str = ""
     metric: float | None = None
@@ -85,6 +87,14 @@ class Journal:
         sign = -1.0 if self.lower_is_better else 1.0
         measured = [(sign * node.metric, -node.number) for node in self.good if node.metric is not None]
         return self.nodes[-max(measured)[1]] if measured else None
+
+    def extremes(self) -> set[int]:
+        """The only nodes that can be the best one, whichever direction turns out to be right."""
+        measured = [node for node in self.good if node.metric is not None]
+        if not measured:
+            return set()
+        metrics = [node.metric for node in measured if node.metric is not None]
+        return {measured[metrics.index(max(metrics))].number, measured[metrics.index(min(metrics))].number}
 
     def to_export(self) -> Node | None:
         """What the workspace shall hold: the best node, or for want of one the latest that ran to its end."""

@@ -13,6 +13,7 @@ from .texts import cut
 Sections: TypeAlias = "dict[str, str | list[str] | Sections]"
 
 _LONGEST_MEMORY = 20_000
+_MOST_FILES = 60
 _PACKAGES = {
     "numpy": "numpy", "pandas": "pandas", "scikit-learn": "sklearn", "statsmodels": "statsmodels", "torch": "torch",
     "torchvision": "torchvision", "torch-geometric": "torch_geometric", "timm": "timm", "xgboost": "xgboost",
@@ -121,6 +122,7 @@ def review(facts: Facts, node: Node) -> str:
         "Task": facts.task,
         "The program": _fenced(node.code),
         "What it printed": _fenced(output_of(node)),
+        "What it did to files": node.files[:_MOST_FILES] or "nothing",
         "The metric": [
             "Take the number from the output alone; never estimate it.",
             "If the task has no measure of its own, the metric is the share of its requirements, from 0 to 1, that the"

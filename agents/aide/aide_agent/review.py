@@ -69,8 +69,8 @@ def read_verdict(answer: Answer) -> Verdict | None:
 
 def apply(verdict: Verdict | None, node: Node) -> None:
     """Write the verdict into the node. Whatever the model says, a run that did not end with status 0 is a failure."""
+    node.reviewed = True
     if verdict is not None:
-        node.reviewed = True
         node.analysis = verdict.summary
         node.metric = verdict.metric
         node.lower_is_better = verdict.lower_is_better

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from pathlib import Path
 
@@ -91,19 +92,27 @@ class TreeSearch:
         return Program("", answer.text)
 
     def _run(self, node: Node) -> None:
-        copy = self._workspaces.fresh()
+        try:
+            copy = self._workspaces.fresh(node.number)
+        except OSError as error:
+            node.fault = f"no copy of the workspace could be made for it: {error.strerror}"
+            return
         wanted = file_name(node.code)
         name = self._store(copy, wanted, node) or _UNNAMED
         limit = self._script_s()
         ran = run_python([name], copy, limit, _OUTPUT, {"BENCH_WORKSPACE": str(copy)})
-        node.output, node.status, node.seconds = ran.output, ran.status, ran.seconds
+        # Where the copy lies means nothing to a model, and would make equal runs look different.
+        node.output = ran.output.replace(f"{copy}{os.sep}", "").replace(str(copy), ".")
+        node.status, node.seconds = ran.status, ran.seconds
         if ran.status is None:
             node.output += f"\n[it had {prompts.duration(limit)}]"
         (self._folder / f"node-{node.number}.py").write_text(node.code, encoding="utf-8", errors="replace")
         try:
-            self._results[node.number] = self._workspaces.keep(copy, node.number, None if name == wanted else _UNNAMED)
-        except OSError as error:
-            node.fault = f"the files it left cannot be kept: {error.strerror}"
+            result = self._workspaces.keep(copy, node.number, None if name == wanted else _UNNAMED)
+            self._results[node.number] = result
+            node.files = self._workspaces.differences(result)
+        except (OSError, RecursionError) as error:
+            node.fault = f"the files it left cannot be kept: {type(error).__name__}"
         self._events.write("ran", number=node.number, status=node.status, seconds=round(ran.seconds, 3))
 
     @staticmethod
@@ -146,11 +155,10 @@ class TreeSearch:
         if number != self._exported or touched:
             self._events.write("export", number=number, files=touched[:100])
         self._exported = number
-        best = self.journal.best()
-        for other in [other for other in self._results if other != number and self.journal.nodes[other].reviewed]:
-            # A later verdict can turn the direction of all metrics round, so good results are kept.
-            if self.journal.nodes[other].buggy and best is not None:
-                self._workspaces.forget(self._results.pop(other))
+        # A later verdict can turn the direction of all metrics round, so the best of either direction is kept.
+        unneeded = set(self._results) - self.journal.extremes() - {number}
+        for other in [other for other in unneeded if self.journal.nodes[other].reviewed]:
+            self._workspaces.forget(self._results.pop(other))
 
     def _save(self) -> None:
         self.journal.save(self._folder / "journal.json")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -34,6 +35,14 @@ class Result:
     changed: frozenset[str]
     folder: Path
 
+    def differences(self, start: Listing) -> list[str]:
+        """The names of files that were made, changed or deleted, and how."""
+        made = {name: "changed" if name in start else "made" for name in self.changed}
+        gone = {name: "deleted" for name in start if name not in self.listing}
+        kinds = {**start, **self.listing}
+        told = {name: how for name, how in {**made, **gone}.items() if kinds[name].kind != "folder"}
+        return [f"{name} ({how})" for name, how in sorted(told.items())]
+
 
 class Workspaces:
     """The real workspace, its state at the start, and the copies."""
@@ -45,15 +54,17 @@ class Workspaces:
         _copy_tree(root, self._pristine)
         self._start = listing_of(self._pristine)
 
+    def differences(self, result: Result) -> list[str]:
+        return result.differences(self._start)
+
     @property
     def start(self) -> Path:
         """The workspace as it was given, for looking at only."""
         return self._pristine
 
-    def fresh(self) -> Path:
+    def fresh(self, number: int) -> Path:
         """A new copy of the workspace as it was given."""
-        copy = self._scratch / "attempt"
-        _remove(copy)
+        copy = self._scratch / f"attempt-{number}"
         _copy_tree(self._pristine, copy)
         return copy
 
@@ -64,17 +75,16 @@ class Workspaces:
         listing = listing_of(copy)
         changed = frozenset(name for name, entry in listing.items() if self._start.get(name) != entry)
         folder = self._scratch / f"result-{number}"
-        _remove(folder)
         folder.mkdir()
         for name in sorted(changed):
             if listing[name].kind != "folder":
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 os.rename(copy / name, folder / name)
-        _remove(copy)
+        _discard(copy)
         return Result(listing, changed, folder)
 
     def forget(self, result: Result) -> None:
-        _remove(result.folder)
+        _discard(result.folder)
 
     def settle(self, result: Result | None) -> list[str]:
         """Make the real workspace that of `result`, or of the start; returns the names that were touched.
@@ -98,7 +108,7 @@ class Workspaces:
         return touched
 
     def close(self) -> None:
-        _remove(self._scratch)
+        _discard(self._scratch)
 
 
 def listing_of(root: Path) -> Listing:
@@ -150,6 +160,14 @@ def _copy_tree(source: Path, target: Path) -> None:
 def _special(folder: str, names: list[str]) -> list[str]:
     """Pipes, sockets and devices cannot be copied; caches need not be."""
     return [name for name in names if name in _NOT_KEPT or _entry(Path(folder, name)) is None]
+
+
+def _discard(path: Path) -> None:
+    """Remove what nobody needs any more. A script may have dug deeper than Python can follow, but not than `rm`."""
+    try:
+        _remove(path)
+    except (OSError, RecursionError):
+        subprocess.run(["rm", "-rf", "--", str(path)], stdin=subprocess.DEVNULL, capture_output=True, check=False)
 
 
 def _remove(path: Path) -> None:
