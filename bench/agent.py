@@ -14,8 +14,8 @@ from bench.files import digest_folder
 from bench.record import Name
 from bench.schema import Model, read_yaml
 
-Capability = Literal["shell", "solution"]
-"""`solution` is honoured only for an agent that ships with the benchmark."""
+Capability = Literal["shell", "solution", "person"]
+"""`solution` is honoured only for an agent that ships with the benchmark; `person` cannot be started by a run."""
 ModelName = Annotated[str, Field(pattern=r"^[a-z0-9_-]+/[A-Za-z0-9._:/@-]+$", max_length=200)]
 
 

@@ -65,7 +65,7 @@ def carry_out(
         sockets=run.sockets,
         places=places,
         sandbox=sandbox,
-        provenance=_provenance(stored, sandbox),
+        provenance=provenance_of(stored, sandbox),
         suite_version=stored.suite_version,
         agent_commits={
             cell.agent.id: commit_of(cell.agent.folder)[0] for cell in {it.agent.id: it for it in cells}.values()
@@ -96,7 +96,8 @@ def store(stored: RunPlan, records: Sequence[Record], repository: str, branch: s
     return results.commit(Bundle(run=stored.run, attempt=attempt, records=list(records), started=started))
 
 
-def _provenance(stored: RunPlan, sandbox: Sandbox) -> Provenance:
+def provenance_of(stored: RunPlan, sandbox: Sandbox) -> Provenance:
+    """Where the records of a run come from."""
     commit, dirty = commit_of(Path(__file__).resolve().parents[1])
     env = os.environ
     url = (
