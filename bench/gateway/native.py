@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
-
-import httpx
 
 from bench.gateway.config import Provider
 from bench.gateway.policy import allowed_betas
 from bench.gateway.protocol import ROUTES, Call, Json
 from bench.gateway.source import Headers
 from bench.gateway.usage import Rule
+from bench.gateway.wire import Incoming, Lost, Unreachable, Wire
 
 MAX_ANSWER_BYTES = 50_000_000
 _FORWARDED = ("accept", "anthropic-version", "anthropic-beta", "openai-beta", "idempotency-key", "user-agent")
@@ -52,13 +51,9 @@ class NativeTransport:
 
     def __init__(self, provider: Provider, connect_s: float, hosted: bool) -> None:
         self._provider = provider
-        self._connect_s = connect_s
         self._hosted = hosted
         self._paths = {dialect: path for path, dialect in ROUTES.items()}
-        secure = provider.url.startswith("https:")
-        limits = httpx.Limits(max_connections=256, max_keepalive_connections=64, keepalive_expiry=30)
-        # Without TLS there is nothing to verify, and reading the certificates would cost memory.
-        self._client = httpx.AsyncClient(verify=secure, limits=limits, follow_redirects=False)
+        self._wire = Wire(provider.url, connect_s)
 
     def rule(self, call: Call) -> Rule:
         if call.dialect == "chat":
@@ -67,29 +62,20 @@ class NativeTransport:
         return rules.get(call.dialect, "anthropic")
 
     async def send(self, call: Call, body: Json, headers: Mapping[str, str], timeout_s: float) -> Raw:
+        del timeout_s  # whoever asks stops waiting by itself
         content = json.dumps(body, separators=(",", ":")).encode("ascii")
-        timeout = httpx.Timeout(timeout_s, connect=min(self._connect_s, timeout_s))
-        url = self._provider.url + self._paths[call.dialect]
-        request = self._client.build_request(
-            "POST", url, content=content, headers=self._headers(headers), timeout=timeout
-        )
         try:
-            response = await self._client.send(request, stream=True)
-            streams = response.status_code == 200 and "event-stream" in response.headers.get("content-type", "")
-            if streams:
-                return await self._begun(response)
-            try:
-                return Raw(response.status_code, _returned(response), await _read(response))
-            finally:
-                await response.aclose()
-        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
-            message = f"the upstream cannot be reached ({type(error).__name__})"
-            raise TransportFault("unreachable", message, billed=False) from None
-        except (httpx.HTTPError, httpx.StreamError) as error:
+            incoming = await self._wire.post(self._paths[call.dialect], self._headers(headers), content)
+            if incoming.status == 200 and _is_stream(incoming):
+                return await self._begun(incoming)
+            return Raw(incoming.status, _returned(incoming), await _read(incoming))
+        except Unreachable as error:
+            raise TransportFault("unreachable", f"the upstream cannot be reached ({error})", billed=False) from None
+        except Lost as error:
             raise _lost(error) from None
 
     async def close(self) -> None:
-        await self._client.aclose()
+        await self._wire.close()
 
     def _headers(self, client: Mapping[str, str]) -> dict[str, str]:
         kept = {name: client[name] for name in _FORWARDED if name in client}
@@ -104,46 +90,46 @@ class NativeTransport:
             **self._provider.headers,
         }
 
-    async def _begun(self, response: httpx.Response) -> Raw:
+    async def _begun(self, incoming: Incoming) -> Raw:
         """A stream, after its first piece has come: until then another try is possible."""
-        pieces = response.aiter_bytes()
         try:
-            first = await anext(pieces, b"")
+            first = await anext(incoming.body, b"")
         except BaseException:
-            await response.aclose()
+            await incoming.body.aclose()
             raise
         if not first:
-            await response.aclose()
             raise TransportFault("lost", "the upstream's stream is empty", billed=True)
-        return Raw(response.status_code, _returned(response), chunks=_chunks(first, pieces, response))
+        return Raw(incoming.status, _returned(incoming), chunks=_chunks(first, incoming))
 
 
-async def _chunks(first: bytes, pieces: AsyncIterator[bytes], response: httpx.Response) -> AsyncGenerator[bytes, None]:
-    async with aclosing(response):
+async def _chunks(first: bytes, incoming: Incoming) -> AsyncGenerator[bytes, None]:
+    async with aclosing(incoming.body):
         yield first
         try:
-            async for piece in pieces:
+            async for piece in incoming.body:
                 yield piece
-        except (httpx.HTTPError, httpx.StreamError) as error:
+        except Lost as error:
             raise _lost(error) from None
 
 
-async def _read(response: httpx.Response) -> bytes:
+async def _read(incoming: Incoming) -> bytes:
     content = bytearray()
-    async for piece in response.aiter_bytes():
-        content += piece
-        if len(content) > MAX_ANSWER_BYTES:
-            raise TransportFault(
-                "invalid", f"the upstream's answer is larger than {MAX_ANSWER_BYTES} bytes", billed=True
-            )
+    async with aclosing(incoming.body):
+        async for piece in incoming.body:
+            content += piece
+            if len(content) > MAX_ANSWER_BYTES:
+                message = f"the upstream's answer is larger than {MAX_ANSWER_BYTES} bytes"
+                raise TransportFault("invalid", message, billed=True)
     return bytes(content)
 
 
-def _returned(response: httpx.Response) -> Headers:
-    pairs = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in response.headers.raw]
-    return [(name, value) for name, value in pairs if name.lower() not in _NOT_RETURNED]
+def _is_stream(incoming: Incoming) -> bool:
+    return any(name.lower() == "content-type" and "event-stream" in value for name, value in incoming.headers)
+
+
+def _returned(incoming: Incoming) -> Headers:
+    return [(name, value) for name, value in incoming.headers if name.lower() not in _NOT_RETURNED]
 
 
 def _lost(error: Exception) -> TransportFault:
-    kind = "timeout" if isinstance(error, httpx.TimeoutException) else "lost"
-    return TransportFault(kind, f"the upstream's answer was lost ({type(error).__name__})", billed=True)
+    return TransportFault("lost", f"the upstream's answer was lost ({error})", billed=True)

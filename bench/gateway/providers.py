@@ -56,7 +56,6 @@ def find_role(
     translate = importlib.util.find_spec("litellm") is not None
     native = _NATIVE.get(prefix)
     if native is not None:
-        _need_httpx(model)
         provider = _provider(model, native, environment)
         return Role(model=model, name=name, prices=prices, provider=provider, litellm=translate)
     if not translate:
@@ -99,10 +98,3 @@ def _provider(model: str, native: _Native, environment: Mapping[str, str]) -> Pr
     if native.version and not url.endswith(native.version):
         url += native.version
     return Provider(url=url, headers=native.headers(secret), dialects=list(native.dialects))
-
-
-def _need_httpx(model: str) -> None:
-    if importlib.util.find_spec("httpx") is None:
-        raise UserError(
-            f"model {model!r} needs httpx, which is not installed", remedy="install ml-dev-bench[gateway]"
-        )  # fmt: skip

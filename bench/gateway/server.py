@@ -85,6 +85,11 @@ class Gateway:
         self._final: State | None = None
 
     @property
+    def pid(self) -> int:
+        """Of the gateway's process."""
+        return self._process.pid
+
+    @property
     def key(self) -> str:
         """Admits to all models of the cell."""
         return self._keys[""]

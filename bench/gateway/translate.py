@@ -108,13 +108,23 @@ async def _events(call: Call, answer: AsyncIterator[Any]) -> AsyncGenerator[byte
             elif isinstance(part, str):
                 yield part.encode()
             else:
-                text = _text(part)
+                text = _text(part) if call.dialect != "chat" else _plain_chunk(part)
                 kind = json.loads(text).get("type") if call.dialect != "chat" else None
                 yield (f"event: {kind}\n" if kind else "").encode() + f"data: {text}\n\n".encode()
     except Exception as error:
         raise _fault(error) from None
     if call.dialect == "chat":
         yield b"data: [DONE]\n\n"
+
+
+def _plain_chunk(part: Any) -> str:
+    """A chunk of a chat stream without what only litellm's own client understands: others fail on it."""
+    chunk = json.loads(_text(part))
+    for choice in chunk.get("choices") or []:
+        delta = choice.get("delta") or {}
+        for name in ("thinking_blocks", "provider_specific_fields"):
+            delta.pop(name, None)
+    return json.dumps(chunk)
 
 
 def _text(answer: Any) -> str:

@@ -18,10 +18,16 @@ class _Loose(BaseModel):
     model_config = ConfigDict(extra="ignore", strict=True)
 
 
+class _Creation(_Loose):
+    ephemeral_5m_input_tokens: int | None = Field(None, ge=0)
+    ephemeral_1h_input_tokens: int | None = Field(None, ge=0)
+
+
 class _Details(_Loose):
     cached_tokens: int | None = Field(None, ge=0)
     cache_write_tokens: int | None = Field(None, ge=0)
     cache_creation_tokens: int | None = Field(None, ge=0)
+    cache_creation_token_details: _Creation | None = None
     reasoning_tokens: int | None = Field(None, ge=0)
     thinking_tokens: int | None = Field(None, ge=0)
 
@@ -44,11 +50,6 @@ class _Responses(_Loose):
     output_tokens: int = Field(ge=0)
     input_tokens_details: _Details | None = None
     output_tokens_details: _Details | None = None
-
-
-class _Creation(_Loose):
-    ephemeral_5m_input_tokens: int | None = Field(None, ge=0)
-    ephemeral_1h_input_tokens: int | None = Field(None, ge=0)
 
 
 class _Messages(_Loose):
@@ -81,15 +82,17 @@ def _chat(read: _Chat, rule: Rule) -> Tokens | None:
     given, brought = read.prompt_tokens_details or _NONE, read.completion_tokens_details or _NONE
     cached = given.cached_tokens or 0
     written = given.cache_write_tokens or 0
+    hour = 0
     output, reasoning = read.completion_tokens, brought.reasoning_tokens or 0
     if rule == "litellm":
         cached = max(cached, read.cache_read_input_tokens or 0)
         written = max(written, given.cache_creation_tokens or 0, read.cache_creation_input_tokens or 0)
+        hour = (given.cache_creation_token_details or _Creation()).ephemeral_1h_input_tokens or 0
     if rule == "gemini" and read.total_tokens is not None:
         # What the total has beyond both is thinking, which is billed as output.
         hidden = max(read.total_tokens - read.prompt_tokens - output, 0)
         output, reasoning = output + hidden, max(reasoning, hidden)
-    return _checked(read.prompt_tokens - cached - written, cached, written, 0, output, reasoning)
+    return _checked(read.prompt_tokens - cached - written, cached, written, hour, output, reasoning)
 
 
 def _responses(read: _Responses) -> Tokens | None:
