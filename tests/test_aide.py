@@ -23,7 +23,7 @@ from bench.record import Record
 from bench.run import run_cell
 from bench.sandbox.job import Sandbox
 from tests.kit import ROOT, make_cell, make_context, new_token, wait_until_gone, write_files
-from tests.upstream import Reply, ScriptedUpstream, ToolCall
+from tests.upstream import Reply, ScriptedUpstream, ToolCall, Usage
 
 AIDE = ROOT / "agents" / "aide"
 MODEL = "openai/gpt-4o-mini"
@@ -581,3 +581,18 @@ def assert_counted(record: Record, upstream: ScriptedUpstream) -> None:
     assert (usage.tokens.input_uncached, usage.tokens.output) == (total.input, total.output)
     assert record.cost_usd == pytest.approx(total.cost_usd, rel=1e-9)
     assert record.cost_status == "exact"
+
+
+def test_a_used_up_budget_ends_it_and_the_best_is_judged(tmp_path: Path, bubblewrap: Sandbox) -> None:
+    case = load_case(ROOT / "cases" / "basics" / "hello_world")
+    limits = case.spec.limits.model_copy(update={"cost_usd": 0.02})
+    case = replace(case, spec=case.spec.model_copy(update={"limits": limits}))
+    dear = replace(verdict(1), usage=Usage(input=1000, output=30_000))
+    answers = [program(CELLS["basics/hello_world"][1]), dear]
+    with ScriptedUpstream(answers, prices=PRICES) as upstream, pytest.MonkeyPatch.context() as patch:
+        for name, value in upstream.environment().items():
+            patch.setenv(name, value)
+        record = run_cell(make_cell(load_agent(AIDE, trusted=True), case), make_context(tmp_path, bubblewrap))
+    assert (record.outcome, record.stop_reason, record.success) == ("graded", "cost_limit", True)
+    assert len(upstream.requests) == 2, "what is refused is not sent, and not asked for again"
+    assert_counted(record, upstream)

@@ -582,3 +582,17 @@ def test_a_whole_cell_is_solved(case: str, yaml: str, tmp_path: Path, bubblewrap
     assert sum(usage.tokens.output or 0 for usage in record.usage) == total.output
     assert record.cost_usd == pytest.approx(total.cost_usd, rel=1e-9)
     assert record.cost_status == "exact"
+
+
+def test_used_up_steps_are_on_record(tmp_path: Path, bubblewrap: Sandbox) -> None:
+    case = load_case(ROOT / "cases" / "basics" / "hello_world")
+    limits = case.spec.limits.model_copy(update={"steps": 3})
+    case = replace(case, spec=case.spec.model_copy(update={"limits": limits}))
+    agent = load_agent(AGENT / "nolog.yaml", trusted=True)
+    script = model([edit("hello.py", "print it"), *[execute("hello.py")] * 5], lambda prompt: fenced("print('no')\n"))
+    with ScriptedUpstream(script, prices=PRICES) as upstream, pytest.MonkeyPatch.context() as patch:
+        for name, value in upstream.environment().items():
+            patch.setenv(name, value)
+        record = run_cell(make_cell(agent, case), make_context(tmp_path, bubblewrap))
+    assert (record.outcome, record.stop_reason, record.success) == ("graded", "step_limit", False)
+    assert record.steps == len(upstream.requests) == 3

@@ -152,7 +152,7 @@ def _requirements(facts: Facts, budget: Budget) -> list[str]:
         " it is then stored and run under that name, replacing a file of the workspace. Code that others import must"
         ' not run on import: put what only a run needs under `if __name__ == "__main__":`.',
         "Other source files are changed by writing them anew from within the program.",
-        f"It must be done within {duration(budget.script_s)}; it gets no input and has no network.",
+        f"It must be done within {duration(budget.script_s)}; it gets no input, and no network beyond the task's.",
         "Put files that are not part of the result into a temporary folder (module `tempfile`).",
     ]
     if facts.folds > 1:

@@ -18,7 +18,7 @@ You know nothing of the problem yet but what stands here. Go about it like this:
 - Design experiments with care: measure what the given state achieves before you improve on it.
 - Follow the plan by the shortest way.
 - Name the results that support a conclusion before you draw it.
-- Do not install packages; there is no network.
+- Do not install packages; there is no network but what the problem names.
 - When everything is done, check the files once more against the problem, then hand in with Final Answer, once. What is
   judged is the workspace as it then is."""
 _FORMAT = f"""\
