@@ -14,8 +14,8 @@ from bench.files import digest_folder
 from bench.record import Name
 from bench.schema import Model, read_yaml
 
-Capability = Literal["shell", "solution"]
-"""`solution` is honoured only for an agent that ships with the benchmark."""
+Capability = Literal["shell", "solution", "person"]
+"""`solution` is honoured only for an agent that ships with the benchmark; `person` cannot be started by a run."""
 MODEL_PATTERN = r"[a-z0-9_-]+/[A-Za-z0-9._:/@-]+"
 ModelName = Annotated[str, Field(pattern=f"^{MODEL_PATTERN}$", max_length=200)]
 
@@ -23,12 +23,14 @@ ModelName = Annotated[str, Field(pattern=f"^{MODEL_PATTERN}$", max_length=200)]
 class Environment(Model):
     """How the agent's own packages get there."""
 
-    python: str = ""
+    python: Annotated[str, Field(pattern=r"^(3\.\d{1,2}(\.\d{1,2})?)?$")] = ""
     """Wanted interpreter version, such as `3.12`; empty means the benchmark's own."""
     requirements: str = ""
     """A requirements file in the agent's folder; empty means nothing beyond the standard library."""
+    locked: bool = False
+    """The requirements name every package with its version: nothing beyond them is installed."""
     variables: dict[Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")], str] = {}
-    """Extra variables, never secrets."""
+    """Extra variables, never secrets; `{agent}` stands for the agent's folder as seen inside the sandbox."""
 
 
 class AgentSpec(Model):

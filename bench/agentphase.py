@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import os
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -23,6 +25,8 @@ from bench.sandbox.job import Ended, Job, Mount
 from bench.servicehost import running_services
 from bench.workspace import make_harmless
 
+CASE_PYTHON = Path(sys.executable)
+"""The interpreter that has the libraries of the cases; it judges them, too."""
 GAVE_UP = 4
 """Exit status by which an agent says that it gave up."""
 
@@ -66,7 +70,7 @@ def run_agent(cell: Cell, context: RunContext, start: Start, scratch: Path, over
         env = _environment(cell, context, gateway, deadline)
         job = _job(cell, context, scratch, sockets, env, overlay, python)
         try:
-            ended = run_job(context.sandbox, job)
+            ended = run_job(context.sandbox, job, gateway.should_stop if gateway is not None else None)
         finally:
             make_harmless(trace / "out")
     _keep_log(trace / "agent.log", ended)
@@ -76,6 +80,10 @@ def run_agent(cell: Cell, context: RunContext, start: Start, scratch: Path, over
     if gateway.error:
         cause = "cassette_miss" if "cassette" in gateway.error else "gateway_error"
         raise InfraError(cause, gateway.error)
+    if gateway.lost_last and ended.reason == "exit" and ended.code not in (0, GAVE_UP):
+        raise InfraError(
+            "gateway_error", f"the agent ended with status {ended.code} after its last model call was lost"
+        )
     return AgentPhase(ended, _stop_reason(ended, gateway.limit_hit), gateway.usage(), gateway.notes())
 
 
@@ -94,9 +102,18 @@ def _gateway(cell: Cell, context: RunContext, socket: Path, deadline: float) -> 
         max_calls=limits.steps,
         max_cost_usd=limits.cost_usd if context.cost_limited else math.inf,
         deadline=deadline,
+        hosted_tools=cell.case.spec.needs.network,
+        own_prices=_named_path("MLDB_PRICES"),
+        record=context.trace(cell) / "cassettes" if os.environ.get("MLDB_RECORD") else None,
     )
     with open_gateway(spec) as gateway:
         yield gateway
+
+
+def _named_path(variable: str) -> Path | None:
+    """The path in a variable of the runner's environment."""
+    value = os.environ.get(variable)
+    return Path(value) if value else None
 
 
 def _job(
@@ -120,28 +137,41 @@ def _job(
         empty.mkdir(exist_ok=True)
         mounts.append(Mount(empty, "/agent/cassettes"))
     env |= {"BENCH_TASK_FILE": inside(task), "BENCH_WORKSPACE": inside(workspace), "BENCH_OUT_DIR": inside(out)}
+    env |= {"BENCH_PYTHON": str(CASE_PYTHON), "BENCH_AGENT_PYTHON": str(python)}
+    variables = cell.agent.spec.environment.variables
+    env = {**{name: value.replace("{agent}", inside(agent)) for name, value in variables.items()}, **env}
     if overlay is not None:
         solution = Mount(overlay.folder, "/solution")
         mounts.append(solution)
         env |= {"BENCH_SOLUTION_DIR": inside(solution), "BENCH_SOLUTION_RUN": json.dumps(overlay.run)}
     limits = cell.case.spec.limits
     return Job(
-        argv=[part.replace("{agent}", inside(agent)) for part in cell.agent.spec.command],
+        argv=_command(cell, inside(agent), python),
         mounts=mounts,
         cwd=workspace,
         limits=job_limits(limits, limits.agent_s),
         env=env,
         scratch=context.socket_folder(cell),
         sockets=sockets,
-        python=python,
+        # The agent's commands in the workspace need the case's libraries, so the case's interpreter is `python` there.
+        python=CASE_PYTHON,
+        interpreters=[] if python == CASE_PYTHON else [python],
     )
+
+
+def _command(cell: Cell, folder: str, python: Path) -> list[str]:
+    """The agent's command: `python` and programs that its packages installed are those of its own environment."""
+    program, *arguments = [part.replace("{agent}", folder) for part in cell.agent.spec.command]
+    own = python.with_name(program)
+    if python != CASE_PYTHON and "/" not in program and own.exists():
+        program = str(own)
+    return [program, *arguments]
 
 
 def _environment(cell: Cell, context: RunContext, gateway: Gateway | None, deadline: float) -> dict[str, str]:
     """Everything of the agent's environment that names no path."""
     limits = cell.case.spec.limits
     env = {
-        **cell.agent.spec.environment.variables,
         "BENCH_MAX_STEPS": str(limits.steps),
         "BENCH_DEADLINE": str(int(deadline)),
     }
@@ -161,10 +191,13 @@ def _environment(cell: Cell, context: RunContext, gateway: Gateway | None, deadl
     for role in cell.models:
         name = "BENCH_MODEL" if role == "main" else f"BENCH_MODEL_{role.upper().replace('-', '_')}"
         env[name] = gateway.alias(role)
+        env[name.replace("MODEL", "API_KEY", 1)] = gateway.role_key(role)
     return env
 
 
 def _stop_reason(ended: Ended, limit_hit: StopReason | None) -> StopReason:
+    if ended.reason == "stopped":
+        return limit_hit or "crashed"
     if ended.reason != "exit":
         return ended.reason
     if ended.code == 0:

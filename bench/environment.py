@@ -1,85 +1,138 @@
-"""The interpreter of an agent: the benchmark's own, or a virtual environment built once per content digest."""
+"""The environment of an agent: the benchmark's own interpreter, or a virtual environment built once per content."""
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
-import shutil
+import platform
+import re
+import shlex
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
-from bench.agent import Agent, Environment
+from bench.agent import Agent
 from bench.errors import InfraError, UserError
 from bench.files import remove_tree, sha256_bytes
+from bench.interpreter import Interpreter, find_interpreter, own_interpreter
 
 _INSTALL_S = 1800
+_REFERENCE = re.compile(rb"^\s*(?:-r|-c|--requirement|--constraint)[ =]?\s*(\S+)", re.MULTILINE)
+# The build scripts of packages are strangers' code, and a Python's settings belong to that Python.
+_WITHHELD = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|^PYTHON|^VIRTUAL_ENV")
+_LOCAL = re.compile(rb"^\s*(?:-e\b|--editable\b|\.|/|file:|[^#\n]*@\s*file:)", re.MULTILINE)
 
 
 def agent_python(agent: Agent, cache: Path) -> Path:
-    """The interpreter to start `agent` with; builds its environment on first use.
+    """The interpreter of `agent`'s own packages; builds its environment on first use.
 
-    Raises `UserError` when the wanted Python is not on this machine, `InfraError` when packages do not install.
+    Whoever comes second waits for the first, in this process or another. Raises `UserError` when the wanted
+    Python is not on this machine, `InfraError` when packages do not install.
     """
     wanted = agent.spec.environment
     if not wanted.python and not wanted.requirements:
         return Path(sys.executable)
-    base = _interpreter(wanted.python, agent.folder / "agent.yaml")
-    requirements = (agent.folder / wanted.requirements).read_bytes() if wanted.requirements else b""
-    digest = sha256_bytes(f"{base}\0".encode() + requirements)[7:23]
-    place = cache / "environments" / f"{agent.id}-{digest}"
-    if not (place / "complete").is_file():
-        _build(place, base, agent, wanted)
+    where = agent.folder / "agent.yaml"
+    base = find_interpreter(wanted.python, where) if wanted.python else own_interpreter(where)
+    place = cache / "environments" / f"{agent.id}-{_digest(agent, base)}"
+    if _is_complete(place):
+        return place / "bin" / "python"
+    with _locked(place):
+        if not _is_complete(place):
+            _build(place, base, agent)
     return place / "bin" / "python"
 
 
-def _interpreter(version: str, where: Path) -> Path:
-    if not version or f"{sys.version_info.major}.{sys.version_info.minor}" == version:
-        return Path(sys.executable)
-    found = shutil.which(f"python{version}")
-    if found is None and (uv := shutil.which("uv")) is not None:
-        done = subprocess.run([uv, "python", "find", version], capture_output=True, text=True, check=False)
-        found = done.stdout.strip() if done.returncode == 0 else None
-    if found is None:
-        raise UserError(
-            f"field `environment.python`: no Python {version} here",
-            where=where,
-            remedy=f"install it, for example with `uv python install {version}` or pyenv",
-        )
-    return Path(found)
+def _digest(agent: Agent, base: Interpreter) -> str:
+    """Of everything that decides what gets installed."""
+    wanted = agent.spec.environment
+    parts = [f"{base.path}\0{base.version}\0{platform.machine()}\0{wanted.locked}".encode()]
+    if wanted.requirements:
+        parts += _contents(agent.folder / wanted.requirements, set())
+        if any(_LOCAL.search(part) for part in parts[1:]):
+            # It installs from its own folder, so every file there counts.
+            parts.append(agent.digest.encode())
+    return sha256_bytes(b"\0".join(parts))[7:23]
 
 
-def _build(place: Path, base: Path, agent: Agent, wanted: Environment) -> None:
+def _contents(path: Path, seen: set[Path]) -> Iterator[bytes]:
+    """The bytes of a requirements file and of those it refers to."""
+    resolved = path.resolve()
+    if resolved in seen:
+        return
+    seen.add(resolved)
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"cannot be read: {error.strerror}", where=path, remedy="add it, or remove the line") from None
+    yield content
+    for name in _REFERENCE.findall(content):
+        yield from _contents(path.parent / name.decode("utf-8", "replace"), seen)
+
+
+def _is_complete(place: Path) -> bool:
+    """Built to its end, with an interpreter that still starts: the base it links to may have been removed."""
+    return (place / "complete").is_file() and (place / "bin" / "python").exists()
+
+
+@contextlib.contextmanager
+def _locked(place: Path) -> Iterator[None]:
+    """One builder at a time. The lock file stays: removing it would let two hold it."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with place.with_name(f".{place.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _build(place: Path, base: Interpreter, agent: Agent) -> None:
     """A virtual environment does not survive a move, so it is built in place and marked when complete."""
     remove_tree(place)
     place.mkdir(parents=True)
-    commands = [[str(base), "-m", "venv", str(place)]]
-    if wanted.requirements:
-        requirements = str(agent.folder / wanted.requirements)
-        commands.append(
-            [
-                str(place / "bin" / "python"),
-                "-m",
-                "pip",
-                "install",
-                "--quiet",
-                "--disable-pip-version-check",
-                "--requirement",
-                requirements,
-            ]
-        )
-    env = {**os.environ, "PIP_NO_INPUT": "1"}
-    with tempfile.TemporaryFile() as log:
-        for command in commands:
-            try:
-                code = subprocess.run(
-                    command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env, timeout=_INSTALL_S, check=False
-                ).returncode
-            except subprocess.TimeoutExpired:
-                code = -1
-            if code != 0:
-                log.seek(0)
-                text = log.read()[-1500:].decode("utf-8", "replace").strip()
-                remove_tree(place)
-                raise InfraError("environment_error", f"the environment of agent {agent.id} could not be built: {text}")
+    try:
+        for command in _commands(place, base, agent):
+            _run(command, agent)
+    except BaseException:
+        remove_tree(place)
+        raise
     (place / "complete").touch()
+
+
+def _commands(place: Path, base: Interpreter, agent: Agent) -> Iterator[list[str]]:
+    yield [str(base.path), "-I", "-m", "venv", str(place)]
+    wanted = agent.spec.environment
+    if not wanted.requirements:
+        return
+    install = [str(place / "bin" / "python"), "-I", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    if wanted.locked:
+        install.append("--no-deps")
+    yield [*install, "--requirement", str(agent.folder / wanted.requirements)]
+
+
+def _run(command: list[str], agent: Agent) -> None:
+    env = {name: value for name, value in os.environ.items() if name.startswith("PIP_") or not _WITHHELD.search(name)}
+    with tempfile.TemporaryFile() as log:
+        try:
+            code = subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={**env, "PIP_NO_INPUT": "1"},
+                # A line such as `./wheel.whl` is meant from where the file lies.
+                cwd=agent.folder,
+                timeout=_INSTALL_S,
+                check=False,
+            ).returncode
+            fault = f"status {code}"
+        except subprocess.TimeoutExpired:
+            code, fault = -1, f"took over {_INSTALL_S} s"
+        if code != 0:
+            log.seek(0)
+            text = log.read()[-1500:].decode("utf-8", "replace").strip()
+            raise InfraError(
+                "environment_error",
+                f"the environment of agent {agent.id} could not be built: {shlex.join(command)}: {fault}: {text}",
+            )

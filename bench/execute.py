@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import os
 from collections.abc import Sequence
@@ -11,7 +12,8 @@ from pathlib import Path
 
 from bench import __version__
 from bench.cell import Cell, RunContext
-from bench.errors import UserError
+from bench.environment import agent_python
+from bench.errors import InfraError, UserError
 from bench.places import Places
 from bench.plan import Plan, cells_of, commit_of
 from bench.pool import Progress, run_cells
@@ -63,7 +65,7 @@ def carry_out(
         sockets=run.sockets,
         places=places,
         sandbox=sandbox,
-        provenance=_provenance(stored, sandbox),
+        provenance=provenance_of(stored, sandbox),
         suite_version=stored.suite_version,
         agent_commits={
             cell.agent.id: commit_of(cell.agent.folder)[0] for cell in {it.agent.id: it for it in cells}.values()
@@ -73,7 +75,16 @@ def carry_out(
     )
     progress.total = len(cells)
     with run.locked():
+        _prepare_environments(cells, places.cache)
         return run_cells(cells, context, run, options.jobs, progress)
+
+
+def _prepare_environments(cells: Sequence[Cell], cache: Path) -> None:
+    """Build what agents need before any clock runs; raises `UserError` when an interpreter is missing."""
+    for agent in {cell.agent.id: cell.agent for cell in cells}.values():
+        # What does not build is tried again, and recorded, by each of its cells.
+        with contextlib.suppress(InfraError):
+            agent_python(agent, cache)
 
 
 def store(stored: RunPlan, records: Sequence[Record], repository: str, branch: str) -> Committed:
@@ -85,7 +96,8 @@ def store(stored: RunPlan, records: Sequence[Record], repository: str, branch: s
     return results.commit(Bundle(run=stored.run, attempt=attempt, records=list(records), started=started))
 
 
-def _provenance(stored: RunPlan, sandbox: Sandbox) -> Provenance:
+def provenance_of(stored: RunPlan, sandbox: Sandbox) -> Provenance:
+    """Where the records of a run come from."""
     commit, dirty = commit_of(Path(__file__).resolve().parents[1])
     env = os.environ
     url = (

@@ -56,7 +56,11 @@ def make_plan(request: Request, places: Places) -> Plan:
             agent = find_agent(entry.agent, places.agents)
             chosen = [name for name in entry.cases or suite.cases if not request.cases or name in wanted]
             pairs += [(agent, case) for case in load_cases(places.cases, chosen)]
-    for _, case in pairs:
+    for agent, case in pairs:
+        if "person" in agent.spec.capabilities:
+            raise UserError(
+                f"agent {agent.id!r} is a person", where="run", remedy=f"`ml-dev-bench human start {case.id}`"
+            )
         if profile not in case.spec.profiles:
             raise UserError(
                 f"has no profile {profile!r}",

@@ -118,6 +118,8 @@ class Tokens(Model):
     input_uncached: int | None = 0
     cache_read: int | None = 0
     cache_write: int | None = 0
+    cache_write_1h: int | None = 0
+    """The part of `cache_write` that is kept for an hour instead of five minutes."""
     output: int | None = 0
     reasoning: int | None = 0
 
@@ -137,6 +139,13 @@ class ModelUsage(Model):
     cost_usd: float | None = 0.0
     cost_status: CostStatus = "none"
     price_version: str = ""
+    faults: dict[str, int] = {}
+    """What went wrong upstream, by kind: a status such as `429`, `unreachable`, `lost`, `invalid`, `stream_broken`,
+    `usage_unknown`."""
+    at_risk_usd: float = 0.0
+    """The most that tries may have cost whose answers never came; not part of `cost_usd`."""
+    waited_s: float = 0.0
+    """Time lost to tries that failed and to the waits after them: wall time that is not the agent's working time."""
 
 
 class Phase(Model):

@@ -20,6 +20,8 @@ from typing import Any
 
 import yaml
 
+from bench.gateway.bodies import read_bodies
+from bench.gateway.ledger import bodies_path
 from bench.gateway.server import Gateway, GatewaySpec, open_gateway
 
 TASK = "# A task\n\nSay hello. Grüße.\n"
@@ -64,7 +66,10 @@ def replaying(folder: Path, turns: list[Json], **changes: Any) -> Iterator[Gatew
 
 
 def ledger_lines(path: Path) -> list[Json]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    """The lines of a ledger, each with the messages that are new in its request."""
+    bodies = read_bodies(bodies_path(path))
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return [{**line, "new_messages": [bodies[it] for it in (line["sent"] or {}).get("new", [])]} for line in lines]
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ _COMMANDS = {
     "cases": ("bench.cli.cases", "cases", "List, show, verify and make cases."),
     "demo": ("bench.cli.demo", "demo", "Run the demo suite and build its leaderboard."),
     "doctor": ("bench.cli.doctor", "doctor", "Tell what this machine can do, and how to mend the rest."),
+    "human": ("bench.cli.human", "human", "Solve a case yourself."),
     "results": ("bench.cli.results", "results", "Show stored results."),
     "run": ("bench.cli.run", "run", "Run agents on cases."),
     "schema": ("bench.cli.schema", "schema", "Print the JSON Schema of a file format."),

@@ -8,15 +8,48 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from bench.gateway.prices import Prices, Rates
-from bench.gateway.protocol import Message
 from bench.record import Tokens
 from bench.schema import Model, read_yaml
 
 _Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 _Count = Annotated[int, Field(ge=0)]
+
+
+class _Open(BaseModel):
+    """Part of a foreign protocol: what is not named here passes through unread."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+
+class Part(_Open):
+    text: str | None = None
+
+
+class Function(_Open):
+    name: str
+    arguments: str = "{}"
+
+
+class ToolCall(_Open):
+    function: Function
+
+
+class Message(_Open):
+    """One message of a chat request, as far as a turn is found by it."""
+
+    role: str
+    content: str | list[Part] | None = None
+    tool_calls: list[ToolCall] | None = None
+
+    @property
+    def text(self) -> str:
+        """The words of the message, without pictures."""
+        if isinstance(self.content, list):
+            return "".join(part.text or "" for part in self.content)
+        return self.content or ""
 
 
 class CassettePrices(Model):
@@ -75,7 +108,7 @@ class Cassette(Model):
     def as_prices(self) -> Prices:
         million = 1_000_000
         read, plain = self.prices.cache_read / million, self.prices.input / million
-        return Prices(Rates(plain, self.prices.output / million, read, plain), f"cassette {self.model}")
+        return Prices(Rates(plain, self.prices.output / million, read, plain, plain), f"cassette {self.model}")
 
 
 class CassetteMiss(Exception):

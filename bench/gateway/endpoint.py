@@ -1,180 +1,234 @@
-"""HTTP/1.1 over a Unix socket: reads requests, checks the key, answers in JSON."""
+"""HTTP/1.1 over a Unix socket: reads requests, checks the key, passes answers and streams."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
-import os
-import re
-import socket
-import socketserver
-import threading
-from collections.abc import Callable, Mapping
-from http.server import BaseHTTPRequestHandler
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 
-from pydantic import JsonValue
+import h11
 
-from bench.errors import UserError
-from bench.gateway.gate import Gateway
-from bench.gateway.protocol import MAX_BODY_BYTES, RequestRefused
+from bench.gateway.config import ALIAS_PREFIX
+from bench.gateway.gate import Gate, Response
+from bench.gateway.protocol import MAX_BODY_BYTES, ROUTES, Dialect, RequestRefused
+from bench.gateway.source import StreamLost
+from bench.gateway.streams import StreamFault
 
-_LONGEST_SOCKET_PATH = 107
-"""Linux keeps a Unix socket's address in 108 bytes, the closing zero among them."""
-_MOST_CONNECTIONS = 64
+_MOST_CONNECTIONS = 256
 _IDLE_S = 120.0
 _CHUNK = 1 << 16
+_JSON = [("Content-Type", "application/json")]
 
 
-class Endpoint(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
-    """The listening socket of one cell; a thread a connection, and no more connections than a bound."""
-
-    daemon_threads = True
-    block_on_close = False
-    request_queue_size = _MOST_CONNECTIONS
-
-    def __init__(self, path: Path, gateway: Gateway) -> None:
-        check_socket_path(path)
-        self.gateway = gateway
-        self._path = path
-        self._lock = threading.Lock()
-        self._connections: set[socket.socket] = set()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.unlink(missing_ok=True)
-        super().__init__(str(path), _Handler)
-        path.chmod(0o600)
-        self._thread = threading.Thread(target=self.serve_forever, args=(0.05,), name="gateway", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop listening, remove the socket and cut every connection."""
-        self.shutdown()
-        self._thread.join()
-        self.server_close()
-        self._path.unlink(missing_ok=True)
-        with self._lock:
-            for connection in self._connections:
-                with contextlib.suppress(OSError):
-                    connection.shutdown(socket.SHUT_RDWR)
-
-    def verify_request(self, request: socket.socket | tuple[bytes, socket.socket], client_address: object) -> bool:
-        """Take the connection, unless there are too many."""
-        assert isinstance(request, socket.socket)  # a stream server has no other kind
-        with self._lock:
-            if len(self._connections) >= _MOST_CONNECTIONS:
-                return False
-            self._connections.add(request)
-        return True
-
-    def shutdown_request(self, request: socket.socket | tuple[bytes, socket.socket]) -> None:
-        with self._lock:
-            self._connections.discard(request)
-        super().shutdown_request(request)
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """A client that goes away in the middle is not worth a traceback; faults of ours are answered with 500."""
+class _ClientGone(Exception):
+    """The other end is no longer there, or does not speak HTTP."""
 
 
-class _Handler(BaseHTTPRequestHandler):
-    server: Endpoint
-    protocol_version = "HTTP/1.1"
-    server_version = "ml-dev-bench"
-    sys_version = ""
-    timeout = _IDLE_S
-    routes: ClassVar[Mapping[str, str]] = {"/v1/chat/completions": "POST", "/v1/models": "GET"}
+@dataclass(frozen=True)
+class _Asked:
+    """The head of a request."""
 
-    def do_GET(self) -> None:
-        self._answer(self._models)
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    """Names in lower case."""
 
-    def do_POST(self) -> None:
-        self._answer(self._chat)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the base class's name
-        """The ledger is the log."""
-
-    def _answer(self, make: Callable[[], dict[str, JsonValue]]) -> None:
-        status = 200
-        self._unread = self._announced()
-        try:
-            self._check_route()
-            body = make()
-        except RequestRefused as refused:
-            status, body = refused.status, refused.body()
-            self._drain()
-        except ConnectionError:
-            self.close_connection = True
-            return
-        except Exception as error:
-            status = 500
-            body = RequestRefused(500, "gateway_broken", f"the gateway failed: {type(error).__name__}").body()
-        data = json.dumps(body).encode("ascii")
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        if status != 200:
-            self.close_connection = True
-            self.send_header("Connection", "close")
-            # OpenAI's own clients repeat calls by themselves unless told not to.
-            self.send_header("X-Should-Retry", "false")
-        self.end_headers()
-        self.wfile.write(data)
-
-    def _check_route(self) -> None:
+    @property
+    def route(self) -> str:
         path = self.path.partition("?")[0].rstrip("/")
-        method = self.routes.get(path)
-        if method is None:
-            raise RequestRefused(404, "not_found", f"no {path[:100]!r} here; there are: {', '.join(self.routes)}")
-        if method != self.command:
-            raise RequestRefused(405, "method_not_allowed", f"{path} takes {method}")
-        scheme, _, token = (self.headers.get("Authorization") or "").partition(" ")
-        if scheme.lower() != "bearer" or not self.server.gateway.admits(token.strip()):
-            raise RequestRefused(401, "invalid_api_key", "this is not the key of this run, or the run is over")
+        return path.removeprefix("/v1")
 
-    def _models(self) -> dict[str, JsonValue]:
-        data: list[JsonValue] = [
-            {"id": alias, "object": "model", "created": 0, "owned_by": "ml-dev-bench"}
-            for alias in self.server.gateway.aliases()
-        ]
-        return {"object": "list", "data": data}
+    @property
+    def dialect(self) -> Dialect | None:
+        return ROUTES.get(self.route)
 
-    def _chat(self) -> dict[str, JsonValue]:
-        return self.server.gateway.chat(self._body())
-
-    def _body(self) -> bytes:
-        if self.headers.get("Transfer-Encoding"):
-            raise RequestRefused(411, "length_required", "chunked bodies are not taken; send Content-Length")
-        length = self._unread
-        if not length:
-            raise RequestRefused(411, "length_required", "send a body with its Content-Length")
-        if length > MAX_BODY_BYTES:
-            raise RequestRefused(413, "too_large", f"the body has {length} bytes; {MAX_BODY_BYTES} are the most")
-        body = self.rfile.read(length)
-        if len(body) < length:
-            raise ConnectionAbortedError("the client went away")
-        self._unread = 0
-        return body
-
-    def _announced(self) -> int:
-        """The length of the request's body, 0 when it is not told or makes no sense."""
-        length = self.headers.get("Content-Length") or ""
-        return int(length) if re.fullmatch(r"[0-9]{1,18}", length) else 0
-
-    def _drain(self) -> None:
-        """Read what the client still sends: closing over unread bytes would destroy the answer on its way."""
-        left = min(self._unread, 4 * MAX_BODY_BYTES)
-        while left > 0 and (chunk := self.rfile.read(min(left, _CHUNK))):
-            left -= len(chunk)
+    @property
+    def token(self) -> str:
+        scheme, _, token = self.headers.get("authorization", "").partition(" ")
+        return token.strip() if scheme.lower() == "bearer" else self.headers.get("x-api-key", "")
 
 
-def check_socket_path(path: Path) -> None:
-    """Raise `UserError` when no Unix socket can have this path."""
-    size = len(os.fsencode(path))
-    if size > _LONGEST_SOCKET_PATH:
-        raise UserError(
-            f"a socket's path can have {_LONGEST_SOCKET_PATH} bytes, this has {size}",
-            where=path,
-            remedy="put the run into a folder with a shorter path",
-        )
+class Endpoint:
+    """The listening socket of one cell."""
+
+    def __init__(self, path: Path, gate: Gate, keys: Mapping[str, list[str]]) -> None:
+        self._path = path
+        self._gate = gate
+        self._keys = keys
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+
+    async def start(self) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._path.unlink(missing_ok=True)
+        self._server = await asyncio.start_unix_server(self._accept, self._path, limit=_CHUNK * 4, backlog=256)
+        self._path.chmod(0o600)
+
+    async def stop(self) -> None:
+        """Stop listening, make the keys useless, remove the socket and cut every connection."""
+        self._keys = {}
+        if self._server is not None:
+            self._server.close()
+        self._path.unlink(missing_ok=True)
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        if len(self._tasks) >= _MOST_CONNECTIONS:
+            writer.close()
+            return
+        self._tasks.add(task)
+        try:
+            await _Connection(reader, writer).serve(self._answer)
+        except (_ClientGone, ConnectionError, TimeoutError, h11.ProtocolError):
+            pass
+        finally:
+            self._tasks.discard(task)
+            writer.transport.abort()
+
+    async def _answer(self, asked: _Asked, body: bytes | None) -> Response:
+        """The answer to a request; `body` None: it is too large."""
+        try:
+            roles = self._roles(asked)
+            if asked.method == "GET":
+                return self._models(asked, roles)
+            if body is None:
+                raise RequestRefused(413, "too_large", f"a body has at most {MAX_BODY_BYTES} bytes")
+            assert asked.dialect is not None
+            return await self._gate.handle(asked.dialect, roles, body, asked.headers)
+        except RequestRefused as refused:
+            # OpenAI's own clients repeat calls by themselves unless told not to.
+            headers = [*_JSON, ("X-Should-Retry", "false")]
+            return Response(refused.status, headers, json.dumps(refused.body(asked.dialect)).encode("ascii"))
+
+    def _roles(self, asked: _Asked) -> list[str]:
+        """The roles that the bearer of the request's key may ask for."""
+        models = asked.route == "/models" or asked.route.startswith("/models/")
+        if asked.dialect is None and not models:
+            known = ", ".join(f"/v1{path}" for path in [*ROUTES, "/models"])
+            raise RequestRefused(404, "not_found", f"no {asked.path[:100]!r} here; there are: {known}")
+        wanted = "GET" if models else "POST"
+        if asked.method != wanted:
+            raise RequestRefused(405, "method_not_allowed", f"{asked.route} takes {wanted}")
+        token = asked.token.encode("utf-8", "replace")
+        for key, roles in self._keys.items():
+            if secrets.compare_digest(token, key.encode()):
+                return roles
+        raise RequestRefused(401, "invalid_api_key", "this is not the key of this run, or the run is over")
+
+    def _models(self, asked: _Asked, roles: list[str]) -> Response:
+        aliases = [f"{ALIAS_PREFIX}{role}" for role in roles]
+        listed: list[dict[str, object]]
+        if "anthropic-version" in asked.headers:
+            created = "2024-01-01T00:00:00Z"
+            listed = [{"type": "model", "id": it, "display_name": it, "created_at": created} for it in aliases]
+            page: dict[str, object] = {
+                "data": listed,
+                "has_more": False,
+                "first_id": aliases[0],
+                "last_id": aliases[-1],
+            }
+        else:
+            listed = [{"id": it, "object": "model", "created": 0, "owned_by": "ml-dev-bench"} for it in aliases]
+            page = {"object": "list", "data": listed}
+        name = asked.route.removeprefix("/models").strip("/")
+        one = next((it for it in listed if it["id"] == name), None)
+        if name and one is None:
+            raise RequestRefused(404, "model_not_found", f"no model {name[:100]!r} in this run")
+        return Response(200, _JSON, json.dumps(one or page).encode("ascii"))
+
+
+class _Connection:
+    """One client's connection, request after request."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=1 << 17)
+
+    async def serve(self, answer: Callable[[_Asked, bytes | None], Awaitable[Response]]) -> None:
+        while True:
+            try:
+                asked, body = await self._request()
+            except h11.RemoteProtocolError as error:
+                await self._complain(error)
+                return
+            response = await answer(asked, body)
+            await self._respond(response)
+            if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
+                return
+            self._http.start_next_cycle()
+
+    async def _request(self) -> tuple[_Asked, bytes | None]:
+        event = await self._event(_IDLE_S)
+        if not isinstance(event, h11.Request):
+            raise _ClientGone
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in event.headers}
+        asked = _Asked(event.method.decode("latin-1"), event.target.decode("latin-1"), headers)
+        parts: list[bytes] = []
+        size = 0
+        while not isinstance(event, h11.EndOfMessage):
+            if self._http.they_are_waiting_for_100_continue:
+                go_on = h11.InformationalResponse(status_code=100, headers=[])
+                self._writer.write(self._http.send(go_on) or b"")
+            event = await self._event(_IDLE_S)
+            if isinstance(event, h11.Data):
+                size += len(event.data)
+                # What is too large is read all the same: closing over unread bytes would destroy the answer.
+                if size <= MAX_BODY_BYTES:
+                    parts.append(bytes(event.data))
+                elif size > 4 * MAX_BODY_BYTES:
+                    raise _ClientGone
+            elif isinstance(event, h11.ConnectionClosed):
+                raise _ClientGone
+        return asked, b"".join(parts) if size <= MAX_BODY_BYTES else None
+
+    async def _event(self, patience: float) -> h11.Event:
+        while True:
+            event = self._http.next_event()
+            if event is h11.PAUSED:
+                raise _ClientGone
+            if event is not h11.NEED_DATA:
+                assert not isinstance(event, type)
+                return event
+            async with asyncio.timeout(patience):
+                self._http.receive_data(await self._reader.read(_CHUNK))
+
+    async def _respond(self, response: Response) -> None:
+        framing = ("Content-Length", str(len(response.content)))
+        if response.chunks is not None:
+            framing = ("Transfer-Encoding", "chunked")
+        head = h11.Response(status_code=response.status, headers=[*response.headers, framing])
+        start = self._http.send(head) or b""
+        if response.chunks is None:
+            whole = self._http.send(h11.Data(data=response.content)) or b""
+            end = self._http.send(h11.EndOfMessage()) or b""
+            self._writer.write(start + whole + end)
+            await self._writer.drain()
+            return
+        self._writer.write(start)
+        async with aclosing(response.chunks) as chunks:
+            try:
+                async for chunk in chunks:
+                    self._writer.write(self._http.send(h11.Data(data=chunk)) or b"")
+                    await self._writer.drain()
+            except (StreamLost, StreamFault):
+                # Without the end of the message the client knows that something is missing.
+                raise _ClientGone from None
+        self._writer.write(self._http.send(h11.EndOfMessage()) or b"")
+        await self._writer.drain()
+
+    async def _complain(self, error: h11.RemoteProtocolError) -> None:
+        """Say what is wrong with a request that is not HTTP, as far as the state of the connection allows."""
+        with contextlib.suppress(h11.LocalProtocolError, ConnectionError):
+            body = json.dumps(RequestRefused(400, "invalid_http", str(error)).body()).encode("ascii")
+            await self._respond(Response(error.error_status_hint, [*_JSON, ("Connection", "close")], body))

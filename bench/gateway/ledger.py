@@ -1,24 +1,39 @@
-"""calls.jsonl: one line a call, written before the agent gets the answer."""
+"""calls.jsonl: one line a call, written before the agent gets the end of the answer. It is the universal trace."""
 
 from __future__ import annotations
 
 import json
 import os
-import threading
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, JsonValue
 
-from bench.gateway.protocol import digest_json
+from bench.gateway.bodies import Bodies, clip, write_all
+from bench.gateway.protocol import Call, Dialect
 from bench.record import Instant, Tokens
 from bench.schema import Model
 
 Status = Literal["ok", "failed", "refused", "abandoned"]
 _LONGEST_TEXT = 20_000
-_LARGEST_MESSAGES = 1_000_000
+_LARGEST_ANSWER = 1_000_000
 _MOST_REFUSED = 100
+BODIES_SUFFIX = ".bodies.jsonl"
+"""What follows the stem of the ledger in the name of its side store."""
+
+
+class Sent(Model):
+    """A request as ids of the side store."""
+
+    frame: str
+    """Everything but the conversation: tools, settings, a system prompt that is a field of its own."""
+    after: int = 0
+    """The call whose conversation this one goes on with; 0: none."""
+    kept: int = 0
+    """How many of its messages, from the first."""
+    new: list[str] = Field(default_factory=list)
+    """The messages after them."""
 
 
 class CallLine(Model):
@@ -29,6 +44,8 @@ class CallLine(Model):
     role: str
     alias: str
     model: str
+    protocol: Dialect = "chat"
+    stream: bool = False
     answered_by: str = ""
     """The name that the upstream gave itself."""
     status: Status
@@ -37,62 +54,75 @@ class CallLine(Model):
     error: str = ""
     request: str = ""
     """Digest of the request."""
+    sent: Sent | None = None
     tokens: Tokens | None = None
+    estimated: bool = False
+    """The provider did not say what the call used."""
+    raw_usage: JsonValue = None
     cost_usd: float | None = None
     seconds: float = 0.0
     retries: int = 0
+    faults: list[str] = Field(default_factory=list)
     finish_reason: str = ""
-    new_messages: list[JsonValue] = Field(default_factory=list)
-    """What this request has beyond the previous one, long texts cut in the middle."""
     answer: JsonValue = None
+    """The answer as a chat message, long texts cut in the middle."""
 
 
 class Ledger:
-    """The file of one cell. Safe to use from several threads; silent after `close`."""
+    """The file of one cell; silent after `close`."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, redact: Callable[[str], str]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         _keep_earlier(path)
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
-        self._lock = threading.Lock()
+        self._bodies = Bodies(bodies_path(path), redact)
+        self._redact = redact
         self._closed = False
         self._seq = 0
         self._refused = 0
-        self._previous: dict[str, list[str]] = {}
-        """Digests of the messages of each role's last request."""
+        self._previous: dict[tuple[str, Dialect], tuple[int, list[str]]] = {}
+        """The last request of each role and protocol: its number and the ids of its messages."""
 
-    def append(self, line: CallLine, messages: Sequence[dict[str, Any]] = ()) -> None:
+    def append(self, line: CallLine, call: Call | None = None) -> None:
         """Number and write one line. Refusals beyond the hundredth are only counted, by the meter."""
-        with self._lock:
-            if self._closed or not self._wanted(line.status):
-                return
-            self._seq += 1
-            new = self._new_messages(line.role, messages) if messages else []
-            numbered = line.model_copy(update={"seq": self._seq, "new_messages": new})
-            data = numbered.model_dump_json().encode("utf-8") + b"\n"
-            while data:
-                data = data[os.write(self._file, data) :]
+        if self._closed or not self._wanted(line.status):
+            return
+        self._seq += 1
+        answer: Any = clip(line.answer, _LONGEST_TEXT)
+        if len(json.dumps(answer)) > _LARGEST_ANSWER:
+            answer = {"cut": "the answer is too large"}
+        sent = self._sent(line.role, call) if call is not None else None
+        numbered = line.model_copy(update={"seq": self._seq, "sent": sent, "answer": answer})
+        text = self._redact(numbered.model_dump_json())
+        write_all(self._file, text.encode("utf-8") + b"\n")
 
     def close(self) -> None:
-        with self._lock:
-            if not self._closed:
-                self._closed = True
-                os.close(self._file)
+        if not self._closed:
+            self._closed = True
+            os.close(self._file)
+            self._bodies.close()
 
     def _wanted(self, status: Status) -> bool:
         self._refused += status == "refused"
         return status != "refused" or self._refused <= _MOST_REFUSED
 
-    def _new_messages(self, role: str, messages: Sequence[dict[str, Any]]) -> list[JsonValue]:
-        digests = [digest_json(message) for message in messages]
-        before = self._previous.get(role, [])
-        pairs = zip(before, digests, strict=False)
-        shorter = min(len(before), len(digests))
-        known = next((index for index, (one, other) in enumerate(pairs) if one != other), shorter)
-        self._previous[role] = digests
-        cut = [clip(message) for message in messages[known:]]
-        size = len(json.dumps(cut))
-        return cut if size <= _LARGEST_MESSAGES else [{"cut": f"{len(cut)} messages, {size} bytes"}]
+    def _sent(self, role: str, call: Call) -> Sent:
+        ids = [self._bodies.put(item) for item in call.items]
+        after, before = self._previous.get((role, call.dialect), (0, []))
+        shorter = min(len(before), len(ids))
+        kept = next((index for index in range(shorter) if before[index] != ids[index]), shorter)
+        self._previous[role, call.dialect] = (self._seq, ids)
+        return Sent(frame=self._bodies.put(call.frame), after=after if kept else 0, kept=kept, new=ids[kept:])
+
+
+def bodies_path(ledger: Path) -> Path:
+    """The side store of the ledger at `ledger`."""
+    return ledger.with_name(ledger.name.removesuffix(".jsonl") + BODIES_SUFFIX)
+
+
+def clean(text: str) -> str:
+    """A short text of somebody else's as it can always be written."""
+    return str(clip(text[:200], 200))
 
 
 def _keep_earlier(path: Path) -> None:
@@ -102,18 +132,5 @@ def _keep_earlier(path: Path) -> None:
         while os.path.lexists(kept := path.with_suffix(f".{number}{path.suffix}")):
             number += 1
         path.rename(kept)
-
-
-def clip(value: Any, longest: int = _LONGEST_TEXT) -> JsonValue:
-    """`value` with long texts cut in the middle and lone surrogates replaced, so that it can always be written."""
-    if isinstance(value, str):
-        text = value.encode("utf-8", "replace").decode("utf-8")
-        if len(text) <= longest:
-            return text
-        half = longest // 2
-        return f"{text[:half]}[... {len(text) - 2 * half} characters cut ...]{text[-half:]}"
-    if isinstance(value, dict):
-        return {str(clip(key, 200)): clip(item, longest) for key, item in value.items()}
-    if isinstance(value, list):
-        return [clip(item, longest) for item in value]
-    return value if value is None or isinstance(value, bool | int | float) else str(value)
+        if os.path.lexists(bodies_path(path)):
+            bodies_path(path).rename(bodies_path(kept))

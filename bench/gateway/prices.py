@@ -9,12 +9,13 @@ import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from bench.errors import UserError
 from bench.record import Tokens
+from bench.schema import Model, read_yaml
 
 _TABLE = "model_prices_and_context_window_backup.json"
 _TIER = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")
@@ -29,19 +30,22 @@ class Rates:
     output: float
     cache_read: float
     cache_write: float
+    cache_write_1h: float
 
     def cost(self, tokens: Tokens) -> float:
         """The price of one call; unknown counts must have been estimated before."""
+        hour = tokens.cache_write_1h or 0
         return (
             (tokens.input_uncached or 0) * self.input
             + (tokens.cache_read or 0) * self.cache_read
-            + (tokens.cache_write or 0) * self.cache_write
+            + ((tokens.cache_write or 0) - hour) * self.cache_write
+            + hour * self.cache_write_1h
             + (tokens.output or 0) * self.output
         )
 
     def worst(self, input_tokens: int, output_tokens: int) -> float:
         """The most that such a call can cost."""
-        dearest = max(self.input, self.cache_read, self.cache_write)
+        dearest = max(self.input, self.cache_read, self.cache_write, self.cache_write_1h)
         return input_tokens * dearest + output_tokens * self.output
 
 
@@ -54,6 +58,8 @@ class Prices:
     long: Rates | None = None
     long_above: int = 0
     """Input tokens above which the whole call is billed at the `long` rates."""
+    max_output: int = 0
+    """The most tokens the model answers with; 0: unknown."""
 
     def cost(self, tokens: Tokens) -> float:
         size = sum(part or 0 for part in (tokens.input_uncached, tokens.cache_read, tokens.cache_write))
@@ -76,10 +82,36 @@ class _Entry(BaseModel):
     output_cost_per_token: _Price
     cache_read_input_token_cost: _Price | None = None
     cache_creation_input_token_cost: _Price | None = None
+    cache_creation_input_token_cost_above_1hr: _Price | None = None
+    max_output_tokens: int | None = Field(None, ge=1)
 
 
-def find_prices(model: str) -> Prices | None:
-    """The prices of `model` (`provider/name`) in the installed litellm's table; None when there are none."""
+class OwnRates(Model):
+    """US dollars per million tokens."""
+
+    input: _Price
+    output: _Price
+    cache_read: _Price | None = None
+    cache_write: _Price | None = None
+    cache_write_1h: _Price | None = None
+    max_output: Annotated[int, Field(ge=0)] = 0
+
+
+class OwnPrices(Model):
+    """A file of prices that go before litellm's table."""
+
+    schema_: Literal[1] = Field(1, alias="schema")
+    version: str = Field(min_length=1, max_length=60)
+    """Goes into the record, so that it can be seen later by what prices a cost was reckoned."""
+    models: dict[str, OwnRates]
+
+
+def find_prices(model: str, own: Path | None = None) -> Prices | None:
+    """The prices of `model` (`provider/name`) in the file `own` or in litellm's table; None when there are none."""
+    if own is not None:
+        prices = read_yaml(own, OwnPrices)
+        if model in prices.models:
+            return _own(prices.models[model], prices.version)
     table, version = _read_table()
     provider, _, name = model.partition("/")
     for key in (model, name):
@@ -99,7 +131,7 @@ def check_price_limit(model: str, prices: Prices | None, max_cost_usd: float) ->
         raise UserError(
             f"model {model!r} has no price in litellm's table, so the limit of {max_cost_usd:g} US dollars"
             " cannot be kept",
-            remedy="install ml-dev-bench[prices], correct the model's name, or set cost_usd to .inf",
+            remedy="name its prices in the file MLDB_PRICES, correct the model's name, or run without a dollar limit",
         )
 
 
@@ -120,7 +152,7 @@ def _prices(entry: dict[str, object], version: str) -> Prices:
     known = _Entry.model_validate(entry)
     thresholds = [int(found[1]) for key in entry if (found := _TIER.fullmatch(key))]
     if not thresholds:
-        return Prices(_rates(known), version)
+        return Prices(_rates(known), version, max_output=known.max_output_tokens or 0)
     # One threshold is all that OpenAI's models have; with several the lowest is the cautious one.
     above = min(thresholds)
     suffix = f"_above_{above}k_tokens"
@@ -131,11 +163,24 @@ def _prices(entry: dict[str, object], version: str) -> Prices:
             if name + suffix in entry
         }
     )
-    return Prices(_rates(known), version, _rates(dearer), above * 1000)
+    return Prices(_rates(known), version, _rates(dearer), above * 1000, known.max_output_tokens or 0)
+
+
+def _own(rates: OwnRates, version: str) -> Prices:
+    million = 1_000_000
+    plain, output = rates.input / million, rates.output / million
+    read = plain if rates.cache_read is None else rates.cache_read / million
+    write = plain if rates.cache_write is None else rates.cache_write / million
+    hour = write if rates.cache_write_1h is None else rates.cache_write_1h / million
+    return Prices(Rates(plain, output, read, write, hour), f"own {version}", max_output=rates.max_output)
 
 
 def _rates(entry: _Entry) -> Rates:
-    # A cache price that the table does not give is billed as plain input.
-    read, write = entry.cache_read_input_token_cost, entry.cache_creation_input_token_cost
+    # A cache price that the table does not give is billed as plain input, and a zero for writing is such a gap.
+    read, write = entry.cache_read_input_token_cost, entry.cache_creation_input_token_cost or None
     price = entry.input_cost_per_token
-    return Rates(price, entry.output_cost_per_token, price if read is None else read, price if write is None else write)
+    write = price if write is None else write
+    hour = entry.cache_creation_input_token_cost_above_1hr
+    return Rates(
+        price, entry.output_cost_per_token, price if read is None else read, write, write if hour is None else hour
+    )

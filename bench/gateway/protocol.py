@@ -1,23 +1,43 @@
-"""OpenAI's chat completions as the gateway understands them: what it reads, forwards, drops and refuses."""
+"""A request as the gateway understands it, whatever the protocol, and how one is refused."""
 
 from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal, NoReturn
+from dataclasses import dataclass, field
+from typing import Any, Literal, NoReturn
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, field_validator
+from pydantic import JsonValue
 
 from bench.files import sha256_bytes
 
+Dialect = Literal["chat", "responses", "messages", "count_tokens", "embeddings"]
+Json = dict[str, Any]
 MAX_BODY_BYTES = 20_000_000
-DEFAULT_OUTPUT_CAP = 4096
-"""Tokens that a call may bring back when it names no cap of its own."""
 MAX_OUTPUT_CAP = 1_000_000
 _DEEPEST = 60
-_NOT_FORWARDED = frozenset({"metadata", "store", "user", "service_tier"})
-"""Accepted, because clients send them by themselves, and dropped: they keep data upstream or change the price."""
+_MOST_COPIES = 16
+
+ROUTES: dict[str, Dialect] = {
+    "/chat/completions": "chat",
+    "/responses": "responses",
+    "/messages": "messages",
+    "/messages/count_tokens": "count_tokens",
+    "/embeddings": "embeddings",
+}
+ITEMS: dict[Dialect, str] = {
+    "chat": "messages",
+    "responses": "input",
+    "messages": "messages",
+    "count_tokens": "messages",
+    "embeddings": "input",
+}
+"""The field that grows as a conversation goes on."""
+_CAPS: dict[Dialect, tuple[str, ...]] = {
+    "chat": ("max_completion_tokens", "max_tokens"),
+    "responses": ("max_output_tokens",),
+    "messages": ("max_tokens",),
+}
 
 
 class RequestRefused(Exception):
@@ -29,135 +49,80 @@ class RequestRefused(Exception):
         self.code = code
         self.extra = extra
 
-    def body(self) -> dict[str, JsonValue]:
-        """The error in OpenAI's spelling."""
+    def body(self, dialect: Dialect | None = None) -> dict[str, JsonValue]:
+        """The error in the spelling of the protocol."""
+        if dialect in ("messages", "count_tokens"):
+            return {
+                "type": "error",
+                "error": {"type": self.code, "code": self.code, "message": str(self), **self.extra},
+            }
         return {"error": {"message": str(self), "type": self.code, "code": self.code, "param": None, **self.extra}}
 
 
-class _Open(BaseModel):
-    """Part of a foreign protocol: what is not named here passes through unread."""
+@dataclass
+class Call:
+    """One request that may go on."""
 
-    model_config = ConfigDict(extra="allow", frozen=True)
-
-
-class ImageUrl(_Open):
-    url: str = Field(pattern=r"^data:")
-    """Inline only: an address would make the provider fetch it, which is network access by the back door."""
-
-
-class Part(_Open):
-    type: Literal["text", "image_url", "refusal"]
-    text: str | None = None
-    image_url: ImageUrl | None = None
-
-
-class Function(_Open):
-    name: str
-    arguments: str = "{}"
-
-
-class ToolCall(_Open):
-    type: Literal["function"] = "function"
-    function: Function
-
-
-class Message(_Open):
-    role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: str | list[Part] | None = None
-    tool_calls: list[ToolCall] | None = None
-
-    @property
-    def text(self) -> str:
-        """The words of the message, without pictures."""
-        if isinstance(self.content, list):
-            return "".join(part.text or "" for part in self.content)
-        return self.content or ""
-
-
-class Tool(_Open):
-    type: Literal["function"]
-    """A provider's own search, code or file tools reach the network and are billed apart."""
-
-
-Cap = Annotated[int, Field(strict=True, ge=1, le=MAX_OUTPUT_CAP)]
-
-
-class ChatRequest(BaseModel):
-    """The fields the gateway lets through; any other is refused by name, for it may spend or reach out unseen."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    model: str
-    messages: list[Message] = Field(min_length=1)
-    tools: list[Tool] | None = None
-    max_tokens: Cap | None = None
-    max_completion_tokens: Cap | None = None
-    n: Literal[1] | None = None
-    stream: bool | None = None
-    service_tier: Literal["auto", "default"] | None = None
-    tool_choice: JsonValue = None
-    parallel_tool_calls: JsonValue = None
-    temperature: JsonValue = None
-    top_p: JsonValue = None
-    stop: JsonValue = None
-    seed: JsonValue = None
-    response_format: JsonValue = None
-    presence_penalty: JsonValue = None
-    frequency_penalty: JsonValue = None
-    logit_bias: JsonValue = None
-    logprobs: JsonValue = None
-    top_logprobs: JsonValue = None
-    reasoning_effort: JsonValue = None
-    verbosity: JsonValue = None
-    prompt_cache_key: JsonValue = None
-    stream_options: JsonValue = None
-    metadata: JsonValue = None
-    store: JsonValue = None
-    user: JsonValue = None
-
-    @field_validator("stream")
-    @classmethod
-    def _not_streamed(cls, value: bool | None) -> bool | None:
-        if value:
-            raise ValueError("streaming comes with a later version of the gateway; ask without it")
-        return value
-
-
-@dataclass(frozen=True)
-class ChatCall:
-    """One validated request."""
-
-    request: ChatRequest
-    data: dict[str, Any]
-    """The body as it came: what is forwarded is taken from here, so nothing is altered by parsing."""
+    dialect: Dialect
+    data: Json
+    """The body as it came."""
     size: int
-    digest: str
+    model: str
+    stream: bool = False
+    output_cap: int | None = None
+    """The most tokens the client wants back; None: it named no limit."""
+    copies: int = 1
+    earlier_tokens: int = 0
+    """Tokens of an earlier answer that this request goes on from without sending it again."""
+    stripped: list[str] = field(default_factory=list)
+    """Tools that were taken out."""
 
     @property
-    def messages(self) -> list[dict[str, Any]]:
-        return list(self.data["messages"])
+    def items(self) -> list[Any]:
+        """The conversation as a list, whatever form it came in."""
+        found = self.data.get(ITEMS[self.dialect])
+        return found if isinstance(found, list) else [found]
 
     @property
-    def output_cap(self) -> int:
-        """The most tokens this call may bring back."""
-        return self.request.max_completion_tokens or self.request.max_tokens or DEFAULT_OUTPUT_CAP
+    def frame(self) -> Json:
+        """Everything but the conversation."""
+        return {key: value for key, value in self.data.items() if key != ITEMS[self.dialect]}
 
     @property
     def worst_input(self) -> int:
         """A cautious count of input tokens: text that averages under two bytes a token is rare."""
-        return self.size // 2 + 1
+        return self.size // 2 + 1 + self.earlier_tokens
 
-    def upstream(self, model: str) -> dict[str, Any]:
-        """The body to forward: the real model, an output cap always, and no stored or tagged data."""
-        body = {key: value for key, value in self.data.items() if key not in _NOT_FORWARDED and value is not None}
-        body["model"] = model
-        if "max_tokens" not in body and "max_completion_tokens" not in body:
-            body["max_completion_tokens"] = DEFAULT_OUTPUT_CAP
+    @property
+    def likely_input(self) -> int:
+        """What the input probably counts, for answers that do not say."""
+        return self.size // 3 + 1 + self.earlier_tokens
+
+    @property
+    def counts_as_step(self) -> bool:
+        return self.dialect in ("chat", "responses", "messages")
+
+    @property
+    def digest(self) -> str:
+        return digest_json([self.dialect, self.data])
+
+    def wants_stream_usage(self) -> bool:
+        """Whether a chat client asked for usage in its stream by itself."""
+        options = self.data.get("stream_options")
+        return isinstance(options, dict) and options.get("include_usage") is True
+
+    def upstream(self, model: str, cap: int | None) -> Json:
+        """The body to forward: the real model, usage in the stream, and the output cap `cap` where none is named."""
+        body = {**self.data, "model": model}
+        if self.dialect == "chat" and self.stream and not self.wants_stream_usage():
+            body["stream_options"] = {**(self.data.get("stream_options") or {}), "include_usage": True}
+        if cap is not None and self.output_cap is None and self.counts_as_step:
+            body[_CAPS[self.dialect][0]] = cap
         return body
 
 
-def read_chat(body: bytes) -> ChatCall:
-    """`body` as a chat request; raises `RequestRefused` with the first fault."""
+def read_call(dialect: Dialect, body: bytes) -> Call:
+    """`body` as a call; raises `RequestRefused` with the first fault of form."""
     try:
         data = json.loads(body, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
@@ -165,11 +130,51 @@ def read_chat(body: bytes) -> ChatCall:
     if not isinstance(data, dict):
         raise RequestRefused(400, "invalid_request", f"the body must be an object, is {type(data).__name__}")
     _check_plain(data)
-    try:
-        request = ChatRequest.model_validate(data)
-    except ValidationError as error:
-        raise RequestRefused(400, "invalid_request", _fault(error)) from None
-    return ChatCall(request, data, len(body), digest_json(data))
+    _check_text(body, data)
+    model = data.get("model")
+    if not isinstance(model, str):
+        raise RequestRefused(400, "invalid_request", "field `model`: must be a string")
+    _check_items(dialect, data)
+    stream = data.get("stream")
+    if stream not in (None, True, False):
+        raise RequestRefused(400, "invalid_request", "field `stream`: must be true or false")
+    call = Call(dialect, data, len(body), model, bool(stream), _cap(dialect, data), _copies(data))
+    if dialect == "messages" and call.output_cap is None:
+        raise RequestRefused(400, "invalid_request", "field `max_tokens`: is required")
+    return call
+
+
+def _check_items(dialect: Dialect, data: Json) -> None:
+    name = ITEMS[dialect]
+    items = data.get(name)
+    if dialect in ("responses", "embeddings") and isinstance(items, str):
+        return
+    if not isinstance(items, list) or not items:
+        raise RequestRefused(400, "invalid_request", f"field `{name}`: must be a list that is not empty")
+    if dialect != "embeddings" and not all(isinstance(item, dict) for item in items):
+        raise RequestRefused(400, "invalid_request", f"field `{name}`: every item must be an object")
+
+
+def _cap(dialect: Dialect, data: Json) -> int | None:
+    for name in _CAPS.get(dialect, ()):
+        value = data.get(name)
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_OUTPUT_CAP:
+            raise RequestRefused(
+                400, "invalid_request", f"field `{name}`: must be a whole number, 1 to {MAX_OUTPUT_CAP}"
+            )
+        return value
+    return None
+
+
+def _copies(data: Json) -> int:
+    value = data.get("n")
+    if value is None:
+        return 1
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _MOST_COPIES:
+        raise RequestRefused(400, "invalid_request", f"field `n`: must be 1 to {_MOST_COPIES}")
+    return value
 
 
 def _check_plain(data: object) -> None:
@@ -190,18 +195,19 @@ def _check_plain(data: object) -> None:
     raise RequestRefused(400, "invalid_request", f"the body is nested more than {_DEEPEST} levels deep")
 
 
+def _check_text(body: bytes, data: object) -> None:
+    """Refuse halves of characters, which cannot be written anywhere."""
+    if b"\\ud" in body.lower():
+        try:
+            json.dumps(data, ensure_ascii=False).encode("utf-8")
+        except UnicodeEncodeError:
+            raise RequestRefused(400, "invalid_json", "a text holds half of a surrogate pair") from None
+
+
 def digest_json(data: object) -> str:
     """One digest for equal JSON values, whatever their spacing and the order of their keys."""
     text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return sha256_bytes(text.encode("ascii"))
-
-
-def _fault(error: ValidationError) -> str:
-    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    field = ".".join(str(part)[:60] for part in first["loc"][:6]) or "body"
-    if first["type"] == "extra_forbidden":
-        return f"field `{field}` is not let through by this gateway; leave it out"
-    return f"field `{field}`: {first['msg'].removeprefix('Value error, ')}"
 
 
 def _no_constant(name: str) -> NoReturn:

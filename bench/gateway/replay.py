@@ -1,22 +1,27 @@
-"""The replay backend: the same request gets the same answer, out of a cassette, without a key or a network."""
+"""The replay sources: the same request gets the same answer, out of a cassette, without a key or a network."""
 
 from __future__ import annotations
 
+import json
 import re
 import time
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 
-from pydantic import JsonValue
+from pydantic import ValidationError
 
 from bench.errors import UserError
-from bench.gateway.backend import BackendError, Reply
-from bench.gateway.cassette import CassetteMiss, Turn, find_turn, load_cassette
-from bench.gateway.meter import Tariff
-from bench.gateway.protocol import ChatCall
+from bench.gateway.answers import read_answer
+from bench.gateway.cassette import Cassette, CassetteMiss, Message, Turn, find_turn
+from bench.gateway.exchanges import Missing, Played, find_exchange
+from bench.gateway.protocol import Call, Json
+from bench.gateway.source import Attempt, Delivered, Headers, SourceError
+from bench.gateway.usage import Rule
 
 PREFIX = "replay/"
 _SET = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+_JSON: Headers = [("Content-Type", "application/json")]
+_EVENTS: Headers = [("Content-Type", "text/event-stream; charset=utf-8")]
 
 
 def cassette_path(model: str, role: str, case: str, cassettes: Path | None) -> Path:
@@ -26,47 +31,110 @@ def cassette_path(model: str, role: str, case: str, cassettes: Path | None) -> P
         raise UserError(f"model {model!r} replays a cassette, and this agent has none", remedy="choose another model")
     if not _SET.fullmatch(name):
         raise UserError(f"model {model!r}: {name!r} is not the name of a cassette set", remedy="such as replay/demo")
-    return cassettes / name / (f"{case}.yaml" if role == "main" else f"{case}.{role}.yaml")
+    return cassettes / name / cassette_name(case, role)
 
 
-class ReplayBackend:
-    """Answers from one cassette."""
+def cassette_name(case: str, role: str) -> str:
+    return f"{case}.yaml" if role == "main" else f"{case}.{role}.yaml"
 
-    def __init__(self, model: str, path: Path) -> None:
-        self._cassette = load_cassette(path)
-        self._name = f"{path.parent.name}/{path.name}"
-        self._tariff = Tariff(model, self._cassette.as_prices(), simulated=True)
 
-    @property
-    def tariff(self) -> Tariff:
-        return self._tariff
+def is_recorded(path: Path) -> bool:
+    """Whether the cassette at `path` was recorded, not written by hand as turns."""
+    try:
+        with path.open(encoding="utf-8", errors="replace") as lines:
+            return any(re.fullmatch(r"schema:\s*2\s*", next(lines, "")) for _ in range(20))
+    except OSError:
+        return False
 
-    def complete(self, call: ChatCall, lost: Callable[[], bool]) -> Reply:
-        del lost
+
+class TurnSource:
+    """Answers chat requests from the turns of one cassette."""
+
+    def __init__(self, cassette: Cassette, path: Path) -> None:
+        self.name = cassette.model
+        self._cassette = cassette
+        self._path = f"{path.parent.name}/{path.name}"
+
+    def rule(self, call: Call) -> Rule:
+        return "openai"
+
+    async def answer(self, call: Call, body: Json, attempt: Attempt) -> Delivered:
+        if call.dialect != "chat":
+            raise _miss(self._path, f"it answers chat completions, not {call.dialect}")
         try:
-            index = find_turn(self._cassette, call.request.messages)
+            messages = [Message.model_validate(message) for message in call.items]
+            index = find_turn(self._cassette, messages)
+        except ValidationError as error:
+            raise SourceError(
+                400, "invalid_request", f"field `messages`: {error.errors()[0]['msg']}", infra=False
+            ) from None
         except CassetteMiss as miss:
-            raise BackendError(424, "cassette_miss", f"cassette {self._name}, {miss}", infra=True) from None
-        return _reply(self._cassette.turns[index], index, call.digest, self._cassette.model)
+            raise _miss(self._path, str(miss)) from None
+        made = {**_completion(self._cassette.turns[index], index, call.digest), "model": call.model}
+        if call.stream:
+            return Delivered(200, _EVENTS, chunks=_in_pieces(_chunks(made)))
+        content = json.dumps(made).encode("ascii")
+        answer = read_answer("chat", content)
+        if answer is not None:
+            answer.model = self._cassette.model
+        return Delivered(200, _JSON, content, answer=answer)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Nothing is held open."""
 
 
-def _reply(turn: Turn, index: int, digest: str, model: str) -> Reply:
-    message: dict[str, JsonValue] = {"role": "assistant", "content": turn.content or None}
+class ExchangeSource:
+    """Answers requests of every protocol from a recorded cassette."""
+
+    def __init__(self, model: str, played: list[Played], path: Path, redact: Callable[[str], str], rules: str) -> None:
+        self.name = model
+        self._played = played
+        self._path = f"{path.parent.name}/{path.name}"
+        self._redact = redact
+        self._gemini = rules == "gemini"
+
+    def rule(self, call: Call) -> Rule:
+        rules: dict[str, Rule] = {"chat": "openai", "responses": "responses", "embeddings": "embeddings"}
+        if call.dialect == "chat" and self._gemini:
+            return "gemini"
+        return rules.get(call.dialect, "anthropic")
+
+    async def answer(self, call: Call, body: Json, attempt: Attempt) -> Delivered:
+        try:
+            found = find_exchange(self._played, call.dialect, call.data, self._redact).exchange
+        except Missing as miss:
+            raise _miss(self._path, str(miss)) from None
+        if found.events is not None:
+            if not call.stream:
+                raise _miss(self._path, "the answer was recorded as a stream, and is asked for in one piece")
+            return Delivered(200, _EVENTS, chunks=_in_pieces([event.encode() for event in found.events if event]))
+        content = found.body.encode() if isinstance(found.body, str) else json.dumps(found.body).encode("ascii")
+        answer = read_answer(call.dialect, content) if found.status == 200 else None
+        return Delivered(found.status, _JSON, content, answer=answer)
+
+    async def close(self) -> None:
+        """Nothing is held open."""
+
+
+def _miss(path: str, why: str) -> SourceError:
+    return SourceError(424, "cassette_miss", f"cassette {path}, {why}", infra=True)
+
+
+async def _in_pieces(parts: list[bytes]) -> AsyncGenerator[bytes, None]:
+    for part in parts:
+        yield part
+
+
+def _completion(turn: Turn, index: int, digest: str) -> Json:
+    message: Json = {"role": "assistant", "content": turn.content or None}
     if turn.tool_calls:
         message["tool_calls"] = [
-            {
-                "id": f"call_{index}_{position}",
-                "type": "function",
-                "function": {"name": call.name, "arguments": call.text},
-            }
-            for position, call in enumerate(turn.tool_calls)
+            {"id": f"call_{index}_{at}", "type": "function", "function": {"name": it.name, "arguments": it.text}}
+            for at, it in enumerate(turn.tool_calls)
         ]
     finish = "tool_calls" if turn.tool_calls else "stop"
     prompt = turn.usage.input + turn.usage.cache_read
-    body: dict[str, JsonValue] = {
+    return {
         "id": f"chatcmpl-{digest[-24:]}",
         "object": "chat.completion",
         "created": int(time.time()),
@@ -79,4 +147,16 @@ def _reply(turn: Turn, index: int, digest: str, model: str) -> Reply:
             "completion_tokens_details": {"reasoning_tokens": 0},
         },
     }
-    return Reply(body, message, finish, turn.tokens, model)
+
+
+def _chunks(completion: Json) -> list[bytes]:
+    """A completion as the events of a stream with usage."""
+    choice, usage = completion["choices"][0], completion["usage"]
+    base = {**completion, "object": "chat.completion.chunk", "usage": None}
+    delta = dict(choice["message"])
+    if delta.get("tool_calls"):
+        delta["tool_calls"] = [{"index": at, **call} for at, call in enumerate(delta["tool_calls"])]
+    steps = [(delta, None), ({}, choice["finish_reason"])]
+    made = [{**base, "choices": [{"index": 0, "delta": part, "finish_reason": end}]} for part, end in steps]
+    made.append({**base, "choices": [], "usage": usage})
+    return [*(f"data: {json.dumps(chunk)}\n\n".encode() for chunk in made), b"data: [DONE]\n\n"]

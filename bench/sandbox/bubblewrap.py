@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from bench.sandbox.job import Job, Launch, Mount
@@ -52,7 +52,13 @@ class BubblewrapSandbox:
 
     def launch(self, job: Job, status: int) -> Launch:
         python = job.python or Path(sys.executable)
-        env = base_environment(home="/home/agent", tmp="/tmp", python=python, cpus=job.limits.cpus)  # noqa: S108
+        env = base_environment(
+            home="/home/agent",
+            tmp="/tmp",  # noqa: S108
+            python=python,
+            cpus=job.limits.cpus,
+            also=job.interpreters,
+        )
         env.update(job.env)
         env["BENCH_INIT"] = json.dumps(
             {
@@ -63,7 +69,12 @@ class BubblewrapSandbox:
                 "adopt": False,
             }
         )
-        argv = [self.program, *self._namespaces(), *self._system(job), *_python_mounts(python)]
+        argv = [
+            self.program,
+            *self._namespaces(),
+            *self._system(job),
+            *_python_mounts([python, *job.interpreters]),
+        ]
         for mount in job.mounts:
             argv += ["--bind" if mount.writable else "--ro-bind", str(mount.source), mount.target]
         argv += ["--ro-bind", str(INSIDE), _INSIDE_TARGET]
@@ -112,11 +123,13 @@ class BubblewrapSandbox:
         return argv
 
 
-def _python_mounts(python: Path) -> list[str]:
-    """The interpreter's installation, read-only, with this package's own folder (cases, solutions) hidden."""
+def _python_mounts(interpreters: Iterable[Path]) -> list[str]:
+    """The interpreters' installations, read-only, with this package's own folder (cases, solutions) hidden."""
     argv: list[str] = []
     bound: list[Path] = [Path("/usr"), Path("/bin")]
-    roots = {python.parent.parent, python.resolve().parent.parent, Path(sys.base_prefix), Path(sys.prefix)}
+    roots = {Path(sys.base_prefix), Path(sys.prefix)}
+    for python in interpreters:
+        roots |= {python.parent.parent, python.resolve().parent.parent}
     for root in sorted(roots):
         if root != Path("/") and not any(root.is_relative_to(known) for known in bound):
             argv += ["--ro-bind", str(root), str(root)]

@@ -8,7 +8,7 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from bench.errors import InfraError
@@ -165,11 +165,14 @@ def _spawn(
         os.close(told)
 
 
-def run_job(sandbox: Sandbox, job: Job) -> Ended:
-    """Run `job` to its end or its limit; raises `InfraError` when the sandbox itself does not come up."""
+def run_job(sandbox: Sandbox, job: Job, should_stop: Callable[[], bool] | None = None) -> Ended:
+    """Run `job` to its end or its limit; raises `InfraError` when the sandbox itself does not come up.
+
+    should_stop: asked about ten times a second; when it says so, the job is ended with the reason `stopped`.
+    """
     pipe = subprocess.PIPE
     with start(sandbox, job, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe) as running:
-        streams = _pump(running)
+        streams = _pump(running, should_stop)
         running.stop()
         code = running.code()
         if running.reason == "exit" and not running.came_up():
@@ -188,7 +191,7 @@ def run_job(sandbox: Sandbox, job: Job) -> Ended:
         )
 
 
-def _pump(running: Running) -> tuple[Tail, Tail]:
+def _pump(running: Running, should_stop: Callable[[], bool] | None) -> tuple[Tail, Tail]:
     """Read both streams until the job's first process ends, watching the limits."""
     popen = running.popen
     limit = running.job.limits.output_mb << 20
@@ -211,6 +214,9 @@ def _pump(running: Running) -> tuple[Tail, Tail]:
             if alive and time.monotonic() >= next_tick:
                 next_tick = time.monotonic() + _TICK_S
                 alive = running.watch()
+                if alive and should_stop is not None and should_stop():
+                    running.stop("stopped")
+                    alive = False
             if alive and out.total + err.total > limit * _FLOOD_FACTOR:
                 running.stop("output_limit")
                 alive = False

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
-EndReason = Literal["exit", "time_limit", "memory_limit", "process_limit", "disk_limit", "output_limit"]
+EndReason = Literal["exit", "stopped", "time_limit", "memory_limit", "process_limit", "disk_limit", "output_limit"]
+"""`stopped`: by whoever asked for the job."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,8 @@ class Job:
     """Folder of this machine for what the job needs while it lives; default: the system's temporary folder."""
     python: Path | None = None
     """Interpreter whose installation is mounted read-only and stands first on PATH."""
+    interpreters: Sequence[Path] = ()
+    """Further ones, mounted too and last on PATH: the programs beside them are found, `python` stays what it was."""
 
 
 @dataclass(frozen=True)

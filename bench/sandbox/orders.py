@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from bench.sandbox.job import Job, JobLimits
@@ -24,10 +25,11 @@ def resource_limits(limits: JobLimits) -> dict[str, int]:
     }
 
 
-def base_environment(*, home: str, tmp: str, python: Path, cpus: int) -> dict[str, str]:
+def base_environment(*, home: str, tmp: str, python: Path, cpus: int, also: Sequence[Path] = ()) -> dict[str, str]:
     """The environment every job starts from: nothing of the runner's own but what the machine's libraries need."""
+    folders = [str(python.parent), "/usr/local/bin", "/usr/bin", "/bin", *(str(other.parent) for other in also)]
     env = {
-        "PATH": f"{python.parent}:/usr/local/bin:/usr/bin:/bin",
+        "PATH": ":".join(folders),
         "HOME": home,
         "TMPDIR": tmp,
         "USER": "agent",

@@ -35,7 +35,7 @@ class ProcessSandbox:
         home = tmp / "home"
         home.mkdir()
         python = job.python or Path(sys.executable)
-        env = base_environment(home=str(home), tmp=str(tmp), python=python, cpus=job.limits.cpus)
+        env = base_environment(home=str(home), tmp=str(tmp), python=python, cpus=job.limits.cpus, also=job.interpreters)
         env.update(job.env)
         env[MARKER] = tmp.name
         env["BENCH_INIT"] = json.dumps(

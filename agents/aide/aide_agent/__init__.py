@@ -1,0 +1,1 @@
+"""A tree search over programs, after AIDE."""

@@ -1,0 +1,67 @@
+"""Runs mini-swe-agent on one task through the gateway: what its command `mini` does, without a terminal.
+
+Ends with 0: submitted; 1: it or its model failed; 4: gave up (out of time, or answers that it cannot read).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from minisweagent.agents import get_agent
+from minisweagent.config import get_config_from_spec
+from minisweagent.environments import get_environment
+from minisweagent.models import get_model
+
+SUBMITTED, FAILED, GAVE_UP = 0, 1, 4
+COMMAND_S = 600
+"""A command's time. The package's own 30 seconds are made for repositories, not for training."""
+MARGIN_S = 5
+
+
+def settings(environment: os._Environ[str]) -> dict[str, Any]:
+    """The package's default configuration with the limits of this run."""
+    config: dict[str, Any] = get_config_from_spec("mini.yaml")
+    agent, model = config["agent"], config["model"]
+    # Belongs to the interactive agent alone.
+    agent.pop("mode", None)
+    left = float(environment.get("BENCH_DEADLINE") or time.time() + 86400) - time.time() - MARGIN_S
+    agent |= {
+        # One more than the run allows: the gateway refuses it, which puts the limit on record as what ended the work.
+        "step_limit": int(environment.get("BENCH_MAX_STEPS") or 50) + 1,
+        "wall_time_limit_seconds": max(int(left), 1),
+        # Money is the gateway's business: the package knows no price for an alias.
+        "cost_limit": 0.0,
+        "output_path": Path(environment["BENCH_OUT_DIR"]) / "trajectory.json",
+    }
+    # Address and key come from OPENAI_BASE_URL and OPENAI_API_KEY: what is given here is written into the trajectory.
+    model["model_name"] = f"openai/{environment['BENCH_MODEL']}"
+    model["model_kwargs"] |= {"timeout": 900, "max_retries": 0}
+    config["environment"]["timeout"] = max(min(COMMAND_S, int(left)), 1)
+    return config
+
+
+def main() -> int:
+    environment = os.environ
+    config = settings(environment)
+    task = Path(environment["BENCH_TASK_FILE"]).read_text(encoding="utf-8")
+    agent = get_agent(
+        get_model(config=config["model"]),
+        get_environment(config["environment"], default_type="local"),
+        config["agent"],
+        default_type="default",
+    )
+    try:
+        end = agent.run(task)
+    except Exception as error:
+        print(f"mini-swe-agent: {type(error).__name__}: {error}", file=sys.stderr)
+        return FAILED
+    print(f"mini-swe-agent: {end.get('exit_status')}", file=sys.stderr)
+    return SUBMITTED if end.get("exit_status") == "Submitted" else GAVE_UP
+
+
+if __name__ == "__main__":
+    sys.exit(main())

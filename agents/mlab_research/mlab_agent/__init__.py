@@ -1,0 +1,1 @@
+"""A research agent that plans, acts and checks its facts, after the one of MLAgentBench."""

@@ -1,0 +1,93 @@
+"""What the runner tells the gateway's process, and what that tells the runner."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from bench.gateway.meter import Limit
+from bench.gateway.prices import Prices
+from bench.gateway.protocol import Dialect
+from bench.gateway.purse import RunLimits
+from bench.record import ModelUsage, Note
+from bench.schema import Model
+
+ALIAS_PREFIX = "bench-"
+
+
+class Patience(Model):
+    """How long a call may take and how often it is tried."""
+
+    tries: int = Field(6, ge=1)
+    first_wait_s: float = 1.0
+    longest_wait_s: float = 60.0
+    """Also the longest Retry-After that is waited for."""
+    connect_s: float = 10.0
+    answer_s: float = 600.0
+    """For a whole answer; in a stream, between two pieces of it."""
+
+
+class Provider(Model):
+    """An upstream that is spoken to in its own protocol."""
+
+    url: str
+    headers: dict[str, str]
+    """With the key."""
+    dialects: list[Dialect]
+
+
+class Role(Model):
+    """One model of the cell."""
+
+    model: str
+    name: str
+    """As the upstream knows it."""
+    prices: Prices | None = None
+    simulated: bool = False
+    provider: Provider | None = None
+    litellm: bool = False
+    """Dialects that `provider` does not speak go through litellm."""
+    cassette: Path | None = None
+
+
+class PurseConfig(Model):
+    path: Path
+    limits: RunLimits
+
+
+class Config(Model):
+    """One gateway."""
+
+    socket: Path
+    ledger: Path
+    keys: dict[str, list[str]]
+    """Key -> the roles it may ask for."""
+    roles: dict[str, Role]
+    secrets: list[str]
+    """Never to be written anywhere."""
+    max_calls: int | None = None
+    max_cost_usd: float | None = None
+    max_tokens: int | None = None
+    deadline: float
+    grace_s: float = 30.0
+    patience: Patience = Patience()
+    hosted_tools: bool = False
+    purse: PurseConfig | None = None
+    record: Path | None = None
+    case: str = ""
+
+
+class State(Model):
+    """How a gateway stands."""
+
+    kind: Literal["ready", "state", "fault"] = "state"
+    usage: list[ModelUsage] = []
+    notes: list[Note] = []
+    limit_hit: Limit | None = None
+    error: str | None = None
+    stop: bool = False
+    """The agent is to be ended: its grace is over, or nothing more will be answered."""
+    lost_last: bool = False
+    """The last call was lost in the middle, and the agent has got no answer since."""

@@ -1,0 +1,162 @@
+"""Recorded cassettes: requests and answers of any protocol as readable YAML, and how a request finds its answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import Field, JsonValue
+
+from bench.errors import UserError
+from bench.gateway.prices import Prices
+from bench.gateway.protocol import ITEMS, Dialect, Json, digest_json
+from bench.schema import Model, validate
+
+_LARGEST_FILE = 200_000_000
+_PASSING_FIELDS = frozenset(
+    {"model", "stream", "stream_options", "metadata", "user", "prompt_cache_key", "safety_identifier", "store"}
+)
+"""They may differ between two runs of one agent, and no answer depends on them."""
+
+
+class Heading(Model):
+    """The first document of a recorded cassette."""
+
+    schema_: Literal[2] = Field(alias="schema")
+    model: str
+    """Who answered, and whose prices are simulated."""
+    prices: Prices | None = None
+    note: str = ""
+
+
+class Exchange(Model):
+    """One request and its answer."""
+
+    protocol: Dialect
+    frame: dict[str, JsonValue] | Literal["same"]
+    """Everything of the request but the conversation; `same` as the exchange before."""
+    after: int = 0
+    """The exchange whose conversation this one goes on with, from 1; 0: none."""
+    kept: int = 0
+    new: list[JsonValue]
+    """The messages after the `kept` first ones of it."""
+    status: int = 200
+    body: JsonValue = None
+    events: list[str] | None = None
+    """The events of a streamed answer as they were sent."""
+
+
+@dataclass
+class Played:
+    """One exchange, complete."""
+
+    protocol: Dialect
+    frame: dict[str, JsonValue]
+    items: list[Any]
+    exchange: Exchange
+    used: bool = False
+
+
+class Missing(Exception):
+    """The cassette has no answer to this request."""
+
+
+def load_exchanges(path: Path) -> tuple[Heading, list[Played]]:
+    """The recorded cassette at `path`; raises `UserError`."""
+    documents = _documents(path)
+    heading = validate(next(documents, None), Heading, where=path)
+    found: list[Played] = []
+    for number, document in enumerate(documents, 1):
+        exchange = validate(document, Exchange, where=f"{path}, exchange {number}")
+        if exchange.after >= number or (exchange.frame == "same" and number == 1):
+            raise UserError(
+                f"exchange {number} goes on from one that is not before it", where=path, remedy="record anew"
+            )
+        items = (found[exchange.after - 1].items[: exchange.kept] if exchange.after else []) + exchange.new
+        frame = found[-1].frame if exchange.frame == "same" else exchange.frame
+        found.append(Played(exchange.protocol, frame, items, exchange))
+    return heading, found
+
+
+def find_exchange(played: list[Played], dialect: Dialect, data: Json, redact: Callable[[str], str]) -> Played:
+    """The exchange that answers the request `data`, or `Missing` that shows the nearest.
+
+    The same request wins; else one that differs in nothing but what tools said, for that may hold timings and paths.
+    """
+    data = json.loads(redact(json.dumps(data)))
+    items = data.pop(ITEMS[dialect], None)
+    items = items if isinstance(items, list) else [items]
+    same = [it for it in played if it.protocol == dialect]
+    for blank in (False, True):
+        wanted = _key(data, items, blank=blank)
+        matching = [it for it in same if _key(it.frame, it.items, blank=blank) == wanted]
+        # Repeated requests are answered in their order, and from the last answer on by that.
+        if found := next((it for it in matching if not it.used), matching[-1] if matching else None):
+            found.used = True
+            return found
+    raise Missing(_nearest(played, same, data, items))
+
+
+def _key(frame: Json, items: list[Any], *, blank: bool) -> str:
+    kept = {name: value for name, value in frame.items() if name not in _PASSING_FIELDS}
+    return digest_json([kept, [_without_result(item) for item in items] if blank else items])
+
+
+def _without_result(item: Any) -> Any:
+    """A message without what tools said."""
+    if not isinstance(item, dict):
+        return item
+    if item.get("role") == "tool":
+        return {**item, "content": ""}
+    if str(item.get("type")).endswith("_call_output"):
+        return {**item, "output": ""}
+    if item.get("type") == "tool_result":
+        return {**item, "content": ""}
+    if isinstance(item.get("content"), list):
+        return {**item, "content": [_without_result(part) for part in item["content"]]}
+    return item
+
+
+def _nearest(played: list[Played], same: list[Played], frame: Json, items: list[Any]) -> str:
+    if not same:
+        spoken = ", ".join(sorted({it.protocol for it in played})) or "nothing"
+        return f"no exchange of this protocol; the cassette has {spoken}"
+    nearest = max(same, key=lambda it: (_common(it.items, items), -abs(len(it.items) - len(items))))
+    number = played.index(nearest) + 1
+    position = _common(nearest.items, items)
+    if position < min(len(items), len(nearest.items)):
+        sent, kept = _short(items[position]), _short(nearest.items[position])
+        return f"nearest is exchange {number}; message {position} was sent as {sent}, the cassette has {kept}"
+    if len(items) != len(nearest.items):
+        return f"nearest is exchange {number}; {len(items)} messages were sent, the cassette has {len(nearest.items)}"
+    names = sorted((frame.keys() | nearest.frame.keys()) - _PASSING_FIELDS)
+    name = next((it for it in names if frame.get(it) != nearest.frame.get(it)), "")
+    sent, kept = _short(frame.get(name)), _short(nearest.frame.get(name))
+    return f"nearest is exchange {number}; field `{name}` was sent as {sent}, the cassette has {kept}"
+
+
+def _common(one: list[Any], other: list[Any]) -> int:
+    shorter = min(len(one), len(other))
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (a, b) in pairs if _without_result(a) != _without_result(b)), shorter)
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 160 else f"{text[:100]} ... {text[-50:]}"
+
+
+def _documents(path: Path) -> Iterator[Any]:
+    try:
+        if path.stat().st_size > _LARGEST_FILE:
+            raise UserError(f"larger than {_LARGEST_FILE} bytes", where=path, remedy="record a shorter conversation")
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        yield from yaml.load_all(path.read_text(encoding="utf-8"), Loader=loader)
+    except FileNotFoundError:
+        raise UserError("no such file", where=path, remedy="record one, or correct the model's name") from None
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise UserError(f"cannot be read: {' '.join(str(error).split())[:300]}", where=path) from None

@@ -1,0 +1,213 @@
+"""Server-sent events on their way: split, read for usage and content, and passed on as they are."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+from bench.gateway.answers import Answer, blocks_message, message, responses_answer
+from bench.gateway.protocol import Dialect, Json
+
+_END_OF_EVENT = re.compile(rb"\r?\n\r?\n")
+_NO_USAGE = re.compile(rb',\s*"usage"\s*:\s*null')
+_MOST_HELD = 20_000_000
+
+
+class StreamFault(Exception):
+    """The stream is none of this protocol."""
+
+
+class Events:
+    """Cuts a stream of bytes into events, each with its blank line."""
+
+    def __init__(self) -> None:
+        self._held = b""
+
+    def feed(self, chunk: bytes) -> Iterator[bytes]:
+        data = self._held + chunk
+        start = 0
+        for end in _END_OF_EVENT.finditer(data):
+            yield data[start : end.end()]
+            start = end.end()
+        self._held = data[start:]
+        if len(self._held) > _MOST_HELD:
+            raise StreamFault("an event of the stream is too large")
+
+    def rest(self) -> bytes:
+        """What came after the last whole event."""
+        held, self._held = self._held, b""
+        return held
+
+
+class StreamReader(Protocol):
+    """Gathers what one stream says."""
+
+    answer: Answer
+
+    def take(self, event: Json) -> None: ...
+
+    def finish(self) -> Answer:
+        """What the stream said, whole or not."""
+        ...
+
+
+def open_reader(dialect: Dialect) -> StreamReader:
+    readers: dict[str, type[_Chat] | type[_Responses] | type[_Messages]] = {
+        "chat": _Chat, "responses": _Responses, "messages": _Messages,
+    }  # fmt: skip
+    return readers[dialect]()
+
+
+def event_data(event: bytes) -> Json | None:
+    """The JSON object of one event; None for comments, `[DONE]` and anything else."""
+    lines = [line[5:].lstrip(b" ") for line in event.splitlines() if line.startswith(b"data:")]
+    try:
+        data = json.loads(b"\n".join(lines)) if lines else None
+    except (ValueError, RecursionError):
+        return None
+    return data if isinstance(data, dict) else None
+
+
+def without_usage(event: bytes, data: Json | None) -> bytes:
+    """A chat event as it would be, had nobody asked for usage."""
+    if data is None or "usage" not in data:
+        return event
+    if data["usage"] is None:
+        return _NO_USAGE.sub(b"", event)
+    return b"" if not data.get("choices") else event
+
+
+class _Chat:
+    def __init__(self) -> None:
+        self.answer = Answer(complete=False)
+        self._texts: list[str] = []
+        self._thoughts: list[str] = []
+        self._calls: dict[int, Json] = {}
+
+    def take(self, event: Json) -> None:
+        answer = self.answer
+        answer.model = str(event.get("model") or answer.model)
+        answer.id = str(event.get("id") or answer.id)
+        answer.usage = event.get("usage") or answer.usage
+        for choice in event.get("choices") or []:
+            if not isinstance(choice, dict):
+                continue
+            if choice.get("finish_reason"):
+                answer.finish_reason = str(choice["finish_reason"])
+                answer.complete = True
+            delta = choice.get("delta")
+            if isinstance(delta, dict):
+                self._grow(delta, first=choice.get("index") in (0, None))
+
+    def _grow(self, delta: Json, *, first: bool) -> None:
+        for name, parts in (("content", self._texts), ("reasoning_content", self._thoughts)):
+            text = delta.get(name)
+            if isinstance(text, str):
+                self.answer.text_size += len(text.encode("utf-8", "replace"))
+                if first:
+                    parts.append(text)
+        for piece in delta.get("tool_calls") or []:
+            if not isinstance(piece, dict):
+                continue
+            function = piece.get("function")
+            function = function if isinstance(function, dict) else {}
+            given = str(function.get("arguments") or "")
+            self.answer.text_size += len(given.encode("utf-8", "replace"))
+            if not first:
+                continue
+            position = piece.get("index")
+            empty = {"id": "", "type": "function", "function": {"name": "", "arguments": ""}}
+            call = self._calls.setdefault(position if isinstance(position, int) else 0, empty)
+            call["id"] = call["id"] or str(piece.get("id") or "")
+            call["function"]["name"] += str(function.get("name") or "")
+            call["function"]["arguments"] += given
+
+    def finish(self) -> Answer:
+        calls = [self._calls[position] for position in sorted(self._calls)]
+        self.answer.message = message("".join(self._texts), calls, "".join(self._thoughts))
+        return self.answer
+
+
+class _Responses:
+    def __init__(self) -> None:
+        self.answer = Answer(complete=False)
+        self._size = 0
+        self._texts: list[str] = []
+
+    def take(self, event: Json) -> None:
+        kind = event.get("type")
+        response = event.get("response")
+        if isinstance(response, dict):
+            if kind in ("response.completed", "response.incomplete", "response.failed"):
+                self.answer = responses_answer(response) or self.answer
+                self.answer.complete = kind != "response.failed"
+            else:
+                self.answer.id = str(response.get("id") or self.answer.id)
+                self.answer.model = str(response.get("model") or self.answer.model)
+        delta = event.get("delta")
+        if isinstance(delta, str):
+            self._size += len(delta.encode("utf-8", "replace"))
+            if kind == "response.output_text.delta":
+                self._texts.append(delta)
+
+    def finish(self) -> Answer:
+        self.answer.text_size = self.answer.text_size or self._size
+        if not self.answer.message:
+            self.answer.message = message("".join(self._texts), [])
+        return self.answer
+
+
+class _Messages:
+    def __init__(self) -> None:
+        self.answer = Answer(complete=False)
+        self._blocks: dict[int, Json] = {}
+        self._arguments: dict[int, list[str]] = {}
+
+    def take(self, event: Json) -> None:
+        kind = event.get("type")
+        if kind == "message_start" and isinstance(event.get("message"), dict):
+            begun = event["message"]
+            self.answer.model, self.answer.id = str(begun.get("model") or ""), str(begun.get("id") or "")
+            self.answer.usage = begun.get("usage")
+        elif kind == "message_delta":
+            delta, usage = event.get("delta"), event.get("usage")
+            if isinstance(delta, dict) and delta.get("stop_reason"):
+                self.answer.finish_reason = str(delta["stop_reason"])
+            if isinstance(usage, dict) and isinstance(self.answer.usage, dict):
+                # Counts here are running totals; those it leaves out keep their first value.
+                known = {name: value for name, value in usage.items() if value is not None}
+                self.answer.usage = {**self.answer.usage, **known}
+                self.answer.complete = bool(self.answer.finish_reason)
+        elif kind == "error":
+            self.answer.complete = False
+        else:
+            self._grow(event)
+
+    def _grow(self, event: Json) -> None:
+        index, block, delta = event.get("index"), event.get("content_block"), event.get("delta")
+        if not isinstance(index, int):
+            return
+        if isinstance(block, dict):
+            self._blocks[index] = dict(block)
+        if not isinstance(delta, dict):
+            return
+        known: dict[str, Any] = self._blocks.setdefault(index, {})
+        for name in ("text", "thinking", "partial_json"):
+            piece = delta.get(name)
+            if isinstance(piece, str):
+                self.answer.text_size += len(piece.encode("utf-8", "replace"))
+                self._arguments.setdefault(index, []).append(piece)
+                known["grows"] = name
+
+    def finish(self) -> Answer:
+        for index, block in self._blocks.items():
+            name = block.pop("grows", "")
+            grown = "".join(self._arguments.get(index, []))
+            if name == "partial_json":
+                block["input"] = grown
+            elif name:
+                block[name] = grown
+        self.answer.message = blocks_message([self._blocks[index] for index in sorted(self._blocks)])
+        return self.answer
