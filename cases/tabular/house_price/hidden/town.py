@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 Float = NDArray[np.float64]
 Table = dict[str, NDArray[Any]]
 
+
 def _words(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
