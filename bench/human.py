@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from bench.agent import find_agent
 from bench.agentphase import AgentPhase
@@ -120,9 +120,8 @@ def open_desk(folder: Path, places: Places) -> Desk:
         attempt = Attempt.model_validate_json((folder / _STATE).read_bytes())
     except FileNotFoundError:
         raise UserError(f"no {_STATE}", where=folder, remedy="name a folder that `human start` made") from None
-    except ValueError as error:
-        text = explain(error, Attempt) if hasattr(error, "errors") else str(error)
-        raise UserError(text, where=folder / _STATE, remedy="start again") from None
+    except ValidationError as error:
+        raise UserError(explain(error, Attempt), where=folder / _STATE, remedy="start again") from None
     (cell,) = cells_of(plan, places)
     return Desk(folder, cell, attempt, _context(folder, plan, places))
 

@@ -333,8 +333,8 @@ def test_the_command_may_be_a_program_of_its_packages(
     tmp_path: Path, bubblewrap: Sandbox, offline: Callable[[], int]
 ) -> None:
     tiny_agent(tmp_path)
-    facts = {"environment": {"requirements": "requirements.txt"}, "command": ["tinything-program"]}
-    agent = make_agent(tmp_path, "", **facts)
+    environment = {"requirements": "requirements.txt"}
+    agent = make_agent(tmp_path, "", environment=environment, command=["tinything-program"])
     cell, context = make_cell(agent, make_case(tmp_path / "cases")), make_context(tmp_path, bubblewrap)
     record = run_cell(cell, context)
     assert (record.outcome, record.stop_reason) == ("graded", "finished")
