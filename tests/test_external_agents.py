@@ -106,7 +106,7 @@ def test_a_limit_of_calls_ends_it_and_the_work_is_judged(
     assert (record.outcome, record.stop_reason) == ("graded", "step_limit"), log_of(cell, context)
     assert record.success
     (usage,) = record.usage
-    assert (usage.calls, usage.calls) == (calls, upstream.usage_totals.calls)
+    assert usage.calls == calls == upstream.usage_totals.calls
     assert usage.refused_calls >= 1
 
 
@@ -124,7 +124,9 @@ def test_a_model_that_talks_nonsense_ends_in_a_verdict(
 
 def test_openhands_leaves_its_events(context: RunContext, monkeypatch: pytest.MonkeyPatch) -> None:
     cell = make_cell(agent_called("openhands"), case_called("hello_world"))
+    context = replace(context, keep_workspaces=True)
     solve(cell, context, monkeypatch)
+    assert [path.name for path in (context.trace(cell) / "workspace").iterdir()] == ["hello.py"]
     out = context.trace(cell) / "out"
     kinds = [json.loads(line)["kind"] for line in (out / "events.jsonl").read_text().splitlines()]
     assert kinds.count("ActionEvent") == 4
@@ -134,7 +136,9 @@ def test_openhands_leaves_its_events(context: RunContext, monkeypatch: pytest.Mo
 
 def test_mini_leaves_its_trajectory(context: RunContext, monkeypatch: pytest.MonkeyPatch) -> None:
     cell = make_cell(agent_called("mini_swe_agent"), case_called("hello_world"))
+    context = replace(context, keep_workspaces=True)
     solve(cell, context, monkeypatch)
+    assert [path.name for path in (context.trace(cell) / "workspace").iterdir()] == ["hello.py"]
     said = json.loads((context.trace(cell) / "out" / "trajectory.json").read_text())
     assert said["info"]["exit_status"] == "Submitted"
     assert said["info"]["model_stats"]["api_calls"] == 4
