@@ -67,6 +67,8 @@ class Limits(Model):
     output_mb: Count = 10
     steps: Count = 50
     cost_usd: Positive = 2.0
+    tokens: Count | None = None
+    """Input and output of all model calls together; none by default."""
 
 
 class Output(Model):

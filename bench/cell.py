@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.agent import Agent
 from bench.case import Case
 from bench.datacache import public_seed
 from bench.files import sha256_bytes
+from bench.gateway.purse import RunLimits
 from bench.places import Places
 from bench.record import Profile, Provenance
 from bench.sandbox.job import Sandbox
@@ -52,6 +53,8 @@ class RunContext:
     keep_workspaces: bool = False
     cost_limited: bool = True
     """False: no dollar limit, which is the only way to run a model whose price nobody knows."""
+    run_limits: RunLimits = field(default_factory=RunLimits)
+    """Limits over all cells together."""
 
     def seed(self, cell: Cell) -> int:
         """Seed of the cell's public data."""

@@ -40,9 +40,9 @@ def agent_python(agent: Agent, cache: Path) -> Path:
     place = cache / "environments" / f"{agent.id}-{_digest(agent, base)}"
     if _is_complete(place):
         return place / "bin" / "python"
-    with _locked(place):
+    with _locked(place) as lock:
         if not _is_complete(place):
-            _build(place, base, agent)
+            _build(place, base, agent, lock)
     return place / "bin" / "python"
 
 
@@ -79,21 +79,21 @@ def _is_complete(place: Path) -> bool:
 
 
 @contextlib.contextmanager
-def _locked(place: Path) -> Iterator[None]:
-    """One builder at a time. The lock file stays: removing it would let two hold it."""
+def _locked(place: Path) -> Iterator[int]:
+    """One builder at a time; yields the lock's descriptor. The file stays: removing it would let two hold it."""
     place.parent.mkdir(parents=True, exist_ok=True)
     with place.with_name(f".{place.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+        yield lock.fileno()
 
 
-def _build(place: Path, base: Interpreter, agent: Agent) -> None:
+def _build(place: Path, base: Interpreter, agent: Agent, lock: int) -> None:
     """A virtual environment does not survive a move, so it is built in place and marked when complete."""
     remove_tree(place)
     place.mkdir(parents=True)
     try:
         for command in _commands(place, base, agent):
-            _run(command, agent)
+            _run(command, agent, lock)
     except BaseException:
         remove_tree(place)
         raise
@@ -111,7 +111,7 @@ def _commands(place: Path, base: Interpreter, agent: Agent) -> Iterator[list[str
     yield [*install, "--requirement", str(agent.folder / wanted.requirements)]
 
 
-def _run(command: list[str], agent: Agent) -> None:
+def _run(command: list[str], agent: Agent, lock: int) -> None:
     env = {name: value for name, value in os.environ.items() if name.startswith("PIP_") or not _WITHHELD.search(name)}
     with tempfile.TemporaryFile() as log:
         try:
@@ -123,6 +123,8 @@ def _run(command: list[str], agent: Agent) -> None:
                 env={**env, "PIP_NO_INPUT": "1"},
                 # A line such as `./wheel.whl` is meant from where the file lies.
                 cwd=agent.folder,
+                # It holds the lock, too: when the runner is killed, nobody builds beside what goes on installing.
+                pass_fds=[lock],
                 timeout=_INSTALL_S,
                 check=False,
             ).returncode

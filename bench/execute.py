@@ -6,7 +6,7 @@ import contextlib
 import importlib.metadata
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from bench import __version__
 from bench.cell import Cell, RunContext
 from bench.environment import agent_python
 from bench.errors import InfraError, UserError
+from bench.gateway.purse import RunLimits
 from bench.places import Places
 from bench.plan import Plan, cells_of, commit_of
 from bench.pool import Progress, run_cells
@@ -33,6 +34,7 @@ class Options:
     jobs: int = 1
     keep_workspaces: bool = False
     cost_limited: bool = True
+    run_limits: RunLimits = field(default_factory=RunLimits)
 
 
 def begin(plan: Plan, folder: Path, run: str, sandbox: Sandbox) -> RunPlan:
@@ -72,6 +74,7 @@ def carry_out(
         },
         keep_workspaces=options.keep_workspaces,
         cost_limited=options.cost_limited,
+        run_limits=options.run_limits,
     )
     progress.total = len(cells)
     with run.locked():

@@ -181,6 +181,8 @@ class LimitsSet(Model):
     steps: int
     cost_usd: float | None
     """None: the run had no dollar limit."""
+    tokens: int | None = None
+    """None: the case has no limit of tokens."""
 
 
 class Artifact(Model):

@@ -148,6 +148,7 @@ def _limits(cell: Cell, context: RunContext) -> LimitsSet:
         output_mb=limits.output_mb,
         steps=limits.steps,
         cost_usd=limits.cost_usd if context.cost_limited else None,
+        tokens=limits.tokens,
     )
 
 

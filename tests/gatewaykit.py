@@ -101,7 +101,13 @@ class Client:
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         return self.request("POST", "/v1/chat/completions", data, headers)
 
-    def request(self, method: str, path: str, data: bytes = b"", headers: dict[str, str] | None = None) -> Heard:
+    def chunked(self, parts: list[bytes]) -> Heard:
+        """A request whose body comes in chunks."""
+        return self.request("POST", "/v1/chat/completions", iter(parts))
+
+    def request(
+        self, method: str, path: str, data: bytes | Iterator[bytes] = b"", headers: dict[str, str] | None = None
+    ) -> Heard:
         connection = http.client.HTTPConnection("gateway", timeout=30)
         connection.sock = socket.socket(socket.AF_UNIX)
         connection.sock.connect(os.fspath(self.socket))

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 import zipfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -26,6 +27,11 @@ from tests.kit import ROOT, make_agent, make_case, make_cell, make_context, writ
 OTHER = "3.12" if sys.version_info[:2] != (3, 12) else "3.13"
 """A version that does not run the tests."""
 WHERE = Path("agent.yaml")
+BUILD = (
+    "import sys; from pathlib import Path; from bench.agent import load_agent; "
+    "from bench.environment import agent_python; "
+    "print(agent_python(load_agent(Path(sys.argv[1])), Path(sys.argv[2])))"
+)
 
 
 def have(version: str) -> Path:
@@ -84,12 +90,7 @@ def test_no_wish_is_the_benchmarks_own_interpreter(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_many_at_once_build_once(tmp_path: Path, offline: Callable[[], int]) -> None:
     agent, cache = tiny_agent(tmp_path), tmp_path / "cache"
-    code = (
-        "import sys; from pathlib import Path; from bench.agent import load_agent; "
-        "from bench.environment import agent_python; "
-        "print(agent_python(load_agent(Path(sys.argv[1])), Path(sys.argv[2])))"
-    )
-    command = [sys.executable, "-c", code, str(agent.folder), str(cache)]
+    command = [sys.executable, "-c", BUILD, str(agent.folder), str(cache)]
     others = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) for _ in range(2)]
     with ThreadPoolExecutor(3) as pool:
         found = set(pool.map(lambda _: str(agent_python(agent, cache)), range(3)))
@@ -186,6 +187,40 @@ def test_build_scripts_of_packages_see_no_key(
     assert agent_python(load_agent(agent.folder), tmp_path / "cache") != python, "local packages count"
 
 
+SLOW = """
+import time
+
+def note(word):
+    with open(LOG, "a") as file:
+        file.write(word + "\\n")
+
+quick_build_wheel = build_wheel
+
+def build_wheel(*arguments, **named):
+    note("begin")
+    time.sleep(2)
+    made = quick_build_wheel(*arguments, **named)
+    note("end")
+    return made
+"""
+
+
+@pytest.mark.slow
+def test_after_a_kill_nobody_builds_beside_the_orphan(tmp_path: Path, offline: Callable[[], int]) -> None:
+    log = tmp_path / "order"
+    files = {"pkg/backend.py": f"LOG = {str(log)!r}\n{BACKEND}{SLOW}", "pkg/pyproject.toml": PROJECT}
+    write_files(tmp_path / "tester", {**files, "requirements.txt": "./pkg\n"})
+    agent = make_agent(tmp_path, "", environment={"requirements": "requirements.txt"})
+    first = subprocess.Popen([sys.executable, "-c", BUILD, str(agent.folder), str(tmp_path / "cache")], cwd=ROOT)
+    until = time.monotonic() + 120
+    while not log.exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    first.kill()
+    first.wait()
+    assert imports(agent_python(agent, tmp_path / "cache"), "tinything")
+    assert log.read_text().split() == ["begin", "end", "begin", "end"]
+
+
 # --- found interpreters -------------------------------------------------------------------------------------------
 
 
@@ -237,8 +272,13 @@ def test_uvs_own_pythons_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     real = have(OTHER)
     version = find_interpreter(OTHER, WHERE).version
     place = tmp_path / "uv" / f"cpython-{version}-linux-{os.uname().machine}-gnu"
-    place.parent.mkdir()
-    place.symlink_to(real.parent.parent)
+    # uv passes over an installation that is a link as a whole.
+    (place / "bin").mkdir(parents=True)
+    for entry in real.parent.parent.iterdir():
+        if entry.name != "bin":
+            (place / entry.name).symlink_to(entry)
+    for name in ("python", f"python{OTHER}"):
+        (place / "bin" / name).symlink_to(real)
     monkeypatch.setenv("UV_PYTHON_INSTALL_DIR", str(place.parent))
     monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "uv-cache"))
     monkeypatch.setenv("PYENV_ROOT", str(tmp_path / "none"))
@@ -333,8 +373,8 @@ def test_the_command_may_be_a_program_of_its_packages(
     tmp_path: Path, bubblewrap: Sandbox, offline: Callable[[], int]
 ) -> None:
     tiny_agent(tmp_path)
-    facts = {"environment": {"requirements": "requirements.txt"}, "command": ["tinything-program"]}
-    agent = make_agent(tmp_path, "", **facts)
+    environment = {"requirements": "requirements.txt"}
+    agent = make_agent(tmp_path, "", environment=environment, command=["tinything-program"])
     cell, context = make_cell(agent, make_case(tmp_path / "cases")), make_context(tmp_path, bubblewrap)
     record = run_cell(cell, context)
     assert (record.outcome, record.stop_reason) == ("graded", "finished")

@@ -22,7 +22,7 @@ from bench.record import Record
 from bench.run import run_cell
 from bench.sandbox.job import Sandbox
 from tests.kit import ROOT, make_cell, make_context
-from tests.upstream import CANARY, Reply, ScriptedUpstream
+from tests.upstream import CANARY, Reply, ScriptedUpstream, ToolCall
 from tests.workers import CASES, PRICE, Json, assert_counted, assert_no_key, log_of, solve, worker
 
 pytestmark = pytest.mark.slow
@@ -106,7 +106,7 @@ def test_a_limit_of_calls_ends_it_and_the_work_is_judged(
     assert (record.outcome, record.stop_reason) == ("graded", "step_limit"), log_of(cell, context)
     assert record.success
     (usage,) = record.usage
-    assert (usage.calls, usage.calls) == (calls, upstream.usage_totals.calls)
+    assert usage.calls == calls == upstream.usage_totals.calls
     assert usage.refused_calls >= 1
 
 
@@ -122,9 +122,37 @@ def test_a_model_that_talks_nonsense_ends_in_a_verdict(
     assert record.usage[0].calls == upstream.usage_totals.calls > 0
 
 
+def _dawdles(name: str) -> Callable[[Json, str], Reply]:
+    """A model that never comes to an end: every answer asks for a little waiting, and then another."""
+    command = {"command": "sleep 2; date"}
+    if name != "aideml":
+        tool = "terminal" if name == "openhands" else "bash"
+        return lambda request, protocol: Reply("Let us wait.", tool_calls=[ToolCall(tool, command)])
+    review = {"is_bug": True, "summary": "It did not end.", "metric": 0.0, "lower_is_better": True}
+
+    def answer(request: Json, protocol: str) -> Reply:
+        if request.get("tools"):
+            return Reply(tool_calls=[ToolCall("submit_review", review)])
+        return Reply("We wait for a while.\n\n```python\nimport time\ntime.sleep(600)\n```")
+
+    return answer
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_ends_by_itself_before_its_time_is_over(
+    name: str, context: RunContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cell = make_cell(agent_called(name), case_called("hello_world", agent_s=40))
+    record, upstream = answered(cell, context, _dawdles(name), monkeypatch)
+    assert (record.outcome, record.stop_reason) == ("graded", "gave_up"), log_of(cell, context)
+    assert record.usage[0].calls == upstream.usage_totals.calls > 1
+
+
 def test_openhands_leaves_its_events(context: RunContext, monkeypatch: pytest.MonkeyPatch) -> None:
     cell = make_cell(agent_called("openhands"), case_called("hello_world"))
+    context = replace(context, keep_workspaces=True)
     solve(cell, context, monkeypatch)
+    assert [path.name for path in (context.trace(cell) / "workspace").iterdir()] == ["hello.py"]
     out = context.trace(cell) / "out"
     kinds = [json.loads(line)["kind"] for line in (out / "events.jsonl").read_text().splitlines()]
     assert kinds.count("ActionEvent") == 4
@@ -134,7 +162,9 @@ def test_openhands_leaves_its_events(context: RunContext, monkeypatch: pytest.Mo
 
 def test_mini_leaves_its_trajectory(context: RunContext, monkeypatch: pytest.MonkeyPatch) -> None:
     cell = make_cell(agent_called("mini_swe_agent"), case_called("hello_world"))
+    context = replace(context, keep_workspaces=True)
     solve(cell, context, monkeypatch)
+    assert [path.name for path in (context.trace(cell) / "workspace").iterdir()] == ["hello.py"]
     said = json.loads((context.trace(cell) / "out" / "trajectory.json").read_text())
     assert said["info"]["exit_status"] == "Submitted"
     assert said["info"]["model_stats"]["api_calls"] == 4

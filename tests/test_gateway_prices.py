@@ -51,7 +51,7 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_prices_are_found_by_provider_and_name() -> None:
     plain = find_prices("openai/plain")
     # Without a cache price, cached input is billed as plain input.
-    assert plain == Prices(Rates(2e-6, 8e-6, 2e-6, 2e-6), "litellm 9.9.9")
+    assert plain == Prices(Rates(2e-6, 8e-6, 2e-6, 2e-6, 2e-6), "litellm 9.9.9")
     for name in ("claude", "missing", "no-output", "negative", "words", "sample_spec"):
         assert find_prices(f"openai/{name}") is None, name
 
@@ -71,12 +71,12 @@ counts = st.integers(0, 10**6)
 rate = st.floats(0, 1e-3)
 
 
-@given(st.tuples(rate, rate, rate, rate), counts, counts, counts, counts)
+@given(st.tuples(rate, rate, rate, rate, rate), counts, counts, counts, counts)
 def test_no_call_costs_more_than_its_worst_case(
-    rates: tuple[float, float, float, float], plain: int, read: int, write: int, output: int
+    rates: tuple[float, float, float, float, float], plain: int, read: int, write: int, output: int
 ) -> None:
     prices = Prices(Rates(*rates), "v")
-    tokens = Tokens(input_uncached=plain, cache_read=read, cache_write=write, output=output)
+    tokens = Tokens(input_uncached=plain, cache_read=read, cache_write=write, cache_write_1h=write // 2, output=output)
     assert prices.cost(tokens) <= prices.worst(plain + read + write, output) * (1 + 1e-9)
 
 
@@ -88,8 +88,8 @@ def test_a_broken_table_is_named(table: Path) -> None:
 
 def test_a_dollar_limit_needs_a_price() -> None:
     check_price_limit("openai/x", None, math.inf)
-    check_price_limit("openai/x", Prices(Rates(1, 1, 1, 1), "v"), 1.0)
-    with pytest.raises(UserError, match=r"limit of 2 US dollars.*cost_usd to \.inf"):
+    check_price_limit("openai/x", Prices(Rates(1, 1, 1, 1, 1), "v"), 1.0)
+    with pytest.raises(UserError, match=r"limit of 2 US dollars.*without a dollar limit"):
         check_price_limit("openai/x", None, 2.0)
 
 

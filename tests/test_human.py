@@ -27,8 +27,8 @@ def ml_dev_bench(*arguments: str | Path, cwd: Path, status: int = 0, **environme
     return done.stderr if status == 2 else done.stdout
 
 
-def begin(cwd: Path, case: str = "hello_world", *more: str, **environment: str) -> tuple[Path, str]:
-    told = ml_dev_bench("human", "start", case, "--out", cwd / "runs", *more, cwd=cwd, **environment)
+def begin(cwd: Path, case: str = "hello_world", *more: str, shell: str = "/bin/sh") -> tuple[Path, str]:
+    told = ml_dev_bench("human", "start", case, "--out", cwd / "runs", *more, cwd=cwd, SHELL=shell)
     (folder,) = (cwd / "runs").iterdir()
     return folder, told
 
@@ -140,7 +140,7 @@ def test_services_run_while_the_shell_is_open(tmp_path: Path) -> None:
     script = f'#!/bin/sh\necho "$ORACLE_URL" > ../url\npython -c "{fetch}" > answer.txt\n'
     shell = write_files(tmp_path, {"shell.sh": script}) / "shell.sh"
     shell.chmod(0o755)
-    folder, told = begin(tmp_path, "double_it", *cases, "--shell", SHELL=str(shell))
+    folder, told = begin(tmp_path, "double_it", *cases, "--shell", shell=str(shell))
     assert "the services have ended" in told
     assert json.loads((folder / "workspace" / "answer.txt").read_text()) == "secret word"
     url = (folder / "url").read_text().strip()

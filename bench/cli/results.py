@@ -41,6 +41,64 @@ def show(source: str, branch: str, suite: str, cells: bool, as_json: bool) -> No
         click.echo(leaderboard(records, suite_cases(suite, records)))
 
 
+@results.command()
+@click.argument("source", metavar="RUN_FOLDER|CALLS_JSONL", type=click.Path(exists=True, path_type=Path))
+@click.option("--cell", default="", help="Part of the cell's id or folder name, where the run has several.")
+@click.option("--format", "form", type=click.Choice(["text", "atif"]), default="text", show_default=True)
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write to this file; default: print.")
+def trace(source: Path, cell: str, form: str, out: Path | None) -> None:
+    """Every model call of one cell: as a table, or in the ATIF format that other tools read."""
+    from bench.files import write_atomic
+
+    ledger = find_ledger(source, cell)
+    text = trace_text(ledger) if form == "text" else trace_atif(ledger)
+    if out is None:
+        click.echo(text)
+    else:
+        write_atomic(out, f"{text}\n".encode())
+        click.echo(f"wrote {out}")
+
+
+def find_ledger(source: Path, cell: str) -> Path:
+    """The calls.jsonl that is meant; raises `UserError` when it is not exactly one."""
+    if source.is_file():
+        return source
+    found = [path for path in sorted(source.glob("**/calls.jsonl")) if cell.replace("/", "_") in path.parent.name]
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise UserError("no cell with model calls", where=source, remedy="name the folder of a run, and its cell")
+    names = ", ".join(path.parent.name for path in found[:5])
+    raise UserError(f"{len(found)} cells have model calls", where=source, remedy=f"choose with --cell: {names}")
+
+
+def trace_text(ledger: Path) -> str:
+    """One line a call."""
+    from bench.gateway.readback import read_trace
+
+    lines = []
+    for call in read_trace(ledger):
+        line = call.line
+        tokens = line.tokens
+        used = f"{tokens.input_uncached}+{tokens.cache_read} in, {tokens.output} out" if tokens else "-"
+        cost = f"${line.cost_usd:.4f}" if line.cost_usd is not None else "-"
+        trouble = " ".join(part for part in (line.code, ",".join(line.faults), line.error[:80]) if part)
+        facts = [f"{line.seq:>4}", line.role, line.protocol, line.status, f"{line.seconds:.1f} s", used, cost, trouble]
+        lines.append("  ".join(facts).rstrip())
+    return "\n".join(lines)
+
+
+def trace_atif(ledger: Path) -> str:
+    """The trajectory as JSON."""
+    import json
+
+    from bench.gateway.atif import to_atif
+    from bench.gateway.readback import read_trace
+
+    folder = ledger.parent.name
+    return json.dumps(to_atif(read_trace(ledger), folder.partition("_")[0], folder), indent=1, ensure_ascii=False)
+
+
 def read_records(source: str, branch: str) -> list[Record]:
     """All records of a run folder or of a results branch; raises `UserError`."""
     from bench.rundir import RunFolder

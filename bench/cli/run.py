@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -56,6 +57,12 @@ def _safe_name(context: click.Context, parameter: click.Parameter, value: str | 
 @click.option(
     "--no-cost-limit", is_flag=True, help="No dollar limit: the only way to run a model without a known price."
 )
+@click.option("--max-run-cost", type=click.FloatRange(min=0), metavar="USD", help="Over all cells of the run.")
+@click.option("--max-run-tokens", type=click.IntRange(min=0), metavar="N", help="Over all cells of the run.")
+@click.option("--max-run-calls", type=click.IntRange(min=0), metavar="N", help="Model calls over all cells of the run.")
+@click.option(
+    "--max-run-minutes", type=click.FloatRange(min=0), metavar="N", help="No model is called later than this."
+)
 @click.option("--cases", "case_root", type=_PATH, help="Folder of cases; default: those that ship with the benchmark.")
 @click.option("--require-success", is_flag=True, help="Exit with 1 unless every graded cell succeeded.")
 @click.option("--json", "as_json", is_flag=True, help="Print the records as JSON.")
@@ -87,6 +94,18 @@ def run(**options: Any) -> None:
         sys.exit(EXIT_FAILED)
 
 
+def _run_limits(options: dict[str, Any]) -> Any:
+    from bench.gateway.purse import RunLimits
+
+    minutes = options["max_run_minutes"]
+    return RunLimits(
+        cost_usd=options["max_run_cost"],
+        tokens=options["max_run_tokens"],
+        calls=options["max_run_calls"],
+        deadline=None if minutes is None else time.time() + 60 * minutes,
+    )
+
+
 def _carry_out(options: dict[str, Any], places: Any, sandbox: Any) -> tuple[Path, Any, Any]:
     from bench.cli.progress import Reporter
     from bench.execute import Options, begin, carry_out
@@ -94,7 +113,10 @@ def _carry_out(options: dict[str, Any], places: Any, sandbox: Any) -> tuple[Path
     from bench.rundir import RunFolder, new_run_name
 
     how = Options(
-        jobs=options["jobs"], keep_workspaces=options["keep_workspaces"], cost_limited=not options["no_cost_limit"]
+        jobs=options["jobs"],
+        keep_workspaces=options["keep_workspaces"],
+        cost_limited=not options["no_cost_limit"],
+        run_limits=_run_limits(options),
     )
     reporter = Reporter(quiet=options["as_json"])
     if options["resume"] is not None:

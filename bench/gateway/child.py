@@ -48,7 +48,7 @@ async def _serve(config: Config, told: BinaryIO) -> None:
     meter = Meter(
         {role: Tariff(it.model, it.prices, it.simulated) for role, it in config.roles.items()}, _bounds(config), purse
     )
-    run_limited = config.purse is not None and config.purse.limits != type(config.purse.limits)()
+    run_limited = config.purse is not None and config.purse.limits.any_set
     limited = config.max_cost_usd is not None or config.max_tokens is not None or run_limited
     rules = Rules(config.hosted_tools, limited, config.grace_s, config.record)
     gate = Gate(sources, meter, Ledger(config.ledger, redactor.known), rules, recorders)

@@ -32,6 +32,10 @@ class RunLimits(Model):
     deadline: float | None = None
     """Unix seconds."""
 
+    @property
+    def any_set(self) -> bool:
+        return any(limit is not None for limit in (self.cost_usd, self.tokens, self.calls, self.deadline))
+
 
 class Balance(Model):
     """What the run has used, and what calls under way may use."""

@@ -175,11 +175,11 @@ class _Messages:
             delta, usage = event.get("delta"), event.get("usage")
             if isinstance(delta, dict) and delta.get("stop_reason"):
                 self.answer.finish_reason = str(delta["stop_reason"])
+                self.answer.complete = True
             if isinstance(usage, dict) and isinstance(self.answer.usage, dict):
                 # Counts here are running totals; those it leaves out keep their first value.
                 known = {name: value for name, value in usage.items() if value is not None}
                 self.answer.usage = {**self.answer.usage, **known}
-                self.answer.complete = bool(self.answer.finish_reason)
         elif kind == "error":
             self.answer.complete = False
         else:

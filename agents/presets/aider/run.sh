@@ -1,0 +1,12 @@
+#!/bin/bash
+# aider: one message, the edits it leads to, the end.
+set -u
+export OPENAI_API_BASE="$OPENAI_BASE_URL"
+# Without git it knows no files but those it is told.
+mapfile -d '' files < <(find . -type f -size -200k -not -path '*/.*' -print0 | head -z -n 100)
+exec aider --model "openai/$BENCH_MODEL" --weak-model "openai/$BENCH_MODEL" \
+  --message-file "$BENCH_TASK_FILE" --yes-always --no-git --no-gitignore \
+  --no-stream --no-pretty --no-check-update --no-show-release-notes --no-show-model-warnings \
+  --no-detect-urls --no-suggest-shell-commands --analytics-disable \
+  --input-history-file "$BENCH_OUT_DIR/input.txt" --chat-history-file "$BENCH_OUT_DIR/chat.md" \
+  --llm-history-file "$BENCH_OUT_DIR/llm.txt" "${files[@]}"
