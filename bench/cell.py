@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+import threading
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.agent import Agent
@@ -50,6 +51,8 @@ class RunContext:
     suite_version: str
     agent_commits: dict[str, str]
     keep_workspaces: bool = False
+    stopped: threading.Event = field(default_factory=threading.Event)
+    """Set when the run is interrupted: what a cell has come to by then is no verdict."""
     cost_limited: bool = True
     """False: no dollar limit, which is the only way to run a model whose price nobody knows."""
 
