@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -51,6 +52,8 @@ class RunContext:
     suite_version: str
     agent_commits: dict[str, str]
     keep_workspaces: bool = False
+    stopped: threading.Event = field(default_factory=threading.Event)
+    """Set when the run is interrupted: what a cell has come to by then is no verdict."""
     cost_limited: bool = True
     """False: no dollar limit, which is the only way to run a model whose price nobody knows."""
     run_limits: RunLimits = field(default_factory=RunLimits)

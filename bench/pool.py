@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import threading
+import os
+import signal
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
 from bench.cell import Cell, RunContext
-from bench.clock import Clock
-from bench.record import Record, Try
-from bench.recorder import Finished, write_record
+from bench.inside.init import children
+from bench.record import Record
 from bench.run import run_cell
 from bench.rundir import RunFolder
+
+_STOP_S = 15.0
+"""After it, what still runs is left to end with this process."""
 
 
 @dataclass
@@ -45,18 +49,10 @@ def run_cells(
     for record in records.values():
         progress.end(record, True)
     waiting = [cell for cell in cells if cell.id not in records]
-    under_way: dict[str, tuple[Cell, list[Try]]] = {}
-    guard = threading.Lock()
 
     def work(cell: Cell) -> Record:
-        earlier = folder.set_aside(cell)
-        with guard:
-            under_way[cell.id] = (cell, earlier)
         progress.begin(cell)
-        record = run_cell(cell, context, earlier)
-        with guard:
-            under_way.pop(cell.id, None)
-        return record
+        return run_cell(cell, context, folder.set_aside(cell))
 
     # Threads, since a cell is a child process; each outlives its sandbox, which would end with it.
     pool = ThreadPoolExecutor(jobs, thread_name_prefix="cell")
@@ -66,15 +62,23 @@ def run_cells(
             records[record.cell] = record
             progress.end(record, False)
     except KeyboardInterrupt:
+        context.stopped.set()
         pool.shutdown(wait=False, cancel_futures=True)
-        with guard:
-            for cell, earlier in under_way.values():
-                finished = Finished(Clock(), cause="interrupted", error="stopped by the user")
-                write_record(cell, context, finished, earlier)
+        _end_cells(futures)
         raise
     with contextlib.suppress(RuntimeError):
         pool.shutdown(wait=True)
     return [records[cell.id] for cell in cells]
+
+
+def _end_cells(futures: Sequence[Future[Record]]) -> None:
+    """End what the cells under way have started, until each has written down that it was interrupted."""
+    until = time.monotonic() + _STOP_S
+    while not all(future.done() for future in futures) and time.monotonic() < until:
+        for pid in children(os.getpid()):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+        wait(futures, timeout=0.2)
 
 
 def _as_they_end(futures: Sequence[Future[Record]], progress: Progress) -> Iterator[Record]:

@@ -33,9 +33,12 @@ def run_cell(cell: Cell, context: RunContext, earlier: list[Try] | None = None) 
         except Exception as error:
             cause, message = _cause(error)
             finished = Finished(clock=clock, cause=cause, error=message)
-            if not FAILURES[cause].retry or count == MAX_TRIES:
+            if context.stopped.is_set() or not FAILURES[cause].retry or count == MAX_TRIES:
                 break
             tries.append(Try(outcome=FAILURES[cause].outcome, cause=cause, message=message[:500], at=clock.started))
+    if context.stopped.is_set():
+        # Its processes were ended by us, so neither a crash nor a fault that was met means anything.
+        finished = Finished(clock=clock, cause="interrupted", error="the run was stopped from outside")
     return write_record(cell, context, finished, tries)
 
 

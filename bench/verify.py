@@ -164,6 +164,7 @@ class Verifier:
             journals=folder / "journals",
             profile=case.spec.profiles[0],
             sandbox=self._sandbox.name,
+            scratch=folder,
         )
 
     def _answer(self, case: Case, overlay: Overlay | None, trial: int) -> Answer:

@@ -23,6 +23,12 @@ def sandbox(request: pytest.FixtureRequest) -> Sandbox:
     return _bubblewrap() if request.param == "bubblewrap" else ProcessSandbox()
 
 
+@pytest.fixture(params=["bubblewrap", pytest.param("process", marks=pytest.mark.slow)])
+def any_sandbox(request: pytest.FixtureRequest) -> Sandbox:
+    """For tests of what stands on a sandbox: the isolating one always, the other among the slow tests."""
+    return _bubblewrap() if request.param == "bubblewrap" else ProcessSandbox()
+
+
 @pytest.fixture
 def bubblewrap() -> BubblewrapSandbox:
     return _bubblewrap()

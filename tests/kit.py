@@ -139,7 +139,7 @@ def make_cell(agent: Agent, case: Case, trial: int = 1) -> Cell:
 def judge(case: Case, folder: Path, files: Mapping[str, str | bytes], sandbox: Sandbox, **changes: Any) -> Grading:
     """The grading of a finished workspace that holds `files`, beside the starter's."""
     snapshot = write_files(folder / f"snapshot-{secrets.token_hex(4)}", files)
-    for name in ("hidden", "journals"):
+    for name in ("hidden", "journals", "scratch"):
         (folder / name).mkdir(exist_ok=True)
     submission = Submission(
         snapshot=snapshot,
@@ -148,6 +148,7 @@ def judge(case: Case, folder: Path, files: Mapping[str, str | bytes], sandbox: S
         journals=folder / "journals",
         profile="mini",
         sandbox=sandbox.name,
+        scratch=folder / "scratch",
     )
     return grade(case, replace(submission, **changes))
 

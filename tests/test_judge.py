@@ -63,9 +63,9 @@ def test_all_planted_files_together_change_no_verdict(case: Case, sandbox: Sandb
 
 @pytest.mark.parametrize("name", ATTACKS)
 def test_an_attack_inside_a_wrong_answer_leaves_it_wrong(
-    case: Case, sandbox: Sandbox, tmp_path: Path, name: str
+    case: Case, any_sandbox: Sandbox, tmp_path: Path, name: str
 ) -> None:
-    grading = judge(case, tmp_path, {"answer.py": ATTACKS[name]}, sandbox)
+    grading = judge(case, tmp_path, {"answer.py": ATTACKS[name]}, any_sandbox)
     assert verdict(grading) == FAILURE
     assert grading.failed == ["doubles", "doubles_in_a_driver"]
     for item in grading.verdicts:
@@ -73,8 +73,8 @@ def test_an_attack_inside_a_wrong_answer_leaves_it_wrong(
 
 
 @pytest.mark.parametrize("name", HABITS)
-def test_odd_habits_leave_a_right_answer_right(case: Case, sandbox: Sandbox, tmp_path: Path, name: str) -> None:
-    assert verdict(judge(case, tmp_path, {"answer.py": HABITS[name] + RIGHT}, sandbox)) == SUCCESS
+def test_odd_habits_leave_a_right_answer_right(case: Case, any_sandbox: Sandbox, tmp_path: Path, name: str) -> None:
+    assert verdict(judge(case, tmp_path, {"answer.py": HABITS[name] + RIGHT}, any_sandbox)) == SUCCESS
 
 
 _DAEMON = """
@@ -222,11 +222,11 @@ def test_a_command_runs_on_a_copy(run_case: Case, sandbox: Sandbox, tmp_path: Pa
     ],
 )
 def test_what_the_judge_lays_or_removes_cannot_be_blocked(
-    run_case: Case, sandbox: Sandbox, tmp_path: Path, files: dict[str, str | bytes]
+    run_case: Case, any_sandbox: Sandbox, tmp_path: Path, files: dict[str, str | bytes]
 ) -> None:
-    right = judge(run_case, tmp_path, {**files, "answer.py": _WRITES_TWO}, sandbox)
+    right = judge(run_case, tmp_path, {**files, "answer.py": _WRITES_TWO}, any_sandbox)
     assert (right.broken, right.success, right.score) == ("", True, 0.5)
-    wrong = judge(run_case, tmp_path, {**files, "answer.py": "pass"}, sandbox)
+    wrong = judge(run_case, tmp_path, {**files, "answer.py": "pass"}, any_sandbox)
     assert (wrong.broken, wrong.success, wrong.score) == ("", False, 0.0)
 
 
@@ -248,9 +248,9 @@ def test_what_the_judge_lays_or_removes_cannot_be_blocked(
     ],
 )
 def test_a_command_that_goes_wrong_is_a_failed_check(
-    run_case: Case, sandbox: Sandbox, tmp_path: Path, text: str
+    run_case: Case, any_sandbox: Sandbox, tmp_path: Path, text: str
 ) -> None:
-    grading = judge(run_case, tmp_path, {"answer.py": text}, sandbox)
+    grading = judge(run_case, tmp_path, {"answer.py": text}, any_sandbox)
     assert (grading.broken, grading.success) == ("", False)
     assert grading.failed == ["says_two"]
 
@@ -263,7 +263,7 @@ def test_nothing_of_a_grading_is_left_behind(run_case: Case, sandbox: Sandbox, t
     assert list(room.iterdir()) == []
 
 
-def test_a_workspace_too_large_to_copy_is_a_failed_check(run_case: Case, sandbox: Sandbox, tmp_path: Path) -> None:
+def test_a_workspace_too_large_to_copy_is_a_failed_check(run_case: Case, any_sandbox: Sandbox, tmp_path: Path) -> None:
     """Holes take no room where the agent left them, and all of it in a copy."""
     before = shutil.disk_usage(tmp_path).free
     folder = tmp_path / "sparse"
@@ -273,7 +273,7 @@ def test_a_workspace_too_large_to_copy_is_a_failed_check(run_case: Case, sandbox
     for number in range(4):
         with (snapshot / f"hole{number}").open("wb") as file:
             file.truncate(30 << 20)
-    grading = judge(run_case, tmp_path, {}, sandbox, snapshot=snapshot)
+    grading = judge(run_case, tmp_path, {}, any_sandbox, snapshot=snapshot)
     assert "larger than" in grading.verdicts[1].message
     assert before - shutil.disk_usage(tmp_path).free < 500 << 20
 
@@ -282,14 +282,14 @@ def test_a_workspace_too_large_to_copy_is_a_failed_check(run_case: Case, sandbox
 
 
 @pytest.mark.parametrize("weight", [0, 2])
-def test_required_outputs_are_a_check_of_the_framework(sandbox: Sandbox, tmp_path: Path, weight: float) -> None:
+def test_required_outputs_are_a_check_of_the_framework(any_sandbox: Sandbox, tmp_path: Path, weight: float) -> None:
     outputs = {"weight": weight, "files": [{"path": "a.txt", "max_mb": 0.001}, {"path": "b/c.txt"}]}
     case = make_case(tmp_path / "cases", outputs=outputs)
     files: dict[str, str | bytes] = {"answer.py": RIGHT, "a.txt": "x", "b/c.txt": "x"}
-    assert judge(case, tmp_path, files, sandbox).score == 1
+    assert judge(case, tmp_path, files, any_sandbox).score == 1
     for change in ({"a.txt": "x" * 5000}, {"a.txt/x": "folder"}, {"b": "file"}):
         kept = {name: text for name, text in files.items() if not any(name.startswith(part[0]) for part in change)}
-        grading = judge(case, tmp_path, {**kept, "answer.py": RIGHT, **change}, sandbox)
+        grading = judge(case, tmp_path, {**kept, "answer.py": RIGHT, **change}, any_sandbox)
         assert grading.failed == ["outputs_present"]
         assert not grading.success
         assert grading.score == (pytest.approx(3 / 5) if weight else 0)
@@ -406,11 +406,11 @@ def test_a_sandbox_that_fails_in_the_judge_is_an_infra_error(case: Case, tmp_pat
     assert caught.value.cause == "sandbox_error"
 
 
-def test_a_grading_ends_in_time_and_leaves_no_process(sandbox: Sandbox, tmp_path: Path) -> None:
+def test_a_grading_ends_in_time_and_leaves_no_process(any_sandbox: Sandbox, tmp_path: Path) -> None:
     token = new_token()
     text = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'import time; time.sleep(90)', {token!r}])\n"
     case = make_case(tmp_path / "cases", limits={"grade_s": 2, "call_s": 1.5})
-    grading = judge(case, tmp_path, {"answer.py": text + RIGHT}, sandbox)
+    grading = judge(case, tmp_path, {"answer.py": text + RIGHT}, any_sandbox)
     assert verdict(grading) == FAILURE
     assert processes_with(token) == []
 

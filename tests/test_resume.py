@@ -123,12 +123,12 @@ def kill_until_done(runner: Runner, rng: random.Random, most: int) -> int:
 
 @pytest.mark.slow
 def test_a_runner_killed_twenty_times_loses_and_doubles_nothing(
-    sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactory
+    any_sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    rng = random.Random(f"kill {sandbox.name}")
+    rng = random.Random(f"kill {any_sandbox.name}")
     kills = 0
     while kills < 20:
-        runner = Runner(tmp_path_factory.mktemp("r"), sandbox.name, _AGENT)
+        runner = Runner(tmp_path_factory.mktemp("r"), any_sandbox.name, _AGENT)
         kills += kill_until_done(runner, rng, 20 - kills)
         records = RunFolder(runner.run).records()
         assert len(records) == len({record.cell for record in records}) == CELLS
@@ -136,8 +136,10 @@ def test_a_runner_killed_twenty_times_loses_and_doubles_nothing(
         assert runner.left_behind() == []
 
 
-def test_a_finished_run_resumed_keeps_every_byte(sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> None:
-    runner = Runner(tmp_path_factory.mktemp("r"), sandbox.name, _AGENT)
+def test_a_finished_run_resumed_keeps_every_byte(
+    any_sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    runner = Runner(tmp_path_factory.mktemp("r"), any_sandbox.name, _AGENT)
     status, errors = finish(runner.begin())
     assert status == 0, errors
     before = runner.records()
@@ -148,13 +150,13 @@ def test_a_finished_run_resumed_keeps_every_byte(sandbox: Sandbox, tmp_path_fact
     assert runner.left_behind() == []
 
 
-def test_an_interrupted_run_says_so_and_goes_on(sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_an_interrupted_run_says_so_and_goes_on(any_sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("r")
     # Cells under way until the file is there; the sandbox sees it through its own agent folder.
     script = _AGENT.replace(
         "time.sleep(0.15)", "time.sleep(0.1 if os.path.exists(os.path.dirname(__file__) + '/go') else 20)"
     )
-    runner = Runner(folder, sandbox.name, script)
+    runner = Runner(folder, any_sandbox.name, script)
     process = runner.begin()
     runner.wait_for("runs/*/traces/*/out", process)
     while not processes_with(runner.token):
@@ -166,13 +168,15 @@ def test_an_interrupted_run_says_so_and_goes_on(sandbox: Sandbox, tmp_path_facto
     assert "Traceback" not in errors
     assert wait_until_gone(runner.token) == []
     interrupted = [json.loads(content) for content in runner.records().values()]
-    assert {record["outcome"] for record in interrupted} <= {"interrupted", "infra"}
-    assert "interrupted" in {record["outcome"] for record in interrupted}
+    assert 0 < len(interrupted) <= 3
+    assert {(record["outcome"], record["cause"]) for record in interrupted} == {("interrupted", "interrupted")}
     assert runner.left_behind() == []
 
 
-def test_two_runners_on_one_folder(sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> None:
-    runner = Runner(tmp_path_factory.mktemp("r"), sandbox.name, _AGENT.replace("time.sleep(0.15)", "time.sleep(20)"))
+def test_two_runners_on_one_folder(any_sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> None:
+    runner = Runner(
+        tmp_path_factory.mktemp("r"), any_sandbox.name, _AGENT.replace("time.sleep(0.15)", "time.sleep(20)")
+    )
     first = runner.begin()
     runner.wait_for("runs/*/traces/*/out", first)
     before = sorted(path for path in runner.run.rglob("*") if "scratch" not in path.parts)

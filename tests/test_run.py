@@ -74,8 +74,8 @@ class Stage:
 
 
 @pytest.fixture
-def stage(tmp_path: Path, sandbox: Sandbox) -> Iterator[Stage]:
-    made = Stage(tmp_path, sandbox)
+def stage(tmp_path: Path, any_sandbox: Sandbox) -> Iterator[Stage]:
+    made = Stage(tmp_path, any_sandbox)
     yield made
     remove_tree(made.context.sockets)
 
@@ -209,11 +209,11 @@ pathlib.Path(os.environ["BENCH_OUT_DIR"], "facts.json").write_text(json.dumps(fa
 
 def test_an_agent_sees_no_hidden_file_no_solution_and_no_other_trace(closed_stage: Stage) -> None:
     case = make_case(closed_stage.folder / "cases")
+    unseen = [str(case.folder), str(closed_stage.folder), *(str(ROOT / name) for name in ("cases", "bench", "tests"))]
     script = f"""
 import os, sys
-for path in ({str(case.folder)!r}, {str(closed_stage.folder)!r}, {str(ROOT)!r}, os.path.expanduser("~root")):
-    if os.path.exists(os.path.join(path, "solution")): raise SystemExit(path)
-    if os.path.exists(path) and path != "/root": raise SystemExit(path)
+for path in {unseen!r}:
+    if os.path.exists(path): raise SystemExit(path)
 for root, _, files in os.walk("/"):
     if root.startswith(("/proc", "/usr", sys.prefix, sys.base_prefix)): continue
     if "check.py" in files: raise SystemExit(root)
@@ -302,12 +302,13 @@ def test_no_claim_spoils_a_record(plain_stage: Stage, claim: str) -> None:
     [
         "open('answer.py', 'w').write('raise ValueError(\"half \\\\ud800\")')",
         "import os; os.makedirs(b'bad\\xff/x'); open(b'bad\\xff/y', 'w'); open('line\\nbreak', 'w')",
-        "import os\nfor _ in range(2500): os.mkdir('d'); os.chdir('d')",
-        "import os; os.chdir(os.environ['BENCH_OUT_DIR'])\nfor _ in range(2500): os.mkdir('d'); os.chdir('d')",
+        "import os\nfor _ in range(1100): os.mkdir('deeper'); os.chdir('deeper')",
+        "import os; os.chdir(os.environ['BENCH_OUT_DIR'])\n"
+        "for _ in range(1100): os.mkdir('deeper'); os.chdir('deeper')",
         "import os; os.chdir(os.environ['BENCH_OUT_DIR']); os.mkfifo('f'); os.symlink('/etc/passwd', 'l')\n"
         "open(b'x\\xff', 'w')",
         "import os; os.chdir(os.environ['BENCH_OUT_DIR']); os.mkdir('locked'); os.chmod('locked', 0); os.chmod('.', 0)",
-        "import os; os.chdir(os.environ['TMPDIR'])\nfor _ in range(2500): os.mkdir('d'); os.chdir('d')",
+        "import os; os.chdir(os.environ['TMPDIR'])\nfor _ in range(1100): os.mkdir('deeper'); os.chdir('deeper')",
         "import os; os.mkdir('locked'); os.chmod('locked', 0); os.chmod('.', 0)",
         "import os; open('n' * 255, 'w'); os.link('n' * 255, 'm' * 255); os.symlink('/nowhere', 'x.own')",
         "import shutil; shutil.rmtree('.', ignore_errors=True)",

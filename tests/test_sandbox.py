@@ -350,7 +350,9 @@ from bench.sandbox.bubblewrap import BubblewrapSandbox
 from bench.sandbox.process import ProcessSandbox
 from tests.kit import run_code
 sandbox = {"bubblewrap": BubblewrapSandbox, "process": ProcessSandbox}[sys.argv[1]]()
-run_code(sandbox, Path(sys.argv[2]), open(sys.argv[3]).read() + "print(); open('up', 'w'); time.sleep(20)", sys.argv[4])
+place = Path(sys.argv[2])
+code = open(sys.argv[3]).read() + "print(); open('up', 'w'); time.sleep(20)"
+run_code(sandbox, place, code, sys.argv[4], scratch=place)
 """
 
 
@@ -498,8 +500,10 @@ def test_the_machines_files_are_invisible(bubblewrap: BubblewrapSandbox, tmp_pat
     work.mkdir()
     secret = write_files(tmp_path, {"secret.txt": "x"}) / "secret.txt"
     interpreter = [Path(sys.prefix), Path(sys.base_prefix)]
-    home = [path for path in Path.home().iterdir() if not any(it.is_relative_to(path) for it in interpreter)]
-    places = [secret, ROOT, *home, Path("/etc/shadow"), Path("/var"), Path("/sys"), Path("/boot")]
+    # The interpreter is there, and with it the empty folders that lead to it.
+    beside = [*Path.home().iterdir(), *ROOT.iterdir()]
+    unseen = [path for path in beside if not any(it.is_relative_to(path) for it in interpreter)]
+    places = [secret, *unseen, Path("/etc/shadow"), Path("/var"), Path("/sys"), Path("/boot")]
     code = "import os, sys; print([path for path in sys.argv[1:] if os.path.exists(path)])"
     ended = run_code(bubblewrap, work, code, *map(str, places))
     assert ended.stdout == b"[]\n"

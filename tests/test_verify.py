@@ -37,9 +37,9 @@ def faults(folder: Path, case: Case) -> dict[str, str]:
     return {proof.name: proof.detail for proof in verify(folder, case, ProcessSandbox()) if not proof.ok}
 
 
-def test_a_new_case_proves_itself(sandbox: Sandbox, tmp_path: Path) -> None:
+def test_a_new_case_proves_itself(any_sandbox: Sandbox, tmp_path: Path) -> None:
     case = load_case(scaffold(tmp_path / "cases", "basics/my_case"))
-    proofs = verify(tmp_path, case, sandbox)
+    proofs = verify(tmp_path, case, any_sandbox)
     assert [proof.name for proof in proofs] == [
         "folder", "data", "untouched", "solution", "solution, other seed", "wrong: takes_the_mean",
         "wrong: forgets_to_sort", "wrong: knows_one_list", "hostile answers",
@@ -83,9 +83,8 @@ _UNSTABLE = (
 _CONSTANT = "def build(public, hidden, profile, seed):\n    (public / 'x').write_text('always')\n"
 
 
-@pytest.mark.parametrize(
-    ("files", "facts", "proof", "said"),
-    [
+Row = tuple[Mapping[str, str | bytes | None], dict[str, Any], str, str]
+_ROWS: list[Row] = [
         ({"solution/answer.py": "def double(x):\n    return 3 * x\n"}, {}, "solution", "doubles"),
         ({"solution/answer.py": "import time; time.sleep(1.1)\ndef double(x):\n    return 2 * x\n"},
          {"limits": {"grade_s": 6}}, "solution", "over half of 6 s"),
@@ -128,8 +127,14 @@ _CONSTANT = "def build(public, hidden, profile, seed):\n    (public / 'x').write
         ({"solution/extra.py": "the_whole_answer = 'this very line and no other'\n",
           "task.md": "answer.py\nthe_whole_answer = 'this very line and no other'\n"}, {}, "folder",
          "stands in task.md"),
-    ],
-)  # fmt: skip
+]  # fmt: skip
+_QUICK = ("folder", "needs", "data", "untouched")
+
+
+@pytest.mark.parametrize(
+    ("files", "facts", "proof", "said"),
+    [pytest.param(*row, marks=[] if row[2] in _QUICK else pytest.mark.slow) for row in _ROWS],
+)
 def test_each_way_of_being_broken_has_its_line(
     tmp_path: Path, files: Mapping[str, str | bytes | None], facts: dict[str, Any], proof: str, said: str
 ) -> None:
@@ -152,8 +157,14 @@ def test_a_spoilt_folder_is_a_proof_that_failed_and_no_traceback(
 ) -> None:
     case = make_case(tmp_path / "cases")
     spoil(case.folder)
-    found = faults(tmp_path, load_case(case.folder))
-    assert said in found.get("folder", "nothing"), found
+    assert said in detail(tmp_path, load_case(case.folder), "folder")
+
+
+@pytest.mark.slow
+def test_a_check_that_is_no_text_fails_every_proof_and_ends_none(tmp_path: Path) -> None:
+    case = make_case(tmp_path / "cases", {"check.py": b"# \xff\n"})
+    found = faults(tmp_path, case)
+    assert {"folder", "untouched", "solution", "hostile answers"} <= found.keys()
 
 
 def test_a_case_without_outputs_and_data_is_fine(tmp_path: Path) -> None:

@@ -153,7 +153,7 @@ def test_names_that_are_no_text_are_dropped(start: Path, workspace: Path) -> Non
 
 
 def test_folders_too_deep_for_a_path_are_dropped(start: Path, workspace: Path) -> None:
-    code = "import os\nfor _ in range(3000): os.mkdir('deep'); os.chdir('deep')\nopen('bottom', 'w')"
+    code = "import os\nfor _ in range(1500): os.mkdir('deep'); os.chdir('deep')\nopen('bottom', 'w')"
     subprocess.run(python("-c", code), cwd=workspace, check=True)
     try:
         snapshot = take_snapshot(workspace, start, [])

@@ -39,24 +39,30 @@ def adopt_orphans() -> None:
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 
+def children(pid: int) -> list[int]:
+    """The processes that `pid` has started."""
+    found: list[int] = []
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return found
+    for thread in threads:
+        try:
+            with open(f"/proc/{pid}/task/{thread}/children") as file:
+                found += [int(child) for child in file.read().split()]
+        except OSError:
+            continue
+    return found
+
+
 def descendants(pid: int) -> list[int]:
     """All processes below `pid`, nearest first."""
     found: list[int] = []
     pending = [pid]
     while pending:
-        parent = pending.pop()
-        try:
-            threads = os.listdir(f"/proc/{parent}/task")
-        except OSError:
-            continue
-        for thread in threads:
-            try:
-                with open(f"/proc/{parent}/task/{thread}/children") as file:
-                    children = [int(child) for child in file.read().split()]
-            except OSError:
-                continue
-            found += children
-            pending += children
+        below = children(pending.pop())
+        found += below
+        pending += below
     return found
 
 
