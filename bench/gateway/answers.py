@@ -39,7 +39,10 @@ def read_answer(dialect: Dialect, content: bytes) -> Answer | None:
     if dialect == "count_tokens":
         return Answer() if isinstance(body.get("input_tokens"), int) else None
     reader = {"chat": _chat, "responses": responses_answer, "messages": _messages}[dialect]
-    return reader(body)
+    answer = reader(body)
+    if answer is not None:
+        answer.text_size = len(content)
+    return answer
 
 
 def _chat(body: Json) -> Answer | None:
@@ -50,7 +53,6 @@ def _chat(body: Json) -> Answer | None:
     answer = _facts(body)
     answer.message = first["message"]
     answer.finish_reason = _text(first.get("finish_reason"))
-    answer.text_size = len(json.dumps(choices))
     return answer
 
 
@@ -73,7 +75,6 @@ def responses_answer(body: Json) -> Answer | None:
             calls.append(tool_call(item.get("call_id"), item.get("name") or item.get("type"), given))
     answer.message = message("".join(texts), calls, "\n".join(thoughts))
     answer.finish_reason = _text(body.get("status"))
-    answer.text_size = len(json.dumps(output))
     return answer
 
 
@@ -84,7 +85,6 @@ def _messages(body: Json) -> Answer | None:
     answer = _facts(body)
     answer.message = blocks_message(content)
     answer.finish_reason = _text(body.get("stop_reason"))
-    answer.text_size = len(json.dumps(content))
     return answer
 
 

@@ -15,6 +15,7 @@ from bench.files import sha256_bytes
 _LONGEST_TEXT = 200_000
 _LARGEST_STORE = 200_000_000
 _ID_LENGTH = 20
+_COMPACT = json.JSONEncoder(separators=(",", ":"), check_circular=False)
 
 
 class Bodies:
@@ -28,7 +29,7 @@ class Bodies:
 
     def put(self, value: Any) -> str:
         """The id of `value`, which is written if it is new."""
-        text = self._redact(json.dumps(value, separators=(",", ":")))
+        text = self._redact(_COMPACT.encode(value))
         identity = sha256_bytes(text.encode("ascii")).removeprefix("sha256:")[:_ID_LENGTH]
         if identity not in self._known:
             self._known.add(identity)

@@ -67,6 +67,8 @@ class Call:
     data: Json
     """The body as it came."""
     size: int
+    digest: str
+    """Of the body as it came."""
     model: str
     stream: bool = False
     output_cap: int | None = None
@@ -102,10 +104,6 @@ class Call:
     def counts_as_step(self) -> bool:
         return self.dialect in ("chat", "responses", "messages")
 
-    @property
-    def digest(self) -> str:
-        return digest_json([self.dialect, self.data])
-
     def wants_stream_usage(self) -> bool:
         """Whether a chat client asked for usage in its stream by itself."""
         options = self.data.get("stream_options")
@@ -138,7 +136,7 @@ def read_call(dialect: Dialect, body: bytes) -> Call:
     stream = data.get("stream")
     if stream not in (None, True, False):
         raise RequestRefused(400, "invalid_request", "field `stream`: must be true or false")
-    call = Call(dialect, data, len(body), model, bool(stream), _cap(dialect, data), _copies(data))
+    call = Call(dialect, data, len(body), sha256_bytes(body), model, bool(stream), _cap(dialect, data), _copies(data))
     if dialect == "messages" and call.output_cap is None:
         raise RequestRefused(400, "invalid_request", "field `max_tokens`: is required")
     return call
