@@ -24,6 +24,7 @@ from bench.run import run_cell
 from bench.sandbox.job import Sandbox
 from tests.kit import ROOT, make_cell, make_context, new_token, wait_until_gone, write_files
 from tests.upstream import Reply, ScriptedUpstream, ToolCall, Usage
+from tests.workers import assert_no_key
 
 AIDE = ROOT / "agents" / "aide"
 MODEL = "openai/gpt-4o-mini"
@@ -571,6 +572,7 @@ def test_a_whole_cell_is_solved(case: str, tmp_path: Path, bubblewrap: Sandbox) 
     assert {"debug", "improve"} <= set(stages)
     assert journal["best"] < len(stages) - 1, "something worse came after the best"
     assert_counted(record, upstream)
+    assert_no_key(tmp_path)
 
 
 def assert_counted(record: Record, upstream: ScriptedUpstream) -> None:

@@ -22,6 +22,7 @@ from bench.run import run_cell
 from bench.sandbox.job import Sandbox
 from tests.kit import ROOT, make_cell, make_context, new_token, wait_until_gone, write_files
 from tests.upstream import Reply, ScriptedUpstream
+from tests.workers import assert_no_key
 
 AGENT = ROOT / "agents" / "mlab_research"
 MODEL = "openai/gpt-4o-mini"
@@ -582,6 +583,7 @@ def test_a_whole_cell_is_solved(case: str, yaml: str, tmp_path: Path, bubblewrap
     assert sum(usage.tokens.output or 0 for usage in record.usage) == total.output
     assert record.cost_usd == pytest.approx(total.cost_usd, rel=1e-9)
     assert record.cost_status == "exact"
+    assert_no_key(tmp_path)
 
 
 def test_used_up_steps_are_on_record(tmp_path: Path, bubblewrap: Sandbox) -> None:

@@ -109,12 +109,19 @@ def _openhands(command: str | None, usage: Usage) -> Reply:
     return Reply("Next.", tool_calls=[ToolCall("terminal", {"command": command})], usage=usage)
 
 
+def _react(command: str | None, usage: Usage) -> Reply:
+    if command is None:
+        return Reply("", tool_calls=[ToolCall("submit", {"summary": "It is done."})], usage=usage)
+    return Reply("Next.", tool_calls=[ToolCall("run", {"command": command})], usage=usage)
+
+
 _SPEAKERS: dict[str, Callable[[str | None, Usage], Reply]] = {
     "example-shell": _shell,
     "example-openai": _calls_run,
     "example-langgraph": _calls_run,
     "mini_swe_agent": _mini,
     "openhands": _openhands,
+    "react": _react,
 }
 
 
