@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import secrets
 import sys
@@ -16,6 +17,7 @@ import yaml
 from bench.agent import Agent, load_agent
 from bench.case import Case, load_case
 from bench.cell import Cell, RunContext
+from bench.files import remove_tree
 from bench.judge.grade import Submission, grade
 from bench.judge.report import Grading
 from bench.places import Places
@@ -119,10 +121,12 @@ def make_context(folder: Path, sandbox: Sandbox, **changes: Any) -> RunContext:
     """What the cells of a run in `folder` share."""
     places = Places(cases=folder / "cases", agents=ROOT / "agents", site=ROOT / "site", cache=folder / "cache")
     provenance = Provenance(bench_version="0", run="test", sandbox=sandbox.name, isolated=sandbox.isolated)
+    # Short: the name of a Unix socket has at most 107 bytes.
+    sockets = Path(f"/tmp/mldb-test-{os.getpid()}-{secrets.token_hex(3)}")
+    atexit.register(remove_tree, sockets)
     context = RunContext(
         folder=folder / "run",
-        # Short: the name of a Unix socket has at most 107 bytes.
-        sockets=Path(f"/tmp/mldb-test-{os.getpid()}-{secrets.token_hex(3)}"),
+        sockets=sockets,
         places=places,
         sandbox=sandbox,
         provenance=provenance,
