@@ -49,6 +49,47 @@ def make_check(name: str = "loss_is_finite", value: float = 1.0, message: str = 
     return CheckResult.model_validate(facts | changes)
 
 
+MACHINE = Machine(
+    fingerprint="linux-x86_64-2c-8g", system="Linux 6.1", cpu="x86_64", cores=2, memory_mb=7900, python="3.11.7"
+)
+LIMITS = LimitsSet(
+    agent_s=600, grade_s=120, memory_mb=4096, cpus=1, processes=256, disk_mb=1024, output_mb=10, steps=50, cost_usd=2.0
+)
+
+
+def make_usage(model: str, steps: int, cost_usd: float | None, cost_status: CostStatus) -> ModelUsage:
+    tokens = Tokens(input_uncached=900 * steps, cache_read=4000 * steps, output=350 * steps)
+    return ModelUsage(
+        model=model,
+        calls=steps,
+        tokens=tokens,
+        cost_usd=cost_usd,
+        cost_status=cost_status,
+        price_version="litellm 1.80.0",
+    )
+
+
+def make_phases(started: datetime, agent_seconds: float) -> list[Phase]:
+    return [
+        Phase(name="prepare", start=instant(started), seconds=1.5),
+        Phase(name="agent", start=instant(started + timedelta(seconds=2)), seconds=agent_seconds),
+        Phase(name="judge", start=instant(started + timedelta(seconds=2 + agent_seconds)), seconds=4.0),
+    ]
+
+
+def make_provenance(run: str) -> Provenance:
+    return Provenance(
+        bench_version="0.1.0",
+        bench_commit="4f0c1d2",
+        suite="mini",
+        suite_version="1",
+        run=run,
+        sandbox="bubblewrap",
+        isolated=True,
+        packages={"torch": "2.6.0"},
+    )
+
+
 def make_record(
     *,
     agent: str = "react",
@@ -76,20 +117,7 @@ def make_record(
     shown = list(checks if checks is not None else [make_check()]) if graded else []
     weight = sum(check.weight for check in shown)
     score = sum(check.weight * check.value for check in shown) / weight if weight else 0.0
-    usage = (
-        []
-        if model is None
-        else [
-            ModelUsage(
-                model=model,
-                calls=steps,
-                tokens=Tokens(input_uncached=900 * steps, cache_read=4000 * steps, output=350 * steps),
-                cost_usd=cost_usd,
-                cost_status=cost_status,
-                price_version="litellm 1.80.0",
-            )
-        ]
-    )
+    usage = [] if model is None else [make_usage(model, steps, cost_usd, cost_status)]
     facts: dict[str, object] = {
         "schema": 1,
         "cell": f"{agent}/{model or '-'}/{case}/{profile}/{trial}",
@@ -116,37 +144,12 @@ def make_record(
         "cost_usd": cost_usd if model else 0.0,
         "cost_status": cost_status if model else "none",
         "steps": steps if model else 0,
-        "phases": [
-            Phase(name="prepare", start=instant(started), seconds=1.5),
-            Phase(name="agent", start=instant(started + timedelta(seconds=2)), seconds=agent_seconds),
-            Phase(name="judge", start=instant(started + timedelta(seconds=2 + agent_seconds)), seconds=4.0),
-        ],
+        "phases": make_phases(started, agent_seconds),
         "started": instant(started),
         "finished": instant(started + timedelta(seconds=agent_seconds + 6)),
-        "machine": Machine(
-            fingerprint="linux-x86_64-2c-8g", system="Linux 6.1", cpu="x86_64", cores=2, memory_mb=7900, python="3.11.7"
-        ),
-        "limits": LimitsSet(
-            agent_s=600,
-            grade_s=120,
-            memory_mb=4096,
-            cpus=1,
-            processes=256,
-            disk_mb=1024,
-            output_mb=10,
-            steps=50,
-            cost_usd=2.0,
-        ),
-        "provenance": Provenance(
-            bench_version="0.1.0",
-            bench_commit="4f0c1d2",
-            suite="mini",
-            suite_version="1",
-            run=run,
-            sandbox="bubblewrap",
-            isolated=True,
-            packages={"torch": "2.6.0"},
-        ),
+        "machine": MACHINE,
+        "limits": LIMITS,
+        "provenance": make_provenance(run),
     }
     return Record.model_validate(facts | changes)
 

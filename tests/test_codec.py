@@ -164,9 +164,10 @@ def test_a_value_of_too_many_parts_is_refused() -> None:
 @given(_JUNK | _NODES, st.lists(st.binary(max_size=24), max_size=2))
 def test_no_tree_breaks_the_decoder(tree: Any, buffers: list[bytes]) -> None:
     try:
-        decode(tree, buffers)
+        value = decode(tree, buffers)
     except CodecError:
         return
+    assert encode(value), "what was accepted is a value of the protocol"
 
 
 @given(st.binary(max_size=60))
@@ -181,9 +182,11 @@ def test_no_bytes_break_the_reader(data: bytes) -> None:
 @given(_JUNK)
 def test_no_header_breaks_the_reader(junk: Any) -> None:
     try:
-        read_frame(reader(frame(json.dumps(junk).encode()) + b"x" * 20))
+        header, parts = read_frame(reader(frame(json.dumps(junk).encode()) + b"x" * 20))
     except (CodecError, EOFError):
         return
+    assert "sizes" not in header
+    assert sum(map(len, parts)) <= 20
 
 
 def array(**changes: Any) -> dict[str, Any]:
