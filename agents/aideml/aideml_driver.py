@@ -17,7 +17,7 @@ from case_interpreter import CaseInterpreter
 
 DONE, FAILED, GAVE_UP = 0, 1, 4
 LONGEST_RUN_S = 3600
-MARGIN_S = 10.0
+MARGIN_S = 15.0
 WHERE = """
 
 ## Where things are

@@ -19,7 +19,7 @@ from minisweagent.models import get_model
 SUBMITTED, FAILED, GAVE_UP = 0, 1, 4
 COMMAND_S = 600
 """A command's time. The package's own 30 seconds are made for repositories, not for training."""
-MARGIN_S = 5
+MARGIN_S = 15
 
 
 def settings(environment: os._Environ[str]) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from pydantic import SecretStr
 
 DONE, FAILED, GAVE_UP = 0, 1, 4
 MOST_NUDGES = 3
-MARGIN_S = 5.0
+MARGIN_S = 15.0
 """Time to end in an orderly way before the sandbox does it."""
 GO_ON = (
     "Please go on with the task on your own; nobody can answer questions. When it is complete, or when you cannot get "
