@@ -28,6 +28,7 @@ from tests.gatewaykit import (
     turn,
     write_cassette,
 )  # fmt: skip
+from tests.upstream import Reply, ScriptedUpstream, ToolCall
 
 AGENTS = Path(__file__).resolve().parent.parent / "agents"
 SUBMIT = ("submit", {"summary": "done"})
@@ -389,3 +390,27 @@ def test_oracle_lays_the_solution_over_and_runs_it(tmp_path: Path) -> None:
     assert (workspace / "result").read_text() == "ran\n"
     killed = run_plain(workspace, "oracle", **place, BENCH_SOLUTION_RUN='["sh", "-c", "kill -9 $$"]')
     assert killed.returncode == 137
+
+
+def test_cache_marks_stand_at_the_head_and_move_with_the_end(tmp_path: Path) -> None:
+    """Marked only when asked for: providers that do not know the marks refuse them."""
+    script = [Reply("", tool_calls=[ToolCall("run", {"command": "ls"})]), Reply("", tool_calls=[ToolCall(*SUBMIT)])]
+    for name, asked in (("plain", {}), ("marked", {"REACT_CACHE_MARKS": "1"})):
+        folder = tmp_path / name
+        folder.mkdir()
+        with ScriptedUpstream(list(script)) as upstream:
+            finished = run_agent(folder, f"{upstream.url}/v1", "key", **asked)
+        assert finished.status == 0, finished.stderr
+        marks = [
+            [number for number, message in enumerate(seen.body["messages"]) if "cache_control" in json.dumps(message)]
+            for seen in upstream.requests
+        ]
+        lengths = [len(seen.body["messages"]) for seen in upstream.requests]
+        assert marks == ([[], []] if name == "plain" else [[0, length - 1] for length in lengths])
+        assert "".join(part["text"] for part in parts(upstream.requests[0].body["messages"][1])) == TASK
+
+
+def parts(message: Json) -> list[Json]:
+    """The text parts of a message, marked or not."""
+    content = message["content"]
+    return content if isinstance(content, list) else [{"text": content}]

@@ -60,14 +60,17 @@ class Answer:
 
 
 class ChatModel:
-    def __init__(self, base_url: str, key: str, model: str) -> None:
+    def __init__(self, base_url: str, key: str, model: str, *, cache_marks: bool = False) -> None:
         self._url = base_url.rstrip("/") + "/chat/completions"
         if not self._url.startswith(("http://", "https://")):
             raise ValueError("OPENAI_BASE_URL is not an http(s) address")
         self._key = key
         self._model = model
+        self._cache_marks = cache_marks
 
     def complete(self, messages: list[Message], tools: list[Message]) -> Answer:
+        if self._cache_marks:
+            messages = with_cache_marks(messages)
         body = json.dumps(
             {"model": self._model, "messages": messages, "tools": tools, "max_completion_tokens": _OUTPUT_TOKENS}
         ).encode("ascii")
@@ -88,6 +91,20 @@ class ChatModel:
         with urllib.request.urlopen(request, timeout=_ANSWER_S) as response:  # noqa: S310
             content: bytes = response.read()
             return content
+
+
+def with_cache_marks(messages: list[Message]) -> list[Message]:
+    """The same conversation, marked to be cached up to the system message and up to its end.
+
+    The second mark moves with every call, so that the whole growing conversation is read from the cache.
+    """
+    marked = list(messages)
+    for position in {0, len(messages) - 1}:
+        text = messages[position].get("content")
+        if isinstance(text, str) and text:
+            part = {"type": "text", "text": text, "cache_control": {"type": "ephemeral"}}
+            marked[position] = {**messages[position], "content": [part]}
+    return marked
 
 
 def read_answer(content: bytes) -> Answer:

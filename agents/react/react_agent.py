@@ -37,6 +37,8 @@ class Settings:
     steps: int
     deadline: float
     out: Path
+    cache_marks: bool = False
+    """For models of providers that cache only what is marked; others refuse the marks."""
 
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> Settings:
@@ -50,6 +52,7 @@ class Settings:
             steps=int(environment.get("BENCH_MAX_STEPS") or MOST_STEPS),
             deadline=float(environment.get("BENCH_DEADLINE") or "inf"),
             out=Path(environment["BENCH_OUT_DIR"]),
+            cache_marks=environment.get("REACT_CACHE_MARKS") == "1",
         )
 
 
@@ -117,7 +120,8 @@ def main() -> int:
     processes = Processes(settings.out, settings.deadline)
     try:
         tools = ToolBelt(Path.cwd(), processes)
-        return Loop(settings, ChatModel(settings.base_url, settings.key, settings.model), tools, journal).run()
+        model = ChatModel(settings.base_url, settings.key, settings.model, cache_marks=settings.cache_marks)
+        return Loop(settings, model, tools, journal).run()
     finally:
         processes.end_all()
 
