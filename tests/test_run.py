@@ -214,8 +214,10 @@ def test_an_agent_sees_no_hidden_file_no_solution_and_no_other_trace(closed_stag
 import os, sys
 for path in {unseen!r}:
     if os.path.exists(path): raise SystemExit(path)
-for root, _, files in os.walk("/"):
-    if root.startswith(("/proc", "/usr", sys.prefix, sys.base_prefix)): continue
+for root, folders, files in os.walk("/"):
+    if root.startswith(("/proc", "/usr", sys.prefix, sys.base_prefix)):
+        folders.clear()
+        continue
     if "check.py" in files: raise SystemExit(root)
 assert "BENCH_SOLUTION_DIR" not in os.environ
 """
