@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 export LITELLM_LOCAL_MODEL_COST_MAP := True
 
-.PHONY: demo test test-fast check lint cases site clean system
+.PHONY: demo test test-fast lint cases clean
 
 # --- what people type -----------------------------------------------------------------------------------------------
 

@@ -37,6 +37,6 @@ def _data_folder(name: str, explicit: Path | None) -> Path:
             raise UserError("is not a folder", where=explicit, remedy=f"give --{name} the folder that holds them")
         return explicit.resolve()
     for folder in (_PACKAGE.parent / name, _PACKAGE / "data" / name):
-        if folder.is_dir() and (folder.parent / "pyproject.toml").is_file() | (folder.parent.name == "data"):
+        if folder.is_dir() and ((folder.parent / "pyproject.toml").is_file() or folder.parent.name == "data"):
             return folder
     raise UserError(f"no folder {name!r} beside the package", where=_PACKAGE, remedy="reinstall ml-dev-bench")

@@ -19,7 +19,7 @@ from bench.cell import Cell
 from bench.places import find_places
 from bench.run import run_cell
 from bench.sandbox.job import Sandbox
-from tests.kit import ROOT, make_cell, make_context
+from tests.kit import ROOT, make_cell, make_context, not_here
 from tests.upstream import ScriptedUpstream
 from tests.workers import CASES, PRICE, assert_counted, assert_no_key, log_of, solve, worker
 
@@ -30,7 +30,7 @@ FOLDERS = ("shell", "openai_client", "langgraph")
 
 def programs_for(folder: str) -> None:
     if folder == "shell" and not all(shutil.which(name, path="/usr/bin:/bin") for name in ("curl", "jq")):
-        pytest.skip("the shell example needs curl and jq in /usr/bin")
+        not_here("the shell example needs curl and jq in /usr/bin")
 
 
 def test_examples_are_valid_and_documented() -> None:

@@ -21,7 +21,7 @@ from bench.places import find_places
 from bench.record import Record
 from bench.run import run_cell
 from bench.sandbox.job import Sandbox
-from tests.kit import ROOT, make_cell, make_context
+from tests.kit import ROOT, make_cell, make_context, not_here
 from tests.upstream import CANARY, Reply, ScriptedUpstream, ToolCall
 from tests.workers import CASES, PRICE, Json, assert_counted, assert_no_key, log_of, solve, worker
 
@@ -36,7 +36,7 @@ def agent_called(name: str) -> Agent:
     try:
         agent_python(agent, find_places().cache)
     except UserError as error:
-        pytest.skip(str(error))
+        not_here(str(error))
     if name != "aideml":
         return agent
     variables = {**agent.spec.environment.variables, "AIDE_STEPS": str(STEPS_OF_AIDE)}
