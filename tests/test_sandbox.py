@@ -609,3 +609,47 @@ def test_sandboxes_do_not_see_each_other(bubblewrap: BubblewrapSandbox, tmp_path
     assert ended.code == 0
     ended = run_code(bubblewrap, tmp_path, "import os; print(os.path.exists('/tmp/left'), os.listdir('/dev/shm'))")
     assert ended.stdout == b"False []\n"
+
+
+# --- tries to leave ---------------------------------------------------------------------------------------------------
+
+_TRIES = """
+import socket, sys
+def tries(family, address):
+    try:
+        socket.socket(family, socket.SOCK_DGRAM).sendto(b"x", address)
+    except OSError:
+        pass
+{what}
+"""
+
+
+@pytest.mark.parametrize(
+    ("what", "field"),
+    [
+        ("tries(socket.AF_INET, ('203.0.113.9', 80))", "addresses"),
+        ("tries(socket.AF_INET, ('169.254.169.254', 80))", "addresses"),
+        ("tries(socket.AF_INET6, ('2001:db8::9', 80))", "addresses"),
+        ("tries(socket.AF_INET, ('127.0.0.1', 53))", "names"),
+    ],
+)
+def test_tries_to_reach_a_network_are_counted(
+    bubblewrap: BubblewrapSandbox, tmp_path: Path, what: str, field: str
+) -> None:
+    ended = run_code(bubblewrap, tmp_path, _TRIES.format(what=what))
+    assert ended.code == 0, ended.stderr
+    assert vars(ended.attempts) == {"addresses": 0, "names": 0, field: 1}
+
+
+def test_tries_of_a_job_that_is_killed_are_counted_too(bubblewrap: BubblewrapSandbox, tmp_path: Path) -> None:
+    code = _TRIES.format(what="tries(socket.AF_INET, ('203.0.113.9', 80)); import time; time.sleep(30)")
+    ended = run_code(bubblewrap, tmp_path, code, limits=make_limits(wall_s=1))
+    assert ended.reason == "time_limit"
+    assert ended.attempts.addresses == 1
+
+
+def test_looking_for_oneself_is_no_try(bubblewrap: BubblewrapSandbox, tmp_path: Path) -> None:
+    code = "import socket; socket.getaddrinfo(socket.gethostname(), 80); socket.getfqdn()"
+    ended = run_code(bubblewrap, tmp_path, code)
+    assert ended.code == 0, ended.stderr
+    assert vars(ended.attempts) == {"addresses": 0, "names": 0}

@@ -121,7 +121,7 @@ class Subject:
         try:
             ready, _ = self._receive(running, _START_S)
         except (EOFError, codec.CodecError):
-            reason = running.reason if running.came_up() else "no sandbox"
+            reason = running.reason if running.control.came_up() else "no sandbox"
             raise InfraError("sandbox_error", f"the judge's subject did not come up: {reason}") from None
         if not ready.get("ready"):
             raise RuntimeError(f"the case's environment lacks what it preloads: {ready.get('missing')}")

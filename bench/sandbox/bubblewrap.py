@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from bench.sandbox.control import Control, StatusPipe, TreeControl
 from bench.sandbox.job import Job, Launch, Mount
 from bench.sandbox.orders import INSIDE, base_environment, command_line, resource_limits
 
@@ -50,7 +52,8 @@ class BubblewrapSandbox:
     def library(self) -> str:
         return _LIBRARY
 
-    def launch(self, job: Job, status: int) -> Launch:
+    def launch(self, job: Job) -> Launch:
+        status = StatusPipe()
         python = job.python or Path(sys.executable)
         env = base_environment(
             home="/home/agent",
@@ -63,7 +66,7 @@ class BubblewrapSandbox:
         env["BENCH_INIT"] = json.dumps(
             {
                 "argv": command_line(job, python),
-                "status": status,
+                "status": status.write,
                 "sockets": {name: f"/run/bench/{name}.sock" for name in job.sockets},
                 "limits": resource_limits(job.limits),
                 "adopt": False,
@@ -84,7 +87,13 @@ class BubblewrapSandbox:
         for folder in ("/proc", "/dev", "/"):
             argv += ["--remount-ro", folder]
         argv += ["--chdir", job.cwd.target]
-        return Launch([*argv, "--", str(python), "-I", "-S", "-B", f"{_INSIDE_TARGET}/init.py"], env)
+        argv += ["--", str(python), "-I", "-S", "-B", f"{_INSIDE_TARGET}/init.py"]
+
+        def control(popen: subprocess.Popen[bytes]) -> Control:
+            status.started()
+            return TreeControl(status, popen, isolated=True)
+
+        return Launch(argv, env, control, status.abandon, [status.write])
 
     @staticmethod
     def _namespaces() -> list[str]:

@@ -5,18 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 import selectors
-import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from bench.errors import InfraError
-from bench.inside.init import descendants
-from bench.inside.trees import remove_tree
+from bench.sandbox.control import Control
 from bench.sandbox.job import Ended, EndReason, Job, Launch, Sandbox
-from bench.sandbox.measure import disk_mb, memory_mb
-from bench.sandbox.process import MARKER
+from bench.sandbox.measure import disk_mb
 
 _TICK_S = 0.1
 _DISK_TICK_S = 1.0
@@ -56,14 +53,13 @@ class Tail:
 class Running:
     """A started job. `watch` is to be called often; `stop` ends the whole tree."""
 
-    def __init__(self, job: Job, popen: subprocess.Popen[bytes], isolated: bool, status: int) -> None:
+    def __init__(self, job: Job, popen: subprocess.Popen[bytes], control: Control) -> None:
         self.job = job
         self.popen = popen
+        self.control = control
         self.reason: EndReason = "exit"
         self.peak_memory_mb = 0.0
         self.peak_processes = 0
-        self._isolated = isolated
-        self._status = status
         self._started = time.monotonic()
         self._next_disk = self._started + _DISK_TICK_S
 
@@ -74,15 +70,16 @@ class Running:
     def watch(self) -> bool:
         """Measure the tree; end it and return False when it is over a limit."""
         limits = self.job.limits
-        pids = descendants(self.popen.pid)
-        self.peak_processes = max(self.peak_processes, len(pids))
-        self.peak_memory_mb = max(self.peak_memory_mb, memory_mb(pids, limits.memory_mb))
+        self.peak_processes = max(self.peak_processes, len(self.control.processes()))
+        self.peak_memory_mb = max(self.peak_memory_mb, self.control.memory_mb(limits.memory_mb))
         if self.wall_s > limits.wall_s:
             return self._over("time_limit")
         if self.peak_memory_mb > limits.memory_mb:
             return self._over("memory_limit")
         if self.peak_processes > limits.processes:
             return self._over("process_limit")
+        if (hit := self.control.limit_hit()) is not None:
+            return self._over(hit)
         if time.monotonic() >= self._next_disk:
             used, seconds = self._disk()
             self._next_disk = time.monotonic() + max(_DISK_TICK_S, 20 * seconds)
@@ -91,7 +88,9 @@ class Running:
         return True
 
     def settle(self) -> None:
-        """Look at the disk once more when the job is over: much can be written between two looks."""
+        """Look once more when the job is over: much can happen between two looks."""
+        if self.reason == "exit":
+            self.reason = self.control.limit_hit() or "exit"
         if self.reason == "exit" and self._disk()[0] > self.job.limits.disk_mb:
             self.reason = "disk_limit"
 
@@ -106,14 +105,7 @@ class Running:
         """End the whole tree and wait until it is gone."""
         if reason is not None and self.popen.poll() is None:
             self.reason = reason
-        _end_tree(self.popen, self._isolated)
-
-    def came_up(self) -> bool:
-        """Whether the first process of the sandbox ran: told on a pipe that the job's command never sees."""
-        try:
-            return bool(os.read(self._status, 1))
-        except BlockingIOError:
-            return False
+        self.control.end()
 
     def code(self) -> int:
         """Exit status; 128 + n for signal n."""
@@ -127,27 +119,17 @@ def start(sandbox: Sandbox, job: Job, *, stdin: int, stdout: int, stderr: int) -
 
     The calling thread must outlive the job: its end is the signal for the sandbox to end.
     """
-    status, told = os.pipe()
-    os.set_blocking(status, False)
-    launch = sandbox.launch(job, told)
+    launch = sandbox.launch(job)
+    popen = _spawn(sandbox, job, launch, (stdin, stdout, stderr))
+    running = Running(job, popen, launch.control(popen))
     try:
-        running = Running(job, _spawn(sandbox, job, launch, told, (stdin, stdout, stderr)), sandbox.isolated, status)
-        try:
-            yield running
-        finally:
-            running.stop()
-            if not sandbox.isolated:
-                end_marked(launch.env[MARKER])
+        yield running
     finally:
-        os.close(status)
-        if launch.folder is not None:
-            with contextlib.suppress(OSError):
-                remove_tree(launch.folder)
+        running.stop()
+        running.control.release()
 
 
-def _spawn(
-    sandbox: Sandbox, job: Job, launch: Launch, told: int, streams: tuple[int, int, int]
-) -> subprocess.Popen[bytes]:
+def _spawn(sandbox: Sandbox, job: Job, launch: Launch, streams: tuple[int, int, int]) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(
             launch.argv,
@@ -157,12 +139,11 @@ def _spawn(
             stdout=streams[1],
             stderr=streams[2],
             start_new_session=True,
-            pass_fds=(told,),
+            pass_fds=launch.descriptors,
         )
     except OSError as error:
+        launch.abandon()
         raise InfraError("sandbox_error", f"the {sandbox.name} sandbox did not start: {error}") from None
-    finally:
-        os.close(told)
 
 
 def run_job(sandbox: Sandbox, job: Job, should_stop: Callable[[], bool] | None = None) -> Ended:
@@ -175,7 +156,7 @@ def run_job(sandbox: Sandbox, job: Job, should_stop: Callable[[], bool] | None =
         streams = _pump(running, should_stop)
         running.stop()
         code = running.code()
-        if running.reason == "exit" and not running.came_up():
+        if running.reason == "exit" and not running.control.came_up():
             text = streams[1].value().decode("utf-8", "replace").strip()[-500:]
             raise InfraError("sandbox_error", f"the {sandbox.name} sandbox did not start: {text}")
         running.settle()
@@ -188,6 +169,7 @@ def run_job(sandbox: Sandbox, job: Job, should_stop: Callable[[], bool] | None =
             wall_s=running.wall_s,
             peak_memory_mb=running.peak_memory_mb,
             peak_processes=running.peak_processes,
+            attempts=running.control.attempts(),
         )
 
 
@@ -237,35 +219,3 @@ def _read(descriptor: int, tail: Tail) -> bool:
         return False
     tail.feed(data)
     return bool(data)
-
-
-def _end_tree(popen: subprocess.Popen[bytes], isolated: bool) -> None:
-    if popen.poll() is not None:
-        return
-    if isolated:
-        # The child of bubblewrap is PID 1 of the namespace: with it every other process there is gone.
-        for pid in descendants(popen.pid)[:1] or [popen.pid]:
-            _signal(pid, signal.SIGKILL)
-    else:
-        _signal(popen.pid, signal.SIGTERM)
-    try:
-        popen.wait(5)
-    except subprocess.TimeoutExpired:
-        for pid in [*descendants(popen.pid), popen.pid]:
-            _signal(pid, signal.SIGKILL)
-        popen.wait()
-
-
-def end_marked(name: str) -> None:
-    """End processes that escaped from an unisolated job by killing its first process: found by their environment."""
-    wanted = f"{MARKER}={name}".encode()
-    for entry in os.listdir("/proc"):
-        if entry.isdigit() and int(entry) != os.getpid():
-            with contextlib.suppress(OSError), open(f"/proc/{entry}/environ", "rb") as file:
-                if wanted in file.read().split(b"\0"):
-                    _signal(int(entry), signal.SIGKILL)
-
-
-def _signal(pid: int, number: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, number)

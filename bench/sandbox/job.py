@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
+
+if TYPE_CHECKING:
+    from bench.sandbox.control import Control
 
 EndReason = Literal["exit", "stopped", "time_limit", "memory_limit", "process_limit", "disk_limit", "output_limit"]
 """`stopped`: by whoever asked for the job."""
@@ -56,6 +60,20 @@ class Job:
 
 
 @dataclass(frozen=True)
+class Attempts:
+    """Tries to leave a sandbox that has no network, counted by the kernel in the job's own network namespace."""
+
+    addresses: int = 0
+    """Packets and connections for which there was no route."""
+    names: int = 0
+    """Queries sent to a name server that is not there; one look-up sends several."""
+
+    def __or__(self, other: Attempts) -> Attempts:
+        """Two readings of the same counters."""
+        return Attempts(max(self.addresses, other.addresses), max(self.names, other.names))
+
+
+@dataclass(frozen=True)
 class Ended:
     """How a job ended."""
 
@@ -69,16 +87,21 @@ class Ended:
     wall_s: float
     peak_memory_mb: float
     peak_processes: int
+    attempts: Attempts = Attempts()
 
 
 @dataclass(frozen=True)
 class Launch:
-    """What to execute to start a job: argument list and complete environment."""
+    """What to execute to start a job: argument list and complete environment, and how to see the job then."""
 
     argv: list[str]
     env: dict[str, str]
-    folder: Path | None = None
-    """A private folder of this machine, made for the job and to be removed with it."""
+    control: Callable[[subprocess.Popen[bytes]], Control]
+    """Called once, right after the start."""
+    abandon: Callable[[], None]
+    """Called instead when the program could not be executed: gives back what was made for the job."""
+    descriptors: Sequence[int] = ()
+    """Inherited by what is started."""
 
 
 class Sandbox(Protocol):
@@ -98,6 +121,6 @@ class Sandbox(Protocol):
         """The path at which a job sees `mount`."""
         ...
 
-    def launch(self, job: Job, status: int) -> Launch:
-        """The command line for `job`; on the inherited descriptor `status` its first process says that it runs."""
+    def launch(self, job: Job) -> Launch:
+        """Make ready for `job` and say how to start it."""
         ...

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
+import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from bench.inside.trees import remove_tree
+from bench.sandbox.control import Control, StatusPipe, TreeControl, send_signal
 from bench.sandbox.job import Job, Launch, Mount
 from bench.sandbox.orders import INSIDE, base_environment, command_line, resource_limits
 
@@ -30,7 +35,8 @@ class ProcessSandbox:
     def library(self) -> str:
         return str(INSIDE.parents[1])
 
-    def launch(self, job: Job, status: int) -> Launch:
+    def launch(self, job: Job) -> Launch:
+        status = StatusPipe()
         tmp = Path(tempfile.mkdtemp(prefix="mldb-job-", dir=job.scratch))
         home = tmp / "home"
         home.mkdir()
@@ -41,11 +47,45 @@ class ProcessSandbox:
         env["BENCH_INIT"] = json.dumps(
             {
                 "argv": command_line(job, python),
-                "status": status,
+                "status": status.write,
                 "sockets": {name: str(path) for name, path in job.sockets.items()},
                 "limits": resource_limits(job.limits),
                 "adopt": True,
                 "parent": os.getpid(),
             }
         )
-        return Launch([sys.executable, "-I", "-S", "-B", str(INSIDE / "init.py")], env, tmp)
+
+        def control(popen: subprocess.Popen[bytes]) -> Control:
+            status.started()
+            return ProcessControl(status, popen, tmp)
+
+        def abandon() -> None:
+            status.abandon()
+            remove_tree(tmp)
+
+        argv = [sys.executable, "-I", "-S", "-B", str(INSIDE / "init.py")]
+        return Launch(argv, env, control, abandon, [status.write])
+
+
+class ProcessControl(TreeControl):
+    """A tree that a process could have left: strays are found by their environment."""
+
+    def __init__(self, status: StatusPipe, popen: subprocess.Popen[bytes], folder: Path) -> None:
+        super().__init__(status, popen, isolated=False)
+        self._folder = folder
+
+    def release(self) -> None:
+        super().release()
+        _end_marked(self._folder.name)
+        with contextlib.suppress(OSError):
+            remove_tree(self._folder)
+
+
+def _end_marked(name: str) -> None:
+    """End processes that escaped by killing the job's first process."""
+    wanted = f"{MARKER}={name}".encode()
+    for entry in os.listdir("/proc"):
+        if entry.isdigit() and int(entry) != os.getpid():
+            with contextlib.suppress(OSError), open(f"/proc/{entry}/environ", "rb") as file:
+                if wanted in file.read().split(b"\0"):
+                    send_signal(int(entry), signal.SIGKILL)
