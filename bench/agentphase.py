@@ -9,7 +9,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bench.cell import Cell, RunContext
@@ -23,6 +23,7 @@ from bench.record import ModelUsage, Note, StopReason
 from bench.sandbox.execution import run_job
 from bench.sandbox.job import Ended, Job, Mount
 from bench.servicehost import running_services
+from bench.tripwire import Tripwire
 from bench.workspace import make_harmless
 
 CASE_PYTHON = Path(sys.executable)
@@ -62,29 +63,44 @@ def run_agent(cell: Cell, context: RunContext, start: Start, scratch: Path, over
         start.hidden,
         scratch / "journals",
         folder,
-        context.seed(cell),
+        context.data_seed(cell),
     )
-    with services as sockets, _gateway(cell, context, folder / "gateway.sock", deadline) as gateway:
+    tripwire = _tripwire(cell, context, scratch)
+    with services as sockets, tripwire as wire, _gateway(cell, context, folder / "gateway.sock", deadline) as gateway:
         if gateway is not None:
             sockets = {**sockets, "gateway": folder / "gateway.sock"}
         env = _environment(cell, context, gateway, deadline)
         job = _job(cell, context, scratch, sockets, env, overlay, python)
+        if wire is not None:
+            job = replace(job, mounts=[*job.mounts, *wire.mounts])
         try:
             ended = run_job(context.sandbox, job, gateway.should_stop if gateway is not None else None)
         finally:
             make_harmless(trace / "out")
+        peeked = wire.evidence() if wire is not None else ""
     _keep_log(trace / "agent.log", ended)
+    notes = [Note(name="hidden_read_attempt", evidence=peeked)] if peeked else []
     if gateway is None:
-        return AgentPhase(ended, _stop_reason(ended, None))
+        return AgentPhase(ended, _stop_reason(ended, None), notes=notes)
     # Read after the gateway has closed: only then are calls that were still open charged.
     if gateway.error:
-        cause = "cassette_miss" if "cassette" in gateway.error else "gateway_error"
+        cause = "cassette_miss" if gateway.cassette_miss else "gateway_error"
         raise InfraError(cause, gateway.error)
     if gateway.lost_last and ended.reason == "exit" and ended.code not in (0, GAVE_UP):
         raise InfraError(
             "gateway_error", f"the agent ended with status {ended.code} after its last model call was lost"
         )
-    return AgentPhase(ended, _stop_reason(ended, gateway.limit_hit), gateway.usage(), gateway.notes())
+    return AgentPhase(ended, _stop_reason(ended, gateway.limit_hit), gateway.usage(), [*gateway.notes(), *notes])
+
+
+@contextlib.contextmanager
+def _tripwire(cell: Cell, context: RunContext, scratch: Path) -> Iterator[Tripwire | None]:
+    """Decoys for where hidden files would be; without isolation the real files lie there."""
+    if not context.sandbox.isolated:
+        yield None
+        return
+    with contextlib.closing(Tripwire(scratch / "decoys", cell.case, context.folder)) as wire:
+        yield wire
 
 
 @contextlib.contextmanager

@@ -43,7 +43,7 @@ class Evidence:
 
 def flags(evidence: Evidence) -> list[Note]:
     """What a reader should know about the cell, whether it succeeded or not."""
-    found = list(evidence.phase.notes)
+    found = [*evidence.phase.notes, *_network_attempts(evidence)]
     if evidence.snapshot.tampered:
         found.append(Note(name="tampered", evidence=f"protected files changed: {_some(evidence.snapshot.tampered)}"))
     judged_files = {item.path for item in evidence.spec.outputs.files} | set(evidence.spec.protected)
@@ -57,6 +57,17 @@ def flags(evidence: Evidence) -> list[Note]:
     if evidence.phase.usage and not any(usage.calls for usage in evidence.phase.usage):
         found.append(Note(name="no_model_calls", evidence="the agent was given a model and got no answer from it"))
     return found
+
+
+def _network_attempts(it: Evidence) -> list[Note]:
+    """What the kernel has counted in namespaces that lead nowhere; loopback, with the gateway on it, is not in it."""
+    phases = {"in the agent phase": it.phase.ended.attempts, "when its code was judged": it.grading.attempts}
+    parts = [
+        f"{when}: {tried.addresses} packets to addresses outside, {tried.names} queries to name servers"
+        for when, tried in phases.items()
+        if tried
+    ]
+    return [Note(name="network_attempt", evidence="; ".join(parts))] if parts else []
 
 
 def failure_modes(evidence: Evidence) -> list[Note]:

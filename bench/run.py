@@ -8,12 +8,14 @@ from pathlib import Path
 
 from bench.agentphase import AgentPhase, Overlay, run_agent
 from bench.cell import Cell, RunContext
-from bench.clock import Clock
+from bench.clock import Clock, TimeOfDay
 from bench.datacache import Start, start_of
+from bench.disturbance import require_calm, require_same_files
 from bench.errors import InfraError, UserError
 from bench.evidence import Evidence
 from bench.failures import FAILURES, MAX_TRIES
-from bench.files import remove_tree, same_content
+from bench.files import remove_tree
+from bench.inventory import keep_inventory
 from bench.judge.grade import Submission, grade
 from bench.judge.report import Grading
 from bench.needs import missing_modules
@@ -23,15 +25,20 @@ from bench.workspace import Snapshot, prepare, take_snapshot
 
 
 def run_cell(cell: Cell, context: RunContext, earlier: list[Try] | None = None) -> Record:
-    """Run one cell and store its record, whatever happens; infrastructure failures are tried again."""
+    """Run one cell and store its record, whatever happens; infrastructure failures are tried again.
+
+    Raises `UserError` when not even the record can be written.
+    """
     tries = list(earlier or [])
     for count in range(1, MAX_TRIES + 1):
         clock = Clock()
         try:
-            finished = _attempt(cell, context, clock)
+            finished = _attempt(cell, context, clock, tries)
+            if full := context.space.full_since(clock.began):
+                raise InfraError("disk_full", full)
             break
         except Exception as error:
-            cause, message = _cause(error)
+            cause, message = _cause(error, context.space.full_since(clock.began))
             finished = Finished(clock=clock, cause=cause, error=message)
             if context.stopped.is_set() or not FAILURES[cause].retry or count == MAX_TRIES:
                 break
@@ -42,8 +49,10 @@ def run_cell(cell: Cell, context: RunContext, earlier: list[Try] | None = None) 
     return write_record(cell, context, finished, tries)
 
 
-def _cause(error: Exception) -> tuple[str, str]:
-    """The row of the failure table for an exception, and what to say of it."""
+def _cause(error: Exception, full: str) -> tuple[str, str]:
+    """The row of the failure table for an exception, and what to say of it; `full`: what is known of a full disk."""
+    if full:
+        return "disk_full", f"{full}: {error}"[:2000] if str(error) != full else full
     if isinstance(error, InfraError):
         return error.cause, str(error)[:2000]
     if isinstance(error, UserError):
@@ -53,7 +62,7 @@ def _cause(error: Exception) -> tuple[str, str]:
     return "internal_error", "".join(traceback.format_exception(error, limit=-4))[-2000:]
 
 
-def _attempt(cell: Cell, context: RunContext, clock: Clock) -> Finished:
+def _attempt(cell: Cell, context: RunContext, clock: Clock, tries: list[Try]) -> Finished:
     missing = missing_modules(cell.case.spec.needs.python)
     if missing:
         raise InfraError("needs_missing", f"modules are missing: {', '.join(missing)}; pip install 'ml-dev-bench[ml]'")
@@ -63,22 +72,27 @@ def _attempt(cell: Cell, context: RunContext, clock: Clock) -> Finished:
     remove_tree(context.trace(cell))
     try:
         with clock.phase("prepare"):
-            start = start_of(cell.case, cell.profile, context.seed(cell), context.places.cache)
+            start = start_of(cell.case, cell.profile, context.data_seed(cell), context.places.cache)
             (scratch / "journals").mkdir(parents=True)
             prepare(start.workspace, scratch / "workspace")
         with clock.phase("agent"):
+            day = TimeOfDay()
             phase = run_agent(cell, context, start, scratch, _overlay(cell))
+            require_calm(phase, day, tries)
         with clock.phase("snapshot"):
             snapshot = take_snapshot(scratch / "workspace", start.workspace, cell.case.spec.protected)
-            changed = not same_content(snapshot.folder, start.workspace)
+            changed = keep_inventory(start.workspace, snapshot, context.trace(cell) / "workspace.json")
         with clock.phase("judge"):
             grading = _judge(cell, context, start, snapshot, scratch)
+        require_same_files(cell, context)
         if context.keep_workspaces:
             kept = context.trace(cell) / "workspace"
             remove_tree(kept)
             snapshot.folder.rename(kept)
         return _finished(cell, context, clock, phase, snapshot, grading, changed)
     finally:
+        # Before what has filled it goes.
+        context.space.look()
         remove_tree(scratch)
         remove_tree(context.socket_folder(cell))
 

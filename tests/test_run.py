@@ -204,12 +204,12 @@ pathlib.Path(os.environ["BENCH_OUT_DIR"], "facts.json").write_text(json.dumps(fa
     assert (facts["cwd"], facts["MY_MODE"], facts["files"]) == (True, "calm", ["answer.py"])
     assert {"BENCH_MAX_STEPS", "BENCH_MAX_COST_USD", "BENCH_DEADLINE"} <= facts.keys()
     assert "secret-of-the-runner" not in facts["all"]
-    assert [item.name for item in record.artifacts] == ["agent.log", "out/facts.json"]
+    assert [item.name for item in record.artifacts] == ["agent.log", "out/facts.json", "workspace.json"]
 
 
 def test_an_agent_sees_no_hidden_file_no_solution_and_no_other_trace(closed_stage: Stage) -> None:
     case = make_case(closed_stage.folder / "cases")
-    unseen = [str(case.folder), str(closed_stage.folder), *(str(ROOT / name) for name in ("cases", "bench", "tests"))]
+    unseen = [str(ROOT / name) for name in ("cases", "bench", "tests")]
     script = f"""
 import os, sys
 for path in {unseen!r}:
@@ -218,7 +218,11 @@ for root, folders, files in os.walk("/"):
     if root.startswith(("/proc", "/usr", sys.prefix, sys.base_prefix)):
         folders.clear()
         continue
-    if "check.py" in files: raise SystemExit(root)
+    for name in files:
+        if root.startswith(({str(closed_stage.folder)!r}, "/cases")):
+            text = open(os.path.join(root, name)).read()
+            # Decoys stand at these paths, and say so.
+            if "has been noted" not in text: raise SystemExit(os.path.join(root, name))
 assert "BENCH_SOLUTION_DIR" not in os.environ
 """
     record = closed_stage.run(script)

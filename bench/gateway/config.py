@@ -87,6 +87,9 @@ class State(Model):
     notes: list[Note] = []
     limit_hit: Limit | None = None
     error: str | None = None
+    """The fault that ended the cell, beginning with its code."""
+    cassette_miss: bool = False
+    """The fault is the run's own: the cassette does not know what was asked."""
     stop: bool = False
     """The agent is to be ended: its grace is over, or nothing more will be answered."""
     lost_last: bool = False

@@ -97,6 +97,8 @@ class Endpoint:
 
     async def _answer(self, asked: _Asked, body: bytes | None) -> Response:
         """The answer to a request; `body` None: it is too large."""
+        if asked.method == "CONNECT" or "://" in asked.path.partition("?")[0]:
+            self._gate.notes.proxied(asked.path)
         try:
             roles = self._roles(asked)
             if asked.method == "GET":

@@ -70,10 +70,11 @@ class Gate:
         self._ledger = ledger
         self._rules = rules
         self._recorders = recorders
-        self._notes = Notes()
+        self.notes = Notes()
         self._responses: dict[str, int] = {}
         """Ids of answers given here -> tokens that going on from them brings along."""
         self._error: str | None = None
+        self._cassette_miss = False
         self._lost_last = False
         self._open = True
 
@@ -81,9 +82,10 @@ class Gate:
         grace_over = time.monotonic() > self._meter.limit_at + self._rules.grace_s
         return State(
             usage=self._meter.usage(),
-            notes=self._notes.as_notes(),
+            notes=self.notes.as_notes(),
             limit_hit=self._meter.limit_hit,
             error=self._error,
+            cassette_miss=self._cassette_miss,
             stop=self._error is not None or grace_over,
             lost_last=self._lost_last,
         )
@@ -95,7 +97,7 @@ class Gate:
         if self._error is not None:
             raise RequestRefused(503, "gateway_fault", f"the run has ended by a fault that is not yours: {self._error}")
         apply_policy(call, self._rules.hosted_tools)
-        self._notes.stripped(call.stripped)
+        self.notes.stripped(call.stripped)
         self._go_on(call)
         cap = self._cap(call, role)
         flight = await self._take_off(call, role, cap, headers)
@@ -135,7 +137,7 @@ class Gate:
         role = call.model.removeprefix(ALIAS_PREFIX)
         if call.model.startswith(ALIAS_PREFIX) and role in self._sources and role in roles:
             return role
-        shown = self._notes.wrong_model(call.model)
+        shown = self.notes.wrong_model(call.model)
         known = ", ".join(f"{ALIAS_PREFIX}{name}" for name in roles) or "none"
         raise RequestRefused(404, "model_not_found", f"no model {shown!r} in this run; the models are: {known}")
 
@@ -209,6 +211,7 @@ class Gate:
             return self._refused(line, flight.call, error.limit, str(error))
         if error.infra and self._open:
             # What breaks because the cell is over is nobody's fault.
+            self._cassette_miss = error.code == "cassette_miss" if self._error is None else self._cassette_miss
             self._error = self._error or f"{error.code}: {error}"
         self._land(flight, {"status": "failed", "http": error.status, "code": error.code, "error": str(error)})
         return RequestRefused(error.status, error.code, str(error))

@@ -115,6 +115,11 @@ class Gateway:
         return self.state().error
 
     @property
+    def cassette_miss(self) -> bool:
+        """Whether that fault is a cassette which does not know what was asked."""
+        return self.state().cassette_miss
+
+    @property
     def lost_last(self) -> bool:
         """The last call was lost in the middle and nothing was answered since: a crash may be no fault of the agent."""
         return self.state().lost_last

@@ -96,9 +96,10 @@ def _outputs_check(outputs: dict[str, Any]) -> Check:
 def _judge_snapshot(scene: Scene, outputs: dict[str, Any]) -> dict[str, Any]:
     ws = Workspace(scene)
     try:
-        return _judge(ws, scene, outputs)
+        outcome = _judge(ws, scene, outputs)
     finally:
         ws.close()
+    return {**outcome, "attempts": vars(ws.findings.attempts)}
 
 
 def _judge_hostile(scene: Scene, outputs: dict[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from bench.case import Case, Output
 from bench.errors import InfraError
 from bench.judge.report import Grading, Verdict
 from bench.limits import job_limits
+from bench.sandbox.job import Attempts
 from bench.sandbox.orders import base_environment
 
 _GRACE_S = 30.0
@@ -140,5 +141,6 @@ def _grading(case: Case, report: bytes, log: str, code: int | None) -> Grading:
         claims=tuple(data["claims"]),
         broken=data["broken"],
         seed=data["seed"],
+        attempts=Attempts(**data.get("attempts", {})),
         log=log,
     )

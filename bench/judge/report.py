@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from bench.sandbox.job import Attempts
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -31,6 +33,8 @@ class Grading:
     broken: str = ""
     """A check that failed for a reason of its own: which, and how. Then there is no score."""
     seed: int = 0
+    attempts: Attempts = field(default_factory=Attempts)
+    """Tries of the agent's code to reach a network while it was judged."""
     log: str = field(default="", compare=False)
 
     @property

@@ -17,7 +17,7 @@ from typing import Any
 from bench.errors import InfraError
 from bench.inside import codec
 from bench.sandbox.execution import Running, start
-from bench.sandbox.job import Job, JobLimits, Mount, Sandbox
+from bench.sandbox.job import Attempts, Job, JobLimits, Mount, Sandbox
 
 _START_S = 60.0
 _ANSWER_GRACE_S = 5.0
@@ -68,6 +68,8 @@ class Subject:
         self._deadline = deadline
         self._stack = contextlib.ExitStack()
         self._running: Running | None = None
+        self.attempts = Attempts()
+        """Tries to reach a network by the code that was called; complete after `close`."""
 
     def call(
         self, target: str, args: tuple[Any, ...], kwargs: dict[str, Any], *, timeout: float, driver: Hidden | None
@@ -96,8 +98,10 @@ class Subject:
             raise SubjectError(f"{target}: answer cannot be read: {error}") from None
 
     def close(self) -> None:
-        self._running = None
+        running, self._running = self._running, None
         self._stack.close()
+        if running is not None:
+            self.attempts += running.control.attempts()
 
     def _started(self) -> Running:
         if self._running is not None and self._running.popen.poll() is None:

@@ -17,7 +17,7 @@ from bench.files import lay_over, remove_tree, sha256_file, walk_files
 from bench.judge.folder import Folder
 from bench.judge.session import Deadline, Hidden, Subject, SubjectError
 from bench.sandbox.execution import run_job
-from bench.sandbox.job import Job, JobLimits, Mount, Sandbox
+from bench.sandbox.job import Attempts, Job, JobLimits, Mount, Sandbox
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,8 @@ class Findings:
 
     metrics: dict[str, dict[str, Any]] = field(default_factory=dict)
     claims: dict[str, dict[str, Any]] = field(default_factory=dict)
+    attempts: Attempts = field(default_factory=Attempts)
+    """Tries of the agent's code to reach a network, complete when the workspace is closed."""
 
 
 class Ran(Folder):
@@ -86,6 +88,7 @@ class Workspace(Folder):
         """End the subject and remove the copies made for `run`."""
         self._subject.close()
         self._stack.close()
+        self.findings.attempts += self._subject.attempts
 
     def hidden(self, name: str) -> Hidden:
         """The judge's file `name`: built by data.py, or lying in the case's hidden/."""
@@ -137,6 +140,7 @@ class Workspace(Folder):
         mount = Mount(root, "/workspace", writable=True)
         limits = JobLimits(**{**vars(self._scene.limits), "wall_s": seconds})
         ended = run_job(self._scene.sandbox, Job(list(argv), [mount], mount, limits, env=dict(env or {})))
+        self.findings.attempts += ended.attempts
         out, err = (stream.decode("utf-8", "replace") for stream in (ended.stdout, ended.stderr))
         return Ran(root, ended.code, out, err, " ".join(argv), ended.reason)
 

@@ -68,6 +68,13 @@ class Attempts:
     names: int = 0
     """Queries sent to a name server that is not there; one look-up sends several."""
 
+    def __bool__(self) -> bool:
+        return bool(self.addresses or self.names)
+
+    def __add__(self, other: Attempts) -> Attempts:
+        """Of two jobs."""
+        return Attempts(self.addresses + other.addresses, self.names + other.names)
+
     def __or__(self, other: Attempts) -> Attempts:
         """Two readings of the same counters."""
         return Attempts(max(self.addresses, other.addresses), max(self.names, other.names))
@@ -87,7 +94,7 @@ class Ended:
     wall_s: float
     peak_memory_mb: float
     peak_processes: int
-    attempts: Attempts = Attempts()
+    attempts: Attempts = field(default_factory=Attempts)
 
 
 @dataclass(frozen=True)
