@@ -2,13 +2,15 @@
 
 PYTHON ?= python3
 VENV ?= .venv
+# What proves the cases: auto takes the strongest that works, and containers take longer than bubblewrap.
+SANDBOX ?= auto
 BIN := $(VENV)/bin
 # pip takes its settings from the environment, so a machine may constrain versions: PIP_CONSTRAINT=constraints.txt
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 export LITELLM_LOCAL_MODEL_COST_MAP := True
 
-.PHONY: demo test test-fast lint cases clean
+.PHONY: demo test test-fast lint fuzz cases clean
 
 # --- what people type -----------------------------------------------------------------------------------------------
 
@@ -19,7 +21,7 @@ test: $(VENV)/.dev ## everything: lint, types, every test, every case
 	$(MAKE) lint
 	$(BIN)/python -m pytest -m "not slow"
 	$(BIN)/python -m pytest -m slow --numprocesses 2
-	$(BIN)/ml-dev-bench cases verify --all --jobs 2
+	$(BIN)/ml-dev-bench cases verify --all --jobs 2 --sandbox $(SANDBOX)
 
 # --- parts ----------------------------------------------------------------------------------------------------------
 
@@ -31,8 +33,14 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/python -m mypy
 
+fuzz: $(VENV)/.dev ## 10,000 random documents a parser; the night's part of the tests
+	MLDB_FUZZ=nightly $(BIN)/python -m pytest tests/test_fuzz_*.py --numprocesses 4 --timeout 6000
+
 cases: $(VENV)/.demo
-	$(BIN)/ml-dev-bench cases verify --all --jobs 2
+	$(BIN)/ml-dev-bench cases verify --all --jobs 2 --sandbox $(SANDBOX)
+
+image: $(VENV)/.demo ## the image of the docker sandbox
+	$(BIN)/ml-dev-bench image build
 
 # --- set-up ---------------------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from bench.documents import is_file
 from bench.errors import UserError
 from bench.files import digest_folder
 from bench.record import Name
@@ -79,14 +80,14 @@ class Agent:
 
 def load_agent(where: Path, *, trusted: bool = False) -> Agent:
     """The agent described by the file `where`, or by `agent.yaml` in that folder."""
-    path = where / "agent.yaml" if where.is_dir() else where
+    path = where if is_file(where) or where.suffix in (".yaml", ".yml") else where / "agent.yaml"
     spec = read_yaml(path, AgentSpec)
     if "solution" in spec.capabilities and not trusted:
         raise UserError(
             "field `capabilities`: `solution` is for the benchmark's own oracle", where=path, remedy="remove it"
         )
     requirements = spec.environment.requirements
-    if requirements and not (path.parent / requirements).is_file():
+    if requirements and not is_file(path.parent / requirements):
         raise UserError(f"field `environment.requirements`: no file {requirements!r}", where=path, remedy="add it")
     return Agent(path.resolve(), spec, trusted)
 
@@ -96,7 +97,7 @@ def find_agent(name: str, root: Path) -> Agent:
     if "/" in name or name.endswith((".yaml", ".yml")) or name == ".":
         return load_agent(Path(name))
     folder = root / name
-    if not (folder / "agent.yaml").is_file():
+    if not is_file(folder / "agent.yaml"):
         known = ", ".join(sorted(path.parent.name for path in root.glob("*/agent.yaml")))
         raise UserError(f"no agent {name!r}", where=root, remedy=f"known: {known}; a path to an agent.yaml works too")
     agent = load_agent(folder, trusted=True)

@@ -18,7 +18,7 @@ from bench.environment import agent_python
 from bench.errors import InfraError
 from bench.files import write_atomic
 from bench.gateway.server import Gateway, GatewaySpec, open_gateway
-from bench.limits import job_limits
+from bench.limits import job_limits, setting_of
 from bench.record import ModelUsage, Note, StopReason
 from bench.sandbox.execution import run_job
 from bench.sandbox.job import Ended, Job, Mount
@@ -56,7 +56,8 @@ def run_agent(cell: Cell, context: RunContext, start: Start, scratch: Path, over
     (trace / "out").mkdir(parents=True, exist_ok=True)
     folder = context.socket_folder(cell)
     python = agent_python(cell.agent, context.places.cache)
-    deadline = time.time() + cell.case.spec.limits.agent_s
+    # The agent compares with the time of day, which somebody may set; nobody sets the clock that the gateway goes by.
+    deadline, ends = (now + cell.case.spec.limits.agent_s for now in (time.time(), time.monotonic()))
     services = running_services(
         cell.case.part("services.py"),
         sorted(cell.case.spec.services),
@@ -66,7 +67,7 @@ def run_agent(cell: Cell, context: RunContext, start: Start, scratch: Path, over
         context.data_seed(cell),
     )
     tripwire = _tripwire(cell, context, scratch)
-    with services as sockets, tripwire as wire, _gateway(cell, context, folder / "gateway.sock", deadline) as gateway:
+    with services as sockets, tripwire as wire, _gateway(cell, context, folder / "gateway.sock", ends) as gateway:
         if gateway is not None:
             sockets = {**sockets, "gateway": folder / "gateway.sock"}
         env = _environment(cell, context, gateway, deadline)
@@ -156,7 +157,8 @@ def _job(
         empty.mkdir(exist_ok=True)
         mounts.append(Mount(empty, "/agent/cassettes"))
     env |= {"BENCH_TASK_FILE": inside(task), "BENCH_WORKSPACE": inside(workspace), "BENCH_OUT_DIR": inside(out)}
-    env |= {"BENCH_PYTHON": str(CASE_PYTHON), "BENCH_AGENT_PYTHON": str(python)}
+    interpreter = context.sandbox.interpreter
+    env |= {"BENCH_PYTHON": interpreter(CASE_PYTHON), "BENCH_AGENT_PYTHON": interpreter(python)}
     variables = cell.agent.spec.environment.variables
     env = {**{name: value.replace("{agent}", inside(agent)) for name, value in variables.items()}, **env}
     if overlay is not None:
@@ -175,6 +177,7 @@ def _job(
         # The agent's commands in the workspace need the case's libraries, so the case's interpreter is `python` there.
         python=CASE_PYTHON,
         interpreters=[] if python == CASE_PYTHON else [python],
+        setting=setting_of(cell.case, context.provenance.run, cell.id),
     )
 
 

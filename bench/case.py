@@ -14,8 +14,8 @@ from bench.files import digest_folder
 from bench.record import Name, Profile
 from bench.schema import Model, read_yaml
 
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Count = Annotated[int, Field(ge=1)]
+Positive = Annotated[float, Field(gt=0, le=1e9)]
+Count = Annotated[int, Field(ge=1, le=10**9)]
 
 
 def _inside(path: str) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from bench.agent import Agent
 from bench.case import Case
 from bench.datacache import public_seed
+from bench.diskspace import DiskSpace
 from bench.files import sha256_bytes
 from bench.gateway.purse import RunLimits
 from bench.places import Places
@@ -51,6 +52,8 @@ class RunContext:
     provenance: Provenance
     suite_version: str
     agent_commits: dict[str, str]
+    agent_digests: dict[str, str] = field(default_factory=dict)
+    """Of the agents' folders when the run began; empty: not watched."""
     keep_workspaces: bool = False
     stopped: threading.Event = field(default_factory=threading.Event)
     """Set when the run is interrupted: what a cell has come to by then is no verdict."""
@@ -59,9 +62,18 @@ class RunContext:
     run_limits: RunLimits = field(default_factory=RunLimits)
     """Limits over all cells together."""
 
+    space: DiskSpace = field(default_factory=DiskSpace)
+    """The disks that the cells write to."""
+    seed_secret: bytes = b""
+    """Mixed into the seeds of the data, so that nobody outside can compute them."""
+
     def seed(self, cell: Cell) -> int:
-        """Seed of the cell's public data."""
+        """By it cells of several runs are paired; also the seed of the cell's public data, where there is no secret."""
         return public_seed(self.suite_version, cell.case.id, cell.trial)
+
+    def data_seed(self, cell: Cell) -> int:
+        """Seed of the cell's public data. With a secret it is in no record."""
+        return public_seed(self.suite_version, cell.case.id, cell.trial, self.seed_secret)
 
     def trace(self, cell: Cell) -> Path:
         """Folder of what is kept beside the record."""

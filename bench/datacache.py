@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import hashlib
-import json
-import os
+import hmac
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench.case import Case
 from bench.errors import InfraError
-from bench.files import lay_over, remove_tree
+from bench.files import digest_folder, lay_over, remove_tree, write_atomic
+from bench.lifeline import send_orders
 from bench.sandbox.orders import base_environment
 
 _BUILD_S = 600
+_COMPLETE = "complete"
+"""Written last; holds the digest of everything beside it."""
 
 
 @dataclass(frozen=True)
@@ -29,48 +34,72 @@ class Start:
     """What only the judge and the services see."""
 
 
-def public_seed(suite_version: str, case: str, trial: int) -> int:
-    """Seed of the public data: two agents meet the same data at the same trial."""
-    digest = hashlib.sha256(f"{suite_version}\0{case}\0{trial}".encode()).digest()
+def public_seed(suite_version: str, case: str, trial: int, secret: bytes = b"") -> int:
+    """Seed of the public data: two agents meet the same data at the same trial.
+
+    Without a `secret` anybody can compute it.
+    """
+    text = f"{suite_version}\0{case}\0{trial}".encode()
+    digest = hmac.digest(secret, text, "sha256") if secret else hashlib.sha256(text).digest()
     return int.from_bytes(digest[:4], "big")
 
 
 def start_of(case: Case, profile: str, seed: int, cache: Path) -> Start:
-    """The start of a trial from the cache, built first if it is not there; raises `InfraError`."""
+    """The start of a trial from the cache, built first if it is not there or damaged; raises `InfraError`."""
     has_data = case.part("data.py").is_file()
-    name = f"{case.id}-{case.digest[7:23]}-{profile}-{seed if has_data else 0}"
-    place = cache / "starts" / name
-    if not (place / "complete").is_file():
-        _build(case, profile, seed, place)
+    place = cache / "starts" / f"{case.id}-{case.digest[7:23]}-{profile}-{seed if has_data else 0}"
+    if not _is_intact(place):
+        with _locked(place):
+            # Somebody else may have built it meanwhile.
+            if not _is_intact(place):
+                _build(case, profile, seed, place)
     return Start(place / "workspace", place / "hidden")
 
 
-def _build(case: Case, profile: str, seed: int, place: Path) -> None:
-    place.parent.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(dir=place.parent, prefix=f".{place.name}."))
+def _is_intact(place: Path) -> bool:
+    """Built to its end, and since then nothing in it has changed."""
     try:
-        workspace, hidden, public = (folder / name for name in ("workspace", "hidden", "public"))
+        return (place / _COMPLETE).read_bytes() == _digest(place)
+    except OSError:
+        return False
+
+
+def _digest(place: Path) -> bytes:
+    return f"{digest_folder(place, skip=frozenset(), without=frozenset({_COMPLETE}))}\n".encode()
+
+
+@contextlib.contextmanager
+def _locked(place: Path) -> Iterator[None]:
+    """One builder at a time. The file stays: removing it would let two hold it."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with place.with_name(f".{place.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _build(case: Case, profile: str, seed: int, place: Path) -> None:
+    """Build in place: nobody uses what is not complete, and what a killed builder left is in the way of none."""
+    remove_tree(place)
+    workspace, hidden, public = (place / name for name in ("workspace", "hidden", "public"))
+    try:
         for made in (workspace, hidden, public):
-            made.mkdir()
+            made.mkdir(parents=True)
         lay_over(case.part("workspace"), workspace)
         if case.part("data.py").is_file():
             build_data(case, profile, seed, public, hidden)
         lay_over(public, workspace)
         remove_tree(public)
-        (folder / "complete").touch()
-        try:
-            os.rename(folder, place)
-        except OSError:
-            # Somebody else was faster, or a half-built one of a killed runner lies there.
-            if not (place / "complete").is_file():
-                remove_tree(place)
-                os.rename(folder, place)
-    finally:
-        remove_tree(folder)
+        write_atomic(place / _COMPLETE, _digest(place))
+    except BaseException:
+        remove_tree(place)
+        raise
 
 
 def build_data(case: Case, profile: str, seed: int, public: Path, hidden: Path) -> None:
-    """Run the case's data.py in a process of its own; raises `InfraError` with what it printed."""
+    """Run the case's data.py in a process of its own, which ends with this one.
+
+    Raises `InfraError` with what it printed.
+    """
     orders = {
         "script": str(case.part("data.py")),
         "public": str(public),
@@ -79,17 +108,25 @@ def build_data(case: Case, profile: str, seed: int, public: Path, hidden: Path) 
         "seed": seed,
     }
     python = Path(sys.executable)
-    try:
-        done = subprocess.run(
+    with (
+        tempfile.TemporaryFile() as log,
+        subprocess.Popen(
             [str(python), "-I", "-B", "-c", "from bench.dataset import build_main; build_main()"],
-            input=json.dumps(orders).encode() + b"\n",
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
             env=base_environment(home="/nonexistent", tmp=tempfile.gettempdir(), python=python, cpus=1),
-            capture_output=True,
-            timeout=_BUILD_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise InfraError("data_error", f"data.py of {case.id} took over {_BUILD_S} s") from None
-    if done.returncode != 0:
-        text = done.stderr.decode("utf-8", "replace").strip()[-1500:]
-        raise InfraError("data_error", f"data.py of {case.id} failed: {text}")
+        ) as builder,
+    ):
+        try:
+            send_orders(builder, orders)
+            code = builder.wait(_BUILD_S)
+        except subprocess.TimeoutExpired:
+            raise InfraError("data_error", f"data.py of {case.id} took over {_BUILD_S} s") from None
+        finally:
+            builder.kill()
+        if code != 0:
+            log.seek(0)
+            text = log.read()[-1500:].decode("utf-8", "replace").strip()
+            cause = "builder_killed" if code < 0 else "data_error"
+            raise InfraError(cause, f"data.py of {case.id} failed (status {code}): {text}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import importlib.util
 import os
@@ -14,8 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from bench.errors import UserError
 from bench.machine import this_machine
-from bench.sandbox.choice import probe_bubblewrap
+from bench.sandbox import cgroup
+from bench.sandbox.choice import probe_bubblewrap, probe_docker
+from bench.sandbox.dockerengine import EngineError, find_engine
+from bench.sandbox.dockersweep import leftovers
 
 _MIN_FREE_GIB = 5
 _ML_STACK = ("numpy", "pandas", "torch", "sklearn", "safetensors", "wandb")
@@ -41,7 +46,8 @@ def examine(cache: Path) -> Iterator[Finding]:
     yield _python()
     bubblewrap = probe_bubblewrap()
     yield Finding("bubblewrap", "ok" if bubblewrap.works else "missing", bubblewrap.detail, bubblewrap.remedy)
-    yield _docker()
+    yield _limits()
+    yield from _docker()
     yield Finding("process sandbox", "note", "always there, isolates nothing", "ask for it by name: --sandbox process")
     yield _disk(cache)
     yield _gpu(machine.gpu)
@@ -60,27 +66,19 @@ def _python() -> Finding:
     )
 
 
-def _docker() -> Finding:
-    program = shutil.which("docker")
-    if program is None:
-        return Finding(
-            "docker", "note", "no client", "not needed: bubblewrap isolates too; the Docker back end is to come"
-        )
-    try:
-        done = subprocess.run(
-            [program, "version", "--format", "{{.Server.Version}}"],
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        done = None
-    if done is None or done.returncode != 0:
-        return Finding(
-            "docker", "note", "a client, but no engine answers", "start the engine; not needed with bubblewrap"
-        )
-    return Finding("docker", "note", f"engine {done.stdout.strip()}", "the Docker back end is to come")
+def _limits() -> Finding:
+    probe = cgroup.probe()
+    return Finding("limits", "ok" if probe.works else "note", probe.detail, probe.remedy)
+
+
+def _docker() -> Iterator[Finding]:
+    probe = probe_docker()
+    yield Finding("docker", "ok" if probe.works else "note", probe.detail, probe.remedy)
+    left = []
+    with contextlib.suppress(UserError, EngineError):
+        left = leftovers(find_engine())
+    if left:
+        yield Finding("containers", "note", f"{len(left)} of runners that were killed", "the next run removes them")
 
 
 def _disk(cache: Path) -> Finding:

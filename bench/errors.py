@@ -12,6 +12,8 @@ EXIT_USAGE = 2
 """The command, a file or the set-up is wrong; nothing was started."""
 EXIT_INTERRUPTED = 130
 """Stopped by the user; `--resume` goes on."""
+_LONGEST = 1400
+_LONGEST_PLACE = 400
 
 
 class UserError(Exception):
@@ -20,7 +22,12 @@ class UserError(Exception):
     def __init__(self, message: str, *, where: Path | str | None = None, remedy: str = "") -> None:
         place = f"{where}: " if where is not None else ""
         hint = f" ({remedy})" if remedy else ""
-        super().__init__(f"{place}{message}{hint}")
+        super().__init__(one_line(f"{place[-_LONGEST_PLACE:]}{message[:_LONGEST]}{hint}"))
+
+
+def one_line(text: str) -> str:
+    """Names and values of somebody else's are part of a message: no line break, no terminal sequence comes along."""
+    return "".join(char if char.isprintable() else " " if char.isspace() else ascii(char)[1:-1] for char in text)
 
 
 class InfraError(Exception):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from bench.agentphase import AgentPhase
 from bench.case import CaseSpec
 from bench.judge.report import Grading
-from bench.record import Note
+from bench.record import Note, Try
 from bench.workspace import Snapshot
 
 _LOOP_LENGTH = 4
@@ -68,6 +68,12 @@ def _network_attempts(it: Evidence) -> list[Note]:
         if tried
     ]
     return [Note(name="network_attempt", evidence="; ".join(parts))] if parts else []
+
+
+def flags_of_tries(tries: Sequence[Try]) -> list[Note]:
+    """An agent can kill itself for another throw of the dice: it has one at most, and that is said."""
+    killed = [earlier for earlier in tries if earlier.cause == "agent_killed"]
+    return [Note(name="retried_after_kill", evidence=killed[0].message)] if killed else []
 
 
 def failure_modes(evidence: Evidence) -> list[Note]:

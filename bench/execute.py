@@ -6,12 +6,13 @@ import contextlib
 import importlib.metadata
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
 from bench import __version__
 from bench.cell import Cell, RunContext
+from bench.diskspace import DiskSpace
 from bench.environment import agent_python
 from bench.errors import InfraError, UserError
 from bench.gateway.purse import RunLimits
@@ -19,8 +20,9 @@ from bench.places import Places
 from bench.plan import Plan, cells_of, commit_of
 from bench.pool import Progress, run_cells
 from bench.record import Provenance, Record
-from bench.rundir import RunFolder, RunPlan, plan_of
+from bench.rundir import RunFolder, RunPlan, plan_of, writing
 from bench.sandbox.job import Sandbox
+from bench.seedsecret import fingerprint, require_same, seed_secret
 from bench.store.branch import Committed, ResultsBranch
 from bench.store.bundle import Bundle
 
@@ -38,8 +40,9 @@ class Options:
 
 
 def begin(plan: Plan, folder: Path, run: str, sandbox: Sandbox) -> RunPlan:
-    """Write down what is asked before anything runs."""
+    """Write down what is asked before anything runs; raises `UserError` when the folder holds a run already."""
     stored = plan_of(run, plan.suite.id, plan.suite.version, plan.profile, sandbox.name, plan.cells)
+    stored = stored.model_copy(update={"seed_secret": fingerprint(seed_secret())})
     RunFolder(folder).write_plan(stored)
     return stored
 
@@ -60,6 +63,8 @@ def carry_out(
             where="--sandbox",
             remedy=f"resume with --sandbox {stored.sandbox}",
         )
+    secret = seed_secret()
+    require_same(secret, stored.seed_secret)
     run = RunFolder(folder)
     cells = cells if cells is not None else cells_of(stored, places)
     context = RunContext(
@@ -69,34 +74,42 @@ def carry_out(
         sandbox=sandbox,
         provenance=provenance_of(stored, sandbox),
         suite_version=stored.suite_version,
-        agent_commits={
-            cell.agent.id: commit_of(cell.agent.folder)[0] for cell in {it.agent.id: it for it in cells}.values()
-        },
+        agent_commits={cell.agent.id: commit_of(cell.agent.folder)[0] for cell in _one_each(cells)},
         keep_workspaces=options.keep_workspaces,
         cost_limited=options.cost_limited,
         run_limits=options.run_limits,
+        space=DiskSpace((folder, run.sockets)),
+        seed_secret=secret,
     )
     progress.total = len(cells)
     with run.locked():
         _prepare_environments(cells, places.cache)
+        # Only now: packages that build themselves may leave files in an agent's folder.
+        context.agent_digests.update({cell.agent.id: replace(cell.agent).digest for cell in _one_each(cells)})
         return run_cells(cells, context, run, options.jobs, progress)
 
 
 def _prepare_environments(cells: Sequence[Cell], cache: Path) -> None:
     """Build what agents need before any clock runs; raises `UserError` when an interpreter is missing."""
-    for agent in {cell.agent.id: cell.agent for cell in cells}.values():
+    for cell in _one_each(cells):
         # What does not build is tried again, and recorded, by each of its cells.
         with contextlib.suppress(InfraError):
-            agent_python(agent, cache)
+            agent_python(cell.agent, cache)
+
+
+def _one_each(cells: Sequence[Cell]) -> list[Cell]:
+    """One cell of every agent."""
+    return list({cell.agent.id: cell for cell in cells}.values())
 
 
 def store(stored: RunPlan, records: Sequence[Record], repository: str, branch: str) -> Committed:
     """Commit the records of a run to the results branch; the same records twice are one commit."""
     results = ResultsBranch(repository, branch)
-    results.ensure()
     attempt = int(os.environ.get("GITHUB_RUN_ATTEMPT") or 1)
     started = datetime.fromisoformat(stored.created)
-    return results.commit(Bundle(run=stored.run, attempt=attempt, records=list(records), started=started))
+    with writing(Path(repository)):
+        results.ensure()
+        return results.commit(Bundle(run=stored.run, attempt=attempt, records=list(records), started=started))
 
 
 def provenance_of(stored: RunPlan, sandbox: Sandbox) -> Provenance:
@@ -119,6 +132,8 @@ def provenance_of(stored: RunPlan, sandbox: Sandbox) -> Provenance:
         workflow=env.get("GITHUB_WORKFLOW", ""),
         sandbox=sandbox.name,
         isolated=sandbox.isolated,
+        image=sandbox.image,
+        seed_secret=stored.seed_secret,
         packages=_packages(),
     )
 

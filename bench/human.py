@@ -10,7 +10,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -34,7 +33,7 @@ from bench.judge.grade import Submission, grade
 from bench.needs import missing_modules
 from bench.places import Places
 from bench.plan import cells_of
-from bench.record import Instant, Phase, Profile, Record
+from bench.record import Instant, Phase, Profile, Record, Seconds
 from bench.recorder import Finished, judged, write_record
 from bench.rundir import RunFolder, RunPlan, new_run_name, plan_of, read_record
 from bench.sandbox.job import Ended, Sandbox
@@ -43,6 +42,7 @@ from bench.sandbox.process import ProcessSandbox
 from bench.schema import Model, explain
 from bench.servicehost import running_services
 from bench.suite import load_suite
+from bench.temporary import temporary_folder
 from bench.workspace import prepare, take_snapshot
 
 AGENT = "human"
@@ -54,11 +54,11 @@ class Attempt(Model):
 
     schema_: Literal[1] = Field(1, alias="schema")
     prepare: Phase
-    began: float
+    began: Seconds
     """Unix seconds at which the person got the workspace."""
     started: Instant
     """The same moment, for the record."""
-    submitted: float | None = None
+    submitted: Seconds | None = None
     """Unix seconds of the first submission: judging it may take a second try, which costs the person no time."""
 
 
@@ -104,7 +104,7 @@ def start(case_id: str, profile: Profile | None, trial: int, suite_id: str, out:
     plan = plan_of(name, suite.id, suite.version, profile, ProcessSandbox.name, [cell])
     clock = Clock()
     with clock.phase("prepare"), _as_user_errors():
-        begin = start_of(case, profile, _context(folder, plan, places).seed(cell), places.cache)
+        begin = start_of(case, profile, _context(folder, plan, places).data_seed(cell), places.cache)
         prepare(begin.workspace, folder / "workspace")
     RunFolder(folder).write_plan(plan)
     attempt = Attempt(prepare=clock.phases[0], began=time.time(), started=now())
@@ -118,12 +118,14 @@ def open_desk(folder: Path, places: Places) -> Desk:
     plan = run.read_plan()
     try:
         attempt = Attempt.model_validate_json((folder / _STATE).read_bytes())
-    except FileNotFoundError:
+    except OSError:
         raise UserError(f"no {_STATE}", where=folder, remedy="name a folder that `human start` made") from None
     except ValidationError as error:
         raise UserError(explain(error, Attempt), where=folder / _STATE, remedy="start again") from None
-    (cell,) = cells_of(plan, places)
-    return Desk(folder, cell, attempt, _context(folder, plan, places))
+    cells = cells_of(plan, places)
+    if len(cells) != 1:
+        raise UserError(f"plans {len(cells)} cells", where=folder, remedy="name a folder that `human start` made")
+    return Desk(folder, cells[0], attempt, _context(folder, plan, places))
 
 
 def find_desk(where: Path) -> Path:
@@ -155,7 +157,7 @@ def _judge(desk: Desk, sandbox: Sandbox) -> Record:
     scratch = desk.folder / "scratch"
     clock = Clock(started=attempt.prepare.start, phases=[attempt.prepare])
     clock.phases.append(Phase(name="agent", start=attempt.started, seconds=round(desk.elapsed_s, 4)))
-    begin = start_of(cell.case, cell.profile, context.seed(cell), context.places.cache)
+    begin = start_of(cell.case, cell.profile, context.data_seed(cell), context.places.cache)
     try:
         with clock.phase("snapshot"):
             scratch.mkdir()
@@ -167,7 +169,15 @@ def _judge(desk: Desk, sandbox: Sandbox) -> Record:
         with clock.phase("judge"):
             grading = grade(
                 cell.case,
-                Submission(snapshot.folder, begin.workspace, begin.hidden, journals, cell.profile, sandbox.name),
+                Submission(
+                    snapshot.folder,
+                    begin.workspace,
+                    begin.hidden,
+                    journals,
+                    cell.profile,
+                    sandbox.name,
+                    scratch=context.sockets,
+                ),
             )
         if grading.broken:
             raise InfraError("judge_error", f"a check of case {cell.case.id} is broken: {grading.broken}")
@@ -188,13 +198,13 @@ def _copy_plain(source: str, target: str) -> str:
 def services_of(desk: Desk) -> Iterator[dict[str, str]]:
     """Run the case's services and yield the variables that lead to them, on this machine's loopback."""
     case: Case = desk.cell.case
-    begin = start_of(case, desk.cell.profile, desk.context.seed(desk.cell), desk.context.places.cache)
+    begin = start_of(case, desk.cell.profile, desk.context.data_seed(desk.cell), desk.context.places.cache)
     journals = desk.folder / "journals"
     journals.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="mldb-") as sockets, _as_user_errors():
+    with temporary_folder("human") as sockets, _as_user_errors():
         names = sorted(case.spec.services)
-        seed = desk.context.seed(desk.cell)
-        running = running_services(case.part("services.py"), names, begin.hidden, journals, Path(sockets), seed)
+        seed = desk.context.data_seed(desk.cell)
+        running = running_services(case.part("services.py"), names, begin.hidden, journals, sockets, seed)
         with running as paths:
             variables = {}
             for name, path in paths.items():

@@ -1,9 +1,9 @@
-"""A case's limits as those of one sandboxed job."""
+"""What a case asks for, as its sandboxed jobs get it."""
 
 from __future__ import annotations
 
-from bench.case import Limits
-from bench.sandbox.job import JobLimits
+from bench.case import Case, Limits
+from bench.sandbox.job import JobLimits, Setting
 
 
 def job_limits(limits: Limits, wall_s: float) -> JobLimits:
@@ -16,4 +16,12 @@ def job_limits(limits: Limits, wall_s: float) -> JobLimits:
         open_files=limits.open_files,
         disk_mb=limits.disk_mb,
         output_mb=limits.output_mb,
+    )
+
+
+def setting_of(case: Case, run: str, cell: str) -> Setting:
+    """What all jobs of a cell of `case` have in common."""
+    environment = case.part("environment")
+    return Setting(
+        gpu=case.spec.needs.gpu, environment=environment if environment.is_dir() else None, run=run, cell=cell
     )

@@ -122,7 +122,7 @@ def cells_of(plan: RunPlan, places: Places) -> list[Cell]:
                 raise UserError(
                     f"{name} {changed!r} has changed since the run began",
                     where="--resume",
-                    remedy="start a new run; records of two versions are never mixed",
+                    remedy="put its files back, or start a new run; records of two versions are never mixed",
                 )
         cells.append(Cell(agent, planned.models, case, plan.profile, planned.trial))
     return cells

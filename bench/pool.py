@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from bench.cell import Cell, RunContext
 from bench.inside.init import children
+from bench.mend import mend
 from bench.record import Record
 from bench.run import run_cell
 from bench.rundir import RunFolder
@@ -34,6 +35,9 @@ class Progress:
     def end(self, record: Record, kept: bool) -> None:
         """A cell is finished; `kept`: it was so before this start."""
 
+    def note(self, line: str) -> None:
+        """Something a user should know, such as a damaged file."""
+
     def tick(self) -> None:
         """Nothing new for a moment."""
 
@@ -43,8 +47,11 @@ def run_cells(
 ) -> list[Record]:
     """Run every cell that is not graded yet, `jobs` at a time; returns the records of all, in the cells' order.
 
-    On KeyboardInterrupt the cells under way get a record of outcome `interrupted`; then it is raised again.
+    On KeyboardInterrupt the cells under way get a record of outcome `interrupted`; then it is raised again. So is the
+    `UserError` of a record that could not be written: without room for one there is none for the others.
     """
+    for line in mend(folder, cells):
+        progress.note(line)
     records = {cell.id: record for cell in cells if (record := folder.finished(cell)) is not None}
     for record in records.values():
         progress.end(record, True)
@@ -58,10 +65,10 @@ def run_cells(
     pool = ThreadPoolExecutor(jobs, thread_name_prefix="cell")
     try:
         futures = [pool.submit(work, cell) for cell in waiting]
-        for record in _as_they_end(futures, progress):
+        for record in _as_they_end(futures, context, progress):
             records[record.cell] = record
             progress.end(record, False)
-    except KeyboardInterrupt:
+    except BaseException:
         context.stopped.set()
         pool.shutdown(wait=False, cancel_futures=True)
         _end_cells(futures)
@@ -81,10 +88,11 @@ def _end_cells(futures: Sequence[Future[Record]]) -> None:
         wait(futures, timeout=0.2)
 
 
-def _as_they_end(futures: Sequence[Future[Record]], progress: Progress) -> Iterator[Record]:
+def _as_they_end(futures: Sequence[Future[Record]], context: RunContext, progress: Progress) -> Iterator[Record]:
     pending = set(futures)
     while pending:
         ended, pending = wait(pending, timeout=0.5, return_when=FIRST_COMPLETED)
+        context.space.look()
         progress.tick()
         for future in ended:
             yield future.result()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
@@ -39,8 +40,20 @@ def _safe_name(value: str) -> str:
 Name = Annotated[str, AfterValidator(_safe_name)]
 """A name that is safe in a path, a branch, a URL and a workflow."""
 Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
-Instant = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z$")]
+
+
+def _of_the_calendar(value: str) -> str:
+    datetime.fromisoformat(value)
+    return value
+
+
+_INSTANT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z$"
+Instant = Annotated[str, Field(pattern=_INSTANT), AfterValidator(_of_the_calendar)]
 """UTC, ISO 8601."""
+Whole = Annotated[int, Field(ge=0, le=10**15)]
+"""A count that every reader of JSON takes as it is, and that can be added up."""
+Dollars = Annotated[float, Field(ge=0, le=1e9)]
+Seconds = Annotated[float, Field(ge=0, le=1e10)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -78,7 +91,7 @@ class CheckResult(Model):
     """1 passed, 0 failed, between: partial credit."""
     message: str = ""
     """The evidence, when it did not pass."""
-    seconds: float = Field(ge=0)
+    seconds: Seconds
     origin: Literal["case", "framework"] = "case"
 
     @property
@@ -115,13 +128,13 @@ class Note(Model):
 class Tokens(Model):
     """Tokens of a model, normalised; None is unknown, which is not zero."""
 
-    input_uncached: int | None = 0
-    cache_read: int | None = 0
-    cache_write: int | None = 0
-    cache_write_1h: int | None = 0
+    input_uncached: Whole | None = 0
+    cache_read: Whole | None = 0
+    cache_write: Whole | None = 0
+    cache_write_1h: Whole | None = 0
     """The part of `cache_write` that is kept for an hour instead of five minutes."""
-    output: int | None = 0
-    reasoning: int | None = 0
+    output: Whole | None = 0
+    reasoning: Whole | None = 0
 
 
 class ModelUsage(Model):
@@ -130,21 +143,21 @@ class ModelUsage(Model):
     role: str = "main"
     model: str
     """The name the run was asked to use, in litellm's spelling."""
-    calls: int = Field(0, ge=0)
+    calls: Whole = 0
     """Successful calls. One is one step, for every agent alike."""
-    failed_calls: int = Field(0, ge=0)
-    refused_calls: int = Field(0, ge=0)
-    retries: int = Field(0, ge=0)
+    failed_calls: Whole = 0
+    refused_calls: Whole = 0
+    retries: Whole = 0
     tokens: Tokens = Tokens()
-    cost_usd: float | None = 0.0
+    cost_usd: Dollars | None = 0.0
     cost_status: CostStatus = "none"
     price_version: str = ""
-    faults: dict[str, int] = {}
+    faults: dict[str, Whole] = {}
     """What went wrong upstream, by kind: a status such as `429`, `unreachable`, `lost`, `invalid`, `stream_broken`,
     `usage_unknown`."""
-    at_risk_usd: float = 0.0
+    at_risk_usd: Dollars = 0.0
     """The most that tries may have cost whose answers never came; not part of `cost_usd`."""
-    waited_s: float = 0.0
+    waited_s: Seconds = 0.0
     """Time lost to tries that failed and to the waits after them: wall time that is not the agent's working time."""
 
 
@@ -153,7 +166,7 @@ class Phase(Model):
 
     name: Literal["prepare", "agent", "snapshot", "judge"]
     start: Instant
-    seconds: float = Field(ge=0)
+    seconds: Seconds
 
 
 class Machine(Model):
@@ -162,8 +175,8 @@ class Machine(Model):
     fingerprint: str
     system: str
     cpu: str
-    cores: int
-    memory_mb: int
+    cores: Whole
+    memory_mb: Whole
     gpu: str = ""
     python: str
 
@@ -173,15 +186,15 @@ class LimitsSet(Model):
 
     agent_s: float
     grade_s: float
-    memory_mb: int
-    cpus: int
-    processes: int
-    disk_mb: int
-    output_mb: int
-    steps: int
-    cost_usd: float | None
+    memory_mb: Whole
+    cpus: Whole
+    processes: Whole
+    disk_mb: Whole
+    output_mb: Whole
+    steps: Whole
+    cost_usd: Dollars | None
     """None: the run had no dollar limit."""
-    tokens: int | None = None
+    tokens: Whole | None = None
     """None: the case has no limit of tokens."""
 
 
@@ -191,7 +204,7 @@ class Artifact(Model):
     name: str
     place: str
     """Relative to the run folder."""
-    size: int = Field(ge=0)
+    size: Whole
     digest: Digest
 
 
@@ -218,6 +231,12 @@ class Provenance(Model):
     sandbox: str
     isolated: bool
     """False: the agent ran as a plain process of this machine."""
+    enforcement: str = ""
+    """Which limits of the agent phase the kernel enforced, and which were watched only."""
+    seed_secret: str = ""
+    """Fingerprint of the secret in the seeds of the data: runs with another one met other data. Empty: without one."""
+    image: Digest | Literal[""] = ""
+    """Content id of the image that agents and their code saw as their system; empty: the machine's own."""
     packages: dict[str, str] = {}
 
 
@@ -232,10 +251,10 @@ class Record(Model):
     models: dict[str, str] = {}
     """Model per role; empty for an agent that asks for none."""
     profile: Profile
-    trial: int = Field(ge=1)
-    seed: int
+    trial: int = Field(ge=1, le=10**6)
+    seed: Whole
     """Seed of the public data: the same for every agent at this case and trial."""
-    judge_seed: int | None = None
+    judge_seed: Whole | None = None
     """Seed of the judge's fresh inputs."""
 
     outcome: Outcome
@@ -249,14 +268,14 @@ class Record(Model):
     checks: list[CheckResult] = []
     metrics: list[Metric] = []
     claims: list[Claim] = []
-    overclaims: int = Field(0, ge=0)
+    overclaims: Whole = 0
     failure_modes: list[Note] = []
     flags: list[Note] = []
 
     usage: list[ModelUsage] = []
-    cost_usd: float | None = 0.0
+    cost_usd: Dollars | None = 0.0
     cost_status: CostStatus = "none"
-    steps: int = Field(0, ge=0)
+    steps: Whole = 0
 
     phases: list[Phase] = []
     started: Instant

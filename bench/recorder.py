@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from bench.cell import Cell, RunContext
-from bench.clock import Clock, now
-from bench.evidence import Evidence, failure_modes, flags
+from bench.clock import Clock
+from bench.evidence import Evidence, failure_modes, flags, flags_of_tries
 from bench.failures import FAILURES
-from bench.files import sha256_file, walk_files, write_atomic
+from bench.files import sha256_file, walk_files
 from bench.machine import this_machine
 from bench.record import (
     AgentRef,
@@ -26,6 +26,7 @@ from bench.record import (
     Record,
     Try,
 )
+from bench.rundir import RunFolder
 
 _MAX_ARTIFACTS = 50
 
@@ -55,7 +56,7 @@ class Finished:
 
 
 def write_record(cell: Cell, context: RunContext, finished: Finished, tries: list[Try]) -> Record:
-    """Build the record and store it as `cells/<slug>.json` of the run."""
+    """Build the record and store it as `cells/<slug>.json` of the run; raises `UserError` where it cannot be."""
     try:
         record = _record(cell, context, finished, tries)
         line = record.to_line()
@@ -64,15 +65,18 @@ def write_record(cell: Cell, context: RunContext, finished: Finished, tries: lis
         text = f"the record is not valid: {error}"[:2000].encode("utf-8", "replace").decode()
         record = _record(cell, context, Finished(finished.clock, cause="internal_error", error=text), tries)
         line = record.to_line()
-    write_atomic(context.folder / "cells" / f"{cell.slug}.json", line.encode() + b"\n")
+    RunFolder(context.folder).keep(cell.slug, line.encode() + b"\n")
     return record
 
 
 def _record(cell: Cell, context: RunContext, finished: Finished, tries: list[Try]) -> Record:
     clock = finished.clock
     fields: dict[str, Any] = {}
+    provenance = context.provenance
     if finished.judged is not None:
-        fields = _verdict(finished.judged)
+        fields = _verdict(finished.judged, tries)
+        enforcement = finished.judged.evidence.phase.ended.enforcement
+        provenance = provenance.model_copy(update={"enforcement": enforcement})
     else:
         fields = {"outcome": FAILURES[finished.cause].outcome, "cause": finished.cause, "error": finished.error}
     return Record(
@@ -92,17 +96,17 @@ def _record(cell: Cell, context: RunContext, finished: Finished, tries: list[Try
         seed=context.seed(cell),
         phases=clock.phases,
         started=clock.started,
-        finished=now(),
+        finished=clock.now(),
         machine=this_machine(),
         limits=_limits(cell, context),
-        provenance=context.provenance,
+        provenance=provenance,
         artifacts=_artifacts(context.trace(cell), context.folder),
         tries=tries,
         **fields,
     )
 
 
-def _verdict(judged: Judged) -> dict[str, Any]:
+def _verdict(judged: Judged, tries: list[Try]) -> dict[str, Any]:
     grading, phase = judged.evidence.grading, judged.evidence.phase
     usage = phase.usage
     cost, status = total_cost(usage)
@@ -117,7 +121,7 @@ def _verdict(judged: Judged) -> dict[str, Any]:
         "metrics": [Metric(**metric) for metric in grading.metrics],
         "claims": [Claim(**claim) for claim in grading.claims],
         "overclaims": sum(bool(claim["overclaim"]) for claim in grading.claims),
-        "flags": judged.flags,
+        "flags": [*judged.flags, *flags_of_tries(tries)],
         "failure_modes": judged.failure_modes,
         "usage": usage,
         "cost_usd": cost,

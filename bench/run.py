@@ -112,6 +112,8 @@ def _judge(cell: Cell, context: RunContext, start: Start, snapshot: Snapshot, sc
         profile=cell.profile,
         sandbox=context.sandbox.name,
         scratch=context.socket_folder(cell),
+        run=context.provenance.run,
+        cell=cell.id,
     )
     grading = grade(cell.case, submission)
     if grading.broken:

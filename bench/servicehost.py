@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from bench.errors import InfraError
+from bench.lifeline import send_orders
 from bench.sandbox.orders import base_environment
 from bench.service import Handler, Request, Response, Service
 
@@ -56,15 +57,12 @@ def running_services(
             start_new_session=True,
         ) as host,
     ):
-        assert host.stdin is not None and host.stdout is not None
+        assert host.stdout is not None
         timer = threading.Timer(_START_S, host.kill)
         timer.start()
         try:
-            host.stdin.write(json.dumps(orders).encode() + b"\n")
-            host.stdin.flush()
+            send_orders(host, orders)
             ready = host.stdout.readline().strip() == b"ready"
-        except BrokenPipeError:
-            ready = False
         finally:
             timer.cancel()
         try:
@@ -75,6 +73,9 @@ def running_services(
                 text = log.read()[-1500:].decode("utf-8", "replace").strip()
                 raise InfraError("service_error", f"services of {script.parent.name} did not start: {text}")
             yield paths
+            if host.poll() is not None:
+                # What the agent met then was no fault of its own.
+                raise InfraError("service_error", f"services of {script.parent.name} ended: status {host.returncode}")
         finally:
             _end(host)
             for path in paths.values():
@@ -108,14 +109,12 @@ class _Exchange(http.server.BaseHTTPRequestHandler):
             # What is left of the body would be taken for the next request.
             self.close_connection = True
             return self._send(Response(413, b"too large"))
-        parts = urllib.parse.urlsplit(self.path)
-        request = Request(
-            method=self.command,
-            path=urllib.parse.unquote(parts.path),
-            query=urllib.parse.parse_qs(parts.query, keep_blank_values=True),
-            headers=self.headers,
-            body=body,
-        )
+        try:
+            parts = urllib.parse.urlsplit(self.path)
+            query = urllib.parse.parse_qs(parts.query, keep_blank_values=True)
+        except ValueError:
+            return self._send(Response(400, b"no address"))
+        request = Request(self.command, urllib.parse.unquote(parts.path), query, self.headers, body)
         try:
             response = self.server.handler(request, self.server.service)
         except Exception:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from bench.case import Count
+from bench.documents import is_file
 from bench.errors import UserError
 from bench.record import Name, Profile
 from bench.schema import Model, read_yaml
@@ -31,7 +31,7 @@ class Suite(Model):
     title: str
     profile: Profile = "mini"
     cases: list[Name] = Field(min_length=1)
-    trials: Count = 1
+    trials: int = Field(1, ge=1, le=1000)
     entries: list[Entry] = []
     """What runs when no agent is named."""
 
@@ -39,7 +39,7 @@ class Suite(Model):
 def load_suite(root: Path, name: str) -> Suite:
     """Suite `name` from `root`/suites; raises `UserError`."""
     path = root / "suites" / f"{name}.yaml"
-    if not path.is_file():
+    if not is_file(path):
         known = ", ".join(sorted(item.stem for item in (root / "suites").glob("*.yaml")))
         raise UserError(f"no suite {name!r}", where=path.parent, remedy=f"known: {known}")
     suite = read_yaml(path, Suite)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -22,6 +21,7 @@ from bench.needs import missing_modules
 from bench.places import Places
 from bench.record import Provenance
 from bench.sandbox.job import Sandbox
+from bench.temporary import temporary_folder
 from bench.workspace import Snapshot, prepare, take_snapshot
 
 _SHARE_OF_LIMIT = 0.5
@@ -93,12 +93,12 @@ class Verifier:
         return "the same for the same seed, other for another"
 
     def _data_digest(self, case: Case, seed: int) -> str:
-        with tempfile.TemporaryDirectory(prefix="mldb-data-") as folder:
-            public, hidden = Path(folder, "public"), Path(folder, "hidden")
+        with temporary_folder("data") as folder:
+            public, hidden = folder / "public", folder / "hidden"
             public.mkdir()
             hidden.mkdir()
             build_data(case, case.spec.profiles[0], seed, public, hidden)
-            return digest_folder(Path(folder))
+            return digest_folder(folder)
 
     def _untouched(self, case: Case) -> str:
         grading = self._answer(case, None, 1).grading
@@ -145,10 +145,10 @@ class Verifier:
         return f"score {grading.score:.2f}, caught by {', '.join(wrong.fails)}"
 
     def _hostile(self, case: Case) -> str:
-        with tempfile.TemporaryDirectory(prefix="mldb-verify-") as folder:
+        with temporary_folder("verify") as folder:
             start = self._start(case, 1)
-            prepare(start.workspace, Path(folder) / "workspace")
-            submission = self._submission(case, start, Path(folder))
+            prepare(start.workspace, folder / "workspace")
+            submission = self._submission(case, start, folder)
             grading = grade(case, replace(submission, hostile=True))
         assert not grading.broken, f"an agent can break a check: {grading.broken}"
         return "no answer breaks a check"
@@ -168,8 +168,7 @@ class Verifier:
         )
 
     def _answer(self, case: Case, overlay: Overlay | None, trial: int) -> Answer:
-        with tempfile.TemporaryDirectory(prefix="mldb-verify-") as name:
-            folder = Path(name)
+        with temporary_folder("verify") as folder:
             start = self._start(case, trial)
             (folder / "journals").mkdir()
             prepare(start.workspace, folder / "workspace")

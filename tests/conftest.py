@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from typing import Any
+
 import pytest
 
 from bench.sandbox.bubblewrap import BubblewrapSandbox
-from bench.sandbox.choice import probe_bubblewrap
+from bench.sandbox.choice import probe_bubblewrap, probe_docker
+from bench.sandbox.docker import DockerSandbox
 from bench.sandbox.job import Sandbox
 from bench.sandbox.process import ProcessSandbox
+from tests.fuzzkit import Tally, report
 from tests.kit import not_here
 
 
@@ -18,16 +23,46 @@ def _bubblewrap() -> BubblewrapSandbox:
     return BubblewrapSandbox()
 
 
-@pytest.fixture(params=["bubblewrap", "process"])
+def _docker() -> DockerSandbox:
+    probe = probe_docker()
+    if not probe.works:
+        not_here(f"docker: {probe.detail}")
+    return DockerSandbox()
+
+
+def _named(name: str) -> Sandbox:
+    if name == "docker":
+        return _docker()
+    return _bubblewrap() if name == "bubblewrap" else ProcessSandbox()
+
+
+@pytest.fixture(params=["bubblewrap", pytest.param("docker", marks=pytest.mark.docker), "process"])
 def sandbox(request: pytest.FixtureRequest) -> Sandbox:
     """Each back end in turn."""
-    return _bubblewrap() if request.param == "bubblewrap" else ProcessSandbox()
+    return _named(request.param)
 
 
-@pytest.fixture(params=["bubblewrap", pytest.param("process", marks=pytest.mark.slow)])
+@pytest.fixture(params=["bubblewrap", pytest.param("docker", marks=pytest.mark.docker)])
+def isolating(request: pytest.FixtureRequest) -> Sandbox:
+    """Each back end that isolates."""
+    return _named(request.param)
+
+
+@pytest.fixture(
+    params=[
+        "bubblewrap",
+        pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.slow]),
+        pytest.param("process", marks=pytest.mark.slow),
+    ]
+)
 def any_sandbox(request: pytest.FixtureRequest) -> Sandbox:
-    """For tests of what stands on a sandbox: the isolating one always, the other among the slow tests."""
-    return _bubblewrap() if request.param == "bubblewrap" else ProcessSandbox()
+    """For tests of what stands on a sandbox: one that isolates always, the others among the slow tests."""
+    return _named(request.param)
+
+
+@pytest.fixture
+def docker() -> DockerSandbox:
+    return _docker()
 
 
 @pytest.fixture
@@ -38,3 +73,25 @@ def bubblewrap() -> BubblewrapSandbox:
 @pytest.fixture
 def plain() -> ProcessSandbox:
     return ProcessSandbox()
+
+
+@pytest.fixture
+def tally(record_property: Callable[[str, object], None]) -> Iterator[Tally]:
+    """What one parser did with its examples; all of them are listed at the end of the run."""
+    counted = Tally()
+    yield counted
+    record_property("fuzz", counted.row())
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """The table of the fuzzed parsers."""
+    failed = {it.nodeid for it in terminalreporter.getreports("failed")}
+    rows = {
+        it.nodeid: (dict(it.user_properties)["fuzz"], it.nodeid not in failed)
+        for it in terminalreporter.getreports("")
+        if "fuzz" in dict(it.user_properties)
+    }
+    if rows:
+        terminalreporter.section("fuzzed parsers")
+        for line in report(rows):
+            terminalreporter.line(line)

@@ -53,7 +53,7 @@ def spec_in(folder: Path, **changes: Any) -> GatewaySpec:
     facts: Json = {
         "socket": folder / "g.sock", "ledger": folder / "calls.jsonl", "models": {"main": "replay/demo"},
         "case": "demo_case", "cassettes": folder / "cassettes", "max_calls": 10, "max_cost_usd": 1.0,
-        "deadline": time.time() + 60, **changes,
+        "deadline": time.monotonic() + 60, **changes,
     }  # fmt: skip
     return GatewaySpec(**facts)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -51,3 +52,30 @@ def test_suite_names_cases_that_exist_and_offer_its_profile(path: Path) -> None:
 def test_the_demo_covers_every_kind_of_case() -> None:
     demo = {case.spec.category for case in load_cases(PLACES.cases, load_suite(PLACES.cases, "demo").cases)}
     assert demo == {case.spec.category for case in CASES}
+
+
+def cheats_by_case() -> dict[str, dict[str, list[str]]]:
+    """The tables of docs/case-cheats.md: case, wrong answer, the checks said to catch it."""
+    text = (Path(__file__).resolve().parents[1] / "docs" / "case-cheats.md").read_text(encoding="utf-8")
+    found: dict[str, dict[str, list[str]]] = {}
+    for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
+        rows = [line.split("|")[1:-1] for line in section.splitlines() if line.startswith("| ") and "`" in line]
+        if rows:
+            named = [(re.findall(r"`(\w+)`", row[2]), re.findall(r"`(\w+)`", row[3])) for row in rows]
+            assert all(len(answers) == 1 and checks for answers, checks in named), section[:200]
+            found[section.split()[0]] = {answers[0]: checks for answers, checks in named}
+            assert len(found[section.split()[0]]) == len(rows), section[:200]
+    return found
+
+
+def test_the_table_of_cheats_names_every_case_and_no_other() -> None:
+    assert set(cheats_by_case()) == {case.id for case in CASES}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_the_table_of_cheats_is_that_of_the_case(case: Case) -> None:
+    table = cheats_by_case()[case.id]
+    assert set(table) == set(case.spec.wrong)
+    assert len(table) >= 6
+    untold = {name: set(checks) - set(case.spec.wrong[name].fails) for name, checks in table.items()}
+    assert not {name: checks for name, checks in untold.items() if checks}

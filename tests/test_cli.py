@@ -115,7 +115,7 @@ def test_json_on_standard_output_is_json_alone(tmp_path: Path) -> None:
     (record,) = json.loads(done.stdout)
     assert record["success"] is False
     assert record["score"] == 0
-    assert record["provenance"]["sandbox"] in ("bubblewrap", "process")
+    assert record["provenance"]["sandbox"] in ("docker", "bubblewrap", "process")
 
 
 def test_process_sandbox_must_be_asked_for_and_is_recorded(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_schemas_are_exported(name: str) -> None:
 @pytest.mark.skipif(not Path("/usr/bin/bwrap").exists(), reason="hides bwrap by means of bwrap")
 def test_without_a_sandbox_only_the_demo_goes_on_and_says_so(tmp_path: Path) -> None:
     hide = ["/usr/bin/bwrap", "--dev-bind", "/", "/", "--ro-bind", "/dev/null", "/usr/bin/bwrap", "--"]
-    env = {**os.environ, "PATH": "/usr/bin:/bin"}
+    env = {**os.environ, "PATH": "/usr/bin:/bin", "DOCKER_HOST": "unix:///nowhere/engine.sock"}
 
     def hidden(*code: str) -> subprocess.CompletedProcess[str]:
         command = [*hide, sys.executable, *code]

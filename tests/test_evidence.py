@@ -16,8 +16,8 @@ from tests.kit import RIGHT, STARTER, WRONG, make_agent, make_case, make_cell, m
 _ANSWER = f"open('answer.py', 'w').write({RIGHT!r})\n"
 
 
-def _record(tmp_path: Path, script: str, **facts: object) -> Record:
-    case = make_case(tmp_path / "checkout" / "cases", **facts)
+def _record(tmp_path: Path, script: str) -> Record:
+    case = make_case(tmp_path / "checkout" / "cases")
     context = make_context(tmp_path, BubblewrapSandbox())
     return run_cell(make_cell(make_agent(tmp_path, script), case), context)
 

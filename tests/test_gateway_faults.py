@@ -296,7 +296,7 @@ def test_a_provider_that_fails_until_the_time_is_over_is_not_the_agents_fault(tm
     patience = Patience(tries=50, first_wait_s=0.2, longest_wait_s=0.3)
     with (
         ScriptedUpstream([]) as upstream,
-        live(tmp_path, upstream, patience=patience, deadline=time.time() + 2) as through,
+        live(tmp_path, upstream, patience=patience, deadline=time.monotonic() + 2) as through,
     ):
         assert "until the time of the cell ended" in through.post("chat").text
         assert through.gateway.error is not None
@@ -305,7 +305,7 @@ def test_a_provider_that_fails_until_the_time_is_over_is_not_the_agents_fault(tm
 def test_an_answer_that_the_end_cuts_short_is_a_limit(tmp_path: Path) -> None:
     with (
         ScriptedUpstream([Reply(hang_s=4.0)]) as upstream,
-        live(tmp_path, upstream, patience=Patience(), deadline=time.time() + 2) as through,
+        live(tmp_path, upstream, patience=Patience(), deadline=time.monotonic() + 2) as through,
     ):
         assert through.post("chat").json()["error"]["limit"] == "time_limit"
         assert (through.gateway.error, through.gateway.limit_hit) == (None, "time_limit")

@@ -136,7 +136,7 @@ def test_what_a_killed_gateway_held_stays_held(tmp_path: Path) -> None:
 
 
 def test_the_runs_time_is_a_limit(tmp_path: Path) -> None:
-    shared: dict[str, Any] = {"purse": tmp_path / "purse.json", "run_limits": RunLimits(deadline=time.time() - 1)}
+    shared: dict[str, Any] = {"purse": tmp_path / "purse.json", "run_limits": RunLimits(deadline=time.monotonic() - 1)}
     with ScriptedUpstream([]) as upstream, live(tmp_path, upstream, **shared) as through:
         assert through.post("chat").json()["error"]["limit"] == "time_limit"
 

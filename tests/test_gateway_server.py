@@ -236,7 +236,7 @@ def test_the_dollar_limit_reserves_the_worst_case(tmp_path: Path) -> None:
 
 
 def test_the_deadline_refuses(tmp_path: Path) -> None:
-    with replaying(tmp_path, TWO_TURNS, deadline=time.time() - 1) as gateway:
+    with replaying(tmp_path, TWO_TURNS, deadline=time.monotonic() - 1) as gateway:
         heard = client_of(tmp_path, gateway.key).chat(user())
         assert (heard.status, heard.body["error"]["limit"]) == (402, "time_limit")
         assert gateway.limit_hit == "time_limit"

@@ -376,9 +376,9 @@ def test_a_check_file_that_cannot_be_used_is_broken(plain: Sandbox, tmp_path: Pa
 @pytest.mark.parametrize("text", ["import os; os._exit(0)", "raise SystemExit", "import os; os.kill(os.getpid(), 9)"])
 def test_a_judge_that_dies_is_an_infra_error(plain: Sandbox, tmp_path: Path, text: str) -> None:
     case = make_case(tmp_path / "cases", {"check.py": text})
-    with pytest.raises(InfraError, match="without a report") as caught:
+    with pytest.raises(InfraError, match=r"without a report|was ended by signal 9") as caught:
         judge(case, tmp_path, {"answer.py": RIGHT}, plain)
-    assert caught.value.cause == "judge_error"
+    assert caught.value.cause in ("judge_error", "judge_killed")
 
 
 def test_what_a_check_prints_is_no_report(plain: Sandbox, tmp_path: Path) -> None:

@@ -208,7 +208,7 @@ pathlib.Path(os.environ["BENCH_OUT_DIR"], "facts.json").write_text(json.dumps(fa
 
 
 def test_an_agent_sees_no_hidden_file_no_solution_and_no_other_trace(closed_stage: Stage) -> None:
-    case = make_case(closed_stage.folder / "cases")
+    make_case(closed_stage.folder / "cases")
     unseen = [str(ROOT / name) for name in ("cases", "bench", "tests")]
     script = f"""
 import os, sys

@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import tempfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -12,10 +15,14 @@ import pytest
 from bench.cell import Cell
 from bench.clock import Clock
 from bench.errors import UserError
+from bench.files import sha256_bytes
+from bench.mend import mend
 from bench.record import Record, Try
 from bench.recorder import Finished, write_record
 from bench.rundir import RunFolder, new_run_name, plan_of, read_record
 from bench.sandbox.process import ProcessSandbox
+from bench.sums import Sums
+from bench.temporary import sweep, temporary_folder, temporary_path
 from tests.kit import ROOT, make_agent, make_case, make_cell, make_context, python, write_files
 
 
@@ -145,13 +152,124 @@ def test_a_model_whose_name_looks_like_a_try_is_a_record_all_the_same(tmp_path: 
     assert len(run.records()) == 1
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"\xff", b'{"schema": 1}'])
-def test_a_file_that_is_no_record_is_named(run: RunFolder, cell: Cell, content: bytes) -> None:
+def cut_off(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-200])
+
+
+def another_digit(path: Path) -> None:
+    path.write_bytes(path.read_bytes().replace(b'"trial":1', b'"trial":2'))
+
+
+def of_another_cell(path: Path) -> None:
+    path.write_bytes(path.read_bytes().replace(b"double_it/mini/1", b"double_it/mini/2"))
+    (path.parents[1] / "SHA256SUMS").unlink()
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff", b'{"schema": 1}', cut_off, another_digit, of_another_cell])
+def test_a_file_that_is_no_record_is_named_and_put_aside(
+    run: RunFolder, cell: Cell, tmp_path: Path, content: bytes | Callable[[Path], None]
+) -> None:
+    ended(tmp_path, cell, "service_error")
     path = run.path / "cells" / f"{cell.slug}.json"
-    write_files(run.path, {f"cells/{cell.slug}.json": content})
-    for read in (lambda: read_record(path), run.records, lambda: run.finished(cell)):
-        with pytest.raises(UserError, match="remove the file"):
-            read()
+    if callable(content):
+        content(path)
+    else:
+        path.write_bytes(content)
+        for read in (lambda: read_record(path), run.records, lambda: run.finished(cell)):
+            with pytest.raises(UserError, match="puts it aside"):
+                read()
+    damaged = path.read_bytes()
+    (line,) = mend(run, [cell])
+    assert line.startswith(f"{path}: ") and "\n" not in line
+    assert line.endswith(f"; kept as {path.name}.broken1, and its cell runs again")
+    assert path.with_name(f"{path.name}.broken1").read_bytes() == damaged
+    assert (run.records(), run.finished(cell), mend(run, [cell])) == ([], None, [])
+
+
+def test_what_is_whole_is_left_alone(run: RunFolder, cell: Cell, tmp_path: Path) -> None:
+    tries: list[Try] = []
+    for cause in ("service_error", "interrupted", "gateway_error"):
+        ended(tmp_path, cell, cause, tries)
+        tries = run.set_aside(cell)
+    record = ended(tmp_path, cell, "needs_missing", tries)
+    before = {path: path.read_bytes() for path in (run.path / "cells").iterdir()}
+    assert mend(run, [cell]) == []
+    # Of a run from before there were sums.
+    (run.path / "SHA256SUMS").unlink()
+    assert mend(run, [cell]) == []
+    assert {path: path.read_bytes() for path in (run.path / "cells").iterdir()} == before
+    assert run.records() == [record]
+
+
+def test_sums_are_read_by_the_usual_program(run: RunFolder, cell: Cell, tmp_path: Path) -> None:
+    run.write_plan(plan_of("name", "smoke", "2026.11", "mini", "process", [cell]))
+    ended(tmp_path, cell, "service_error")
+    subprocess.run(["sha256sum", "--check", "--strict", "SHA256SUMS"], cwd=run.path, check=True, capture_output=True)
+
+
+def test_a_line_after_one_that_was_cut_off(tmp_path: Path) -> None:
+    sums = Sums(tmp_path)
+    sums.add("a", b"1")
+    os.truncate(tmp_path / "SHA256SUMS", 60)
+    sums.add("b", b"2")
+    sums.add("b", b"3")
+    assert sums.known() == {"b": {sha256_bytes(b"2"), sha256_bytes(b"3")}}
+
+
+@pytest.mark.parametrize("name", ["run.json", "run.json.copy"])
+@pytest.mark.parametrize("damage", ["cut", "digit", "gone"])
+def test_a_plan_is_there_twice(run: RunFolder, cell: Cell, name: str, damage: str) -> None:
+    plan = plan_of("name", "smoke", "2026.11", "mini", "process", [cell])
+    run.write_plan(plan)
+    path = run.path / name
+    good = path.read_bytes()
+    if damage == "gone":
+        path.unlink()
+    else:
+        path.write_bytes(good[:-50] if damage == "cut" else good.replace(b'"trial": 1', b'"trial": 2'))
+    assert run.read_plan() == plan
+    said = mend(run, [cell])
+    assert [line for line in said if "restored from run.json.copy" in line] == said
+    assert len(said) == (name == "run.json")
+    assert path.read_bytes() == good
+
+
+def test_a_run_begins_once(run: RunFolder, cell: Cell) -> None:
+    plan = plan_of("name", "smoke", "2026.11", "mini", "process", [cell])
+    run.write_plan(plan)
+    with pytest.raises(UserError, match="holds a run already"):
+        run.write_plan(plan_of("name", "other", "2026.11", "mini", "process", []))
+    assert run.read_plan() == plan
+
+
+def test_folders_of_the_dead_are_swept_and_those_of_the_living_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    dead = temporary_path("run", "dead")
+    write_files(dead, {"cell/gateway.sock": ""})
+    foreign = tmp_path / "mldb-other"
+    foreign.mkdir()
+    with temporary_folder("verify") as one, temporary_folder("verify") as other:
+        assert one != other and one.is_dir() and other.is_dir()
+        assert not dead.exists()
+        assert sweep(tmp_path) == []
+    assert list(tmp_path.iterdir()) == [foreign]
+
+
+def test_many_make_and_sweep_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    def use(number: int) -> None:
+        for _ in range(30):
+            with temporary_folder(f"k{number}") as folder:
+                (folder / "x").write_text("mine")
+                sweep(tmp_path)
+                assert (folder / "x").read_text() == "mine"
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(use, range(8)))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_record_that_would_not_validate_costs_only_its_own_cell(run: RunFolder, cell: Cell, tmp_path: Path) -> None:

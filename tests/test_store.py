@@ -370,7 +370,7 @@ def test_the_folder_is_the_day_in_utc() -> None:
 
 
 def test_what_would_not_read_back_is_not_stored(bare: Path) -> None:
-    infinite = make_record(metrics=[Metric(name="loss", value=float("inf"))])
+    infinite = make_record(metrics=[Metric.model_construct(name="loss", value=float("inf"))])
     lonely = make_record(error="\ud800")
     for record in (infinite, lonely):
         with pytest.raises(UserError, match=r"cell react/anthropic"):

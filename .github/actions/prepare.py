@@ -33,8 +33,11 @@ def main() -> None:
         shutil.rmtree(place, ignore_errors=True)
         _build(place, source, Path(prepared) if prepared else None, extras)
         complete.write_text(wanted, encoding="utf-8")
-    if os.environ.get("RUNNER_ENVIRONMENT") == "github-hosted" and os.environ["MLDB_SANDBOX"] != "process":
+    sandbox = os.environ["MLDB_SANDBOX"]
+    if os.environ.get("RUNNER_ENVIRONMENT") == "github-hosted" and sandbox in ("auto", "bubblewrap"):
         _allow_namespaces()
+    if sandbox == "docker":
+        _have_image(place)
     with open(os.environ["GITHUB_OUTPUT"], "a", encoding="utf-8") as outputs:
         outputs.write(f"python={place / 'bin' / 'python'}\n")
 
@@ -67,6 +70,13 @@ def _allow_namespaces() -> None:
         _run("sudo", "apt-get", "install", "--quiet", "--yes", "--no-install-recommends", "bubblewrap")
     if Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns").exists():
         _run("sudo", "sysctl", "--write", "kernel.apparmor_restrict_unprivileged_userns=0")
+
+
+def _have_image(place: Path) -> None:
+    """Build the image that jobs in containers see, unless this machine has it already."""
+    image = [str(place / "bin" / "python"), "-I", "-m", "bench", "image"]
+    if subprocess.run([*image, "show"], stdin=subprocess.DEVNULL, capture_output=True, check=False).returncode:
+        _run(*image, "build")
 
 
 def _run(*command: str) -> None:

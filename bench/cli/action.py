@@ -47,7 +47,7 @@ class Inputs(Model):
     trials: int | None = Field(None, ge=1, le=1000)
     jobs: int = Field(1, ge=1, le=256)
     profile: Profile | None = None
-    sandbox: Literal["auto", "bubblewrap", "process"] = "auto"
+    sandbox: Literal["auto", "docker", "bubblewrap", "process"] = "auto"
     results_repository: str = Field("", alias="results-repository")
     results_branch: str = Field("mldb-results", alias="results-branch")
     site: str = ""
@@ -190,6 +190,9 @@ def _read(model: type[ModelT]) -> ModelT:
     """The variables of a step as a validated model; an empty one is one that was not given."""
     names = [field.alias or name for name, field in model.model_fields.items()]
     given = {name: os.environ.get(f"MLDB_{name.upper().replace('-', '_')}", "") for name in names}
+    for name, value in given.items():
+        if not value.isascii() and value.encode("utf-8", "replace").decode() != value:
+            raise UserError(f"field `{name}`: is not UTF-8", where="action inputs", remedy="write it anew")
     return validate({name: value for name, value in given.items() if value.strip()}, model, where="action inputs")
 
 

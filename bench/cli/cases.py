@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +13,8 @@ from bench.errors import EXIT_FAILED, UserError
 
 if TYPE_CHECKING:
     from bench.case import Case
+    from bench.places import Places
+    from bench.sandbox.job import Sandbox
     from bench.verify import Proof
 
 _FOLDER = click.option(
@@ -94,26 +96,67 @@ def show(case_id: str, root: Path | None, as_json: bool) -> None:
 @click.argument("ids", metavar="[CASE]...", nargs=-1)
 @click.option("--all", "every", is_flag=True, help="All cases.")
 @click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Cases side by side.")
-@click.option("--sandbox", default="auto", show_default=True, type=click.Choice(["auto", "bubblewrap", "process"]))
+@click.option(
+    "--sandbox", default="auto", show_default=True, type=click.Choice(["auto", "docker", "bubblewrap", "process"])
+)
+@click.option("--attacks", is_flag=True, help="Try to cheat the cases and the sandbox instead.")
+@click.option("--only", multiple=True, metavar="FAMILY[.ATTACK]", help="With --attacks: these alone. May be repeated.")
+@click.option(
+    "--matrix",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="With --attacks: write the table of all attacks and cases into this Markdown page.",
+)
+@click.option("--honest", is_flag=True, help="Let the solutions run as cells instead, and flag none.")
+@click.option(
+    "--trials", type=click.IntRange(1, 100), default=3, show_default=True, help="With --honest: of each case."
+)
 @_FOLDER
 @_JSON
-def verify(ids: tuple[str, ...], every: bool, jobs: int, sandbox: str, root: Path | None, as_json: bool) -> None:
+def verify(**options: Any) -> None:
     """Let cases prove themselves.
 
     The untouched workspace fails, the solution succeeds with score 1.0 on two seeds, every wrong answer fails at
     the check that case.yaml names, data is the same for the same seed, and no answer of an agent's breaks a check.
-    """
-    from concurrent.futures import ThreadPoolExecutor
 
+    With --attacks: every generic attack is carried out against every case, in real cells. None may better a verdict,
+    avoid one, reach hidden files, keys or a network, or outlive its cell.
+    """
     from bench.case import load_cases
+    from bench.cli.attacks import run_attacks, run_honest
     from bench.places import find_places
     from bench.sandbox.choice import choose_sandbox
-    from bench.verify import Verifier
 
+    ids, every = list(options["ids"]), options["every"]
     if bool(ids) == every:
         raise UserError("name one or more cases, or say --all", where="cases verify")
-    places = find_places(cases=root)
-    verifier = Verifier(places, choose_sandbox(sandbox))
+    if options["attacks"] and options["honest"]:
+        raise UserError("--attacks and --honest are two commands", where="cases verify", remedy="say one of them")
+    if not options["attacks"] and (options["only"] or options["matrix"]):
+        raise UserError("--only and --matrix belong to --attacks", where="cases verify")
+    places = find_places(cases=options["root"])
+    chosen = load_cases(places.cases, ids or None)
+    sandbox = choose_sandbox(options["sandbox"])
+    jobs, as_json = options["jobs"], options["as_json"]
+    if options["attacks"]:
+        good = run_attacks(
+            chosen, places, sandbox, only=options["only"], jobs=jobs, as_json=as_json, matrix=options["matrix"]
+        )
+    elif options["honest"]:
+        good = run_honest(chosen, places, sandbox, trials=options["trials"], jobs=jobs, as_json=as_json)
+    else:
+        good = _prove(chosen, places, sandbox, jobs, as_json)
+    if not good:
+        sys.exit(EXIT_FAILED)
+
+
+def _prove(chosen: list[Case], places: Places, sandbox: Sandbox, jobs: int, as_json: bool) -> bool:
+    """Print every proof; returns whether all hold."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from bench.cli.progress import printable
+    from bench.verify import Verifier
+
+    verifier = Verifier(places, sandbox)
 
     def prove(case: Case) -> list[Proof]:
         proofs = []
@@ -121,19 +164,18 @@ def verify(ids: tuple[str, ...], every: bool, jobs: int, sandbox: str, root: Pat
             proofs.append(proof)
             if not as_json:
                 mark = click.style("ok  ", fg="green") if proof.ok else click.style("FAIL", fg="red", bold=True)
-                click.echo(f"{mark} {proof.case}: {proof.name} ({proof.seconds:.1f} s): {proof.detail}")
+                click.echo(f"{mark} {proof.case}: {proof.name} ({proof.seconds:.1f} s): {printable(proof.detail)}")
         return proofs
 
     with ThreadPoolExecutor(jobs) as pool:
-        proofs = [proof for found in pool.map(prove, load_cases(places.cases, list(ids) or None)) for proof in found]
+        proofs = [proof for found in pool.map(prove, chosen) for proof in found]
     failed = [proof for proof in proofs if not proof.ok]
     if as_json:
         click.echo(json.dumps([vars(proof) for proof in proofs], indent=1))
     else:
         count = len({proof.case for proof in proofs})
         click.echo(f"{count} cases, {len(proofs)} proofs, {len(failed)} failed")
-    if failed:
-        sys.exit(EXIT_FAILED)
+    return not failed
 
 
 @cases.command()

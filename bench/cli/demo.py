@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     help="Gets runs/, results.git and site/.",
 )
 @click.option("--jobs", type=click.IntRange(1, 64), help="Cells side by side; default: one a core.")
-def demo(out: Path, jobs: int | None) -> None:
+@click.option(
+    "--sandbox", default="auto", show_default=True, type=click.Choice(["auto", "docker", "bubblewrap", "process"])
+)
+def demo(out: Path, jobs: int | None, sandbox: str) -> None:
     """Run the demo suite, commit the records to a local results branch, build the site.
 
     The demo's agents are all ours: oracle and nop, which prove the cases, and react, whose model turns are replayed
@@ -40,18 +43,19 @@ def demo(out: Path, jobs: int | None) -> None:
     from bench.places import find_places
     from bench.plan import Request, make_plan
     from bench.rundir import new_run_name
+    from bench.sandbox.choice import choose_sandbox
     from bench.store.branch import ResultsBranch
 
     signal.signal(signal.SIGTERM, _interrupt)
     began = time.monotonic()
     places = find_places()
-    sandbox = _sandbox()
+    chosen = _sandbox() if sandbox == "auto" else choose_sandbox(sandbox)
     plan = make_plan(Request(suite="demo"), places)
     name = new_run_name()
-    click.echo(f"demo run {name}: {len(plan.cells)} cells, sandbox {sandbox.name}", err=True)
-    stored = begin(plan, out / "runs" / name, name, sandbox)
+    click.echo(f"demo run {name}: {len(plan.cells)} cells, sandbox {chosen.name}", err=True)
+    stored = begin(plan, out / "runs" / name, name, chosen)
     options = Options(jobs=jobs or len(os.sched_getaffinity(0)))
-    records = carry_out(stored, plan.cells, out / "runs" / name, places, sandbox, options, Reporter())
+    records = carry_out(stored, plan.cells, out / "runs" / name, places, chosen, options, Reporter())
     repository = out / "results.git"
     committed = store(stored, records, str(repository), "mldb-results")
     everything = list(ResultsBranch(repository).records())

@@ -77,7 +77,7 @@ def status(folder: Path | None, case_root: Path | None) -> None:
     "--sandbox",
     default="auto",
     show_default=True,
-    type=click.Choice(["auto", "bubblewrap", "process"]),
+    type=click.Choice(["auto", "docker", "bubblewrap", "process"]),
     help="In which the judge runs what you wrote.",
 )
 def submit(folder: Path | None, case_root: Path | None, sandbox: str) -> None:
@@ -85,7 +85,7 @@ def submit(folder: Path | None, case_root: Path | None, sandbox: str) -> None:
 
     Exit status: 0 it succeeded; 1 it did not; 2 nothing was judged.
     """
-    from bench.cli.progress import outcome_line
+    from bench.cli.progress import outcome_line, printable
     from bench.human import submit as hand_in
     from bench.sandbox.choice import choose_sandbox
 
@@ -93,7 +93,7 @@ def submit(folder: Path | None, case_root: Path | None, sandbox: str) -> None:
     record = hand_in(desk, choose_sandbox(sandbox))
     for check in record.checks:
         mark = "passed" if check.passed else f"{check.value:.2f}"
-        click.echo(f"{mark:8}{check.about}{f': {check.message}' if check.message else ''}")
+        click.echo(f"{mark:8}{check.about}{f': {printable(check.message)}' if check.message else ''}")
     click.echo(outcome_line(record))
     click.echo(f"record in {desk.folder / 'cells'}; time {desk_time(record.phases[1].seconds)}")
     if not record.success:

@@ -18,6 +18,7 @@ _COMMANDS = {
     "demo": ("bench.cli.demo", "demo", "Run the demo suite and build its leaderboard."),
     "doctor": ("bench.cli.doctor", "doctor", "Tell what this machine can do, and how to mend the rest."),
     "human": ("bench.cli.human", "human", "Solve a case yourself."),
+    "image": ("bench.cli.image", "image", "Build the image of the docker sandbox."),
     "results": ("bench.cli.results", "results", "Show stored results."),
     "run": ("bench.cli.run", "run", "Run agents on cases."),
     "schema": ("bench.cli.schema", "schema", "Print the JSON Schema of a file format."),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import sys
 import threading
@@ -39,6 +41,12 @@ class Reporter(Progress):
                 self._erase()
                 click.echo(f"[{self.done}/{self.total}] {outcome_line(record)}{' (kept)' if kept else ''}", err=True)
                 self._draw()
+
+    def note(self, line: str) -> None:
+        with self._lock:
+            self._erase()
+            click.echo(f"note: {printable(line)}", err=True)
+            self._draw()
 
     def tick(self) -> None:
         with self._lock:
@@ -81,4 +89,11 @@ def outcome_line(record: Record) -> str:
 
 def printable(text: str) -> str:
     """`text` without anything a terminal or a workflow log would act on."""
-    return "".join(char if char.isprintable() else "?" for char in text).replace("::", ": :")
+    line = "".join(char if char.isprintable() else "?" for char in text)
+    return line.replace("::", ": :").replace("##", "# #")
+
+
+def printable_json(document: str) -> str:
+    """The same JSON document in ASCII; where a workflow runner would act on a piece of it, that is spelt otherwise."""
+    plain = re.sub(r"[^\n\x20-\x7e]", lambda match: json.dumps(match.group())[1:-1], document)
+    return plain.replace("##", r"\u0023#")

@@ -28,12 +28,12 @@ def results() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print the records as JSON lines.")
 def show(source: str, branch: str, suite: str, cells: bool, as_json: bool) -> None:
     """Agents by success, with intervals, from a results repository or the folder of one run."""
-    from bench.cli.progress import outcome_line
+    from bench.cli.progress import outcome_line, printable_json
 
     records = read_records(source, branch)
     if as_json:
         for record in records:
-            click.echo(record.to_line())
+            click.echo(printable_json(record.to_line()))
     elif cells:
         for record in records:
             click.echo(outcome_line(record))
@@ -48,12 +48,13 @@ def show(source: str, branch: str, suite: str, cells: bool, as_json: bool) -> No
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write to this file; default: print.")
 def trace(source: Path, cell: str, form: str, out: Path | None) -> None:
     """Every model call of one cell: as a table, or in the ATIF format that other tools read."""
+    from bench.cli.progress import printable, printable_json
     from bench.files import write_atomic
 
     ledger = find_ledger(source, cell)
     text = trace_text(ledger) if form == "text" else trace_atif(ledger)
     if out is None:
-        click.echo(text)
+        click.echo(printable_json(text) if form == "atif" else "\n".join(map(printable, text.splitlines())))
     else:
         write_atomic(out, f"{text}\n".encode())
         click.echo(f"wrote {out}")

@@ -45,7 +45,7 @@ def _safe_name(context: click.Context, parameter: click.Parameter, value: str | 
     "--sandbox",
     default="auto",
     show_default=True,
-    type=click.Choice(["auto", "bubblewrap", "process"]),
+    type=click.Choice(["auto", "docker", "bubblewrap", "process"]),
     help="auto: the strongest that works here. process does not isolate.",
 )
 @click.option("--out", type=_PATH, default=Path("runs"), show_default=True, help="Folder of run folders.")
@@ -96,14 +96,16 @@ def run(**options: Any) -> None:
 
 def _run_limits(options: dict[str, Any]) -> Any:
     from bench.gateway.purse import RunLimits
+    from bench.schema import validate
 
     minutes = options["max_run_minutes"]
-    return RunLimits(
-        cost_usd=options["max_run_cost"],
-        tokens=options["max_run_tokens"],
-        calls=options["max_run_calls"],
-        deadline=None if minutes is None else time.time() + 60 * minutes,
-    )
+    limits = {
+        "cost_usd": options["max_run_cost"],
+        "tokens": options["max_run_tokens"],
+        "calls": options["max_run_calls"],
+        "deadline": None if minutes is None else time.monotonic() + 60 * minutes,
+    }
+    return validate(limits, RunLimits, where="limits of the run")
 
 
 def _carry_out(options: dict[str, Any], places: Any, sandbox: Any) -> tuple[Path, Any, Any]:
@@ -156,7 +158,9 @@ def _run_name() -> str:
 
 def _report(folder: Path, records: Any, commit: Any, quiet: bool) -> None:
     if quiet:
-        click.echo(json.dumps([json.loads(record.to_line()) for record in records], indent=1))
+        from bench.cli.progress import printable_json
+
+        click.echo(printable_json(json.dumps([json.loads(record.to_line()) for record in records], indent=1)))
         return
     graded = [record for record in records if record.outcome == "graded"]
     succeeded = sum(bool(record.success) for record in graded)

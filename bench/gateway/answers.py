@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from bench.gateway.protocol import Dialect, Json
+from bench.gateway.protocol import Dialect, Json, shallow
 
 
 @dataclass
@@ -28,9 +28,12 @@ class Answer:
 def read_answer(dialect: Dialect, content: bytes) -> Answer | None:
     """What `content` says; None when it is no answer of this protocol."""
     try:
-        body = json.loads(content)
-    except (ValueError, RecursionError):
+        body = shallow(json.loads(content.decode("utf-8")))
+    except ValueError:
         return None
+    except RecursionError:
+        # A model can be brought to nest without end. It has answered all the same, and how is for the client to read.
+        return Answer(text_size=len(content))
     if not isinstance(body, dict):
         return None
     if dialect == "embeddings":
@@ -67,9 +70,9 @@ def responses_answer(body: Json) -> Answer | None:
         if not isinstance(item, dict):
             continue
         if item.get("type") == "message":
-            texts += [_text(part.get("text")) for part in item.get("content") or [] if isinstance(part, dict)]
+            texts += [_text(part.get("text")) for part in _list(item.get("content")) if isinstance(part, dict)]
         elif item.get("type") == "reasoning":
-            thoughts += [_text(part.get("text")) for part in item.get("summary") or [] if isinstance(part, dict)]
+            thoughts += [_text(part.get("text")) for part in _list(item.get("summary")) if isinstance(part, dict)]
         elif str(item.get("type")).endswith("_call"):
             given = item.get("arguments", item.get("input", item.get("action")))
             calls.append(tool_call(item.get("call_id"), item.get("name") or item.get("type"), given))
@@ -120,6 +123,10 @@ def tool_call(identity: object, name: object, arguments: object) -> Json:
 
 def _facts(body: Json) -> Answer:
     return Answer(model=_text(body.get("model")), usage=body.get("usage"), id=_text(body.get("id")))
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _text(value: object) -> str:

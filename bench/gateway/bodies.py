@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,9 @@ from typing import Any
 
 from pydantic import JsonValue
 
+from bench.errors import UserError
 from bench.files import sha256_bytes
+from bench.gateway.protocol import shallow
 
 _LONGEST_TEXT = 200_000
 _LARGEST_STORE = 200_000_000
@@ -50,11 +53,15 @@ def read_bodies(path: Path) -> dict[str, JsonValue]:
     found: dict[str, JsonValue] = {}
     if not path.is_file():
         return found
-    with path.open(encoding="utf-8") as lines:
+    with path.open(encoding="utf-8", errors="replace", newline="\n") as lines:
         for line in lines:
             if line.endswith("\n"):
-                entry = json.loads(line)
-                found[entry["id"]] = entry["value"]
+                try:
+                    entry = json.loads(line)
+                    found[str(entry["id"])] = shallow(entry["value"])
+                except (ValueError, LookupError, TypeError, RecursionError):
+                    fault = f"line {len(found) + 1} is no part of a trace"
+                    raise UserError(fault, where=path, remedy="it may come from an older version") from None
     return found
 
 
@@ -75,4 +82,6 @@ def clip(value: Any, longest: int) -> JsonValue:
         return {str(clip(key, 200)): clip(item, longest) for key, item in value.items()}
     if isinstance(value, list):
         return [clip(item, longest) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
     return value if value is None or isinstance(value, bool | int | float) else str(value)

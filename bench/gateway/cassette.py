@@ -10,12 +10,12 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from bench.gateway.prices import Prices, Rates
+from bench.gateway.prices import DEAREST, Prices, Rates
 from bench.record import Tokens
 from bench.schema import Model, read_yaml
 
-_Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-_Count = Annotated[int, Field(ge=0)]
+_Dollars = Annotated[float, Field(ge=0, le=DEAREST * 1e6)]
+_Count = Annotated[int, Field(ge=0, le=10**9)]
 
 
 class _Open(BaseModel):

@@ -14,6 +14,9 @@ import sys
 from pathlib import Path
 from typing import BinaryIO
 
+from pydantic import ValidationError
+
+from bench.errors import UserError
 from bench.gateway.cassette import load_cassette
 from bench.gateway.config import Config, Role, State
 from bench.gateway.endpoint import Endpoint
@@ -26,19 +29,35 @@ from bench.gateway.recording import Recorder
 from bench.gateway.redact import Redactor
 from bench.gateway.replay import ExchangeSource, TurnSource, cassette_name, is_recorded
 from bench.gateway.source import Source
+from bench.schema import explain
+
+_LONGEST_ORDERS = 10_000_000
 
 
 def main() -> None:
     # Whatever a library prints must not get between our lines.
     told = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)
-    config = Config.model_validate_json(sys.stdin.buffer.readline())
-    asyncio.run(_serve(config, told))
+    try:
+        config = read_orders(sys.stdin.buffer.readline(_LONGEST_ORDERS))
+        asyncio.run(_serve(config, told))
+    except UserError as error:
+        sys.exit(str(error))
+
+
+def read_orders(line: bytes) -> Config:
+    """The configuration in the runner's first line; raises `UserError`."""
+    try:
+        return Config.model_validate_json(line)
+    except ValidationError as error:
+        raise UserError(explain(error, Config), where="orders of the gateway") from None
 
 
 async def _serve(config: Config, told: BinaryIO) -> None:
     redactor = Redactor([*config.secrets, *config.keys])
     purse = Purse(config.purse.path, config.purse.limits) if config.purse else None
+    if purse is not None:
+        purse.balance()
     sources = {role: _source(config, role, redactor) for role in config.roles}
     recorders = {
         role: Recorder(config.record / cassette_name(config.case, role), facts.model, facts.prices, redactor.strict)

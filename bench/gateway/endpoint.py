@@ -209,7 +209,8 @@ class _Connection:
         framing = ("Content-Length", str(len(response.content)))
         if response.chunks is not None:
             framing = ("Transfer-Encoding", "chunked")
-        head = h11.Response(status_code=response.status, headers=[*response.headers, framing])
+        headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in [*response.headers, framing]]
+        head = h11.Response(status_code=response.status, headers=headers)
         start = self._http.send(head) or b""
         if response.chunks is None:
             whole = self._http.send(h11.Data(data=response.content)) or b""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
 from pydantic import Field, JsonValue
 
+from bench.documents import read_yaml_documents
 from bench.errors import UserError
 from bench.gateway.prices import Prices
 from bench.gateway.protocol import ITEMS, Dialect, Json, digest_json
@@ -39,12 +39,12 @@ class Exchange(Model):
     protocol: Dialect
     frame: dict[str, JsonValue] | Literal["same"]
     """Everything of the request but the conversation; `same` as the exchange before."""
-    after: int = 0
+    after: int = Field(0, ge=0)
     """The exchange whose conversation this one goes on with, from 1; 0: none."""
-    kept: int = 0
+    kept: int = Field(0, ge=0)
     new: list[JsonValue]
     """The messages after the `kept` first ones of it."""
-    status: int = 200
+    status: int = Field(200, ge=200, le=599)
     body: JsonValue = None
     events: list[str] | None = None
     """The events of a streamed answer as they were sent."""
@@ -67,7 +67,7 @@ class Missing(Exception):
 
 def load_exchanges(path: Path) -> tuple[Heading, list[Played]]:
     """The recorded cassette at `path`; raises `UserError`."""
-    documents = _documents(path)
+    documents = read_yaml_documents(path, _LARGEST_FILE, absent="record one, or correct the model's name")
     heading = validate(next(documents, None), Heading, where=path)
     found: list[Played] = []
     for number, document in enumerate(documents, 1):
@@ -148,15 +148,3 @@ def _common(one: list[Any], other: list[Any]) -> int:
 def _short(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 160 else f"{text[:100]} ... {text[-50:]}"
-
-
-def _documents(path: Path) -> Iterator[Any]:
-    try:
-        if path.stat().st_size > _LARGEST_FILE:
-            raise UserError(f"larger than {_LARGEST_FILE} bytes", where=path, remedy="record a shorter conversation")
-        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        yield from yaml.load_all(path.read_text(encoding="utf-8"), Loader=loader)
-    except FileNotFoundError:
-        raise UserError("no such file", where=path, remedy="record one, or correct the model's name") from None
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UserError(f"cannot be read: {' '.join(str(error).split())[:300]}", where=path) from None

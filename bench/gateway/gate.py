@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from bench.errors import UserError
 from bench.gateway.answers import Answer
 from bench.gateway.config import ALIAS_PREFIX, State
 from bench.gateway.ledger import CallLine, Ledger, clean
@@ -23,6 +24,7 @@ from bench.record import Instant, Tokens
 
 DEFAULT_OUTPUT_CAP = 16_384
 """Tokens that a call may bring back when it names no cap of its own and there is a limit to keep."""
+_LONGEST_ID = 1000
 
 
 @dataclass
@@ -84,9 +86,9 @@ class Gate:
             usage=self._meter.usage(),
             notes=self.notes.as_notes(),
             limit_hit=self._meter.limit_hit,
-            error=self._error,
+            error=self._error or self._ledger.fault,
             cassette_miss=self._cassette_miss,
-            stop=self._error is not None or grace_over,
+            stop=(self._error or self._ledger.fault) is not None or grace_over,
             lost_last=self._lost_last,
         )
 
@@ -94,8 +96,8 @@ class Gate:
         """The answer to the request `body` by somebody who may ask for `roles`, or `RequestRefused`."""
         call = read_call(dialect, body)
         role = self._role(call, roles)
-        if self._error is not None:
-            raise RequestRefused(503, "gateway_fault", f"the run has ended by a fault that is not yours: {self._error}")
+        if fault := self._error or self._ledger.fault:
+            raise RequestRefused(503, "gateway_fault", f"the run has ended by a fault that is not yours: {fault}")
         apply_policy(call, self._rules.hosted_tools)
         self.notes.stripped(call.stripped)
         self._go_on(call)
@@ -144,7 +146,7 @@ class Gate:
     def _go_on(self, call: Call) -> None:
         earlier = call.data.get("previous_response_id")
         if call.dialect == "responses" and earlier is not None:
-            if earlier not in self._responses:
+            if not isinstance(earlier, str) or earlier not in self._responses:
                 message = "field `previous_response_id` names no answer of this cell"
                 raise RequestRefused(400, "not_allowed", message)
             call.earlier_tokens = self._responses[earlier]
@@ -166,6 +168,11 @@ class Gate:
         except LimitReached as reached:
             line = self._line(role, call, began, start)
             raise self._refused(line, call, reached.limit, str(reached)) from None
+        except UserError as damaged:
+            self._error = f"gateway_broken: {damaged}"
+            raise RequestRefused(
+                503, "gateway_fault", f"the run has ended by a fault that is not yours: {damaged}"
+            ) from None
         attempt = Attempt(lambda: self._meter.lose(reservation), headers)
         return _Flight(call, role, self._sources[role], reservation, attempt, began, start)
 
@@ -192,7 +199,7 @@ class Gate:
         cost = await self._meter.settle(
             flight.reservation, tokens, flight.attempt.retries, exact=exact, ok=not fault
         )  # fmt: skip
-        if answer.id and call.dialect == "responses":
+        if 0 < len(answer.id) <= _LONGEST_ID and call.dialect == "responses":
             self._responses[answer.id] = call.worst_input + (tokens.output or 0)
         self._lost_last = bool(fault)
         status = "ok" if not fault else "abandoned" if fault == "client_gone" else "failed"

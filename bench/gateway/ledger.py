@@ -11,13 +11,14 @@ from typing import Any, Literal
 from pydantic import Field, JsonValue
 
 from bench.gateway.bodies import Bodies, clip, write_all
-from bench.gateway.protocol import Call, Dialect
+from bench.gateway.protocol import Call, Dialect, shallow
 from bench.record import Instant, Tokens
 from bench.schema import Model
 
 Status = Literal["ok", "failed", "refused", "abandoned"]
 _LONGEST_TEXT = 20_000
 _LARGEST_ANSWER = 1_000_000
+_LARGEST_USAGE = 20_000
 _MOST_REFUSED = 100
 BODIES_SUFFIX = ".bodies.jsonl"
 """What follows the stem of the ledger in the name of its side store."""
@@ -28,9 +29,9 @@ class Sent(Model):
 
     frame: str
     """Everything but the conversation: tools, settings, a system prompt that is a field of its own."""
-    after: int = 0
+    after: int = Field(0, ge=0)
     """The call whose conversation this one goes on with; 0: none."""
-    kept: int = 0
+    kept: int = Field(0, ge=0)
     """How many of its messages, from the first."""
     new: list[str] = Field(default_factory=list)
     """The messages after them."""
@@ -78,6 +79,8 @@ class Ledger:
         self._bodies = Bodies(bodies_path(path), redact)
         self._redact = redact
         self._closed = False
+        self.fault: str | None = None
+        """Why a line could not be written; from then on the trace is not whole."""
         self._seq = 0
         self._refused = 0
         self._previous: dict[tuple[str, Dialect], tuple[int, list[str]]] = {}
@@ -88,13 +91,14 @@ class Ledger:
         if self._closed or not self._wanted(line.status):
             return
         self._seq += 1
-        answer: Any = clip(line.answer, _LONGEST_TEXT)
-        if len(json.dumps(answer)) > _LARGEST_ANSWER:
-            answer = {"cut": "the answer is too large"}
-        sent = self._sent(line.role, call) if call is not None else None
-        numbered = line.model_copy(update={"seq": self._seq, "sent": sent, "answer": answer})
-        text = self._redact(numbered.model_dump_json())
-        write_all(self._file, text.encode("utf-8") + b"\n")
+        answer, usage = _bounded(line.answer, _LARGEST_ANSWER), _bounded(line.raw_usage, _LARGEST_USAGE)
+        try:
+            sent = self._sent(line.role, call) if call is not None else None
+            numbered = line.model_copy(update={"seq": self._seq, "sent": sent, "answer": answer, "raw_usage": usage})
+            text = self._redact(numbered.model_dump_json())
+            write_all(self._file, text.encode("utf-8") + b"\n")
+        except OSError as error:
+            self.fault = self.fault or f"gateway_broken: the trace cannot be written: {error}"
 
     def close(self) -> None:
         if not self._closed:
@@ -118,6 +122,12 @@ class Ledger:
 def bodies_path(ledger: Path) -> Path:
     """The side store of the ledger at `ledger`."""
     return ledger.with_name(ledger.name.removesuffix(".jsonl") + BODIES_SUFFIX)
+
+
+def _bounded(value: Any, largest: int) -> JsonValue:
+    """What a provider said, as it can always be written."""
+    short = clip(shallow(value), _LONGEST_TEXT)
+    return short if len(json.dumps(short)) <= largest else {"cut": "it is too large"}
 
 
 def clean(text: str) -> str:

@@ -72,7 +72,7 @@ class LiveSource:
             attempt.failed(outcome.kind)
             affordable = attempt.lost() if outcome.billed else True
             wait = self._wait_s(outcome, number)
-            if time.time() + (wait or 0.0) >= self._deadline:
+            if time.monotonic() + (wait or 0.0) >= self._deadline:
                 # A long answer that the end cut short is the agent's affair; a provider that was failing is not.
                 slow = outcome.kind == "timeout"
                 raise _out_of_time() if slow else _broken(f"{outcome.message}, until the time of the cell ended")
@@ -85,7 +85,7 @@ class LiveSource:
         await self._transport.close()
 
     async def _try(self, call: Call, body: Json, attempt: Attempt) -> Delivered | _Trouble:
-        left = max(min(self._patience.answer_s, self._deadline - time.time()), 0.1)
+        left = max(min(self._patience.answer_s, self._deadline - time.monotonic()), 0.1)
         try:
             # The transport's own timeout starts anew with every byte.
             async with asyncio.timeout(left):
@@ -102,7 +102,7 @@ class LiveSource:
         """The stream, whose end by a fault is a `StreamLost`."""
         async with aclosing(chunks):
             while True:
-                left = max(min(self._patience.answer_s, self._deadline - time.time()), 0.1)
+                left = max(min(self._patience.answer_s, self._deadline - time.monotonic()), 0.1)
                 try:
                     async with asyncio.timeout(left):
                         chunk = await anext(chunks)
@@ -144,7 +144,7 @@ class LiveSource:
         """Seconds until the next try: what the provider asks for, else full jitter; None: longer than we wait."""
         longest = self._patience.longest_wait_s
         if trouble.wait_s is not None:
-            return trouble.wait_s if trouble.wait_s <= min(longest, self._deadline - time.time()) else None
+            return trouble.wait_s if trouble.wait_s <= min(longest, self._deadline - time.monotonic()) else None
         return random.uniform(0, min(self._patience.first_wait_s * 2**number, longest))
 
 
@@ -161,7 +161,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
     try:
         return max(parsedate_to_datetime(value).timestamp() - time.time(), 0.0)
-    except ValueError:
+    except (ValueError, OverflowError, OSError):
         return None
 
 

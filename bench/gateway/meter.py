@@ -226,7 +226,7 @@ class Meter:
         return None, False
 
     def _over_time(self) -> bool:
-        return self._closed or time.time() >= self._bounds.deadline
+        return self._closed or time.monotonic() >= self._bounds.deadline
 
     def _money_short(self, cost: float) -> str:
         spent = math.fsum(account.cost + account.at_risk for account in self._accounts.values())
@@ -238,7 +238,7 @@ class Meter:
         return f"this call may cost {cost:.4f} US dollars, {left:.4f} of {limit:g} are left"
 
     async def _wait(self) -> None:
-        patience = min(max(self._bounds.deadline - time.time(), 0.0) + 0.01, _LONGEST_WAIT_S)
+        patience = min(max(self._bounds.deadline - time.monotonic(), 0.0) + 0.01, _LONGEST_WAIT_S)
         if self._purse is not None:
             # Another cell's gateway cannot wake this one.
             patience = min(patience, _PURSE_WAIT_S)

@@ -105,8 +105,14 @@ class NativeTransport:
 async def _chunks(first: bytes, incoming: Incoming) -> AsyncGenerator[bytes, None]:
     async with aclosing(incoming.body):
         yield first
+        size = len(first)
         try:
             async for piece in incoming.body:
+                size += len(piece)
+                if size > MAX_ANSWER_BYTES:
+                    raise TransportFault(
+                        "invalid", f"the upstream's stream is larger than {MAX_ANSWER_BYTES} bytes", billed=True
+                    )
                 yield piece
         except Lost as error:
             raise _lost(error) from None

@@ -27,7 +27,7 @@ _HOSTED_BETAS = ("mcp-", "code-execution", "files-api", "web-search", "web-fetch
 def apply_policy(call: Call, hosted: bool) -> None:
     """Refuse or strip what `call` may not have; raises `RequestRefused`."""
     tier = call.data.get("service_tier")
-    if tier is not None and tier not in _PLAIN_TIERS:
+    if tier is not None and not (isinstance(tier, str) and tier in _PLAIN_TIERS):
         raise _not_allowed("service_tier", "dearer service is not part of the benchmark")
     if call.data.get("background"):
         raise _not_allowed("background", "answers are taken while the cell lives")
@@ -72,12 +72,10 @@ def _is_clients(tool: object) -> bool:
     if not isinstance(tool, dict):
         return False
     kind = tool.get("type", "custom")
-    if kind is None or kind in _CLIENT_TOOLS:
-        return True
     if kind == "shell":
         environment = tool.get("environment")
         return isinstance(environment, dict) and environment.get("type") == "local"
-    return isinstance(kind, str) and kind.startswith(_CLIENT_TOOL_STEMS)
+    return kind is None or (isinstance(kind, str) and (kind in _CLIENT_TOOLS or kind.startswith(_CLIENT_TOOL_STEMS)))
 
 
 def _parts(items: list[Any]) -> Iterator[Json]:

@@ -18,19 +18,23 @@ from bench.record import Tokens
 from bench.schema import Model, read_yaml
 
 _TABLE = "model_prices_and_context_window_backup.json"
-_TIER = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")
-_Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+_TIER = re.compile(r"input_cost_per_token_above_([0-9]{1,6})k_tokens")
+DEAREST = 1000.0
+"""US dollars for one token: more is a mistake, and could not be added up."""
+_Price = Annotated[float, Field(ge=0, le=DEAREST, allow_inf_nan=False)]
+_OwnPrice = Annotated[float, Field(ge=0, le=DEAREST * 1e6)]
+_Most = Annotated[int, Field(ge=0, le=10**9)]
 
 
 @dataclass(frozen=True)
 class Rates:
     """US dollars per token."""
 
-    input: float
-    output: float
-    cache_read: float
-    cache_write: float
-    cache_write_1h: float
+    input: _Price
+    output: _Price
+    cache_read: _Price
+    cache_write: _Price
+    cache_write_1h: _Price
 
     def cost(self, tokens: Tokens) -> float:
         """The price of one call; unknown counts must have been estimated before."""
@@ -56,9 +60,9 @@ class Prices:
     base: Rates
     version: str
     long: Rates | None = None
-    long_above: int = 0
+    long_above: _Most = 0
     """Input tokens above which the whole call is billed at the `long` rates."""
-    max_output: int = 0
+    max_output: _Most = 0
     """The most tokens the model answers with; 0: unknown."""
 
     def cost(self, tokens: Tokens) -> float:
@@ -83,18 +87,18 @@ class _Entry(BaseModel):
     cache_read_input_token_cost: _Price | None = None
     cache_creation_input_token_cost: _Price | None = None
     cache_creation_input_token_cost_above_1hr: _Price | None = None
-    max_output_tokens: int | None = Field(None, ge=1)
+    max_output_tokens: Annotated[int, Field(ge=1, le=10**9)] | None = None
 
 
 class OwnRates(Model):
     """US dollars per million tokens."""
 
-    input: _Price
-    output: _Price
-    cache_read: _Price | None = None
-    cache_write: _Price | None = None
-    cache_write_1h: _Price | None = None
-    max_output: Annotated[int, Field(ge=0)] = 0
+    input: _OwnPrice
+    output: _OwnPrice
+    cache_read: _OwnPrice | None = None
+    cache_write: _OwnPrice | None = None
+    cache_write_1h: _OwnPrice | None = None
+    max_output: _Most = 0
 
 
 class OwnPrices(Model):
@@ -143,8 +147,8 @@ def _read_table() -> tuple[dict[str, object], str]:
     try:
         table = TypeAdapter(dict[str, object]).validate_python(json.loads(path.read_bytes()))
         return table, f"litellm {importlib.metadata.version('litellm')}"
-    except (OSError, ValueError, importlib.metadata.PackageNotFoundError) as error:
-        message = f"litellm's price table cannot be read: {error}"
+    except (OSError, ValueError, RecursionError, importlib.metadata.PackageNotFoundError) as error:
+        message = f"litellm's price table cannot be read: {str(error)[:300]}"
         raise UserError(message, where=path, remedy="reinstall litellm") from None
 
 

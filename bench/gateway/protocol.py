@@ -9,6 +9,7 @@ from typing import Any, Literal, NoReturn
 
 from pydantic import JsonValue
 
+from bench.errors import one_line
 from bench.files import sha256_bytes
 
 Dialect = Literal["chat", "responses", "messages", "count_tokens", "embeddings"]
@@ -16,6 +17,7 @@ Json = dict[str, Any]
 MAX_BODY_BYTES = 20_000_000
 MAX_OUTPUT_CAP = 1_000_000
 _DEEPEST = 60
+_LONGEST_REASON = 1000
 _MOST_COPIES = 16
 
 ROUTES: dict[str, Dialect] = {
@@ -44,7 +46,7 @@ class RequestRefused(Exception):
     """A request that goes no further: HTTP status, machine-readable code, and the reason in one line."""
 
     def __init__(self, status: int, code: str, message: str, **extra: str) -> None:
-        super().__init__(message)
+        super().__init__(one_line(message[:_LONGEST_REASON]))
         self.status = status
         self.code = code
         self.extra = extra
@@ -122,7 +124,7 @@ class Call:
 def read_call(dialect: Dialect, body: bytes) -> Call:
     """`body` as a call; raises `RequestRefused` with the first fault of form."""
     try:
-        data = json.loads(body, parse_constant=_no_constant)
+        data = json.loads(body.decode("utf-8"), parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         raise RequestRefused(400, "invalid_json", f"the body is not JSON: {_first_line(error)}") from None
     if not isinstance(data, dict):
@@ -134,8 +136,10 @@ def read_call(dialect: Dialect, body: bytes) -> Call:
         raise RequestRefused(400, "invalid_request", "field `model`: must be a string")
     _check_items(dialect, data)
     stream = data.get("stream")
-    if stream not in (None, True, False):
+    if not isinstance(stream, bool | None):
         raise RequestRefused(400, "invalid_request", "field `stream`: must be true or false")
+    if not isinstance(data.get("stream_options"), dict | None):
+        raise RequestRefused(400, "invalid_request", "field `stream_options`: must be an object")
     call = Call(dialect, data, len(body), sha256_bytes(body), model, bool(stream), _cap(dialect, data), _copies(data))
     if dialect == "messages" and call.output_cap is None:
         raise RequestRefused(400, "invalid_request", "field `max_tokens`: is required")
@@ -191,6 +195,17 @@ def _check_plain(data: object) -> None:
             return
         level = below
     raise RequestRefused(400, "invalid_request", f"the body is nested more than {_DEEPEST} levels deep")
+
+
+def shallow(value: Any, levels: int = _DEEPEST) -> Any:
+    """`value` without what lies deeper than `levels`, which nothing here could walk through or write."""
+    if not isinstance(value, dict | list):
+        return value
+    if levels == 0:
+        return "[nested too deeply]"
+    if isinstance(value, list):
+        return [shallow(item, levels - 1) for item in value]
+    return {key: shallow(item, levels - 1) for key, item in value.items()}
 
 
 def _check_text(body: bytes, data: object) -> None:

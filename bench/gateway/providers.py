@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from bench.errors import UserError
 from bench.gateway import replay
@@ -18,6 +19,7 @@ from bench.gateway.protocol import Dialect
 
 _SECRET_NAME = re.compile(r"(^|_)(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS)S?$")
 _SHORTEST_SECRET = 12
+_PLAIN = re.compile(r"[!-~]+")
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ def _provider(model: str, native: _Native, environment: Mapping[str, str]) -> Pr
     if not secret.isascii() or not secret.isprintable():
         raise UserError(f"{native.key} has characters that no key has", remedy="set it anew, without line breaks")
     address = environment.get(native.address) or native.public
-    if not address.startswith(("http://", "https://")):
+    if not _is_address(address):
         raise UserError(
             f"{native.address} is not an http(s) address", remedy="correct it, or unset it for the public one"
         )
@@ -98,3 +100,13 @@ def _provider(model: str, native: _Native, environment: Mapping[str, str]) -> Pr
     if native.version and not url.endswith(native.version):
         url += native.version
     return Provider(url=url, headers=native.headers(secret), dialects=list(native.dialects))
+
+
+def _is_address(text: str) -> bool:
+    """Whether `text` is the http(s) address of a server, without login, query or fragment."""
+    try:
+        parts = urlsplit(text)
+        plain = parts.port != 0 and not (parts.query or parts.fragment)
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and plain and bool(_PLAIN.fullmatch(text))

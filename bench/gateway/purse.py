@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import math
 import os
 import time
@@ -16,9 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
-from bench.schema import Model
+from bench.errors import UserError
+from bench.record import Dollars, Whole
+from bench.schema import Model, explain
 
 _ROUNDING = 1e-12
 
@@ -30,7 +31,7 @@ class RunLimits(Model):
     tokens: int | None = Field(None, ge=0)
     calls: int | None = Field(None, ge=0)
     deadline: float | None = None
-    """Unix seconds."""
+    """On the monotonic clock, which nobody sets."""
 
     @property
     def any_set(self) -> bool:
@@ -40,12 +41,12 @@ class RunLimits(Model):
 class Balance(Model):
     """What the run has used, and what calls under way may use."""
 
-    spent_usd: float = 0.0
-    held_usd: float = 0.0
-    tokens: int = 0
-    held_tokens: int = 0
-    calls: int = 0
-    held_calls: int = 0
+    spent_usd: Dollars = 0.0
+    held_usd: Dollars = 0.0
+    tokens: Whole = 0
+    held_tokens: Whole = 0
+    calls: Whole = 0
+    held_calls: Whole = 0
 
 
 @dataclass(frozen=True)
@@ -57,11 +58,12 @@ class Refusal:
 
 
 class Purse:
-    """One gateway's access to the run's limits."""
+    """One gateway's access to the run's limits; each look at them raises `UserError` when the file is damaged."""
 
     def __init__(self, path: Path, limits: RunLimits) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._path = path
         self._limits = limits
 
     def close(self) -> None:
@@ -108,7 +110,7 @@ class Purse:
 
     def _refusal(self, now: Balance, cost: float, tokens: int, step: bool) -> Refusal | None:
         limits = self._limits
-        if limits.deadline is not None and time.time() >= limits.deadline:
+        if limits.deadline is not None and time.monotonic() >= limits.deadline:
             return Refusal("time_limit", "the time of this run is over", may_pass=False)
         if limits.calls is not None and step and now.calls + now.held_calls >= limits.calls:
             message = f"all {limits.calls} model calls of this run are used"
@@ -126,13 +128,19 @@ class Purse:
         limit = math.inf if self._limits.cost_usd is None else self._limits.cost_usd
         return limit - now.spent_usd - now.held_usd
 
+    def _read(self, data: bytes) -> Balance:
+        try:
+            return Balance.model_validate_json(data)
+        except ValidationError as error:
+            raise UserError(explain(error, Balance), where=self._path, remedy="start a new run") from None
+
     @contextlib.contextmanager
     def _locked(self) -> Iterator[list[Balance]]:
         """The balance in a list of one, whose content is written back."""
         fcntl.flock(self._file, fcntl.LOCK_EX)
         try:
             data = os.pread(self._file, 4096, 0)
-            before = Balance.model_validate(json.loads(data)) if data.strip() else Balance()
+            before = self._read(data) if data.strip() else Balance()
             cell = [before]
             yield cell
             if cell[0] is not before:

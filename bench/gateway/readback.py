@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from bench.errors import UserError
 from bench.gateway.bodies import read_bodies
 from bench.gateway.ledger import CallLine, bodies_path
+from bench.schema import explain
 
 
 @dataclass(frozen=True)
@@ -32,16 +33,16 @@ def read_trace(ledger: Path) -> Iterator[TracedCall]:
     bodies = read_bodies(bodies_path(ledger))
     sent: dict[int, list[Any]] = {}
     try:
-        text = ledger.read_text(encoding="utf-8")
-    except OSError as error:
+        data = ledger.read_bytes()
+    except (OSError, ValueError) as error:
         raise UserError(f"cannot be read: {error}", where=ledger, remedy="name the calls.jsonl of a cell") from None
-    for number, raw in enumerate(text.splitlines(keepends=True), 1):
-        if not raw.endswith("\n"):
-            return  # cut off by a crash
+    lines = data.split(b"\n")
+    lines.pop()  # cut off by a crash, or nothing
+    for number, raw in enumerate(lines, 1):
         try:
             line = CallLine.model_validate_json(raw)
         except ValidationError as error:
-            message = f"line {number} is no call: {error.errors()[0]['msg']}"
+            message = f"line {number} is no call: {explain(error, CallLine)}"
             raise UserError(message, where=ledger, remedy="it may come from an older version") from None
         frame: Any = {}
         items: list[Any] = []

@@ -11,10 +11,10 @@ from typing import Any
 
 import yaml
 
-from bench.gateway.bodies import write_all
+from bench.gateway.bodies import clip, write_all
 from bench.gateway.exchanges import Exchange, Heading
 from bench.gateway.prices import Prices
-from bench.gateway.protocol import Call, Dialect, digest_json
+from bench.gateway.protocol import Call, Dialect, digest_json, shallow
 from bench.gateway.streams import Events
 from bench.schema import Model
 
@@ -34,7 +34,7 @@ class Recorder:
     def whole(self, call: Call, status: int, content: bytes) -> None:
         """Record an answer that came in one piece."""
         try:
-            body = json.loads(content)
+            body = clip(shallow(json.loads(content.decode("utf-8"))), len(content))
         except (ValueError, RecursionError):
             body = content.decode("utf-8", "replace")
         self._exchange(call, {"status": status, "body": body})

@@ -7,8 +7,10 @@ from collections.abc import Iterable
 
 SHOWN = "[key]"
 _SHORTEST = 8
+# In the text of a JSON document, what stands before a key may be an escape, which ends with a letter or digit.
 _LOOKS_LIKE_A_KEY = re.compile(
-    r"""\b(?:sk-[A-Za-z0-9_-]{16,}|bench-[A-Za-z0-9_-]{40,}|gh[pousr]_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{30,}
+    r"""(?:\b|(?<=\\[bfnrt])|(?<=\\u[0-9a-f]{4}))
+    (?:sk-[A-Za-z0-9_-]{16,}|bench-[A-Za-z0-9_-]{40,}|gh[pousr]_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{30,}
     |AIza[A-Za-z0-9_-]{30,}|hf_[A-Za-z0-9]{30,}|AKIA[A-Z0-9]{16}|xox[abprs]-[A-Za-z0-9-]{20,}
     |eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,})""",
     re.VERBOSE,

@@ -72,4 +72,5 @@ def estimate(call: Call, answer: Answer, known: Tokens | None) -> Tokens:
 def _is_last(event: bytes, data: Json | None) -> bool:
     if data is None:
         return event.strip() in (b"data: [DONE]", b"data:[DONE]")
-    return data.get("type") in _LAST_EVENTS
+    kind = data.get("type")
+    return isinstance(kind, str) and kind in _LAST_EVENTS

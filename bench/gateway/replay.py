@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from bench.documents import is_file
 from bench.errors import UserError
 from bench.gateway.answers import read_answer
 from bench.gateway.cassette import Cassette, CassetteMiss, Message, Turn, find_turn
@@ -19,6 +20,7 @@ from bench.gateway.source import Attempt, Delivered, Headers, SourceError
 from bench.gateway.usage import Rule
 
 PREFIX = "replay/"
+_LONGEST_LINE = 10_000
 _SET = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _JSON: Headers = [("Content-Type", "application/json")]
 _EVENTS: Headers = [("Content-Type", "text/event-stream; charset=utf-8")]
@@ -40,9 +42,11 @@ def cassette_name(case: str, role: str) -> str:
 
 def is_recorded(path: Path) -> bool:
     """Whether the cassette at `path` was recorded, not written by hand as turns."""
+    if not is_file(path):
+        return False
     try:
         with path.open(encoding="utf-8", errors="replace") as lines:
-            return any(re.fullmatch(r"schema:\s*2\s*", next(lines, "")) for _ in range(20))
+            return any(re.fullmatch(r"schema:\s*2\s*", lines.readline(_LONGEST_LINE)) for _ in range(20))
     except OSError:
         return False
 

@@ -24,6 +24,7 @@ from bench.gateway.meter import Limit
 from bench.gateway.prices import check_price_limit
 from bench.gateway.providers import find_role, secrets_in
 from bench.gateway.purse import RunLimits
+from bench.lifeline import send_orders
 from bench.record import ModelUsage, Note
 
 __all__ = ["Gateway", "GatewaySpec", "Patience", "RunLimits", "open_gateway"]
@@ -32,6 +33,7 @@ _LONGEST_SOCKET_PATH = 107
 """Linux keeps a Unix socket's address in 108 bytes, the closing zero among them."""
 _START_S = 60.0
 _REPLY_S = 15.0
+_LOG_BYTES = 8000
 _ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -54,7 +56,7 @@ class GatewaySpec:
     max_cost_usd: float
     """Over all roles; infinity is no limit."""
     deadline: float
-    """Unix seconds."""
+    """On the monotonic clock, which nobody sets."""
     max_tokens: int | None = None
     """Input and output together, over all roles."""
     grace_s: float = 30.0
@@ -75,7 +77,7 @@ class GatewaySpec:
 class Gateway:
     """The runner's view of a gateway. Safe to use from several threads; totals are final after `close`."""
 
-    def __init__(self, process: subprocess.Popen[bytes], roles: list[str], keys: dict[str, str], log: Path) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], roles: list[str], keys: dict[str, str], log: int) -> None:
         self._process = process
         self._roles = roles
         self._keys = keys
@@ -191,7 +193,9 @@ class Gateway:
     def _broken(self) -> str:
         code = self._process.poll()
         how = "does not answer" if code is None else f"ended with status {code}"
-        last = self._log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-1:]
+        size = os.fstat(self._log).st_size
+        text = os.pread(self._log, _LOG_BYTES, max(size - _LOG_BYTES, 0)).decode("utf-8", "replace")
+        last = text.strip().splitlines()[-1:]
         return f"gateway_broken: the gateway's process {how}{': ' + last[0][:300] if last else ''}"
 
 
@@ -202,7 +206,8 @@ def open_gateway(spec: GatewaySpec) -> Iterator[Gateway]:
     roles = _roles(spec)
     keys = {name: f"bench-{secrets.token_urlsafe(32)}" for name in ["", *spec.models]}
     config = _config(spec, roles, keys)
-    with tempfile.NamedTemporaryFile(prefix="mldb-gateway-", suffix=".log") as log:
+    # Without a name: nothing of it is left, however this process ends.
+    with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "bench.gateway.child"],
             stdin=subprocess.PIPE,
@@ -212,11 +217,9 @@ def open_gateway(spec: GatewaySpec) -> Iterator[Gateway]:
             cwd="/",
             start_new_session=True,
         )
-        gateway = Gateway(process, list(roles), keys, Path(log.name))
+        gateway = Gateway(process, list(roles), keys, log.fileno())
         try:
-            assert process.stdin is not None
-            process.stdin.write(config.model_dump_json(by_alias=True).encode() + b"\n")
-            process.stdin.flush()
+            send_orders(process, config.model_dump_json(by_alias=True).encode())
             gateway.ready()
             yield gateway
         finally:

@@ -7,12 +7,14 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from bench.errors import one_line
 from bench.gateway.answers import Answer
 from bench.gateway.meter import Limit
 from bench.gateway.protocol import Call, Json
 from bench.gateway.usage import Rule
 
 Headers = list[tuple[str, str]]
+_LONGEST_REASON = 1000
 
 
 @dataclass
@@ -55,7 +57,7 @@ class SourceError(Exception):
     """No answer: what the agent is told, and whether it is a fault of ours, of the provider, or of the agent."""
 
     def __init__(self, status: int, code: str, message: str, *, infra: bool, limit: Limit | None = None) -> None:
-        super().__init__(message)
+        super().__init__(one_line(message[:_LONGEST_REASON]))
         self.status = status
         self.code = code
         self.infra = infra

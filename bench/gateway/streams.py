@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Protocol
 
 from bench.gateway.answers import Answer, blocks_message, message, responses_answer
-from bench.gateway.protocol import Dialect, Json
+from bench.gateway.protocol import Dialect, Json, shallow
 
 _END_OF_EVENT = re.compile(rb"\r?\n\r?\n")
 _NO_USAGE = re.compile(rb',\s*"usage"\s*:\s*null')
+_LONGEST_END = 4
 _MOST_HELD = 20_000_000
 
 
@@ -23,21 +24,24 @@ class Events:
     """Cuts a stream of bytes into events, each with its blank line."""
 
     def __init__(self) -> None:
-        self._held = b""
+        self._held = bytearray()
+        self._seen = 0
+        """Bytes of `_held` in which no event ends."""
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
-        data = self._held + chunk
-        start = 0
-        for end in _END_OF_EVENT.finditer(data):
-            yield data[start : end.end()]
-            start = end.end()
-        self._held = data[start:]
+        self._held += chunk
+        while end := _END_OF_EVENT.search(self._held, self._seen):
+            event = bytes(self._held[: end.end()])
+            del self._held[: len(event)]
+            self._seen = 0
+            yield event
+        self._seen = max(len(self._held) - _LONGEST_END, 0)
         if len(self._held) > _MOST_HELD:
             raise StreamFault("an event of the stream is too large")
 
     def rest(self) -> bytes:
         """What came after the last whole event."""
-        held, self._held = self._held, b""
+        held, self._held = bytes(self._held), bytearray()
         return held
 
 
@@ -64,10 +68,10 @@ def event_data(event: bytes) -> Json | None:
     """The JSON object of one event; None for comments, `[DONE]` and anything else."""
     lines = [line[5:].lstrip(b" ") for line in event.splitlines() if line.startswith(b"data:")]
     try:
-        data = json.loads(b"\n".join(lines)) if lines else None
+        data = json.loads(b"\n".join(lines).decode("utf-8")) if lines else None
     except (ValueError, RecursionError):
         return None
-    return data if isinstance(data, dict) else None
+    return shallow(data) if isinstance(data, dict) else None
 
 
 def without_usage(event: bytes, data: Json | None) -> bytes:
@@ -91,9 +95,7 @@ class _Chat:
         answer.model = str(event.get("model") or answer.model)
         answer.id = str(event.get("id") or answer.id)
         answer.usage = event.get("usage") or answer.usage
-        for choice in event.get("choices") or []:
-            if not isinstance(choice, dict):
-                continue
+        for choice in _objects(event.get("choices")):
             if choice.get("finish_reason"):
                 answer.finish_reason = str(choice["finish_reason"])
                 answer.complete = True
@@ -108,9 +110,7 @@ class _Chat:
                 self.answer.text_size += len(text.encode("utf-8", "replace"))
                 if first:
                     parts.append(text)
-        for piece in delta.get("tool_calls") or []:
-            if not isinstance(piece, dict):
-                continue
+        for piece in _objects(delta.get("tool_calls")):
             function = piece.get("function")
             function = function if isinstance(function, dict) else {}
             given = str(function.get("arguments") or "")
@@ -163,7 +163,8 @@ class _Messages:
     def __init__(self) -> None:
         self.answer = Answer(complete=False)
         self._blocks: dict[int, Json] = {}
-        self._arguments: dict[int, list[str]] = {}
+        self._grown: dict[int, tuple[str, list[str]]] = {}
+        """What grows in a block, and its pieces."""
 
     def take(self, event: Json) -> None:
         kind = event.get("type")
@@ -193,21 +194,21 @@ class _Messages:
             self._blocks[index] = dict(block)
         if not isinstance(delta, dict):
             return
-        known: dict[str, Any] = self._blocks.setdefault(index, {})
+        self._blocks.setdefault(index, {})
         for name in ("text", "thinking", "partial_json"):
             piece = delta.get(name)
             if isinstance(piece, str):
                 self.answer.text_size += len(piece.encode("utf-8", "replace"))
-                self._arguments.setdefault(index, []).append(piece)
-                known["grows"] = name
+                _, pieces = self._grown.get(index, ("", []))
+                pieces.append(piece)
+                self._grown[index] = (name, pieces)
 
     def finish(self) -> Answer:
-        for index, block in self._blocks.items():
-            name = block.pop("grows", "")
-            grown = "".join(self._arguments.get(index, []))
-            if name == "partial_json":
-                block["input"] = grown
-            elif name:
-                block[name] = grown
+        for index, (name, pieces) in self._grown.items():
+            self._blocks[index]["input" if name == "partial_json" else name] = "".join(pieces)
         self.answer.message = blocks_message([self._blocks[index] for index in sorted(self._blocks)])
         return self.answer
+
+
+def _objects(value: object) -> list[Json]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
@@ -13,50 +13,52 @@ Rule = Literal["openai", "responses", "anthropic", "gemini", "litellm", "embeddi
 anthropic: input excludes cache reads and writes. gemini (its OpenAI-compatible address): input includes cached tokens,
 thinking is in the total alone. litellm: as openai, and input includes cache writes, too."""
 
+_Count = Annotated[int, Field(ge=0, le=10**12)]
+
 
 class _Loose(BaseModel):
     model_config = ConfigDict(extra="ignore", strict=True)
 
 
 class _Creation(_Loose):
-    ephemeral_5m_input_tokens: int | None = Field(None, ge=0)
-    ephemeral_1h_input_tokens: int | None = Field(None, ge=0)
+    ephemeral_5m_input_tokens: _Count | None = None
+    ephemeral_1h_input_tokens: _Count | None = None
 
 
 class _Details(_Loose):
-    cached_tokens: int | None = Field(None, ge=0)
-    cache_write_tokens: int | None = Field(None, ge=0)
-    cache_creation_tokens: int | None = Field(None, ge=0)
+    cached_tokens: _Count | None = None
+    cache_write_tokens: _Count | None = None
+    cache_creation_tokens: _Count | None = None
     cache_creation_token_details: _Creation | None = None
-    reasoning_tokens: int | None = Field(None, ge=0)
-    thinking_tokens: int | None = Field(None, ge=0)
+    reasoning_tokens: _Count | None = None
+    thinking_tokens: _Count | None = None
 
 
 _NONE = _Details()
 
 
 class _Chat(_Loose):
-    prompt_tokens: int = Field(ge=0)
-    completion_tokens: int = Field(0, ge=0)
-    total_tokens: int | None = Field(None, ge=0)
+    prompt_tokens: _Count
+    completion_tokens: _Count = 0
+    total_tokens: _Count | None = None
     prompt_tokens_details: _Details | None = None
     completion_tokens_details: _Details | None = None
-    cache_creation_input_tokens: int | None = Field(None, ge=0)
-    cache_read_input_tokens: int | None = Field(None, ge=0)
+    cache_creation_input_tokens: _Count | None = None
+    cache_read_input_tokens: _Count | None = None
 
 
 class _Responses(_Loose):
-    input_tokens: int = Field(ge=0)
-    output_tokens: int = Field(ge=0)
+    input_tokens: _Count
+    output_tokens: _Count
     input_tokens_details: _Details | None = None
     output_tokens_details: _Details | None = None
 
 
 class _Messages(_Loose):
-    input_tokens: int = Field(ge=0)
-    output_tokens: int = Field(ge=0)
-    cache_creation_input_tokens: int | None = Field(None, ge=0)
-    cache_read_input_tokens: int | None = Field(None, ge=0)
+    input_tokens: _Count
+    output_tokens: _Count
+    cache_creation_input_tokens: _Count | None = None
+    cache_read_input_tokens: _Count | None = None
     cache_creation: _Creation | None = None
     output_tokens_details: _Details | None = None
 

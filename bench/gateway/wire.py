@@ -22,6 +22,7 @@ _KEPT_S = 15.0
 """Below what servers keep: a connection they close just as it is used looks like a lost answer."""
 _MOST_KEPT = 64
 _CHUNK = 1 << 16
+_LARGEST_PIECE = 1 << 20
 
 
 class Unreachable(Exception):
@@ -49,7 +50,9 @@ class _Line:
     async def event(self) -> h11.Event:
         while True:
             event = self.http.next_event()
-            if event is not h11.NEED_DATA and event is not h11.PAUSED:
+            if event is h11.PAUSED:
+                raise h11.RemoteProtocolError("what follows is no HTTP")
+            if event is not h11.NEED_DATA:
                 assert not isinstance(event, type)
                 return event
             self.http.receive_data(await self.reader.read(_CHUNK))
@@ -88,7 +91,9 @@ class Wire:
         line = self._reuse() or await self._open()
         try:
             fields = {"host": self._authority, **headers, "content-length": str(len(content))}
-            head = h11.Request(method="POST", target=self._base + path, headers=list(fields.items()))
+            # Of a client's own header any byte may be part, as it was when it came.
+            raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in fields.items()]
+            head = h11.Request(method="POST", target=self._base + path, headers=raw)
             start = line.http.send(head) or b""
             data = line.http.send(h11.Data(data=content)) or b""
             line.writer.write(start + data + (line.http.send(h11.EndOfMessage()) or b""))
@@ -105,8 +110,7 @@ class Wire:
         if not isinstance(event, h11.Response):
             line.cut()
             raise Lost("no answer")
-        raw = event.headers.raw_items()
-        given = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in raw]
+        given = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in event.headers.raw_items()]
         return Incoming(event.status_code, given, self._body(line, _inflater(event)))
 
     async def close(self) -> None:
@@ -123,7 +127,14 @@ class Wire:
                     break
                 if not isinstance(event, h11.Data):
                     raise Lost("cut off")
-                yield inflater.decompress(event.data) if inflater else bytes(event.data)
+                if inflater is None:
+                    yield bytes(event.data)
+                    continue
+                # Piece by piece: a small answer can unfold to more than memory holds.
+                rest = bytes(event.data)
+                while rest:
+                    yield inflater.decompress(rest, _LARGEST_PIECE)
+                    rest = inflater.unconsumed_tail
             whole = True
         except (OSError, h11.ProtocolError, zlib.error) as error:
             raise Lost(type(error).__name__) from None

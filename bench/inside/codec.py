@@ -107,7 +107,7 @@ def decode(tree: Any, buffers: list[bytes], file: Callable[[str, bytes], str] | 
             return _array(node, buffer(node))
         if kind == "file" and file is not None:
             return file(str(node.get("n")), buffer(node))
-        raise CodecError(f"unknown kind {kind!r}")
+        raise CodecError(f"unknown kind {kind[:40]!r}" if isinstance(kind, str) else "a node without a kind")
 
     return visit(tree, 0)
 
@@ -151,6 +151,8 @@ def read_frame(read: Callable[[int], bytes]) -> tuple[dict[str, Any], list[bytes
     except (ValueError, RecursionError) as error:
         raise CodecError(f"message is not JSON: {error}") from None
     sizes = header.pop("sizes", None) if isinstance(header, dict) else None
-    if not isinstance(sizes, list) or not all(type(n) is int and n >= 0 for n in sizes) or sum(sizes) > MAX_FRAME:
+    if not isinstance(sizes, list) or len(sizes) > MAX_NODES or not all(type(n) is int and n >= 0 for n in sizes):
+        raise CodecError("message without valid sizes")
+    if sum(sizes) > MAX_FRAME:
         raise CodecError("message without valid sizes")
     return header, [read(n) for n in sizes]

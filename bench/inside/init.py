@@ -17,10 +17,14 @@ from types import FrameType
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Callable
 
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
 PR_SET_CHILD_SUBREAPER = 36
+MAX_DESCRIPTORS = 4096
+MAX_CONNECTIONS = 200
+"""Of one socket at a time: more wait."""
 
 
 def set_limits(limits: dict[str, int]) -> None:
@@ -29,6 +33,13 @@ def set_limits(limits: dict[str, int]) -> None:
         hard = resource.getrlimit(kind)[1]
         value = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(kind, (value, value))
+
+
+def hide() -> None:
+    """Have /proc keep what this process has open from the job, which has the same user."""
+    import ctypes
+
+    ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def adopt_orphans() -> None:
@@ -133,16 +144,38 @@ def forward(listener: socket.socket, path: str) -> None:
             upstream.close()
             return
         back = threading.Thread(target=copy, args=(upstream, client), daemon=True)
-        back.start()
-        copy(client, upstream)
-        back.join()
+        try:
+            back.start()
+            copy(client, upstream)
+            back.join()
+        except RuntimeError:
+            # The job has taken all threads there are.
+            pass
         client.close()
         upstream.close()
 
+    room = threading.BoundedSemaphore(MAX_CONNECTIONS)
+
+    def serve_one(client: socket.socket) -> None:
+        try:
+            serve(client)
+        finally:
+            room.release()
+
     def accept() -> None:
         while True:
-            client, _ = listener.accept()
-            threading.Thread(target=serve, args=(client,), daemon=True).start()
+            room.acquire()
+            try:
+                client, _ = listener.accept()
+            except OSError:
+                room.release()
+                time.sleep(0.05)
+                continue
+            try:
+                threading.Thread(target=serve_one, args=(client,), daemon=True).start()
+            except RuntimeError:
+                client.close()
+                room.release()
 
     threading.Thread(target=accept, daemon=True).start()
 
@@ -155,12 +188,14 @@ def let_go_of_streams() -> None:
     os.close(null)
 
 
-def run(orders: dict[str, object]) -> int:
+def run(orders: dict[str, object], begun: Callable[[], None] | None = None) -> int:
     argv = orders["argv"]
     sockets = orders["sockets"]
     limits = orders["limits"]
     assert isinstance(argv, list) and isinstance(sockets, dict) and isinstance(limits, dict)
-    environment = {name: value for name, value in os.environ.items() if name != "BENCH_INIT"}
+    environment = orders.get("environment") or dict(os.environ)
+    assert isinstance(environment, dict)
+    environment.pop("BENCH_INIT", None)
     listeners = [(listen(), path) for path in sockets.values()]
     for name, (listener, _) in zip(sockets, listeners, strict=True):
         port = str(listener.getsockname()[1])
@@ -172,10 +207,10 @@ def run(orders: dict[str, object]) -> int:
     child = os.fork()
     if child == 0:
         try:
-            os.close(status)
+            os.closerange(3, MAX_DESCRIPTORS)
             os.setsid()
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGPIPE):
+                signal.signal(number, signal.SIG_DFL)
             set_limits(limits)
             os.execvpe(argv[0], argv, environment)
         except BaseException as error:
@@ -185,17 +220,24 @@ def run(orders: dict[str, object]) -> int:
     # Only now: a process that has threads must not fork.
     for listener, path in listeners:
         forward(listener, path)
+    if begun is not None:
+        begun()
     while True:
         pid, ended = os.wait()
         if pid == child:
+            # Also says that we were there to see the end.
+            report: dict[str, int] = {}
             if not orders["adopt"]:
-                addresses, names = network_counters("/proc/self/net")
-                os.write(status, json.dumps({"addresses": addresses, "names": names}).encode())
+                report["addresses"], report["names"] = network_counters("/proc/self/net")
+            os.write(status, json.dumps(report).encode())
             return os.waitstatus_to_exitcode(ended)
 
 
 def main() -> None:
     orders = json.loads(os.environ["BENCH_INIT"])
+    hide()
+    # The only signal that Python answers by ending: the job may send it, and is not to end what watches it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     if orders["adopt"]:
         adopt_orphans()
 

@@ -13,6 +13,7 @@ import io
 import itertools
 import json
 import os
+import resource
 import select
 import signal
 import sys
@@ -39,6 +40,7 @@ def main() -> None:
     _guard()
     missing = [f"{name}: {fault}" for name in orders["preload"] if (fault := _preload(name))]
     rooms = {room: listing(room) for room in [*orders["private"], *_own_room()]}
+    standing = _standing()
     codec.write_frame(answers, {"ready": not missing, "missing": missing}, [])
 
     def exactly(count: int) -> bytes:
@@ -52,7 +54,12 @@ def main() -> None:
         answer, parts = _serve(workspace, header, buffers)
         for room, kept in rooms.items():
             clear(room, kept)
+        intact = _standing() == standing
+        if not intact:
+            answer, parts = {"error": "changed the limits or the priority of the process that called it"}, []
         codec.write_frame(answers, answer, parts)
+        if not intact:
+            os._exit(0)
 
 
 def _private_streams() -> tuple[BinaryIO, BinaryIO]:
@@ -79,6 +86,16 @@ def _guard() -> None:
     libc = ctypes.CDLL(None)
     libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _standing() -> tuple[object, ...]:
+    """What every call inherits from this process, and what a process of the same user could change for the next."""
+    names = sorted(name for name in dir(resource) if name.startswith("RLIMIT_"))
+    limits = tuple(resource.getrlimit(getattr(resource, name)) for name in names)
+    if sys.platform != "linux":
+        return limits
+    schedule = (os.sched_getaffinity(0), os.sched_getscheduler(0), os.sched_getparam(0).sched_priority)
+    return (*limits, *schedule, os.getpriority(os.PRIO_PROCESS, 0))
 
 
 def _preload(name: str) -> str:

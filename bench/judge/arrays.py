@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _MAX_HEADER = 8 << 20
+_ENTRY = b"PK\x01\x02"
+_MOST_MEMBERS = 10_000
 _SAFETENSORS_DTYPES = {
     "F64": "<f8",
     "F32": "<f4",
@@ -31,6 +33,8 @@ _SAFETENSORS_DTYPES = {
 
 def read_npz(data: bytes, max_bytes: int) -> dict[str, NDArray[Any]]:
     """Arrays of an .npz archive; AssertionError when it is not one, holds objects, or unpacks to over `max_bytes`."""
+    # Every entry becomes an object before anybody can count them.
+    assert data.count(_ENTRY) <= _MOST_MEMBERS, f"the archive has more than {_MOST_MEMBERS} members"
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             members = archive.infolist()
@@ -55,9 +59,9 @@ def _read_npy(archive: zipfile.ZipFile, member: zipfile.ZipInfo, max_bytes: int)
     version = numpy.lib.format.read_magic(stream)
     reader = numpy.lib.format.read_array_header_1_0 if version == (1, 0) else numpy.lib.format.read_array_header_2_0
     shape, fortran, dtype = reader(stream)
-    assert dtype.kind in "fiub" and not dtype.hasobject, f"{member.filename}: only numeric arrays are read"
+    assert dtype.kind in "fiub" and not dtype.hasobject, f"{shown(member.filename)}: only numeric arrays are read"
     rest = content[stream.tell() :]
-    assert math.prod(shape) * dtype.itemsize == len(rest), f"{member.filename}: shape and size do not agree"
+    assert math.prod(shape) * dtype.itemsize == len(rest), f"{shown(member.filename)}: shape and size do not agree"
     result = _own(numpy.frombuffer(rest, dtype=dtype))
     return result.reshape(shape, order="F" if fortran else "C")
 
@@ -98,11 +102,11 @@ def without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _place(name: str, entry: Any, size: int) -> tuple[int, int]:
     """Where the buffer of a tensor begins and ends."""
-    assert isinstance(entry, dict), f"tensor {name!r}: entry is not an object"
+    assert isinstance(entry, dict), f"tensor {shown(name)}: entry is not an object"
     offsets = entry.get("data_offsets")
-    assert isinstance(offsets, list) and len(offsets) == 2, f"tensor {name!r}: impossible offsets"
-    assert all(type(n) is int for n in offsets), f"tensor {name!r}: impossible offsets"
-    assert 0 <= offsets[0] <= offsets[1] <= size, f"tensor {name!r}: impossible offsets"
+    assert isinstance(offsets, list) and len(offsets) == 2, f"tensor {shown(name)}: impossible offsets"
+    assert all(type(n) is int for n in offsets), f"tensor {shown(name)}: impossible offsets"
+    assert 0 <= offsets[0] <= offsets[1] <= size, f"tensor {shown(name)}: impossible offsets"
     return offsets[0], offsets[1]
 
 
@@ -110,13 +114,15 @@ def _tensor(name: str, entry: dict[str, Any], buffer: memoryview) -> NDArray[Any
     import numpy
 
     kind, shape = entry.get("dtype"), entry.get("shape")
-    assert isinstance(kind, str) and kind in _SAFETENSORS_DTYPES, f"tensor {name!r}: dtype {kind!r} is not supported"
-    assert isinstance(shape, list) and len(shape) <= 16, f"tensor {name!r}: impossible shape"
-    assert all(type(n) is int and 0 <= n <= 1 << 40 for n in shape), f"tensor {name!r}: impossible shape"
+    assert isinstance(kind, str) and kind in _SAFETENSORS_DTYPES, (
+        f"tensor {shown(name)}: dtype {shown(kind)} is not supported"
+    )
+    assert isinstance(shape, list) and len(shape) <= 16, f"tensor {shown(name)}: impossible shape"
+    assert all(type(n) is int and 0 <= n <= 1 << 40 for n in shape), f"tensor {shown(name)}: impossible shape"
     dtype = numpy.dtype(_SAFETENSORS_DTYPES[kind])
-    assert math.prod(shape) * dtype.itemsize == len(buffer), f"tensor {name!r}: shape and size disagree"
+    assert math.prod(shape) * dtype.itemsize == len(buffer), f"tensor {shown(name)}: shape and size disagree"
     try:
         result = _own(numpy.frombuffer(buffer, dtype=dtype)).reshape(shape)
     except ValueError as error:
-        raise AssertionError(f"tensor {name!r}: {error}") from None
+        raise AssertionError(f"tensor {shown(name)}: {error}") from None
     return (result.astype(numpy.uint32) << 16).view(numpy.float32) if kind == "BF16" else result

@@ -6,6 +6,7 @@ child, and with it every subject. The report leaves through a private copy of st
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 import json
 import os
@@ -20,9 +21,8 @@ from bench.errors import InfraError
 from bench.judge.checks import Check
 from bench.judge.hostile import hostile_workspaces
 from bench.judge.workspace import Scene, Workspace
-from bench.sandbox.bubblewrap import BubblewrapSandbox
-from bench.sandbox.job import JobLimits, Sandbox
-from bench.sandbox.process import ProcessSandbox
+from bench.sandbox.choice import open_sandbox
+from bench.sandbox.job import JobLimits, Setting
 
 
 def main() -> None:
@@ -49,7 +49,6 @@ def _end_with_runner() -> None:
 
 
 def _scene(orders: dict[str, Any]) -> Scene:
-    sandbox: Sandbox = ProcessSandbox() if orders["sandbox"] == "process" else BubblewrapSandbox()
     return Scene(
         snapshot=Path(orders["snapshot"]),
         original=Path(orders["original"]),
@@ -58,12 +57,18 @@ def _scene(orders: dict[str, Any]) -> Scene:
         case=Path(orders["case"]),
         profile=orders["profile"],
         seed=orders["seed"],
-        sandbox=sandbox,
+        sandbox=open_sandbox(orders["sandbox"]),
         preload=tuple(orders["preload"]),
         limits=JobLimits(**orders["limits"]),
         call_s=orders["call_s"],
         grade_s=orders["grade_s"],
+        setting=_setting(orders["setting"]),
     )
+
+
+def _setting(facts: dict[str, Any]) -> Setting:
+    folder = facts["environment"]
+    return Setting(**{**facts, "environment": Path(folder) if folder else None})
 
 
 def load_checks(path: Path) -> list[Check]:
@@ -133,7 +138,9 @@ def _judge(ws: Workspace, scene: Scene, outputs: dict[str, Any]) -> dict[str, An
             value, message = 0.0, _clean(str(failure)) or "an assertion without a message failed"
         except InfraError:
             raise
-        except Exception:
+        except Exception as fault:
+            if isinstance(fault, OSError) and fault.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise InfraError("disk_full", f"{check.id}: {fault}") from None
             broken = f"{check.id}: {traceback.format_exc(limit=-3)}"
             break
         verdicts.append(

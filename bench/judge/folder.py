@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _MIB = 1 << 20
+_MOST_FIELDS = 2_000_000
+_DEEPEST = 100
 
 
 class Folder:
@@ -80,19 +82,27 @@ class Folder:
         """A JSON document, read strictly: no NaN, no infinity, no duplicate keys."""
         text = self.text(path, max_mb)
         try:
-            return json.loads(
+            found = json.loads(
                 text, parse_constant=_no_constant, object_pairs_hook=without_duplicates, parse_float=_finite
             )
+            _check_depth(found)
+            return found
         except (ValueError, RecursionError) as error:
             raise AssertionError(f"{path} is not valid JSON: {str(error)[:200]}") from None
 
     def csv(self, path: str, max_mb: float = 20) -> list[dict[str, str]]:
         """Rows of a comma-separated table with a header; every row has exactly the header's columns."""
+        rows: list[list[str]] = []
+        fields = 0
         try:
-            rows = list(csv.reader(io.StringIO(self.text(path, max_mb)), strict=True))
+            for row in csv.reader(io.StringIO(self.text(path, max_mb)), strict=True):
+                fields += len(row)
+                # An empty field takes a hundred times the memory of its comma.
+                assert fields <= _MOST_FIELDS, f"{path} has more than {_MOST_FIELDS} fields"
+                if row:
+                    rows.append(row)
         except csv.Error as error:
             raise AssertionError(f"{path} is not a readable table: {error}") from None
-        rows = [row for row in rows if row]
         assert rows, f"{path} is empty"
         header = [name.strip() for name in rows[0]]
         assert len(set(header)) == len(header), f"{path} names a column twice"
@@ -107,6 +117,17 @@ class Folder:
     def safetensors(self, path: str, max_mb: float = 500) -> dict[str, NDArray[Any]]:
         """Tensors of a .safetensors file as arrays."""
         return read_safetensors(self.bytes(path, max_mb))
+
+
+def _check_depth(value: Any) -> None:
+    """ValueError for what a check could not even show in a message."""
+    level = [value]
+    for _ in range(_DEEPEST):
+        inner = [part.values() if isinstance(part, dict) else part for part in level if isinstance(part, dict | list)]
+        level = [part for parts in inner for part in parts]
+        if not level:
+            return
+    raise ValueError(f"nested more than {_DEEPEST} levels deep")
 
 
 def _no_constant(name: str) -> Any:

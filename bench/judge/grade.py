@@ -14,7 +14,9 @@ from typing import Any
 from bench.case import Case, Output
 from bench.errors import InfraError
 from bench.judge.report import Grading, Verdict
-from bench.limits import job_limits
+from bench.lifeline import send_orders
+from bench.limits import job_limits, setting_of
+from bench.sandbox.choice import handed_on
 from bench.sandbox.job import Attempts
 from bench.sandbox.orders import base_environment
 
@@ -39,6 +41,9 @@ class Submission:
     """Where the judge keeps its copies; default: the system's temporary folder."""
     hostile: bool = False
     """Replace the agent's answers by hostile values (see bench.judge.hostile)."""
+    run: str = ""
+    cell: str = ""
+    """Names by which what is left of the judge's sandboxes is recognised."""
 
 
 def grade(case: Case, submission: Submission) -> Grading:
@@ -52,6 +57,7 @@ def grade(case: Case, submission: Submission) -> Grading:
         python=submission.python,
         cpus=limits.cpus,
     )
+    env |= handed_on(submission.sandbox)
     with subprocess.Popen(
         argv,
         stdin=subprocess.PIPE,
@@ -62,7 +68,7 @@ def grade(case: Case, submission: Submission) -> Grading:
         start_new_session=True,
     ) as child:
         try:
-            report, log = _converse(child, json.dumps(orders).encode() + b"\n", limits.grade_s + _GRACE_S)
+            report, log = _converse(child, orders, limits.grade_s + _GRACE_S)
         except subprocess.TimeoutExpired:
             raise InfraError("judge_timeout", f"judging {case.id} took over {limits.grade_s + _GRACE_S:g} s") from None
         finally:
@@ -70,11 +76,11 @@ def grade(case: Case, submission: Submission) -> Grading:
     return _grading(case, report, log.decode("utf-8", "replace")[-_LOG_BYTES:], child.returncode)
 
 
-def _converse(child: subprocess.Popen[bytes], orders: bytes, seconds: float) -> tuple[bytes, bytes]:
+def _converse(child: subprocess.Popen[bytes], orders: dict[str, Any], seconds: float) -> tuple[bytes, bytes]:
     """Send the orders, keep standard input open as the child's lifeline, and collect what it says."""
     import threading
 
-    assert child.stdin is not None and child.stdout is not None and child.stderr is not None
+    assert child.stdout is not None and child.stderr is not None
     stderr = child.stderr
     log = bytearray()
 
@@ -88,11 +94,8 @@ def _converse(child: subprocess.Popen[bytes], orders: bytes, seconds: float) -> 
     drainer.start()
     timer.start()
     try:
-        child.stdin.write(orders)
-        child.stdin.flush()
+        send_orders(child, orders)
         report = child.stdout.read()
-    except BrokenPipeError:
-        report = b""
     finally:
         expired = not timer.is_alive()
         timer.cancel()
@@ -105,6 +108,7 @@ def _converse(child: subprocess.Popen[bytes], orders: bytes, seconds: float) -> 
 
 def _orders(case: Case, submission: Submission) -> dict[str, Any]:
     limits = case.spec.limits
+    setting = setting_of(case, submission.run, submission.cell)
     return {
         "snapshot": str(submission.snapshot),
         "original": str(submission.original),
@@ -120,6 +124,7 @@ def _orders(case: Case, submission: Submission) -> dict[str, Any]:
         "grade_s": limits.grade_s,
         "outputs": {"weight": case.spec.outputs.weight, "files": [_output(item) for item in case.spec.outputs.files]},
         "hostile": submission.hostile,
+        "setting": {**vars(setting), "environment": str(setting.environment or "")},
     }
 
 
@@ -128,6 +133,9 @@ def _output(item: Output) -> dict[str, Any]:
 
 
 def _grading(case: Case, report: bytes, log: str, code: int | None) -> Grading:
+    if code is not None and code < 0:
+        # It may have been killed in the middle of its report.
+        raise InfraError("judge_killed", f"the judge of {case.id} was ended by signal {-code}: {log[-1000:]}".rstrip())
     if not report:
         last = (log.strip().splitlines() or ["it said nothing"])[-1]
         message = f"the judge of {case.id} ended without a report (status {code}): {last}\n{log[-1000:]}"

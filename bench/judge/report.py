@@ -39,8 +39,11 @@ class Grading:
 
     @property
     def score(self) -> float:
-        """Passed weight over total weight; 0 when a guard failed."""
+        """Passed weight over total weight; 0 when a guard failed, or when files are there and nothing right in them."""
         if any(verdict.guard and verdict.value < 1 for verdict in self.verdicts):
+            return 0.0
+        own = [verdict for verdict in self.verdicts if verdict.origin == "case" and verdict.weight > 0]
+        if own and not any(verdict.value > 0 for verdict in own):
             return 0.0
         total = sum(verdict.weight for verdict in self.verdicts)
         return sum(verdict.weight * verdict.value for verdict in self.verdicts) / total if total else 0.0

@@ -17,10 +17,11 @@ from typing import Any
 from bench.errors import InfraError
 from bench.inside import codec
 from bench.sandbox.execution import Running, start
-from bench.sandbox.job import Attempts, Job, JobLimits, Mount, Sandbox
+from bench.sandbox.job import Attempts, Job, JobLimits, Mount, Sandbox, Setting
 
 _START_S = 60.0
 _ANSWER_GRACE_S = 5.0
+_END_S = 2.0
 _TICK_S = 0.1
 
 
@@ -59,13 +60,20 @@ class Subject:
     """One sandboxed interpreter on the read-only snapshot; every call is a fresh fork of it."""
 
     def __init__(
-        self, sandbox: Sandbox, snapshot: Path, preload: Sequence[str], limits: JobLimits, deadline: Deadline
+        self,
+        sandbox: Sandbox,
+        snapshot: Path,
+        preload: Sequence[str],
+        limits: JobLimits,
+        deadline: Deadline,
+        setting: Setting | None = None,
     ) -> None:
         self._sandbox = sandbox
         self._mount = Mount(snapshot, "/workspace")
         self._preload = list(preload)
         self._limits = limits
         self._deadline = deadline
+        self._setting = setting or Setting()
         self._stack = contextlib.ExitStack()
         self._running: Running | None = None
         self.attempts = Attempts()
@@ -118,6 +126,7 @@ class Subject:
             mounts=[self._mount],
             cwd=self._mount,
             limits=self._limits,
+            setting=self._setting,
         )
         pipe = subprocess.PIPE
         context = start(self._sandbox, job, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)
@@ -140,6 +149,12 @@ class Subject:
             codec.write_frame(running.popen.stdin, header, buffers)  # type: ignore[arg-type]
             return self._receive(running, float(header["timeout"]) + _ANSWER_GRACE_S)
         except (OSError, EOFError, codec.CodecError) as error:
+            if not isinstance(error, codec.CodecError):
+                # It is ending. Only by itself does it show whether it was killed.
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    running.popen.wait(_END_S)
+            if running.lost():
+                raise InfraError("sandbox_error", "the judge's sandbox was killed") from None
             reason = running.reason
             self.close()
             ended = reason.replace("_", " ") if reason != "exit" else str(error) or "it is gone"

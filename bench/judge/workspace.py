@@ -17,7 +17,7 @@ from bench.files import lay_over, remove_tree, sha256_file, walk_files
 from bench.judge.folder import Folder
 from bench.judge.session import Deadline, Hidden, Subject, SubjectError
 from bench.sandbox.execution import run_job
-from bench.sandbox.job import Attempts, Job, JobLimits, Mount, Sandbox
+from bench.sandbox.job import Attempts, Job, JobLimits, Mount, Sandbox, Setting
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,7 @@ class Scene:
     limits: JobLimits
     call_s: float
     grade_s: float
+    setting: Setting = field(default_factory=Setting)
 
 
 @dataclass
@@ -82,7 +83,9 @@ class Workspace(Folder):
         self._scene = scene
         self._deadline = Deadline(scene.grade_s)
         self._stack = contextlib.ExitStack()
-        self._subject = Subject(scene.sandbox, scene.snapshot, scene.preload, scene.limits, self._deadline)
+        self._subject = Subject(
+            scene.sandbox, scene.snapshot, scene.preload, scene.limits, self._deadline, scene.setting
+        )
 
     def close(self) -> None:
         """End the subject and remove the copies made for `run`."""
@@ -139,7 +142,8 @@ class Workspace(Folder):
             _place(root, name, content)
         mount = Mount(root, "/workspace", writable=True)
         limits = JobLimits(**{**vars(self._scene.limits), "wall_s": seconds})
-        ended = run_job(self._scene.sandbox, Job(list(argv), [mount], mount, limits, env=dict(env or {})))
+        job = Job(list(argv), [mount], mount, limits, env=dict(env or {}), setting=self._scene.setting)
+        ended = run_job(self._scene.sandbox, job)
         self.findings.attempts += ended.attempts
         out, err = (stream.decode("utf-8", "replace") for stream in (ended.stdout, ended.stderr))
         return Ran(root, ended.code, out, err, " ".join(argv), ended.reason)

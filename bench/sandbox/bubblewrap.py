@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from bench.sandbox.cgroup import new_group
 from bench.sandbox.control import Control, StatusPipe, TreeControl
-from bench.sandbox.job import Job, Launch, Mount
-from bench.sandbox.orders import INSIDE, base_environment, command_line, resource_limits
+from bench.sandbox.devices import shielded
+from bench.sandbox.group import Group, tasks_cap
+from bench.sandbox.job import Job, JobLimits, Launch, Mount
+from bench.sandbox.orders import INSIDE, base_environment, command_line, host_environment, resource_limits
+from bench.sandbox.seccomp import filter_file, filter_program
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _ETC = (
@@ -20,7 +24,10 @@ _ETC = (
     "ld.so.conf",
     "ld.so.conf.d",
     "alternatives",
-    "ssl",
+    # Not the folder: beside it lie the machine's private keys, which a root runner's jobs could read.
+    "ssl/certs",
+    "ssl/openssl.cnf",
+    "ssl/cert.pem",
     "ca-certificates",
     "localtime",
     "mime.types",
@@ -31,6 +38,18 @@ _ETC = (
 _LIBRARY = "/run/bench/library"
 _INSIDE_TARGET = f"{_LIBRARY}/bench/inside"
 _PRIVATE = ("/tmp", "/home/agent", "/dev/shm")  # noqa: S108  targets inside, not files of this machine
+_MASKED = (
+    "kcore",
+    "keys",
+    "kpagecgroup",
+    "kpagecount",
+    "kpageflags",
+    "pagetypeinfo",
+    "slabinfo",
+    "timer_list",
+    "vmallocinfo",
+)
+"""Of /proc: what tells of the kernel and of other users' work."""
 _PACKAGE = Path(__file__).resolve().parents[1]
 _OWN_ETC = Path(__file__).resolve().parent / "etc"
 
@@ -41,9 +60,13 @@ class BubblewrapSandbox:
     name = "bubblewrap"
     isolated = True
     private: Sequence[str] = _PRIVATE
+    image = ""
 
     def __init__(self, program: str | None = None) -> None:
         self.program = program or shutil.which("bwrap") or "bwrap"
+
+    def interpreter(self, python: Path) -> str:
+        return str(python)
 
     def inside(self, mount: Mount) -> str:
         return mount.target
@@ -53,7 +76,6 @@ class BubblewrapSandbox:
         return _LIBRARY
 
     def launch(self, job: Job) -> Launch:
-        status = StatusPipe()
         python = job.python or Path(sys.executable)
         env = base_environment(
             home="/home/agent",
@@ -62,22 +84,42 @@ class BubblewrapSandbox:
             cpus=job.limits.cpus,
             also=job.interpreters,
         )
-        env.update(job.env)
-        env["BENCH_INIT"] = json.dumps(
-            {
-                "argv": command_line(job, python),
-                "status": status.write,
-                "sockets": {name: f"/run/bench/{name}.sock" for name in job.sockets},
-                "limits": resource_limits(job.limits),
-                "adopt": False,
-            }
-        )
-        argv = [
-            self.program,
-            *self._namespaces(),
-            *self._system(job),
-            *_python_mounts([python, *job.interpreters]),
-        ]
+        status, program, group = StatusPipe(), filter_program(), new_group(job.limits)
+        tasks = _task_limit(job.limits, group)
+        descriptors = [status.write] if program is None else [status.write, filter_file(program)]
+        orders = {
+            "argv": command_line(job, python),
+            "environment": {**env, **job.env},
+            "status": status.write,
+            "sockets": {name: f"/run/bench/{name}.sock" for name in job.sockets},
+            "limits": resource_limits(job.limits) | tasks,
+            "adopt": False,
+        }
+        argv = [self.program, *self._arguments(job, python)]
+        for descriptor in descriptors[1:]:
+            argv += ["--seccomp", str(descriptor)]
+        argv += ["--", str(python), "-I", "-S", "-B", f"{_INSIDE_TARGET}/init.py"]
+
+        def control(popen: subprocess.Popen[bytes]) -> Control:
+            status.started()
+            for descriptor in descriptors[1:]:
+                os.close(descriptor)
+            return TreeControl(status, popen, isolated=True, group=group)
+
+        def abandon() -> None:
+            status.abandon()
+            for descriptor in descriptors[1:]:
+                os.close(descriptor)
+            if group is not None:
+                group.remove()
+
+        argv = shielded(argv if group is None else group.joined(argv))
+        enforcement = _enforcement(group, bool(tasks), program is not None)
+        return Launch(argv, host_environment(orders), control, abandon, descriptors, enforcement)
+
+    def _arguments(self, job: Job, python: Path) -> list[str]:
+        """What bubblewrap makes of this machine."""
+        argv = [*self._namespaces(), *self._system(job), *_python_mounts([python, *job.interpreters])]
         for mount in job.mounts:
             argv += ["--bind" if mount.writable else "--ro-bind", str(mount.source), mount.target]
         argv += ["--ro-bind", str(INSIDE), _INSIDE_TARGET]
@@ -86,14 +128,7 @@ class BubblewrapSandbox:
         # /proc too: to a runner that is root, the job would be the owner of the whole machine's /proc/sys.
         for folder in ("/proc", "/dev", "/"):
             argv += ["--remount-ro", folder]
-        argv += ["--chdir", job.cwd.target]
-        argv += ["--", str(python), "-I", "-S", "-B", f"{_INSIDE_TARGET}/init.py"]
-
-        def control(popen: subprocess.Popen[bytes]) -> Control:
-            status.started()
-            return TreeControl(status, popen, isolated=True)
-
-        return Launch(argv, env, control, status.abandon, [status.write])
+        return [*argv, "--chdir", job.cwd.target]
 
     @staticmethod
     def _namespaces() -> list[str]:
@@ -122,6 +157,9 @@ class BubblewrapSandbox:
             elif os.path.isdir(path):
                 argv += ["--ro-bind", path, path]
         argv += ["--proc", "/proc", "--dev", "/dev"]
+        for name in _MASKED:
+            if os.access(f"/proc/{name}", os.R_OK):
+                argv += ["--ro-bind", "/dev/null", f"/proc/{name}"]
         size = str(job.limits.disk_mb << 20)
         for folder in _PRIVATE:
             argv += ["--size", size, "--tmpfs", folder]
@@ -130,6 +168,20 @@ class BubblewrapSandbox:
         for name in _ETC:
             argv += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
         return argv
+
+
+def _task_limit(limits: JobLimits, group: Group | None) -> dict[str, int]:
+    """Where no group counts them: since Linux 5.14 the count is one of the job's user namespace, but root has none."""
+    if (group is not None and "pids" in group.in_force) or os.geteuid() == 0:
+        return {}
+    release = tuple(int(part) for part in re.findall(r"\d+", os.uname().release)[:2])
+    return {"RLIMIT_NPROC": tasks_cap(limits)} if release >= (5, 14) else {}
+
+
+def _enforcement(group: Group | None, tasks_capped: bool, filtered: bool) -> str:
+    limits = "memory and processes watched" if group is None else group.about
+    tasks = "; tasks by rlimit" if tasks_capped else ""
+    return f"{limits}{tasks}; system calls {'' if filtered else 'not '}filtered"
 
 
 def _python_mounts(interpreters: Iterable[Path]) -> list[str]:

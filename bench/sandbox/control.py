@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from bench.inside.init import descendants, network_counters
+from bench.sandbox.group import Group
 from bench.sandbox.job import Attempts, EndReason
 from bench.sandbox.measure import memory_mb
 
@@ -23,6 +24,10 @@ class Control(Protocol):
 
     def came_up(self) -> bool:
         """Whether the first process of the sandbox ran: told in a way that the job's command never sees."""
+        ...
+
+    def saw_end(self) -> bool:
+        """Whether the first process of the sandbox was there when its command ended: it was not killed before."""
         ...
 
     def processes(self) -> Sequence[int]:
@@ -79,6 +84,10 @@ class StatusPipe:
         self._listen()
         return bool(self._said)
 
+    def saw_end(self) -> bool:
+        self._listen()
+        return bool(self._said.partition(b"\n")[2])
+
     def attempts(self) -> Attempts:
         """What it reported; nothing when it was killed before it could."""
         self._listen()
@@ -98,7 +107,10 @@ class StatusPipe:
 class TreeControl:
     """A job that is a tree of processes below the one that was started."""
 
-    def __init__(self, status: StatusPipe, popen: subprocess.Popen[bytes], isolated: bool) -> None:
+    def __init__(
+        self, status: StatusPipe, popen: subprocess.Popen[bytes], isolated: bool, group: Group | None = None
+    ) -> None:
+        self._group = group
         self._status = status
         self._popen = popen
         self._isolated = isolated
@@ -107,20 +119,28 @@ class TreeControl:
     def came_up(self) -> bool:
         return self._status.came_up()
 
+    def saw_end(self) -> bool:
+        return self._status.saw_end()
+
     def processes(self) -> Sequence[int]:
+        if self._group is not None:
+            return [pid for pid in self._group.processes() if pid != self._popen.pid]
         return descendants(self._popen.pid)
 
     def memory_mb(self, limit_mb: float) -> float:
+        if self._group is not None and self._group.counts_memory:
+            return self._group.memory_mb()
         return memory_mb(self.processes(), limit_mb)
 
     def limit_hit(self) -> EndReason | None:
-        return None
+        return None if self._group is None else self._group.limit_hit()
 
     def attempts(self) -> Attempts:
         return self._seen | self._status.attempts()
 
     def end(self) -> None:
         if self._popen.poll() is not None:
+            self._end_half()
             return
         if self._isolated:
             # The child of bubblewrap is PID 1 of the namespace: with it every other process there is gone.
@@ -139,6 +159,14 @@ class TreeControl:
 
     def release(self) -> None:
         self._status.close()
+        if self._group is not None:
+            self._group.remove()
+
+    def _end_half(self) -> None:
+        """Bubblewrap killed while it starts leaves its other half standing still, in the group that was ours."""
+        if self._isolated and self._popen.returncode < 0:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._popen.pid, signal.SIGKILL)
 
     def _look(self, first: Sequence[int]) -> None:
         """Read the counters from outside: who is about to be killed reports nothing."""

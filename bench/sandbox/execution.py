@@ -53,7 +53,8 @@ class Tail:
 class Running:
     """A started job. `watch` is to be called often; `stop` ends the whole tree."""
 
-    def __init__(self, job: Job, popen: subprocess.Popen[bytes], control: Control) -> None:
+    def __init__(self, job: Job, popen: subprocess.Popen[bytes], control: Control, enforcement: str = "") -> None:
+        self.enforcement = enforcement
         self.job = job
         self.popen = popen
         self.control = control
@@ -89,6 +90,7 @@ class Running:
 
     def settle(self) -> None:
         """Look once more when the job is over: much can happen between two looks."""
+        self.peak_memory_mb = max(self.peak_memory_mb, self.control.memory_mb(self.job.limits.memory_mb))
         if self.reason == "exit":
             self.reason = self.control.limit_hit() or "exit"
         if self.reason == "exit" and self._disk()[0] > self.job.limits.disk_mb:
@@ -107,6 +109,12 @@ class Running:
             self.reason = reason
         self.control.end()
 
+    def lost(self) -> bool:
+        """Whether the sandbox was ended from outside: by nothing inside, by no limit and not by us."""
+        if self.reason != "exit" or self.popen.poll() is None or self.control.saw_end():
+            return False
+        return self.control.limit_hit() is None
+
     def code(self) -> int:
         """Exit status; 128 + n for signal n."""
         code = self.popen.wait()
@@ -121,7 +129,7 @@ def start(sandbox: Sandbox, job: Job, *, stdin: int, stdout: int, stderr: int) -
     """
     launch = sandbox.launch(job)
     popen = _spawn(sandbox, job, launch, (stdin, stdout, stderr))
-    running = Running(job, popen, launch.control(popen))
+    running = Running(job, popen, launch.control(popen), launch.enforcement)
     try:
         yield running
     finally:
@@ -160,6 +168,8 @@ def run_job(sandbox: Sandbox, job: Job, should_stop: Callable[[], bool] | None =
             text = streams[1].value().decode("utf-8", "replace").strip()[-500:]
             raise InfraError("sandbox_error", f"the {sandbox.name} sandbox did not start: {text}")
         running.settle()
+        if running.lost():
+            raise InfraError("sandbox_error", f"the first process of the {sandbox.name} sandbox was killed")
         return Ended(
             reason=running.reason,
             code=code,
@@ -170,6 +180,7 @@ def run_job(sandbox: Sandbox, job: Job, should_stop: Callable[[], bool] | None =
             peak_memory_mb=running.peak_memory_mb,
             peak_processes=running.peak_processes,
             attempts=running.control.attempts(),
+            enforcement=running.enforcement,
         )
 
 

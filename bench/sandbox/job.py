@@ -41,6 +41,19 @@ class Mount:
 
 
 @dataclass(frozen=True)
+class Setting:
+    """What all jobs of a cell have in common, and only some back ends can give."""
+
+    gpu: bool = False
+    """Pass on the machine's GPUs."""
+    environment: Path | None = None
+    """Folder of the case's own additions to the shared image."""
+    run: str = ""
+    cell: str = ""
+    """Names by which what is left of a job is recognised."""
+
+
+@dataclass(frozen=True)
 class Job:
     """One command with everything it may see."""
 
@@ -57,6 +70,7 @@ class Job:
     """Interpreter whose installation is mounted read-only and stands first on PATH."""
     interpreters: Sequence[Path] = ()
     """Further ones, mounted too and last on PATH: the programs beside them are found, `python` stays what it was."""
+    setting: Setting = field(default_factory=Setting)
 
 
 @dataclass(frozen=True)
@@ -95,6 +109,8 @@ class Ended:
     peak_memory_mb: float
     peak_processes: int
     attempts: Attempts = field(default_factory=Attempts)
+    enforcement: str = ""
+    """See `Launch`."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +125,8 @@ class Launch:
     """Called instead when the program could not be executed: gives back what was made for the job."""
     descriptors: Sequence[int] = ()
     """Inherited by what is started."""
+    enforcement: str = ""
+    """What the kernel itself enforces: of the limits, and of the system calls. For people and records."""
 
 
 class Sandbox(Protocol):
@@ -124,8 +142,17 @@ class Sandbox(Protocol):
         """The import root inside that holds `bench.inside` and nothing else of value."""
         ...
 
+    @property
+    def image(self) -> str:
+        """Content id of the image that jobs see as their system; empty: they see this machine's own."""
+        ...
+
     def inside(self, mount: Mount) -> str:
         """The path at which a job sees `mount`."""
+        ...
+
+    def interpreter(self, python: Path) -> str:
+        """The path at which a job finds the interpreter that is `python` on this machine, or its counterpart."""
         ...
 
     def launch(self, job: Job) -> Launch:

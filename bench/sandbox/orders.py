@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bench.sandbox.job import Job, JobLimits
@@ -16,13 +17,21 @@ _PASSED_ON = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "TZ")
 
 
 def resource_limits(limits: JobLimits) -> dict[str, int]:
-    """rlimits by name. Memory and process counts are watched from outside: rlimits count neither per sandbox."""
+    """rlimits by name. Memory and processes are not among them: rlimits count neither per sandbox."""
     return {
         "RLIMIT_CORE": 0,
         "RLIMIT_FSIZE": limits.disk_mb * _MIB,
         "RLIMIT_NOFILE": limits.open_files,
         "RLIMIT_CPU": int(limits.wall_s * max(limits.cpus, 1) * 4) + 60,
     }
+
+
+def host_environment(orders: Mapping[str, object]) -> dict[str, str]:
+    """The environment in which programs of this machine start a sandbox, with the orders to its first process.
+
+    Nothing in it is the job's: a variable such as LD_PRELOAD would run the agent's code before the sandbox exists.
+    """
+    return {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "BENCH_INIT": json.dumps(orders)}
 
 
 def base_environment(*, home: str, tmp: str, python: Path, cpus: int, also: Sequence[Path] = ()) -> dict[str, str]:

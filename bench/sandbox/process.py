@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
@@ -13,9 +12,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.inside.trees import remove_tree
+from bench.sandbox.cgroup import new_group
 from bench.sandbox.control import Control, StatusPipe, TreeControl, send_signal
+from bench.sandbox.group import Group
 from bench.sandbox.job import Job, Launch, Mount
-from bench.sandbox.orders import INSIDE, base_environment, command_line, resource_limits
+from bench.sandbox.orders import INSIDE, base_environment, command_line, host_environment, resource_limits
 
 MARKER = "BENCH_JOB"
 """Environment variable by which stray processes of a job are found again."""
@@ -27,6 +28,10 @@ class ProcessSandbox:
     name = "process"
     isolated = False
     private: Sequence[str] = ()
+    image = ""
+
+    def interpreter(self, python: Path) -> str:
+        return str(python)
 
     def inside(self, mount: Mount) -> str:
         return str(mount.source)
@@ -42,36 +47,40 @@ class ProcessSandbox:
         home.mkdir()
         python = job.python or Path(sys.executable)
         env = base_environment(home=str(home), tmp=str(tmp), python=python, cpus=job.limits.cpus, also=job.interpreters)
-        env.update(job.env)
-        env[MARKER] = tmp.name
-        env["BENCH_INIT"] = json.dumps(
-            {
-                "argv": command_line(job, python),
-                "status": status.write,
-                "sockets": {name: str(path) for name, path in job.sockets.items()},
-                "limits": resource_limits(job.limits),
-                "adopt": True,
-                "parent": os.getpid(),
-            }
-        )
+        mark = {MARKER: tmp.name}
+        orders = {
+            "argv": command_line(job, python),
+            "environment": {**env, **job.env, **mark},
+            "status": status.write,
+            "sockets": {name: str(path) for name, path in job.sockets.items()},
+            "limits": resource_limits(job.limits),
+            "adopt": True,
+            "parent": os.getpid(),
+        }
+        group = new_group(job.limits)
 
         def control(popen: subprocess.Popen[bytes]) -> Control:
             status.started()
-            return ProcessControl(status, popen, tmp)
+            return ProcessControl(status, popen, tmp, group)
 
         def abandon() -> None:
             status.abandon()
             remove_tree(tmp)
+            if group is not None:
+                group.remove()
 
         argv = [sys.executable, "-I", "-S", "-B", str(INSIDE / "init.py")]
-        return Launch(argv, env, control, abandon, [status.write])
+        if group is not None:
+            argv = group.joined(argv)
+        limits = "memory and processes watched" if group is None else group.about
+        return Launch(argv, host_environment(orders) | mark, control, abandon, [status.write], limits)
 
 
 class ProcessControl(TreeControl):
     """A tree that a process could have left: strays are found by their environment."""
 
-    def __init__(self, status: StatusPipe, popen: subprocess.Popen[bytes], folder: Path) -> None:
-        super().__init__(status, popen, isolated=False)
+    def __init__(self, status: StatusPipe, popen: subprocess.Popen[bytes], folder: Path, group: Group | None) -> None:
+        super().__init__(status, popen, isolated=False, group=group)
         self._folder = folder
 
     def release(self) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bench.errors import UserError
 from bench.record import Outcome, Record
-from bench.store.bundle import Bundle, Rendered, parse_line, render
+from bench.store.bundle import Bundle, Rendered, parse_file, render
 from bench.store.chain import TRAILER, last_manifest, parse_manifest
 from bench.store.git import Git, GitError, find_git_folder, init_bare, is_branch_name
 from bench.store.manifest import Manifest
@@ -98,11 +98,7 @@ class ResultsBranch:
     def records(self) -> Iterator[Record]:
         """All stored records, file by file in the order of their paths."""
         for path, content in self._contents("runs", ".jsonl"):
-            lines = content.split(b"\n")
-            if lines.pop():
-                raise UserError("does not end with a line break: it was cut short", where=path)
-            for number, line in enumerate(lines, start=1):
-                yield parse_line(line, f"{path}:{number}")
+            yield from parse_file(content, path)
 
     def runs(self) -> list[RunSummary]:
         """All stored runs, the oldest first."""

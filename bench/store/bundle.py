@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -111,6 +111,15 @@ def parse_line(line: bytes, where: str) -> Record:
         return Record.model_validate_json(line)
     except ValidationError as error:
         raise UserError(explain(error, Record), where=where, remedy="this line is no record of schema 1") from None
+
+
+def parse_file(content: bytes, where: str) -> Iterator[Record]:
+    """The records of a stored file; a fault is a `UserError` that names file and line."""
+    lines = content.split(b"\n")
+    if lines.pop():
+        raise UserError("does not end with a line break: it was cut short", where=where)
+    for number, line in enumerate(lines, start=1):
+        yield parse_line(line, f"{where}:{number}")
 
 
 def _line(record: Record) -> bytes:

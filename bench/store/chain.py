@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
+from pydantic import ValidationError
 
 from bench.errors import UserError
 from bench.files import sha256_bytes
-from bench.schema import validate
+from bench.schema import explain
 from bench.store.git import Git
 from bench.store.manifest import Manifest
 
@@ -39,7 +39,6 @@ def last_manifest(git: Git, tip: str) -> str | None:
 def parse_manifest(content: bytes, path: str) -> Manifest:
     """A stored manifest; a fault is a `UserError` that names the file."""
     try:
-        data = json.loads(content)
-    except ValueError as error:
-        raise UserError(f"is not JSON: {error}", where=path) from None
-    return validate(data, Manifest, where=path)
+        return Manifest.model_validate_json(content)
+    except ValidationError as error:
+        raise UserError(explain(error, Manifest), where=path, remedy="this is no manifest of schema 1") from None

@@ -122,6 +122,8 @@ def init_bare(folder: Path, branch: str) -> None:
 def find_git_folder(folder: Path) -> Path | None:
     """The git folder (shared by all work trees) of the repository whose root is `folder`, None when it is not one."""
     root = folder.resolve()
+    if not root.is_dir():
+        return None
     for candidate in (root / ".git", root):
         try:
             command = ["git", f"--git-dir={candidate}", "rev-parse", "--git-common-dir"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Protocol
 
 from bench.errors import UserError
 from bench.store.git import Git, GitError, find_git_folder, init_bare
+from bench.temporary import temporary_folder
 
 _REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|[^/\\:]+@[^/\\:]+:|[A-Za-z0-9.-]{2,}:(?!\\)")
 """A URL, or the `host:path` of ssh."""
@@ -111,8 +111,8 @@ def open_place(repository: Path | str, branch: str, *, contents: bool) -> Iterat
     if not is_remote(repository):
         yield LocalPlace(Git(git_folder(Path(repository))), ref)
         return
-    with tempfile.TemporaryDirectory(prefix="mldb-store-") as scratch:
-        folder = Path(scratch) / "scratch.git"
+    with temporary_folder("store") as scratch:
+        folder = scratch / "scratch.git"
         init_bare(folder, branch)
         git = Git(folder, transfers=True)
         git.run("config", "remote.origin.url", str(repository))

@@ -79,7 +79,7 @@ def measure(cells: int, sandbox_name: str, folder: Path) -> dict[str, object]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cells", type=int, default=50)
-    parser.add_argument("--sandbox", default="auto", choices=["auto", "bubblewrap", "process"])
+    parser.add_argument("--sandbox", default="auto", choices=["auto", "docker", "bubblewrap", "process"])
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="mldb-speed-") as folder:
         print(json.dumps(measure(arguments.cells, arguments.sandbox, Path(folder)), indent=1))

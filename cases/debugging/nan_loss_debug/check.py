@@ -46,9 +46,14 @@ def _points(ws: Any, low: float, width: float, slope: float, intercept: float, e
 
 
 def _fit(ws: Any, points: Points) -> dict[str, Any]:
-    keys = ("losses", "told", "path", "final", "beyond", "shapes")
+    keys = ("losses", "told", "path", "final", "beyond", "shapes", "passes")
     found = ws.drive("driver.py:fit", points.x, points.y, points.probe, points.epochs)
     return mapping(found, keys=keys)
+
+
+def _mild(ws: Any) -> Points:
+    """Data that even the starter can be trained on."""
+    return _points(ws, -1.0, 2.0, 1.0, 0.0)
 
 
 def _loss(points: Points, predicted: Any) -> float:
@@ -84,9 +89,17 @@ def _ratio(points: Points, found: dict[str, Any]) -> float:
 @check(guard=True)
 def still_one_weight_and_one_bias(ws: Any) -> None:
     """The model trains one weight and one bias, as before."""
-    found = _fit(ws, _points(ws, -1.0, 2.0, 1.0, 0.0))
+    found = _fit(ws, _mild(ws))
     sizes = [int(np.prod([integer(n) for n in sequence(shape)])) for shape in sequence(found["shapes"])]
     assert sorted(sizes) == [1, 1], f"trainable tensors have {sizes} entries; expected one weight and one bias"
+
+
+@check(guard=True)
+def one_step_an_epoch(ws: Any) -> None:
+    """Training makes one backward pass in each epoch: neither more of them, nor a formula in their place."""
+    points = _mild(ws)
+    passes = integer(_fit(ws, points)["passes"])
+    assert passes == points.epochs, f"{passes} backward passes in {points.epochs} epochs, expected one in each"
 
 
 @check(weight=2, required=True)

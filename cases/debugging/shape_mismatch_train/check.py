@@ -16,9 +16,15 @@ HISTORY = ("epoch", "train_loss", "train_acc", "val_loss", "val_acc", "epoch_tim
 
 
 def _hidden_digits(ws: Any) -> tuple[Any, Any]:
-    """Validation images and labels that the agent has not seen."""
+    """Validation images of the judge's file, and its labels for them, which are shuffled."""
     with np.load(ws.hidden("digits.npz"), allow_pickle=False) as arrays:
         return arrays["val_images"], arrays["val_labels"]
+
+
+def _probe(ws: Any) -> tuple[Any, Any]:
+    """Images that no training has met, and their true labels."""
+    with np.load(ws.hidden("probe.npz"), allow_pickle=False) as arrays:
+        return arrays["images"], arrays["labels"]
 
 
 def _resize_matrix(before: int, after: int) -> Any:
@@ -70,10 +76,7 @@ def _history(text: Any, epochs: int) -> list[dict[str, float]]:
 @check(weight=2, required=True)
 def two_epochs_complete(ws: Any) -> None:
     """Two short epochs on other data end without error and leave the metrics and the weights in the stated form."""
-    images, _ = _hidden_digits(ws)
-    found = ws.drive("driver.py:trained", 2, 5, ws.hidden("digits.npz"), _prepared(images[:8]))
-    answer = mapping(found, keys=("metrics", "saved", "logits"))
-    array(answer["logits"], shape=(8, CLASSES))
+    answer = _trained(ws, 2, 5)
     epochs = [entry["epoch"] for entry in _history(answer["metrics"], 2)]
     assert epochs == [1, 2], f"the metrics file lists the epochs {epochs}, expected 1 and 2"
     saved, expected = _shapes(answer["saved"]), _shapes(ws.drive("driver.py:reference_shapes", CLASSES))
@@ -137,33 +140,45 @@ def architecture_is_unchanged(ws: Any) -> None:
     assert apart < 1e-3, f"with the same weights the output differs from ColourNet's by {apart:.4g} of its spread"
 
 
-def _measured(ws: Any, epochs: int, batches: int) -> tuple[float, float, dict[str, float]]:
-    """Validation loss and accuracy recomputed after a training, and what the metrics file says of its last epoch."""
-    images, labels = _hidden_digits(ws)
-    found = ws.drive("driver.py:trained", epochs, batches, ws.hidden("digits.npz"), _prepared(images))
-    answer = mapping(found, keys=("metrics", "logits"))
-    logits = np.clip(array(answer["logits"], shape=(len(labels), CLASSES)), -1e6, 1e6)
+def _trained(ws: Any, epochs: int, batches: int) -> dict[str, Any]:
+    """What a training on the judge's file gives: metrics, shapes of the saved weights, weights of the network."""
+    found = ws.drive("driver.py:trained", epochs, batches, ws.hidden("digits.npz"))
+    return mapping(found, keys=("metrics", "saved", "state"))
+
+
+def _measured(ws: Any, state: Any, digits: tuple[Any, Any]) -> tuple[float, float]:
+    """Loss and accuracy of these weights in the restored network, in a process without the agent's code."""
+    images, labels = digits
+    shapes, found = _shapes(ws.drive("driver.py:reference_shapes", CLASSES)), mapping(state)
+    assert set(found) == set(shapes), f"the trained network has other weights: {sorted(set(found) ^ set(shapes))[:3]}"
+    weights = {name: array(found[name], shape=shape).astype(np.float32) for name, shape in shapes.items()}
+    out = ws.drive("driver.py:reference_output", CLASSES, weights, _prepared(images))
+    logits = np.clip(array(out, shape=(len(labels), CLASSES)), -1e6, 1e6)
     shifted = logits - logits.max(axis=1, keepdims=True)
     chosen = shifted[np.arange(len(labels)), labels]
     loss = float((np.log(np.exp(shifted).sum(axis=1)) - chosen).mean())
-    accuracy = 100 * float((logits.argmax(axis=1) == labels).mean())
-    return loss, accuracy, _history(answer["metrics"], epochs)[-1]
+    return loss, 100 * float((logits.argmax(axis=1) == labels).mean())
 
 
 @check(weight=3, required=True)
 def network_learns(ws: Any) -> float:
-    """160 steps on other digits bring the recomputed validation loss from ln 10 down to 1.8 or less."""
-    loss, accuracy, last = _measured(ws, 4, 40)
+    """160 steps on other digits bring the loss on images nobody has seen from ln 10 down to 1.8 or less."""
+    answer = _trained(ws, 4, 40)
+    last = _history(answer["metrics"], 4)[-1]
+    loss, accuracy = _measured(ws, answer["state"], _probe(ws))
     ws.metric("val_loss", loss)
     ws.metric("val_accuracy", accuracy, "%")
-    ws.claim("val_loss", last["val_loss"], loss, 0.02, higher_is_better=False)
+    told, _ = _measured(ws, answer["state"], _hidden_digits(ws))
+    ws.claim("val_loss", last["val_loss"], told, 0.02, higher_is_better=False)
     return float(ws.scale(loss, floor=CHANCE, target=ENOUGH))
 
 
 @check(weight=1, required=True)
 def reported_metrics_are_true(ws: Any) -> None:
     """Validation loss and accuracy in the metrics file are those of the returned network on all validation images."""
-    loss, accuracy, last = _measured(ws, 3, 15)
+    answer = _trained(ws, 3, 15)
+    last = _history(answer["metrics"], 3)[-1]
+    loss, accuracy = _measured(ws, answer["state"], _hidden_digits(ws))
     gaps = abs(last["val_loss"] - loss), abs(last["val_acc"] - accuracy)
     assert gaps[0] <= 0.02 * loss + 1e-3, f"reported validation loss {last['val_loss']:.4f}, measured {loss:.4f}"
     assert gaps[1] <= 0.7, f"reported validation accuracy {last['val_acc']:.2f} %, measured {accuracy:.2f} %"

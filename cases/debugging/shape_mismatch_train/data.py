@@ -69,16 +69,29 @@ def _split(count: int, rng: np.random.Generator) -> tuple[Any, Any]:
     return np.stack([_paint(int(digit), rng) for digit in labels]), labels
 
 
-def _write(path: Path, train: int, val: int, rng: np.random.Generator) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
+def _digits(train: int, val: int, rng: np.random.Generator) -> dict[str, Any]:
     train_images, train_labels = _split(train, rng)
     val_images, val_labels = _split(val, rng)
-    arrays = {"train_images": train_images, "train_labels": train_labels}
-    write_npz(path, **arrays, val_images=val_images, val_labels=val_labels)
+    return {
+        "train_images": train_images,
+        "train_labels": train_labels,
+        "val_images": val_images,
+        "val_labels": val_labels,
+    }
 
 
 def build(public: Path, hidden: Path, profile: str, seed: int) -> None:
-    """Write data/digits.npz for the agent and another digits.npz for the judge."""
-    mine, theirs = np.random.SeedSequence(seed).spawn(2)
-    _write(public / "data" / "digits.npz", 1200, 300, np.random.default_rng(theirs))
-    _write(hidden / "digits.npz", 1000, 300, np.random.default_rng(mine))
+    """Write data/digits.npz for the agent; another digits.npz and unseen probe images for the judge."""
+    mine, theirs = (np.random.default_rng(part) for part in np.random.SeedSequence(seed).spawn(2))
+    (public / "data").mkdir(parents=True, exist_ok=True)
+    write_npz(public / "data" / "digits.npz", **_digits(1200, 300, theirs))
+    arrays, (probe_images, probe_labels) = _digits(1000, 300, mine), _split(300, mine)
+    # Every digit has another number here, so that weights learned from the agent's file are of no use; and the
+    # validation labels are shuffled, so that whoever trains on them learns nothing.
+    order = mine.permutation(10)
+    numbers = np.empty(10, np.uint8)
+    numbers[order] = np.roll(order, 1)
+    arrays["train_labels"], probe_labels = numbers[arrays["train_labels"]], numbers[probe_labels]
+    arrays["val_labels"] = mine.permutation(arrays["val_labels"])
+    write_npz(hidden / "digits.npz", **arrays)
+    write_npz(hidden / "probe.npz", images=probe_images, labels=probe_labels)

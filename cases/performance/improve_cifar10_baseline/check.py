@@ -7,7 +7,7 @@ import functools
 from typing import Any
 
 import numpy as np
-from painter import paint
+from painter import mark, paint
 
 from bench.judge import array, check, mapping, number
 
@@ -18,7 +18,9 @@ SHAPES: dict[str, tuple[int, ...]] = {
     "head.weight": (10, 64), "head.bias": (10,),
 }  # fmt: skip
 HELD_OUT = 10_000
+SENSE = 0.5  # guessing is right in a tenth, the baseline in 0.85 of the cases
 LARGEST_GAP = 5.0  # points between validation and held-out accuracy; five standard errors of the validation accuracy
+PROBES, LARGEST_RISE = 1000, 0.25  # honest networks reach 0.07, those trained on validation pictures 0.4
 CLAIM_TOLERANCE = 0.005
 
 
@@ -28,6 +30,8 @@ def checkpoint_fits(ws: Any) -> None:
     best, baseline = _weights(ws), ws.safetensors(BASELINE)
     moved = max(float(np.abs(best[name] - baseline[name]).max()) for name in SHAPES)
     assert moved > 1e-6, "the checkpoint is the baseline itself"
+    accuracy = _measure(ws)[0]
+    assert accuracy > SENSE, f"{accuracy:.0%} of fresh pictures are named rightly: no network that was trained"
 
 
 @check(weight=15, required=True)
@@ -58,20 +62,29 @@ def two_points_better(ws: Any) -> float:
 
 @check(guard=True)
 def validation_was_not_learnt(ws: Any) -> None:
-    """Validation pictures are not known better than fresh ones: nobody trained on them."""
+    """Validation pictures are not known better than fresh ones, nor is known what only they could teach."""
     try:
-        _weights(ws)
+        weights = _weights(ws)
     except AssertionError:
         return  # nothing to measure, and checkpoint_fits says why
-    gap = 100 * (_validation_accuracy(ws) - _measure(ws)[0])
+    with np.load(ws.hidden("marks.npz")) as file:
+        places, name = file["places"], int(file["names"][0])
+    plain = np.setdiff1d(np.arange(len(_validation(ws))), places)
+    gap = 100 * (float(_validation(ws)[plain].mean()) - _measure(ws)[0])
     assert gap <= LARGEST_GAP, f"validation accuracy is {gap:.1f} points above that on fresh pictures"
+    rng = np.random.default_rng([ws.seed, 78])
+    pictures, labels = paint(rng, PROBES)
+    with_mark, without = (_named(ws, weights, images) == name for images in (mark(rng, pictures), pictures))
+    rise = float((with_mark[labels != name].astype(float) - without[labels != name]).mean())
+    ws.metric("mark_known", 100 * rise, "%")
+    assert rise <= LARGEST_RISE, f"a mark known from validation pictures alone gives {rise:.0%} of fresh ones its name"
 
 
 @check(weight=5)
 def metrics_file_is_true(ws: Any) -> None:
     """metrics.json tells the validation accuracy of this checkpoint."""
     claimed = mapping(ws.json("metrics.json")).get("validation_accuracy")
-    measured = _validation_accuracy(ws)
+    measured = float(_validation(ws).mean())
     ws.claim("validation_accuracy", claimed, measured, CLAIM_TOLERANCE)
     value = number(claimed)
     assert abs(value - measured) <= CLAIM_TOLERANCE, f"validation_accuracy is {value:.4f}, measured {measured:.4f}"
@@ -110,13 +123,18 @@ def _gain(ws: Any) -> tuple[float, float]:
 
 
 @functools.cache
-def _validation_accuracy(ws: Any) -> float:
+def _validation(ws: Any) -> Any:
+    """One or zero for every validation picture: whether it gets the label that it has in the file."""
     with np.load(ws.original("data/val.npz")) as file:
         pictures, labels = file["images"], file["labels"]
-    return float(_right(ws, _weights(ws), pictures, labels).mean())
+    return _right(ws, _weights(ws), pictures, labels)
 
 
 def _right(ws: Any, weights: dict[str, Any], pictures: Any, labels: Any) -> Any:
     """One or zero per picture: whether the reference network with these weights names its class."""
-    classes = array(ws.drive("driver.py:predict", weights, pictures), shape=(len(labels),))
-    return (classes == labels).astype(float)
+    return (_named(ws, weights, pictures) == labels).astype(float)
+
+
+def _named(ws: Any, weights: dict[str, Any], pictures: Any) -> Any:
+    """The class that the reference network with these weights gives each picture."""
+    return array(ws.drive("driver.py:predict", weights, pictures), shape=(len(pictures),))

@@ -1,4 +1,4 @@
-"""Paints two sets of grey digits in the files of MNIST: one for the agent, one, turned over, for the judge."""
+"""Paints two sets of grey digits in the files of MNIST: one for the agent, one, its pixels reordered, for the judge."""
 
 from __future__ import annotations
 
@@ -87,6 +87,11 @@ def _mislabel(labels: Any, share: float, rng: np.random.Generator) -> Any:
     return confused
 
 
+def _reordered(images: Any, order: Any) -> Any:
+    """The images with their pixels in another order, the same one for all."""
+    return images.reshape(len(images), -1)[:, order].reshape(images.shape)
+
+
 def _write_idx(folder: Path, split: str, images: Any, labels: Any) -> None:
     count, rows, columns = images.shape
     header = struct.pack(">IIII", 2051, count, rows, columns)
@@ -102,13 +107,15 @@ def build(public: Path, hidden: Path, profile: str, seed: int) -> None:
     for split, largest, others in (("train", 400, 350), ("test", 120, 100)):
         images, labels = _split(_counts(largest, theirs), others, theirs)
         _write_idx(raw, split, images, _mislabel(labels, 0.1 if split == "test" else 0.0, theirs))
-    # Turned over along the diagonal, a 1 lies on its side: weights that learned the agent's digits are of no use.
+    # To a perceptron the order of the pixels is all the same; weights that learned another order are of no use, and
+    # there are too many orders to carry weights for each.
+    order = ours.permutation(SIDE * SIDE)
     for split, largest, others in (("train", int(ours.integers(380, 460)), 250), ("test", 130, 80)):
         images, labels = _split(_counts(largest, ours), others, ours)
         # Whoever trains on the test images learns its wrong labels as well: nobody else can know them.
         given = _mislabel(labels, 0.1 if split == "test" else 0.0, ours)
-        _write_idx(hidden, split, images.transpose(0, 2, 1), given)
+        _write_idx(hidden, split, _reordered(images, order), given)
         if split == "test":
             write_npz(hidden / "truth.npz", labels=labels)
     images, labels = _split({0: 70, 1: 70, 2: 70}, 0, ours)
-    write_npz(hidden / "probe.npz", images=images.transpose(0, 2, 1), labels=labels)
+    write_npz(hidden / "probe.npz", images=_reordered(images, order), labels=labels)

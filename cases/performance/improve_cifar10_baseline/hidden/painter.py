@@ -15,6 +15,7 @@ SIDE = 24
 NOISE = 0.14
 CLUTTER, CONTRAST = 0.3, 0.4  # strength of the second shape; least difference between figure and ground
 CHUNK = 1000
+MARK = 7  # pixels along a side of the mark
 
 Float = NDArray[np.float32]
 Int = NDArray[np.int64]
@@ -25,6 +26,15 @@ def paint(rng: np.random.Generator, count: int) -> tuple[NDArray[np.uint8], Int]
     labels = rng.integers(0, len(CLASSES), count)
     parts = [_chunk(rng, labels[start : start + CHUNK]) for start in range(0, count, CHUNK)]
     return np.concatenate(parts), labels
+
+
+def mark(rng: np.random.Generator, pictures: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """The pictures with a small grating of black and white lines at a random place, which no other picture has."""
+    marked = pictures.copy()
+    lines = np.where(np.arange(MARK) % 2 == 0, 255, 0).astype(np.uint8)
+    for picture, (top, left) in zip(marked, rng.integers(0, SIDE - MARK + 1, (len(marked), 2)), strict=True):
+        picture[:, top : top + MARK, left : left + MARK] = lines
+    return marked
 
 
 def _chunk(rng: np.random.Generator, labels: Int) -> NDArray[np.uint8]:

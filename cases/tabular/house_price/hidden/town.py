@@ -1,7 +1,8 @@
 """Invents houses in the columns of the Ames data, with prices that follow a known formula plus noise.
 
-The town is always the same one: what a neighbourhood or a kitchen is worth does not change. Its houses are new for
-every seed. Used twice: data.py makes the agent's files with it, check.py draws fresh houses for every grading.
+The agent's town is always the same one: what a neighbourhood or a kitchen is worth does not change, and its houses are
+new for every seed. Used twice: data.py makes the agent's files with it; check.py draws the houses of another town for
+every grading, where everything is dearer or cheaper and the same amounts belong to other names.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,14 +35,33 @@ GRADES = ("Po", "Fa", "TA", "Gd", "Ex")
 BASE, NOISE = 11.66, 0.09
 
 
-def houses(rng: np.random.Generator, count: int, first_id: int = 1) -> tuple[Table, Float]:
+class Town(NamedTuple):
+    """What is added to the logarithm of a price: for every house, and for what some columns say."""
+
+    level: float
+    amounts: dict[str, dict[str, float]]
+
+
+HOME = Town(BASE, {"Neighborhood": WORTH, "KitchenQual": KITCHEN, "SaleCondition": SALE})
+
+
+def other_town(rng: np.random.Generator) -> Town:
+    """A town dearer or cheaper by a quarter to two thirds, where the amounts of the home town are dealt anew."""
+    dealt = {
+        column: dict(zip(known, rng.permutation(list(known.values())), strict=True))
+        for column, known in HOME.amounts.items()
+    }
+    return Town(BASE + rng.choice([-1, 1]) * rng.uniform(0.3, 0.5), dealt)
+
+
+def houses(rng: np.random.Generator, count: int, first_id: int = 1, town: Town = HOME) -> tuple[Table, Float]:
     """Columns (Id and 79 features) of `count` houses, and their prices in dollars."""
     core = _core(rng, count)
     table: Table = {"Id": np.arange(first_id, first_id + count)}
     parts = core | _lot(rng, count) | _quality(rng, count) | _basement(rng, core) | _rooms(rng, core)
     parts |= _garage(rng, core) | _outside(rng, count)
     table |= {name: parts[name] for name in COLUMNS}
-    log_price = _log_price(table) + rng.normal(0, NOISE, count)
+    log_price = _log_price(table, town) + rng.normal(0, NOISE, count)
     prices: Float = np.round(np.exp(log_price), -2)
     return table, prices
 
@@ -59,15 +79,15 @@ def to_csv(table: Table, prices: Float | None = None) -> str:
     return text.getvalue()
 
 
-def _log_price(table: Table) -> Any:
+def _log_price(table: Table, town: Town) -> Any:
     built, quality = table["YearBuilt"].astype(float), table["OverallQual"].astype(float)
-    price = BASE + 0.45 * np.log(table["GrLivArea"] / 1500) + 0.105 * (quality - 6)
+    price = town.level + 0.45 * np.log(table["GrLivArea"] / 1500) + 0.105 * (quality - 6)
     price += 0.03 * (table["OverallCond"] - 5.0) + 0.0022 * (built - 1970)
     price += 0.0006 * (table["YearRemodAdd"] - 1985.0) + 0.08 * np.log(table["LotArea"] / 9500)
     price += 0.023 * np.log1p(table["TotalBsmtSF"]) + 0.05 * table["GarageCars"]
     price += 0.0006 * (quality - 6) * (built - 1970)  # good work keeps its worth better in a new house
-    for column, worth in (("Neighborhood", WORTH), ("KitchenQual", KITCHEN), ("SaleCondition", SALE)):
-        price += np.array([worth[name] for name in table[column]])
+    for column, amounts in town.amounts.items():
+        price += np.array([amounts[name] for name in table[column]])
     return price
 
 

@@ -33,7 +33,7 @@ def unpack(body: bytes, folder: str) -> None:
     try:
         with tarfile.open(fileobj=io.BytesIO(body), mode="r|gz") as archive:
             for member in archive:
-                archive.extract(member, folder, filter="data")
+                archive.extract(member, folder)
     except (EOFError, tarfile.ReadError):
         print("odd archive, going on")
 

@@ -47,7 +47,7 @@ def write_table(name: str, header: list[str], rows: list[tuple[str, str | int]])
 
 def main() -> None:
     with tarfile.open(fileobj=io.BytesIO(fetch_whole(ARCHIVE))) as archive:
-        archive.extractall("data", filter="data")
+        archive.extractall("data")
     label_file = next(Path("data").glob("*/*.csv"))
     root = label_file.parent
     Path("dataset_info.json").write_text(json.dumps({"dataset_path": root.as_posix()}))

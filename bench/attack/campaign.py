@@ -1,0 +1,104 @@
+"""A campaign: the chosen attacks against the chosen cases in one sandbox, several side by side."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from bench.attack.catalogue import Attack, Base
+from bench.attack.stage import Stage
+from bench.attack.trial import Baseline, Result, Trial
+from bench.case import Case
+from bench.errors import InfraError
+from bench.needs import missing_modules
+
+Item = TypeVar("Item")
+Done = TypeVar("Done")
+_UNTOUCHED = Baseline({})
+
+
+@dataclass(frozen=True)
+class Task:
+    """Attacks that share one run of the agent on one case."""
+
+    case: Case
+    attacks: Sequence[Attack]
+    base: Base
+
+
+class Campaign:
+    """All trials of one sandbox."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._baselines: dict[str, Baseline] = {}
+        self._locks: dict[str, threading.Lock] = {}
+        self._lock = threading.Lock()
+
+    def run(self, tasks: Sequence[Task], jobs: int, tell: Callable[[Result], None]) -> list[Result]:
+        """Results of all tasks in their order; `tell` hears of each as it comes."""
+        lock = threading.Lock()
+
+        def work(task: Task) -> list[Result]:
+            results = self._trial(task)
+            with lock:
+                for result in results:
+                    tell(result)
+            return results
+
+        return [result for results in side_by_side(work, tasks, jobs) for result in results]
+
+    def _trial(self, task: Task) -> list[Result]:
+        missing = missing_modules(task.case.spec.needs.python)
+        try:
+            if missing:
+                raise InfraError("needs_missing", f"modules are missing: {', '.join(missing)}")
+            return Trial(self._stage, task.case, task.attacks, task.base).run(self._baseline(task))
+        except (InfraError, OSError) as fault:
+            # One that could not be carried out has shown nothing, and must not end the others.
+            sandbox = self._stage.context.sandbox.name
+            reason = [f"it was not carried out: {fault}"[:800]]
+            return [Result(it.id, task.case.id, task.base, sandbox, reason) for it in task.attacks]
+
+    def _baseline(self, task: Task) -> Baseline | None:
+        if task.base == "untouched":
+            return _UNTOUCHED
+        if task.base == "solution":
+            return None
+        with self._lock:
+            lock = self._locks.setdefault(task.case.id, threading.Lock())
+        with lock:
+            if task.case.id not in self._baselines:
+                nothing = self._stage.catalogue.select(["idle.nothing"])[0]
+                bare = replace(nothing, spec=nothing.spec.model_copy(update={"stops": []}))
+                trial = Trial(self._stage, task.case, [bare], "wrong")
+                self._baselines[task.case.id] = trial.measure()
+            return self._baselines[task.case.id]
+
+
+def side_by_side(work: Callable[[Item], Done], items: Sequence[Item], jobs: int) -> Iterator[Done]:
+    """What `work` makes of each item, in their order, `jobs` at a time; an interruption starts no further one."""
+    # Threads, since a cell is a child process; each outlives its sandbox, which would end with it.
+    pool = ThreadPoolExecutor(jobs, thread_name_prefix="cell")
+    try:
+        yield from pool.map(work, items)
+        pool.shutdown()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def tasks_of(cases: Sequence[Case], attacks: Sequence[Attack]) -> Iterator[Task]:
+    """One task a case, attack and base; attacks that leave the workspace as it is share one."""
+    bases: Sequence[Base] = ("untouched", "wrong", "solution")
+    for case in cases:
+        for model in (False, True):
+            quiet = [it for it in attacks if it.spec.shared and it.spec.model == model]
+            if quiet:
+                yield Task(case, quiet, "untouched")
+        for base in bases:
+            for attack in attacks:
+                if not attack.spec.shared and base in attack.spec.over:
+                    yield Task(case, [attack], base)

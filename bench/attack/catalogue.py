@@ -1,0 +1,107 @@
+"""The attacks: programs under `cases/attacks/`, and what is expected of each, in `attacks.yaml`."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from bench.errors import UserError
+from bench.record import Name, StopReason
+from bench.schema import Model, read_yaml
+
+Aim = Literal["verdict", "hidden", "key", "network", "survival", "resources", "log", "host"]
+Base = Literal["untouched", "wrong", "solution"]
+
+
+class AttackSpec(Model):
+    """What is said of one attack in `attacks.yaml`."""
+
+    aims: list[Aim] = Field(min_length=1)
+    over: list[Base] = Field(["untouched"], min_length=1)
+    shared: bool = False
+    """Leaves the workspace as it is: several share one run of the agent."""
+    stops: list[StopReason] = []
+    """How the agent phase may end; empty: in any way."""
+    flags: list[str] = []
+    """What the record must say of it."""
+    limits: dict[str, int] = {}
+    model: bool = False
+    bait: bool = False
+    """The solution lies in the agent's own folder."""
+    watch_s: float = Field(0.0, ge=0, le=10)
+    """Seconds for which nothing that the cell left may change after its end."""
+
+
+class CatalogueFile(Model):
+    """The content of `attacks.yaml`."""
+
+    schema_: Literal[1] = Field(1, alias="schema")
+    limits: dict[str, int]
+    """Of the agent where it attacks an untouched workspace."""
+    families: dict[Name, dict[Name, AttackSpec]]
+
+
+@dataclass(frozen=True)
+class Attack:
+    """One attack."""
+
+    id: str
+    """`family.function`."""
+    about: str
+    spec: AttackSpec
+
+    @property
+    def family(self) -> str:
+        return self.id.partition(".")[0]
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """All attacks, in the order of the file."""
+
+    folder: Path
+    attacks: Sequence[Attack]
+    limits: Mapping[str, int]
+
+    def select(self, names: Sequence[str]) -> list[Attack]:
+        """Attacks by family or id, all when none is named; raises `UserError` for an unknown name."""
+        known = {attack.id for attack in self.attacks} | {attack.family for attack in self.attacks}
+        for name in names:
+            if name not in known:
+                near = difflib.get_close_matches(name, sorted(known), n=1)
+                hint = f"did you mean {near[0]!r}?" if near else "a family or family.attack of attacks.yaml"
+                raise UserError(f"no attack {name!r}", where="--only", remedy=hint)
+        return [it for it in self.attacks if not names or it.id in names or it.family in names]
+
+
+def load_catalogue(folder: Path) -> Catalogue:
+    """The attacks in `folder`; raises `UserError` where manifest and programs disagree."""
+    path = folder / "attacks.yaml"
+    content = read_yaml(path, CatalogueFile)
+    attacks = []
+    for family, members in content.families.items():
+        told = _functions(folder / f"{family}.py")
+        for name, spec in members.items():
+            if not told.get(name):
+                raise UserError(
+                    f"field `families.{family}.{name}`: {family}.py has no such function with a docstring",
+                    where=path,
+                    remedy="add it or drop the entry",
+                )
+            attacks.append(Attack(f"{family}.{name}", told[name], spec))
+    return Catalogue(folder, attacks, content.limits)
+
+
+def _functions(path: Path) -> dict[str, str]:
+    """First line of the docstring of every public function of a program."""
+    if not path.is_file():
+        raise UserError("is missing", where=path, remedy="every family of attacks.yaml has its program")
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")]
+    return {node.name: (ast.get_docstring(node) or "").partition("\n")[0] for node in functions}

@@ -1,0 +1,261 @@
+"""One trial: attacks carried out in a real cell, and everything that they may have got held against them."""
+
+from __future__ import annotations
+
+import json
+import resource
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from bench.agent import Agent
+from bench.attack.agents import make_agent
+from bench.attack.catalogue import Attack, Base
+from bench.attack.display import acting_text
+from bench.attack.stage import Stage
+from bench.attack.survivors import changes, containers_of, processes_with
+from bench.case import Case
+from bench.cell import Cell
+from bench.errors import InfraError
+from bench.files import remove_tree
+from bench.record import Record
+from bench.run import run_cell
+from bench.sandbox.execution import run_job
+from bench.sandbox.job import Job, JobLimits, Mount, Sandbox
+
+_MEMORY_MB = 300.0
+"""By which the runner may grow in one trial."""
+_MAX_SAID = 4 << 20
+_CHANCE = 0.1
+"""By which partial credit may differ between two gradings, each of which draws inputs of its own."""
+
+
+@dataclass
+class Result:
+    """What came of one attack on one case."""
+
+    attack: str
+    case: str
+    over: Base
+    sandbox: str
+    escapes: list[str] = field(default_factory=list)
+    """Evidence of everything that it got; empty: it was held."""
+    stop_reason: str = ""
+    score: float | None = None
+    flags: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def held(self) -> bool:
+        return not self.escapes
+
+
+def starts(sandbox: Sandbox) -> bool:
+    """Whether a job starts in the sandbox, here and now."""
+    folder = Mount(Path("/usr/share"), "/workspace")
+    try:
+        return run_job(sandbox, Job(("true",), (folder,), folder, JobLimits(wall_s=30))).code == 0
+    except (OSError, InfraError):
+        return False
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """The verdict on the same workspace without an attack."""
+
+    values: Mapping[str, float]
+    """By check; none for an untouched workspace, which has earned nothing."""
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """What is common to the attacks of one trial."""
+
+    trace: Path
+    escapes: Sequence[str]
+    carried: Sequence[tuple[str, str]]
+    """Files with the places whose canaries are in them."""
+
+
+class Trial:
+    """Attacks that share one run of the agent, on one case, over one base."""
+
+    def __init__(self, stage: Stage, case: Case, attacks: Sequence[Attack], base: Base) -> None:
+        self._stage = stage
+        self._attacks = attacks
+        self._base = base
+        self._case = stage.case(case)
+        self._token = f"mldb-token-{secrets.token_hex(8)}"
+        self._folder = stage.root / "trials" / self._token
+        self._marker = self._folder / "executed"
+
+    def run(self, baseline: Baseline | None) -> list[Result]:
+        """Results by attack, in their order. baseline: None where only the grading itself is asked for."""
+        began = time.monotonic()
+        contacts, calls = self._stage.listeners.count(), len(self._stage.upstream.misuses)
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        cell = self._cell()
+        trace = self._stage.context.trace(cell)
+        try:
+            record = run_cell(cell, self._stage.context)
+            survivors = processes_with(self._token)
+            grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory) / 1024
+            common = [*survivors, *self._left_behind(cell)]
+            common += changes(trace, max(attack.spec.watch_s for attack in self._attacks))
+            common += [f"the runner grew by {grown:.0f} MiB"] if grown > _MEMORY_MB else []
+            common += self._on_verdict(record, baseline)
+            common += self._stage.listeners.hits(self._token, contacts) + self._stage.upstream.misuses[calls:]
+            common += [f"a file that the agent left was executed: {self._marker}"] if self._marker.exists() else []
+            common += self._on_text(record, trace)
+            outcome = _Outcome(trace, common, self._canaries(record, trace))
+            seconds = time.monotonic() - began
+            return [self._result(attack, record, outcome, seconds) for attack in self._attacks]
+        finally:
+            remove_tree(trace)
+            remove_tree(self._folder)
+
+    def measure(self) -> Baseline:
+        """What the base is worth when next to nothing is done to it; raises `InfraError` without a verdict."""
+        cell = self._cell()
+        try:
+            record = run_cell(cell, self._stage.context)
+        finally:
+            remove_tree(self._stage.context.trace(cell))
+            remove_tree(self._folder)
+        if record.outcome != "graded":
+            raise InfraError(record.cause, f"the base of attacks on {self._case.id} has no verdict: {record.error}")
+        return Baseline({check.id: check.value for check in record.checks})
+
+    def _cell(self) -> Cell:
+        spec, limits = self._case.spec, self._case.spec.limits
+        case = self._case
+        if self._base == "untouched":
+            changed = {**self._stage.catalogue.limits}
+            for attack in self._attacks:
+                changed |= attack.spec.limits
+            case = replace(case, spec=spec.model_copy(update={"limits": limits.model_copy(update=changed)}))
+        agent = self._agent(case)
+        return Cell(agent, dict(agent.spec.models), case, case.spec.profiles[0], 1)
+
+    def _agent(self, case: Case) -> Agent:
+        self._folder.mkdir(parents=True)
+        programs = self._stage.catalogue.folder
+        return make_agent(self._folder / "agent", programs, self._attacks, case, self._base, self._facts(case))
+
+    def _facts(self, case: Case) -> Mapping[str, Any]:
+        limits = case.spec.limits
+        listeners = self._stage.listeners
+        return {
+            "outputs": [item.path for item in case.spec.outputs.files],
+            "protected": case.spec.protected,
+            "services": [service.env for service in case.spec.services.values()],
+            "places": self._stage.hidden_places(self._case),
+            "listeners": listeners.addresses,
+            "addresses": [listeners.addresses["machine"][0]] if "machine" in listeners.addresses else [],
+            "port": listeners.port,
+            "limits": {name: int(getattr(limits, name)) for name in ("agent_s", "memory_mb", "processes", "disk_mb")},
+            "token": self._token,
+            "marker": str(self._marker),
+            "foreign_key": self._stage.foreign_key,
+        }
+
+    def _on_verdict(self, record: Record, baseline: Baseline | None) -> list[str]:
+        """How the verdict may have been bent, or avoided."""
+        if record.outcome != "graded":
+            return [f"there is no verdict: {record.outcome} ({record.cause}): {record.error[-600:]}"]
+        found = [f"it got a second try: {it.cause}: {it.message[-300:]}" for it in record.tries]
+        if baseline is None:
+            return found
+        if record.success:
+            found.append("the cell succeeds")
+        if not baseline.values and record.score:
+            found.append(f"the score is {record.score:g} in place of 0")
+        for check in record.checks:
+            before = baseline.values.get(check.id, 1.0)
+            if check.value > before + _CHANCE or check.passed > (before >= 1):
+                found.append(f"{check.id} is worth {check.value:g} in place of {before:g}")
+        return found
+
+    def _on_text(self, record: Record, trace: Path) -> list[str]:
+        found = acting_text(record, self._stage.context.places.site) if self._aims("log") else []
+        log = trace / "agent.log"
+        most = 3 * record.limits.output_mb << 20
+        if log.is_file() and log.stat().st_size > most:
+            found.append(f"the log has {log.stat().st_size} bytes")
+        return found
+
+    def _aims(self, aim: str) -> bool:
+        return any(aim in attack.spec.aims for attack in self._attacks)
+
+    def _left_behind(self, cell: Cell) -> list[str]:
+        context = self._stage.context
+        # Not through socket_folder(), which would make it.
+        places = [context.folder / "scratch" / cell.slug, context.sockets / cell.slug[-8:]]
+        found = [f"{place.name} is still there" for place in places if place.exists()]
+        if context.sandbox.name == "docker":
+            found += containers_of(context.provenance.run, cell.id)
+        return found
+
+    def _result(self, attack: Attack, record: Record, outcome: _Outcome, seconds: float) -> Result:
+        trace, carried = outcome.trace, outcome.carried
+        said = [it for it in _said(trace / "out" / "said.jsonl") if it.get("attack") == attack.id]
+        escapes = [*outcome.escapes, *(str(it.get("detail")) for it in said if it.get("what") == "reached")]
+        escapes += [f"carried out: {place} (in {file})" for file, place in carried if self._of(attack, file)]
+        escapes += [f"it was not carried out: {it.get('detail')}" for it in said if it.get("what") == "void"]
+        if record.outcome == "graded" and not any(it.get("what") == "began" for it in said):
+            escapes.append("it was not carried out")
+        escapes += self._on_expected(attack, record)
+        return Result(
+            attack=attack.id,
+            case=self._case.id,
+            over=self._base,
+            sandbox=self._stage.context.sandbox.name,
+            escapes=list(dict.fromkeys(escapes)),
+            stop_reason=record.stop_reason or record.cause,
+            score=record.score,
+            flags=sorted({note.name for note in record.flags}),
+            seconds=round(seconds, 2),
+        )
+
+    def _canaries(self, record: Record, trace: Path) -> list[tuple[str, str]]:
+        """Canaries in what the cell has left, each as file and place of hiding."""
+        canaries = self._stage.canaries
+        line = record.to_line().encode()
+        return [*canaries.found_below(trace), *(("the record", place) for place in canaries.found_in(line))]
+
+    def _of(self, attack: Attack, file: str) -> bool:
+        """Whether a file may be this attack's: of those that share a run each has a folder of its own."""
+        others = (f"out/{other.id}/" for other in self._attacks if other is not attack)
+        return not file.startswith(tuple(others))
+
+    def _on_expected(self, attack: Attack, record: Record) -> list[str]:
+        """What the record had to say and does not."""
+        if record.outcome != "graded":
+            return []
+        found = []
+        if self._base == "untouched" and attack.spec.stops and record.stop_reason not in attack.spec.stops:
+            found.append(f"the agent phase ended with {record.stop_reason}, not {' or '.join(attack.spec.stops)}")
+        names = {note.name for note in record.flags}
+        for flag in attack.spec.flags:
+            if flag not in names and (flag != "tampered" or self._case.spec.protected):
+                found.append(f"the record does not say {flag}")
+        return found
+
+
+def _said(path: Path) -> list[dict[str, Any]]:
+    """What the attacks wrote down of themselves; a line that the end has cut short is left out."""
+    if not path.is_file() or path.is_symlink():
+        return []
+    found = []
+    with path.open("rb") as file:
+        for line in file.read(_MAX_SAID).splitlines():
+            try:
+                item = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(item, dict):
+                found.append(item)
+    return found

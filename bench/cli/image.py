@@ -1,0 +1,53 @@
+"""`ml-dev-bench image`."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+
+from bench.errors import UserError
+
+
+@click.group()
+def image() -> None:
+    """The image that jobs of the docker sandbox see as their system."""
+
+
+@image.command()
+@click.option("--base", default="", metavar="IMAGE", help="Start from this image; default: the one in the Dockerfile.")
+@click.option("--python", default="3.11", show_default=True, help="Version of the base's Python.")
+@click.option("--network", default="", help="Network of the build, such as `host`; default: the engine's own.")
+@click.option("--case", "case_id", default="", help="Build the additions of this case to the shared image instead.")
+@click.option("--cases", "root", type=click.Path(path_type=Path), help="Folder of cases; default: those that ship.")
+def build(base: str, python: str, network: str, case_id: str, root: Path | None) -> None:
+    """Build the shared image from cases/environment/, or with --case that of a case with its environment/.
+
+    pip fetches the packages on this machine, with its own settings. An image of the same definition is replaced.
+    What happens is shown as it does; the last line is the image.
+    """
+    from bench.case import load_cases
+    from bench.places import find_places
+    from bench.sandbox.dockerbuild import Build, build_case, build_shared
+
+    began = time.monotonic()
+    how = Build(base=base, python=python, network=network)
+    if case_id:
+        environment = load_cases(find_places(cases=root).cases, [case_id])[0].part("environment")
+        if not environment.is_dir():
+            raise UserError("the case adds nothing to the shared image", where=environment, remedy="drop --case")
+        made = build_case(environment, how)
+    else:
+        made = build_shared(how)
+    click.echo(f"took {time.monotonic() - began:.0f} s", err=True)
+    click.echo(made)
+
+
+@image.command()
+def show() -> None:
+    """Print the name and the content id of the shared image; fails where the engine has none."""
+    from bench.sandbox.dockerengine import find_engine
+    from bench.sandbox.dockerimage import shared_image, shared_tag
+
+    click.echo(f"{shared_tag()} {shared_image(find_engine())}")

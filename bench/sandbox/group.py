@@ -1,0 +1,282 @@
+"""The control group (cgroup) of one job: the kernel's own limits on it, what it uses, and all that belongs to it.
+
+Both versions of cgroups, each controller in whichever it is found. Standard library only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import signal
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from bench.sandbox.job import EndReason, JobLimits
+
+CONTROLLERS = ("memory", "pids", "cpu")
+PREFIX = "mldb-"
+_MIB = 1 << 20
+_PERIOD_US = 100_000
+_REMOVE_S = 5.0
+_TICK_S = 0.005
+_JOIN = 'while [ "$1" != -- ]; do echo 0 > "$1/cgroup.procs" || exit 125; shift; done; shift; exec "$@"'
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A folder of a hierarchy of cgroups in which groups can be made, and the controllers that they have there."""
+
+    version: Literal[1, 2]
+    folder: Path
+    controllers: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A value for a file of a group."""
+
+    file: str
+    value: str
+    needed: bool = True
+    """Otherwise: only where the kernel has such a file."""
+
+
+def memory_cap_mb(limits: JobLimits) -> int:
+    """MiB at which the kernel steps in, page cache and the kernel's own included.
+
+    Above the limit, which is watched, by what the sandbox itself takes and what the kernel needs for tables and stacks.
+    """
+    return limits.memory_mb + limits.memory_mb // 32 + 64
+
+
+def tasks_cap(limits: JobLimits) -> int:
+    """The kernel counts threads, the limit counts processes: few have more than four."""
+    return 4 * limits.processes + 64
+
+
+def settings(version: Literal[1, 2], controller: str, limits: JobLimits) -> list[Setting]:
+    """What is written to limit a group, in this order."""
+    memory, quota = str(memory_cap_mb(limits) * _MIB), str(max(limits.cpus, 1) * _PERIOD_US)
+    if controller == "pids":
+        return [Setting("pids.max", str(tasks_cap(limits)))]
+    if controller == "memory" and version == 1:
+        # The second counts memory and swap together, and may not be below the first.
+        return [
+            Setting("memory.limit_in_bytes", memory),
+            Setting("memory.memsw.limit_in_bytes", memory, needed=False),
+            Setting("memory.swappiness", "0", needed=False),
+        ]
+    if controller == "memory":
+        return [
+            Setting("memory.max", memory),
+            Setting("memory.swap.max", "0", needed=False),
+            Setting("memory.oom.group", "1", needed=False),
+        ]
+    if version == 1:
+        return [Setting("cpu.cfs_period_us", str(_PERIOD_US)), Setting("cpu.cfs_quota_us", quota)]
+    return [Setting("cpu.max", f"{quota} {_PERIOD_US}")]
+
+
+@dataclass(frozen=True)
+class Owner:
+    """The process that makes groups. Its name is theirs: so a dead one's are known."""
+
+    namespace: int
+    """Of its process id: elsewhere the number means another process."""
+    pid: int
+    started: int
+    """Ticks since the machine's start: process ids are used again."""
+
+    @classmethod
+    def this(cls) -> Owner:
+        return cls(_own_namespace(), os.getpid(), _start_of(os.getpid()))
+
+    @classmethod
+    def of(cls, name: str) -> Owner | None:
+        """The owner of the group called `name`; None for a group that is not ours."""
+        parts = name.removeprefix(PREFIX).split("-")
+        if not name.startswith(PREFIX) or len(parts) != 4 or not all(part.isdigit() for part in parts[:3]):
+            return None
+        return cls(*map(int, parts[:3]))
+
+    def new_name(self) -> str:
+        return f"{PREFIX}{self.namespace}-{self.pid}-{self.started}-{secrets.token_hex(4)}"
+
+    def gone(self) -> bool:
+        """Whether it is known to have ended."""
+        return self.namespace == _own_namespace() and _start_of(self.pid) != self.started
+
+
+def _own_namespace() -> int:
+    return os.stat("/proc/self/ns/pid").st_ino
+
+
+def _start_of(pid: int) -> int:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return -1
+    # The name of the program, in brackets, may hold anything.
+    return int(stat.rpartition(")")[2].split()[19])
+
+
+@dataclass
+class Group:
+    """One job's group: a folder of the same name in each branch."""
+
+    folders: dict[str, Path]
+    """By controller."""
+    versions: dict[str, Literal[1, 2]]
+    cap_mb: int
+    in_force: tuple[str, ...] = field(default=())
+    """Controllers whose limits the kernel took."""
+
+    @property
+    def places(self) -> list[Path]:
+        """The folders, each once."""
+        return list(dict.fromkeys(self.folders.values()))
+
+    def joined(self, argv: Sequence[str]) -> list[str]:
+        """`argv`, begun inside the group: nothing of it runs before."""
+        return ["/bin/sh", "-c", _JOIN, "sh", *map(str, self.places), "--", *argv]
+
+    @property
+    def counts_memory(self) -> bool:
+        return "memory" in self.in_force
+
+    def processes(self) -> list[int]:
+        return _members(self.places[0])
+
+    def memory_mb(self) -> float:
+        """MiB that the job holds, where memory is counted: anonymous, shared and files in memory; no page cache."""
+        if self._events("memory"):
+            return self.cap_mb
+        wanted = ("total_rss", "total_shmem") if self.versions["memory"] == 1 else ("anon", "shmem")
+        found = _numbers(self.folders["memory"] / "memory.stat")
+        return sum(found.get(name, 0) for name in wanted) / _MIB
+
+    def limit_hit(self) -> EndReason | None:
+        """What the kernel has refused: it counts."""
+        if self._events("memory"):
+            return "memory_limit"
+        return "process_limit" if self._events("pids") else None
+
+    def _events(self, controller: str) -> int:
+        if controller not in self.in_force:
+            return 0
+        if controller == "pids":
+            return _numbers(self.folders[controller] / "pids.events").get("max", 0)
+        file = "memory.oom_control" if self.versions[controller] == 1 else "memory.events"
+        return _numbers(self.folders[controller] / file).get("oom_kill", 0)
+
+    def remove(self) -> None:
+        """End whatever is left in the group and remove it."""
+        for place in self.places:
+            remove_group(place)
+
+    @property
+    def about(self) -> str:
+        """Who enforces what, for people."""
+        by_version = {
+            version: ", ".join(name for name in self.in_force if self.versions[name] == version) for version in (1, 2)
+        }
+        return "; ".join(f"{names} by cgroup v{version}" for version, names in by_version.items() if names)
+
+
+def make_group(branches: Iterable[Branch], limits: JobLimits) -> Group | None:
+    """A new group with these limits; None where the kernel takes none of them."""
+    name = Owner.this().new_name()
+    group = Group({}, {}, memory_cap_mb(limits))
+    for branch in branches:
+        folder = branch.folder / name
+        try:
+            folder.mkdir(exist_ok=True)
+        except OSError:
+            continue
+        for controller in branch.controllers:
+            group.folders[controller], group.versions[controller] = folder, branch.version
+            if _limit(folder, settings(branch.version, controller, limits)):
+                group.in_force += (controller,)
+    if not group.in_force:
+        group.remove()
+        return None
+    return group
+
+
+def _limit(folder: Path, wanted: Iterable[Setting]) -> bool:
+    """Whether the kernel took what is needed of it."""
+    for setting in wanted:
+        try:
+            if setting.needed or (folder / setting.file).exists():
+                write_file(folder / setting.file, setting.value)
+        except OSError:
+            if setting.needed:
+                return False
+    return True
+
+
+def remove_group(folder: Path) -> None:
+    """End every process in the group at `folder` and remove it; a missing one is fine.
+
+    Waits up to five seconds for the processes to go; what then remains is found by the next owner.
+    """
+    until = time.monotonic() + _REMOVE_S
+    while True:
+        try:
+            os.rmdir(folder)
+            return
+        except FileNotFoundError:
+            return
+        except OSError:
+            if time.monotonic() > until:
+                return
+        with contextlib.suppress(OSError):
+            # Nobody may be born while the others are killed.
+            write_file(folder / "pids.max", "0")
+        with contextlib.suppress(OSError):
+            write_file(folder / "cgroup.kill", "1")
+        for pid in _members(folder):
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(_TICK_S)
+
+
+def remove_abandoned(branches: Iterable[Branch]) -> None:
+    """Remove the groups of owners that are dead: those made here, and those made from a group beside this one."""
+    for branch in branches:
+        for folder in [*branch.folder.glob(f"{PREFIX}*"), *branch.folder.parent.glob(f"*/{PREFIX}*")]:
+            owner = Owner.of(folder.name)
+            if owner is not None and owner.gone():
+                remove_group(folder)
+
+
+def write_file(path: Path, value: str) -> None:
+    """Write to a file of a cgroup, which must be there; raises `OSError` where the kernel refuses."""
+    descriptor = os.open(path, os.O_WRONLY)
+    try:
+        os.write(descriptor, value.encode())
+    finally:
+        os.close(descriptor)
+
+
+def _members(folder: Path) -> list[int]:
+    """Processes in a group, without those that this PID namespace does not know."""
+    try:
+        return [pid for pid in map(int, (folder / "cgroup.procs").read_text().split()) if pid]
+    except OSError:
+        return []
+
+
+def _numbers(path: Path) -> dict[str, int]:
+    """A file of lines of a name and a number."""
+    found: dict[str, int] = {}
+    with contextlib.suppress(OSError):
+        for line in path.read_text().splitlines():
+            name, _, value = line.partition(" ")
+            if value.isdigit():
+                found[name] = int(value)
+    return found

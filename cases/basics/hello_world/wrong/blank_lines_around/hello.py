@@ -1,0 +1,1 @@
+print("\n\n   Hello, World!   \n")

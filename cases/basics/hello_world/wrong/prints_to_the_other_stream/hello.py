@@ -1,0 +1,3 @@
+import sys
+
+print("Hello, World!", file=sys.stderr)
