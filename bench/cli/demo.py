@@ -38,7 +38,7 @@ def demo(out: Path, jobs: int | None) -> None:
     from bench.cli.run import _interrupt
     from bench.execute import Options, begin, carry_out, store
     from bench.places import find_places
-    from bench.plan import Request, make_plan
+    from bench.plan.request import Request, make_plan
     from bench.rundir import new_run_name
     from bench.store.branch import ResultsBranch
 
@@ -53,7 +53,7 @@ def demo(out: Path, jobs: int | None) -> None:
     options = Options(jobs=jobs or len(os.sched_getaffinity(0)))
     records = carry_out(stored, plan.cells, out / "runs" / name, places, sandbox, options, Reporter())
     repository = out / "results.git"
-    committed = store(stored, records, str(repository), "mldb-results")
+    committed = store(stored, records, str(repository), "mldb-results", out / "runs" / name)
     everything = list(ResultsBranch(repository).records())
     index = write_site(everything, plan.suite.cases, out / "site")
     click.echo("")
