@@ -179,7 +179,7 @@ def _measure_lines(it: Compared, answer: Comparison) -> list[str]:
         return [f"{it.measure:8} {it.verdict}: {it.reason}"]
     found = it.judgement
     test = "exact" if found.draws is None else f"{found.draws:,} draws"
-    p = f"p(worse) = {_p(found.p_worse)}, p(better) = {_p(found.p_better)} ({test})"
+    p = f"p(worse) {_p(found.p_worse)}, p(better) {_p(found.p_better)} ({test})"
     lines = [f"{it.measure:8} {it.verdict}: {_change(it)}; {p}; n = {found.n} cases x {it.trials:.3g} trials"]
     if found.needed is not None:
         lines.append(f"{'':8} {_needed(it, answer)}")
@@ -188,7 +188,7 @@ def _measure_lines(it: Compared, answer: Comparison) -> list[str]:
         for p_value, word in ((these.lower, "fell"), (these.upper, "rose")):
             if p_value < answer.alpha:
                 lines.append(
-                    f"{'':8} on these very cases it {word} (p = {_p(p_value)}, within cases),"
+                    f"{'':8} on these very cases it {word} (p {_p(p_value)}, within cases),"
                     " but that is not enough to speak of cases like them"
                 )
     return lines
@@ -224,7 +224,7 @@ def _finding_lines(answer: Comparison) -> list[str]:
     for it in answer.findings[:_MOST_FINDINGS]:
         lines.append(
             f"  {it.case:32} {it.base[0]}/{it.base[1]} -> {it.head[0]}/{it.head[1]}"
-            f"  p = {_p(it.p)}, adjusted {_p(it.p_holm)}"
+            f"  p {_p(it.p)}, adjusted {_p(it.p_holm)}"
         )
     if len(answer.findings) > _MOST_FINDINGS:
         lines.append(f"  and {len(answer.findings) - _MOST_FINDINGS} more (--json has all)")
@@ -232,4 +232,4 @@ def _finding_lines(answer: Comparison) -> list[str]:
 
 
 def _p(value: float) -> str:
-    return "< 0.0001" if value < 0.0001 else f"{value:.4f}" if value < 0.1 else f"{value:.2f}"
+    return "< 0.0001" if value < 0.0001 else f"= {value:.4f}" if value < 0.1 else f"= {value:.2f}"

@@ -40,6 +40,7 @@ MIXTURES = (
     Mixture("strong agent", 0.1, 0.5, 2.0, 1.0),
     Mixture("no sure cases", 0.0, 0.0, 0.8, 0.8),
 )
+FAILING = Mixture("failing agent", 0.7, 0.02, 1.0, 3.0)
 Change = Callable[[Floats, Mixture, np.random.Generator], Floats]
 
 

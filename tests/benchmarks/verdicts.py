@@ -35,7 +35,7 @@ from bench.stats.measures import make_sample
 from bench.stats.permutation import within_cases
 from bench.stats.ranks import rank_bands
 from bench.stats.verdict import Rules, judge
-from tests.benchmarks.difficulty import CHANGES, DESIGNS, DROP, MIXTURES, Mixture
+from tests.benchmarks.difficulty import CHANGES, DESIGNS, DROP, FAILING, MIXTURES, Mixture
 
 NAIVE = 0.05
 RULES = Rules()
@@ -122,7 +122,9 @@ def cost_often(task: Task) -> Tally:
 
 
 def mean_often(task: Task) -> Tally:
-    """Intervals of one agent's mean success (`covered`) and, with n = cases in Wilson's formula, `naive`."""
+    """Intervals of one agent's mean success: `covered`; Wilson's with n = cases: `naive`; Student's: `these_cases`."""
+    from scipy.special import stdtrit
+
     rng, tally = task.generator(), Tally()
     for _ in range(task.repetitions):
         p = task.mixture.draw(rng, task.cases)
@@ -130,6 +132,8 @@ def mean_often(task: Task) -> Tally:
         tally.repetitions += 1
         tally.covered += holds(clustered(list(map(float, rates))), task.mixture.mean)
         tally.naive += holds(wilson(float(rates.mean()), task.cases), task.mixture.mean)
+        half = stdtrit(task.cases - 1, 0.975) * rates.std(ddof=1) / task.cases**0.5
+        tally.these_cases += abs(rates.mean() - task.mixture.mean) <= half
     return tally
 
 
@@ -186,7 +190,7 @@ def tasks(repetitions: int) -> list[Task]:
             ("score", ["none"]),
             ("ranks", ["none"]),
         )
-        for mixture in (MIXTURES if study != "cost" else MIXTURES[:1])
+        for mixture in {"cost": MIXTURES[:1], "mean": (*MIXTURES, FAILING)}.get(study, MIXTURES)
         for change in changes
         for cases, trials in DESIGNS
     ]
@@ -201,7 +205,8 @@ def line(task: Task, tally: Tally) -> str:
     head = f"{task.mixture.name:14} {task.change:17} {task.cases:3}x{task.trials}"
     covered = f"{tally.share(tally.covered):7.1%}"
     if task.study in ("mean", "score"):
-        beside = f"   Wilson with n = cases {tally.share(tally.naive):7.1%}" if task.study == "mean" else ""
+        beside = f"   Wilson, n = cases {tally.share(tally.naive):7.1%}   Student {tally.share(tally.these_cases):7.1%}"
+        beside = beside if task.study == "mean" else ""
         return f"{head}   covered {covered}{beside}"
     if task.study == "ranks":
         return f"{head}   true rank in the band {covered}, mean width {tally.share(tally.naive):.1f} of 6"
