@@ -293,6 +293,10 @@ def test_runs_agents_and_commits_name_records(results: Path) -> None:
     ):
         chosen = choose(name, lambda: stored, Filters())
         assert ({r.provenance.run for r in chosen.records}, len(chosen.records)) == ({run}, 60), name
+    other = [*stored, *night(2, [3], model=GPT)]
+    assert len(choose("react", lambda: other, Filters(model=GPT)).records) == 3
+    older = [*stored, *night(1, [3], model=GPT)]
+    assert len(choose("react", lambda: older, Filters(model=GPT)).records) == 3, "the newest version with this model"
     assert choose("night-1", lambda: stored, Filters(agent="oracle")).entrant.agent == "oracle"
 
 

@@ -40,7 +40,7 @@ def choose(reference: str, stored: Callable[[], Sequence[Record]], filters: Filt
     reference: the folder of a run, a file of JSON lines, or of the `stored` records `[run:]NAME`, `[agent:]ID` (its
     newest version) or `[agent:]ID@COMMIT` (or @DIGEST, at least seven characters of either).
     """
-    records = [record for record in _named(reference, stored) if _passes(record, filters)]
+    records = [record for record in _named(reference, stored, filters) if _passes(record, filters)]
     groups: dict[Entrant, list[Record]] = defaultdict(list)
     for record in records:
         groups[entrant_of(record)].append(record)
@@ -58,7 +58,7 @@ def choose(reference: str, stored: Callable[[], Sequence[Record]], filters: Filt
     return Chosen(_label(reference, entrant, chosen), entrant, chosen)
 
 
-def _named(reference: str, stored: Callable[[], Sequence[Record]]) -> Sequence[Record]:
+def _named(reference: str, stored: Callable[[], Sequence[Record]], filters: Filters) -> Sequence[Record]:
     path = Path(reference)
     if (path / "run.json").is_file():
         from bench.rundir import RunFolder
@@ -73,7 +73,7 @@ def _named(reference: str, stored: Callable[[], Sequence[Record]]) -> Sequence[R
         kind, rest = "", reference
     records = stored()
     of_run = [record for record in records if kind != "agent" and record.provenance.run == rest]
-    of_agent = _of_agent(rest, records) if kind != "run" else []
+    of_agent = _of_agent(rest, records, filters) if kind != "run" else []
     if of_run and of_agent:
         raise UserError("is a run and an agent", where=rest, remedy=f"say run:{rest} or agent:{rest}")
     if not of_run and not of_agent:
@@ -85,13 +85,14 @@ def _named(reference: str, stored: Callable[[], Sequence[Record]]) -> Sequence[R
     return of_run or of_agent
 
 
-def _of_agent(name: str, records: Sequence[Record]) -> list[Record]:
+def _of_agent(name: str, records: Sequence[Record], filters: Filters) -> list[Record]:
     agent, _, version = name.partition("@")
     own = [record for record in records if record.agent.id == agent]
     if not own:
         return []
     if not version:
-        newest = max(own, key=lambda record: record.started).agent.digest
+        wanted = [record for record in own if _passes(record, filters)]
+        newest = max(wanted or own, key=lambda record: record.started).agent.digest
         return [record for record in own if record.agent.digest == newest]
     if not _VERSION.fullmatch(version):
         raise UserError(f"`{version}` is no commit or digest", where=name, remedy="give 7 or more of its characters")
