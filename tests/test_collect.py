@@ -7,6 +7,7 @@ import random
 import shlex
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,10 +15,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bench.cell import slug_of
+from bench.clock import now
 from bench.errors import UserError
+from bench.plan.document import Expected, PlanFile, Shard, ShardPart
 from bench.record import Record
 from bench.store.admission import Admission, Shards
-from bench.store.artifacts import Caps
+from bench.store.artifacts import Caps, find_artifacts
 from bench.store.branch import ResultsBranch
 from bench.store.collect import Collected, collect
 from bench.store.kept import keep, load
@@ -42,7 +45,9 @@ def night() -> Night:
 
 def merge(night: Night, *folders: Path, caps: Caps | None = None, shards: bool = True) -> Collected:
     admission = Admission.to(night.plan, night.shards if shards else None)
-    return collect(folders, admission, caps or Caps())
+    artifacts, refused = find_artifacts(folders, caps or Caps())
+    collected = collect(artifacts, admission, caps or Caps())
+    return replace(collected, refused=[*refused, *collected.refused])
 
 
 def cells_of(collected: Collected) -> list[str]:
@@ -244,7 +249,9 @@ def test_of_a_thousand_hostile_artifacts_none_is_written_and_none_loses_a_good_o
     whole, hostile = thousand(tmp_path / "artifacts", night, seed=20261122)
     assert len(hostile) == 1000
     admission = Admission.to(whole.plan, whole.shards)
-    collected = collect([tmp_path / "artifacts"], admission, Caps())
+    artifacts, refused = find_artifacts([tmp_path / "artifacts"], Caps())
+    assert refused == []
+    collected = collect(artifacts, admission, Caps())
     assert cells_of(collected) == night.cells
     assert {item.artifact.name for item in collected.taken} == set(night.records)
     lines = lines_of(collected)
@@ -305,7 +312,7 @@ def test_whatever_a_file_holds_it_is_the_planned_record_or_one_line(content: byt
 def test_a_record_must_name_the_run_url_that_is_asked_for(night: Night, tmp_path: Path) -> None:
     night.lay_out(tmp_path)
     admission = Admission.to(night.plan, run_url="https://github.com/o/r/actions/runs/1")
-    collected = collect([tmp_path], admission, Caps())
+    collected = collect(find_artifacts([tmp_path], Caps())[0], admission, Caps())
     assert collected.taken == []
 
     assert "run_url" in lines_of(collected)[0]
@@ -333,11 +340,11 @@ def test_the_command_stores_once_and_can_be_repeated(
         where = ["--results", target.address, "--via", target.via]
         first = mldb("results", "collect", "artifacts", *plans, *where, cwd=tmp_path, MLDB_TOKEN="sesame")
         tip = tip_of(target.bare)
-        assert first.stdout == (
-            f"16 of 16 planned cells; 0 missing; 0 refused; 0 traces kept\nresults: commit {tip} on branch {BRANCH}\n"
-        )
+        counted, stored = first.stdout.splitlines()
+        assert counted == "run night-1: 16 of 16 planned cells; 0 missing; 0 refused; 0 traces kept"
+        assert stored == f"results: commit {tip} on branch {BRANCH}"
         again = mldb("results", "collect", "artifacts", *plans, *where, "--json", cwd=tmp_path, MLDB_TOKEN="sesame")
-        document = json.loads(again.stdout)
+        (document,) = json.loads(again.stdout)["runs"]
         assert (document["commit"], document["new"], document["records"]) == (tip, False, 16)
         assert not list((tmp_path / "mldb-kept").iterdir()), "nothing is left behind"
     assert mldb("results", "verify", "results.git", cwd=tmp_path).stdout.startswith("0 findings")
@@ -398,8 +405,6 @@ def test_given_up_the_bundle_is_kept_and_the_printed_command_resumes(night: Nigh
 
 
 def test_a_kept_bundle_comes_back_whole_or_not_at_all(night: Night, tmp_path: Path) -> None:
-    from dataclasses import replace
-
     night.lay_out(tmp_path / "artifacts")
     bundle = merge(night, tmp_path / "artifacts").bundle(Admission.to(night.plan), 3)
     bundle = replace(bundle, inline={"traces/sha256/ab/x.tar.gz": b"\x00\xff"})
@@ -441,6 +446,59 @@ def test_a_dry_run_stores_nothing(night: Night, tmp_path: Path) -> None:
     done = mldb("results", "collect", "artifacts", *plans, "--results", "results.git", "--dry-run", cwd=tmp_path)
     assert done.stdout.endswith("nothing was stored (--dry-run)\n")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["artifacts", "run.json", "shards.json"]
+
+
+def test_a_plan_of_several_runs_and_shards_is_collected_run_by_run(tmp_path: Path) -> None:
+    """As `ml-dev-bench plan --out` writes it and `run-shard` names its folders."""
+    night = make_planned_night()
+    second = night.plan.model_copy(update={"run": "night-2"})
+    shards: list[Shard] = []
+    for number, records in enumerate(night.records.values()):
+        cells = [[cell.cell for cell in night.plan.cells].index(record.cell) for record in records]
+        parts = [ShardPart(run=run, cells=cells) for run in ("night-1", "night-2")]
+        shard = Shard(id=f"cpu-{number}", machine="cpu", labels=[], jobs=1, seconds=1, parts=parts)
+        shards.append(shard)
+        write_artifact(tmp_path / "artifacts" / f"night-1-{shard.id}", night.plan, records)
+        moved = [make_record_like(it, provenance=document(it)["provenance"] | {"run": "night-2"}) for it in records]
+        write_artifact(tmp_path / "artifacts" / f"night-2-{shard.id}", second, moved)
+        if number == 0:
+            # Of the other run, another shard, and nobody: each under a name that is not theirs.
+            write_artifact(tmp_path / "artifacts" / "aa-nobody", night.plan, records)
+            path = tmp_path / "artifacts" / f"night-2-{shard.id}" / "cells" / "zz.json"
+            path.write_text(night.records[f"mldb-{night.plan.run}-shard-1"][0].to_line())
+        del name
+    expected = Expected(
+        cells=32,
+        shards=4,
+        wall_s=1,
+        cell_hours=1,
+        gpu_hours=0,
+        model_usd=0,
+        unpriced_cells=0,
+        machine_usd=0,
+        sources={},
+    )
+    plan = PlanFile(name="night", created=now(), runs=[night.plan, second], shards=shards, expected=expected)
+    (tmp_path / "plan.json").write_text(plan.model_dump_json(by_alias=True))
+    done = mldb(
+        "results", "collect", "artifacts", "--plan", "plan.json", "--results", "results.git", cwd=tmp_path, status=1
+    )
+    assert "run night-1: 16 of 16 planned cells; 0 missing; 4 refused" in done.stdout
+    assert "run night-2: 16 of 16 planned cells; 0 missing; 1 refused" in done.stdout
+    assert done.stderr.count("aa-nobody/cells/") == 4
+    assert "night-2-cpu-0/cells/zz.json: is of run night-1, not of night-2" in done.stderr
+    assert [run.records for run in ResultsBranch(tmp_path / "results.git").runs()] == [16, 16]
+
+
+def test_a_machine_s_choice_of_sandbox_never_falls_on_none(night: Night, tmp_path: Path) -> None:
+    plan = night.plan.model_copy(update={"sandbox": "auto"})
+    admission = Admission.to(plan)
+    record = night.records[f"mldb-{plan.run}-shard-0"][0]
+    assert admission.read(record.to_line().encode(), "x") == record
+    for said in ({"sandbox": "process", "isolated": False}, {"sandbox": "process", "isolated": True}):
+        forged = make_record_like(record, provenance=document(record)["provenance"] | said)
+        found = admission.read(forged.to_line().encode(), "x")
+        assert found == "ran in a sandbox that does not isolate, which was not planned"
 
 
 def test_a_plan_that_is_none_is_refused_before_anything_is_read(night: Night, tmp_path: Path) -> None:

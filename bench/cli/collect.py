@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shlex
 import sys
 from pathlib import Path
@@ -11,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from bench.cli.collected import EXIT_GIVEN_UP, Report, show, stored_line
 from bench.cli.ticker import Ticker
-from bench.errors import EXIT_FAILED, UserError
+from bench.errors import UserError
 
 if TYPE_CHECKING:
     from bench.store.admission import Admission
@@ -20,9 +19,6 @@ if TYPE_CHECKING:
     from bench.store.branch import Committed, ResultsBranch
     from bench.store.bundle import Bundle
     from bench.store.collect import Collected
-
-EXIT_GIVEN_UP = 3
-"""Others were quicker, or the network failed, for too long; the bundle is kept."""
 
 _FOLDER = click.Path(path_type=Path)
 
@@ -47,8 +43,10 @@ def _target(command: Any) -> Any:
 
 @click.command()
 @click.argument("folders", metavar="ARTIFACT_DIR...", nargs=-1, required=True, type=_FOLDER)
-@click.option("--plan", type=_FOLDER, required=True, help="run.json of the job that planned, never one of an artifact.")
-@click.option("--shards", type=_FOLDER, help="JSON of that job: which artifact may bring which cells.")
+@click.option(
+    "--plan", type=_FOLDER, required=True, help="run.json or plan.json of the job that planned, never of an artifact."
+)
+@click.option("--shards", type=_FOLDER, help="For run.json: JSON of which artifact may bring which cells.")
 @click.option("--run-url", help="Address that every record must name.")
 @click.option("--attempt", type=click.IntRange(1), envvar="GITHUB_RUN_ATTEMPT", default=1, show_default=True)
 @click.option("--traces", "trace_place", metavar="FOLDER|URL", help="Where traces go; default: small ones inline.")
@@ -62,26 +60,35 @@ def collect(**options: Any) -> None:
 
     ARTIFACT_DIR is a folder of artifacts as actions/download-artifact lays them out, or one run folder. Whatever does
     not agree with the plan is refused by name, and everything else is stored. Repeating the command is harmless.
+    A plan.json says itself which artifact may bring which cells, by the name RUN-SHARD; each of its runs is a commit.
 
     Exit status: 0 every planned cell is stored and nothing was refused; 1 something was refused or is missing, the
     rest is stored; 2 the command or the set-up is wrong, nothing was stored; 3 the branch could not be reached for
     five minutes or twelve tries, the bundle is kept and the command that resumes is printed.
     """
-    from bench.store.artifacts import Caps
+    from bench.store.admission import read_admissions
+    from bench.store.artifacts import Caps, find_artifacts
     from bench.store.collect import collect as merge
 
-    admission = _admission(options)
+    admissions = read_admissions(options["plan"], options["shards"], options["run_url"])
+    artifacts, refused = find_artifacts(options["folders"], Caps())
+    reports: list[Report] = []
     with Ticker(options["as_json"]) as ticker:
-        collected = merge(options["folders"], admission, Caps(), ticker)
-        report = _Report(collected, options["as_json"])
-        if collected.taken:
-            bundle, refused = _bundle(collected, admission, options, ticker)
-            report.refused += refused
-            report.traces = len(bundle.traces)
-            if not options["dry_run"]:
-                report.committed, report.kept = _store(bundle, options)
-    report.show(options["branch"], options["dry_run"])
-    sys.exit(report.status)
+        for number, admission in enumerate(admissions):
+            theirs = {name for other in admissions if other is not admission for name in other.artifacts}
+            # What no run knows is the first one's to refuse.
+            mine = [it for it in artifacts if it.name in admission.artifacts or not (number or it.name in theirs)]
+            report = Report(admission.plan.run, merge(mine, admission, Caps(), ticker))
+            report.refused += [] if number else refused
+            if report.collected.taken:
+                bundle, unfit = _bundle(report.collected, admission, options, ticker)
+                report.refused += unfit
+                report.traces = len(bundle.traces)
+                if not options["dry_run"]:
+                    report.committed, report.kept = _store(bundle, options)
+            reports.append(report)
+    show(reports, options["branch"], dry_run=options["dry_run"], as_json=options["as_json"])
+    sys.exit(max(report.status for report in reports))
 
 
 @click.command()
@@ -103,85 +110,7 @@ def push(folders: tuple[Path, ...], repository: str, branch: str, via: Any, pati
             click.echo(f"error: {error}\nkept in {folder}", err=True)
             sys.exit(EXIT_GIVEN_UP)
         discard(folder)
-        click.echo(_stored(done, branch))
-
-
-class _Report:
-    """What is said at the end, to people and to programs."""
-
-    def __init__(self, collected: Collected, as_json: bool) -> None:
-        self.collected = collected
-        self.as_json = as_json
-        self.refused: list[Refusal] = list(collected.refused)
-        self.traces = 0
-        self.committed: Committed | None = None
-        self.kept = ""
-        """The command that resumes, where the bundle could not be stored."""
-
-    @property
-    def status(self) -> int:
-        if self.kept:
-            return EXIT_GIVEN_UP
-        return EXIT_FAILED if self.refused or self.collected.untold or self.collected.missing else 0
-
-    def show(self, branch: str, dry_run: bool) -> None:
-        if self.as_json:
-            click.echo(json.dumps(self._document(), indent=1))
-            return
-        for refusal in self.refused:
-            click.echo(f"refused: {refusal}", err=True)
-        click.echo(self.headline())
-        if self.committed is not None:
-            click.echo(_stored(self.committed, branch))
-        elif self.kept:
-            click.echo(f"not stored, and kept; resume with\n  {self.kept}", err=True)
-        else:
-            click.echo("nothing was stored" + (" (--dry-run)" if dry_run else ""))
-        _add_summary(self)
-
-    def headline(self) -> str:
-        taken, missing = len(self.collected.taken), len(self.collected.missing)
-        refused = len(self.refused) + self.collected.untold
-        return (
-            f"{taken} of {taken + missing} planned cells; {missing} missing; {refused} refused"
-            f"{f' ({self.collected.untold} not shown)' if self.collected.untold else ''}; {self.traces} traces kept"
-        )
-
-    def _document(self) -> dict[str, object]:
-        from bench.store.shown import shown
-
-        return {
-            "commit": self.committed.commit if self.committed else None,
-            "new": self.committed.new if self.committed else False,
-            "records": len(self.collected.taken),
-            "missing": self.collected.missing,
-            "refused": [{"where": shown(it.where), "why": shown(it.why)} for it in self.refused],
-            "refused_not_shown": self.collected.untold,
-            "traces": self.traces,
-            "resume": self.kept or None,
-        }
-
-
-def _admission(options: dict[str, Any]) -> Admission:
-    from bench.rundir import RunPlan
-    from bench.store.admission import Admission, Shards
-
-    plan = _read(options["plan"], RunPlan, "--plan")
-    shards = _read(options["shards"], Shards, "--shards") if options["shards"] else None
-    return Admission.to(plan, shards, options["run_url"])
-
-
-def _read(path: Path, model: Any, option: str) -> Any:
-    from pydantic import ValidationError
-
-    from bench.schema import explain
-
-    try:
-        return model.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise UserError(f"cannot be read: {error.strerror}", where=path, remedy=f"correct {option}") from None
-    except ValidationError as error:
-        raise UserError(explain(error, model), where=path, remedy=f"correct {option}") from None
+        click.echo(stored_line(done, branch))
 
 
 def _bundle(
@@ -228,20 +157,3 @@ def _branch(repository: str, branch: str, via: Any, patience: float) -> ResultsB
     from bench.store.landing import Patience
 
     return ResultsBranch(repository, branch, via=via, patience=Patience(seconds=patience))
-
-
-def _stored(done: Committed, branch: str) -> str:
-    return f"results: {'commit' if done.new else 'already stored in commit'} {done.commit} on branch {branch}"
-
-
-def _add_summary(report: _Report) -> None:
-    """The same, below the page of the job."""
-    if not os.environ.get("GITHUB_STEP_SUMMARY"):
-        return
-    from bench.cli.summary import escape
-    from bench.cli.workflow import add_summary
-
-    lines = ["## Collected", "", escape(report.headline(), 500), ""]
-    lines += [f"- refused: {escape(str(refusal), 500)}" for refusal in report.refused[:200]]
-    lines += [f"- missing: {escape(cell, 200)}" for cell in report.collected.missing[:200]]
-    add_summary("\n".join(lines) + "\n")

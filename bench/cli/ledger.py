@@ -35,7 +35,7 @@ def decide(repository: str, branch: str, via: Any, who: str | None, **facts: Any
     """
     import getpass
 
-    from bench.cli.collect import EXIT_GIVEN_UP
+    from bench.cli.collected import EXIT_GIVEN_UP
     from bench.clock import now
     from bench.schema import validate
     from bench.store.branch import ResultsBranch

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from pydantic import ValidationError
 
@@ -18,6 +19,8 @@ from bench.store.bundle import line_of
 
 _SLACK = timedelta(days=1)
 """Clocks of machines differ; nobody's differs by more."""
+ANY_SANDBOX = "auto"
+"""A plan may leave it to each machine; the one that does not isolate is never among the choices."""
 _URL = re.compile(r"https?://[!-~]+")
 
 
@@ -56,6 +59,11 @@ class Admission:
         frozen = {cell: frozenset(names) for cell, names in owners.items()} if shards else None
         return cls(plan, cells, frozen, run_url, datetime.now(UTC))
 
+    @property
+    def artifacts(self) -> frozenset[str]:
+        """The names of the artifacts that may bring cells, as far as they are known."""
+        return frozenset().union(*(self.owners or {}).values())
+
     def read(self, content: bytes, artifact: str) -> Record | str:
         """The record in an untrusted file of `artifact`, or why it is not taken."""
         try:
@@ -85,6 +93,8 @@ class Admission:
             for name, found, wanted in self._identity(record, planned)
             if found != wanted
         )
+        if self.plan.sandbox == ANY_SANDBOX and record.provenance.sandbox == "process":
+            yield "ran in a sandbox that does not isolate, which was not planned"
         if record.provenance.isolated and record.provenance.sandbox == "process":
             yield "says that plain processes were isolated"
         if record.provenance.run_url and not _URL.fullmatch(record.provenance.run_url):
@@ -107,7 +117,7 @@ class Admission:
             ("seed", record.seed, seed),
             ("suite", said.suite, plan.suite),
             ("suite version", said.suite_version, plan.suite_version),
-            ("sandbox", said.sandbox, plan.sandbox),
+            ("sandbox", said.sandbox, said.sandbox if plan.sandbox == ANY_SANDBOX else plan.sandbox),
         ]
         return facts if self.run_url is None else [*facts, ("run_url", said.run_url, self.run_url)]
 
@@ -123,6 +133,47 @@ class Admission:
             return
         if not created - _SLACK <= started <= finished + _SLACK or not finished <= self.now + _SLACK:
             yield f"ran from {record.started} to {record.finished}, before its plan or after now"
+
+
+def read_admissions(path: Path, shards: Path | None = None, run_url: str | None = None) -> list[Admission]:
+    """Admission to each run of a plan: one of a run.json, all of a plan.json, whose shards are artifacts RUN-SHARD.
+
+    Raises `UserError`.
+    """
+    try:
+        plan = RunPlan.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise UserError(f"cannot be read: {error.strerror}", where=path, remedy="correct --plan") from None
+    except ValidationError as error:
+        if b'"runs"' not in path.read_bytes():
+            raise UserError(explain(error, RunPlan), where=path, remedy="correct --plan") from None
+        return _of_plan_file(path, shards, run_url)
+    if shards is None:
+        return [Admission.to(plan, None, run_url)]
+    try:
+        owners = Shards.model_validate_json(shards.read_bytes())
+    except OSError as error:
+        raise UserError(f"cannot be read: {error.strerror}", where=shards, remedy="correct --shards") from None
+    except ValidationError as error:
+        raise UserError(explain(error, Shards), where=shards, remedy="correct --shards") from None
+    return [Admission.to(plan, owners, run_url)]
+
+
+def _of_plan_file(path: Path, shards: Path | None, run_url: str | None) -> list[Admission]:
+    from bench.plan.document import read_plan_file
+
+    if shards is not None:
+        raise UserError("is not needed: the plan has its own", where="--shards", remedy="leave it out")
+    document = read_plan_file(path)
+    admissions = []
+    for run in document.runs:
+        artifacts = {
+            f"{run.run}-{shard.id}": [run.cells[index].cell for part in parts for index in part.cells]
+            for shard in document.shards
+            if (parts := [part for part in shard.parts if part.run == run.run])
+        }
+        admissions.append(Admission.to(run, Shards(run=run.run, artifacts=artifacts), run_url))
+    return admissions
 
 
 def _leaves(path: str) -> bool:

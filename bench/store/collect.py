@@ -7,12 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
-from pathlib import Path
 
 from bench.files import sha256_bytes
 from bench.record import Record
 from bench.store.admission import Admission
-from bench.store.artifacts import Artifact, Caps, Found, Refusal, find_artifacts, read_cells, survey
+from bench.store.artifacts import Artifact, Caps, Found, Refusal, read_cells, survey
 from bench.store.bundle import MAX_FILE_BYTES, Bundle, line_of
 from bench.store.shown import shown
 
@@ -58,10 +57,10 @@ class _Claims:
 
 
 def collect(
-    folders: Sequence[Path], admission: Admission, caps: Caps, progress: Callable[[str], None] = lambda line: None
+    artifacts: Sequence[Artifact], admission: Admission, caps: Caps, progress: Callable[[str], None] = lambda line: None
 ) -> Collected:
     """Read artifacts, hold each record against the plan, and merge what is left. Nothing outside is written."""
-    artifacts, refused = find_artifacts(folders, caps)
+    refused: list[Refusal] = []
     untold = 0
     claims: dict[str, _Claims] = {}
     for number, artifact in enumerate(artifacts, start=1):

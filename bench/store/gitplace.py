@@ -83,6 +83,7 @@ class GitPlace(ABC):
     @abstractmethod
     def advance(self, tip: Tip | None, commit: str) -> None: ...
 
+    @abstractmethod
     def _get(self, ids: Sequence[str]) -> None:
         """See that these objects are here."""
 
@@ -109,6 +110,9 @@ class LocalPlace(GitPlace):
             if _may_pass(error) or self.git.commit_of(self.ref) != old:
                 raise TryAgain(error.message) from None
             raise UserError(error.message, where=self.git.folder, remedy="may this user write there?") from None
+
+    def _get(self, ids: Sequence[str]) -> None:
+        """All are."""
 
 
 class RemotePlace(GitPlace):
