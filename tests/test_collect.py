@@ -267,10 +267,10 @@ def test_of_a_thousand_hostile_artifacts_none_is_written_and_none_loses_a_good_o
 
 NIGHT = make_planned_night(1, 1)
 DOCUMENT = document(next(iter(NIGHT.records.values()))[0])
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=10), inner, max_size=3),
-    max_leaves=6,
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
+LISTS = st.lists(LEAVES, max_size=3)
+VALUES = (
+    LEAVES | LISTS | st.dictionaries(st.text(max_size=10), LEAVES | LISTS, max_size=3) | st.lists(LISTS, max_size=2)
 )
 
 
@@ -466,7 +466,6 @@ def test_a_plan_of_several_runs_and_shards_is_collected_run_by_run(tmp_path: Pat
             write_artifact(tmp_path / "artifacts" / "aa-nobody", night.plan, records)
             path = tmp_path / "artifacts" / f"night-2-{shard.id}" / "cells" / "zz.json"
             path.write_text(night.records[f"mldb-{night.plan.run}-shard-1"][0].to_line())
-        del name
     expected = Expected(
         cells=32,
         shards=4,
