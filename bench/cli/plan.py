@@ -13,6 +13,7 @@ from bench.errors import UserError
 if TYPE_CHECKING:
     from bench.places import Places
     from bench.plan.document import PlanFile
+    from bench.plan.estimate import History
     from bench.plan.expand import Part
     from bench.plan.experiment import Experiment
     from bench.record import Record
@@ -75,8 +76,9 @@ def _make(experiment: Experiment, options: dict[str, Any], places: Places) -> tu
     from bench.plan.modes import select
     from bench.plan.shards import Job, batches, matrix
 
-    records = _records(options)
-    history = History(records)
+    indexed = _from_index(options)
+    records = [] if indexed else _records(options)
+    history = indexed or History(records)
     today = _day(options["day"])
     if options["missing_from"] is not None:
         parts = lost_parts(options["missing_from"], records, places)
@@ -112,6 +114,22 @@ def _records(options: dict[str, Any]) -> list[Record]:
 
         records += ResultsBranch(options["results"], options["branch"]).records()
     return records
+
+
+def _from_index(options: dict[str, Any]) -> History | None:
+    """The history of --results alone, from its index; None where records themselves are asked for, or it is missing."""
+    from bench.index.require import is_available
+
+    if not options["results"] or options["run_folders"] or options["missing_from"] or not is_available():
+        return None
+    from bench.cli.ticker import Ticker
+    from bench.index.durations import measured
+    from bench.index.query import open_index
+    from bench.plan.estimate import History
+
+    where = options["results"], options["branch"]
+    with Ticker(options["as_json"]) as ticker, open_index(*where, progress=ticker) as index:
+        return History.of(measured(index))
 
 
 def _day(text: str | None) -> Any:

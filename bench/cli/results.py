@@ -11,6 +11,7 @@ import click
 from bench.cli.audit import verify
 from bench.cli.collect import collect, push
 from bench.cli.ledger import decide, decisions
+from bench.cli.query import export, query
 from bench.cli.traces import traces
 from bench.errors import UserError
 
@@ -25,7 +26,7 @@ def results() -> None:
     """Collect, show, verify and judge stored results."""
 
 
-for _command in (collect, push, verify, decide, decisions, traces):
+for _command in (collect, push, verify, decide, decisions, traces, query, export):
     results.add_command(_command)
 
 

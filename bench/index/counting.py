@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _STATUSES = ("none", "exact", "estimated", "simulated")
 _KEYS = "profile, agent, model, ranked, agent_digest, case_id, case_digest"
-_SUMS = (
+SUMS = (
     "cells",
     "graded",
     "lost",
@@ -136,7 +136,7 @@ def tally(connection: duckdb.DuckDBPyConnection, rows: str, ignored: str) -> pa.
 
 def add_tallies(connection: duckdb.DuckDBPyConnection, one: str, other: str) -> pa.Table:
     """The tally of the rows of both."""
-    sums = ", ".join(f"sum({name})::{_type(name)} AS {name}" for name in _SUMS)
+    sums = ", ".join(f"sum({name})::{_type(name)} AS {name}" for name in SUMS)
     return connection.sql(
         f"""SELECT {_KEYS}, {sums}, max(last_graded) AS last_graded, max(last_started) AS last_started
         FROM (FROM {one} UNION ALL BY NAME FROM {other}) GROUP BY {_KEYS}"""  # noqa: S608

@@ -6,15 +6,18 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, median
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from bench.cell import Cell
 from bench.record import Record
 
+if TYPE_CHECKING:
+    from bench.index.durations import Measured
+
 Source = Literal["measured", "agent", "case", "limit"]
 """Of the same agent, model and case; of the agent on other cases, in proportion to their limits; of other agents on
 the case; of nothing but the case's limits."""
-_NEWEST = 20
+NEWEST = 20
 """Records of one agent and case that count: what is older says little about today."""
 _SHARE_OF_LIMIT = 0.5
 
@@ -39,9 +42,9 @@ class _Known:
 
     def estimate(self, source: Source) -> Estimate:
         """The median time, which one hung cell does not move, and the mean cost, which adds up to the bill."""
-        known = [value for value in self.usd[-_NEWEST:] if value is not None]
+        known = [value for value in self.usd[-NEWEST:] if value is not None]
         cost = fmean(known) if known else None
-        return Estimate(median(self.seconds[-_NEWEST:]), cost, source)
+        return Estimate(median(self.seconds[-NEWEST:]), cost, source)
 
 
 class History:
@@ -55,6 +58,19 @@ class History:
         """(agent digest, models, case digest, profile, trial) of every verdict."""
         for record in sorted((it for it in records if it.outcome == "graded"), key=lambda it: (it.started, it.cell)):
             self._learn(record)
+
+    @classmethod
+    def of(cls, measured: Measured) -> History:
+        """What the index has worked out: a group's median and mean stand for its records."""
+        history = cls()
+        for exact, (seconds, usd) in measured.exact.items():
+            history._exact[exact] = _Known([seconds], [usd])
+        for case, seconds in measured.cases.items():
+            history._case[case] = _Known([seconds], [None])
+        for who, share in measured.shares.items():
+            history._share[who] = [share]
+        history.graded = measured.graded
+        return history
 
     def _learn(self, record: Record) -> None:
         seconds = sum(phase.seconds for phase in record.phases)
@@ -81,7 +97,7 @@ class History:
         cost = limits.cost_usd if models else 0.0
         shares = self._share.get((cell.agent.id, models))
         if shares:
-            return Estimate(fmean(shares[-_NEWEST:]) * whole, cost, "agent")
+            return Estimate(fmean(shares[-NEWEST:]) * whole, cost, "agent")
         case = self._case.get((cell.case.id, cell.profile))
         if case is not None:
             return Estimate(case.estimate("case").seconds, cost, "case")
