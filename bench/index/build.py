@@ -90,8 +90,7 @@ def _update(build: _Build, before: State | None) -> State:
         skipped=found.skipped + (before.skipped if before else 0),
         where=(before.where if before else "") or found.where,
     )
-    store(folder, state, before)
-    return state
+    return store(folder, state, before)
 
 
 def _extract(build: _Build, sources: list[Source]) -> Extracted:

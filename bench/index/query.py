@@ -57,8 +57,8 @@ class Index:
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """The answer as tuples; raises as `frame` does."""
-        with self._asked(sql, values) as answer:
-            return answer.fetchall()
+        table = self.table(sql, values)
+        return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
     @contextmanager
     def batches(self, sql: str, rows: int = 20_000) -> Iterator[pa.RecordBatchReader]:

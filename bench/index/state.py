@@ -87,14 +87,16 @@ def load(folder: Path) -> State | None:
     return state if whole and current else None
 
 
-def store(folder: Path, state: State, before: State | None) -> None:
+def store(folder: Path, state: State, before: State | None) -> State:
     """Make `state` the index, and remove what neither it nor a reader of a moment ago needs."""
     now = time.time()
     needed = {ref.name for ref in state.refs()}
     retired = {**(before.retired if before else {}), **{ref.name: now for ref in (before.refs() if before else ())}}
     kept = {name: since for name, since in retired.items() if name not in needed and now - since < _LINGER_S}
-    write_atomic(folder / _NAME, state.model_copy(update={"retired": kept}).model_dump_json(indent=1).encode())
+    stored = state.model_copy(update={"retired": kept})
+    write_atomic(folder / _NAME, stored.model_dump_json(indent=1).encode())
     sweep(folder, needed | kept.keys())
+    return stored
 
 
 def sweep(folder: Path, needed: set[str]) -> None:
