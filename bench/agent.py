@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal
@@ -11,7 +13,7 @@ from pydantic import Field
 
 from bench.documents import is_file
 from bench.errors import UserError
-from bench.files import digest_folder
+from bench.files import digest_folder, sha256_bytes
 from bench.record import Name
 from bench.schema import Model, read_yaml
 
@@ -60,6 +62,8 @@ class Agent:
     spec: AgentSpec
     trusted: bool
     """It ships with the benchmark."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Variables in which it differs from what its folder says: a variant, with an id and a digest of its own."""
 
     @property
     def folder(self) -> Path:
@@ -71,7 +75,10 @@ class Agent:
 
     @cached_property
     def digest(self) -> str:
-        return digest_folder(self.folder, skip=frozenset({"__pycache__", ".git", ".venv", "node_modules"}))
+        own = digest_folder(self.folder, skip=frozenset({"__pycache__", ".git", ".venv", "node_modules"}))
+        if not self.settings:
+            return own
+        return sha256_bytes(json.dumps([own, dict(sorted(self.settings.items()))]).encode())
 
     @property
     def sees_solution(self) -> bool:
@@ -90,6 +97,17 @@ def load_agent(where: Path, *, trusted: bool = False) -> Agent:
     if requirements and not is_file(path.parent / requirements):
         raise UserError(f"field `environment.requirements`: no file {requirements!r}", where=path, remedy="add it")
     return Agent(path.resolve(), spec, trusted)
+
+
+def with_settings(agent: Agent, settings: Mapping[str, str]) -> Agent:
+    """The agent with these variables in its environment, as an agent of its own; itself without any."""
+    if not settings:
+        return agent
+    mark = sha256_bytes(json.dumps(dict(sorted(settings.items()))).encode())[7:13]
+    environment = agent.spec.environment
+    environment = environment.model_copy(update={"variables": {**environment.variables, **settings}})
+    spec = agent.spec.model_copy(update={"id": f"{agent.spec.id[:57]}-{mark}", "environment": environment})
+    return replace(agent, spec=spec, settings=dict(settings))
 
 
 def find_agent(name: str, root: Path) -> Agent:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from bench.agent import Agent
@@ -28,7 +29,7 @@ class Cell:
     profile: Profile
     trial: int
 
-    @property
+    @cached_property
     def id(self) -> str:
         """Unique within a run, and readable."""
         model = "+".join(self.models.values()) or "none"
@@ -37,7 +38,12 @@ class Cell:
     @property
     def slug(self) -> str:
         """The id as a file name, kept apart from others by a piece of its digest."""
-        return f"{re.sub(r'[^A-Za-z0-9._+-]', '_', self.id)[:120]}.{sha256_bytes(self.id.encode())[7:15]}"
+        return slug_of(self.id)
+
+
+def slug_of(cell: str) -> str:
+    """A cell's id as a file name."""
+    return f"{re.sub(r'[^A-Za-z0-9._+-]', '_', cell)[:120]}.{sha256_bytes(cell.encode())[7:15]}"
 
 
 @dataclass(frozen=True)

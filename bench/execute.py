@@ -17,7 +17,7 @@ from bench.environment import agent_python
 from bench.errors import InfraError, UserError
 from bench.gateway.purse import RunLimits
 from bench.places import Places
-from bench.plan import Plan, cells_of, commit_of
+from bench.plan.request import Plan, cells_of, commit_of
 from bench.pool import Progress, run_cells
 from bench.record import Provenance, Record
 from bench.rundir import RunFolder, RunPlan, plan_of, writing
@@ -25,6 +25,8 @@ from bench.sandbox.job import Sandbox
 from bench.seedsecret import fingerprint, require_same, seed_secret
 from bench.store.branch import Committed, ResultsBranch
 from bench.store.bundle import Bundle
+from bench.store.keeping import Kept, inline_traces
+from bench.store.place import is_remote
 
 _PACKAGES = ("numpy", "torch", "pandas", "scikit-learn", "safetensors", "wandb", "pydantic", "litellm")
 
@@ -102,14 +104,19 @@ def _one_each(cells: Sequence[Cell]) -> list[Cell]:
     return list({cell.agent.id: cell for cell in cells}.values())
 
 
-def store(stored: RunPlan, records: Sequence[Record], repository: str, branch: str) -> Committed:
-    """Commit the records of a run to the results branch; the same records twice are one commit."""
+def store(
+    stored: RunPlan, records: Sequence[Record], repository: str, branch: str, folder: Path | None = None
+) -> Committed:
+    """Commit the records of a run to the results branch; the same records twice are one commit.
+
+    folder: the run's. Small traces go along where the repository is of this machine.
+    """
     results = ResultsBranch(repository, branch)
     attempt = int(os.environ.get("GITHUB_RUN_ATTEMPT") or 1)
     started = datetime.fromisoformat(stored.created)
+    kept = inline_traces(records, folder) if folder is not None and not is_remote(repository) else Kept([], {}, [])
     with writing(Path(repository)):
-        results.ensure()
-        return results.commit(Bundle(run=stored.run, attempt=attempt, records=list(records), started=started))
+        return results.commit(Bundle(stored.run, attempt, list(records), started, kept.traces, kept.inline))
 
 
 def provenance_of(stored: RunPlan, sandbox: Sandbox) -> Provenance:

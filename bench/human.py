@@ -32,7 +32,7 @@ from bench.inside.init import forward, listen
 from bench.judge.grade import Submission, grade
 from bench.needs import missing_modules
 from bench.places import Places
-from bench.plan import cells_of
+from bench.plan.request import cells_of
 from bench.record import Instant, Phase, Profile, Record, Seconds
 from bench.recorder import Finished, judged, write_record
 from bench.rundir import RunFolder, RunPlan, new_run_name, plan_of, read_record

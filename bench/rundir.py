@@ -46,6 +46,8 @@ class PlannedCell(Model):
     agent: str
     """Id, or path of an agent.yaml."""
     agent_digest: Digest
+    settings: dict[str, str] = {}
+    """Variables in which the agent differs from what its folder says."""
     models: dict[str, str]
     case: Name
     case_digest: Digest
@@ -227,7 +229,8 @@ def plan_of(run: str, suite: str, suite_version: str, profile: Profile, sandbox:
     planned = [
         PlannedCell(
             cell=cell.id,
-            agent=cell.agent.id if cell.agent.trusted else str(cell.agent.file),
+            agent=cell.agent.folder.name if cell.agent.trusted else str(cell.agent.file),
+            settings=dict(cell.agent.settings),
             trial=cell.trial,
             agent_digest=cell.agent.digest,
             models=cell.models,

@@ -9,8 +9,11 @@ FORMATS = {
     "agent": ("bench.agent", "AgentSpec"),
     "case": ("bench.case", "CaseSpec"),
     "cassette": ("bench.gateway.cassette", "Cassette"),
+    "decision": ("bench.store.decisions", "Decision"),
+    "manifest": ("bench.store.manifest", "Manifest"),
     "record": ("bench.record", "Record"),
     "run": ("bench.rundir", "RunPlan"),
+    "shards": ("bench.store.admission", "Shards"),
     "suite": ("bench.suite", "Suite"),
 }
 

@@ -27,9 +27,9 @@ from bench.places import find_places
 from bench.plan import cells_of
 from bench.record import Record
 from bench.rundir import RunFolder, read_record
-from bench.store.bundle import parse_file, parse_line
-from bench.store.chain import parse_manifest
-from bench.store.manifest import Manifest
+from bench.store.manifest import Manifest, parse_manifest
+from bench.store.migrate import read_line
+from bench.store.reading import parse_records
 from bench.suite import load_suite
 from tests.factories import make_record
 from tests.fuzzkit import Originals, Tally, as_json, as_yaml, fuzzed, json_bytes, mutated, yaml_bytes
@@ -222,7 +222,7 @@ ATTEMPT = json.loads(
 
 def stays_readable(record: Record) -> None:
     """What was accepted can be written, and then is the same."""
-    assert parse_line(record.to_line().encode(), "again") == record
+    assert read_line(record.to_line().encode(), "again") == record
     assert all(number is None or abs(number) < 2**63 for number in (record.trial, record.seed, record.steps))
 
 
@@ -247,7 +247,7 @@ def test_a_record_file(tmp_path: Path, tally: Tally, content: bytes) -> None:
 @example(as_json(RECORD) + b"\n")
 def test_a_file_of_the_results_branch(tally: Tally, content: bytes) -> None:
     with tally.example(UserError):
-        for record in parse_file(content, "runs/x.jsonl"):
+        for record in parse_records(content, "runs/x.jsonl"):
             stays_readable(record)
 
 

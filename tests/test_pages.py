@@ -211,6 +211,18 @@ def test_data_files_hold_the_same_figures(built: Path, night: list[Record]) -> N
     assert "'=HYPERLINK(1)" in {row["model"] for row in table}
 
 
+def test_what_is_uncertain_is_shown_with_its_n(built: Path) -> None:
+    page = re.sub(r"\s+", " ", Page(built / "agents" / "react--openai--gpt-5-mini.html").text)
+    assert re.search(r"2 ?\d+% \d+–\d+% ?\d+% \d+–\d+% ?n=7", page), "over the cases"  # noqa: RUF001
+    assert re.search(r"\d+% \d+–\d+% n=4", page), "of one case, over its trials"  # noqa: RUF001
+    rows = json.loads((built / "data" / "leaderboard.json").read_text())["entrants"]
+    row = next(row for row in rows if (row["agent"], row["model"]) == ("react", GPT))
+    assert row["pass_hat_2"] <= row["success"] <= row["pass_at_2"]
+    assert (row["pass_2_cases"], row["pass_5_cases"], row["pass_at_5"]) == (7, 0, None)
+    assert row["pass_at_2_low"] <= row["pass_at_2"] <= row["pass_at_2_high"]
+    assert row["rank_best"] <= row["rank"] <= row["rank_worst"]
+
+
 def test_the_same_records_in_any_order_give_the_same_bytes(tmp_path: Path, night: list[Record]) -> None:
     shuffled = random.Random(3).sample(night, len(night))
     cases = cases_of(night)

@@ -11,7 +11,7 @@ import yaml
 
 from bench.errors import UserError
 from bench.places import Places
-from bench.plan import Request, cells_of, commit_of, make_plan
+from bench.plan.request import Request, cells_of, commit_of, make_plan
 from bench.rundir import plan_of
 from tests.kit import ROOT, make_agent, make_case, write_files
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-HEAVY = ("torch", "pandas", "litellm", "docker", "github", "boto3", "numpy", "jinja2", "httpx", "sklearn")
+HEAVY = ("torch", "pandas", "litellm", "docker", "github", "boto3", "numpy", "scipy", "jinja2", "httpx", "sklearn")
 
 
 def modules_after(code: str) -> set[str]:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 from datetime import timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.effort import cost_of, effort_of
-from bench.intervals import student, t_quantile, wilson
 from bench.record import Profile, Record
 from bench.stats import Place, Standing, model_label, rank, standings, unique_cells
+from bench.stats.intervals import clustered, wilson
+from bench.stats.passk import pass_at, pass_hat
 from tests.factories import GPT, SONNET, START, make_check, make_night, make_record
 
 FAIL = [make_check(value=0.0)]
@@ -25,28 +27,6 @@ def only(table: list[Standing]) -> Standing:
 
 
 @pytest.mark.parametrize(
-    ("probability", "freedom", "value"),
-    # Two-sided 95 % and 99 % columns of the t table (NIST/SEMATECH e-Handbook, 1.3.6.7.2).
-    [
-        (0.975, 1, 12.706),
-        (0.975, 2, 4.303),
-        (0.975, 3, 3.182),
-        (0.975, 4, 2.776),
-        (0.975, 10, 2.228),
-        (0.975, 11, 2.201),
-        (0.975, 30, 2.042),
-        (0.975, 100, 1.984),
-        (0.995, 1, 63.657),
-        (0.995, 5, 4.032),
-        (0.995, 60, 2.660),
-        (0.95, 7, 1.895),
-    ],
-)
-def test_t_quantiles_agree_with_the_table(probability: float, freedom: int, value: float) -> None:
-    assert t_quantile(probability, freedom) == pytest.approx(value, abs=6e-4)
-
-
-@pytest.mark.parametrize(
     ("mean", "n", "low", "high"),
     # 0 and 10 of 10, 5 of 10, and 81 of 263 (the example of Newcombe, Statistics in Medicine 17, 1998).
     [(0.0, 10, 0.0, 0.2775), (1.0, 10, 0.7225, 1.0), (0.5, 10, 0.2366, 0.7634), (81 / 263, 263, 0.2553, 0.3662)],
@@ -56,23 +36,68 @@ def test_wilson_agrees_with_published_values(mean: float, n: int, low: float, hi
     assert (interval.low, interval.high) == pytest.approx((low, high), abs=1e-4)
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=40))
 def test_intervals_hold_their_mean_and_stay_in_range(values: list[float]) -> None:
     mean = sum(values) / len(values)
-    for interval in (wilson(min(1.0, mean), len(values)), student(values)):
+    for interval in (wilson(min(1.0, mean), len(values)), clustered(values)):
         assert interval is not None
         assert 0 <= interval.low <= mean + 1e-9
         assert mean - 1e-9 <= interval.high <= 1
 
 
-def test_student_is_undefined_for_one_value_and_right_for_three() -> None:
-    assert student([0.4]) is None
-    # mean 0.5, deviation 0.1, error 0.1 / sqrt(3), t = 4.3027
-    three, two = student([0.4, 0.5, 0.6]), student([0.0, 1.0])
-    assert three is not None
-    assert two is not None
-    assert (three.low, three.high) == pytest.approx((0.25159, 0.74841), abs=1e-4)
-    assert (two.low, two.high) == (0.0, 1.0), "clipped"
+def test_the_clustered_interval_solves_its_equation() -> None:
+    # s^2 = 0.01 and mean 0.5, so phi = 0.04; t with 2 degrees of freedom is 4.3027 (NIST/SEMATECH, 1.3.6.7.2).
+    found = clustered([0.4, 0.5, 0.6])
+    assert found is not None
+    for end in (found.low, found.high):
+        assert abs(0.5 - end) == pytest.approx(4.302653 * (0.04 * end * (1 - end) / 3) ** 0.5, rel=1e-6)
+    assert found.low == pytest.approx(1 - found.high)
+
+
+def test_the_clustered_interval_knows_its_limits() -> None:
+    assert clustered([0.4]) is None, "one case tells nothing of others"
+    equal, sure = clustered([0.5] * 10), clustered([1.0] * 10)
+    assert equal is not None
+    assert sure is not None
+    assert equal.high - equal.low > 0.4, "that no two cases differ so far is no certainty"
+    assert sure.high == 1.0
+    assert sure.low == pytest.approx(0.66, abs=0.01)
+    alike, apart = clustered([0.5, 0.6, 0.4] * 5), clustered([0.0, 1.0, 0.5] * 5)
+    assert alike is not None
+    assert apart is not None
+    assert alike.high - alike.low < apart.high - apart.low
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=8), st.integers(1, 8))
+def test_pass_rates_are_means_over_all_subsets(trials: list[bool], k: int) -> None:
+    subsets = list(itertools.combinations(trials, k))
+    at, hat = pass_at(len(trials), sum(trials), k), pass_hat(len(trials), sum(trials), k)
+    if k > len(trials):
+        assert (at, hat) == (None, None)
+    else:
+        assert at == pytest.approx(sum(any(subset) for subset in subsets) / len(subsets))
+        assert hat == pytest.approx(sum(all(subset) for subset in subsets) / len(subsets))
+
+
+def test_pass_rates_refuse_nonsense() -> None:
+    for n, succeeded, k in ((3, 4, 1), (3, -1, 1), (3, 1, 0)):
+        with pytest.raises(ValueError, match="trials"):
+            pass_at(n, succeeded, k)
+
+
+def test_pass_rates_of_an_agent_are_over_the_cases_with_enough_trials() -> None:
+    records = [make_record(case="one", trial=trial, checks=None if trial < 3 else FAIL) for trial in (1, 2, 3)]
+    records += [make_record(case="two", trial=trial) for trial in (1, 2)]
+    records += [make_record(case="three"), make_record(case="three", trial=2, outcome="infra")]
+    standing = only(standings(records, SUITE))
+    two, three = standing.passes
+    assert (two.k, two.at.n, two.hat.n) == (2, 2, 2)
+    assert two.at.mean == pytest.approx((1 + 1) / 2)
+    assert two.hat.mean == pytest.approx((1 / 3 + 1) / 2)
+    assert (three.k, three.at.n, three.at.mean, three.hat.mean) == (3, 1, 1.0, 0.0)
+    assert standing.cases["one"].interval == wilson(2 / 3, 3)
+    assert standing.cases["three"].interval == wilson(1.0, 1), "a lost trial is no trial"
 
 
 def test_success_is_the_mean_over_cases_of_the_rate_of_each_case() -> None:
@@ -90,7 +115,7 @@ def test_success_is_the_mean_over_cases_of_the_rate_of_each_case() -> None:
     assert standing.success is not None
     assert standing.score is not None
     assert standing.success.mean == pytest.approx((0.25 + 1) / 2)
-    assert standing.success.interval == wilson(0.625, 2)
+    assert standing.success.interval == clustered([0.25, 1.0])
     assert standing.score.mean == pytest.approx((0.25 + 0.5) / 2)
     assert (standing.success.n, standing.covered, standing.suite_size, standing.complete) == (2, 2, 3, False)
     assert standing.cases["one"].success == 0.25

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from datetime import UTC, datetime, timedelta, timezone
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -16,24 +14,14 @@ from bench.errors import UserError
 from bench.files import sha256_bytes
 from bench.record import Metric, Record
 from bench.store.branch import ResultsBranch
-from bench.store.bundle import Bundle, record_schema
+from bench.store.bundle import Bundle, schema_of
+from bench.store.decisions import Decision
+from bench.store.manifest import Manifest
 from tests.factories import START, make_check, make_night, make_record
+from tests.storekit import bundle_of, git, tip_of
 
 ROOT = Path(__file__).parent.parent
 MANIFEST = "manifests/2026/11/20/night-1-1.json"
-
-
-def git(folder: Path, *arguments: str, stdin: bytes = b"") -> str:
-    command = ["git", "-c", "user.name=t", "-c", "user.email=t@t.invalid", "-C", str(folder), *arguments]
-    return subprocess.run(command, input=stdin, check=True, capture_output=True).stdout.decode()
-
-
-def bundle_of(records: list[Record] | None = None, run: str = "night-1", attempt: int = 1, days: int = 0) -> Bundle:
-    return Bundle(run, attempt, records or make_night(run), START + timedelta(days=days))
-
-
-def tip_of(folder: Path, branch: str = "mldb-results") -> str:
-    return git(folder, "rev-parse", f"refs/heads/{branch}").strip()
 
 
 @pytest.fixture
@@ -50,15 +38,21 @@ def test_a_bundle_becomes_one_commit_with_the_layout_of_the_design(bare: Path) -
     assert done.commit == tip_of(bare)
     agents = sorted({record.agent.id for record in records})
     assert git(bare, "ls-tree", "-r", "--name-only", "mldb-results").split() == [
+        "keys/6d/night-1-1",
         MANIFEST,
         *(f"runs/2026/11/20/night-1-1-{agent}.jsonl" for agent in agents),
+        "schema/decision-1.json",
+        "schema/manifest-1.json",
         "schema/record-1.json",
     ]
+    assert git(bare, "show", "mldb-results:keys/6d/night-1-1") == f"{MANIFEST}\n"
     assert sorted(done.files) == sorted([MANIFEST, *(f"runs/2026/11/20/night-1-1-{agent}.jsonl" for agent in agents)])
     assert git(bare, "rev-list", "--count", "mldb-results").strip() == "1"
     author = git(bare, "log", "-1", "--format=%an <%ae> %cn <%ce>", "mldb-results").strip()
     assert author == "ml-dev-bench <results@ml-dev-bench.invalid> ml-dev-bench <results@ml-dev-bench.invalid>"
-    assert git(bare, "show", "mldb-results:schema/record-1.json").encode() == record_schema()
+    for model in (Record, Manifest, Decision):
+        stored = git(bare, "show", f"mldb-results:schema/{model.__name__.lower()}-1.json").encode()
+        assert stored == schema_of(model)
     assert git(bare, "fsck", "--strict", "--full") == ""
 
 
@@ -80,35 +74,6 @@ def test_lines_are_sorted_by_cell_whatever_the_order_given(bare: Path, tmp_path:
     assert git(bare, "rev-parse", "mldb-results^{tree}") == git(other, "rev-parse", "mldb-results^{tree}")
 
 
-def test_the_same_bundle_twice_is_one_commit(bare: Path) -> None:
-    branch = ResultsBranch(bare)
-    first = branch.commit(bundle_of())
-    branch.commit(bundle_of(run="night-2"))
-    tip = tip_of(bare)
-    again = branch.commit(bundle_of())
-    assert not again.new
-    assert again.files == first.files
-    assert again.commit == tip == tip_of(bare)
-
-
-@pytest.mark.parametrize("days", [0, 1])
-def test_the_same_run_with_other_content_or_another_day_is_refused(bare: Path, days: int) -> None:
-    branch = ResultsBranch(bare)
-    branch.commit(bundle_of([make_record(steps=3)]))
-    tip = tip_of(bare)
-    with pytest.raises(UserError, match=r"night-1, attempt 1, is stored already.*never rewritten"):
-        branch.commit(bundle_of([make_record(steps=3 if days else 4)], days=days))
-    assert tip_of(bare) == tip
-
-
-def test_a_path_taken_by_other_content_is_refused(bare: Path) -> None:
-    branch = ResultsBranch(bare)
-    branch.commit(bundle_of([make_record(agent="b", run="a-1")], run="a-1"))
-    with pytest.raises(UserError, match=r"runs/2026/11/20/a-1-1-b.jsonl: is on the results branch already"):
-        branch.commit(bundle_of([make_record(agent="1-b", run="a")], run="a"))
-    assert [run.run for run in branch.runs()] == ["a-1"]
-
-
 def test_manifests_describe_the_files_and_form_a_chain(bare: Path) -> None:
     branch = ResultsBranch(bare)
     runs = ["night-1", "night-2", "early"]
@@ -126,88 +91,6 @@ def test_manifests_describe_the_files_and_form_a_chain(bare: Path) -> None:
             assert file["records"] == content.count(b"\n")
         assert sum(manifest["outcomes"].values()) == sum(file["records"] for file in manifest["files"])
         assert [place["run"] for place in manifest["provenance"]] == [run]
-
-
-def test_the_chain_goes_on_after_a_foreign_commit_and_a_torn_one_is_refused(bare: Path) -> None:
-    branch = ResultsBranch(bare)
-    for run in ("one", "two"):
-        branch.commit(bundle_of([make_record(run=run)], run=run))
-    held = git(bare, "show", "mldb-results:manifests/2026/11/20/two-1.json").encode()
-    foreign = git(bare, "commit-tree", "mldb-results^{tree}", "-p", "mldb-results", "-m", "by hand").strip()
-    git(bare, "update-ref", "refs/heads/mldb-results", foreign)
-    branch.commit(bundle_of([make_record(run="three")], run="three"))
-    third = json.loads(git(bare, "show", "mldb-results:manifests/2026/11/20/three-1.json"))
-    assert third["previous"] == sha256_bytes(held)
-    tree = _without(bare, "manifests/2026/11/20/two-1.json")
-    torn = git(bare, "commit-tree", tree, "-p", foreign, "-m", "torn").strip()
-    git(bare, "update-ref", "refs/heads/mldb-results", torn)
-    with pytest.raises(UserError, match="has 2 ends instead of one"):
-        branch.commit(bundle_of([make_record(run="four")], run="four"))
-
-
-def _without(bare: Path, path: str) -> str:
-    """A tree without one file, made through an index of its own."""
-    environment = {**os.environ, "GIT_INDEX_FILE": str(bare / "test-index")}
-    for command in (["read-tree", "mldb-results"], ["rm", "--cached", "--quiet", path], ["write-tree"]):
-        whole = ["git", f"--git-dir={bare}", f"--work-tree={bare.parent}", *command]
-        out = subprocess.run(whole, env=environment, check=True, capture_output=True, text=True).stdout
-    return out.strip()
-
-
-def test_commits_only_ever_add_files(bare: Path) -> None:
-    branch = ResultsBranch(bare)
-    commits = [branch.commit(bundle_of(run=f"night-{n}", days=n)).commit for n in range(4)]
-    for older, newer in pairwise(commits):
-        assert git(bare, "rev-parse", f"{newer}^").strip() == older
-        changes = git(bare, "diff", "--no-renames", "--name-status", older, newer).splitlines()
-        assert len(changes) > 1
-        assert {line.split("\t")[0] for line in changes} == {"A"}
-
-
-RACER = """
-import sys
-from bench.store.branch import ResultsBranch
-from bench.store.bundle import Bundle
-from tests.factories import START, make_record
-name, number, rounds = sys.argv[1], sys.argv[2], int(sys.argv[3])
-print("ready", flush=True)
-sys.stdin.readline()
-for turn in range(rounds):
-    run = f"racer-{number}-{turn}"
-    assert ResultsBranch(name).commit(Bundle(run, 1, [make_record(run=run)], START)).new
-"""
-
-
-@pytest.mark.parametrize("remote", [False, True], ids=["local", "push"])
-def test_racing_processes_all_land(bare: Path, remote: bool) -> None:
-    address = f"file://{bare}" if remote else str(bare)
-    racers, rounds = 4, 3
-    command = [sys.executable, "-c", RACER, address]
-    processes = [
-        subprocess.Popen([*command, str(n), str(rounds)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT)
-        for n in range(racers)
-    ]
-    for process in processes:
-        assert process.stdout
-        assert process.stdout.readline() == b"ready\n"
-    for process in processes:
-        assert process.stdin
-        process.stdin.write(b"go\n")
-        process.stdin.flush()
-    for process in processes:
-        process.communicate(timeout=120)
-    assert [process.returncode for process in processes] == [0] * racers
-    branch = ResultsBranch(bare)
-    wanted = {f"racer-{n}-{turn}" for n in range(racers) for turn in range(rounds)}
-    assert {run.run for run in branch.runs()} == wanted
-    assert {record.provenance.run for record in branch.records()} == wanted
-    history = git(bare, "log", "--format=%H %P", "mldb-results").splitlines()
-    assert len(history) == racers * rounds
-    assert all(len(line.split()) <= 2 for line in history)
-    assert git(bare, "log", "--no-renames", "--diff-filter=a", "--name-only", "--format=", "mldb-results") == ""
-    manifests = [git(bare, "show", f"mldb-results:manifests/2026/11/20/{run}-1.json") for run in sorted(wanted)]
-    named = [json.loads(text)["previous"] for text in manifests]
-    assert len(set(named)) == len(named), "two manifests follow the same one"
 
 
 def test_hooks_and_configuration_of_the_user_do_not_matter(
@@ -263,9 +146,9 @@ def test_a_remote_is_used_by_push_and_read_back(bare: Path) -> None:
 def test_a_remote_that_refuses_is_a_clear_error_without_its_password(bare: Path) -> None:
     (bare / "hooks").mkdir(exist_ok=True)
     hook = bare / "hooks" / "pre-receive"
-    hook.write_text("#!/bin/sh\necho 'protected branch' >&2\nexit 1\n")
+    hook.write_text("#!/bin/sh\necho 'GH006: Protected branch update failed' >&2\nexit 1\n")
     hook.chmod(0o755)
-    with pytest.raises(UserError, match="protected branch"):
+    with pytest.raises(UserError, match="Protected branch"):
         ResultsBranch(f"file://{bare}").commit(bundle_of())
     with pytest.raises(UserError) as caught:
         ResultsBranch("http://bob:hunter2@127.0.0.1:9/x.git").ensure()
@@ -339,9 +222,10 @@ def test_another_wording_of_the_schema_gets_its_own_file(bare: Path) -> None:
     branch = ResultsBranch(bare)
     for run in ("one", "two"):
         branch.commit(bundle_of([make_record(run=run)], run=run))
-    digest = sha256_bytes(record_schema()).removeprefix("sha256:")[:12]
+    digest = sha256_bytes(schema_of(Record)).removeprefix("sha256:")[:12]
     names = git(bare, "ls-tree", "-r", "--name-only", "mldb-results", "schema").split()
-    assert names == [f"schema/record-1-{digest}.json", "schema/record-1.json"]
+    plain = ["schema/decision-1.json", "schema/manifest-1.json"]
+    assert names == [*plain, f"schema/record-1-{digest}.json", "schema/record-1.json"]
     assert git(bare, "show", "mldb-results:schema/record-1.json") == "{}\n"
 
 

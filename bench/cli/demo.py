@@ -41,7 +41,7 @@ def demo(out: Path, jobs: int | None, sandbox: str) -> None:
     from bench.cli.run import _interrupt
     from bench.execute import Options, begin, carry_out, store
     from bench.places import find_places
-    from bench.plan import Request, make_plan
+    from bench.plan.request import Request, make_plan
     from bench.rundir import new_run_name
     from bench.sandbox.choice import choose_sandbox
     from bench.store.branch import ResultsBranch
@@ -57,7 +57,7 @@ def demo(out: Path, jobs: int | None, sandbox: str) -> None:
     options = Options(jobs=jobs or len(os.sched_getaffinity(0)))
     records = carry_out(stored, plan.cells, out / "runs" / name, places, chosen, options, Reporter())
     repository = out / "results.git"
-    committed = store(stored, records, str(repository), "mldb-results")
+    committed = store(stored, records, str(repository), "mldb-results", out / "runs" / name)
     everything = list(ResultsBranch(repository).records())
     index = write_site(everything, plan.suite.cases, out / "site")
     click.echo("")

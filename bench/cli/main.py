@@ -15,15 +15,20 @@ _COMMANDS = {
     "action": ("bench.cli.action", "action", "The steps of the GitHub Action."),
     "agents": ("bench.cli.agents", "agents", "List and show agents."),
     "cases": ("bench.cli.cases", "cases", "List, show, verify and make cases."),
+    "compare": ("bench.cli.compare", "compare", "Tell whether an agent got better, worse or dearer."),
     "demo": ("bench.cli.demo", "demo", "Run the demo suite and build its leaderboard."),
     "doctor": ("bench.cli.doctor", "doctor", "Tell what this machine can do, and how to mend the rest."),
     "human": ("bench.cli.human", "human", "Solve a case yourself."),
     "image": ("bench.cli.image", "image", "Build the image of the docker sandbox."),
+    "plan": ("bench.cli.plan", "plan", "Turn an experiment into shards, with time and price."),
+    "power": ("bench.cli.power", "power", "Plan how many trials and cases a drop can be seen with."),
     "results": ("bench.cli.results", "results", "Show stored results."),
     "run": ("bench.cli.run", "run", "Run agents on cases."),
+    "run-shard": ("bench.cli.shard", "run_shard", "Run one shard of a plan."),
     "schema": ("bench.cli.schema", "schema", "Print the JSON Schema of a file format."),
     "site": ("bench.cli.pages", "site", "Build and serve the leaderboard."),
     "summary": ("bench.cli.summary", "summary", "Print a run as Markdown."),
+    "trends": ("bench.cli.trends", "trends", "Find steps in nightly series, and keep issues about them."),
 }
 
 

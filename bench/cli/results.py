@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from bench.cli.audit import verify
+from bench.cli.collect import collect, push
+from bench.cli.ledger import decide, decisions
+from bench.cli.query import export, query
+from bench.cli.traces import traces
 from bench.errors import UserError
 
 if TYPE_CHECKING:
     from bench.effort import Cost
     from bench.record import Record
-    from bench.stats import Estimate, Place
+    from bench.stats import Estimate, Passes, Place
 
 
 @click.group()
 def results() -> None:
-    """Show stored results."""
+    """Collect, show, verify and judge stored results."""
+
+
+for _command in (collect, push, verify, decide, decisions, traces, query, export):
+    results.add_command(_command)
 
 
 @results.command()
@@ -25,12 +35,13 @@ def results() -> None:
 @click.option("--branch", default="mldb-results", show_default=True, help="Branch of a repository.")
 @click.option("--suite", default="", help="Count coverage over this suite; default: over the cases in the records.")
 @click.option("--cells", is_flag=True, help="Every cell instead of the table of agents.")
+@click.option("--withdrawn", is_flag=True, help="Count those records too that were withdrawn or replaced.")
 @click.option("--json", "as_json", is_flag=True, help="Print the records as JSON lines.")
-def show(source: str, branch: str, suite: str, cells: bool, as_json: bool) -> None:
+def show(source: str, branch: str, suite: str, cells: bool, withdrawn: bool, as_json: bool) -> None:
     """Agents by success, with intervals, from a results repository or the folder of one run."""
     from bench.cli.progress import outcome_line, printable_json
 
-    records = read_records(source, branch)
+    records = read_records(source, branch, withdrawn=withdrawn)
     if as_json:
         for record in records:
             click.echo(printable_json(record.to_line()))
@@ -100,8 +111,11 @@ def trace_atif(ledger: Path) -> str:
     return json.dumps(to_atif(read_trace(ledger), folder.partition("_")[0], folder), indent=1, ensure_ascii=False)
 
 
-def read_records(source: str, branch: str) -> list[Record]:
-    """All records of a run folder or of a results branch; raises `UserError`."""
+def read_records(source: str, branch: str, *, withdrawn: bool = False) -> list[Record]:
+    """All records of a run folder, or those of a results branch that count; raises `UserError`.
+
+    withdrawn: those too that the ledger of decisions has withdrawn or replaced.
+    """
     from bench.rundir import RunFolder
     from bench.store.branch import ResultsBranch
     from bench.store.place import is_remote
@@ -113,7 +127,7 @@ def read_records(source: str, branch: str) -> list[Record]:
         raise UserError(
             "no such repository or run folder", where=source, remedy="name what `run --results` or --out made"
         )
-    return list(ResultsBranch(source, branch).records())
+    return list(ResultsBranch(source, branch).records(withdrawn=withdrawn))
 
 
 def suite_cases(suite: str, records: list[Record]) -> list[str]:
@@ -131,12 +145,15 @@ def leaderboard(records: list[Record], cases: list[str]) -> str:
     from bench.stats import rank, standings
 
     places = rank(standings(records, {"mini": cases, "full": cases}))
-    header = ("", "agent", "model", "success", "score", "cost/cell", "steps", "cases")
+    header = ("", "agent", "model", "success", "score", "several tries", "cost/cell", "steps", "cases", "lost")
     rows = [header, *(_row(place) for place in places)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(header))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     infra = sum(record.outcome != "graded" for record in records)
-    lines.append(f"n = cases; 95 % intervals; {len(records)} records, {infra} without a verdict (never scored)")
+    lines.append(
+        "n = cases; 95 % intervals over cases; ranks in brackets: what success leaves open; "
+        f"{len(records)} records, {infra} without a verdict (never scored)"
+    )
     return "\n".join(lines)
 
 
@@ -145,15 +162,25 @@ def _row(place: Place) -> tuple[str, ...]:
     reference = "" if standing.ranked else " (reference)"
     steps = standing.effort.steps
     return (
-        f"{place.rank}." if place.rank is not None else "-",
+        f"{place.rank}. ({place.best}-{place.worst})" if place.rank is not None else "-",
         standing.entrant.agent + reference,
         standing.entrant.model,
         _estimate(standing.success),
         _estimate(standing.score),
+        _passes(standing.passes),
         _cost(standing.cost),
         f"{steps:.1f}" if steps is not None else "-",
         f"{standing.covered}/{standing.suite_size}",
+        str(standing.lost),
     )
+
+
+def _passes(rows: Sequence[Passes]) -> str:
+    """pass@k and pass^k for the largest k that some case has."""
+    if not rows:
+        return "-"
+    row = rows[-1]
+    return f"pass@{row.k} {row.at.mean:.2f}, pass^{row.k} {row.hat.mean:.2f} n={row.at.n}"
 
 
 def _estimate(estimate: Estimate | None) -> str:

@@ -86,7 +86,7 @@ def run(**options: Any) -> None:
     if options["results"]:
         from bench.execute import store
 
-        commit = store(stored, records, options["results"], options["branch"])
+        commit = store(stored, records, options["results"], options["branch"], folder)
     _report(folder, records, commit, quiet)
     if any(record.outcome != "graded" for record in records):
         sys.exit(EXIT_FAILED)
@@ -111,7 +111,7 @@ def _run_limits(options: dict[str, Any]) -> Any:
 def _carry_out(options: dict[str, Any], places: Any, sandbox: Any) -> tuple[Path, Any, Any]:
     from bench.cli.progress import Reporter
     from bench.execute import Options, begin, carry_out
-    from bench.plan import Request, make_plan
+    from bench.plan.request import Request, make_plan
     from bench.rundir import RunFolder, new_run_name
 
     how = Options(

@@ -5,9 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Sequence
 
 from bench.pages.model import Board
-from bench.stats import Estimate, Place
+from bench.stats import KS, Estimate, Passes, Place
 
 Cell = str | int | float | bool | None
 
@@ -37,6 +38,7 @@ def _row(place: Place) -> dict[str, Cell]:
         "model": standing.entrant.model,
         **_estimate("success", standing.success),
         **_estimate("score", standing.score),
+        **_passes(standing.passes),
         "cases_graded": standing.covered,
         "cases_in_suite": standing.suite_size,
         "cells_graded": standing.graded,
@@ -59,6 +61,20 @@ def _estimate(name: str, estimate: Estimate | None) -> dict[str, Cell]:
         f"{name}_low": interval.low if interval else None,
         f"{name}_high": interval.high if interval else None,
     }
+
+
+def _passes(rows: Sequence[Passes]) -> dict[str, Cell]:
+    """For each k: pass@k (`at`), pass^k (`hat`) and the number of cases with k trials, nothing where there are none."""
+    found = {row.k: row for row in rows}
+    columns: dict[str, Cell] = {}
+    for k in KS:
+        row = found.get(k)
+        columns |= {
+            **_estimate(f"pass_at_{k}", row.at if row else None),
+            **_estimate(f"pass_hat_{k}", row.hat if row else None),
+        }
+        columns[f"pass_{k}_cases"] = row.at.n if row else 0
+    return columns
 
 
 def _table(rows: list[dict[str, Cell]]) -> str:

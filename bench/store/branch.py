@@ -1,27 +1,29 @@
-"""The results branch: one commit a run, added to and never rewritten."""
+"""The results branch: one commit a run or decision, added to and never rewritten."""
 
 from __future__ import annotations
 
-import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Literal
 
 from bench.errors import UserError
 from bench.record import Outcome, Record
-from bench.store.bundle import Bundle, Rendered, parse_file, render
-from bench.store.chain import TRAILER, last_manifest, parse_manifest
+from bench.store.bundle import Bundle, render
+from bench.store.changes import add_bundle, add_decision
+from bench.store.decisions import Decision
 from bench.store.git import Git, GitError, find_git_folder, init_bare, is_branch_name
-from bench.store.manifest import Manifest
-from bench.store.place import Place, git_folder, is_remote, open_place
-from bench.store.tree import add_files
+from bench.store.gitplace import open_place
+from bench.store.landing import Landed, Patience, Prepare, land
+from bench.store.manifest import Manifest, parse_manifest
+from bench.store.place import Place, TryAgain, git_folder, is_remote
+from bench.store.reading import open_copy
 
-TRIES = 12
-_FIRST_WAIT_S = 0.05
-_LONGEST_WAIT_S = 30.0
+Via = Literal["git", "api"]
+"""How to write: git itself, or GitHub's Git Data API. Reading always takes git."""
 
 
 @dataclass(frozen=True)
@@ -50,17 +52,32 @@ class RunSummary:
 class ResultsBranch:
     """The branch that holds all results, in a local repository or behind a URL."""
 
-    def __init__(self, repository: Path | str, name: str = "mldb-results") -> None:
+    def __init__(
+        self,
+        repository: Path | str,
+        name: str = "mldb-results",
+        *,
+        via: Via = "git",
+        patience: Patience | None = None,
+        pause_s: float | None = None,
+    ) -> None:
+        """`pause_s`: seconds between two writes through the API, None for GitHub's advice."""
         if not is_branch_name(name):
             raise UserError(f"`{name}` is no branch name")
         self._repository = repository
         self._name = name
+        self._via = via
+        self._patience = patience or Patience()
+        self._pause_s = pause_s
 
     def ensure(self) -> None:
         """Make the repository when its path does not exist; otherwise see that it can be used."""
-        if is_remote(self._repository):
-            with self._open() as place:
-                place.tip()
+        if self._via == "api" or is_remote(self._repository):
+            try:
+                with self._open(time.monotonic() + self._patience.seconds) as place:
+                    place.tip()
+            except TryAgain as fault:
+                raise UserError(str(fault), where=self._name, remedy="check the address and the network") from None
             return
         path = Path(self._repository)
         if path.exists() and not (path.is_dir() and not any(path.iterdir())):
@@ -75,53 +92,58 @@ class ResultsBranch:
                 raise UserError(error.message, where=path, remedy="choose a path that can be written") from None
 
     def commit(self, bundle: Bundle) -> Committed:
-        """Add the files of a bundle in one commit; the same bundle again changes nothing."""
-        rendered = render(bundle)
-        paths = [*rendered.files, bundle.manifest_path]
-        if not is_remote(self._repository):
-            self._refuse_checked_out(git_folder(Path(self._repository)))
-        with self._open() as place:
-            for failures in range(TRIES):
-                _wait(failures)
-                tip = place.tip()
-                if tip and _holds(place.git, tip, bundle, rendered):
-                    return Committed(tip, paths, new=False)
-                commit = _write(place.git, tip, bundle, rendered)
-                if place.advance(tip, commit):
-                    return Committed(commit, paths, new=True)
-        raise UserError(
-            f"run {bundle.key} was not stored: others were quicker {TRIES} times, or the connection failed",
-            where=self._name,
-            remedy="nothing was changed; store it again",
-        )
+        """Add the files of a bundle in one commit; the same bundle again changes nothing.
 
-    def records(self) -> Iterator[Record]:
-        """All stored records, file by file in the order of their paths."""
-        for path, content in self._contents("runs", ".jsonl"):
-            yield from parse_file(content, path)
+        Raises `landing.GivenUp` when others were quicker for too long, `UserError` where waiting cannot help.
+        """
+        rendered = render(bundle)
+        landed = self._land(lambda place, tip: add_bundle(place, tip, bundle, rendered), f"run {bundle.key}")
+        return Committed(landed.commit, [*rendered.files, bundle.manifest_path], landed.new)
+
+    def decide(self, decision: Decision) -> Landed:
+        """Add a decision to the ledger; the same one again changes nothing. Raises as `commit` does."""
+        return self._land(lambda place, tip: add_decision(place, tip, decision), f"decision about {decision.run}")
+
+    def records(self, *, withdrawn: bool = False) -> Iterator[Record]:
+        """All records that count, file by file in the order of their paths.
+
+        withdrawn: those too that the ledger of decisions has withdrawn or replaced.
+        """
+        with open_copy(self._repository, self._name) as copy:
+            yield from copy.records(withdrawn=withdrawn)
+
+    def decisions(self) -> list[Decision]:
+        """The ledger, the oldest decision first."""
+        with open_copy(self._repository, self._name) as copy:
+            return copy.decisions()
 
     def runs(self) -> list[RunSummary]:
         """All stored runs, the oldest first."""
-        manifests = [parse_manifest(content, path) for path, content in self._contents("manifests", ".json")]
-        summaries = [_summary(manifest) for manifest in manifests]
+        summaries = [_summary(manifest) for manifest in self.manifests()]
         return sorted(summaries, key=lambda run: (run.started, run.run, run.attempt))
 
-    def _open(self, *, contents: bool = False) -> AbstractContextManager[Place]:
-        return open_place(self._repository, self._name, contents=contents)
+    def manifests(self) -> Sequence[Manifest]:
+        """All manifests, in the order of their paths."""
+        with open_copy(self._repository, self._name) as copy:
+            return [parse_manifest(content, path) for path, content in copy.contents("manifests", ".json")]
 
-    def _contents(self, folder: str, suffix: str) -> Iterator[tuple[str, bytes]]:
-        with self._open(contents=True) as place:
-            tip = place.tip()
-            if not tip:
-                return
-            files = place.git.list_files(tip, folder)
-            for path, entry in files.items():
-                if not path.endswith(suffix) or entry.kind != "blob":
-                    raise UserError(f"is no {suffix} file", where=path, remedy="only the benchmark writes this branch")
-            try:
-                yield from zip(files, place.git.read(entry.sha for entry in files.values()), strict=True)
-            except GitError as error:
-                raise UserError(str(error), where=self._name) from None
+    def _land(self, prepare: Prepare, what: str) -> Landed:
+        deadline = time.monotonic() + self._patience.seconds
+        if self._via == "git" and not is_remote(self._repository):
+            self._refuse_checked_out(git_folder(Path(self._repository)))
+        try:
+            with self._open(deadline) as place:
+                return land(place, prepare, self._patience, deadline, f"{what} on {self._name}")
+        except GitError as error:
+            raise UserError(str(error), where=self._name, remedy="is the repository whole?") from None
+
+    def _open(self, deadline: float) -> AbstractContextManager[Place]:
+        if self._via == "git":
+            return open_place(self._repository, self._name, deadline)
+        from bench.store.apiplace import PAUSE_S, open_api_place
+
+        pause_s = PAUSE_S if self._pause_s is None else self._pause_s
+        return open_api_place(str(self._repository), self._name, pause_s)
 
     def _refuse_checked_out(self, folder: Path) -> None:
         """Moving a checked-out branch would make its work tree look as if everything new had been deleted."""
@@ -135,46 +157,6 @@ class ResultsBranch:
                 )
 
 
-def _write(git: Git, tip: str | None, bundle: Bundle, rendered: Rendered) -> str:
-    """A commit on `tip` with the bundle's files; the branch itself is not moved."""
-    manifest = rendered.manifest.model_copy(update={"previous": last_manifest(git, tip) if tip else None})
-    files = {**rendered.files, bundle.manifest_path: manifest.to_bytes(), **_new_schema(git, tip, rendered)}
-    tree = git.text("rev-parse", f"{tip}^{{tree}}") if tip else None
-    new_tree = add_files(git, tree, {path: git.store(content) for path, content in files.items()})
-    cells = sum(file.records for file in manifest.files)
-    message = f"Results of {bundle.run}, attempt {bundle.attempt}: {cells} cells\n\n{TRAILER}{bundle.manifest_path}\n"
-    return git.make_commit(new_tree, tip, message)
-
-
-def _holds(git: Git, tip: str, bundle: Bundle, rendered: Rendered) -> bool:
-    """Has the branch this very bundle? Another one under the same run and attempt is a `UserError`."""
-    held = git.list_files(tip, "manifests")
-    path = next((path for path in held if path.endswith(f"/{bundle.key}.json")), None)
-    if path is None:
-        return False
-    manifest = parse_manifest(git.read_one(held[path].sha), path)
-    if path != bundle.manifest_path or manifest.model_copy(update={"previous": None}) != rendered.manifest:
-        raise UserError(
-            f"run {bundle.run}, attempt {bundle.attempt}, is stored already, with other content",
-            where=path,
-            remedy="stored results are never rewritten; publish under another run or attempt",
-        )
-    return True
-
-
-def _new_schema(git: Git, tip: str | None, rendered: Rendered) -> dict[str, bytes]:
-    """The schema as a file, unless it is there; a later wording of the same version gets a name of its own."""
-    digest = rendered.manifest.record_schema
-    plain = f"schema/record-{digest.version}.json"
-    held = git.list_files(tip, "schema") if tip else {}
-    sha = git.store(rendered.schema)
-    if any(entry.sha == sha for entry in held.values()):
-        return {}
-    if plain not in held:
-        return {plain: rendered.schema}
-    return {f"schema/record-{digest.version}-{digest.digest.removeprefix('sha256:')[:12]}.json": rendered.schema}
-
-
 def _summary(manifest: Manifest) -> RunSummary:
     return RunSummary(
         run=manifest.run,
@@ -185,9 +167,3 @@ def _summary(manifest: Manifest) -> RunSummary:
         outcomes=dict(manifest.outcomes),
         files=[file.path for file in manifest.files],
     )
-
-
-def _wait(failures: int) -> None:
-    """Full jitter: any time up to a bound that doubles, so that those who met once do not meet again."""
-    if failures:
-        time.sleep(random.SystemRandom().uniform(0, min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 2**failures)))

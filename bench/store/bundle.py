@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from pydantic import TypeAdapter, ValidationError
@@ -14,8 +14,13 @@ from pydantic_core import PydanticSerializationError
 from bench.errors import UserError
 from bench.files import sha256_bytes
 from bench.record import RECORD_SCHEMA, Name, Record
-from bench.schema import explain
-from bench.store.manifest import Manifest, SchemaRef, StoredFile
+from bench.schema import Model
+from bench.store.decisions import Decision
+from bench.store.manifest import Manifest, SchemaRef, StoredFile, StoredTrace
+from bench.store.migrate import read_line
+
+MAX_FILE_BYTES = 95_000_000
+"""GitHub refuses a push that brings a file of more than 100 MB."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +31,9 @@ class Bundle:
     attempt: int
     records: Sequence[Record]
     started: datetime
+    traces: Sequence[StoredTrace] = ()
+    inline: Mapping[str, bytes] = field(default_factory=dict)
+    """Of the traces, those that are kept on the branch itself: path and content."""
 
     def __post_init__(self) -> None:
         try:
@@ -64,11 +72,10 @@ class Bundle:
 
 @dataclass(frozen=True)
 class Rendered:
-    """The bundle as files; the manifest still lacks its link to the previous one."""
+    """The records of a bundle as files; the manifest still lacks its link to the previous one."""
 
     files: dict[str, bytes]
     manifest: Manifest
-    schema: bytes
 
 
 def render(bundle: Bundle) -> Rendered:
@@ -80,54 +87,47 @@ def render(bundle: Bundle) -> Rendered:
     stored: list[StoredFile] = []
     for agent, records in sorted(by_agent.items()):
         path = f"runs/{bundle.day}/{bundle.key}-{agent}.jsonl"
-        content = b"".join(_line(record) for record in sorted(records, key=lambda record: record.cell))
+        content = b"".join(line_of(record) for record in sorted(records, key=lambda record: record.cell))
+        if len(content) > MAX_FILE_BYTES:
+            raise UserError(
+                f"has {len(content)} bytes, more than a git host takes", where=path, remedy="store it as several runs"
+            )
         files[path] = content
         stored.append(
             StoredFile(path=path, agent=agent, digest=sha256_bytes(content), size=len(content), records=len(records))
         )
-    schema = record_schema()
     provenance = {record.provenance.model_dump_json(): record.provenance for record in bundle.records}
     manifest = Manifest(
         run=bundle.run,
         attempt=bundle.attempt,
         started=bundle.started.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        record_schema=SchemaRef(version=RECORD_SCHEMA, digest=sha256_bytes(schema)),
+        record_schema=SchemaRef(version=RECORD_SCHEMA, digest=sha256_bytes(schema_of(Record))),
         files=stored,
         outcomes=dict(sorted(Counter(record.outcome for record in bundle.records).items())),
         provenance=[provenance[key] for key in sorted(provenance)],
+        traces=sorted(bundle.traces, key=lambda trace: trace.cell),
     )
-    return Rendered(files, manifest, schema)
+    return Rendered(files, manifest)
 
 
-def record_schema() -> bytes:
-    """The JSON Schema of a record, as stored."""
-    schema = Record.model_json_schema(by_alias=True, mode="serialization")
+def exported_schemas() -> dict[str, bytes]:
+    """The JSON Schema of everything on the branch, by the plain name of its file."""
+    models: dict[str, type[Model]] = {"record": Record, "manifest": Manifest, "decision": Decision}
+    return {f"{name}-{RECORD_SCHEMA}": schema_of(model) for name, model in models.items()}
+
+
+def schema_of(model: type[Model]) -> bytes:
+    """A JSON Schema, as stored."""
+    schema = model.model_json_schema(by_alias=True, mode="serialization")
     return f"{json.dumps(schema, indent=1, sort_keys=True)}\n".encode()
 
 
-def parse_line(line: bytes, where: str) -> Record:
-    """A stored line as a record; a fault is a `UserError` that names the place."""
-    try:
-        return Record.model_validate_json(line)
-    except ValidationError as error:
-        raise UserError(explain(error, Record), where=where, remedy="this line is no record of schema 1") from None
-
-
-def parse_file(content: bytes, where: str) -> Iterator[Record]:
-    """The records of a stored file; a fault is a `UserError` that names file and line."""
-    lines = content.split(b"\n")
-    if lines.pop():
-        raise UserError("does not end with a line break: it was cut short", where=where)
-    for number, line in enumerate(lines, start=1):
-        yield parse_line(line, f"{where}:{number}")
-
-
-def _line(record: Record) -> bytes:
+def line_of(record: Record) -> bytes:
     """One line, proven to read back: what cannot be read must not be stored, for it could never be removed."""
     place = f"cell {record.cell}"
     try:
         line = record.to_line().encode()
     except (PydanticSerializationError, UnicodeEncodeError) as error:
         raise UserError(f"cannot be written as JSON: {error}", where=place) from None
-    parse_line(line, place)
+    read_line(line, place)
     return line + b"\n"

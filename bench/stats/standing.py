@@ -12,20 +12,34 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from bench.effort import Cost, Effort, cost_of, effort_of, mean_of
-from bench.intervals import Interval, student, wilson
 from bench.record import Profile, Record
+from bench.stats.intervals import Interval, clustered, wilson
+from bench.stats.passk import pass_at, pass_hat
 
 LOST = ("infra", "interrupted")
 """Outcomes that cost time and tell nothing about the agent."""
+KS = (2, 3, 5, 10)
+"""The k of pass@k and pass^k. For k = 1 both are the success."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over `n` cases. `interval` is None where one value gives no idea of the spread."""
+    """A mean over `n` cases. `interval` (`clustered`) is None where one value gives no idea of the spread."""
 
     mean: float
     n: int
     interval: Interval | None
+
+
+@dataclass(frozen=True)
+class Passes:
+    """pass@k and pass^k over the cases with k trials or more: in the others they are undefined."""
+
+    k: int
+    at: Estimate
+    """At least one of k trials succeeds."""
+    hat: Estimate
+    """All of k trials succeed."""
 
 
 @dataclass(frozen=True, order=True)
@@ -57,6 +71,16 @@ class CaseResult:
     def lost(self) -> int:
         return sum(record.outcome in LOST for record in self.records)
 
+    @property
+    def succeeded(self) -> int:
+        """Of the graded trials."""
+        return sum(bool(record.success) for record in self.graded)
+
+    @property
+    def interval(self) -> Interval | None:
+        """Wilson's interval of the success, over the graded trials of this case."""
+        return None if self.success is None else wilson(self.success, len(self.graded))
+
 
 @dataclass(frozen=True)
 class Standing:
@@ -69,6 +93,8 @@ class Standing:
     suite_size: int
     success: Estimate | None
     score: Estimate | None
+    passes: Sequence[Passes]
+    """For each of `KS` up to the most trials a case has."""
     cost: Cost
     effort: Effort
     graded: int
@@ -95,7 +121,7 @@ class Place:
     standing: Standing
     rank: int | None
     best: int | None = None
-    """The ranks that the intervals of success leave possible."""
+    """The ranks that success leaves possible (`bench.stats.ranks`)."""
     worst: int | None = None
 
 
@@ -112,7 +138,8 @@ def rank(table: Iterable[Standing]) -> list[Place]:
     """The standings of one profile, the best first; equal means share a rank."""
     ordered = sorted(table, key=_order)
     rivals = [standing for standing in ordered if standing.ranked and standing.complete]
-    return [_place(standing, rivals) for standing in ordered]
+    bands = dict(zip(map(id, rivals), _bands(rivals), strict=True))
+    return [_place(standing, rivals, bands.get(id(standing))) for standing in ordered]
 
 
 def entrant_of(record: Record) -> Entrant:
@@ -165,8 +192,9 @@ def _standing(entrant: Entrant, records: Sequence[Record], suite_size: int) -> S
         ranked=all(record.agent.ranked for record in records),
         cases=cases,
         suite_size=suite_size,
-        success=Estimate(fmean(rates), len(rates), wilson(fmean(rates), len(rates))) if rates else None,
-        score=Estimate(fmean(scores), len(scores), student(scores)) if scores else None,
+        success=_estimate(rates),
+        score=_estimate(scores),
+        passes=_passes([result for result in cases.values() if result.success is not None]),
         cost=cost_of(graded),
         effort=effort_of(graded),
         graded=len(graded),
@@ -188,17 +216,37 @@ def _case_result(case: str, records: Sequence[Record]) -> CaseResult:
     )
 
 
-def _place(standing: Standing, rivals: Sequence[Standing]) -> Place:
-    mine = standing.success
-    if mine is None or mine.interval is None or not any(standing is rival for rival in rivals):
+def _estimate(means: Sequence[float]) -> Estimate | None:
+    return Estimate(fmean(means), len(means), clustered(means)) if means else None
+
+
+def _passes(results: Sequence[CaseResult]) -> list[Passes]:
+    counts = [(len(result.graded), result.succeeded) for result in results]
+    found = []
+    for k in KS:
+        at = _estimate([value for n, succeeded in counts if (value := pass_at(n, succeeded, k)) is not None])
+        hat = _estimate([value for n, succeeded in counts if (value := pass_hat(n, succeeded, k)) is not None])
+        if at is not None and hat is not None:
+            found.append(Passes(k, at, hat))
+    return found
+
+
+def _bands(rivals: Sequence[Standing]) -> list[tuple[int, int]]:
+    """All of them were graded on every case, so their rates make a table without gaps."""
+    if not rivals:
+        return []
+    import numpy as np
+
+    from bench.stats.ranks import rank_bands
+
+    return rank_bands(np.array([[case.success for case in rival.cases.values()] for rival in rivals], dtype=np.float64))
+
+
+def _place(standing: Standing, rivals: Sequence[Standing], band: tuple[int, int] | None) -> Place:
+    if band is None:
         return Place(standing, None)
-    above = below = 0
-    for rival in rivals:
-        theirs = rival.success.interval if rival.success else None
-        above += theirs is not None and theirs.low > mine.interval.high
-        below += theirs is not None and theirs.high < mine.interval.low
     better = sum(_merit(rival) > _merit(standing) for rival in rivals)
-    return Place(standing, better + 1, above + 1, len(rivals) - below)
+    return Place(standing, better + 1, *band)
 
 
 def _merit(standing: Standing) -> tuple[float, float]:

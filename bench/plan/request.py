@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.agent import MODEL_PATTERN, Agent, find_agent
+from bench.agent import MODEL_PATTERN, Agent, find_agent, with_settings
 from bench.case import Case, load_cases
 from bench.cell import Cell
 from bench.errors import UserError
@@ -69,16 +69,16 @@ def make_plan(request: Request, places: Places) -> Plan:
             )
     trials = request.trials or suite.trials
     cells = [
-        Cell(agent, _models(agent, request.models), case, profile, trial)
+        Cell(agent, models_of(agent, request.models), case, profile, trial)
         for trial in range(1, trials + 1)
         for agent, case in pairs
     ]
-    _require_distinct(cells)
+    require_distinct(cells)
     return Plan(suite, profile, cells)
 
 
-def _models(agent: Agent, asked: Sequence[str]) -> dict[str, str]:
-    """The agent's model per role, with those of the command line in their places."""
+def models_of(agent: Agent, asked: Sequence[str]) -> dict[str, str]:
+    """The agent's model per role, with those asked for in their places: `model` for the main one, or `role=model`."""
     models = dict(agent.spec.models)
     for text in asked:
         role, _, model = text.rpartition("=")
@@ -97,13 +97,14 @@ def _models(agent: Agent, asked: Sequence[str]) -> dict[str, str]:
     return models
 
 
-def _require_distinct(cells: Sequence[Cell]) -> None:
+def require_distinct(cells: Sequence[Cell], *, empty_is_fine: bool = False) -> None:
+    """Raise `UserError` when a cell is asked for twice, or none at all."""
     seen: set[str] = set()
     for cell in cells:
         if cell.id in seen:
             raise UserError(f"cell {cell.id} is asked for twice", where="run", remedy="name each agent and case once")
         seen.add(cell.id)
-    if not cells:
+    if not cells and not empty_is_fine:
         raise UserError("nothing to run", where="run", remedy="no case of the suite is among those named with --case")
 
 
@@ -111,7 +112,7 @@ def cells_of(plan: RunPlan, places: Places) -> list[Cell]:
     """The cells of a stored plan; raises `UserError` when an agent or a case has changed since."""
     cells = []
     for planned in plan.cells:
-        agent = find_agent(planned.agent, places.agents)
+        agent = with_settings(find_agent(planned.agent, places.agents), planned.settings)
         case = load_cases(places.cases, [planned.case])[0]
         for name, was, digest in (
             ("agent", planned.agent_digest, agent.digest),

@@ -1,0 +1,235 @@
+"""`ml-dev-bench compare`: is HEAD better than BASE, worse or dearer?"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bench.errors import EXIT_OK, UserError
+
+if TYPE_CHECKING:
+    from bench.record import Profile, Record
+    from bench.stats.choice import Chosen
+    from bench.stats.compare import Compared, Comparison
+
+EXIT_REGRESSION = 1
+EXIT_INCONCLUSIVE = 3
+EXIT_NOT_COMPARABLE = 4
+_EXIT = {
+    "regression": EXIT_REGRESSION,
+    "inconclusive": EXIT_INCONCLUSIVE,
+    "not comparable": EXIT_NOT_COMPARABLE,
+    "improvement": EXIT_OK,
+    "no change": EXIT_OK,
+}
+_MEASURES = ("success", "score", "cost", "tokens", "time")
+_MOST_FINDINGS = 10
+
+
+@click.command()
+@click.argument("base", metavar="BASE")
+@click.argument("head", metavar="HEAD")
+@click.option("--results", "repository", default="", metavar="REPOSITORY", help="Results repository: path or URL.")
+@click.option("--branch", default="mldb-results", show_default=True, help="Its branch.")
+@click.option("--agent", default="", help="Take this agent, where a set holds several.")
+@click.option("--model", default="", help="Take this model, where a set holds several.")
+@click.option("--profile", type=click.Choice(["mini", "full"]), help="Take this profile, where a set holds both.")
+@click.option("--suite", default="", help="Take records of this suite only.")
+@click.option(
+    "--gate",
+    "gates",
+    multiple=True,
+    type=click.Choice(_MEASURES),
+    help="Measures that decide; repeat for several. They share alpha.  [default: success]",
+)
+@click.option(
+    "--margin",
+    type=click.FloatRange(0, 1, min_open=True),
+    default=0.05,
+    show_default=True,
+    help="Smallest difference of success or score that matters.",
+)
+@click.option(
+    "--ratio-margin",
+    type=click.FloatRange(0, min_open=True),
+    default=0.10,
+    show_default=True,
+    help="Smallest relative difference of cost, tokens or time that matters.",
+)
+@click.option(
+    "--alpha",
+    type=click.FloatRange(0, 0.5, min_open=True, max_open=True),
+    default=0.05,
+    show_default=True,
+    help="Chance of calling a regression where nothing changed.",
+)
+@click.option(
+    "--test",
+    type=click.Choice(["sign-flip", "within-cases"]),
+    default="sign-flip",
+    show_default=True,
+    help="within-cases: speak of these very cases only; finds what breaks few of them.",
+)
+@click.option(
+    "--allow",
+    multiple=True,
+    type=click.Choice(["coverage", "limits", "machine"]),
+    help="Compare although this differs; repeat for several.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print everything as one JSON object.")
+def compare(base: str, head: str, as_json: bool, **options: Any) -> None:
+    """Is the agent of HEAD better than that of BASE, worse, or dearer?
+
+    BASE and HEAD each name a set of records: the folder of a run; a file of records (JSON lines); or, on the results
+    branch (--results), a run's NAME, an agent's ID (its newest version) or ID@COMMIT. Where a name is both, say
+    run:NAME or agent:ID.
+
+    \b
+    ml-dev-bench compare runs/before runs/after
+    ml-dev-bench compare react@1f0c2aa react@9b41d7e --results results.git
+    ml-dev-bench compare react nightly-20261121 --agent react --results https://github.com/o/r
+
+    Cases are paired. Both sides must have the same profile, suite version, cases and case digests, limits, model and
+    machine class, or they are not comparable. What the numbers mean: docs/statistics.md.
+
+    \b
+    Exit status, by the measures that decide (--gate):
+      0  no change, or improvement
+      1  regression
+      2  the command is wrong
+      3  inconclusive: more trials would decide, and the answer says how many
+      4  not comparable, and the answer says why
+    """
+    one, other = _choose(base, head, options)
+    answer = _compare(one, other, options)
+    click.echo(as_document(one, other, answer) if as_json else as_text(one, other, answer))
+    sys.exit(_EXIT[answer.verdict])
+
+
+def _choose(base: str, head: str, options: dict[str, Any]) -> tuple[Chosen, Chosen]:
+    from bench.stats.choice import Filters, choose
+
+    profile: Profile | None = options["profile"]
+    filters = Filters(options["agent"], options["model"], profile, options["suite"])
+    stored = functools.lru_cache(functools.partial(stored_records, options["repository"], options["branch"]))
+    return choose(base, stored, filters), choose(head, stored, filters)
+
+
+def stored_records(repository: str, branch: str) -> Sequence[Record]:
+    """All records that count; raises `UserError` when no repository was named."""
+    from bench.cli.results import read_records
+
+    if not repository:
+        raise UserError("no folder, file or run of this name here", remedy="name the results repository with --results")
+    return read_records(repository, branch)
+
+
+def _compare(base: Chosen, head: Chosen, options: dict[str, Any]) -> Comparison:
+    from bench.stats.compare import compare as compare_records
+    from bench.stats.verdict import Rules
+
+    return compare_records(
+        base.records,
+        head.records,
+        rules=Rules(options["margin"], options["ratio_margin"], options["alpha"]),
+        gates=tuple(dict.fromkeys(options["gates"])) or ("success",),
+        test=options["test"],
+        allow=options["allow"],
+    )
+
+
+def as_document(base: Chosen, head: Chosen, answer: Comparison) -> str:
+    """Everything as JSON."""
+    import json
+    from dataclasses import asdict
+
+    sides = {
+        name: {"label": side.label, **asdict(side.entrant), "records": len(side.records)}
+        for name, side in (("base", base), ("head", head))
+    }
+    factors = {it.measure: it.factor for it in answer.measures}
+    document = {"schema": 1, **sides, **asdict(answer)}
+    for measure in document["measures"]:
+        measure["factor"] = factors[measure["measure"]]
+    return json.dumps(document, indent=1, allow_nan=False)
+
+
+def as_text(base: Chosen, head: Chosen, answer: Comparison) -> str:
+    """For a person at a terminal."""
+    from bench.cli.progress import printable
+
+    lines = [f"{answer.verdict.upper()} (by {', '.join(answer.gates)})", f"base  {base.label}", f"head  {head.label}"]
+    lines += [f"not comparable: {reason}" for reason in answer.reasons]
+    if answer.measures:
+        who = base.entrant
+        lines.append(f"{answer.cases} cases in pairs; profile {who.profile}, {who.model or 'no model'}")
+        lines += ["", *(line for it in answer.measures for line in _measure_lines(it, answer))]
+    if answer.findings:
+        lines += ["", *_finding_lines(answer)]
+    lines += [f"note: {note}" for note in answer.notes]
+    return "\n".join(printable(line) for line in lines)
+
+
+def _measure_lines(it: Compared, answer: Comparison) -> list[str]:
+    if it.judgement is None:
+        return [f"{it.measure:8} {it.verdict}: {it.reason}"]
+    found = it.judgement
+    test = "exact" if found.draws is None else f"{found.draws:,} draws"
+    p = f"p(worse) {_p(found.p_worse)}, p(better) {_p(found.p_better)} ({test})"
+    lines = [f"{it.measure:8} {it.verdict}: {_change(it)}; {p}; n = {found.n} cases x {it.trials:.3g} trials"]
+    if found.needed is not None:
+        lines.append(f"{'':8} {_needed(it, answer)}")
+    these = it.these_cases
+    if answer.test == "sign-flip" and these is not None and it.verdict == "inconclusive":
+        for p_value, word in ((these.lower, "fell"), (these.upper, "rose")):
+            if p_value < answer.alpha:
+                lines.append(
+                    f"{'':8} on these very cases it {word} (p {_p(p_value)}, within cases),"
+                    " but that is not enough to speak of cases like them"
+                )
+    return lines
+
+
+def _change(it: Compared) -> str:
+    from math import exp
+
+    assert it.judgement is not None and it.base is not None and it.head is not None
+    interval = it.judgement.interval
+    if it.factor is None:
+        span = f" [{100 * interval.low:+.1f}, {100 * interval.high:+.1f}]" if interval else ""
+        return f"{it.base:.3f} -> {it.head:.3f}, {100 * it.judgement.difference:+.1f}{span} points (95%)"
+    span = f" [{exp(interval.low):.3f}, {exp(interval.high):.3f}]" if interval else ""
+    return f"{it.base:.4g} -> {it.head:.4g}, x {it.factor:.3f}{span} (95%)"
+
+
+def _needed(it: Compared, answer: Comparison) -> str:
+    assert it.judgement is not None and it.judgement.needed is not None
+    trials, cases = it.judgement.needed.trials, it.judgement.needed.cases
+    options = []
+    if trials is not None:
+        options.append(f"about {trials} trials a case and side on these {it.judgement.n} cases")
+    if cases is not None:
+        options.append(f"about {cases} such cases with {it.trials:.3g} trials")
+    if not options:
+        return "the difference is too close to the margin for any reasonable number of trials to decide"
+    return f"{' or '.join(options)} would decide (with 80% chance, if the difference is as it looks)"
+
+
+def _finding_lines(answer: Comparison) -> list[str]:
+    lines = [f"{len(answer.findings)} of {answer.cases} cases differ; advisory, p adjusted for looking at all (Holm):"]
+    for it in answer.findings[:_MOST_FINDINGS]:
+        lines.append(
+            f"  {it.case:32} {it.base[0]}/{it.base[1]} -> {it.head[0]}/{it.head[1]}"
+            f"  p {_p(it.p)}, adjusted {_p(it.p_holm)}"
+        )
+    if len(answer.findings) > _MOST_FINDINGS:
+        lines.append(f"  and {len(answer.findings) - _MOST_FINDINGS} more (--json has all)")
+    return lines
+
+
+def _p(value: float) -> str:
+    return "< 0.0001" if value < 0.0001 else f"= {value:.4f}" if value < 0.1 else f"= {value:.2f}"

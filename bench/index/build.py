@@ -1,0 +1,199 @@
+"""Bringing the index to the tip of its branch: only files that are new are read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bench.errors import UserError
+from bench.index.columns import LINE_BITS, schema
+from bench.index.counting import add_tallies, decisions_table, ignored_rows, scan, tally
+from bench.index.extract import Extracted, Source, extract, extract_in_processes
+from bench.index.parts import PartFile, merge, to_merge, write_table
+from bench.index.state import FileRef, State, building, forget, load, store, sweep
+from bench.store.git import Git, GitError, init_bare
+from bench.store.place import is_remote, without_secrets
+from bench.store.reading import Copy, open_copy
+
+if TYPE_CHECKING:
+    import duckdb
+
+_MANY_FILES = 2_000
+"""From here on several processes pay for their start."""
+_MEMORY = "700MB"
+_PACKS = 50
+Progress = Callable[[str], None]
+
+
+def update(folder: Path, repository: Path | str, branch: str, progress: Progress = lambda line: None) -> State:
+    """The index at the tip of the branch, built or added to where it is not; raises `UserError`.
+
+    folder: of this branch alone (`state.index_folder`). A process that is killed leaves the index as it was.
+    """
+    with building(folder):
+        before = load(folder)
+        with _copy(folder, repository, branch) as copy:
+            if before is not None and before.tip == (copy.tip or ""):
+                return before
+            try:
+                return _update(_Build(folder, copy, progress), before)
+            except GitError as error:
+                raise UserError(without_secrets(str(error)), where=branch, remedy="is the repository whole?") from None
+
+
+def rebuild(folder: Path, repository: Path | str, branch: str, progress: Progress = lambda line: None) -> State:
+    """The same, from nothing: for a cache that turns out to be damaged."""
+    with building(folder):
+        forget(folder)
+    return update(folder, repository, branch, progress)
+
+
+@dataclass(frozen=True)
+class _Build:
+    folder: Path
+    copy: Copy
+    progress: Progress
+
+
+def _update(build: _Build, before: State | None) -> State:
+    folder = build.folder
+    sweep(folder, {*(ref.name for ref in (before.refs() if before else ())), *(before.retired if before else ())})
+    build.progress("listing the files of the branch")
+    known = _known_files(folder, before)
+    listed = {path: entry.sha for path, entry in build.copy.files("runs").items() if path.endswith(".jsonl")}
+    if any(listed.get(path) != blob for path, (blob, _) in known.items()):
+        before, known = None, {}  # history was rewritten: what was read is not what is there
+    first = len(known)
+    new = [path for path in listed if path not in known]
+    sources = [Source(number, path, listed[path]) for number, path in enumerate(sorted(new, key=_by_agent), first)]
+    found = _extract(build, sources)
+    old = [ref.part() for ref in before.parts] if before else []
+    parts = _compact(build, [*old, *found.parts])
+    files = _write_files(folder, known, sources)
+    decisions = write_table(folder, "decisions", decisions_table(build.copy.decisions()))
+    build.progress("counting")
+    ignored, counted = _count(build, before, parts, found.parts, decisions)
+    state = State(
+        tip=build.copy.tip or "",
+        parts=[FileRef.of(part) for part in parts],
+        files=FileRef.of(files),
+        decisions=FileRef.of(decisions),
+        ignored=FileRef.of(ignored),
+        tally=FileRef.of(counted),
+        skipped=found.skipped + (before.skipped if before else 0),
+        where=(before.where if before else "") or found.where,
+    )
+    return store(folder, state, before)
+
+
+def _extract(build: _Build, sources: list[Source]) -> Extracted:
+    def told(files: int, rows: int) -> None:
+        build.progress(f"reading: {files:,} of {len(sources):,} files, {rows:,} records")
+
+    processes = min(4, len(os.sched_getaffinity(0))) if len(sources) >= _MANY_FILES else 1
+    if processes > 1:
+        found = extract_in_processes(build.copy.git, sources, build.folder, processes, told)
+    else:
+        found = extract(build.copy.git, sources, build.folder, told) if sources else Extracted()
+    if not found.parts:
+        # A table needs a file, if only for its columns.
+        found.parts = [write_table(build.folder, "part", schema().empty_table())]
+    return found
+
+
+def _compact(build: _Build, parts: list[PartFile]) -> list[PartFile]:
+    kept = [part for part in parts if part.rows] or parts[:1]
+    merging = to_merge(kept)
+    if not merging:
+        return kept
+    build.progress(f"merging {len(merging)} small parts")
+    return [part for part in kept if part not in merging] + merge(build.folder, merging)
+
+
+def _known_files(folder: Path, before: State | None) -> dict[str, tuple[str, int]]:
+    if before is None:
+        return {}
+    columns = pq.read_table(folder / before.files.name).to_pydict()
+    return dict(zip(columns["path"], zip(columns["blob"], columns["number"], strict=True), strict=True))
+
+
+def _write_files(folder: Path, known: dict[str, tuple[str, int]], sources: list[Source]) -> PartFile:
+    paths = [*known, *(source.path for source in sources)]
+    blobs = [*(blob for blob, _ in known.values()), *(source.blob for source in sources)]
+    numbers = [*(number for _, number in known.values()), *(source.number for source in sources)]
+    table = {"path": pa.array(paths, pa.string()), "blob": pa.array(blobs, pa.string()), "number": numbers}
+    return write_table(folder, "files", pa.table(table))
+
+
+def _count(
+    build: _Build, before: State | None, parts: list[PartFile], new: list[PartFile], decisions: PartFile
+) -> tuple[PartFile, PartFile]:
+    """The rows that do not count, and the tally of the others; of what is new alone where that is all that changed."""
+    folder = build.folder
+    connection = connect(_MEMORY)
+    try:
+        ignored = ignored_rows(connection, scan(folder, parts), decisions, folder)
+        written = write_table(folder, "ignored", ignored)
+        where = scan(folder, [written])
+        if before is None or _old_rows_changed(folder, before, ignored):
+            return written, write_table(folder, "tally", tally(connection, scan(folder, parts), where))
+        added = write_table(folder, "tally", tally(connection, scan(folder, new), where))
+        both = add_tallies(connection, scan(folder, [before.tally.part()]), scan(folder, [added]))
+        return written, write_table(folder, "tally", both)
+    finally:
+        connection.close()
+
+
+def _old_rows_changed(folder: Path, before: State, ignored: pa.Table) -> bool:
+    first_new = before.files.rows << LINE_BITS
+    then = set(pq.read_table(folder / before.ignored.name)["id"].to_pylist())
+    return then != {number for number in ignored["id"].to_pylist() if number < first_new}
+
+
+def connect(memory: str) -> duckdb.DuckDBPyConnection:
+    """A database in memory that asks no server for anything; raises `UserError` where DuckDB is not installed."""
+    import duckdb
+
+    connection = duckdb.connect(":memory:")
+    connection.execute("SET autoinstall_known_extensions = false")
+    connection.execute("SET autoload_known_extensions = false")
+    connection.execute(f"SET memory_limit = '{memory}'")
+    connection.execute(f"SET threads = {min(4, len(os.sched_getaffinity(0)))}")
+    connection.execute("SET enable_progress_bar = false")
+    connection.execute("SET TimeZone = 'UTC'")
+    return connection
+
+
+def _by_agent(path: str) -> tuple[str, str]:
+    """Files of one agent together: in git they differ least from each other, and in the index they lie side by side."""
+    return path.rpartition("/")[2].rpartition("-")[2], path
+
+
+@contextmanager
+def _copy(folder: Path, repository: Path | str, branch: str) -> Iterator[Copy]:
+    """The branch on this machine; one behind a URL is kept beside the index, and only what is new is fetched."""
+    if not is_remote(repository):
+        with open_copy(repository, branch) as copy:
+            yield copy
+        return
+    mirror, ref = folder / "mirror.git", f"refs/heads/{branch}"
+    git = Git(mirror, transfers=True)
+    try:
+        if not (mirror / "HEAD").is_file():
+            init_bare(mirror, branch)
+        git.run("config", "remote.origin.url", str(repository))
+        if any(line.split("\t")[-1] == ref for line in git.text("ls-remote", "origin", ref).splitlines()):
+            git.run("fetch", "--quiet", "--no-tags", "--depth=1", "origin", f"+{ref}:{ref}")
+            if len(list((mirror / "objects" / "pack").glob("*.pack"))) > _PACKS:
+                git.run("repack", "-q", "-d", "--geometric=2")
+    except GitError as error:
+        message, where = without_secrets(error.message), without_secrets(str(repository))
+        raise UserError(message, where=where, remedy="check the address and the access") from None
+    yield Copy(git, git.commit_of(ref))

@@ -1,0 +1,235 @@
+"""The columns of the index: one flat row a record, with lists only where a question needs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from bench.index.line import Line, UsagePart
+from bench.stats.standing import model_label
+
+INDEX_SCHEMA = 1
+"""Raised with every change of what is below: an index of another one is made anew."""
+LINE_BITS = 24
+"""`id` is the number of the file times 2 ** LINE_BITS, plus the line; no file has so many lines."""
+SORTED_BY = ("agent", "case_id", "started")
+
+_TEXT, _FLOAT, _INT, _BOOL = pa.string(), pa.float64(), pa.int64(), pa.bool_()
+_TIME = pa.timestamp("us", tz="UTC")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A parsed line and where it lies."""
+
+    id: int
+    path: str
+    number: int
+    attempt: int
+    line: Line
+
+
+@dataclass(frozen=True)
+class Column:
+    """A scalar of each record, or of each item of one of its lists."""
+
+    name: str
+    type: pa.DataType
+    value: Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class ListColumn:
+    """A list of structs of each record."""
+
+    name: str
+    items: Callable[[Line], Sequence[Any]]
+    fields: Sequence[Column]
+
+
+def _plain(type_: pa.DataType, *names: str) -> list[Column]:
+    return [Column(name, type_, attrgetter(name)) for name in names]
+
+
+def _phase(name: str) -> Callable[[Line], float | None]:
+    def seconds(line: Line) -> float | None:
+        found = [phase.seconds for phase in line.phases if phase.name == name]
+        return sum(found) if found else None
+
+    return seconds
+
+
+def _tokens(*names: str) -> Callable[[Line], int | None]:
+    """The sum over roles; None as soon as one part is unknown."""
+    parts = attrgetter(*names) if len(names) > 1 else lambda tokens: (getattr(tokens, names[0]),)
+
+    def total(line: Line) -> int | None:
+        found = 0
+        for usage in line.usage:
+            for value in parts(usage.tokens):
+                if value is None:
+                    return None
+                found += value
+        return found
+
+    return total
+
+
+def _used(name: str) -> Callable[[Line], Any]:
+    value: Callable[[UsagePart], Any] = attrgetter(name)
+    return lambda line: sum(map(value, line.usage))
+
+
+def _named(name: str) -> Callable[[Line], list[str]]:
+    notes: Callable[[Line], Any] = attrgetter(name)
+    return lambda line: [note.name for note in notes(line)]
+
+
+def models_text(models: dict[str, str]) -> str:
+    """Models by role as JSON with sorted keys: the same text for the same models."""
+    return msgspec.json.encode(models, order="sorted").decode()
+
+
+_LINE_COLUMNS: tuple[Column, ...] = (
+    Column("run", _TEXT, attrgetter("provenance.run")),
+    Column("cell", _TEXT, attrgetter("cell")),
+    Column("agent", _TEXT, attrgetter("agent.id")),
+    Column("agent_digest", _TEXT, attrgetter("agent.digest")),
+    Column("agent_commit", _TEXT, attrgetter("agent.commit")),
+    Column("ranked", _BOOL, attrgetter("agent.ranked")),
+    Column("case_id", _TEXT, attrgetter("case.id")),
+    Column("case_category", _TEXT, attrgetter("case.category")),
+    Column("case_title", _TEXT, attrgetter("case.title")),
+    Column("case_digest", _TEXT, attrgetter("case.digest")),
+    Column("model", _TEXT, lambda line: model_label(line.models)),
+    Column("models", _TEXT, lambda line: models_text(line.models)),
+    *_plain(_TEXT, "profile"),
+    *_plain(_INT, "trial", "seed", "judge_seed"),
+    *_plain(_TEXT, "outcome", "stop_reason", "cause", "error"),
+    *_plain(_BOOL, "success"),
+    *_plain(_FLOAT, "score"),
+    *_plain(_INT, "overclaims", "steps"),
+    *_plain(_FLOAT, "cost_usd"),
+    *_plain(_TEXT, "cost_status"),
+    *_plain(_TIME, "started", "finished"),
+    Column("seconds", _FLOAT, lambda line: sum(phase.seconds for phase in line.phases)),
+    Column("prepare_seconds", _FLOAT, _phase("prepare")),
+    Column("agent_seconds", _FLOAT, _phase("agent")),
+    Column("judge_seconds", _FLOAT, _phase("judge")),
+    Column("input_tokens", _INT, _tokens("input_uncached", "cache_read", "cache_write")),
+    Column("cache_read_tokens", _INT, _tokens("cache_read")),
+    Column("cache_write_tokens", _INT, _tokens("cache_write")),
+    Column("output_tokens", _INT, _tokens("output")),
+    Column("reasoning_tokens", _INT, _tokens("reasoning")),
+    Column("calls", _INT, _used("calls")),
+    Column("failed_calls", _INT, _used("failed_calls")),
+    Column("refused_calls", _INT, _used("refused_calls")),
+    Column("retries", _INT, _used("retries")),
+    Column("at_risk_usd", _FLOAT, _used("at_risk_usd")),
+    Column("waited_seconds", _FLOAT, _used("waited_s")),
+    Column("price_version", _TEXT, lambda line: line.usage[0].price_version if line.usage else ""),
+    Column("machine", _TEXT, attrgetter("machine.fingerprint")),
+    Column("cpu", _TEXT, attrgetter("machine.cpu")),
+    Column("cores", _INT, attrgetter("machine.cores")),
+    Column("memory_mb", _INT, attrgetter("machine.memory_mb")),
+    Column("gpu", _TEXT, attrgetter("machine.gpu")),
+    Column("limits", _TEXT, lambda line: str(line.limits, "utf-8")),
+    Column("suite", _TEXT, attrgetter("provenance.suite")),
+    Column("suite_version", _TEXT, attrgetter("provenance.suite_version")),
+    Column("bench_version", _TEXT, attrgetter("provenance.bench_version")),
+    Column("bench_commit", _TEXT, attrgetter("provenance.bench_commit")),
+    Column("dirty", _BOOL, attrgetter("provenance.dirty")),
+    Column("sandbox", _TEXT, attrgetter("provenance.sandbox")),
+    Column("isolated", _BOOL, attrgetter("provenance.isolated")),
+    Column("run_url", _TEXT, attrgetter("provenance.run_url")),
+    Column("workflow", _TEXT, attrgetter("provenance.workflow")),
+    Column("tries", _INT, lambda line: len(line.tries)),
+    Column("limits_hit", pa.list_(_TEXT), attrgetter("limits_hit")),
+    Column("failure_modes", pa.list_(_TEXT), _named("failure_modes")),
+    Column("flags", pa.list_(_TEXT), _named("flags")),
+)
+_PLACE_COLUMNS: tuple[Column, ...] = (
+    Column("id", _INT, attrgetter("id")),
+    Column("path", _TEXT, attrgetter("path")),
+    Column("line", _INT, attrgetter("number")),
+    Column("attempt", _INT, attrgetter("attempt")),
+)
+LISTS: tuple[ListColumn, ...] = (
+    ListColumn(
+        "checks",
+        attrgetter("checks"),
+        (
+            Column("check_id", _TEXT, attrgetter("id")),
+            *_plain(_FLOAT, "weight"),
+            *_plain(_BOOL, "required", "guard"),
+            *_plain(_FLOAT, "value", "seconds"),
+            *_plain(_TEXT, "message", "origin"),
+        ),
+    ),
+    ListColumn(
+        "metrics", attrgetter("metrics"), (*_plain(_TEXT, "name"), *_plain(_FLOAT, "value"), *_plain(_TEXT, "unit"))
+    ),
+    ListColumn(
+        "claims",
+        attrgetter("claims"),
+        (*_plain(_TEXT, "name"), *_plain(_FLOAT, "claimed", "measured"), *_plain(_BOOL, "overclaim")),
+    ),
+    ListColumn(
+        "usage",
+        attrgetter("usage"),
+        (
+            *_plain(_TEXT, "role", "model"),
+            *_plain(_INT, "calls"),
+            *(
+                Column(name, _INT, attrgetter(f"tokens.{name}"))
+                for name in ("input_uncached", "cache_read", "cache_write", "output", "reasoning")
+            ),
+            *_plain(_FLOAT, "cost_usd"),
+        ),
+    ),
+)
+
+
+@cache
+def schema() -> pa.Schema:
+    """All columns."""
+    scalars = [pa.field(it.name, it.type) for it in (*_PLACE_COLUMNS, *_LINE_COLUMNS)]
+    lists = [pa.field(it.name, pa.list_(_struct(it))) for it in LISTS]
+    return pa.schema([*scalars, *lists])
+
+
+def to_batch(rows: Sequence[Row]) -> pa.RecordBatch:
+    """Rows as columns, in their order."""
+    lines = [row.line for row in rows]
+    arrays = [
+        *(_array(column, rows) for column in _PLACE_COLUMNS),
+        *(_array(column, lines) for column in _LINE_COLUMNS),
+        *(_lists(column, lines) for column in LISTS),
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema())
+
+
+def _array(column: Column, things: Iterable[Any]) -> pa.Array:
+    return pa.array(list(map(column.value, things)), column.type)
+
+
+def _lists(column: ListColumn, lines: Sequence[Line]) -> pa.Array:
+    """Built from flat children and offsets: a dictionary for every item would cost more than all the rest."""
+    lists = list(map(column.items, lines))
+    items = [item for items in lists for item in items]
+    offsets = [0]
+    for part in lists:
+        offsets.append(offsets[-1] + len(part))
+    children = [_array(field, items) for field in column.fields]
+    struct = pa.StructArray.from_arrays(children, fields=list(_struct(column)))
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), struct, type=pa.list_(_struct(column)))
+
+
+def _struct(column: ListColumn) -> pa.StructType:
+    return pa.struct([pa.field(field.name, field.type) for field in column.fields])

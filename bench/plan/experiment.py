@@ -1,0 +1,145 @@
+"""The experiment file: a grid over suites, agents, models, settings and profiles, with its machines and its budget."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import Field, model_validator
+
+from bench.agent import ModelName
+from bench.case import Count, Positive
+from bench.errors import UserError
+from bench.record import Name, Profile
+from bench.schema import Model, read_yaml, validate
+
+Mode = Literal["full", "changed", "rotating"]
+Variable = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")]
+MAX_JOBS = 256
+"""Jobs of one matrix: a limit of GitHub's that nobody can raise."""
+
+
+class MachineClass(Model):
+    """A kind of machine that shards may run on."""
+
+    name: Name
+    labels: list[Annotated[str, Field(min_length=1, max_length=100)]] = ["ubuntu-24.04"]
+    """What `runs-on` asks for."""
+    cpus: Count = 4
+    memory_mb: Count = 16_000
+    gpus: int = Field(0, ge=0)
+    usd_per_hour: float = Field(0.0, ge=0)
+    setup_s: float = Field(60.0, ge=0)
+    """From the start of the job to that of its first cell."""
+    count: int = Field(MAX_JOBS, ge=1, le=MAX_JOBS)
+    """The most shards that may use this class."""
+
+
+class Budget(Model):
+    """What a plan may come to by its estimate; None: no limit."""
+
+    usd: float | None = Field(None, ge=0)
+    """Models and machines together."""
+    gpu_hours: float | None = Field(None, ge=0)
+
+
+class Experiment(Model):
+    """The content of an experiment file; every list is one axis of the grid."""
+
+    schema_: Literal[1] = Field(1, alias="schema")
+    name: Name = "plan"
+    suites: list[Name] = Field(["smoke"], min_length=1)
+    agents: list[str] = Field([], max_length=1000)
+    """Ids, or paths of agent.yaml files."""
+    models: list[ModelName] = []
+    """For the main role, in place of the agent's own; an agent that calls none runs once."""
+    settings: dict[Variable, list[str]] = {}
+    """Variables of the agent's environment: every combination is an agent of its own."""
+    profiles: list[Profile] = []
+    """Empty: the suite's own."""
+    cases: list[str] = []
+    """Only these."""
+    trials: int | None = Field(None, ge=1, le=1000)
+    """None: the suite's own."""
+    mode: Mode = "full"
+    period_days: Count = 7
+    """Of the mode `rotating`: in so many days each case is met once."""
+    machines: list[MachineClass] = Field([MachineClass(name="cpu")], min_length=1)
+    shard_minutes: Positive = 45.0
+    """How long a shard should take, where the number of machines allows."""
+    max_jobs: int = Field(MAX_JOBS, ge=1, le=MAX_JOBS)
+    budget: Budget = Budget()
+
+    @model_validator(mode="after")
+    def _axes_name_each_value_once(self) -> Experiment:
+        axes: dict[str, Sequence[str]] = {
+            "suites": self.suites,
+            "agents": self.agents,
+            "models": self.models,
+            "profiles": self.profiles,
+            "cases": self.cases,
+            "machines": [machine.name for machine in self.machines],
+            **{f"settings.{name}": values for name, values in self.settings.items()},
+        }
+        for axis, values in axes.items():
+            if len(set(values)) < len(values):
+                raise ValueError(f"{axis} names a value twice")
+        if any(not values for values in self.settings.values()):
+            raise ValueError("settings: a variable has no value")
+        return self
+
+
+def load_experiment(path: Path | None, overrides: Sequence[str]) -> Experiment:
+    """The file's experiment, or the default one, with `key=value` overrides; raises `UserError`.
+
+    `a.b=x` reaches into mappings, `list=x,y` replaces a list, `machines.0.count=4` one item of it.
+    """
+    plain = read_yaml(path, Experiment).model_dump(by_alias=True) if path is not None else {}
+    for text in overrides:
+        _override(plain, text)
+    return validate(plain, Experiment, where=path if path is not None and not overrides else "experiment")
+
+
+def _override(document: dict[str, Any], text: str) -> None:
+    key, equals, value = text.partition("=")
+    parts = key.split(".")
+    if not equals or not all(parts):
+        raise UserError(f"{text!r} is no override", where="plan", remedy="write key=value, such as trials=5")
+    place: Any = document
+    for part in parts[:-1]:
+        place = _step(place, part, text)
+    if isinstance(place, list):
+        place[_index(place, parts[-1], text)] = _value(key, value)
+    elif isinstance(place, dict):
+        place[parts[-1]] = _value(key, value)
+    else:
+        raise UserError(f"{text!r}: {'.'.join(parts[:-1])} holds a value, no fields", where="plan")
+
+
+def _step(place: Any, part: str, text: str) -> Any:
+    if isinstance(place, list):
+        return place[_index(place, part, text)]
+    if isinstance(place, dict):
+        return place.setdefault(part, {})
+    raise UserError(f"{text!r}: {part!r} is inside of a value", where="plan", remedy="shorten the key")
+
+
+def _index(items: list[Any], part: str, text: str) -> int:
+    if not part.isdigit() or int(part) >= len(items):
+        raise UserError(f"{text!r}: {part!r} is none of {len(items)} items", where="plan", remedy="count from 0")
+    return int(part)
+
+
+def _value(key: str, text: str) -> Any:
+    """A list where the field is one, else what YAML takes it for; settings stay text."""
+    if key.startswith("settings."):
+        return text.split(",")
+    field = Experiment.model_fields.get(key)
+    if field is not None and str(field.annotation).startswith("list"):
+        return text.split(",") if text else []
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise UserError(f"{key}={text!r}: the value is not YAML", where="plan", remedy="quote it") from None

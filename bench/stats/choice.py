@@ -1,0 +1,132 @@
+"""Which records a person means by BASE and HEAD."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.errors import UserError
+from bench.record import Profile, Record
+from bench.stats.standing import Entrant, entrant_of
+
+_VERSION = re.compile(r"(?:sha256:)?[0-9a-f]{7,64}")
+
+
+@dataclass(frozen=True)
+class Filters:
+    """What to take of a set that holds more than one agent, model, profile or suite; empty: whatever there is."""
+
+    agent: str = ""
+    model: str = ""
+    profile: Profile | None = None
+    suite: str = ""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The records of one agent with its models in one profile."""
+
+    label: str
+    entrant: Entrant
+    records: Sequence[Record]
+
+
+def choose(reference: str, stored: Callable[[], Sequence[Record]], filters: Filters) -> Chosen:
+    """The records that `reference` names; raises `UserError` when that is nothing, or more than one entrant.
+
+    reference: the folder of a run, a file of JSON lines, or of the `stored` records `[run:]NAME`, `[agent:]ID` (its
+    newest version) or `[agent:]ID@COMMIT` (or @DIGEST, at least seven characters of either).
+    """
+    records = [record for record in _named(reference, stored, filters) if _passes(record, filters)]
+    groups: dict[Entrant, list[Record]] = defaultdict(list)
+    for record in records:
+        groups[entrant_of(record)].append(record)
+    if not groups:
+        raise UserError("no record is left by the filters", where=reference, remedy=f"asked for {filters}")
+    competing = {who: group for who, group in groups.items() if all(record.agent.ranked for record in group)}
+    if len(groups) > 1 and len(competing) == 1:
+        groups = competing
+    if len(groups) > 1:
+        names = "; ".join(f"{who.agent} with {who.model or 'no model'}, {who.profile}" for who in sorted(groups)[:5])
+        raise UserError(
+            f"holds {len(groups)} entrants: {names}", where=reference, remedy="use --agent, --model or --profile"
+        )
+    entrant, chosen = groups.popitem()
+    return Chosen(_label(reference, entrant, chosen), entrant, chosen)
+
+
+def _named(reference: str, stored: Callable[[], Sequence[Record]], filters: Filters) -> Sequence[Record]:
+    path = Path(reference)
+    if (path / "run.json").is_file():
+        from bench.rundir import RunFolder
+
+        return RunFolder(path).records()
+    if path.is_file():
+        return _from_lines(path)
+    if path.is_dir():
+        raise UserError("holds no run.json", where=path, remedy="name the folder of a run")
+    kind, _, rest = reference.partition(":")
+    if kind not in ("run", "agent"):
+        kind, rest = "", reference
+    records = stored()
+    of_run = [record for record in records if kind != "agent" and record.provenance.run == rest]
+    of_agent = _of_agent(rest, records, filters) if kind != "run" else []
+    if of_run and of_agent:
+        raise UserError("is a run and an agent", where=rest, remedy=f"say run:{rest} or agent:{rest}")
+    if not of_run and not of_agent:
+        raise UserError(
+            "neither a run folder, a file, a stored run nor a stored agent",
+            where=reference,
+            remedy="`ml-dev-bench results show` lists what is stored",
+        )
+    return of_run or of_agent
+
+
+def _of_agent(name: str, records: Sequence[Record], filters: Filters) -> list[Record]:
+    agent, _, version = name.partition("@")
+    own = [record for record in records if record.agent.id == agent]
+    if not own:
+        return []
+    if not version:
+        wanted = [record for record in own if _passes(record, filters)]
+        newest = max(wanted or own, key=lambda record: record.started).agent.digest
+        return [record for record in own if record.agent.digest == newest]
+    if not _VERSION.fullmatch(version):
+        raise UserError(f"`{version}` is no commit or digest", where=name, remedy="give 7 or more of its characters")
+    bare = version.removeprefix("sha256:")
+    chosen = [
+        record for record in own if (record.agent.commit.startswith(bare) or record.agent.digest[7:].startswith(bare))
+    ]
+    if not chosen:
+        known = sorted({record.agent.commit[:12] or record.agent.digest[:19] for record in own})
+        raise UserError("no such version is stored", where=name, remedy=f"there are {', '.join(known[:8])}")
+    if len(commits := {record.agent.commit for record in chosen}) > 1 or (
+        not commits.pop() and len({record.agent.digest for record in chosen}) > 1
+    ):
+        raise UserError("more than one version begins so", where=name, remedy="give more of its characters")
+    return chosen
+
+
+def _from_lines(path: Path) -> list[Record]:
+    from bench.store.reading import parse_records
+
+    content = path.read_bytes()
+    return list(parse_records(content if content.endswith(b"\n") else content + b"\n", str(path)))
+
+
+def _passes(record: Record, filters: Filters) -> bool:
+    who = entrant_of(record)
+    return (
+        filters.agent in ("", who.agent)
+        and filters.model in ("", who.model)
+        and filters.profile in (None, who.profile)
+        and filters.suite in ("", record.provenance.suite)
+    )
+
+
+def _label(reference: str, entrant: Entrant, records: Sequence[Record]) -> str:
+    commits = sorted({record.agent.commit[:12] or record.agent.digest[7:19] for record in records})
+    return f"{reference}: {entrant.agent} {', '.join(commits[:3])}{' and more' if len(commits) > 3 else ''}"

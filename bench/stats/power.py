@@ -1,0 +1,167 @@
+"""How many trials and cases a drop can be seen with, and what they cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from statistics import fmean
+
+import numpy as np
+
+from bench.effort import Cost, cost_of
+from bench.record import Record
+from bench.stats.components import Components
+from bench.stats.draws import SEED, Floats, signs
+from bench.stats.verdict import DEFAULT_RULES, MOST_CASES, MOST_TRIALS, POWER, Rules
+
+TRIALS = (1, 2, 3, 5, 8, 10, 15, 20)
+_ROUNDS = 1_000
+_SIGNS = 1_000
+_MOST_SIMULATED = 300
+
+
+@dataclass(frozen=True)
+class Price:
+    """What a graded cell takes, from history."""
+
+    cost: Cost
+    machine_hours: float
+    """From preparing to judging."""
+    gpu_hours: float
+    """The same, of the cells that ran on machines with a GPU."""
+
+
+@dataclass(frozen=True)
+class Design:
+    """One way to measure."""
+
+    cases: int
+    trials: int
+    """A case and side."""
+    power: float
+    """The chance that the drop is found."""
+    cells: int
+    usd: float | None
+    """For all cells; None where no cost is known."""
+    machine_hours: float
+    gpu_hours: float
+
+
+def price(records: Iterable[Record]) -> Price | None:
+    """Means over the graded records; None without any."""
+    graded = [record for record in records if record.outcome == "graded"]
+    if not graded:
+        return None
+    hours = [sum(phase.seconds for phase in record.phases) / 3600 for record in graded]
+    on_gpu = [time if record.machine.gpu else 0.0 for record, time in zip(graded, hours, strict=True)]
+    return Price(cost_of(graded), fmean(hours), fmean(on_gpu))
+
+
+@dataclass(frozen=True)
+class Question:
+    """What must be seen, and by which rule of `compare`."""
+
+    parts: Components
+    drop: float
+    binary: bool
+    """Of successes; otherwise of scores."""
+    rules: Rules = DEFAULT_RULES
+
+
+def power(question: Question, cases: int, trials: int) -> float:
+    """The chance that `compare` calls the drop a regression, by simulating its very test `_ROUNDS` times.
+
+    Cases are drawn anew each time. Their chances of success follow the Beta distribution with the history's mean and
+    variance between cases, which has most of its mass near 0 and 1 where many cases are sure; the drop takes the same
+    share of each. Scores follow normal distributions instead. For more than `_MOST_SIMULATED` cases the normal
+    approximation takes the test's place: a simulation is only needed where few cases differ, because the signs of few
+    pairs are a coarse test, and the approximation promises too much.
+    """
+    if cases > _MOST_SIMULATED:
+        return _approximate(question, cases, trials)
+    differences = _draw(question, cases, trials)
+    means = differences.mean(axis=1)
+    chance = np.abs(differences) @ signs(cases, _SIGNS).T / cases <= means[:, None] + 1e-9
+    p = (1 + chance.sum(axis=1)) / (1 + _SIGNS)
+    return float(((p < question.rules.alpha) & (means <= 1e-9 - question.rules.margin)).mean())
+
+
+def trials_needed(question: Question, cases: int, aim: float = POWER) -> int | None:
+    """The fewest trials a case and side that see the drop on so many cases; None beyond `MOST_TRIALS`."""
+    return _fewest(lambda trials: power(question, cases, trials) >= aim, MOST_TRIALS)
+
+
+def cases_needed(question: Question, trials: int, aim: float = POWER) -> int | None:
+    """The fewest cases like these that see the drop with so many trials; None beyond `MOST_CASES`."""
+    return _fewest(lambda cases: power(question, cases, trials) >= aim, MOST_CASES)
+
+
+def _fewest(enough: Callable[[int], bool], most: int) -> int | None:
+    """By doubling, then halving: more is never worse, but for the noise of the simulation."""
+    low, high = 0, 1
+    while not enough(high):
+        if high == most:
+            return None
+        low, high = high, min(2 * high, most)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def _draw(question: Question, cases: int, trials: int) -> Floats:
+    """(_ROUNDS, cases): differences of case means, head minus base."""
+    rng = np.random.default_rng([SEED, cases, trials])
+    parts, size = question.parts, (_ROUNDS, cases)
+    share = 1 - question.drop / parts.mean
+    if not question.binary:
+        means = rng.normal(parts.mean, parts.between**0.5, size=size)
+        noise = rng.normal(0, (2 * parts.within / trials) ** 0.5, size=size)
+        return means * (share - 1) + noise
+    most = parts.mean * (1 - parts.mean)
+    between = min(max(parts.between, 1e-3 * most), 0.999 * most)
+    weight = most / between - 1
+    chances = rng.beta(parts.mean * weight, (1 - parts.mean) * weight, size=size)
+    found: Floats = (rng.binomial(trials, share * chances) - rng.binomial(trials, chances)) / trials
+    return found
+
+
+def _approximate(question: Question, cases: int, trials: int) -> float:
+    """The power of flipping signs for many cases (Lehmann and Romano, Testing Statistical Hypotheses, 2005, 15.2).
+
+    A case's difference has the mean -drop, the sampling variance 2 within / trials, and the variance between cases
+    (drop / mean)^2 between. Flipping signs measures spread around 0, so that the test rejects below -z(1 - alpha)
+    sqrt((variance + drop^2) / cases), while the mean difference varies by sqrt(variance / cases).
+    """
+    from scipy.special import ndtr, ndtri
+
+    parts, drop, rules = question.parts, question.drop, question.rules
+    spread = 2 * parts.within / trials + (drop / parts.mean) ** 2 * parts.between
+    edge = max(float(ndtri(1 - rules.alpha)) * math.sqrt((spread + drop * drop) / cases), rules.margin)
+    error = math.sqrt(spread / cases)
+    return float(ndtr((drop - edge) / error)) if error else float(drop >= edge)
+
+
+def designs(question: Question, cost: Price, enough: int | None, *, sides: int = 2) -> list[Design]:
+    """What each of `TRIALS`, and `enough` trials, would see on as many cases as the history has.
+
+    sides: 2 when both base and head are to be run, 1 when base is stored already.
+    """
+    cases = question.parts.cases
+    usd = cost.cost.mean_usd if cost.cost.mean_usd is not None else cost.cost.replayed_usd
+    found = []
+    for trials in sorted({*TRIALS, *([enough] if enough is not None else [])}):
+        cells = sides * cases * trials
+        found.append(
+            Design(
+                cases=cases,
+                trials=trials,
+                power=power(question, cases, trials),
+                cells=cells,
+                usd=None if usd is None else usd * cells,
+                machine_hours=cost.machine_hours * cells,
+                gpu_hours=cost.gpu_hours * cells,
+            )
+        )
+    return found

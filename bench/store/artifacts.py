@@ -1,0 +1,221 @@
+"""Artifacts of jobs, read as what they are: folders that a stranger filled.
+
+Every file is reached by descriptors of its folders, none of them through a link, and is looked at before it is opened:
+a pipe cannot block the reader, nor a device do anything, nor a link lead out. Sizes and counts are capped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from bench.store.shown import shown
+
+_CELL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}\.json")
+_EARLIER = re.compile(r"\.try\d{1,6}\.json$")
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+@dataclass(frozen=True)
+class Caps:
+    """What an artifact may hold. Every cap is one artifact's own, so that none uses up what others need."""
+
+    artifacts: int = 10_000
+    cells: int = 20_000
+    """Files in `cells/`."""
+    record_bytes: int = 1 << 20
+    records_bytes: int = 256 << 20
+    entries: int = 200_000
+    """Files and folders looked at in search of links and devices."""
+    depth: int = 32
+    lines: int = 20
+    """Refusals told one by one; the rest is counted."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """What was not taken, and why: one line without anything a terminal or a workflow log would act on."""
+
+    where: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{shown(self.where)}: {shown(self.why)}"
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """One job's folder: a run folder, or what claims to be one."""
+
+    name: str
+    path: Path
+
+
+@dataclass(frozen=True)
+class Found:
+    """A file of `cells/` as it was read, once."""
+
+    artifact: Artifact
+    name: str
+    content: bytes
+
+    @property
+    def where(self) -> str:
+        return f"{self.artifact.name}/cells/{self.name}"
+
+
+def find_artifacts(arguments: Sequence[Path], caps: Caps) -> tuple[list[Artifact], list[Refusal]]:
+    """The artifacts that the command line names.
+
+    A folder with a regular file run.json is one artifact; of any other, each folder in it is one, as
+    actions/download-artifact lays them out. (What it lays out are folders: no artifact can bring that file.)
+    """
+    artifacts: list[Artifact] = []
+    refused: list[Refusal] = []
+    for argument in arguments:
+        if _is_regular(argument / "run.json"):
+            artifacts.append(Artifact(argument.resolve().name, argument))
+            continue
+        try:
+            with os.scandir(argument) as entries:
+                found = sorted(islice(entries, caps.artifacts + 1), key=lambda entry: entry.name)
+        except OSError as error:
+            refused.append(Refusal(str(argument), f"cannot be read: {error.strerror}"))
+            continue
+        if len(found) > caps.artifacts:
+            refused.append(Refusal(str(argument), f"holds more than {caps.artifacts} artifacts: the rest is left out"))
+        for entry in found[: caps.artifacts]:
+            if entry.is_dir(follow_symlinks=False):
+                artifacts.append(Artifact(entry.name, Path(entry.path)))
+            else:
+                refused.append(Refusal(entry.name, f"is {_kind(entry.stat(follow_symlinks=False))}, not a folder"))
+    return artifacts, refused
+
+
+def read_cells(artifact: Artifact, caps: Caps) -> Iterator[Found | Refusal]:
+    """The files of `cells/` one by one, and a refusal for each that is not taken."""
+    with contextlib.ExitStack() as stack:
+        try:
+            root = _open(stack, str(artifact.path), _FOLDER, None)
+            cells = _open(stack, "cells", _FOLDER, root)
+        except OSError:
+            yield Refusal(f"{artifact.name}/cells", "is no folder: this is not what `ml-dev-bench run` leaves")
+            return
+        with os.scandir(cells) as entries:
+            names = sorted(islice((entry.name for entry in entries), caps.cells + 1))
+        if len(names) > caps.cells:
+            yield Refusal(f"{artifact.name}/cells", f"holds more than {caps.cells} files: nothing was taken")
+            return
+        left, folded = caps.records_bytes, set()
+        for name in names:
+            where = f"{artifact.name}/cells/{name}"
+            if not _CELL.fullmatch(name):
+                yield Refusal(where, "is no name of a record")
+            elif name.casefold() in folded:
+                yield Refusal(where, "has the name of another file, but for upper and lower case")
+            elif not _EARLIER.search(name):
+                content = _read(name, cells, min(caps.record_bytes, left))
+                if isinstance(content, bytes):
+                    left -= len(content)
+                    yield Found(artifact, name, content)
+                else:
+                    yield Refusal(where, content)
+            folded.add(name.casefold())
+
+
+def survey(artifact: Artifact, caps: Caps) -> Iterator[Refusal]:
+    """Everything in an artifact that is neither a folder nor a plain file with one name."""
+    pending = [("", 0)]
+    seen = 0
+    while pending:
+        folder, depth = pending.pop()
+        where = f"{artifact.name}/{folder}"
+        try:
+            with contextlib.ExitStack() as stack, os.scandir(_descend(stack, artifact, folder)) as entries:
+                for entry in entries:
+                    seen += 1
+                    if seen > caps.entries:
+                        yield Refusal(
+                            artifact.name, f"holds more than {caps.entries} files: the rest was not looked at"
+                        )
+                        return
+                    path = f"{folder}/{entry.name}" if folder else entry.name
+                    info = entry.stat(follow_symlinks=False)
+                    if stat.S_ISDIR(info.st_mode) and depth < caps.depth:
+                        pending.append((path, depth + 1))
+                    elif stat.S_ISDIR(info.st_mode):
+                        yield Refusal(f"{artifact.name}/{path}", f"lies deeper than {caps.depth} folders")
+                    elif folder != "cells" and (not stat.S_ISREG(info.st_mode) or info.st_nlink > 1):
+                        yield Refusal(f"{artifact.name}/{path}", f"is {_kind(info)}")
+        except OSError as error:
+            yield Refusal(where, f"cannot be read: {error.strerror}")
+
+
+def read_file(artifact: Artifact, path: str, cap: int) -> bytes | str:
+    """A file by its path below the artifact, or why it was not taken."""
+    folder, _, name = path.rpartition("/")
+    with contextlib.ExitStack() as stack:
+        try:
+            return _read(name, _descend(stack, artifact, folder), cap)
+        except OSError as error:
+            return f"cannot be read: {error.strerror}"
+
+
+def _descend(stack: contextlib.ExitStack, artifact: Artifact, folder: str) -> int:
+    here = _open(stack, str(artifact.path), _FOLDER, None)
+    for part in folder.split("/") if folder else []:
+        if part in ("", ".", ".."):
+            raise OSError(0, "leaves the artifact")
+        here = _open(stack, part, _FOLDER, here)
+    return here
+
+
+def _open(stack: contextlib.ExitStack, path: str, flags: int, folder: int | None) -> int:
+    descriptor = os.open(path, flags, dir_fd=folder)
+    stack.callback(os.close, descriptor)
+    return descriptor
+
+
+def _read(name: str, folder: int, cap: int) -> bytes | str:
+    """The content of a plain file of at most `cap` bytes, or why it was not taken."""
+    try:
+        before = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        if not stat.S_ISREG(before.st_mode) or before.st_nlink > 1:
+            return f"is {_kind(before)}"
+        with os.fdopen(os.open(name, _FILE, dir_fd=folder), "rb") as file:
+            info = os.fstat(file.fileno())
+            if (info.st_dev, info.st_ino) != (before.st_dev, before.st_ino):
+                return "was exchanged while it was read"
+            if info.st_size > cap:
+                return f"has {info.st_size} bytes, more than the {cap} left for it"
+            content = file.read(cap + 1)
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    return content if len(content) <= cap else f"has more than the {cap} bytes left for it"
+
+
+def _is_regular(path: Path) -> bool:
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except OSError:
+        return False
+
+
+def _kind(info: os.stat_result) -> str:
+    kinds = (
+        (stat.S_ISLNK, "a symbolic link"),
+        (stat.S_ISDIR, "a folder"),
+        (stat.S_ISFIFO, "a pipe"),
+        (stat.S_ISSOCK, "a socket"),
+        (stat.S_ISBLK, "a device"),
+        (stat.S_ISCHR, "a device"),
+    )
+    plain = "a file with several names (a hard link)" if info.st_nlink > 1 else "a file"
+    return next((name for test, name in kinds if test(info.st_mode)), plain)

@@ -1,0 +1,242 @@
+"""Is the results branch what it was? Its history, its chain, its digests, and every line of it.
+
+What git alone cannot tell is a history that was replaced as a whole, with a chain made anew. Whoever has noted a commit
+before can have it looked for (`known`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from bench.errors import UserError
+from bench.files import sha256_bytes
+from bench.record import Outcome
+from bench.store.chain import key_path, parse_trailer
+from bench.store.decisions import parse_decisions
+from bench.store.git import Entry, GitError
+from bench.store.gitplace import read_commit
+from bench.store.history import Finding, Step, walk_history
+from bench.store.manifest import Manifest, StoredFile, parse_manifest
+from bench.store.migrate import read_line
+from bench.store.objects import ObjectReader
+from bench.store.reading import Copy, attempt_of
+from bench.store.traceplace import INLINE
+from bench.store.traces import inflate, key_of
+
+_FOLDERS = ("runs", "manifests", "keys", "decisions", "schema", "traces")
+_LINES = 5
+"""Faulty lines of one file that are told one by one."""
+
+Progress = Callable[[str], None]
+
+
+@dataclass
+class Audited:
+    """How much was looked at."""
+
+    commits: int = 0
+    manifests: int = 0
+    files: int = 0
+    records: int = 0
+    decisions: int = 0
+    traces: int = 0
+
+
+@dataclass(frozen=True)
+class Audit:
+    """One look at a branch."""
+
+    copy: Copy
+    done: Audited = field(default_factory=Audited)
+    progress: Progress = lambda line: None
+
+    def findings(self, known: str | None = None) -> Iterator[Finding]:
+        """All findings, as they are found; `done` counts on. Raises `UserError` for a repository that is not whole.
+
+        known: a commit that must be part of the history.
+        """
+        copy = self.copy
+        if copy.tip is None:
+            yield Finding("branch", "does not exist")
+            return
+        try:
+            files = {path: entry for folder in _FOLDERS for path, entry in copy.files(folder).items()}
+            if known is not None and not _is_ancestor(copy, copy.tip, known):
+                yield Finding(f"commit {known[:12]}", "is not in the history: the branch was replaced")
+            order: list[str] = []
+            for item in walk_history(copy, copy.tip):
+                if isinstance(item, Finding):
+                    yield item
+                else:
+                    self.done.commits += 1
+                    yield from _brought(item, order)
+            manifests: dict[str, Manifest] = {}
+            yield from self._chain(files, order, manifests)
+            yield from self._register(files, manifests)
+            yield from self._runs(files, manifests)
+            yield from self._ledger(files, manifests)
+            yield from self._inline(files, manifests)
+        except GitError as error:
+            raise UserError(str(error), where=copy.git.folder, remedy="is the repository whole?") from None
+
+    def _contents(self, files: Mapping[str, Entry], pattern: str) -> Iterator[tuple[str, bytes]]:
+        paths = [path for path, entry in files.items() if re.fullmatch(pattern, path) and entry.kind == "blob"]
+        yield from zip(paths, self.copy.read([files[path].sha for path in paths]), strict=True)
+
+    def _chain(self, files: Mapping[str, Entry], order: list[str], manifests: dict[str, Manifest]) -> Iterator[Finding]:
+        """Each manifest names the one before it; fills `manifests` in the order in which they were stored."""
+        contents = dict(self._contents(files, r"manifests/.*\.json"))
+        self.done.manifests = len(contents)
+        previous: str | None = None
+        for path in dict.fromkeys([*(path for path in order if path in contents), *contents]):
+            try:
+                manifest = parse_manifest(contents[path], path)
+            except UserError as error:
+                yield Finding(path, str(error).removeprefix(f"{path}: "))
+            else:
+                manifests[path] = manifest
+                if manifest.previous != previous:
+                    yield Finding(path, "does not follow the manifest stored before it: the chain is broken")
+                if manifest.path != path:
+                    yield Finding(path, f"is the manifest of {manifest.path}")
+            previous = sha256_bytes(contents[path])
+        with contextlib.closing(ObjectReader(self.copy.git)) as reader:
+            named = parse_trailer(read_commit(reader, self.copy.tip or "").message)
+        if named is not None and order and named != order[-1]:
+            yield Finding("tip", f"names {named} as the manifest stored last, which is {order[-1]}")
+
+    def _register(self, files: Mapping[str, Entry], manifests: Mapping[str, Manifest]) -> Iterator[Finding]:
+        """Every run is stored once, and the register knows it; a branch from before the register has none."""
+        held = {path: content.decode("utf-8", "replace").strip() for path, content in self._contents(files, "keys/.*")}
+        by_key: dict[str, list[str]] = {}
+        for path, manifest in manifests.items():
+            by_key.setdefault(manifest.key, []).append(path)
+        for key, paths in by_key.items():
+            if len(paths) > 1:
+                yield Finding(paths[-1], f"is run {key} for a second time, after {paths[0]}")
+            if held and held.get(key_path(key)) != paths[0]:
+                yield Finding(key_path(key), f"does not name {paths[0]}")
+        for path in held.keys() - {key_path(key) for key in by_key}:
+            yield Finding(path, "names a run that is not stored")
+
+    def _runs(self, files: Mapping[str, Entry], manifests: Mapping[str, Manifest]) -> Iterator[Finding]:
+        """Every file is what its manifest says, every line a record of its run, every cell there once."""
+        schemas = {sha256_bytes(content) for _, content in self._contents(files, r"schema/record-.*\.json")}
+        listed = {file.path for manifest in manifests.values() for file in manifest.files}
+        for path in files:
+            if path.startswith("runs/") and path not in listed:
+                yield Finding(path, "belongs to no manifest")
+        jobs: list[tuple[Manifest, StoredFile]] = []
+        for path, manifest in manifests.items():
+            if manifest.record_schema.digest not in schemas:
+                yield Finding(path, "follows a schema that is not in schema/")
+            for file in manifest.files:
+                if file.path in files:
+                    jobs.append((manifest, file))
+                else:
+                    yield Finding(file.path, "is gone")
+        contents = self.copy.read([files[file.path].sha for _, file in jobs])
+        for number, (_, group) in enumerate(groupby(jobs, key=lambda job: job[0].path)):
+            self.progress(f"run {number + 1} of {len(manifests)}, {self.done.records} records")
+            yield from self._run([(manifest, file, next(contents)) for manifest, file in group])
+        contents.close()
+
+    def _run(self, parts: list[tuple[Manifest, StoredFile, bytes]]) -> Iterator[Finding]:
+        cells: Counter[str] = Counter()
+        outcomes: Counter[Outcome] = Counter()
+        whole = True
+        for manifest, file, content in parts:
+            self.done.files += 1
+            if (sha256_bytes(content), len(content)) != (file.digest, file.size):
+                yield Finding(file.path, "is not what its manifest says: size or digest differ")
+            faults: list[str] = []
+            lines = content.split(b"\n")
+            if lines.pop():
+                faults.append("does not end with a line break: it was cut short")
+            for line_number, line in enumerate(lines, start=1):
+                try:
+                    record = read_line(line, f"line {line_number}")
+                    if (record.provenance.run, record.agent.id) != (manifest.run, file.agent):
+                        raise UserError("is of another run or agent", where=f"line {line_number}")
+                    if attempt_of(file.path, record) != manifest.attempt:
+                        raise UserError("is of another attempt", where=f"line {line_number}")
+                except UserError as error:
+                    faults.append(str(error))
+                else:
+                    cells[record.cell] += 1
+                    outcomes[record.outcome] += 1
+            self.done.records += len(lines)
+            if len(lines) != file.records:
+                faults.append(f"has {len(lines)} lines, its manifest says {file.records}")
+            yield from (Finding(file.path, fault) for fault in faults[:_LINES])
+            if len(faults) > _LINES:
+                yield Finding(file.path, f"has {len(faults) - _LINES} more faults")
+            whole = whole and not faults
+        manifest = parts[0][0]
+        for cell, count in cells.items():
+            if count > 1:
+                yield Finding(manifest.path, f"has the cell {cell} {count} times")
+        if whole and len(parts) == len(manifest.files) and dict(outcomes) != dict(manifest.outcomes):
+            yield Finding(manifest.path, "counts other outcomes than its records have")
+
+    def _ledger(self, files: Mapping[str, Entry], manifests: Mapping[str, Manifest]) -> Iterator[Finding]:
+        """Each decision names the one before it, and is about a stored run."""
+        runs = {manifest.run for manifest in manifests.values()}
+        previous: str | None = None
+        for path, content in self._contents(files, "decisions/.*"):
+            try:
+                decisions = parse_decisions(content, path)
+            except UserError as error:
+                yield Finding(path, str(error).removeprefix(f"{path}: "))
+                continue
+            for number, (line, decision) in enumerate(zip(content.split(b"\n"), decisions, strict=False), start=1):
+                self.done.decisions += 1
+                if decision.previous != previous:
+                    yield Finding(f"{path}:{number}", "does not follow the decision before it: the chain is broken")
+                if decision.run not in runs:
+                    yield Finding(f"{path}:{number}", f"is about run {decision.run}, which is not stored")
+                previous = sha256_bytes(line)
+
+    def _inline(self, files: Mapping[str, Entry], manifests: Mapping[str, Manifest]) -> Iterator[Finding]:
+        """Traces on the branch are what their names say; none is missing and none is there for nothing."""
+        traces = {
+            f"traces/{key_of(trace.digest)}": trace
+            for manifest in manifests.values()
+            for trace in manifest.traces
+            if trace.place == INLINE
+        }
+        for path in sorted(traces.keys() - files.keys()):
+            yield Finding(path, "is gone")
+        for path, content in self._contents(files, "traces/.*"):
+            self.done.traces += 1
+            if path not in traces:
+                yield Finding(path, "belongs to no manifest")
+                continue
+            try:
+                inflate(content, traces[path].digest, path)
+            except UserError as error:
+                yield Finding(path, str(error).removeprefix(f"{path}: "))
+
+
+def _brought(step: Step, order: list[str]) -> Iterator[Finding]:
+    """Enter the manifest of a commit; one commit stores one run."""
+    manifests = [path for path in step.added if path.startswith("manifests/")]
+    order += manifests
+    if len(manifests) > 1:
+        yield Finding(f"commit {step.commit[:12]}", f"brought {len(manifests)} manifests at once")
+
+
+def _is_ancestor(copy: Copy, tip: str, known: str) -> bool:
+    commit = copy.git.commit_of(known) if not known.startswith("-") else None
+    if commit is None:
+        return False
+    try:
+        copy.git.run("merge-base", "--is-ancestor", commit, tip)
+    except GitError:
+        return False
+    return True

@@ -1,0 +1,72 @@
+"""What the simulations take for real: how hard cases are, and what a change of the agent does to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from bench.stats.draws import Floats
+
+DESIGNS = ((20, 3), (50, 3), (50, 5))
+"""Cases, and trials of each."""
+DROP = 0.1
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """How hard the cases are: shares of impossible and of trivial ones, and Beta(a, b) for the rest."""
+
+    name: str
+    never: float
+    always: float
+    a: float
+    b: float
+
+    @property
+    def mean(self) -> float:
+        return self.always + (1 - self.never - self.always) * self.a / (self.a + self.b)
+
+    def draw(self, rng: np.random.Generator, cases: int) -> Floats:
+        p = rng.beta(self.a, self.b, size=cases)
+        kind = rng.random(cases)
+        return np.where(kind < self.never, 0.0, np.where(kind > 1 - self.always, 1.0, p))
+
+
+MIXTURES = (
+    Mixture("middling agent", 0.3, 0.3, 1.0, 1.0),
+    Mixture("weak agent", 0.5, 0.1, 1.0, 2.0),
+    Mixture("strong agent", 0.1, 0.5, 2.0, 1.0),
+    Mixture("no sure cases", 0.0, 0.0, 0.8, 0.8),
+)
+FAILING = Mixture("failing agent", 0.7, 0.02, 1.0, 3.0)
+Change = Callable[[Floats, Mixture, np.random.Generator], Floats]
+
+
+def unchanged(p: Floats, mixture: Mixture, rng: np.random.Generator) -> Floats:
+    return p
+
+
+def everywhere(p: Floats, mixture: Mixture, rng: np.random.Generator) -> Floats:
+    return p * (1 - DROP / mixture.mean)
+
+
+def broken(p: Floats, mixture: Mixture, rng: np.random.Generator) -> Floats:
+    order = rng.permutation(len(p))
+    before = np.cumsum(p[order]) - p[order]
+    found = p.copy()
+    found[order] -= np.clip(DROP * len(p) - before, 0, p[order])
+    return found
+
+
+def broken_at_random(p: Floats, mixture: Mixture, rng: np.random.Generator) -> Floats:
+    return np.where(rng.random(len(p)) < DROP / mixture.mean, 0.0, p)
+
+
+CHANGES: dict[str, Change] = {
+    "none": unchanged,
+    "everywhere": everywhere,
+    "broken": broken,
+    "broken at random": broken_at_random,
+}

@@ -1,0 +1,28 @@
+"""The bars of the statistics, with few repetitions: `tests/benchmarks/verdicts.py` has the whole study."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.benchmarks.difficulty import MIXTURES, Mixture
+from tests.benchmarks.verdicts import Task, run
+
+REPETITIONS = 250
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mixture", MIXTURES[:3], ids=lambda mixture: mixture.name)
+def test_verdicts_do_not_cry_wolf_and_see_a_ten_point_drop(mixture: Mixture) -> None:
+    _, quiet = run(Task("compare", mixture, "none", 50, 3, REPETITIONS, 1))
+    assert quiet.share(quiet.regression) <= 0.05 + 2 * 0.014, "at most 5%, and two Monte Carlo errors"
+    _, fallen = run(Task("compare", mixture, "everywhere", 50, 5, REPETITIONS, 2))
+    assert fallen.share(fallen.regression) >= 0.75
+    for tally in (quiet, fallen):
+        assert 0.91 <= tally.share(tally.covered) <= 0.99
+
+
+@pytest.mark.parametrize("study", ["mean", "score"])
+def test_intervals_of_means_cover(study: str) -> None:
+    for number, mixture in enumerate(MIXTURES[:3]):
+        _, tally = run(Task(study, mixture, "none", 20, 3, 4 * REPETITIONS, number))
+        assert 0.93 <= tally.share(tally.covered) <= 0.98, mixture.name
