@@ -17,7 +17,7 @@ from bench.errors import InfraError, UserError
 from bench.execute import Options, begin, carry_out
 from bench.files import digest_folder
 from bench.places import find_places
-from bench.plan import Plan
+from bench.plan.request import Plan
 from bench.pool import Progress
 from bench.rundir import RunFolder
 from bench.sandbox.process import ProcessSandbox

@@ -24,7 +24,7 @@ from bench.gateway.prices import find_prices
 from bench.gateway.replay import is_recorded
 from bench.human import Attempt, open_desk
 from bench.places import find_places
-from bench.plan import cells_of
+from bench.plan.request import cells_of
 from bench.record import Record
 from bench.rundir import RunFolder, read_record
 from bench.store.manifest import Manifest, parse_manifest
