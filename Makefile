@@ -19,14 +19,14 @@ demo: $(VENV)/.demo ## run the demo suite, offline, and build its leaderboard
 
 test: $(VENV)/.dev ## everything: lint, types, every test, every case
 	$(MAKE) lint
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow" --numprocesses 2
 	$(BIN)/python -m pytest -m slow --numprocesses 2
 	$(BIN)/ml-dev-bench cases verify --all --jobs 2 --sandbox $(SANDBOX)
 
 # --- parts ----------------------------------------------------------------------------------------------------------
 
 test-fast: $(VENV)/.dev
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow" --numprocesses 2
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -34,6 +35,12 @@ def _named(name: str) -> Sandbox:
     if name == "docker":
         return _docker()
     return _bubblewrap() if name == "bubblewrap" else ProcessSandbox()
+
+
+def pytest_configure() -> None:
+    """A runner of jobs may start us in the background with interrupts ignored, and children would inherit that."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(params=["bubblewrap", pytest.param("docker", marks=pytest.mark.docker), "process"])

@@ -98,12 +98,20 @@ class Subject:
         answer, parts = self._exchange(running, header, buffers)
         log = str(answer.get("log") or "").strip()
         if answer.get("error") is not None:
+            self._blame_limit(running, target)
             last = f"; it printed: ...{log[-300:]}" if log else ""
             raise SubjectError(f"{target}: {str(answer['error'])[:500]}{last}")
         try:
             return codec.decode(answer.get("value"), parts)
         except codec.CodecError as error:
             raise SubjectError(f"{target}: answer cannot be read: {error}") from None
+
+    def _blame_limit(self, running: Running, target: str) -> None:
+        """Where the kernel ended the call for a limit, say so: the call server itself may have been spared."""
+        hit = running.control.limit_hit()
+        if hit is not None:
+            self.close()
+            raise SubjectError(f"{target}: the subject ended: {hit.replace('_', ' ')}")
 
     def close(self) -> None:
         running, self._running = self._running, None
