@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -54,12 +55,12 @@ def store_night(results: ResultsBranch, number: int, attempt: int = 1) -> list[R
     return records
 
 
-def indexed(tmp_path: Path, cache: str = "cache", **options: bool) -> Index:
-    return open_index(tmp_path / "results.git", cache=tmp_path / cache, **options)
+def indexed(tmp_path: Path, cache: str = "cache") -> Index:
+    return open_index(tmp_path / "results.git", cache=tmp_path / cache)
 
 
 def everything(index: Index) -> list[tuple[object, ...]]:
-    """All rows but the numbers of files, which follow from the order in which they were met, as sums' last digits do."""
+    """All rows without the numbers of files, which follow from the order of reading, as the last digits of sums do."""
     rows = index.rows(f"SELECT * EXCLUDE (id) FROM records {ORDER}")
     tally = index.rows("SELECT * FROM tally ORDER BY ALL")
     return [*rows, *(tuple(round(it, 9) if isinstance(it, float) else it for it in row) for row in tally)]
@@ -352,11 +353,11 @@ def test_compare_says_the_same_of_rows_as_of_records(
     filters = Filters(agent="react", model="openai/gpt-5-mini")
     answers = []
     with indexed(tmp_path) as index:
-        for indexes in (True, False):
+        for from_index in (True, False):
             sides = []
             for reference in (base.format(old=old[:19]), head):
-                rows = (lambda name=reference: stored_records(index, name, filters)) if indexes else (lambda: records)
-                sides.append(choose(reference, rows, filters))
+                stored = stored_records(index, reference, filters) if from_index else records
+                sides.append(choose(reference, partial(list, stored), filters))
             answers.append((compare(sides[0].records, sides[1].records), [side.label for side in sides]))
     assert answers[0] == answers[1]
     assert answers[0][0].measures
@@ -441,20 +442,20 @@ def test_frames(branch: ResultsBranch, tmp_path: Path) -> None:
         assert checks.set_index("check_id")["mean"].between(0, 1).all()
 
 
-def test_the_commands(branch: ResultsBranch, tmp_path: Path) -> None:
+def test_the_commands(branch: ResultsBranch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     where = ("--results", tmp_path / "results.git")
-    cache = {"ML_DEV_BENCH_CACHE": str(tmp_path / "cache")}
+    monkeypatch.setenv("ML_DEV_BENCH_CACHE", str(tmp_path / "cache"))
     sql = "SELECT agent, count(*) AS n FROM records GROUP BY ALL ORDER BY agent LIMIT 2"
-    done = mldb("results", "query", sql, *where, cwd=tmp_path, **cache)
+    done = mldb("results", "query", sql, *where, cwd=tmp_path)
     assert done.stdout.splitlines() == ["agent  n", "aide   28", "nop    28", "(2 rows)"]
-    done = mldb("results", "query", sql, "--json", *where, cwd=tmp_path, **cache)
+    done = mldb("results", "query", sql, "--json", *where, cwd=tmp_path)
     assert json.loads(done.stdout) == [{"agent": "aide", "n": 28}, {"agent": "nop", "n": 28}]
-    done = mldb("results", "query", sql, "--format", "csv", *where, cwd=tmp_path, **cache)
+    done = mldb("results", "query", sql, "--format", "csv", *where, cwd=tmp_path)
     assert done.stdout.splitlines() == ['"agent","n"', '"aide",28', '"nop",28']
-    done = mldb("results", "query", "DROP VIEW records", *where, cwd=tmp_path, status=2, **cache)
+    done = mldb("results", "query", "DROP VIEW records", *where, cwd=tmp_path, status=2)
     assert done.stderr.startswith("error: query: ") and "Traceback" not in done.stderr
     out = tmp_path / "out" / "some.parquet"
     condition = "agent = 'react' -- and no more"
-    done = mldb("results", "export", out, "--where", condition, "--json", *where, cwd=tmp_path, **cache)
+    done = mldb("results", "export", out, "--where", condition, "--json", *where, cwd=tmp_path)
     assert json.loads(done.stdout)["rows"] == pq.read_table(out).num_rows == 56
-    mldb("results", "export", "some.txt", *where, cwd=tmp_path, status=2, **cache)
+    mldb("results", "export", "some.txt", *where, cwd=tmp_path, status=2)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bench.effort import Cost, Effort
-from bench.index.counting import SUMS
+from bench.index.counting import SUMS, sum_type
 from bench.record import Profile, Record
 from bench.stats.intervals import Interval, clustered, wilson
 from bench.stats.passk import pass_at, pass_hat
@@ -76,69 +76,68 @@ def all_cases(index: Index) -> list[str]:
 
 
 def _by_case() -> str:
-    sums = ", ".join(f"sum({name}) AS {name}" for name in SUMS)
+    sums = ", ".join(f"sum({name})::{sum_type(name)} AS {name}" for name in SUMS)
     return (
         f"SELECT agent, model, case_id, bool_and(ranked) AS ranked, {sums} FROM counted"  # noqa: S608  names of ours
         " GROUP BY agent, model, case_id ORDER BY agent, model, case_id"
     )
 
 
-def _standing(entrant: Entrant, everything: Sequence[dict[str, Any]], suite_size: int, versions: int) -> Standing:
-    results = {row["case_id"]: _case(row["case_id"], [row]) for row in everything}
+def _standing(entrant: Entrant, rows: Sequence[dict[str, Any]], suite_size: int, versions: int) -> Standing:
+    results = {row["case_id"]: _case(row) for row in rows}
     graded = [result for result in results.values() if result.success is not None]
+    total = {name: sum(row[name] for row in rows) for name in SUMS}
     return Standing(
         entrant=entrant,
-        ranked=all(row["ranked"] for row in everything),
+        ranked=all(row["ranked"] for row in rows),
         cases=results,
         suite_size=suite_size,
         success=_estimate([result.success for result in graded if result.success is not None]),
         score=_estimate([result.score for result in graded if result.score is not None]),
         passes=_passes(graded),
-        cost=_cost(everything),
-        effort=_effort(everything),
-        graded=_total(everything, "graded"),
-        succeeded=_total(everything, "succeeded"),
-        lost=_total(everything, "lost"),
+        cost=_cost(total),
+        effort=_effort(total),
+        graded=int(total["graded"]),
+        succeeded=int(total["succeeded"]),
+        lost=int(total["lost"]),
         versions=versions,
     )
 
 
-def _case(case: str, rows: Sequence[dict[str, Any]]) -> CountedCase:
-    n = _total(rows, "graded")
+def _case(row: Mapping[str, Any]) -> CountedCase:
+    n = int(row["graded"])
     return CountedCase(
-        case=case,
+        case=row["case_id"],
         records=(),
-        success=_total(rows, "succeeded") / n if n else None,
-        score=_sum(rows, "score_sum") / n if n else None,
-        cost=_cost(rows),
-        effort=_effort(rows),
+        success=_mean(float(row["succeeded"]), n),
+        score=_mean(row["score_sum"], n),
+        cost=_cost(row),
+        effort=_effort(row),
         n=n,
-        lost_cells=_total(rows, "lost"),
-        successes=_total(rows, "succeeded"),
+        lost_cells=int(row["lost"]),
+        successes=int(row["succeeded"]),
     )
 
 
-def _cost(rows: Sequence[dict[str, Any]]) -> Cost:
+def _cost(total: Mapping[str, Any]) -> Cost:
     """As `bench.effort.cost_of`."""
-    cells = {name: _total(rows, f"{name}_cells") for name in ("none", "exact", "estimated", "simulated")}
-    usd = {name: _sum(rows, f"{name}_usd") for name in cells}
-    paid, replayed = cells["exact"] + cells["estimated"], cells["simulated"]
-    unknown = _total(rows, "cost_unknown")
+    free, replayed, unknown = total["none_cells"], total["simulated_cells"], int(total["cost_unknown"])
+    paid = total["exact_cells"] + total["estimated_cells"]
     if replayed and not paid:
-        return Cost(None, False, _mean(usd["simulated"] + usd["none"], replayed + cells["none"]), unknown)
-    spent = usd["exact"] + usd["estimated"] + usd["none"]
-    return Cost(_mean(spent, paid + cells["none"]), cells["estimated"] > 0, _mean(usd["simulated"], replayed), unknown)
+        return Cost(None, False, _mean(total["simulated_usd"] + total["none_usd"], replayed + free), unknown)
+    spent = total["exact_usd"] + total["estimated_usd"] + total["none_usd"]
+    mean, estimated = _mean(spent, paid + free), total["estimated_cells"] > 0
+    return Cost(mean, estimated, _mean(total["simulated_usd"], replayed), unknown)
 
 
-def _effort(rows: Sequence[dict[str, Any]]) -> Effort:
-    steps, seconds = _sum(rows, "steps_sum"), _sum(rows, "seconds_sum")
+def _effort(total: Mapping[str, Any]) -> Effort:
     return Effort(
-        steps=_mean(steps, _total(rows, "graded")),
-        seconds=_mean(seconds, _total(rows, "seconds_known")),
-        input_tokens=_mean(_sum(rows, "input_sum"), _total(rows, "input_known")),
-        output_tokens=_mean(_sum(rows, "output_sum"), _total(rows, "output_known")),
-        total_steps=int(steps),
-        total_seconds=seconds,
+        steps=_mean(total["steps_sum"], total["graded"]),
+        seconds=_mean(total["seconds_sum"], total["seconds_known"]),
+        input_tokens=_mean(total["input_sum"], total["input_known"]),
+        output_tokens=_mean(total["output_sum"], total["output_known"]),
+        total_steps=int(total["steps_sum"]),
+        total_seconds=total["seconds_sum"],
     )
 
 
@@ -154,14 +153,6 @@ def _passes(results: Sequence[CountedCase]) -> list[Passes]:
 
 def _estimate(means: Sequence[float]) -> Estimate | None:
     return Estimate(sum(means) / len(means), len(means), clustered(means)) if means else None
-
-
-def _total(rows: Sequence[dict[str, Any]], name: str) -> int:
-    return int(sum(row[name] for row in rows))
-
-
-def _sum(rows: Sequence[dict[str, Any]], name: str) -> float:
-    return float(sum(row[name] for row in rows))
 
 
 def _mean(total: float, n: int) -> float | None:

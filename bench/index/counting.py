@@ -136,12 +136,13 @@ def tally(connection: duckdb.DuckDBPyConnection, rows: str, ignored: str) -> pa.
 
 def add_tallies(connection: duckdb.DuckDBPyConnection, one: str, other: str) -> pa.Table:
     """The tally of the rows of both."""
-    sums = ", ".join(f"sum({name})::{_type(name)} AS {name}" for name in SUMS)
+    sums = ", ".join(f"sum({name})::{sum_type(name)} AS {name}" for name in SUMS)
     return connection.sql(
         f"""SELECT {_KEYS}, {sums}, max(last_graded) AS last_graded, max(last_started) AS last_started
         FROM (FROM {one} UNION ALL BY NAME FROM {other}) GROUP BY {_KEYS}"""  # noqa: S608
     ).to_arrow_table()
 
 
-def _type(name: str) -> str:
+def sum_type(name: str) -> str:
+    """What SQL shall take a sum of `SUMS` for."""
     return "DOUBLE" if name.endswith(("_sum", "_usd")) else "BIGINT"

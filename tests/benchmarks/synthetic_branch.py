@@ -39,6 +39,8 @@ class World:
     nights: int
     agents: int = AGENTS
     cases: int = CASES
+    artifacts: int = 2
+    """Of each graded cell. Each brings a digest, and no packer makes a digest smaller than its 32 bytes."""
     last: datetime = field(default_factory=lambda: datetime.now(UTC).replace(hour=2, minute=0, second=0, microsecond=0))
     """The night that is still missing: the branch ends the day before."""
 
@@ -114,7 +116,8 @@ class CellWriter:
             ],
             "provenance": make_provenance("x").model_copy(update={"suite": SUITE, "suite_version": SUITE_VERSION}),
         }
-        names = ("calls.jsonl", "agent/stdout.txt")
+        names = ("calls.jsonl", "agent.log", "calls.bodies.jsonl", "out/trace.jsonl")[: world.artifacts]
+        self._artifacts = len(names)
         slug = f"{world.agent(agent)}_{world.case(case)}_mini_1"
         graded = make_record(
             **facts,
@@ -150,7 +153,7 @@ class CellWriter:
                 "cost_usd": "cost",
                 "steps": "steps",
             }
-        for i in range(2):
+        for i in range(self._artifacts):
             places |= {f"artifacts.{i}.{what}": f"a{i}{what}" for what in ("size", "digest")}
         return places
 
@@ -182,7 +185,7 @@ class CellWriter:
         values["steps"], values["cost"] = steps, round(steps * 0.03 * rng.random(), 6)
         values["input_uncached"], values["cache_read"] = rng.randrange(90_000), rng.randrange(400_000)
         values["output"] = rng.randrange(30_000)
-        for i in range(2):
+        for i in range(self._artifacts):
             values[f"a{i}size"], values[f"a{i}digest"] = rng.randrange(200_000), f'"sha256:{rng.randbytes(32).hex()}"'
         return self._graded.fill(values)
 
