@@ -11,6 +11,7 @@ import subprocess
 import sys
 import sysconfig
 import tarfile
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,10 +30,16 @@ class OwnEngine:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        # Short: the engine's own helpers listen in there, and the name of a Unix socket has at most 107 bytes.
+        self._exec = Path(tempfile.mkdtemp(prefix="mldb-exec-"))
         self.address = folder / "engine.sock"
         self.engine = Engine(self.address)
         self._process: subprocess.Popen[bytes] | None = None
         self._was_up = False
+
+    @property
+    def exec_root(self) -> Path:
+        return self._exec
 
     @property
     def variables(self) -> dict[str, str]:
@@ -44,8 +51,8 @@ class OwnEngine:
         if program is None or os.getuid() != 0:
             not_here("a container engine of the test's own needs root and dockerd")
         # A killed helper that nobody reaps would pass for one that runs.
-        for name in ("engine.pid", "exec/containerd/containerd.pid"):
-            (self._folder / name).unlink(missing_ok=True)
+        for place in (self._folder / "engine.pid", self._exec / "containerd/containerd.pid"):
+            place.unlink(missing_ok=True)
         with (self._folder / "engine.log").open("ab") as log:
             self._process = subprocess.Popen(
                 [program, *self._options()], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
@@ -63,7 +70,7 @@ class OwnEngine:
         folder = self._folder
         return [
             f"--data-root={folder / 'data'}",
-            f"--exec-root={folder / 'exec'}",
+            f"--exec-root={self._exec}",
             f"--pidfile={folder / 'engine.pid'}",
             f"--host=unix://{self.address}",
             "--bridge=none",
@@ -81,7 +88,7 @@ class OwnEngine:
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
         """End it and wait; killed, it leaves what holds its containers to the next start."""
         assert self._process is not None
-        helper = (self._folder / "exec/containerd/containerd.pid").read_text()
+        helper = (self._exec / "containerd/containerd.pid").read_text()
         self._process.send_signal(how)
         self._process.wait(60)
         with contextlib.suppress(ProcessLookupError):
@@ -106,6 +113,8 @@ def own_engine(folder: Path) -> Iterator[OwnEngine]:
             engine.engine.remove(name.lstrip("/"))
         engine.stop()
         _tidy(folder)
+        _tidy(engine.exec_root)
+        shutil.rmtree(engine.exec_root, ignore_errors=True)
 
 
 def _tidy(folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -21,6 +22,7 @@ from bench.sandbox.dockerimage import case_image, shared_image
 from bench.sandbox.group import Owner, memory_cap_mb
 from bench.sandbox.job import Job, Launch, Mount
 from bench.sandbox.orders import base_environment, command_line, resource_limits
+from bench.temporary import temporary_folder
 
 _ATTENDANT = Path(__file__).resolve().parent / "dockerattendant.py"
 _OWN_ETC = Path(__file__).resolve().parent / "etc"
@@ -79,7 +81,11 @@ class DockerSandbox:
         return User(uid, os.getgid())
 
     def _prepare(self, job: Job, name: str, image: str, user: User) -> Belongings:
-        folder = Path(tempfile.mkdtemp(prefix="mldb-docker-", dir=job.scratch))
+        hold = contextlib.ExitStack()
+        if job.scratch is not None:
+            folder = Path(tempfile.mkdtemp(prefix="mldb-docker-", dir=job.scratch))
+        else:
+            folder = hold.enter_context(temporary_folder("docker"))
         lent: list[Path] = []
         if os.getuid() == 0:
             lent = [mount.source for mount in job.mounts if mount.writable]
@@ -95,7 +101,7 @@ class DockerSandbox:
         with os.fdopen(os.dup(descriptor), "wb") as file:
             file.write(json.dumps(orders).encode())
         os.lseek(descriptor, 0, os.SEEK_SET)
-        return Belongings(folder, _listener(parts.control), descriptor, lent)
+        return Belongings(folder, _listener(parts.control), descriptor, lent, hold)
 
     def _inside(self, job: Job) -> dict[str, Any]:
         """What the first process of the container is told."""

@@ -31,6 +31,8 @@ class Belongings:
     orders: int
     lent: Sequence[Path] = ()
     """Owned by the container's user while it lives."""
+    hold: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+    """Keeps the folder from those who clean up after dead runners."""
     notes: tuple[int, int] = field(default_factory=os.pipe)
     lifeline: tuple[int, int] = field(default_factory=os.pipe)
 
@@ -51,6 +53,7 @@ class Belongings:
         change_owner(self.lent, os.getuid(), os.getgid())
         with contextlib.suppress(OSError):
             remove_tree(self.folder)
+        self.hold.close()
 
     def abandon(self) -> None:
         """Nothing was started."""
