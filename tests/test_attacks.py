@@ -32,6 +32,7 @@ from bench.sandbox.bubblewrap import BubblewrapSandbox
 from bench.sandbox.process import ProcessSandbox
 from tests.kit import CHECK, ROOT, make_case, new_token, not_here, write_files
 
+PAGE = ROOT / "docs" / "attacks.md"
 PLACES = find_places()
 FOLDER = PLACES.cases / "attacks"
 
@@ -334,6 +335,18 @@ def test_the_page_keeps_what_other_sandboxes_have_shown(tmp_path: Path, catalogu
     assert "**1 trials, 0 held, 1 escapes**" in text
     assert "**ESCAPED**" in text and "<b>through" not in text
     assert summary([*held, escaped]) == "3 attacks on 1 cases: 4 trials, 1 escapes"
+
+
+def test_the_published_page_names_every_attack_and_every_case(catalogue: Catalogue) -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    for sandbox in ("bubblewrap", "docker"):
+        section = text.partition(f"<!-- sandbox {sandbox} -->")[2].partition(f"<!-- end of {sandbox} -->")[0]
+        rows = [line for line in section.splitlines() if line.startswith("| `")]
+        assert [row.split("`")[1] for row in rows] == [attack.id for attack in catalogue.attacks]
+        assert not [row for row in rows if "| - |" in row or "ESCAPED" in row]
+        listed = section.partition("\nCases: ")[2].partition(".")[0]
+        assert {name.split()[1] for name in listed.split("; ")} == {case.id for case in load_cases(PLACES.cases)}
+        assert ", 0 escapes**" in section
 
 
 @pytest.mark.parametrize(
