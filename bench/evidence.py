@@ -135,8 +135,11 @@ def _error_loop(it: Evidence) -> str:
     if not it.ledger.is_file():
         return ""
     last, run = "", 0
-    with it.ledger.open(encoding="utf-8") as lines:
+    with it.ledger.open("rb") as lines:
         for line in lines:
+            if not line.endswith(b"\n"):
+                # A gateway that was killed in mid-line; it was no answer then.
+                break
             asked = _asked_for(json.loads(line))
             run = run + 1 if asked and asked == last else 1
             last = asked

@@ -16,7 +16,6 @@ __all__ = [
     "digest_folder",
     "lay_over",
     "remove_tree",
-    "same_content",
     "sha256_bytes",
     "sha256_file",
     "walk_files",
@@ -92,24 +91,6 @@ def digest_folder(
             line = f"{relative}\0{int(executable)}\0{sha256_file(Path(entry.path))}\n"
             digest.update(line.encode("utf-8", "surrogateescape"))
     return f"sha256:{digest.hexdigest()}"
-
-
-def same_content(one: Path, other: Path) -> bool:
-    """Whether both folders hold the same regular files; reads no more than the smaller one holds."""
-    first, second = (dict(_plain_files(folder)) for folder in (one, other))
-    if first.keys() != second.keys():
-        return False
-    pairs = [(first[name], second[name]) for name in first]
-    return all(_facts(a) == _facts(b) for a, b in pairs) and all(sha256_file(a) == sha256_file(b) for a, b in pairs)
-
-
-def _plain_files(folder: Path) -> Iterator[tuple[str, Path]]:
-    return ((name, Path(entry.path)) for name, entry in walk_files(folder) if entry.is_file(follow_symlinks=False))
-
-
-def _facts(path: Path) -> tuple[int, bool]:
-    info = path.lstat()
-    return info.st_size, bool(info.st_mode & stat.S_IXUSR)
 
 
 def lay_over(source: Path, target: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from bench.files import sha256_bytes
 from bench.record import (
@@ -175,24 +176,20 @@ def make_night(run: str = "night-1", started: datetime = START, seed: int = 7) -
     for agent, model, skill, price in _FIELD:
         for number, (case, category, title, checks, ease) in enumerate(_CASES):
             for trial in (1, 2):
-                when = started + timedelta(minutes=7 * len(records) % 300)
+                cell: dict[str, Any] = {
+                    "agent": agent,
+                    "model": model,
+                    "case": case,
+                    "category": category,
+                    "title": title,
+                    "trial": trial,
+                    "run": run,
+                    "started": started + timedelta(minutes=7 * len(records) % 300),
+                }
                 reference = {"oracle": 1.0, "nop": 0.0}.get(agent)
                 chance = reference if reference is not None else min(0.97, skill * ease)
                 if reference is None and rng.random() < 0.03:
-                    records.append(
-                        make_record(
-                            agent=agent,
-                            model=model,
-                            case=case,
-                            category=category,
-                            title=title,
-                            trial=trial,
-                            run=run,
-                            outcome="infra",
-                            started=when,
-                            ranked=True,
-                        )
-                    )
+                    records.append(make_record(**cell, outcome="infra", ranked=True))
                     continue
                 results = [
                     make_check(
@@ -215,14 +212,7 @@ def make_night(run: str = "night-1", started: datetime = START, seed: int = 7) -
                 slow = lost and rng.random() < 0.4
                 records.append(
                     make_record(
-                        agent=agent,
-                        model=model,
-                        case=case,
-                        category=category,
-                        title=title,
-                        trial=trial,
-                        run=run,
-                        started=when,
+                        **cell,
                         ranked=reference is None,
                         checks=results,
                         steps=rng.randint(4, 28),

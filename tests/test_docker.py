@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -544,6 +545,7 @@ def test_requests_that_the_engine_refuses_say_why(engine: Engine) -> None:
 def test_ci_has_an_engine() -> None:
     """So that nothing of this is left out unseen."""
     try:
-        DockerSandbox()
+        image = DockerSandbox().image
     except UserError as error:
         not_here(f"docker: {error}")
+    assert re.fullmatch("sha256:[0-9a-f]{64}", image)

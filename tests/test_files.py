@@ -15,12 +15,12 @@ from bench.files import (
     digest_folder,
     lay_over,
     remove_tree,
-    same_content,
     sha256_bytes,
     sha256_file,
     walk_files,
     write_atomic,
 )
+from bench.inventory import inventory
 from tests.kit import ROOT, python, write_files
 
 EMPTY = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
@@ -127,7 +127,7 @@ def test_equal_digests_and_equal_content_are_the_same_thing(
             (folder / name).chmod(0o755 if executable else 0o644)
         folders.append(folder)
     first, second = folders
-    assert same_content(first, second) == (digest_folder(first) == digest_folder(second)) == (one == two)
+    assert (digest_folder(first) == digest_folder(second)) == (inventory(first) == inventory(second)) == (one == two)
 
 
 def test_laying_over_replaces_files_keeps_modes_and_copies_no_link(tmp_path: Path) -> None:
