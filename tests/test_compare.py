@@ -291,13 +291,13 @@ def test_runs_agents_and_commits_name_records(results: Path) -> None:
         ("react@" + COMMITS[2], "night-2"),
         ("react@" + stored[-1].agent.digest[:20], stored[-1].provenance.run),
     ):
-        chosen = choose(name, lambda: stored, Filters())
+        chosen = choose(name, lambda *_: stored, Filters())
         assert ({r.provenance.run for r in chosen.records}, len(chosen.records)) == ({run}, 60), name
     other = [*stored, *night(2, [3], model=GPT)]
-    assert len(choose("react", lambda: other, Filters(model=GPT)).records) == 3
+    assert len(choose("react", lambda *_: other, Filters(model=GPT)).records) == 3
     older = [*stored, *night(1, [3], model=GPT)]
-    assert len(choose("react", lambda: older, Filters(model=GPT)).records) == 3, "the newest version with this model"
-    assert choose("night-1", lambda: stored, Filters(agent="oracle")).entrant.agent == "oracle"
+    assert len(choose("react", lambda *_: older, Filters(model=GPT)).records) == 3, "the newest version with this model"
+    assert choose("night-1", lambda *_: stored, Filters(agent="oracle")).entrant.agent == "oracle"
 
 
 @pytest.mark.parametrize(
@@ -314,13 +314,13 @@ def test_runs_agents_and_commits_name_records(results: Path) -> None:
 def test_a_wrong_name_says_what_is_wrong(results: Path, name: str, filters: Filters, fault: str) -> None:
     stored = list(ResultsBranch(results).records())
     with pytest.raises(UserError, match=fault):
-        choose(name, lambda: stored, filters)
+        choose(name, lambda *_: stored, filters)
 
 
 def test_a_set_of_several_agents_asks_which(results: Path) -> None:
     stored = [*ResultsBranch(results).records(), *night(2, [3] * 20, agent="aide")]
     with pytest.raises(UserError, match=r"2 entrants: aide with .*, mini; react with .*--agent"):
-        choose("night-2", lambda: stored, Filters())
+        choose("night-2", lambda *_: stored, Filters())
 
 
 # --- the command -----------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from bench.index.board import all_cases, indexed_standings
 from bench.index.durations import measured
 from bench.index.export import export
 from bench.index.light import stored_records
+from bench.index.nights import indexed_nights
 from bench.index.query import Index, open_index
 from bench.index.state import index_folder
 from bench.plan.estimate import History
@@ -30,6 +32,8 @@ from bench.record import Note, Record
 from bench.stats import rank, standings, unique_cells
 from bench.stats.choice import Filters, choose
 from bench.stats.compare import compare
+from bench.stats.measures import MEASURES
+from bench.stats.series import Series, case_nights, nightly
 from bench.store.branch import ResultsBranch
 from bench.store.decisions import Decision
 from tests.factories import START, make_night, make_record
@@ -356,8 +360,8 @@ def test_compare_says_the_same_of_rows_as_of_records(
         for from_index in (True, False):
             sides = []
             for reference in (base.format(old=old[:19]), head):
-                stored = stored_records(index, reference, filters) if from_index else records
-                sides.append(choose(reference, partial(list, stored), filters))
+                stored = partial(stored_records, index) if from_index else lambda *_: records
+                sides.append(choose(reference, stored, filters))
             answers.append((compare(sides[0].records, sides[1].records), [side.label for side in sides]))
     assert answers[0] == answers[1]
     assert answers[0][0].measures
@@ -366,7 +370,34 @@ def test_compare_says_the_same_of_rows_as_of_records(
 def test_a_version_that_is_not_there_is_told_from_the_others(branch: ResultsBranch, tmp_path: Path) -> None:
     filters = Filters()
     with indexed(tmp_path) as index, pytest.raises(UserError, match="no such version is stored"):
-        choose("react@0000000", lambda: stored_records(index, "react@0000000", filters), filters)
+        choose("react@0000000", partial(stored_records, index), filters)
+
+
+@pytest.mark.parametrize(("measure", "most"), [("success", 90), ("score", 2)])
+def test_trends_through_the_index_are_those_through_the_records(
+    branch: ResultsBranch, tmp_path: Path, measure: str, most: int
+) -> None:
+    night = make_night("night-4", seed=11, started=START.replace(day=4))
+    one = night[0].case.id
+    changed = [
+        it.model_copy(update={"case": it.case.model_copy(update={"digest": "sha256:" + "cd" * 32})})
+        if it.case.id == one
+        else it
+        for it in night
+    ]
+    branch.commit(bundle_of(changed, "night-4", days=4))
+    plain = nightly(case_nights(branch.records(), MEASURES[measure], "night-*"), most)
+    with indexed(tmp_path) as index:
+        through = nightly(indexed_nights(index, measure, "night-*", most), most)
+    assert any(it.nights for it in plain)
+    assert [rounded(it) for it in through] == [rounded(it) for it in plain]
+
+
+def rounded(series: Series) -> tuple[object, ...]:
+    """As means over the same numbers in another order are equal."""
+    nights = [(it.run, datetime.fromisoformat(it.started), round(it.value, 9), it.cases, it.trials)
+              for it in series.nights]  # fmt: skip
+    return series.entrant, series.suite, series.version, nights, list(series.thin)
 
 
 def test_the_planner_learns_the_same(branch: ResultsBranch, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from bench.cli.results import read_records
+from bench.cli.stored import read_records
 from bench.errors import UserError
 from bench.files import sha256_bytes
 from bench.store.branch import ResultsBranch

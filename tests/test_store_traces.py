@@ -18,6 +18,7 @@ from bench.files import sha256_bytes
 from bench.record import Artifact
 from bench.store import artifacts as store_artifacts
 from bench.store.branch import ResultsBranch
+from bench.store.bundle import Bundle
 from bench.store.collect import Taken
 from bench.store.keeping import Kept, keep_traces
 from bench.store.manifest import StoredTrace
@@ -34,7 +35,7 @@ from bench.store.traces import (
     pack,
     unpack,
 )
-from tests.factories import make_check, make_record
+from tests.factories import START, make_check, make_record
 from tests.storekit import BRANCH, bundle_of, git, make_bare, mldb
 
 FILES = {"calls.jsonl": b'{"seq": 1}\n' * 50, "out/notes.txt": b"hello", "agent.log": b"", "out/\u00e9t\u00e9": b"\x00"}
@@ -231,6 +232,18 @@ def test_a_cell_s_trace_is_what_its_record_names_and_nothing_else(tmp_path: Path
     assert (trace.cell, trace.left_out) == (item.record.cell, 0)
     raw = inflate(place.get(trace.digest), trace.digest, "x")
     assert unpack(raw, tmp_path / "out") == ["calls.jsonl", "out/x"]
+
+
+def test_the_branch_names_a_trace_in_its_manifest_and_no_file_of_the_run_folder(tmp_path: Path) -> None:
+    item = taken(tmp_path / "run", {"calls.jsonl": b"1\n"})
+    kept = keep([item], FolderPlace(tmp_path / "kept"))
+    branch = ResultsBranch(tmp_path / "results.git")
+    branch.ensure()
+    bundle = Bundle(item.record.provenance.run, 1, [item.record], START, tuple(kept.traces))
+    stored = branch.commit(bundle)
+    (record,) = branch.records()
+    assert item.record.artifacts and record == item.record.model_copy(update={"artifacts": []})
+    assert stored.new and not branch.commit(bundle).new, "what lies there is what would be written again"
 
 
 def test_a_file_that_is_not_what_the_record_says_is_refused_and_the_rest_kept(tmp_path: Path) -> None:

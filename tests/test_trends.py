@@ -22,7 +22,7 @@ from bench.issues import LABEL, Notice, keep_issues
 from bench.record import Record
 from bench.stats.draws import Floats
 from bench.stats.measures import MEASURES
-from bench.stats.series import adjusted, nightly
+from bench.stats.series import CaseNight, adjusted, case_nights, nightly
 from bench.stats.trend import levels, standing_drop, steps
 from bench.store.branch import ResultsBranch
 from bench.store.bundle import Bundle
@@ -32,6 +32,10 @@ from tests.githubissues import TOKEN, Repository, serving
 FAIL = [make_check(value=0.0)]
 REPOSITORY = "owner/agents"
 SERIES = f"{SONNET} mini"
+
+
+def points(records: Sequence[Record], runs: str = "*") -> list[CaseNight]:
+    return case_nights(records, MEASURES["success"], runs)
 
 
 def nights(rates: Sequence[float], *, cases: int = 20, agent: str = "react", model: str = SONNET) -> list[Record]:
@@ -139,14 +143,14 @@ def test_series_hold_one_agent_model_and_version_of_the_suite() -> None:
     newer = [
         r.model_copy(update={"started": "2027-01-01T00:00:00Z", "finished": "2027-01-01T00:01:00Z"}) for r in newer
     ]
-    found = nightly([*records, *newer], MEASURES["success"])
+    found = nightly(points([*records, *newer]))
     assert [(it.entrant.model, it.version, [night.value for night in it.nights]) for it in found] == [
         (SONNET, "2", [0.0]),
         (GPT, "1", [0.0, 0.0]),
     ]
-    chosen = nightly([*records, *newer], MEASURES["success"], runs="nightly-*")
+    chosen = nightly(points([*records, *newer], runs="nightly-*"))
     assert [len(it.nights) for it in chosen] == [3, 2]
-    assert [night.run for night in nightly(records, MEASURES["success"], most=2)[0].nights] == [
+    assert [night.run for night in nightly(points(records), most=2)[0].nights] == [
         "nightly-001",
         "nightly-002",
     ]
@@ -155,7 +159,7 @@ def test_series_hold_one_agent_model_and_version_of_the_suite() -> None:
 def test_a_night_that_graded_too_little_is_no_point() -> None:
     records = nights([1, 1, 1], cases=10)
     records = [r for r in records if r.provenance.run != "nightly-001" or r.case.id < "case_07"]
-    (found,) = nightly(records, MEASURES["success"])
+    (found,) = nightly(points(records))
     assert [night.run for night in found.nights] == ["nightly-000", "nightly-002"]
     assert found.thin == ["nightly-001"]
 
@@ -231,7 +235,7 @@ def test_hostile_names_cannot_leave_the_marker_or_the_table(github: Repository) 
         record.model_copy(update={"provenance": record.provenance.model_copy(update={"suite": suite})})
         for record in nights([1.0] * 25 + [0.0] * 3, cases=5, model="evil|model\n</td>")
     ]
-    (made,) = notices(find_trends(records, "*", "success", 0.05, 90), "success", 0.05)
+    (made,) = notices(find_trends(points(records), 0.05, 90), "success", 0.05)
     assert "<script>" not in made.body
     assert "evil|" not in made.body
 

@@ -129,7 +129,8 @@ def run() -> None:
 def publish() -> None:
     """Commit the records and build the site."""
     from bench.cli.pages import write_site
-    from bench.cli.results import read_records, suite_cases
+    from bench.cli.results import suite_cases
+    from bench.cli.stored import read_records
     from bench.execute import store
     from bench.rundir import RunFolder
 
@@ -147,7 +148,8 @@ def publish() -> None:
         if told.site:
             shown = read_records(repository, told.results_branch)
     if told.site:
-        cases = dict.fromkeys([*suite_cases(plan.suite, records), *(record.case.id for record in records)])
+        known = [record.case.id for record in records]
+        cases = dict.fromkeys([*suite_cases(plan.suite, known), *known])
         index = write_site(shown, list(cases), Path(told.site))
         workflow.set_outputs({"site": str(index.parent.resolve())})
         click.echo(f"site: {index}")

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 import sys
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from bench.errors import EXIT_OK, UserError
+from bench.errors import EXIT_OK
 
 if TYPE_CHECKING:
-    from bench.record import Profile, Record
+    from bench.record import Profile
     from bench.stats.choice import Chosen
     from bench.stats.compare import Compared, Comparison
 
@@ -111,21 +109,13 @@ def compare(base: str, head: str, as_json: bool, **options: Any) -> None:
 
 
 def _choose(base: str, head: str, options: dict[str, Any]) -> tuple[Chosen, Chosen]:
+    from bench.cli.stored import stored_records
     from bench.stats.choice import Filters, choose
 
     profile: Profile | None = options["profile"]
     filters = Filters(options["agent"], options["model"], profile, options["suite"])
-    stored = functools.lru_cache(functools.partial(stored_records, options["repository"], options["branch"]))
+    stored = stored_records(options["repository"], options["branch"])
     return choose(base, stored, filters), choose(head, stored, filters)
-
-
-def stored_records(repository: str, branch: str) -> Sequence[Record]:
-    """All records that count; raises `UserError` when no repository was named."""
-    from bench.cli.results import read_records
-
-    if not repository:
-        raise UserError("no folder, file or run of this name here", remedy="name the results repository with --results")
-    return read_records(repository, branch)
 
 
 def _compare(base: Chosen, head: Chosen, options: dict[str, Any]) -> Comparison:

@@ -29,7 +29,7 @@ def site() -> None:
 @click.option("--suite", default="demo", show_default=True, help="Suite whose cases count.")
 def build(source: str, out: Path, branch: str, suite: str) -> None:
     """Build the site from stored records. Runs nothing."""
-    from bench.cli.results import read_records
+    from bench.cli.stored import read_records
     from bench.places import find_places
     from bench.suite import load_suite
 

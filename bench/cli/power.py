@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -74,11 +73,11 @@ def power(history: str, as_json: bool, **options: Any) -> None:
 
 
 def _choose(history: str, options: dict[str, Any]) -> Chosen:
-    from bench.cli.compare import stored_records
+    from bench.cli.stored import stored_records
     from bench.stats.choice import Filters, choose
 
     filters = Filters(options["agent"], options["model"], options["profile"], options["suite"])
-    return choose(history, functools.partial(stored_records, options["repository"], options["branch"]), filters)
+    return choose(history, stored_records(options["repository"], options["branch"]), filters)
 
 
 def _answer(question: Question, cost: Price, options: dict[str, Any]) -> dict[str, Any]:

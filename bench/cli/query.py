@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from bench.cli.stored import tell_skipped
 from bench.cli.ticker import Ticker
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def query(sql: str, form: str, as_json: bool, **options: Any) -> None:
     form = "json" if as_json else form
     with Ticker(form == "json") as ticker, _open(options, ticker) as index:
         answer = index.table(sql)
-        _tell_skipped(index)
+        tell_skipped(index)
     click.echo({"table": _as_text, "csv": _as_csv, "json": _as_json}[form](answer))
 
 
@@ -83,7 +84,7 @@ def export(out: Path, form: Any, where: str, sql: str, as_json: bool, **options:
     asked = sql or (f"SELECT * FROM records WHERE (\n{where}\n)" if where else "SELECT * FROM records")  # noqa: S608
     with Ticker(as_json) as ticker, _open(options, ticker) as index:
         rows = write(index, asked, out, form, ticker)
-        _tell_skipped(index)
+        tell_skipped(index)
         tip = index.state.tip
     facts = {"schema": 1, "file": str(out), "format": form, "rows": rows, "size": out.stat().st_size, "tip": tip}
     click.echo(json.dumps(facts) if as_json else f"wrote {rows:,} rows to {out}")
@@ -99,15 +100,6 @@ def _open(options: dict[str, Any], ticker: Ticker) -> Index:
         anew=options["rebuild"],
         timeout_s=options["timeout"],
     )
-
-
-def _tell_skipped(index: Index) -> None:
-    if index.state.skipped:
-        click.echo(
-            f"note: {index.state.skipped} lines are no records and are left out, the first is {index.state.where}"
-            " (`results verify` names all)",
-            err=True,
-        )
 
 
 def _as_json(answer: pa.Table) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from bench.errors import UserError
 
 if TYPE_CHECKING:
     from bench.effort import Cost
+    from bench.index.query import Index
     from bench.record import Record
     from bench.stats import Estimate, Passes, Place
 
@@ -40,7 +41,13 @@ for _command in (collect, push, verify, decide, decisions, traces, query, export
 def show(source: str, branch: str, suite: str, cells: bool, withdrawn: bool, as_json: bool) -> None:
     """Agents by success, with intervals, from a results repository or the folder of one run."""
     from bench.cli.progress import outcome_line, printable_json
+    from bench.cli.stored import indexed, read_records
 
+    if not (cells or withdrawn or as_json):
+        with indexed(source, branch) as index:
+            if index is not None:
+                click.echo(_indexed_leaderboard(index, suite))
+                return
     records = read_records(source, branch, withdrawn=withdrawn)
     if as_json:
         for record in records:
@@ -49,7 +56,7 @@ def show(source: str, branch: str, suite: str, cells: bool, withdrawn: bool, as_
         for record in records:
             click.echo(outcome_line(record))
     else:
-        click.echo(leaderboard(records, suite_cases(suite, records)))
+        click.echo(leaderboard(records, suite_cases(suite, (record.case.id for record in records))))
 
 
 @results.command()
@@ -111,48 +118,42 @@ def trace_atif(ledger: Path) -> str:
     return json.dumps(to_atif(read_trace(ledger), folder.partition("_")[0], folder), indent=1, ensure_ascii=False)
 
 
-def read_records(source: str, branch: str, *, withdrawn: bool = False) -> list[Record]:
-    """All records of a run folder, or those of a results branch that count; raises `UserError`.
-
-    withdrawn: those too that the ledger of decisions has withdrawn or replaced.
-    """
-    from bench.rundir import RunFolder
-    from bench.store.branch import ResultsBranch
-    from bench.store.place import is_remote
-
-    path = Path(source)
-    if (path / "run.json").is_file():
-        return RunFolder(path).records()
-    if not is_remote(source) and not path.exists():
-        raise UserError(
-            "no such repository or run folder", where=source, remedy="name what `run --results` or --out made"
-        )
-    return list(ResultsBranch(source, branch).records(withdrawn=withdrawn))
-
-
-def suite_cases(suite: str, records: list[Record]) -> list[str]:
-    """The cases that coverage is counted over."""
+def suite_cases(suite: str, known: Iterable[str]) -> list[str]:
+    """The cases that coverage is counted over: those of a suite, or all that are `known`."""
     from bench.places import find_places
     from bench.suite import load_suite
 
     if suite:
         return load_suite(find_places().cases, suite).cases
-    return sorted({record.case.id for record in records})
+    return sorted(set(known))
 
 
-def leaderboard(records: list[Record], cases: list[str]) -> str:
+def leaderboard(records: Sequence[Record], cases: Sequence[str]) -> str:
     """The table of agents as text: ranked ones first, references after them."""
     from bench.stats import rank, standings
 
     places = rank(standings(records, {"mini": cases, "full": cases}))
+    return _table(places, len(records), sum(record.outcome != "graded" for record in records))
+
+
+def _indexed_leaderboard(index: Index, suite: str) -> str:
+    from bench.index.board import all_cases, indexed_standings
+    from bench.stats import rank
+
+    cases = suite_cases(suite, all_cases(index))
+    places = rank(indexed_standings(index, {"mini": cases, "full": cases}))
+    ((total, lost),) = index.rows("SELECT count(*), count(*) FILTER (outcome <> 'graded') FROM records")
+    return _table(places, total, lost)
+
+
+def _table(places: Sequence[Place], total: int, lost: int) -> str:
     header = ("", "agent", "model", "success", "score", "several tries", "cost/cell", "steps", "cases", "lost")
     rows = [header, *(_row(place) for place in places)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(header))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    infra = sum(record.outcome != "graded" for record in records)
     lines.append(
         "n = cases; 95 % intervals over cases; ranks in brackets: what success leaves open; "
-        f"{len(records)} records, {infra} without a verdict (never scored)"
+        f"{total} records, {lost} without a verdict (never scored)"
     )
     return "\n".join(lines)
 

@@ -15,8 +15,7 @@ from bench.errors import EXIT_FAILED, UserError
 
 if TYPE_CHECKING:
     from bench.issues import Notice
-    from bench.record import Record
-    from bench.stats.series import Series
+    from bench.stats.series import CaseNight, Series
     from bench.stats.trend import Drop, Level
 
 
@@ -74,9 +73,9 @@ def trends(
     \b
     Exit status: 0 done; 1 with --exit-code, when a drop stands; 2 the command is wrong, or GitHub refused.
     """
-    from bench.cli.results import read_records
+    from bench.cli.stored import stored_nights
 
-    found = find_trends(read_records(source, branch), runs, measure, margin, nights)
+    found = find_trends(stored_nights(source, branch, measure, runs, nights), margin, nights)
     click.echo(as_document(found, measure) if as_json else as_text(found, measure))
     if repository:
         for line in file_issues(repository, found, measure, margin):
@@ -85,14 +84,13 @@ def trends(
         sys.exit(EXIT_FAILED)
 
 
-def find_trends(records: Sequence[Record], runs: str, measure: str, margin: float, nights: int) -> list[Trend]:
-    """All series of `records` with their levels."""
-    from bench.stats.measures import MEASURES
+def find_trends(points: Sequence[CaseNight], margin: float, nights: int) -> list[Trend]:
+    """All series of `points` with their levels."""
     from bench.stats.series import nightly
     from bench.stats.trend import levels, standing_drop, steps
 
     found = []
-    for series in nightly(records, MEASURES[measure], runs, nights):
+    for series in nightly(points, nights):
         stretches = levels(series.values, steps(series.values))
         found.append(Trend(series, stretches, standing_drop(stretches, margin)))
     return found

@@ -100,8 +100,8 @@ class _Builder:
             cost_usd=row["cost_usd"],
             cost_status=row["cost_status"],
             steps=row["steps"],
-            started=_instant(row["started"]),
-            finished=_instant(row["finished"]),
+            started=instant_of(row["started"]),
+            finished=instant_of(row["finished"]),
             phases=_phases(row["agent_seconds"]),
             usage=[_usage(row["input_tokens"], row["output_tokens"])],
         )
@@ -130,6 +130,7 @@ def _usage(sent: int | None, received: int | None) -> ModelUsage:
     return usage
 
 
-def _instant(microseconds: int) -> str:
+def instant_of(microseconds: int) -> str:
+    """As records write it, from microseconds since 1970."""
     seconds, rest = divmod(microseconds, 1_000_000)
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:06d}Z"

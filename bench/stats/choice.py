@@ -25,6 +25,10 @@ class Filters:
     suite: str = ""
 
 
+Stored = Callable[[str, Filters], Sequence[Record]]
+"""The stored records among which those of a reference are: all there are, or what an index picked."""
+
+
 @dataclass(frozen=True)
 class Chosen:
     """The records of one agent with its models in one profile."""
@@ -34,7 +38,7 @@ class Chosen:
     records: Sequence[Record]
 
 
-def choose(reference: str, stored: Callable[[], Sequence[Record]], filters: Filters) -> Chosen:
+def choose(reference: str, stored: Stored, filters: Filters) -> Chosen:
     """The records that `reference` names; raises `UserError` when that is nothing, or more than one entrant.
 
     reference: the folder of a run, a file of JSON lines, or of the `stored` records `[run:]NAME`, `[agent:]ID` (its
@@ -58,7 +62,7 @@ def choose(reference: str, stored: Callable[[], Sequence[Record]], filters: Filt
     return Chosen(_label(reference, entrant, chosen), entrant, chosen)
 
 
-def _named(reference: str, stored: Callable[[], Sequence[Record]], filters: Filters) -> Sequence[Record]:
+def _named(reference: str, stored: Stored, filters: Filters) -> Sequence[Record]:
     path = Path(reference)
     if (path / "run.json").is_file():
         from bench.rundir import RunFolder
@@ -71,7 +75,7 @@ def _named(reference: str, stored: Callable[[], Sequence[Record]], filters: Filt
     kind, _, rest = reference.partition(":")
     if kind not in ("run", "agent"):
         kind, rest = "", reference
-    records = stored()
+    records = stored(reference, filters)
     of_run = [record for record in records if kind != "agent" and record.provenance.run == rest]
     of_agent = _of_agent(rest, records, filters) if kind != "run" else []
     if of_run and of_agent:

@@ -87,7 +87,7 @@ def render(bundle: Bundle) -> Rendered:
     stored: list[StoredFile] = []
     for agent, records in sorted(by_agent.items()):
         path = f"runs/{bundle.day}/{bundle.key}-{agent}.jsonl"
-        content = b"".join(line_of(record) for record in sorted(records, key=lambda record: record.cell))
+        content = b"".join(stored_line(record) for record in sorted(records, key=lambda record: record.cell))
         if len(content) > MAX_FILE_BYTES:
             raise UserError(
                 f"has {len(content)} bytes, more than a git host takes", where=path, remedy="store it as several runs"
@@ -120,6 +120,15 @@ def schema_of(model: type[Model]) -> bytes:
     """A JSON Schema, as stored."""
     schema = model.model_json_schema(by_alias=True, mode="serialization")
     return f"{json.dumps(schema, indent=1, sort_keys=True)}\n".encode()
+
+
+def stored_line(record: Record) -> bytes:
+    """As it lies on the branch: without its artifacts.
+
+    They name files of the run folder, which is not there. What was kept of them the manifest names, with a digest; a
+    digest of each would be half of what a branch weighs, for it is the one thing in a record that does not compress.
+    """
+    return line_of(record.model_copy(update={"artifacts": []}))
 
 
 def line_of(record: Record) -> bytes:

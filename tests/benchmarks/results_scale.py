@@ -58,12 +58,13 @@ sys.exit(process.wait())
 """
 """Stands between git and its other half, and counts."""
 _QUERIES = """
-import sys, time
+import functools, sys, time
 from pathlib import Path
 began = time.monotonic()
 from bench.index.board import all_cases, indexed_standings
 from bench.index.durations import measured
 from bench.index.light import stored_records
+from bench.index.nights import indexed_nights
 from bench.index.query import open_index
 from bench.stats import rank
 from bench.stats.choice import Filters, choose
@@ -85,14 +86,15 @@ digests = [it for it, in index.rows("SELECT agent_digest FROM tally WHERE agent 
                                     " ORDER BY max(last_started)")]
 def sides(base, head):
     filters = Filters()
-    def stored(name):
-        return lambda: stored_records(index, name, filters)
-    return [choose(name, stored(name), filters).records for name in (base, head)]
+    stored = functools.partial(stored_records, index)
+    return [choose(name, stored, filters).records for name in (base, head)]
 if len(digests) > 1:
     pair = f"react-000@{digests[-2][:23]}", "react-000"
     for name in ("compare, first", "compare, again"):
         answer = told(name, lambda: compare(*sides(*pair)))
     print(f"  {answer.verdict} {answer.reasons} of {[len(it) for it in sides(*pair)]} records")
+from bench.stats.series import nightly
+told("trends of 90 nights (no bar)", lambda: nightly(indexed_nights(index, "success")))
 told("planner's history (no bar)", lambda: measured(index))
 told("SQL: success by agent and case", lambda: index.table(
     "SELECT agent, case_id, avg(success::INT) FROM cells WHERE outcome = 'graded' GROUP BY ALL"))
@@ -122,11 +124,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scale", type=float, default=1.0, help="share of the 1,095 nights")
     parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--artifacts", type=int, default=2, choices=range(5), help="digests of artifacts in a record")
+    parser.add_argument("--traces", type=float, default=0.5, help="share of the cells whose traces are kept")
     parser.add_argument("--repack", action="store_true", help="also the size after git repack -adf (takes long)")
     parser.add_argument("--folder", type=Path, help="where to work; default: a temporary folder")
     options = parser.parse_args()
-    world = World(options.seed, max(2, round(NIGHTS * options.scale)), artifacts=options.artifacts)
+    world = World(options.seed, max(2, round(NIGHTS * options.scale)), traces=options.traces)
     total = world.nights * AGENTS * world.cases
     print(f"{world.nights} nights, {total:,} records ({100 * world.nights / NIGHTS:.1f}% of the full size)")
     print(
@@ -230,8 +232,8 @@ def _night(world: World, night: int) -> list[Record]:
 
 def _collect(world: World, bare: Path, folder: Path) -> None:
     """`results collect` of the night that is missing: 100 artifacts of 50 cells, to a remote."""
-    # Their traces go elsewhere (tests of the store hold those); what is measured here is the branch.
-    records = [it.model_copy(update={"artifacts": []}) for it in _night(world, world.nights)]
+    # Without traces, which go elsewhere (tests of the store hold those): what is measured here is the branch.
+    records = _night(world, world.nights)
     plan = RunPlan(
         run=world.run(world.nights),
         created=instant(min(world.started(world.nights), datetime.now(UTC))),

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import IO, Any
 
 from bench.datacache import public_seed
-from bench.record import RECORD_SCHEMA, Artifact, Metric, Phase, Record
+from bench.record import RECORD_SCHEMA, Metric, Phase, Record
 from bench.store.bundle import exported_schemas, schema_of
 from bench.store.chain import key_path
 from bench.store.git import AUTHOR_EMAIL, AUTHOR_NAME
-from bench.store.manifest import Manifest, SchemaRef, StoredFile
+from bench.store.manifest import Manifest, SchemaRef, StoredFile, StoredTrace
 from tests.factories import GPT, SONNET, make_check, make_claim, make_provenance, make_record
 
 AGENTS, CASES, NIGHTS = 100, 50, 1095
@@ -39,8 +39,9 @@ class World:
     nights: int
     agents: int = AGENTS
     cases: int = CASES
-    artifacts: int = 2
-    """Of each graded cell. Each brings a digest, and no packer makes a digest smaller than its 32 bytes."""
+    traces: float = 0.5
+    """Share of the cells whose traces are kept: failures and a sample. Each is a digest in the manifest of its night,
+    and no packer makes a digest smaller than its 32 bytes."""
     last: datetime = field(default_factory=lambda: datetime.now(UTC).replace(hour=2, minute=0, second=0, microsecond=0))
     """The night that is still missing: the branch ends the day before."""
 
@@ -116,19 +117,12 @@ class CellWriter:
             ],
             "provenance": make_provenance("x").model_copy(update={"suite": SUITE, "suite_version": SUITE_VERSION}),
         }
-        names = ("calls.jsonl", "agent.log", "calls.bodies.jsonl", "out/trace.jsonl")[: world.artifacts]
-        self._artifacts = len(names)
-        slug = f"{world.agent(agent)}_{world.case(case)}_mini_1"
         graded = make_record(
             **facts,
             cost_status="exact",
             checks=[make_check(f"{_WORDS[i]}_is_{_TAILS[(i + case) % 8]}", 1.0) for i in range(self._checks)],
             metrics=[Metric(name="accuracy", value=0.5)] if case % 3 == 0 else [],
             claims=[make_claim()] if case % 5 == 0 else [],
-            artifacts=[
-                Artifact(name=name, place=f"traces/{slug}/{name}", size=1, digest="sha256:" + "0" * 64)
-                for name in names
-            ],
         )
         self._graded = Template(graded, {**_ALWAYS, **self._changing(case)})
         lost = {**_ALWAYS, **{f"phases.{i}.{what}": f"p{i}{what}" for i in range(4) for what in ("start", "seconds")}}
@@ -153,8 +147,6 @@ class CellWriter:
                 "cost_usd": "cost",
                 "steps": "steps",
             }
-        for i in range(self._artifacts):
-            places |= {f"artifacts.{i}.{what}": f"a{i}{what}" for what in ("size", "digest")}
         return places
 
     def line(self, common: dict[str, Any], when: datetime, rng: random.Random) -> str:
@@ -185,8 +177,6 @@ class CellWriter:
         values["steps"], values["cost"] = steps, round(steps * 0.03 * rng.random(), 6)
         values["input_uncached"], values["cache_read"] = rng.randrange(90_000), rng.randrange(400_000)
         values["output"] = rng.randrange(30_000)
-        for i in range(self._artifacts):
-            values[f"a{i}size"], values[f"a{i}digest"] = rng.randrange(200_000), f'"sha256:{rng.randbytes(32).hex()}"'
         return self._graded.fill(values)
 
 
@@ -295,5 +285,23 @@ def _manifest(world: World, night: int, files: dict[str, _Stored], previous: str
         ],
         outcomes={"graded": world.agents * world.cases},
         provenance=[make_provenance(run)],
+        traces=_traces(world, night),
         previous=previous,
     )
+
+
+def _traces(world: World, night: int) -> list[StoredTrace]:
+    rng = random.Random(f"{world.seed} traces {night}")
+    stored = []
+    for agent in range(world.agents):
+        for case in range(world.cases):
+            if rng.random() >= world.traces:
+                continue
+            digest = rng.randbytes(32).hex()
+            place = f"https://github.com/o/r/releases/download/traces/{digest}.tar.gz"
+            cell = f"{world.agent(agent)}/sonnet/{world.case(case)}/mini/1"
+            size = rng.randrange(2_000_000)
+            stored.append(
+                StoredTrace(cell=cell, digest=f"sha256:{digest}", size=size, stored=size // 5 + 7, place=place)
+            )
+    return sorted(stored, key=lambda trace: trace.cell)

@@ -1,0 +1,105 @@
+"""Stored results by what a command wants of them: through the index where that is installed, else line by line."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bench.errors import UserError
+
+if TYPE_CHECKING:
+    from bench.index.query import Index
+    from bench.record import Record
+    from bench.stats.choice import Filters, Stored
+    from bench.stats.series import CaseNight
+
+
+def stored_records(repository: str, branch: str) -> Stored:
+    """Finds the records of a reference on a results branch; raises `UserError` when none is named."""
+
+    @functools.cache
+    def everything() -> Sequence[Record]:
+        return read_records(repository, branch)
+
+    def find(reference: str, filters: Filters) -> Sequence[Record]:
+        from bench.index.light import stored_records as from_index
+
+        if not repository:
+            raise UserError(
+                "no folder, file or run of this name here", remedy="name the results repository with --results"
+            )
+        with indexed(repository, branch) as index:
+            return everything() if index is None else from_index(index, reference, filters)
+
+    return find
+
+
+def stored_nights(source: str, branch: str, measure: str, runs: str, nights: int) -> Sequence[CaseNight]:
+    """What trends are made of, from a results branch or a run folder."""
+    from bench.index.nights import indexed_nights
+    from bench.stats.measures import MEASURES
+    from bench.stats.series import case_nights
+
+    with indexed(source, branch) as index:
+        if index is None:
+            return case_nights(read_records(source, branch), MEASURES[measure], runs)
+        return indexed_nights(index, measure, runs, nights)
+
+
+@contextmanager
+def indexed(source: str, branch: str, *, quiet: bool = False) -> Iterator[Index | None]:
+    """The index of a branch; None where `source` is a run folder, or where the index cannot be made here."""
+    from bench.cli.ticker import Ticker
+    from bench.index.query import open_index
+    from bench.index.require import is_available
+
+    if is_run_folder(source) or not is_available():
+        yield None
+        return
+    require_place(source)
+    with Ticker(quiet) as ticker, open_index(source, branch, progress=ticker) as index:
+        tell_skipped(index)
+        yield index
+
+
+def read_records(source: str, branch: str, *, withdrawn: bool = False) -> list[Record]:
+    """All records of a run folder, or those of a results branch that count; raises `UserError`.
+
+    withdrawn: those too that the ledger of decisions has withdrawn or replaced.
+    """
+    from bench.rundir import RunFolder
+    from bench.store.branch import ResultsBranch
+
+    if is_run_folder(source):
+        return RunFolder(Path(source)).records()
+    require_place(source)
+    return list(ResultsBranch(source, branch).records(withdrawn=withdrawn))
+
+
+def is_run_folder(source: str) -> bool:
+    return (Path(source) / "run.json").is_file()
+
+
+def require_place(source: str) -> None:
+    """Raises `UserError` when `source` is neither on this machine nor a URL."""
+    from bench.store.place import is_remote
+
+    if not is_remote(source) and not Path(source).exists():
+        raise UserError(
+            "no such repository or run folder", where=source, remedy="name what `run --results` or --out made"
+        )
+
+
+def tell_skipped(index: Index) -> None:
+    """Say on standard error how many lines of the branch the index had to leave out."""
+    if index.state.skipped:
+        click.echo(
+            f"note: {index.state.skipped} lines are no records and are left out, the first is {index.state.where}"
+            " (`results verify` names all)",
+            err=True,
+        )
