@@ -46,16 +46,22 @@ def read_yaml_documents(path: Path, limit: int, *, absent: str = "create it or c
     data = read_file(path, limit, absent=absent)
     try:
         text = data.decode("utf-8")
-        _Inspection(text, path).run()
-        yield from yaml.load_all(text, Loader=_loader())
     except UnicodeDecodeError as error:
         raise UserError(f"cannot be read: not UTF-8 at byte {error.start}", where=path) from None
+    yield from parse_yaml(text, path)
+
+
+def parse_yaml(text: str, where: Path | str) -> Iterator[Any]:
+    """The documents in `text`, one by one; raises `UserError`."""
+    try:
+        _Inspection(text, where).run()
+        yield from yaml.load_all(text, Loader=_loader())
     except yaml.YAMLError as error:
-        raise UserError(f"is not YAML: {str(error)[:500]}", where=path, remedy="mend the syntax") from None
+        raise UserError(f"is not YAML: {str(error)[:500]}", where=where, remedy="mend the syntax") from None
     except (ValueError, LookupError, ArithmeticError, AttributeError, TypeError) as error:
         # The loader lets through what the constructors of dates, numbers and tagged values stumble over.
         reason = f"a value that is none of its kind: {str(error)[:200]}"
-        raise UserError(f"is not YAML: {reason}", where=path, remedy="write it in quotes") from None
+        raise UserError(f"is not YAML: {reason}", where=where, remedy="write it in quotes") from None
 
 
 def is_file(path: Path) -> bool:
@@ -69,9 +75,9 @@ def is_file(path: Path) -> bool:
 class _Inspection:
     """Refuses what the loader would crash on, hang on, unfold without end, or silently take a part of."""
 
-    def __init__(self, text: str, path: Path) -> None:
+    def __init__(self, text: str, where: Path | str) -> None:
         self._events = yaml.parse(text, Loader=_loader())
-        self._path = path
+        self._where = where
         # A document without aliases has fewer nodes than characters.
         self._most = len(text) + _SPARE_NODES
         self._nodes = 0
@@ -131,7 +137,7 @@ class _Inspection:
 
     def _refuse(self, event: Any, fault: str, remedy: str) -> None:
         line = event.start_mark.line + 1
-        raise UserError(f"line {line} {fault}", where=self._path, remedy=remedy)
+        raise UserError(f"line {line} {fault}", where=self._where, remedy=remedy)
 
 
 def _loader() -> Any:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import Field, model_validator
 
 from bench.agent import ModelName
 from bench.case import Count, Positive
+from bench.documents import parse_yaml
 from bench.errors import UserError
 from bench.record import Name, Profile
 from bench.schema import Model, read_yaml, validate
@@ -127,7 +127,7 @@ def _step(place: Any, part: str, text: str) -> Any:
 
 
 def _index(items: list[Any], part: str, text: str) -> int:
-    if not part.isdigit() or int(part) >= len(items):
+    if part not in map(str, range(len(items))):
         raise UserError(f"{text!r}: {part!r} is none of {len(items)} items", where="plan", remedy="count from 0")
     return int(part)
 
@@ -139,7 +139,7 @@ def _value(key: str, text: str) -> Any:
     field = Experiment.model_fields.get(key)
     if field is not None and str(field.annotation).startswith("list"):
         return text.split(",") if text else []
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError:
-        raise UserError(f"{key}={text!r}: the value is not YAML", where="plan", remedy="quote it") from None
+    documents = list(parse_yaml(text, f"plan: value of {key}"))
+    if len(documents) > 1:
+        raise UserError(f"{len(documents)} values", where=f"plan: value of {key}", remedy="give one")
+    return documents[0] if documents else None
