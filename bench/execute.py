@@ -116,6 +116,7 @@ def store(
     started = datetime.fromisoformat(stored.created)
     kept = inline_traces(records, folder) if folder is not None and not is_remote(repository) else Kept([], {}, [])
     with writing(Path(repository)):
+        results.ensure()
         return results.commit(Bundle(stored.run, attempt, list(records), started, kept.traces, kept.inline))
 
 

@@ -37,9 +37,11 @@ def test_a_record_of_the_first_commit_says_today_what_it_knew() -> None:
     assert usage.tokens.cache_write == 300
     assert usage.tokens.cache_write_1h is None, "how long they were kept is not known, which is not none"
     assert (usage.faults, usage.at_risk_usd, usage.waited_s, record.limits.tokens) == ({}, 0.0, 0.0, None)
-    known = json.loads(FIRST.read_text())
-    for name in ("cell", "score", "success", "checks", "cost_usd", "started", "provenance", "machine"):
-        assert json.loads(record.to_line())[name] == known[name], name
+    known, today = json.loads(FIRST.read_text()), json.loads(record.to_line())
+    for name in ("cell", "score", "success", "checks", "cost_usd", "started", "machine"):
+        assert today[name] == known[name], name
+    unknown = {"enforcement": "", "image": "", "seed_secret": ""}
+    assert today["provenance"] == {**known["provenance"], **unknown}
 
 
 def test_without_cache_writes_none_were_kept_for_an_hour() -> None:

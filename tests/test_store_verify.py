@@ -107,7 +107,7 @@ Change = Callable[[Path], "dict[str, bytes | None]"]
             lambda bare: {MANIFEST: show(bare, MANIFEST).replace(b'"graded": 4', b'"graded": 5')},
             [f"{MANIFEST}: counts other outcomes", f"{LATER}: does not follow the manifest stored before it"],
         ),
-        (lambda bare: {MANIFEST: b"{]"}, [f"{MANIFEST}: is not JSON", f"{LATER}: does not follow"]),
+        (lambda bare: {MANIFEST: b"{]"}, [f"{MANIFEST}: field `document`: Invalid JSON", f"{LATER}: does not follow"]),
         (lambda bare: {MANIFEST: None}, [f"{LATER}: does not follow", f"{RUN}: belongs to no manifest"]),
         (stored_again, ["manifests/2026/11/25/night-1-1.json: is run night-1-1 for a second time"]),
         (lambda bare: {"keys/6d/night-1-1": b"elsewhere\n"}, ["keys/6d/night-1-1: does not name manifests/2026"]),
