@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV ?= .venv
 # What proves the cases: auto takes the strongest that works, and containers take longer than bubblewrap.
 SANDBOX ?= auto
+# Tests wait more than they compute, so there are more of them at a time than a small machine has cores.
+WORKERS ?= 4
 BIN := $(VENV)/bin
 # pip takes its settings from the environment, so a machine may constrain versions: PIP_CONSTRAINT=constraints.txt
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
@@ -19,14 +21,14 @@ demo: $(VENV)/.demo ## run the demo suite, offline, and build its leaderboard
 
 test: $(VENV)/.dev ## everything: lint, types, every test, every case
 	$(MAKE) lint
-	$(BIN)/python -m pytest -m "not slow" --numprocesses 2
-	$(BIN)/python -m pytest -m slow --numprocesses 2
+	$(BIN)/python -m pytest -m "not slow" --numprocesses $(WORKERS)
+	$(BIN)/python -m pytest -m slow --numprocesses $(WORKERS)
 	$(BIN)/ml-dev-bench cases verify --all --jobs 2 --sandbox $(SANDBOX)
 
 # --- parts ----------------------------------------------------------------------------------------------------------
 
 test-fast: $(VENV)/.dev
-	$(BIN)/python -m pytest -m "not slow" --numprocesses 2
+	$(BIN)/python -m pytest -m "not slow" --numprocesses $(WORKERS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -48,7 +48,7 @@ def test_nothing_that_is_published_holds_the_providers_key(
     branch.ensure()
     branch.commit(Bundle(run=record.provenance.run, attempt=1, records=[record], started=START))
     (stored,) = branch.records()
-    assert stored == record
+    assert stored == record.model_copy(update={"artifacts": []})
     index = write_site([stored], ["hello_world"], tmp_path / "site")
     assert "react" in index.read_text()
     # git packs its objects; what they hold is the record that was compared above.
