@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 export LITELLM_LOCAL_MODEL_COST_MAP := True
 
-.PHONY: demo test test-fast lint fuzz cases clean
+.PHONY: demo test test-fast lint fuzz attacks cases image clean
 
 # --- what people type -----------------------------------------------------------------------------------------------
 
@@ -37,6 +37,9 @@ lint: $(VENV)/.dev
 
 fuzz: $(VENV)/.dev ## 10,000 random documents a parser; the night's part of the tests
 	MLDB_FUZZ=nightly $(BIN)/python -m pytest tests/test_fuzz_*.py --numprocesses 4 --timeout 6000
+
+attacks: $(VENV)/.demo ## every attack on every case; half an hour a sandbox
+	$(BIN)/ml-dev-bench cases verify --all --attacks --jobs 2 --sandbox $(SANDBOX)
 
 cases: $(VENV)/.demo
 	$(BIN)/ml-dev-bench cases verify --all --jobs 2 --sandbox $(SANDBOX)
