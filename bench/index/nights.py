@@ -20,20 +20,21 @@ def indexed_nights(index: Index, measure: str, runs: str = "*", most: int = 90) 
     """Of each series the points of its newest `most` runs, where only results of the newest version of a case count."""
     chosen = [run for (run,) in index.rows("SELECT DISTINCT run FROM cells") if fnmatchcase(run, runs)]
     rows = index.rows(
-        f"""WITH points AS (
-            SELECT {_SERIES}, run, case_id, case_digest, min(started) AS first, max(started) AS last,
-                avg({_VALUES[measure]}) AS mean, count(*) AS trials
-            FROM cells WHERE ranked AND outcome = 'graded' AND run IN (SELECT unnest(?::VARCHAR[])) GROUP BY ALL
+        f"""WITH graded AS NOT MATERIALIZED (
+            SELECT {_SERIES}, run, case_id, case_digest, started, {_VALUES[measure]} AS value
+            FROM cells WHERE ranked AND outcome = 'graded' AND run IN (SELECT unnest(?::VARCHAR[]))
         ), newest AS (
-            SELECT {_SERIES}, case_id, arg_max(case_digest, last) AS case_digest FROM points GROUP BY ALL
-        ), counted AS (
-            FROM points SEMI JOIN newest USING ({_SERIES}, case_id, case_digest)
+            SELECT {_SERIES}, case_id, arg_max(case_digest, started) AS case_digest FROM graded GROUP BY ALL
+        ), counted AS NOT MATERIALIZED (
+            FROM graded SEMI JOIN newest USING ({_SERIES}, case_id, case_digest)
         ), nights AS (
             SELECT {_SERIES}, run FROM counted GROUP BY {_SERIES}, run
-            QUALIFY row_number() OVER (PARTITION BY {_SERIES} ORDER BY min(first) DESC, run DESC) <= ?
+            QUALIFY row_number() OVER (PARTITION BY {_SERIES} ORDER BY min(started) DESC, run DESC) <= ?
         )
-        SELECT {_SERIES}, run, epoch_us(first), epoch_us(last), case_id, case_digest, mean, trials
-        FROM counted SEMI JOIN nights USING ({_SERIES}, run) ORDER BY ALL""",  # noqa: S608  names of this program
+        SELECT {_SERIES}, run, epoch_us(min(started)) AS first, epoch_us(max(started)) AS last, case_id, case_digest,
+            avg(value), count(*)
+        FROM counted SEMI JOIN nights USING ({_SERIES}, run) GROUP BY {_SERIES}, run, case_id, case_digest
+        ORDER BY ALL""",  # noqa: S608  names of this program
         [chosen, most],
     )
     return [

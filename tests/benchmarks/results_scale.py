@@ -127,6 +127,7 @@ def main() -> None:
     parser.add_argument("--traces", type=float, default=0.5, help="share of the cells whose traces are kept")
     parser.add_argument("--repack", action="store_true", help="also the size after git repack -adf (takes long)")
     parser.add_argument("--folder", type=Path, help="where to work; default: a temporary folder")
+    parser.add_argument("--branch", type=Path, help="keep the branch here, and take it from here the next time")
     options = parser.parse_args()
     world = World(options.seed, max(2, round(NIGHTS * options.scale)), traces=options.traces)
     total = world.nights * AGENTS * world.cases
@@ -137,9 +138,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="mldb-scale-", dir=options.folder) as name:
         folder = Path(name)
         bare, cache = folder / "results.git", folder / "cache"
-        began = time.monotonic()
-        make_branch(world, bare, lambda line: print(line, file=sys.stderr))
-        print(f"branch made in {time.monotonic() - began:.0f} s")
+        original = options.branch or folder / "original.git"
+        if not original.exists():
+            began = time.monotonic()
+            make_branch(world, original, lambda line: print(line, file=sys.stderr))
+            print(f"branch made in {time.monotonic() - began:.0f} s")
+        subprocess.run(["git", "clone", "-q", "--bare", "--local", str(original), str(bare)], check=True)
         _sizes(bare, total, options.repack)
         _index("first index", bare, cache, total)
         _collect(world, bare, folder)
