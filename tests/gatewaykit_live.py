@@ -18,7 +18,8 @@ from bench.inside.init import forward, listen
 from tests.gatewaykit import Json, ledger_lines, spec_in
 from tests.upstream import CANARY, PRICES, ScriptedUpstream
 
-QUICK = Patience(tries=3, first_wait_s=0.01, longest_wait_s=2.0, connect_s=2.0, answer_s=0.5)
+QUICK = Patience(tries=3, first_wait_s=0.01, longest_wait_s=2.0, connect_s=10.0, answer_s=10.0)
+HASTY = QUICK.model_copy(update={"answer_s": 0.5})
 MODELS = {"main": "openai/scripted", "claude": "anthropic/scripted"}
 _ENDPOINTS = {"chat": "chat/completions", "responses": "responses", "messages": "messages"}
 
@@ -83,5 +84,5 @@ def written_below(folder: Path) -> str:
     return "\n".join(path.read_text(encoding="utf-8", errors="replace") for path in files)
 
 
-__all__ = ["CANARY", "MODELS", "QUICK", "UNLIMITED", "Live", "live", "own_prices", "request", "written_below"]
+__all__ = ["CANARY", "HASTY", "MODELS", "QUICK", "UNLIMITED", "Live", "live", "own_prices", "request", "written_below"]
 UNLIMITED = math.inf

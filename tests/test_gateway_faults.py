@@ -18,7 +18,7 @@ from bench.errors import UserError
 from bench.gateway.config import Patience
 from bench.gateway.server import open_gateway
 from tests.gatewaykit import spec_in
-from tests.gatewaykit_live import CANARY, QUICK, UNLIMITED, Live, live, written_below
+from tests.gatewaykit_live import CANARY, HASTY, QUICK, UNLIMITED, Live, live, written_below
 from tests.upstream import Reply, ScriptedUpstream, Usage
 
 GOOD = Reply("hello", usage=Usage(1000, 50, 640))
@@ -39,7 +39,8 @@ def role_of(through: Live, protocol: str) -> Any:
     ],
 )  # fmt: skip
 def test_passing_faults_are_tried_again(tmp_path: Path, protocol: str, stream: bool, fault: Reply, name: str) -> None:
-    with ScriptedUpstream([fault, fault, GOOD]) as upstream, live(tmp_path, upstream) as through:
+    patience = HASTY if name == "timeout" else QUICK
+    with ScriptedUpstream([fault, fault, GOOD]) as upstream, live(tmp_path, upstream, patience=patience) as through:
         assert through.post(protocol, stream=stream).status_code == 200
         usage = role_of(through, protocol)
     assert (usage.calls, usage.failed_calls, usage.retries, usage.faults) == (1, 0, 2, {name: 2})
