@@ -65,31 +65,38 @@ def _hold(path: Path) -> int:
     while True:
         with contextlib.suppress(FileNotFoundError):
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-            if _is_held(lock, path):
+            lock = _open(path)
+            if os.fstat(lock).st_uid != os.getuid():
+                os.close(lock)
+                raise UserError("belongs to another user", where=path, remedy="set TMPDIR to a folder of yours")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if _is_still(lock, path):
                 return lock
             os.close(lock)
 
 
-def _is_held(lock: int, path: Path) -> bool:
-    if os.fstat(lock).st_uid != os.getuid():
-        os.close(lock)
-        raise UserError("belongs to another user", where=path, remedy="set TMPDIR to a folder of yours")
-    fcntl.flock(lock, fcntl.LOCK_EX)
-    try:
-        return os.path.samestat(os.fstat(lock), path.stat())
-    except FileNotFoundError:
-        return False
-
-
 def _try_lock(path: Path) -> int | None:
     """The lock of a folder of ours that nobody holds."""
-    lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    lock = _open(path)
     try:
         if os.fstat(lock).st_uid == os.getuid():
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return lock
+            # Somebody else may have swept it, and its user made it again, since it was opened.
+            if _is_still(lock, path):
+                return lock
     except BlockingIOError:
         pass
     os.close(lock)
     return None
+
+
+def _open(path: Path) -> int:
+    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+
+
+def _is_still(lock: int, path: Path) -> bool:
+    """Is the locked folder the one at `path`? From then on nobody but its holder removes it."""
+    try:
+        return os.path.samestat(os.fstat(lock), path.stat(follow_symlinks=False))
+    except FileNotFoundError:
+        return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -240,6 +241,25 @@ def test_a_run_begins_once(run: RunFolder, cell: Cell) -> None:
     with pytest.raises(UserError, match="holds a run already"):
         run.write_plan(plan_of("name", "other", "2026.11", "mini", "process", []))
     assert run.read_plan() == plan
+
+
+def test_a_folder_that_was_made_anew_while_it_was_looked_at_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two that sweep meet the folder of somebody who starts: one removes it, he makes it again, the other goes on."""
+    path = tmp_path / f"mldb-{os.getuid()}.x.1"
+    path.mkdir()
+    really_lock = fcntl.flock
+
+    def exchange_and_lock(descriptor: int, how: int) -> None:
+        path.rmdir()
+        path.mkdir()
+        (path / "new").touch()
+        really_lock(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", exchange_and_lock)
+    assert sweep(tmp_path) == []
+    assert (path / "new").exists()
 
 
 def test_folders_of_the_dead_are_swept_and_those_of_the_living_are_not(
