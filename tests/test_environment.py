@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -15,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from uv import find_uv_bin
 
 from bench.agent import Agent, load_agent
 from bench.environment import agent_python
@@ -256,19 +255,7 @@ def test_pyenvs_versions_are_found_without_its_shims(tmp_path: Path, monkeypatch
     assert find_interpreter(OTHER, WHERE).path == real
 
 
-def _packaged_uv() -> str | None:
-    try:
-        package = importlib.import_module("uv")
-        found: str = package.find_uv_bin()
-    except (ImportError, OSError):
-        return None
-    return found
-
-
 def test_uvs_own_pythons_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    uv = shutil.which("uv", path=f"{Path(sys.executable).resolve().parent}:{os.environ['PATH']}") or _packaged_uv()
-    if uv is None:
-        pytest.skip("no uv on this machine")
     real = have(OTHER)
     version = find_interpreter(OTHER, WHERE).version
     place = tmp_path / "uv" / f"cpython-{version}-linux-{os.uname().machine}-gnu"
@@ -282,7 +269,7 @@ def test_uvs_own_pythons_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("UV_PYTHON_INSTALL_DIR", str(place.parent))
     monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "uv-cache"))
     monkeypatch.setenv("PYENV_ROOT", str(tmp_path / "none"))
-    monkeypatch.setenv("PATH", bare_path(tmp_path / "bin", uv=Path(uv)))
+    monkeypatch.setenv("PATH", bare_path(tmp_path / "bin", uv=Path(find_uv_bin())))
     assert find_interpreter(OTHER, WHERE).path == real
 
 
