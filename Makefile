@@ -5,7 +5,7 @@ VENV ?= .venv
 # What proves the cases: auto takes the strongest that works, and containers take longer than bubblewrap.
 SANDBOX ?= auto
 # Tests wait more than they compute, so there are more of them at a time than a small machine has cores.
-WORKERS ?= 4
+WORKERS ?= 3
 BIN := $(VENV)/bin
 # pip takes its settings from the environment, so a machine may constrain versions: PIP_CONSTRAINT=constraints.txt
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
