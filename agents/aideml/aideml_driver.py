@@ -40,7 +40,8 @@ def search(out: Path, deadline: float) -> tuple[int, CaseInterpreter | None, int
     config = experiment.cfg
     config.agent.code.model = config.agent.feedback.model = os.environ["BENCH_MODEL"]
     config.exec.timeout = int(min(LONGEST_RUN_S, max(deadline - time.time() - MARGIN_S, 10) / 2))
-    interpreter = CaseInterpreter(Path(config.workspace_dir), config.exec.timeout, os.environ["BENCH_PYTHON"])
+    folder, end = Path(config.workspace_dir), deadline - MARGIN_S
+    interpreter = CaseInterpreter(folder, config.exec.timeout, os.environ["BENCH_PYTHON"], end)
     status = DONE
     for _ in range(int(os.environ.get("AIDE_STEPS") or 20)):
         if time.time() + MARGIN_S > deadline:

@@ -23,10 +23,12 @@ class CaseInterpreter:
     `working` is empty at the start of each script, so that what lies there afterwards is this script's own.
     """
 
-    def __init__(self, folder: Path, timeout: float, python: str) -> None:
+    def __init__(self, folder: Path, timeout: float, python: str, end: float) -> None:
+        """`timeout`: seconds of one script; `end`: the time at which the last one must have ended."""
         self._folder = folder
-        self._timeout = timeout
+        self._longest = self._timeout = timeout
         self._python = python
+        self._end = end
         self._count = 0
 
     def made_by(self, number: int) -> Path:
@@ -41,6 +43,7 @@ class CaseInterpreter:
         working.mkdir()
         script = self._folder / "runfile.py"
         script.write_text(code, encoding="utf-8")
+        self._timeout = max(min(self._longest, self._end - time.time()), 1.0)
         began = time.monotonic()
         output, status = self._execute(script)
         seconds = time.monotonic() - began
