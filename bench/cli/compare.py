@@ -114,8 +114,8 @@ def _choose(base: str, head: str, options: dict[str, Any]) -> tuple[Chosen, Chos
 
     profile: Profile | None = options["profile"]
     filters = Filters(options["agent"], options["model"], profile, options["suite"])
-    stored = stored_records(options["repository"], options["branch"])
-    return choose(base, stored, filters), choose(head, stored, filters)
+    with stored_records(options["repository"], options["branch"]) as stored:
+        return choose(base, stored, filters), choose(head, stored, filters)
 
 
 def _compare(base: Chosen, head: Chosen, options: dict[str, Any]) -> Comparison:

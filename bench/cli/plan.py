@@ -118,18 +118,14 @@ def _records(options: dict[str, Any]) -> list[Record]:
 
 def _from_index(options: dict[str, Any]) -> History | None:
     """The history of --results alone, from its index; None where records themselves are asked for, or it is missing."""
-    from bench.index.require import is_available
-
-    if not options["results"] or options["run_folders"] or options["missing_from"] or not is_available():
+    if not options["results"] or options["run_folders"] or options["missing_from"]:
         return None
-    from bench.cli.ticker import Ticker
+    from bench.cli.stored import indexed
     from bench.index.durations import measured
-    from bench.index.query import open_index
     from bench.plan.estimate import History
 
-    where = options["results"], options["branch"]
-    with Ticker(options["as_json"]) as ticker, open_index(*where, progress=ticker) as index:
-        return History.of(measured(index))
+    with indexed(options["results"], options["branch"], quiet=options["as_json"]) as index:
+        return History.of(measured(index)) if index is not None else None
 
 
 def _day(text: str | None) -> Any:

@@ -77,7 +77,8 @@ def _choose(history: str, options: dict[str, Any]) -> Chosen:
     from bench.stats.choice import Filters, choose
 
     filters = Filters(options["agent"], options["model"], options["profile"], options["suite"])
-    return choose(history, stored_records(options["repository"], options["branch"]), filters)
+    with stored_records(options["repository"], options["branch"]) as stored:
+        return choose(history, stored, filters)
 
 
 def _answer(question: Question, cost: Price, options: dict[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,24 +19,30 @@ if TYPE_CHECKING:
     from bench.stats.series import CaseNight
 
 
-def stored_records(repository: str, branch: str) -> Stored:
-    """Finds the records of a reference on a results branch; raises `UserError` when none is named."""
+@contextmanager
+def stored_records(repository: str, branch: str) -> Iterator[Stored]:
+    """Finds the records of references on a results branch, all at one tip; raises `UserError` when none is named."""
+    from bench.index.light import stored_records as from_index
 
-    @functools.cache
-    def everything() -> Sequence[Record]:
-        return read_records(repository, branch)
+    with ExitStack() as stack:
 
-    def find(reference: str, filters: Filters) -> Sequence[Record]:
-        from bench.index.light import stored_records as from_index
+        @functools.cache
+        def opened() -> Index | None:
+            if not repository:
+                raise UserError(
+                    "no folder, file or run of this name here", remedy="name the results repository with --results"
+                )
+            return stack.enter_context(indexed(repository, branch))
 
-        if not repository:
-            raise UserError(
-                "no folder, file or run of this name here", remedy="name the results repository with --results"
-            )
-        with indexed(repository, branch) as index:
+        @functools.cache
+        def everything() -> Sequence[Record]:
+            return read_records(repository, branch)
+
+        def find(reference: str, filters: Filters) -> Sequence[Record]:
+            index = opened()
             return everything() if index is None else from_index(index, reference, filters)
 
-    return find
+        yield find
 
 
 def stored_nights(source: str, branch: str, measure: str, runs: str, nights: int) -> Sequence[CaseNight]:
