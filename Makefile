@@ -36,7 +36,7 @@ lint: $(VENV)/.dev
 	$(BIN)/python -m mypy
 
 fuzz: $(VENV)/.dev ## 10,000 random documents a parser; the night's part of the tests
-	MLDB_FUZZ=nightly $(BIN)/python -m pytest tests/test_fuzz_*.py --numprocesses 4 --timeout 6000
+	MLDB_FUZZ=nightly $(BIN)/python -m pytest tests/fuzz --numprocesses 4 --timeout 6000
 
 attacks: $(VENV)/.demo ## every attack on every case; half an hour a sandbox
 	$(BIN)/ml-dev-bench cases verify --all --attacks --jobs 2 --sandbox $(SANDBOX)

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from bench.sandbox.bubblewrap import BubblewrapSandbox
-from bench.sandbox.choice import probe_bubblewrap, probe_docker
-from bench.sandbox.docker import DockerSandbox
+from bench.sandbox.choose import probe_bubblewrap, probe_docker
+from bench.sandbox.docker.backend import DockerSandbox
 from bench.sandbox.job import Sandbox
 from bench.sandbox.process import ProcessSandbox
-from tests.fuzzkit import Tally, report
-from tests.kit import not_here
+from tests.helpers.cells import not_here
+from tests.helpers.fuzz import Tally, report
 
 
 def _bubblewrap() -> BubblewrapSandbox:

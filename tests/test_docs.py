@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 import pytest
 
-from bench.agent import AgentSpec, load_agent
-from bench.failures import FAILURES
+from bench.formats.agent import AgentSpec, load_agent
+from bench.formats.failures import FAILURES
 from bench.judge import Workspace
 
 ROOT = Path(__file__).resolve().parents[1]

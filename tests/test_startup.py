@@ -35,7 +35,7 @@ def test_help_needs_no_validation_library() -> None:
 
 
 def test_the_judge_api_is_standard_library_only() -> None:
-    loaded = modules_after("import bench.judge, bench.judge.child")
+    loaded = modules_after("import bench.judge, bench.judge.process")
     assert not {"pydantic", "yaml", "click", "numpy"} & loaded
 
 

@@ -11,9 +11,18 @@ from typing import TypeVar
 from bench.attack.catalogue import Attack, Base
 from bench.attack.stage import Stage
 from bench.attack.trial import Baseline, Result, Trial
-from bench.case import Case
-from bench.errors import InfraError
-from bench.needs import missing_modules
+from bench.base.errors import InfraError
+from bench.base.install import Places
+from bench.base.temporary import temporary_folder
+from bench.base.text import printable
+from bench.cell.context import RunContext
+from bench.cell.run import run_cell
+from bench.formats.agent import find_agent
+from bench.formats.case import Case, missing_modules
+from bench.formats.plan import Cell
+from bench.formats.record import Provenance, Record
+from bench.report.lines import outcome_line
+from bench.sandbox.job import Sandbox
 
 Item = TypeVar("Item")
 Done = TypeVar("Done")
@@ -102,3 +111,38 @@ def tasks_of(cases: Sequence[Case], attacks: Sequence[Attack]) -> Iterator[Task]
             for attack in attacks:
                 if not attack.spec.shared and base in attack.spec.over:
                     yield Task(case, [attack], base)
+
+
+@dataclass(frozen=True)
+class Honest:
+    """What a solution's cell was said of, beyond its success."""
+
+    case: str
+    trial: int
+    outcome: str
+    alarms: tuple[str, ...]
+
+    def line(self) -> str:
+        """For a terminal or a log."""
+        return f"{'FLAGGED' if self.alarms else 'ok     '} {self.outcome}{printable('; '.join(['', *self.alarms]))}"
+
+
+def honest_cells(cases: Sequence[Case], places: Places, sandbox: Sandbox, trials: int, jobs: int) -> Iterator[Honest]:
+    """Every case's solution, `trials` times, as cells of the agent `oracle`."""
+    oracle = find_agent("oracle", places.agents)
+    provenance = Provenance(bench_version="", run="honest", sandbox=sandbox.name, isolated=sandbox.isolated)
+    cells = [Cell(oracle, {}, case, case.spec.profiles[0], trial) for trial in range(1, trials + 1) for case in cases]
+    with temporary_folder("honest") as folder:
+        context = RunContext(folder / "run", folder / "s", places, sandbox, provenance, "honest", {})
+        for record in side_by_side(lambda cell: run_cell(cell, context), cells, jobs):
+            yield Honest(record.case.id, record.trial, outcome_line(record), tuple(_alarms(record)))
+
+
+def _alarms(record: Record) -> Iterator[str]:
+    if record.outcome != "graded" or not record.success:
+        failed = "; ".join(f"{check.id}: {check.message[:200]}" for check in record.checks if not check.passed)
+        yield f"the solution does not succeed: {record.outcome}, score {record.score} {failed or record.error[:300]}"
+    for note in (*record.flags, *record.failure_modes):
+        yield f"{note.name}: {note.evidence}"
+    for earlier in record.tries:
+        yield f"a second try was needed: {earlier.cause}"

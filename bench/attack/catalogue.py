@@ -11,9 +11,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from bench.errors import UserError
-from bench.record import Name, StopReason
-from bench.schema import Model, read_yaml
+from bench.base.errors import UserError
+from bench.base.model import Model, read_yaml
+from bench.formats.record import Name, StopReason
 
 Aim = Literal["verdict", "hidden", "key", "network", "survival", "resources", "log", "host"]
 Base = Literal["untouched", "wrong", "solution"]

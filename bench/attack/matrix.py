@@ -12,9 +12,8 @@ from pathlib import Path
 from bench import __version__
 from bench.attack.catalogue import Attack
 from bench.attack.trial import Result
-from bench.cli.progress import printable
-from bench.cli.summary import escape
-from bench.files import write_atomic
+from bench.base.files import write_atomic
+from bench.base.text import escape, printable
 
 _HELD, _ESCAPED, _NOT_RUN = "held", "ESCAPED", "-"
 _SECTION = "<!-- sandbox {name} -->\n{text}<!-- end of {name} -->\n"
@@ -44,7 +43,8 @@ How an escape would be noticed:
 - **Text**: terminal line, Markdown summary and web pages of the cell hold no control character, workflow command or
   markup of the agent's.
 
-The same traps without a sandbox catch the same attacks: `tests/test_attacks.py` shows that they would be noticed.
+The same traps without a sandbox catch the same attacks: `tests/attack/test_attacks.py` shows
+that they would be noticed.
 
 """
 

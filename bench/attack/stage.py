@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import secrets
 import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from bench.attack.canary import Canaries
-from bench.attack.catalogue import Catalogue
-from bench.attack.listeners import Listeners
-from bench.attack.upstream import Upstream
-from bench.case import Case, load_case
-from bench.cell import RunContext
-from bench.datacache import public_seed, start_of
-from bench.errors import UserError
-from bench.gateway.server import GatewaySpec, open_gateway
-from bench.places import Places
-from bench.record import Provenance
+from bench.attack.catalogue import Attack, Base, Catalogue
+from bench.attack.leaks import Canaries
+from bench.attack.listeners import Listeners, Upstream
+from bench.base.errors import UserError
+from bench.base.install import Places
+from bench.base.temporary import temporary_folder
+from bench.cell.context import RunContext
+from bench.cell.start_state import start_of
+from bench.formats.agent import Agent, AgentSpec, Environment
+from bench.formats.case import Case, Wrong, load_case
+from bench.formats.plan import public_seed
+from bench.formats.record import Provenance
+from bench.gateway.launch import GatewaySpec, open_gateway
 from bench.sandbox.job import Sandbox
-from bench.temporary import temporary_folder
 
 CANARY_FILE = "canary.txt"
 _KEYS = (
@@ -43,6 +46,8 @@ _KEYS = (
 _HOME_FILES = (".aws/credentials", ".netrc", ".ssh/id_ed25519", ".config/gh/hosts.yml", ".docker/config.json.bak")
 _SUITE = "attack"
 _LONG_S = 6 * 3600.0
+_MODEL = "openai/attacked"
+_LEFT_OUT = shutil.ignore_patterns("__pycache__", CANARY_FILE)
 
 
 @dataclass
@@ -189,3 +194,36 @@ def _other_gateway(root: Path) -> Iterator[str]:
     )
     with open_gateway(spec) as gateway:
         yield gateway.key
+
+
+def make_agent(
+    folder: Path, programs: Path, attacks: Sequence[Attack], case: Case, base: Base, facts: Mapping[str, Any]
+) -> Agent:
+    """The agent that carries out `attacks`, in `folder`."""
+    shutil.copytree(programs, folder, ignore=_LEFT_OUT)
+    name, wrong = chosen_wrong(case)
+    answers = {
+        "wrong": (case.part("wrong") / name, wrong.run),
+        "solution": (case.part("solution"), case.spec.solution.run),
+    }
+    if base in answers:
+        source, command = answers[base]
+        shutil.copytree(source, folder / "answer", ignore=_LEFT_OUT)
+        (folder / "answer.json").write_text(json.dumps(command))
+    if any(attack.spec.bait for attack in attacks):
+        shutil.copytree(case.part("solution"), folder / "bait", ignore=_LEFT_OUT)
+    # Not the slug of one attack alone: what shares a run has one name.
+    label = attacks[0].id.replace(".", "-") if len(attacks) == 1 else f"{attacks[0].family}-and-{len(attacks) - 1}-more"
+    spec = AgentSpec(
+        id=f"{label}-over-{base}"[:64],
+        command=["python", "-I", "{agent}/start.py", *(attack.id for attack in attacks)],
+        environment=Environment(variables={"ATTACK_FACTS": json.dumps(facts)}),
+        models={"main": _MODEL} if any(attack.spec.model for attack in attacks) else {},
+        ranked=False,
+    )
+    return Agent(folder / "agent.yaml", spec, trusted=False)
+
+
+def chosen_wrong(case: Case) -> tuple[str, Wrong]:
+    """The wrong answer that attacks are laid over: of those that need no command, one that most checks catch."""
+    return min(case.spec.wrong.items(), key=lambda item: (bool(item[1].run), -len(item[1].fails), item[0]))

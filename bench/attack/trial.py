@@ -11,20 +11,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from bench.agent import Agent
-from bench.attack.agents import make_agent
 from bench.attack.catalogue import Attack, Base
-from bench.attack.display import acting_text
-from bench.attack.stage import Stage
-from bench.attack.survivors import changes, containers_of, processes_with
-from bench.case import Case
-from bench.cell import Cell
-from bench.errors import InfraError
-from bench.files import remove_tree
-from bench.record import Record
-from bench.run import run_cell
-from bench.sandbox.execution import run_job
+from bench.attack.leaks import acting_text, changes, containers_of, processes_with
+from bench.attack.stage import Stage, make_agent
+from bench.base.errors import InfraError
+from bench.cell.run import run_cell
+from bench.formats.agent import Agent
+from bench.formats.case import Case
+from bench.formats.plan import Cell
+from bench.formats.record import Record
+from bench.guest.trees import remove_tree
 from bench.sandbox.job import Job, JobLimits, Mount, Sandbox
+from bench.sandbox.running import run_job
 
 _MEMORY_MB = 300.0
 """By which the runner may grow in one trial."""

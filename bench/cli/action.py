@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import click
 from pydantic import BeforeValidator, Field
 
-from bench.cli import workflow
-from bench.errors import EXIT_FAILED, EXIT_USAGE, UserError
-from bench.record import Profile
-from bench.schema import Model, ModelT, validate
+from bench.base.errors import EXIT_FAILED, EXIT_USAGE, UserError
+from bench.base.model import Model, ModelT, validate
+from bench.formats.record import Profile
+from bench.github import workflow
 
 if TYPE_CHECKING:
-    from bench.record import Record
+    from bench.formats.record import Record
 
 _KEEP_LOCAL = "none"
 
@@ -98,7 +98,7 @@ def action() -> None:
 def run() -> None:
     """Run the cells. Whatever their verdict, this step succeeds: the records are wanted all the same."""
     from bench.cli.run import run as run_command
-    from bench.rundir import RunFolder
+    from bench.formats.run_folder import RunFolder
 
     inputs = _read(Inputs)
     _check_early(inputs)
@@ -131,8 +131,8 @@ def publish() -> None:
     from bench.cli.pages import write_site
     from bench.cli.results import suite_cases
     from bench.cli.stored import read_records
-    from bench.execute import store
-    from bench.rundir import RunFolder
+    from bench.formats.run_folder import RunFolder
+    from bench.store.branch import store
 
     token = os.environ.pop("MLDB_TOKEN", "")
     told = _read(Publication)
@@ -159,8 +159,8 @@ def publish() -> None:
 @_annotated
 def report() -> None:
     """Write the step summary, and fail the job where its inputs say so."""
-    from bench.cli.summary import render
-    from bench.rundir import RunFolder
+    from bench.formats.run_folder import RunFolder
+    from bench.report.markdown import render
 
     told = _read(Outcome)
     records = RunFolder(told.records).records()

@@ -26,8 +26,8 @@ def agents() -> None:
 @_JSON
 def list_(root: Path | None, as_json: bool) -> None:
     """All agents, one a line."""
-    from bench.agent import load_agents
-    from bench.places import find_places
+    from bench.base.install import find_places
+    from bench.formats.agent import load_agents
 
     found = load_agents(find_places(agents=root).agents)
     if as_json:
@@ -45,8 +45,8 @@ def list_(root: Path | None, as_json: bool) -> None:
 @_JSON
 def show(name: str, root: Path | None, as_json: bool) -> None:
     """One agent, by id or by the path of an agent.yaml."""
-    from bench.agent import find_agent
-    from bench.places import find_places
+    from bench.base.install import find_places
+    from bench.formats.agent import find_agent
 
     agent = find_agent(name, find_places(agents=root).agents)
     if as_json:

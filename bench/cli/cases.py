@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
+import importlib.util
 import json
+import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from bench.errors import EXIT_FAILED, UserError
+from bench.base.errors import EXIT_FAILED, UserError
 
 if TYPE_CHECKING:
-    from bench.case import Case
-    from bench.places import Places
+    from bench.attack.trial import Result
+    from bench.authoring.verify import Proof
+    from bench.base.install import Places
+    from bench.formats.case import Case
     from bench.sandbox.job import Sandbox
-    from bench.verify import Proof
+
 
 _FOLDER = click.option(
     "--cases",
@@ -36,8 +42,8 @@ def cases() -> None:
 @_JSON
 def list_(root: Path | None, as_json: bool) -> None:
     """All cases, one a line."""
-    from bench.case import load_cases
-    from bench.places import find_places
+    from bench.base.install import find_places
+    from bench.formats.case import load_cases
 
     found = load_cases(find_places(cases=root).cases)
     if as_json:
@@ -66,8 +72,8 @@ def list_(root: Path | None, as_json: bool) -> None:
 @_JSON
 def show(case_id: str, root: Path | None, as_json: bool) -> None:
     """One case: what it asks, its limits, its wrong answers."""
-    from bench.case import load_cases
-    from bench.places import find_places
+    from bench.base.install import find_places
+    from bench.formats.case import load_cases
 
     case = load_cases(find_places(cases=root).cases, [case_id])[0]
     if as_json:
@@ -121,10 +127,9 @@ def verify(**options: Any) -> None:
     With --attacks: every generic attack is carried out against every case, in real cells. None may better a verdict,
     avoid one, reach hidden files, keys or a network, or outlive its cell.
     """
-    from bench.case import load_cases
-    from bench.cli.attacks import run_attacks, run_honest
-    from bench.places import find_places
-    from bench.sandbox.choice import choose_sandbox
+    from bench.base.install import find_places
+    from bench.formats.case import load_cases
+    from bench.sandbox.choose import choose_sandbox
 
     ids, every = list(options["ids"]), options["every"]
     if bool(ids) == every:
@@ -153,8 +158,8 @@ def _prove(chosen: list[Case], places: Places, sandbox: Sandbox, jobs: int, as_j
     """Print every proof; returns whether all hold."""
     from concurrent.futures import ThreadPoolExecutor
 
-    from bench.cli.progress import printable
-    from bench.verify import Verifier
+    from bench.authoring.verify import Verifier
+    from bench.base.text import printable
 
     verifier = Verifier(places, sandbox)
 
@@ -183,11 +188,96 @@ def _prove(chosen: list[Case], places: Places, sandbox: Sandbox, jobs: int, as_j
 @_FOLDER
 def new(name: str, root: Path | None) -> None:
     """Make a small working case to start from; `cases verify` is green at once."""
-    from bench.places import find_places
-    from bench.scaffold import scaffold
+    from bench.authoring.scaffold import scaffold
+    from bench.base.install import find_places
 
     folder = scaffold(find_places(cases=root).cases, name)
     click.echo(f"made {folder}")
     click.echo(
         f"next: edit task.md, workspace/, solution/ and check.py, then `ml-dev-bench cases verify {folder.name}`"
     )
+
+
+def run_attacks(
+    cases: Sequence[Case],
+    places: Places,
+    sandbox: Sandbox,
+    *,
+    only: Sequence[str],
+    jobs: int,
+    as_json: bool,
+    matrix: Path | None,
+) -> bool:
+    """Carry out the attacks and print what came of each; returns whether all were held."""
+    from bench.attack.campaign import Campaign, tasks_of
+    from bench.attack.catalogue import load_catalogue
+    from bench.attack.leaks import groups_of_this_process
+    from bench.attack.listeners import enter_own_network
+    from bench.attack.matrix import line, write_page
+    from bench.attack.stage import open_stage
+    from bench.attack.trial import starts
+    from bench.base.install import find_places
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # Somebody's own cases are attacked by the same programs.
+    catalogue = load_catalogue(find_places().cases / "attacks")
+    attacks = catalogue.select(only)
+    if importlib.util.find_spec("jinja2") is None:
+        raise UserError("the pages are looked at, too, and Jinja2 is missing", remedy="install ml-dev-bench[site]")
+    own_network = enter_own_network(lambda: starts(sandbox))
+    notes = "with stand-ins for name server and metadata address" if own_network else "without stand-ins"
+    tasks = list(tasks_of(cases, attacks))
+    total = sum(len(task.attacks) for task in tasks)
+    done = 0
+
+    def tell(result: Result) -> None:
+        nonlocal done
+        done += 1
+        if not as_json:
+            click.echo(f"[{done}/{total}] {line(result)}")
+
+    if not as_json:
+        click.echo(f"{len(attacks)} attacks, {len(cases)} cases, {total} trials; sandbox: {sandbox.name}, {notes}")
+    with open_stage(catalogue, places, sandbox, own_network) as stage:
+        results = Campaign(stage).run(tasks, jobs, tell)
+    groups = groups_of_this_process()
+    if matrix is not None:
+        write_page(matrix, results, attacks, notes)
+    if as_json:
+        click.echo(json.dumps([dataclasses.asdict(result) for result in results], indent=1))
+    else:
+        _conclude(results, groups)
+    return not groups and all(result.held for result in results)
+
+
+def _conclude(results: Sequence[Result], groups: Sequence[str]) -> None:
+    """What got through, once more and together, and the counts."""
+    from bench.attack.matrix import line, summary
+
+    for result in results:
+        if not result.held:
+            click.echo(line(result))
+    for left in groups:
+        click.echo(f"ESCAPED {left}")
+    click.echo(summary(results))
+
+
+def run_honest(
+    cases: Sequence[Case], places: Places, sandbox: Sandbox, *, trials: int, jobs: int, as_json: bool
+) -> bool:
+    """Run every solution as a real cell, several times, and print what was flagged; returns whether nothing was."""
+    from bench.attack.campaign import honest_cells
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    alarms = []
+    count = 0
+    for found in honest_cells(cases, places, sandbox, trials, jobs):
+        count += 1
+        alarms += [found] if found.alarms else []
+        if not as_json:
+            click.echo(found.line())
+    if as_json:
+        click.echo(json.dumps([dataclasses.asdict(found) for found in alarms], indent=1))
+    else:
+        click.echo(f"{len(cases)} solutions x {trials} trials: {count} cells, {len(alarms)} false alarms")
+    return not alarms

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bench.errors import EXIT_OK
+from bench.base.errors import EXIT_OK
 
 if TYPE_CHECKING:
-    from bench.record import Profile
+    from bench.formats.record import Profile
     from bench.stats.choice import Chosen
     from bench.stats.compare import Compared, Comparison
 
@@ -120,7 +120,7 @@ def _choose(base: str, head: str, options: dict[str, Any]) -> tuple[Chosen, Chos
 
 def _compare(base: Chosen, head: Chosen, options: dict[str, Any]) -> Comparison:
     from bench.stats.compare import compare as compare_records
-    from bench.stats.verdict import Rules
+    from bench.stats.tests import Rules
 
     return compare_records(
         base.records,
@@ -150,7 +150,7 @@ def as_document(base: Chosen, head: Chosen, answer: Comparison) -> str:
 
 def as_text(base: Chosen, head: Chosen, answer: Comparison) -> str:
     """For a person at a terminal."""
-    from bench.cli.progress import printable
+    from bench.base.text import printable
 
     lines = [f"{answer.verdict.upper()} (by {', '.join(answer.gates)})", f"base  {base.label}", f"head  {head.label}"]
     lines += [f"not comparable: {reason}" for reason in answer.reasons]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bench.errors import EXIT_FAILED
+from bench.base.errors import EXIT_FAILED
 
 if TYPE_CHECKING:
     from bench.sandbox.job import Sandbox
@@ -35,16 +35,16 @@ def demo(out: Path, jobs: int | None, sandbox: str) -> None:
     The demo's agents are all ours: oracle and nop, which prove the cases, and react, whose model turns are replayed
     from hand-written cassettes. Only the demo runs them without isolation where no sandbox works.
     """
+    from bench.base.install import find_places
+    from bench.cli.console import Reporter
     from bench.cli.pages import write_site
-    from bench.cli.progress import Reporter
-    from bench.cli.results import leaderboard
     from bench.cli.run import _interrupt
-    from bench.execute import Options, begin, carry_out, store
-    from bench.places import find_places
-    from bench.plan.request import Request, make_plan
-    from bench.rundir import new_run_name
-    from bench.sandbox.choice import choose_sandbox
-    from bench.store.branch import ResultsBranch
+    from bench.formats.run_folder import new_run_name
+    from bench.plan.selection import Request, make_plan
+    from bench.report.lines import leaderboard
+    from bench.runs.execute import Options, begin, carry_out
+    from bench.sandbox.choose import choose_sandbox
+    from bench.store.branch import ResultsBranch, store
 
     signal.signal(signal.SIGTERM, _interrupt)
     began = time.monotonic()
@@ -79,8 +79,8 @@ def demo(out: Path, jobs: int | None, sandbox: str) -> None:
 
 
 def _sandbox() -> Sandbox:
-    from bench.errors import UserError
-    from bench.sandbox.choice import choose_sandbox
+    from bench.base.errors import UserError
+    from bench.sandbox.choose import choose_sandbox
 
     try:
         return choose_sandbox("auto")

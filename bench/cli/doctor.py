@@ -1,18 +1,130 @@
-"""`ml-dev-bench doctor`."""
+"""What this machine can do: each finding with its remedy."""
 
 from __future__ import annotations
 
+import contextlib
+import importlib.metadata
+import importlib.util
 import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
 
 import click
+
+from bench.base.errors import UserError
+from bench.cell.machine import this_machine
+from bench.sandbox import cgroup_location
+from bench.sandbox.choose import probe_bubblewrap, probe_docker
+from bench.sandbox.docker.container import leftovers
+from bench.sandbox.docker.engine import EngineError, find_engine
+
+_MIN_FREE_GIB = 5
+_ML_STACK = ("numpy", "pandas", "torch", "sklearn", "safetensors", "wandb")
+_DISTRIBUTIONS = {"sklearn": "scikit-learn"}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at."""
+
+    name: str
+    state: Literal["ok", "missing", "note"]
+    detail: str
+    remedy: str = ""
+
+
+def examine(cache: Path) -> Iterator[Finding]:
+    """Look at everything that a run may need; starts a sandbox, reaches no network."""
+    machine = this_machine()
+    yield Finding(
+        "machine", "ok", f"{machine.system}, {machine.cores} cores, {machine.memory_mb / 1024:.0f} GiB, {machine.cpu}"
+    )
+    yield _python()
+    bubblewrap = probe_bubblewrap()
+    yield Finding("bubblewrap", "ok" if bubblewrap.works else "missing", bubblewrap.detail, bubblewrap.remedy)
+    yield _limits()
+    yield from _docker()
+    yield Finding("process sandbox", "note", "always there, isolates nothing", "ask for it by name: --sandbox process")
+    yield _disk(cache)
+    yield _gpu(machine.gpu)
+    for name in _ML_STACK:
+        yield _package(name, "ml")
+    yield _package("jinja2", "site")
+    yield _package("litellm", "gateway")
+    yield _git()
+
+
+def _python() -> Finding:
+    version = platform.python_version()
+    good = sys.version_info >= (3, 11)
+    return Finding(
+        "python", "ok" if good else "missing", f"{version} at {sys.executable}", "" if good else "use 3.11 or newer"
+    )
+
+
+def _limits() -> Finding:
+    probe = cgroup_location.probe()
+    return Finding("limits", "ok" if probe.works else "note", probe.detail, probe.remedy)
+
+
+def _docker() -> Iterator[Finding]:
+    probe = probe_docker()
+    yield Finding("docker", "ok" if probe.works else "note", probe.detail, probe.remedy)
+    left = []
+    with contextlib.suppress(UserError, EngineError):
+        left = leftovers(find_engine())
+    if left:
+        yield Finding("containers", "note", f"{len(left)} of runners that were killed", "the next run removes them")
+
+
+def _disk(cache: Path) -> Finding:
+    place = cache
+    while not place.exists():
+        place = place.parent
+    free = shutil.disk_usage(place).free / (1 << 30)
+    state: Literal["ok", "missing"] = "ok" if free >= _MIN_FREE_GIB else "missing"
+    return Finding(
+        "disk",
+        state,
+        f"{free:.0f} GiB free for the cache at {cache}",
+        "" if state == "ok" else "make room or set ML_DEV_BENCH_CACHE to a larger disk",
+    )
+
+
+def _gpu(name: str) -> Finding:
+    if name:
+        return Finding("gpu", "ok", name)
+    if os.path.exists("/dev/nvidia0"):
+        return Finding("gpu", "missing", "a device, but nvidia-smi does not answer", "install the driver's tools")
+    return Finding("gpu", "note", "none", "profile mini needs none; profile full does")
+
+
+def _package(name: str, extra: str) -> Finding:
+    if importlib.util.find_spec(name) is None:
+        return Finding(name, "missing", "not installed", f"pip install 'ml-dev-bench[{extra}]'")
+    return Finding(name, "ok", importlib.metadata.version(_DISTRIBUTIONS.get(name, name)))
+
+
+def _git() -> Finding:
+    program = shutil.which("git")
+    if program is None:
+        return Finding("git", "missing", "not installed", "install git: results are stored in a branch")
+    done = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=10, check=False)
+    return Finding("git", "ok", done.stdout.strip().removeprefix("git version "))
 
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def doctor(as_json: bool) -> None:
     """Tell what this machine can do: sandboxes, GPU, disk, Python, ML stack; each line with its remedy."""
-    from bench.doctor import examine
-    from bench.places import find_places
+    from bench.base.install import find_places
 
     findings = list(examine(find_places().cache))
     if as_json:

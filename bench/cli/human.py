@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Literal, cast
 
 import click
 
-from bench.errors import UserError
+from bench.base.errors import UserError
 
 if TYPE_CHECKING:
-    from bench.human import Desk
+    from bench.runs.human import Desk
 
 _PATH = click.Path(path_type=Path)
 _FOLDER = click.argument("folder", required=False, type=_PATH)
@@ -38,10 +38,10 @@ def start(
     case: str, profile: str | None, trial: int, suite: str, out: Path, shell: bool, case_root: Path | None
 ) -> None:
     """Prepare a workspace, start the clock, and say where it is and what to do."""
-    from bench.case import load_cases
-    from bench.human import open_shell
-    from bench.human import start as begin
-    from bench.places import find_places
+    from bench.base.install import find_places
+    from bench.formats.case import load_cases
+    from bench.runs.human import open_shell
+    from bench.runs.human import start as begin
 
     places = find_places(cases=case_root)
     services = sorted(load_cases(places.cases, [case])[0].spec.services)
@@ -85,9 +85,10 @@ def submit(folder: Path | None, case_root: Path | None, sandbox: str) -> None:
 
     Exit status: 0 it succeeded; 1 it did not; 2 nothing was judged.
     """
-    from bench.cli.progress import outcome_line, printable
-    from bench.human import submit as hand_in
-    from bench.sandbox.choice import choose_sandbox
+    from bench.base.text import printable
+    from bench.report.lines import outcome_line
+    from bench.runs.human import submit as hand_in
+    from bench.sandbox.choose import choose_sandbox
 
     desk = _desk(folder, case_root)
     record = hand_in(desk, choose_sandbox(sandbox))
@@ -101,8 +102,8 @@ def submit(folder: Path | None, case_root: Path | None, sandbox: str) -> None:
 
 
 def _desk(folder: Path | None, case_root: Path | None) -> Desk:
-    from bench.human import find_desk, open_desk
-    from bench.places import find_places
+    from bench.base.install import find_places
+    from bench.runs.human import find_desk, open_desk
 
     return open_desk(find_desk((folder or Path()).absolute()), find_places(cases=case_root))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from bench.errors import UserError
+from bench.base.errors import UserError
 
 
 @click.group()
@@ -27,9 +27,9 @@ def build(base: str, python: str, network: str, case_id: str, root: Path | None)
     pip fetches the packages on this machine, with its own settings. An image of the same definition is replaced.
     What happens is shown as it does; the last line is the image.
     """
-    from bench.case import load_cases
-    from bench.places import find_places
-    from bench.sandbox.dockerbuild import Build, build_case, build_shared
+    from bench.base.install import find_places
+    from bench.formats.case import load_cases
+    from bench.sandbox.docker.images import Build, build_case, build_shared
 
     began = time.monotonic()
     how = Build(base=base, python=python, network=network)
@@ -47,7 +47,7 @@ def build(base: str, python: str, network: str, case_id: str, root: Path | None)
 @image.command()
 def show() -> None:
     """Print the name and the content id of the shared image; fails where the engine has none."""
-    from bench.sandbox.dockerengine import find_engine
-    from bench.sandbox.dockerimage import shared_image, shared_tag
+    from bench.sandbox.docker.engine import find_engine
+    from bench.sandbox.docker.images import shared_image, shared_tag
 
     click.echo(f"{shared_tag()} {shared_image(find_engine())}")

@@ -9,7 +9,7 @@ import sys
 import click
 
 from bench import __version__
-from bench.errors import EXIT_INTERRUPTED, EXIT_USAGE, UserError
+from bench.base.errors import EXIT_INTERRUPTED, EXIT_USAGE, UserError
 
 _COMMANDS = {
     "action": ("bench.cli.action", "action", "The steps of the GitHub Action."),
@@ -24,10 +24,10 @@ _COMMANDS = {
     "power": ("bench.cli.power", "power", "Plan how many trials and cases a drop can be seen with."),
     "results": ("bench.cli.results", "results", "Show stored results."),
     "run": ("bench.cli.run", "run", "Run agents on cases."),
-    "run-shard": ("bench.cli.shard", "run_shard", "Run one shard of a plan."),
+    "run-shard": ("bench.cli.run", "run_shard", "Run one shard of a plan."),
     "schema": ("bench.cli.schema", "schema", "Print the JSON Schema of a file format."),
     "site": ("bench.cli.pages", "site", "Build and serve the leaderboard."),
-    "summary": ("bench.cli.summary", "summary", "Print a run as Markdown."),
+    "summary": ("bench.cli.run", "summary", "Print a run as Markdown."),
     "trends": ("bench.cli.trends", "trends", "Find steps in nightly series, and keep issues about them."),
 }
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bench.errors import UserError
+from bench.base.errors import UserError
 
 if TYPE_CHECKING:
-    from bench.pages.model import CaseInfo
-    from bench.record import Record
+    from bench.formats.record import Record
+    from bench.pages.board import CaseInfo
 
 
 @click.group()
@@ -29,9 +29,9 @@ def site() -> None:
 @click.option("--suite", default="demo", show_default=True, help="Suite whose cases count.")
 def build(source: str, out: Path, branch: str, suite: str) -> None:
     """Build the site from stored records. Runs nothing."""
+    from bench.base.install import find_places
     from bench.cli.stored import read_records
-    from bench.places import find_places
-    from bench.suite import load_suite
+    from bench.formats.suite import load_suite
 
     cases = load_suite(find_places().cases, suite).cases
     index = write_site(read_records(source, branch), cases, out)
@@ -40,9 +40,9 @@ def build(source: str, out: Path, branch: str, suite: str) -> None:
 
 def write_site(records: Sequence[Record], cases: Sequence[str], out: Path) -> Path:
     """Build the site of `records` into `out`; returns its first page."""
-    from bench.case import load_cases
+    from bench.base.install import find_places
+    from bench.formats.case import load_cases
     from bench.pages.build import build_site
-    from bench.places import find_places
 
     places = find_places()
     infos = [_info(case) for case in load_cases(places.cases, list(cases))]
@@ -51,7 +51,7 @@ def write_site(records: Sequence[Record], cases: Sequence[str], out: Path) -> Pa
 
 
 def _info(case: Any) -> CaseInfo:
-    from bench.pages.model import CaseInfo
+    from bench.pages.board import CaseInfo
 
     readme = case.part("README.md")
     spec = case.spec

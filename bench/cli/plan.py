@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bench.errors import UserError
+from bench.base.errors import UserError
 
 if TYPE_CHECKING:
-    from bench.places import Places
-    from bench.plan.document import PlanFile
+    from bench.base.install import Places
+    from bench.formats.plan import PlanFile
+    from bench.formats.record import Record
     from bench.plan.estimate import History
-    from bench.plan.expand import Part
     from bench.plan.experiment import Experiment
-    from bench.record import Record
+    from bench.plan.selection import Part
 
 _PATH = click.Path(path_type=Path)
 
@@ -46,7 +46,7 @@ def plan(words: tuple[str, ...], **options: Any) -> None:
 
     Exit status: 0 planned; 2 nothing was planned: a mistake, or more than the budget.
     """
-    from bench.places import find_places
+    from bench.base.install import find_places
     from bench.plan.experiment import load_experiment
 
     file = Path(words[0]) if words and "=" not in words[0] else None
@@ -58,7 +58,7 @@ def plan(words: tuple[str, ...], **options: Any) -> None:
         return
     document, matrix = made
     if options["out"] is not None:
-        from bench.files import write_atomic
+        from bench.base.files import write_atomic
 
         write_atomic(options["out"], document.model_dump_json(by_alias=True, indent=1).encode() + b"\n")
     _tell_github(options, matrix, len(document.shards))
@@ -71,9 +71,7 @@ def plan(words: tuple[str, ...], **options: Any) -> None:
 def _make(experiment: Experiment, options: dict[str, Any], places: Places) -> tuple[PlanFile, str] | None:
     from bench.plan.document import check_budget, document, expect
     from bench.plan.estimate import History
-    from bench.plan.expand import expand
-    from bench.plan.lost import lost_parts
-    from bench.plan.modes import select
+    from bench.plan.selection import expand, lost_parts, select
     from bench.plan.shards import Job, batches, matrix
 
     indexed = _from_index(options)
@@ -106,7 +104,7 @@ def _with_cells(part: Part, cells: list[Any]) -> Part:
 
 
 def _records(options: dict[str, Any]) -> list[Record]:
-    from bench.rundir import RunFolder
+    from bench.formats.run_folder import RunFolder
 
     records = [record for folder in options["run_folders"] for record in RunFolder(folder).records()]
     if options["results"]:
@@ -121,7 +119,7 @@ def _from_index(options: dict[str, Any]) -> History | None:
     if not options["results"] or options["run_folders"] or options["missing_from"]:
         return None
     from bench.cli.stored import indexed
-    from bench.index.durations import measured
+    from bench.index.answers import measured
     from bench.plan.estimate import History
 
     with indexed(options["results"], options["branch"], quiet=options["as_json"]) as index:

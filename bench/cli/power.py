@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bench.errors import EXIT_FAILED, UserError
+from bench.base.errors import EXIT_FAILED, UserError
 
 if TYPE_CHECKING:
     from bench.stats.choice import Chosen
-    from bench.stats.components import Components
-    from bench.stats.power import Design, Price, Question
+    from bench.stats.power import Components, Design, Price, Question
 
 
 @click.command()
@@ -51,10 +50,9 @@ def power(history: str, as_json: bool, **options: Any) -> None:
 
     Exit status: 0 some number of trials on these cases is enough; 1 none is, more cases are needed; 2 wrong command.
     """
-    from bench.stats.components import components
-    from bench.stats.measures import MEASURES
-    from bench.stats.power import Question, price
-    from bench.stats.verdict import Rules
+    from bench.stats.pairing import MEASURES
+    from bench.stats.power import Question, components, price
+    from bench.stats.tests import Rules
 
     chosen = _choose(history, options)
     parts = components(chosen.records, MEASURES[options["measure"]])
@@ -115,7 +113,7 @@ def _document(chosen: Chosen, parts: Components, cost: Price, answer: dict[str, 
 
 
 def _text(chosen: Chosen, parts: Components, cost: Price, answer: dict[str, Any], options: dict[str, Any]) -> str:
-    from bench.cli.progress import printable
+    from bench.base.text import printable
 
     replayed = cost.cost.mean_usd is None and cost.cost.replayed_usd is not None
     bound = "" if parts.repeated else " (no case has two trials: an upper bound)"

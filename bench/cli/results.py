@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from bench.cli.audit import verify
-from bench.cli.collect import collect, push
-from bench.cli.ledger import decide, decisions
-from bench.cli.query import export, query
-from bench.cli.traces import traces
-from bench.errors import UserError
+from bench.base.errors import UserError
+from bench.cli.results_admin import decide, decisions, traces, verify
+from bench.cli.results_collect import collect, push
+from bench.cli.results_query import export, query
+from bench.report.lines import leaderboard, standings_table
 
 if TYPE_CHECKING:
-    from bench.effort import Cost
     from bench.index.query import Index
-    from bench.record import Record
-    from bench.stats import Estimate, Passes, Place
 
 
 @click.group()
@@ -40,8 +36,9 @@ for _command in (collect, push, verify, decide, decisions, traces, query, export
 @click.option("--json", "as_json", is_flag=True, help="Print the records as JSON lines.")
 def show(source: str, branch: str, suite: str, cells: bool, withdrawn: bool, as_json: bool) -> None:
     """Agents by success, with intervals, from a results repository or the folder of one run."""
-    from bench.cli.progress import outcome_line, printable_json
+    from bench.base.text import printable_json
     from bench.cli.stored import indexed, read_records
+    from bench.report.lines import outcome_line
 
     if not (cells or withdrawn or as_json):
         with indexed(source, branch) as index:
@@ -66,8 +63,8 @@ def show(source: str, branch: str, suite: str, cells: bool, withdrawn: bool, as_
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write to this file; default: print.")
 def trace(source: Path, cell: str, form: str, out: Path | None) -> None:
     """Every model call of one cell: as a table, or in the ATIF format that other tools read."""
-    from bench.cli.progress import printable, printable_json
-    from bench.files import write_atomic
+    from bench.base.files import write_atomic
+    from bench.base.text import printable, printable_json
 
     ledger = find_ledger(source, cell)
     text = trace_text(ledger) if form == "text" else trace_atif(ledger)
@@ -93,7 +90,7 @@ def find_ledger(source: Path, cell: str) -> Path:
 
 def trace_text(ledger: Path) -> str:
     """One line a call."""
-    from bench.gateway.readback import read_trace
+    from bench.gateway.call_log import read_trace
 
     lines = []
     for call in read_trace(ledger):
@@ -112,7 +109,7 @@ def trace_atif(ledger: Path) -> str:
     import json
 
     from bench.gateway.atif import to_atif
-    from bench.gateway.readback import read_trace
+    from bench.gateway.call_log import read_trace
 
     folder = ledger.parent.name
     return json.dumps(to_atif(read_trace(ledger), folder.partition("_")[0], folder), indent=1, ensure_ascii=False)
@@ -120,79 +117,19 @@ def trace_atif(ledger: Path) -> str:
 
 def suite_cases(suite: str, known: Iterable[str]) -> list[str]:
     """The cases that coverage is counted over: those of a suite, or all that are `known`."""
-    from bench.places import find_places
-    from bench.suite import load_suite
+    from bench.base.install import find_places
+    from bench.formats.suite import load_suite
 
     if suite:
         return load_suite(find_places().cases, suite).cases
     return sorted(set(known))
 
 
-def leaderboard(records: Sequence[Record], cases: Sequence[str]) -> str:
-    """The table of agents as text: ranked ones first, references after them."""
-    from bench.stats import rank, standings
-
-    places = rank(standings(records, {"mini": cases, "full": cases}))
-    return _table(places, len(records), sum(record.outcome != "graded" for record in records))
-
-
 def _indexed_leaderboard(index: Index, suite: str) -> str:
-    from bench.index.board import all_cases, indexed_standings
+    from bench.index.answers import all_cases, indexed_standings
     from bench.stats import rank
 
     cases = suite_cases(suite, all_cases(index))
     places = rank(indexed_standings(index, {"mini": cases, "full": cases}))
     ((total, lost),) = index.rows("SELECT count(*), count(*) FILTER (outcome <> 'graded') FROM records")
-    return _table(places, total, lost)
-
-
-def _table(places: Sequence[Place], total: int, lost: int) -> str:
-    header = ("", "agent", "model", "success", "score", "several tries", "cost/cell", "steps", "cases", "lost")
-    rows = [header, *(_row(place) for place in places)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(header))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    lines.append(
-        "n = cases; 95 % intervals over cases; ranks in brackets: what success leaves open; "
-        f"{total} records, {lost} without a verdict (never scored)"
-    )
-    return "\n".join(lines)
-
-
-def _row(place: Place) -> tuple[str, ...]:
-    standing = place.standing
-    reference = "" if standing.ranked else " (reference)"
-    steps = standing.effort.steps
-    return (
-        f"{place.rank}. ({place.best}-{place.worst})" if place.rank is not None else "-",
-        standing.entrant.agent + reference,
-        standing.entrant.model,
-        _estimate(standing.success),
-        _estimate(standing.score),
-        _passes(standing.passes),
-        _cost(standing.cost),
-        f"{steps:.1f}" if steps is not None else "-",
-        f"{standing.covered}/{standing.suite_size}",
-        str(standing.lost),
-    )
-
-
-def _passes(rows: Sequence[Passes]) -> str:
-    """pass@k and pass^k for the largest k that some case has."""
-    if not rows:
-        return "-"
-    row = rows[-1]
-    return f"pass@{row.k} {row.at.mean:.2f}, pass^{row.k} {row.hat.mean:.2f} n={row.at.n}"
-
-
-def _estimate(estimate: Estimate | None) -> str:
-    if estimate is None:
-        return "-"
-    interval = estimate.interval
-    span = f" [{interval.low:.2f}, {interval.high:.2f}]" if interval is not None else ""
-    return f"{estimate.mean:.2f}{span} n={estimate.n}"
-
-
-def _cost(cost: Cost) -> str:
-    if cost.replayed_usd is not None:
-        return f"${cost.replayed_usd:.4f} (replayed)"
-    return f"${cost.mean_usd:.4f}" if cost.mean_usd is not None else f"unknown ({cost.unknown})"
+    return standings_table(places, total, lost)

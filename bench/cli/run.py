@@ -13,16 +13,29 @@ from typing import Any
 
 import click
 
-from bench.errors import EXIT_FAILED, UserError
+from bench.base.errors import EXIT_FAILED, UserError
+from bench.report.markdown import render
 
 _PATH = click.Path(path_type=Path)
+_PLAN = click.Path(path_type=Path)
+
+
+@click.command()
+@click.argument("folder", metavar="RUN_FOLDER", type=click.Path(path_type=Path))
+def summary(folder: Path) -> None:
+    """A run as Markdown: agents, cells, and the evidence where a cell did not succeed."""
+    from bench.formats.run_folder import RunFolder
+
+    run = RunFolder(folder)
+    run.read_plan()
+    click.echo(render(run.records()), nl=False)
 
 
 def _safe_name(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
     """The name becomes a folder and a file of the results branch."""
     from pydantic import TypeAdapter, ValidationError
 
-    from bench.record import Name
+    from bench.formats.record import Name
 
     try:
         return None if value is None else TypeAdapter(Name).validate_python(value)
@@ -72,8 +85,8 @@ def run(**options: Any) -> None:
     Exit status: 0 every cell has a verdict (whatever it is); 1 cells were lost to infrastructure or skipped;
     2 nothing was started; 130 interrupted, go on with --resume.
     """
-    from bench.places import find_places
-    from bench.sandbox.choice import choose_sandbox
+    from bench.base.install import find_places
+    from bench.sandbox.choose import choose_sandbox
 
     signal.signal(signal.SIGTERM, _interrupt)
     places = find_places(cases=options["case_root"])
@@ -84,7 +97,7 @@ def run(**options: Any) -> None:
     folder, stored, records = _carry_out(options, places, sandbox)
     commit = None
     if options["results"]:
-        from bench.execute import store
+        from bench.store.branch import store
 
         commit = store(stored, records, options["results"], options["branch"], folder)
     _report(folder, records, commit, quiet)
@@ -95,8 +108,8 @@ def run(**options: Any) -> None:
 
 
 def _run_limits(options: dict[str, Any]) -> Any:
-    from bench.gateway.purse import RunLimits
-    from bench.schema import validate
+    from bench.base.model import validate
+    from bench.formats.plan import RunLimits
 
     minutes = options["max_run_minutes"]
     limits = {
@@ -109,10 +122,10 @@ def _run_limits(options: dict[str, Any]) -> Any:
 
 
 def _carry_out(options: dict[str, Any], places: Any, sandbox: Any) -> tuple[Path, Any, Any]:
-    from bench.cli.progress import Reporter
-    from bench.execute import Options, begin, carry_out
-    from bench.plan.request import Request, make_plan
-    from bench.rundir import RunFolder, new_run_name
+    from bench.cli.console import Reporter
+    from bench.formats.run_folder import RunFolder, new_run_name
+    from bench.plan.selection import Request, make_plan
+    from bench.runs.execute import Options, begin, carry_out
 
     how = Options(
         jobs=options["jobs"],
@@ -158,7 +171,7 @@ def _run_name() -> str:
 
 def _report(folder: Path, records: Any, commit: Any, quiet: bool) -> None:
     if quiet:
-        from bench.cli.progress import printable_json
+        from bench.base.text import printable_json
 
         click.echo(printable_json(json.dumps([json.loads(record.to_line()) for record in records], indent=1)))
         return
@@ -173,5 +186,60 @@ def _report(folder: Path, records: Any, commit: Any, quiet: bool) -> None:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
+    del number, frame
+    raise KeyboardInterrupt
+
+
+@click.command("run-shard")
+@click.argument("plan", type=_PLAN)
+@click.argument("shard")
+@click.option("--out", type=_PLAN, default=Path("runs"), show_default=True, help="Folder of run folders.")
+@click.option("--jobs", type=click.IntRange(1, 256), help="Cells side by side; default: as planned.")
+@click.option("--sandbox", default="auto", show_default=True, help="auto: the strongest that works here.")
+@click.option("--no-cost-limit", is_flag=True, help="No dollar limit: for models without a known price.")
+@click.option("--keep-workspaces", is_flag=True, help="Keep what each agent left, beside its trace.")
+@click.option("--cases", "case_root", type=_PLAN, help="Folder of cases; default: those that ship with the benchmark.")
+def run_shard(plan: Path, shard: str, **options: Any) -> None:
+    """Run one shard of a plan made by `plan --out`; started again, it goes on where it stopped.
+
+    Each run of which the shard has cells gets a folder RUN-SHARD, for `results collect`.
+
+    Exit status: 0 every cell has a verdict (whatever it is); 1 cells were lost to infrastructure or skipped;
+    2 nothing was started; 130 interrupted, call it again.
+    """
+    from bench.base.install import find_places
+    from bench.cli.console import Reporter
+    from bench.formats.plan import read_plan_file
+    from bench.formats.run_folder import RunFolder
+    from bench.runs.execute import Options, carry_out
+    from bench.sandbox.choose import choose_sandbox
+
+    signal.signal(signal.SIGTERM, _interrupt_shard)
+    document = read_plan_file(plan)
+    chosen = document.shard(shard)
+    places, sandbox = find_places(cases=options["case_root"]), choose_sandbox(options["sandbox"])
+    how = Options(
+        jobs=options["jobs"] or chosen.jobs,
+        keep_workspaces=options["keep_workspaces"],
+        cost_limited=not options["no_cost_limit"],
+    )
+    lost = 0
+    for part in chosen.parts:
+        folder = options["out"] / f"{part.run}-{chosen.id}"
+        run = RunFolder(folder)
+        if (folder / "run.json").is_file():
+            stored = run.read_plan()
+        else:
+            stored = document.part(part).model_copy(update={"sandbox": sandbox.name})
+            run.write_plan(stored)
+        click.echo(f"shard {chosen.id} of run {stored.run}: {len(stored.cells)} cells in {folder}", err=True)
+        records = carry_out(stored, None, folder, places, sandbox, how, Reporter(quiet=False))
+        lost += sum(record.outcome != "graded" for record in records)
+    if lost:
+        click.echo(f"{lost} cells have no verdict", err=True)
+        sys.exit(EXIT_FAILED)
+
+
+def _interrupt_shard(number: int, frame: FrameType | None) -> None:
     del number, frame
     raise KeyboardInterrupt

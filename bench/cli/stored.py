@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bench.errors import UserError
+from bench.base.errors import UserError
 
 if TYPE_CHECKING:
+    from bench.formats.record import Record
     from bench.index.query import Index
-    from bench.record import Record
     from bench.stats.choice import Filters, Stored
-    from bench.stats.series import CaseNight
+    from bench.stats.trends import CaseNight
 
 
 @contextmanager
 def stored_records(repository: str, branch: str) -> Iterator[Stored]:
     """Finds the records of references on a results branch, all at one tip; raises `UserError` when none is named."""
-    from bench.index.light import stored_records as from_index
+    from bench.index.answers import stored_records as from_index
 
     with ExitStack() as stack:
 
@@ -47,9 +47,9 @@ def stored_records(repository: str, branch: str) -> Iterator[Stored]:
 
 def stored_nights(source: str, branch: str, measure: str, runs: str, nights: int) -> Sequence[CaseNight]:
     """What trends are made of, from a results branch or a run folder."""
-    from bench.index.nights import indexed_nights
-    from bench.stats.measures import MEASURES
-    from bench.stats.series import case_nights
+    from bench.index.answers import indexed_nights
+    from bench.stats.pairing import MEASURES
+    from bench.stats.trends import case_nights
 
     with indexed(source, branch) as index:
         if index is None:
@@ -60,9 +60,8 @@ def stored_nights(source: str, branch: str, measure: str, runs: str, nights: int
 @contextmanager
 def indexed(source: str, branch: str, *, quiet: bool = False) -> Iterator[Index | None]:
     """The index of a branch; None where `source` is a run folder, or where the index cannot be made here."""
-    from bench.cli.ticker import Ticker
-    from bench.index.query import open_index
-    from bench.index.require import is_available
+    from bench.cli.console import Ticker
+    from bench.index.query import is_available, open_index
 
     if is_run_folder(source) or not is_available():
         yield None
@@ -78,7 +77,7 @@ def read_records(source: str, branch: str, *, withdrawn: bool = False) -> list[R
 
     withdrawn: those too that the ledger of decisions has withdrawn or replaced.
     """
-    from bench.rundir import RunFolder
+    from bench.formats.run_folder import RunFolder
     from bench.store.branch import ResultsBranch
 
     if is_run_folder(source):
@@ -93,7 +92,7 @@ def is_run_folder(source: str) -> bool:
 
 def require_place(source: str) -> None:
     """Raises `UserError` when `source` is neither on this machine nor a URL."""
-    from bench.store.place import is_remote
+    from bench.store.git.backend import is_remote
 
     if not is_remote(source) and not Path(source).exists():
         raise UserError(

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bench.errors import EXIT_FAILED, UserError
+from bench.base.errors import EXIT_FAILED, UserError
 
 if TYPE_CHECKING:
-    from bench.issues import Notice
-    from bench.stats.series import CaseNight, Series
-    from bench.stats.trend import Drop, Level
+    from bench.github.issues import Notice
+    from bench.stats.trends import CaseNight, Drop, Level, Series
 
 
 @dataclass(frozen=True)
@@ -86,8 +85,7 @@ def trends(
 
 def find_trends(points: Sequence[CaseNight], margin: float, nights: int) -> list[Trend]:
     """All series of `points` with their levels."""
-    from bench.stats.series import nightly
-    from bench.stats.trend import levels, standing_drop, steps
+    from bench.stats.trends import levels, nightly, standing_drop, steps
 
     found = []
     for series in nightly(points, nights):
@@ -98,7 +96,7 @@ def find_trends(points: Sequence[CaseNight], margin: float, nights: int) -> list
 
 def file_issues(repository: str, found: Sequence[Trend], measure: str, margin: float) -> list[str]:
     """Bring the issues of `repository` up to date; what was done."""
-    from bench.issues import keep_issues
+    from bench.github.issues import keep_issues
 
     token = os.environ.get("GITHUB_TOKEN", "")
     if not token:
@@ -114,8 +112,8 @@ def file_issues(repository: str, found: Sequence[Trend], measure: str, margin: f
 
 def notices(found: Sequence[Trend], measure: str, margin: float) -> list[Notice]:
     """One for each agent and suite with a drop that stands, whatever its models and profiles."""
-    from bench.cli.summary import escape
-    from bench.issues import Notice
+    from bench.base.text import escape
+    from bench.github.issues import Notice
 
     by_key: dict[tuple[str, str], list[Trend]] = defaultdict(list)
     for it in found:
@@ -165,7 +163,7 @@ def as_document(found: Sequence[Trend], measure: str) -> str:
 
 def as_text(found: Sequence[Trend], measure: str) -> str:
     """One line a series, and one a step."""
-    from bench.cli.progress import printable
+    from bench.base.text import printable
 
     lines = []
     for it in found:

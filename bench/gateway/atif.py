@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from bench.formats.record import Tokens
 from bench.gateway.answers import blocks_message
-from bench.gateway.readback import TracedCall
-from bench.record import Tokens
+from bench.gateway.call_log import TracedCall
 
 ATIF_VERSION = "ATIF-v1.6"
 Json = dict[str, Any]

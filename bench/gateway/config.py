@@ -7,12 +7,12 @@ from typing import Literal
 
 from pydantic import Field
 
-from bench.gateway.meter import Limit
+from bench.base.model import Model
+from bench.formats.plan import RunLimits
+from bench.formats.record import ModelUsage, Note
+from bench.gateway.budget import Limit
 from bench.gateway.prices import Prices
-from bench.gateway.protocol import Dialect
-from bench.gateway.purse import RunLimits
-from bench.record import ModelUsage, Note
-from bench.schema import Model
+from bench.gateway.request import Dialect
 
 ALIAS_PREFIX = "bench-"
 

@@ -13,9 +13,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from bench.errors import UserError
-from bench.record import Tokens
-from bench.schema import Model, read_yaml
+from bench.base.errors import UserError
+from bench.base.model import Model, read_yaml
+from bench.formats.record import Tokens
 
 _TABLE = "model_prices_and_context_window_backup.json"
 _TIER = re.compile(r"input_cost_per_token_above_([0-9]{1,6})k_tokens")

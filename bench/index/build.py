@@ -12,15 +12,26 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bench.errors import UserError
+from bench.base.errors import UserError
 from bench.index.columns import LINE_BITS, schema
-from bench.index.counting import add_tallies, decisions_table, ignored_rows, scan, tally
 from bench.index.extract import Extracted, Source, extract, extract_in_processes
-from bench.index.parts import PartFile, merge, to_merge, write_table
-from bench.index.state import FileRef, State, building, forget, load, store, sweep
+from bench.index.storage import (
+    FileRef,
+    PartFile,
+    State,
+    building,
+    forget,
+    load,
+    merge,
+    store,
+    sweep,
+    to_merge,
+    write_table,
+)
+from bench.index.tally import add_tallies, decisions_table, ignored_rows, scan, tally
 from bench.store.git import Git, GitError, init_bare
-from bench.store.place import is_remote, without_secrets
-from bench.store.reading import Copy, open_copy
+from bench.store.git.backend import is_remote, without_secrets
+from bench.store.reader import Copy, open_copy
 
 if TYPE_CHECKING:
     import duckdb

@@ -14,10 +14,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from bench.errors import UserError
+from bench.base.errors import UserError
 from bench.index.columns import LINE_BITS, Row, to_batch
 from bench.index.line import Line, parse_line
-from bench.index.parts import PartFile, PartWriter
+from bench.index.storage import PartFile, PartWriter
 from bench.store.git import Git, GitError
 
 Progress = Callable[[int, int], None]

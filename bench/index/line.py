@@ -14,9 +14,9 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from bench.errors import UserError
-from bench.record import RECORD_SCHEMA, CostStatus, Outcome, Profile, StopReason
-from bench.store.migrate import migrated
+from bench.base.errors import UserError
+from bench.formats.older_records import migrated
+from bench.formats.record import RECORD_SCHEMA, CostStatus, Outcome, Profile, StopReason
 
 _WIDE = -(2**63), 2**63 - 1
 _Int = Annotated[int, msgspec.Meta(ge=_WIDE[0], le=_WIDE[1])]

@@ -1,30 +1,48 @@
-"""Asking the index in SQL, which may come from anywhere: it reads the index and nothing else, and writes nothing."""
+"""What the index needs beyond the rest of the program."""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Literal
 
-from bench.errors import UserError
-from bench.index.require import require
-from bench.places import find_places
+from bench.base.errors import UserError
+from bench.base.install import find_places
 
 if TYPE_CHECKING:
     import duckdb
     import pandas as pd
     import pyarrow as pa
 
-    from bench.index.state import State
+    from bench.index.storage import State
 
+
+_NEEDED = ("duckdb", "msgspec", "pandas", "pyarrow")
 VIEWS = ("records", "cells", "checks", "decisions", "all_records", "tally")
 """`records`: those that count. `cells`: of several attempts at a cell of a run only the one that counts. `checks`: one
 row a check of `cells`. `decisions`: the ledger. `all_records`: the withdrawn ones too. `tally`: counts and sums of
 `cells` by agent, model and case and their versions."""
 MEMORY = "1500MB"
 TIMEOUT_S = 300.0
+Format = Literal["csv", "json", "parquet"]
+
+
+def is_available() -> bool:
+    """Is everything installed that the index is made and asked with?"""
+    return all(find_spec(name) is not None for name in _NEEDED)
+
+
+def require() -> None:
+    """Raises `UserError` where something is missing."""
+    missing = [name for name in _NEEDED if find_spec(name) is None]
+    if missing:
+        raise UserError(f"needs {', '.join(missing)}", where="the index", remedy="pip install 'ml-dev-bench[index]'")
 
 
 class Index:
@@ -108,7 +126,7 @@ def open_index(
     """
     require()
     from bench.index.build import rebuild, update
-    from bench.index.state import index_folder
+    from bench.index.storage import index_folder
 
     folder = index_folder(cache or find_places().cache, repository, branch)
     state = (rebuild if anew else update)(folder, repository, branch, progress)
@@ -124,7 +142,7 @@ def _open(folder: Path, state: State) -> duckdb.DuckDBPyConnection:
     import duckdb
 
     from bench.index.build import connect
-    from bench.index.counting import literal
+    from bench.index.tally import literal
 
     connection = connect(MEMORY)
     paths = ", ".join(literal(str(folder / ref.name)) for ref in state.refs())
@@ -144,7 +162,7 @@ def _open(folder: Path, state: State) -> duckdb.DuckDBPyConnection:
 
 
 def _views(folder: Path, state: State) -> list[tuple[str, str]]:
-    from bench.index.counting import scan
+    from bench.index.tally import scan
 
     ignored = scan(folder, [state.ignored.part()])
     everything = scan(folder, [ref.part() for ref in state.parts])
@@ -189,3 +207,81 @@ def _fault(error: Exception) -> UserError:
 
 def _first_line(error: Exception) -> str:
     return " ".join(str(error).split("\n\n")[0].split())[:500]
+
+
+def export(
+    index: Index, sql: str, path: Path, form: Format, progress: Callable[[str], None] = lambda line: None
+) -> int:
+    """Write the answer to `sql` to `path`, whole or not at all; its rows. Raises `UserError`.
+
+    csv: UTF-8 with a header; lists as JSON, unknown as an empty field, an empty text as `""`. json: an object a line.
+    """
+    rows = 0
+    with index.batches(sql) as batches, _replacing(path) as file, _writer(form, file, batches.schema) as write:
+        for batch in batches:
+            write(batch)
+            rows += batch.num_rows
+            progress(f"{rows:,} rows written")
+    return rows
+
+
+@contextlib.contextmanager
+def _writer(form: Format, file: IO[bytes], schema: pa.Schema) -> Iterator[Callable[[pa.RecordBatch], None]]:
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.parquet as pq
+
+    if form == "parquet":
+        with pq.ParquetWriter(file, schema, compression="zstd") as parquet:
+            yield parquet.write_batch
+    elif form == "csv":
+        flat = pa.schema([pa.field(it.name, pa.string() if pa.types.is_nested(it.type) else it.type) for it in schema])
+        with pyarrow.csv.CSVWriter(file, flat) as csv:
+            yield lambda batch: csv.write_batch(_flattened(batch, flat))
+    else:
+        yield lambda batch: _write_lines(file, batch)
+
+
+def write_csv(file: IO[bytes], answer: pa.Table) -> None:
+    """A whole answer as CSV."""
+    with _writer("csv", file, answer.schema) as write:
+        for batch in answer.to_batches():
+            write(batch)
+
+
+def _flattened(batch: pa.RecordBatch, flat: pa.Schema) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    columns = [
+        pa.array([None if value is None else to_json(value) for value in column.to_pylist()], pa.string())
+        if pa.types.is_nested(column.type)
+        else column
+        for column in batch.columns
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=flat)
+
+
+def _write_lines(file: IO[bytes], batch: pa.RecordBatch) -> None:
+    file.writelines(f"{to_json(row)}\n".encode() for row in batch.to_pylist())
+
+
+def to_json(value: Any) -> str:
+    """Rows, lists and values as JSON; instants in ISO 8601, what JSON has no number for as null."""
+    import msgspec
+
+    return msgspec.json.encode(value, enc_hook=str).decode()
+
+
+@contextlib.contextmanager
+def _replacing(path: Path) -> Iterator[IO[bytes]]:
+    """A file beside `path` that takes its place when everything was written."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

@@ -1,4 +1,4 @@
-"""The runner's side of judging: start the judge's child on a snapshot, read its report."""
+"""What a grading says, as plain data between the judge's child and the runner."""
 
 from __future__ import annotations
 
@@ -11,17 +11,67 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.case import Case, Output
-from bench.errors import InfraError
-from bench.judge.report import Grading, Verdict
-from bench.lifeline import send_orders
-from bench.limits import job_limits, setting_of
-from bench.sandbox.choice import handed_on
-from bench.sandbox.job import Attempts
-from bench.sandbox.orders import base_environment
+from bench.base.child import send_orders
+from bench.base.errors import InfraError
+from bench.formats.case import Case, Output
+from bench.sandbox.choose import handed_on
+from bench.sandbox.job import Attempts, base_environment
+from bench.sandbox.limits import job_limits, setting_of
 
 _GRACE_S = 30.0
 _LOG_BYTES = 8000
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The outcome of one check."""
+
+    id: str
+    about: str
+    weight: float
+    required: bool
+    guard: bool
+    value: float
+    message: str
+    seconds: float
+    origin: str = "case"
+
+
+@dataclass(frozen=True)
+class Grading:
+    """The outcome of all checks of one workspace."""
+
+    verdicts: tuple[Verdict, ...]
+    metrics: tuple[dict[str, Any], ...] = ()
+    claims: tuple[dict[str, Any], ...] = ()
+    broken: str = ""
+    """A check that failed for a reason of its own: which, and how. Then there is no score."""
+    seed: int = 0
+    attempts: Attempts = field(default_factory=Attempts)
+    """Tries of the agent's code to reach a network while it was judged."""
+    log: str = field(default="", compare=False)
+
+    @property
+    def score(self) -> float:
+        """Passed weight over total weight; 0 when a guard failed, or when files are there and nothing right in them."""
+        if any(verdict.guard and verdict.value < 1 for verdict in self.verdicts):
+            return 0.0
+        own = [verdict for verdict in self.verdicts if verdict.origin == "case" and verdict.weight > 0]
+        if own and not any(verdict.value > 0 for verdict in own):
+            return 0.0
+        total = sum(verdict.weight for verdict in self.verdicts)
+        return sum(verdict.weight * verdict.value for verdict in self.verdicts) / total if total else 0.0
+
+    @property
+    def success(self) -> bool:
+        """Every required check and every guard passed."""
+        needed = [verdict for verdict in self.verdicts if verdict.required or verdict.guard]
+        return not self.broken and bool(needed) and all(verdict.value >= 1 for verdict in needed)
+
+    @property
+    def failed(self) -> list[str]:
+        """Ids of the checks that did not pass."""
+        return [verdict.id for verdict in self.verdicts if verdict.value < 1]
 
 
 @dataclass(frozen=True)
@@ -50,7 +100,7 @@ def grade(case: Case, submission: Submission) -> Grading:
     """Run the case's checks on a snapshot; raises `InfraError` when the judge itself fails."""
     orders = _orders(case, submission)
     limits = case.spec.limits
-    argv = [str(submission.python), "-I", "-B", "-c", "from bench.judge.child import main; main()"]
+    argv = [str(submission.python), "-I", "-B", "-c", "from bench.judge.process import main; main()"]
     env = base_environment(
         home="/nonexistent",
         tmp=str(submission.scratch or tempfile.gettempdir()),

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bench.judge.session import SubjectError
+from bench.judge.subject import SubjectError
 from bench.judge.workspace import Ran, Scene, Workspace
 
 

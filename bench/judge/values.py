@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import io
+import json
 import math
+import struct
+import zipfile
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +14,23 @@ if TYPE_CHECKING:
     from numpy import float64
     from numpy.typing import NDArray
 
+
 _SHOWN = 80
+_MAX_HEADER = 8 << 20
+_ENTRY = b"PK\x01\x02"
+_MOST_MEMBERS = 10_000
+_SAFETENSORS_DTYPES = {
+    "F64": "<f8",
+    "F32": "<f4",
+    "F16": "<f2",
+    "BF16": "<u2",
+    "I64": "<i8",
+    "I32": "<i4",
+    "I16": "<i2",
+    "I8": "|i1",
+    "U8": "|u1",
+    "BOOL": "|b1",
+}
 
 
 def shown(value: Any) -> str:
@@ -85,3 +105,100 @@ def array(value: Any, shape: Sequence[int | None] | None = None, finite: bool = 
         assert fits, f"shape {tuple(shape)} is needed, it is {result.shape}"
     assert not finite or bool(numpy.isfinite(result).all()), "the array has values that are not finite"
     return result
+
+
+def read_npz(data: bytes, max_bytes: int) -> dict[str, NDArray[Any]]:
+    """Arrays of an .npz archive; AssertionError when it is not one, holds objects, or unpacks to over `max_bytes`."""
+    # Every entry becomes an object before anybody can count them.
+    assert data.count(_ENTRY) <= _MOST_MEMBERS, f"the archive has more than {_MOST_MEMBERS} members"
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            members = archive.infolist()
+            assert sum(member.file_size for member in members) <= max_bytes, "the archive unpacks to too much"
+            names = [member.filename.removesuffix(".npy") for member in members]
+            assert len(set(names)) == len(names), "a name occurs twice in the archive"
+            return {name: _read_npy(archive, member, max_bytes) for name, member in zip(names, members, strict=True)}
+    except AssertionError:
+        raise
+    except Exception as error:
+        # The readers below this raise whatever they stumble over; only the agent's bytes can be the reason.
+        raise AssertionError(f"not a readable npz archive: {shown(str(error))}") from None
+
+
+def _read_npy(archive: zipfile.ZipFile, member: zipfile.ZipInfo, max_bytes: int) -> NDArray[Any]:
+    import numpy
+
+    with archive.open(member) as file:
+        content = file.read(max_bytes + 1)
+    assert len(content) <= max_bytes, "the archive unpacks to too much"
+    stream = io.BytesIO(content)
+    version = numpy.lib.format.read_magic(stream)
+    reader = numpy.lib.format.read_array_header_1_0 if version == (1, 0) else numpy.lib.format.read_array_header_2_0
+    shape, fortran, dtype = reader(stream)
+    assert dtype.kind in "fiub" and not dtype.hasobject, f"{shown(member.filename)}: only numeric arrays are read"
+    rest = content[stream.tell() :]
+    assert math.prod(shape) * dtype.itemsize == len(rest), f"{shown(member.filename)}: shape and size do not agree"
+    result = _own(numpy.frombuffer(rest, dtype=dtype))
+    return result.reshape(shape, order="F" if fortran else "C")
+
+
+def _own(values: NDArray[Any]) -> NDArray[Any]:
+    """A copy; truth values become 0 or 1, as any other byte is both true and false to numpy."""
+    return values.view("u1") != 0 if values.dtype.kind == "b" else values.copy()
+
+
+def read_safetensors(data: bytes) -> dict[str, NDArray[Any]]:
+    """Tensors of a .safetensors file as arrays (bfloat16 as float32); AssertionError when it is not one.
+
+    Format: https://huggingface.co/docs/safetensors (8 bytes length, JSON header, raw little-endian buffers).
+    """
+    assert len(data) >= 8, "not a safetensors file: too short"
+    (size,) = struct.unpack("<Q", data[:8])
+    assert size <= len(data) - 8, "not a safetensors file: header longer than the file"
+    assert size <= _MAX_HEADER, "not a safetensors file: header too long"
+    try:
+        header = json.loads(data[8 : 8 + size], object_pairs_hook=without_duplicates)
+    except (ValueError, RecursionError) as error:
+        raise AssertionError(f"not a safetensors file: header is not JSON: {shown(str(error))}") from None
+    assert isinstance(header, dict), "not a safetensors file: header is not an object"
+    body = memoryview(data)[8 + size :]
+    entries = {name: entry for name, entry in header.items() if name != "__metadata__"}
+    places = {name: _place(name, entry, len(body)) for name, entry in entries.items()}
+    assert sum(end - start for start, end in places.values()) <= len(body), "tensors overlap"
+    return {name: _tensor(name, entry, body[slice(*places[name])]) for name, entry in entries.items()}
+
+
+def without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of a JSON document; ValueError when it names a key twice."""
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        raise ValueError("a key occurs twice")
+    return result
+
+
+def _place(name: str, entry: Any, size: int) -> tuple[int, int]:
+    """Where the buffer of a tensor begins and ends."""
+    assert isinstance(entry, dict), f"tensor {shown(name)}: entry is not an object"
+    offsets = entry.get("data_offsets")
+    assert isinstance(offsets, list) and len(offsets) == 2, f"tensor {shown(name)}: impossible offsets"
+    assert all(type(n) is int for n in offsets), f"tensor {shown(name)}: impossible offsets"
+    assert 0 <= offsets[0] <= offsets[1] <= size, f"tensor {shown(name)}: impossible offsets"
+    return offsets[0], offsets[1]
+
+
+def _tensor(name: str, entry: dict[str, Any], buffer: memoryview) -> NDArray[Any]:
+    import numpy
+
+    kind, shape = entry.get("dtype"), entry.get("shape")
+    assert isinstance(kind, str) and kind in _SAFETENSORS_DTYPES, (
+        f"tensor {shown(name)}: dtype {shown(kind)} is not supported"
+    )
+    assert isinstance(shape, list) and len(shape) <= 16, f"tensor {shown(name)}: impossible shape"
+    assert all(type(n) is int and 0 <= n <= 1 << 40 for n in shape), f"tensor {shown(name)}: impossible shape"
+    dtype = numpy.dtype(_SAFETENSORS_DTYPES[kind])
+    assert math.prod(shape) * dtype.itemsize == len(buffer), f"tensor {shown(name)}: shape and size disagree"
+    try:
+        result = _own(numpy.frombuffer(buffer, dtype=dtype)).reshape(shape)
+    except ValueError as error:
+        raise AssertionError(f"tensor {shown(name)}: {error}") from None
+    return (result.astype(numpy.uint32) << 16).view(numpy.float32) if kind == "BF16" else result

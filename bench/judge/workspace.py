@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.files import lay_over, remove_tree, sha256_file, walk_files
-from bench.judge.folder import Folder
-from bench.judge.session import Deadline, Hidden, Subject, SubjectError
-from bench.sandbox.execution import run_job
+from bench.base.files import lay_over, sha256_file, walk_files
+from bench.guest.trees import remove_tree
+from bench.judge.files import Folder
+from bench.judge.subject import Deadline, Hidden, Subject, SubjectError
 from bench.sandbox.job import Attempts, Job, JobLimits, Mount, Sandbox, Setting
+from bench.sandbox.running import run_job
 
 
 @dataclass(frozen=True)

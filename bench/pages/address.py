@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 
-from bench.record import Record
+from bench.formats.record import Record
 from bench.stats import Entrant
 
 _WORD = r"[a-z0-9.]+(?:[-_][a-z0-9.]+)*"

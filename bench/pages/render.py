@@ -8,10 +8,10 @@ from pathlib import Path
 
 import jinja2
 
-from bench.effort import agent_seconds, input_tokens, output_tokens
-from bench.errors import UserError
+from bench.base.errors import UserError
 from bench.pages import address, figures
 from bench.stats import entrant_of, model_label
+from bench.stats.effort import agent_seconds, input_tokens, output_tokens
 
 _FILTERS = (
     figures.percent,

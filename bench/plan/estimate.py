@@ -6,17 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, median
-from typing import TYPE_CHECKING, Literal
 
-from bench.cell import Cell
-from bench.record import Record
+from bench.formats.plan import Cell, Source
+from bench.formats.record import Record
 
-if TYPE_CHECKING:
-    from bench.index.durations import Measured
-
-Source = Literal["measured", "agent", "case", "limit"]
-"""Of the same agent, model and case; of the agent on other cases, in proportion to their limits; of other agents on
-the case; of nothing but the case's limits."""
 NEWEST = 20
 """Records of one agent and case that count: what is older says little about today."""
 _SHARE_OF_LIMIT = 0.5
@@ -118,3 +111,17 @@ class History:
 def model_key(models: Mapping[str, str]) -> str:
     """The models of a cell as one text, empty without any."""
     return " ".join(f"{role}={name}" for role, name in sorted(models.items()))
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Of graded cells, over the newest `NEWEST` of each group. Models are as in `bench.plan.estimate.model_key`."""
+
+    exact: dict[tuple[str, str, str, str], tuple[float, float | None]]
+    """(agent id, models, case id, profile) to median seconds and mean cost in USD (None: no cost is known)."""
+    cases: dict[tuple[str, str], float]
+    """(case id, profile) to median seconds, whoever ran."""
+    shares: dict[tuple[str, str], float]
+    """(agent id, models) to the mean share of the time limits that was used."""
+    graded: set[tuple[str, str, str, str, int]]
+    """(agent digest, models, case digest, profile, trial) of every verdict."""

@@ -8,12 +8,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from bench.agent import ModelName
-from bench.case import Count, Positive
-from bench.documents import parse_yaml
-from bench.errors import UserError
-from bench.record import Name, Profile
-from bench.schema import Model, read_yaml, validate
+from bench.base.errors import UserError
+from bench.base.model import Model, parse_yaml, read_yaml, validate
+from bench.formats.agent import ModelName
+from bench.formats.case import Count, Positive
+from bench.formats.record import Name, Profile
 
 Mode = Literal["full", "changed", "rotating"]
 Variable = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")]

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from bench.sandbox.cgroup import new_group
-from bench.sandbox.control import Control, StatusPipe, TreeControl
-from bench.sandbox.devices import shielded
-from bench.sandbox.group import Group, tasks_cap
-from bench.sandbox.job import Job, JobLimits, Launch, Mount
-from bench.sandbox.orders import INSIDE, base_environment, command_line, host_environment, resource_limits
+from bench.sandbox.cgroup import Group, tasks_cap
+from bench.sandbox.cgroup_location import new_group
+from bench.sandbox.control import StatusPipe, TreeControl
+from bench.sandbox.job import (
+    INSIDE,
+    Control,
+    Job,
+    JobLimits,
+    Launch,
+    Mount,
+    base_environment,
+    command_line,
+    host_environment,
+    resource_limits,
+)
 from bench.sandbox.seccomp import filter_file, filter_program
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
@@ -36,7 +47,7 @@ _ETC = (
     "services",
 )
 _LIBRARY = "/run/bench/library"
-_INSIDE_TARGET = f"{_LIBRARY}/bench/inside"
+_INSIDE_TARGET = f"{_LIBRARY}/bench/guest"
 _PRIVATE = ("/tmp", "/home/agent", "/dev/shm")  # noqa: S108  targets inside, not files of this machine
 _MASKED = (
     "kcore",
@@ -52,6 +63,9 @@ _MASKED = (
 """Of /proc: what tells of the kernel and of other users' work."""
 _PACKAGE = Path(__file__).resolve().parents[1]
 _OWN_ETC = Path(__file__).resolve().parent / "etc"
+_CAP_SYS_ADMIN = 21
+_SHIELD = '"$1" -o rbind,ro /dev /dev || exit 125; shift; exec "$@"'
+_FIRST = 1
 
 
 class BubblewrapSandbox:
@@ -98,7 +112,7 @@ class BubblewrapSandbox:
         argv = [self.program, *self._arguments(job, python)]
         for descriptor in descriptors[1:]:
             argv += ["--seccomp", str(descriptor)]
-        argv += ["--", str(python), "-I", "-S", "-B", f"{_INSIDE_TARGET}/init.py"]
+        argv += ["--", str(python), "-I", "-S", "-B", f"{_INSIDE_TARGET}/first_process.py"]
 
         def control(popen: subprocess.Popen[bytes]) -> Control:
             status.started()
@@ -198,3 +212,44 @@ def _python_mounts(interpreters: Iterable[Path]) -> list[str]:
     if any(_PACKAGE.is_relative_to(known) for known in bound):
         argv += ["--tmpfs", str(_PACKAGE)]
     return argv
+
+
+def shielded(argv: Sequence[str]) -> list[str]:
+    """`argv`, started where /dev is read-only: devices can be used, and their permissions and names not be changed.
+
+    The jobs of a root runner own what root owns, also behind other ids inside: without this, one could take
+    /dev/null from everybody. Bubblewrap itself mounts the files of devices writable.
+    """
+    unshare, mount = shutil.which("unshare"), shutil.which("mount")
+    if os.geteuid() != 0 or not _may_mount() or unshare is None or mount is None:
+        return list(argv)
+    return [unshare, "--mount", "--", "/bin/sh", "-c", _SHIELD, "sh", mount, *argv]
+
+
+def _may_mount() -> bool:
+    """Root of a container often may not, and has no devices of the machine to lose."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("CapEff:"):
+            return bool(int(line.split()[1], 16) >> _CAP_SYS_ADMIN & 1)
+    return False
+
+
+def end_strays(folders: Sequence[Path]) -> None:
+    """End bubblewrap processes of this user that have lost their parent and were started with one of `folders`.
+
+    To be called by who holds these folders: no living runner works there then.
+    """
+    marks = [os.fsencode(f"{folder}/") for folder in folders]
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            with contextlib.suppress(OSError):
+                if _is_stray(Path("/proc", entry), marks):
+                    os.kill(int(entry), signal.SIGKILL)
+
+
+def _is_stray(process: Path, marks: Sequence[bytes]) -> bool:
+    words = (process / "cmdline").read_bytes().split(b"\0")
+    if os.path.basename(words[0]) != b"bwrap" or process.stat().st_uid != os.getuid():
+        return False
+    parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
+    return parent == _FIRST and any(word.startswith(mark) for word in words for mark in marks)

@@ -1,202 +1,282 @@
-"""Where this process may make control groups (cgroups) for its jobs. Standard library only.
+"""The control group (cgroup) of one job: the kernel's own limits on it, what it uses, and all that belongs to it.
 
-In version 1 each controller has a hierarchy of its own, and groups are made below the runner's. In version 2 a group
-that holds processes has no controllers to give away: groups are made beside the runner, in the nearest group above
-it that gives them and that it may write, or below its own after all processes there have moved into a group
-`mldb-runner`, which is what a delegated group is for.
+Both versions of cgroups, each controller in whichever it is found. Standard library only.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
-import subprocess
-from collections.abc import Iterable
-from dataclasses import dataclass
+import secrets
+import signal
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
-from bench.sandbox.group import (
-    CONTROLLERS,
-    PREFIX,
-    Branch,
-    Group,
-    make_group,
-    remove_abandoned,
-    write_file,
-)
-from bench.sandbox.job import JobLimits
+from bench.sandbox.job import EndReason, JobLimits
 
-_LEAF = f"{PREFIX}runner"
-_ROUNDS = 20
-_TRIAL_S = 10.0
-_REMEDY = "run as root, or in a delegated group: systemd-run --user --scope -p Delegate=yes -- ml-dev-bench …"
+CONTROLLERS = ("memory", "pids", "cpu")
+PREFIX = "mldb-"
+_MIB = 1 << 20
+_PERIOD_US = 100_000
+_REMOVE_S = 5.0
+_TICK_S = 0.005
+_JOIN = 'while [ "$1" != -- ]; do echo 0 > "$1/cgroup.procs" || exit 125; shift; done; shift; exec "$@"'
 
 
 @dataclass(frozen=True)
-class Probe:
-    """Whether the kernel enforces limits on this runner's jobs, and if not, why and what to do."""
+class Branch:
+    """A folder of a hierarchy of cgroups in which groups can be made, and the controllers that they have there."""
 
-    works: bool
-    detail: str
-    remedy: str = ""
+    version: Literal[1, 2]
+    folder: Path
+    controllers: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class _Mount:
-    """A hierarchy of cgroups as this process sees it."""
+class Setting:
+    """A value for a file of a group."""
 
-    controllers: frozenset[str]
-    """Empty: version 2."""
-    root: str
-    point: Path
-
-    def folder(self, path: str) -> Path | None:
-        """The folder of the group at `path`; None when it lies outside of what is mounted."""
-        relative = os.path.relpath(path, self.root)
-        return None if relative.startswith("..") else self.point / relative
+    file: str
+    value: str
+    needed: bool = True
+    """Otherwise: only where the kernel has such a file."""
 
 
-def new_group(limits: JobLimits) -> Group | None:
-    """A group for a job; None where this process can make none."""
-    branches = _branches()
-    return make_group(branches, limits) if branches else None
+def memory_cap_mb(limits: JobLimits) -> int:
+    """MiB at which the kernel steps in, page cache and the kernel's own included.
 
-
-def probe() -> Probe:
-    """What the kernel will enforce, found by making a group."""
-    group = new_group(JobLimits(wall_s=1))
-    if group is None:
-        return Probe(False, "no cgroup can be made: memory and processes are only watched", _REMEDY)
-    about, lacking = group.about, [name for name in CONTROLLERS if name not in group.in_force]
-    group.remove()
-    if lacking:
-        return Probe(False, f"{about}; not {', '.join(lacking)}", _REMEDY)
-    return Probe(True, about)
-
-
-@functools.lru_cache(maxsize=1)
-def _branches() -> tuple[Branch, ...]:
-    """Found once; groups that dead runners have left there are removed."""
-    try:
-        branches = find_branches(Path("/proc/self/cgroup").read_text(), Path("/proc/self/mountinfo").read_text())
-    except (OSError, ValueError):
-        return ()
-    if branches and os.geteuid() != 0 and not _can_join(branches):
-        return ()
-    remove_abandoned(branches)
-    return branches
-
-
-def find_branches(memberships: str, mounts: str) -> tuple[Branch, ...]:
-    """Where groups can be made, from the texts of /proc/self/cgroup and mountinfo."""
-    own = {}
-    for line in memberships.splitlines():
-        _, names, path = line.split(":", 2)
-        for name in names.split(","):
-            own[name] = path
-    found: dict[Path, tuple[str, ...]] = {}
-    missing = list(CONTROLLERS)
-    hierarchies = list(_hierarchies(mounts))
-    for name in CONTROLLERS:
-        for mount in hierarchies:
-            folder = mount.folder(own[name]) if name in mount.controllers and name in own else None
-            if folder is not None and name in missing and _writable(folder):
-                found[folder] = (*found.get(folder, ()), name)
-                missing.remove(name)
-    branches = [Branch(1, folder, names) for folder, names in found.items()]
-    for mount in hierarchies:
-        folder = mount.folder(own[""]) if not mount.controllers and "" in own else None
-        if missing and folder is not None and (branch := unified_branch(folder, mount.point, missing)):
-            branches.append(branch)
-            break
-    return tuple(branches)
-
-
-def _hierarchies(mounts: str) -> Iterable[_Mount]:
-    for line in mounts.splitlines():
-        fields, _, rest = line.partition(" - ")
-        root, point = (word.encode().decode("unicode_escape") for word in fields.split()[3:5])
-        kind, _, options = rest.split()[:3]
-        if kind == "cgroup2":
-            yield _Mount(frozenset(), root, Path(point))
-        elif kind == "cgroup" and (controllers := frozenset(options.split(",")) & set(CONTROLLERS)):
-            yield _Mount(controllers, root, Path(point))
-
-
-def unified_branch(own: Path, top: Path, wanted: Iterable[str]) -> Branch | None:
-    """Where in version 2 groups can have some of the controllers in `wanted`.
-
-    own: the group of this process. top: the highest that it sees.
+    Above the limit, which is watched, by what the sandbox itself takes and what the kernel needs for tables and stacks.
     """
-    names = tuple(wanted)
-    weaker: Branch | None = None
-    for folder in (own, *own.parents):
-        if not _writable(folder):
-            break
-        given = _words(folder / "cgroup.subtree_control")
-        branch = Branch(2, folder, tuple(name for name in names if name in given))
-        if branch.controllers == names:
-            return branch
-        weaker = weaker or (branch if branch.controllers else None)
-        if folder == top:
-            break
-    own_names = _give(own, names) if _writable(own) else ()
-    return Branch(2, own, own_names) if own_names else weaker
+    return limits.memory_mb + limits.memory_mb // 32 + 64
 
 
-def _give(own: Path, names: Iterable[str]) -> tuple[str, ...]:
-    """Have `own` give its controllers to groups below it; those that it gives then."""
-    there = [name for name in names if name in _words(own / "cgroup.controllers")]
-    refused = [name for name in there if not _enable(own, name)]
-    if refused:
-        _move_down(own)
-        for name in refused:
-            _enable(own, name)
-    return tuple(name for name in there if name in _words(own / "cgroup.subtree_control"))
+def tasks_cap(limits: JobLimits) -> int:
+    """The kernel counts threads, the limit counts processes: few have more than four."""
+    return 4 * limits.processes + 64
 
 
-def _enable(folder: Path, name: str) -> bool:
-    with contextlib.suppress(OSError):
-        write_file(folder / "cgroup.subtree_control", f"+{name}")
-        return True
-    return False
+def settings(version: Literal[1, 2], controller: str, limits: JobLimits) -> list[Setting]:
+    """What is written to limit a group, in this order."""
+    memory, quota = str(memory_cap_mb(limits) * _MIB), str(max(limits.cpus, 1) * _PERIOD_US)
+    if controller == "pids":
+        return [Setting("pids.max", str(tasks_cap(limits)))]
+    if controller == "memory" and version == 1:
+        # The second counts memory and swap together, and may not be below the first.
+        return [
+            Setting("memory.limit_in_bytes", memory),
+            Setting("memory.memsw.limit_in_bytes", memory, needed=False),
+            Setting("memory.swappiness", "0", needed=False),
+        ]
+    if controller == "memory":
+        return [
+            Setting("memory.max", memory),
+            Setting("memory.swap.max", "0", needed=False),
+            Setting("memory.oom.group", "1", needed=False),
+        ]
+    if version == 1:
+        return [Setting("cpu.cfs_period_us", str(_PERIOD_US)), Setting("cpu.cfs_quota_us", quota)]
+    return [Setting("cpu.max", f"{quota} {_PERIOD_US}")]
 
 
-def _move_down(own: Path) -> None:
-    """Move all processes of `own` into a group below it; new ones made meanwhile are met in the next round."""
-    with contextlib.suppress(OSError):
-        (own / _LEAF).mkdir(exist_ok=True)
-        for _ in range(_ROUNDS):
-            members = _words(own / "cgroup.procs")
-            for pid in members:
-                with contextlib.suppress(ProcessLookupError):
-                    write_file(own / _LEAF / "cgroup.procs", pid)
-            if not members:
-                return
+@dataclass(frozen=True)
+class Owner:
+    """The process that makes groups. Its name is theirs: so a dead one's are known."""
+
+    namespace: int
+    """Of its process id: elsewhere the number means another process."""
+    pid: int
+    started: int
+    """Ticks since the machine's start: process ids are used again."""
+
+    @classmethod
+    def this(cls) -> Owner:
+        return cls(_own_namespace(), os.getpid(), _start_of(os.getpid()))
+
+    @classmethod
+    def of(cls, name: str) -> Owner | None:
+        """The owner of the group called `name`; None for a group that is not ours."""
+        parts = name.removeprefix(PREFIX).split("-")
+        if not name.startswith(PREFIX) or len(parts) != 4 or not all(part.isdigit() for part in parts[:3]):
+            return None
+        return cls(*map(int, parts[:3]))
+
+    def new_name(self) -> str:
+        return f"{PREFIX}{self.namespace}-{self.pid}-{self.started}-{secrets.token_hex(4)}"
+
+    def gone(self) -> bool:
+        """Whether it is known to have ended."""
+        return self.namespace == _own_namespace() and _start_of(self.pid) != self.started
 
 
-def _words(path: Path) -> list[str]:
+def _own_namespace() -> int:
+    return os.stat("/proc/self/ns/pid").st_ino
+
+
+def _start_of(pid: int) -> int:
     try:
-        return path.read_text().split()
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return -1
+    # The name of the program, in brackets, may hold anything.
+    return int(stat.rpartition(")")[2].split()[19])
+
+
+@dataclass
+class Group:
+    """One job's group: a folder of the same name in each branch."""
+
+    folders: dict[str, Path]
+    """By controller."""
+    versions: dict[str, Literal[1, 2]]
+    cap_mb: int
+    in_force: tuple[str, ...] = field(default=())
+    """Controllers whose limits the kernel took."""
+
+    @property
+    def places(self) -> list[Path]:
+        """The folders, each once."""
+        return list(dict.fromkeys(self.folders.values()))
+
+    def joined(self, argv: Sequence[str]) -> list[str]:
+        """`argv`, begun inside the group: nothing of it runs before."""
+        return ["/bin/sh", "-c", _JOIN, "sh", *map(str, self.places), "--", *argv]
+
+    @property
+    def counts_memory(self) -> bool:
+        return "memory" in self.in_force
+
+    def processes(self) -> list[int]:
+        return _members(self.places[0])
+
+    def memory_mb(self) -> float:
+        """MiB that the job holds, where memory is counted: anonymous, shared and files in memory; no page cache."""
+        if self._events("memory"):
+            return self.cap_mb
+        wanted = ("total_rss", "total_shmem") if self.versions["memory"] == 1 else ("anon", "shmem")
+        found = _numbers(self.folders["memory"] / "memory.stat")
+        return sum(found.get(name, 0) for name in wanted) / _MIB
+
+    def limit_hit(self) -> EndReason | None:
+        """What the kernel has refused: it counts."""
+        if self._events("memory"):
+            return "memory_limit"
+        return "process_limit" if self._events("pids") else None
+
+    def _events(self, controller: str) -> int:
+        if controller not in self.in_force:
+            return 0
+        if controller == "pids":
+            return _numbers(self.folders[controller] / "pids.events").get("max", 0)
+        file = "memory.oom_control" if self.versions[controller] == 1 else "memory.events"
+        return _numbers(self.folders[controller] / file).get("oom_kill", 0)
+
+    def remove(self) -> None:
+        """End whatever is left in the group and remove it."""
+        for place in self.places:
+            remove_group(place)
+
+    @property
+    def about(self) -> str:
+        """Who enforces what, for people."""
+        by_version = {
+            version: ", ".join(name for name in self.in_force if self.versions[name] == version) for version in (1, 2)
+        }
+        return "; ".join(f"{names} by cgroup v{version}" for version, names in by_version.items() if names)
+
+
+def make_group(branches: Iterable[Branch], limits: JobLimits) -> Group | None:
+    """A new group with these limits; None where the kernel takes none of them."""
+    name = Owner.this().new_name()
+    group = Group({}, {}, memory_cap_mb(limits))
+    for branch in branches:
+        folder = branch.folder / name
+        try:
+            folder.mkdir(exist_ok=True)
+        except OSError:
+            continue
+        for controller in branch.controllers:
+            group.folders[controller], group.versions[controller] = folder, branch.version
+            if _limit(folder, settings(branch.version, controller, limits)):
+                group.in_force += (controller,)
+    if not group.in_force:
+        group.remove()
+        return None
+    return group
+
+
+def _limit(folder: Path, wanted: Iterable[Setting]) -> bool:
+    """Whether the kernel took what is needed of it."""
+    for setting in wanted:
+        try:
+            if setting.needed or (folder / setting.file).exists():
+                write_file(folder / setting.file, setting.value)
+        except OSError:
+            if setting.needed:
+                return False
+    return True
+
+
+def remove_group(folder: Path) -> None:
+    """End every process in the group at `folder` and remove it; a missing one is fine.
+
+    Waits up to five seconds for the processes to go; what then remains is found by the next owner.
+    """
+    until = time.monotonic() + _REMOVE_S
+    while True:
+        try:
+            os.rmdir(folder)
+            return
+        except FileNotFoundError:
+            return
+        except OSError:
+            if time.monotonic() > until:
+                return
+        with contextlib.suppress(OSError):
+            # Nobody may be born while the others are killed.
+            write_file(folder / "pids.max", "0")
+        with contextlib.suppress(OSError):
+            write_file(folder / "cgroup.kill", "1")
+        for pid in _members(folder):
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(_TICK_S)
+
+
+def remove_abandoned(branches: Iterable[Branch]) -> None:
+    """Remove the groups of owners that are dead: those made here, and those made from a group beside this one."""
+    for branch in branches:
+        for folder in [*branch.folder.glob(f"{PREFIX}*"), *branch.folder.parent.glob(f"*/{PREFIX}*")]:
+            owner = Owner.of(folder.name)
+            if owner is not None and owner.gone():
+                remove_group(folder)
+
+
+def write_file(path: Path, value: str) -> None:
+    """Write to a file of a cgroup, which must be there; raises `OSError` where the kernel refuses."""
+    descriptor = os.open(path, os.O_WRONLY)
+    try:
+        os.write(descriptor, value.encode())
+    finally:
+        os.close(descriptor)
+
+
+def _members(folder: Path) -> list[int]:
+    """Processes in a group, without those that this PID namespace does not know."""
+    try:
+        return [pid for pid in map(int, (folder / "cgroup.procs").read_text().split()) if pid]
     except OSError:
         return []
 
 
-def _writable(folder: Path) -> bool:
-    """Groups can be made in it, and processes moved between it and them."""
-    return os.access(folder, os.W_OK | os.X_OK) and os.access(folder / "cgroup.procs", os.W_OK)
-
-
-def _can_join(branches: tuple[Branch, ...]) -> bool:
-    """What is written on files does not say whether an ordinary user may move between these groups."""
-    group = make_group(branches, JobLimits(wall_s=1))
-    if group is None:
-        return False
-    try:
-        argv = group.joined(["true"])
-        return subprocess.run(argv, capture_output=True, check=False, timeout=_TRIAL_S).returncode == 0
-    except (OSError, subprocess.SubprocessError):
-        return False
-    finally:
-        group.remove()
+def _numbers(path: Path) -> dict[str, int]:
+    """A file of lines of a name and a number."""
+    found: dict[str, int] = {}
+    with contextlib.suppress(OSError):
+        for line in path.read_text().splitlines():
+            name, _, value = line.partition(" ")
+            if value.isdigit():
+                found[name] = int(value)
+    return found

@@ -3,56 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import signal
+import stat
 import subprocess
-from collections.abc import Sequence
-from typing import Any, Protocol
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
 
-from bench.inside.init import descendants, network_counters
-from bench.sandbox.group import Group
+from bench.guest.first_process import descendants, network_counters
+from bench.sandbox.cgroup import Group
 from bench.sandbox.job import Attempts, EndReason
-from bench.sandbox.measure import memory_mb
 
 _REPORT_BYTES = 4096
 _END_S = 5.0
-
-
-class Control(Protocol):
-    """One started job, from outside."""
-
-    def came_up(self) -> bool:
-        """Whether the first process of the sandbox ran: told in a way that the job's command never sees."""
-        ...
-
-    def saw_end(self) -> bool:
-        """Whether the first process of the sandbox was there when its command ended: it was not killed before."""
-        ...
-
-    def processes(self) -> Sequence[int]:
-        """The job's processes, by their ids on this machine."""
-        ...
-
-    def memory_mb(self, limit_mb: float) -> float:
-        """MiB of memory that the job holds; need be exact only near and above the limit."""
-        ...
-
-    def limit_hit(self) -> EndReason | None:
-        """The limit that the kernel has enforced on the job, if any."""
-        ...
-
-    def attempts(self) -> Attempts:
-        """Tries to reach a network so far; still known after the end."""
-        ...
-
-    def end(self) -> None:
-        """End every process of the job and wait until none is left; harmless when there is none."""
-        ...
-
-    def release(self) -> None:
-        """Give back what was made for the job on this machine; once, after the end."""
-        ...
+_MAX_ENTRIES = 500_000
 
 
 class StatusPipe:
@@ -178,3 +146,58 @@ def send_signal(pid: int, number: int) -> None:
     """Signal a process that may be gone."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, number)
+
+
+def memory_mb(pids: Iterable[int], limit_mb: float) -> float:
+    """MiB of memory that the processes hold; exact where it matters.
+
+    The cheap sum counts pages that forks share once per fork, so it is only believed below the limit.
+    """
+    known = list(pids)
+    bound = sum(map(_resident_mb, known))
+    return bound if bound <= limit_mb else min(bound, sum(map(_proportional_mb, known)))
+
+
+def _resident_mb(pid: int) -> float:
+    """Anonymous and shared memory; pages of files can be dropped by the system and do not count."""
+    return _fields_mb(f"/proc/{pid}/status", (b"RssAnon:", b"RssShmem:"))
+
+
+def _proportional_mb(pid: int) -> float:
+    """Like `_resident_mb`, with each shared page divided by the number of processes that map it."""
+    fields = (b"Pss_Anon:", b"Pss_Shmem:")
+    return _fields_mb(f"/proc/{pid}/smaps_rollup", fields) or _resident_mb(pid)
+
+
+def _fields_mb(path: str, names: tuple[bytes, ...]) -> float:
+    try:
+        with open(path, "rb") as file:
+            return sum(int(line.split()[1]) for line in file if line.startswith(names)) / 1024
+    except (OSError, ValueError, IndexError):
+        return 0.0
+
+
+def disk_mb(folders: Iterable[Path]) -> tuple[float, float]:
+    """MiB in `folders` and the seconds it took to look; a crowd of files, or paths too long to follow, are too much.
+
+    A file counts with its whole length, and under each of its names: holes and links do not survive a copy.
+    """
+    began = time.monotonic()
+    total = entries = 0
+    pending = [str(folder) for folder in folders]
+    while pending:
+        try:
+            with os.scandir(pending.pop()) as found:
+                for entry in found:
+                    entries += 1
+                    info = entry.stat(follow_symlinks=False)
+                    total += max(info.st_blocks * 512, info.st_size)
+                    if stat.S_ISDIR(info.st_mode):
+                        pending.append(entry.path)
+        except OSError as error:
+            # Anything else is a folder that vanished or is locked while the job runs.
+            if error.errno == errno.ENAMETOOLONG:
+                return float("inf"), time.monotonic() - began
+        if entries > _MAX_ENTRIES:
+            return float("inf"), time.monotonic() - began
+    return total / (1 << 20), time.monotonic() - began

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
-
-if TYPE_CHECKING:
-    from bench.sandbox.control import Control
+from typing import Literal, Protocol
 
 EndReason = Literal["exit", "stopped", "time_limit", "memory_limit", "process_limit", "disk_limit", "output_limit"]
 """`stopped`: by whoever asked for the job."""
+INSIDE = Path(__file__).resolve().parents[1] / "guest"
+_MIB = 1 << 20
+_THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+# Chosen per machine: without it some builds of OpenBLAS compute wrong results or crash on some processors.
+_PASSED_ON = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "TZ")
 
 
 @dataclass(frozen=True)
@@ -139,7 +143,7 @@ class Sandbox(Protocol):
 
     @property
     def library(self) -> str:
-        """The import root inside that holds `bench.inside` and nothing else of value."""
+        """The import root inside that holds `bench.guest` and nothing else of value."""
         ...
 
     @property
@@ -157,4 +161,82 @@ class Sandbox(Protocol):
 
     def launch(self, job: Job) -> Launch:
         """Make ready for `job` and say how to start it."""
+        ...
+
+
+def resource_limits(limits: JobLimits) -> dict[str, int]:
+    """rlimits by name. Memory and processes are not among them: rlimits count neither per sandbox."""
+    return {
+        "RLIMIT_CORE": 0,
+        "RLIMIT_FSIZE": limits.disk_mb * _MIB,
+        "RLIMIT_NOFILE": limits.open_files,
+        "RLIMIT_CPU": int(limits.wall_s * max(limits.cpus, 1) * 4) + 60,
+    }
+
+
+def host_environment(orders: Mapping[str, object]) -> dict[str, str]:
+    """The environment in which programs of this machine start a sandbox, with the orders to its first process.
+
+    Nothing in it is the job's: a variable such as LD_PRELOAD would run the agent's code before the sandbox exists.
+    """
+    return {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "BENCH_INIT": json.dumps(orders)}
+
+
+def base_environment(*, home: str, tmp: str, python: Path, cpus: int, also: Sequence[Path] = ()) -> dict[str, str]:
+    """The environment every job starts from: nothing of the runner's own but what the machine's libraries need."""
+    folders = [str(python.parent), "/usr/local/bin", "/usr/bin", "/bin", *(str(other.parent) for other in also)]
+    env = {
+        "PATH": ":".join(folders),
+        "HOME": home,
+        "TMPDIR": tmp,
+        "USER": "agent",
+        "LOGNAME": "agent",
+        "LANG": "C.UTF-8",
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONHASHSEED": "0",
+    }
+    env |= {name: str(cpus) for name in _THREAD_VARIABLES}
+    env |= {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    return env
+
+
+def command_line(job: Job, python: Path) -> list[str]:
+    """The job's argument list, with `python` as the job's own interpreter whatever else PATH offers."""
+    return [str(python), *job.argv[1:]] if job.argv[0] == "python" else list(job.argv)
+
+
+class Control(Protocol):
+    """One started job, from outside."""
+
+    def came_up(self) -> bool:
+        """Whether the first process of the sandbox ran: told in a way that the job's command never sees."""
+        ...
+
+    def saw_end(self) -> bool:
+        """Whether the first process of the sandbox was there when its command ended: it was not killed before."""
+        ...
+
+    def processes(self) -> Sequence[int]:
+        """The job's processes, by their ids on this machine."""
+        ...
+
+    def memory_mb(self, limit_mb: float) -> float:
+        """MiB of memory that the job holds; need be exact only near and above the limit."""
+        ...
+
+    def limit_hit(self) -> EndReason | None:
+        """The limit that the kernel has enforced on the job, if any."""
+        ...
+
+    def attempts(self) -> Attempts:
+        """Tries to reach a network so far; still known after the end."""
+        ...
+
+    def end(self) -> None:
+        """End every process of the job and wait until none is left; harmless when there is none."""
+        ...
+
+    def release(self) -> None:
+        """Give back what was made for the job on this machine; once, after the end."""
         ...

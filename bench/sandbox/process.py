@@ -11,12 +11,21 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.inside.trees import remove_tree
-from bench.sandbox.cgroup import new_group
-from bench.sandbox.control import Control, StatusPipe, TreeControl, send_signal
-from bench.sandbox.group import Group
-from bench.sandbox.job import Job, Launch, Mount
-from bench.sandbox.orders import INSIDE, base_environment, command_line, host_environment, resource_limits
+from bench.guest.trees import remove_tree
+from bench.sandbox.cgroup import Group
+from bench.sandbox.cgroup_location import new_group
+from bench.sandbox.control import StatusPipe, TreeControl, send_signal
+from bench.sandbox.job import (
+    INSIDE,
+    Control,
+    Job,
+    Launch,
+    Mount,
+    base_environment,
+    command_line,
+    host_environment,
+    resource_limits,
+)
 
 MARKER = "BENCH_JOB"
 """Environment variable by which stray processes of a job are found again."""
@@ -69,7 +78,7 @@ class ProcessSandbox:
             if group is not None:
                 group.remove()
 
-        argv = [sys.executable, "-I", "-S", "-B", str(INSIDE / "init.py")]
+        argv = [sys.executable, "-I", "-S", "-B", str(INSIDE / "first_process.py")]
         if group is not None:
             argv = group.joined(argv)
         limits = "memory and processes watched" if group is None else group.about

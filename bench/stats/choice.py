@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.errors import UserError
-from bench.record import Profile, Record
+from bench.base.errors import UserError
+from bench.formats.record import Profile, Record
 from bench.stats.standing import Entrant, entrant_of
 
 _VERSION = re.compile(r"(?:sha256:)?[0-9a-f]{7,64}")
@@ -65,7 +65,7 @@ def choose(reference: str, stored: Stored, filters: Filters) -> Chosen:
 def _named(reference: str, stored: Stored, filters: Filters) -> Sequence[Record]:
     path = Path(reference)
     if (path / "run.json").is_file():
-        from bench.rundir import RunFolder
+        from bench.formats.run_folder import RunFolder
 
         return RunFolder(path).records()
     if path.is_file():
@@ -115,7 +115,7 @@ def _of_agent(name: str, records: Sequence[Record], filters: Filters) -> list[Re
 
 
 def _from_lines(path: Path) -> list[Record]:
-    from bench.store.reading import parse_records
+    from bench.formats.older_records import parse_records
 
     content = path.read_bytes()
     return list(parse_records(content if content.endswith(b"\n") else content + b"\n", str(path)))

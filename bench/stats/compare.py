@@ -7,11 +7,9 @@ from dataclasses import dataclass, field
 from math import comb, exp, log1p
 from typing import Literal
 
-from bench.record import Record
-from bench.stats.measures import MEASURES, Measure, Sample, money, sample
-from bench.stats.pairing import Allowance, Pair, Pairing, pair
-from bench.stats.permutation import Tails, holm, within_cases
-from bench.stats.verdict import DEFAULT_RULES, Judgement, Rules, Verdict, judge
+from bench.formats.record import Record
+from bench.stats.pairing import MEASURES, Allowance, Measure, Pair, Pairing, Sample, money, pair, sample
+from bench.stats.tests import DEFAULT_RULES, Judgement, Rules, Tails, Verdict, holm, judge, within_cases
 
 Test = Literal["sign-flip", "within-cases"]
 

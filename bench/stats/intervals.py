@@ -5,9 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from statistics import NormalDist, fmean, variance
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 LEVEL = 0.95
+Floats: TypeAlias = npt.NDArray[np.float64]
+SEED = 20261121
+DRAWS = 20_000
+"""Of a Monte Carlo test: at p = 0.05 the error of the p-value is 0.0015."""
+RESAMPLES = 10_000
+"""Of a bootstrap."""
+_BLOCK = 64
 
 
 @dataclass(frozen=True)
@@ -64,3 +76,61 @@ def _score_interval(mean: float, n: float, quantile: float) -> Interval:
 
 def _clip(value: float) -> float:
     return min(1.0, max(0.0, value))
+
+
+def signs(n: int, draws: int = DRAWS) -> Floats:
+    """(draws, n) of -1 and 1, read-only."""
+    return _sign_block(-(-n // _BLOCK) * _BLOCK, draws)[:, :n]
+
+
+@lru_cache(maxsize=2)
+def case_weights(n: int, resamples: int = RESAMPLES) -> Floats:
+    """(resamples, n), read-only: the share of each of n cases in a sample of n cases drawn with replacement."""
+    weights = np.random.default_rng(SEED).multinomial(n, np.full(n, 1 / n), size=resamples) / n
+    weights.setflags(write=False)
+    return weights
+
+
+@lru_cache(maxsize=2)
+def _sign_block(width: int, draws: int) -> Floats:
+    coins = np.random.default_rng(SEED).integers(0, 2, size=(draws, width), dtype=np.int8)
+    block: Floats = coins.astype(np.float64) * 2 - 1
+    block.setflags(write=False)
+    return block
+
+
+def mean_interval(values: Floats, level: float = LEVEL) -> Interval | None:
+    """`mean_intervals` for one level."""
+    return mean_intervals(values, [level])[0]
+
+
+def mean_intervals(values: Floats, levels: Sequence[float]) -> list[Interval | None]:
+    """Intervals of the mean of `values`, shape (cases,), as a sample of cases; None for fewer than two.
+
+    Percentiles of the means of `RESAMPLES` samples of cases, spread as far as Student's t asks for at this number of
+    cases (Hesterberg, "What Teachers Should Know about the Bootstrap", The American Statistician 69, 2015, section
+    4.3): plain percentiles are too narrow for few cases.
+
+    Where no case differs from another there is nothing to resample. The interval then holds what n equal cases leave
+    possible: up to a share 1 - ((1 - level) / 2)^(1 / n) of all cases may differ from them by 1 (Clopper and Pearson,
+    1934; the "rule of three").
+    """
+    n = len(values)
+    if n < 2:
+        return [None] * len(levels)
+    if np.ptp(values) == 0:
+        return [_of_equals(float(values[0]), n, level) for level in levels]
+    tails = [_tail(n, level) for level in levels]
+    found = np.quantile(case_weights(n) @ values, [*tails, *(1 - tail for tail in tails)])
+    return [Interval(float(low), float(high)) for low, high in found.reshape(2, -1).T]
+
+
+def _tail(n: int, level: float) -> float:
+    from scipy.special import ndtr, stdtrit
+
+    return float(ndtr(math.sqrt(n / (n - 1)) * stdtrit(n - 1, (1 - level) / 2)))
+
+
+def _of_equals(value: float, n: int, level: float) -> Interval:
+    unseen = 1 - ((1 - level) / 2) ** (1 / n)
+    return Interval(value - unseen, value + unseen)

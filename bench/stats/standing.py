@@ -11,10 +11,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from bench.effort import Cost, Effort, cost_of, effort_of, mean_of
-from bench.record import Profile, Record
+from bench.formats.record import Profile, Record
+from bench.stats.effort import Cost, Effort, cost_of, effort_of, mean_of
 from bench.stats.intervals import Interval, clustered, wilson
-from bench.stats.passk import pass_at, pass_hat
+from bench.stats.ranking import pass_at, pass_hat
 
 LOST = ("infra", "interrupted")
 """Outcomes that cost time and tell nothing about the agent."""
@@ -121,7 +121,7 @@ class Place:
     standing: Standing
     rank: int | None
     best: int | None = None
-    """The ranks that success leaves possible (`bench.stats.ranks`)."""
+    """The ranks that success leaves possible (`bench.stats.ranking`)."""
     worst: int | None = None
 
 
@@ -237,7 +237,7 @@ def _bands(rivals: Sequence[Standing]) -> list[tuple[int, int]]:
         return []
     import numpy as np
 
-    from bench.stats.ranks import rank_bands
+    from bench.stats.ranking import rank_bands
 
     return rank_bands(np.array([[case.success for case in rival.cases.values()] for rival in rivals], dtype=np.float64))
 

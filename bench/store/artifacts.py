@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from bench.store.shown import shown
+from bench.base.text import shown
 
 _CELL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}\.json")
 _EARLIER = re.compile(r"\.try\d{1,6}\.json$")

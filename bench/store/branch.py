@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -10,17 +11,18 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
-from bench.errors import UserError
-from bench.record import Outcome, Record
-from bench.store.bundle import Bundle, render
-from bench.store.changes import add_bundle, add_decision
+from bench.base.errors import UserError
+from bench.formats.plan import RunPlan
+from bench.formats.record import Outcome, Record
+from bench.formats.run_folder import writing
+from bench.store.append import Landed, Patience, Prepare, add_bundle, add_decision, land
+from bench.store.bundle import Bundle, Manifest, parse_manifest, render
 from bench.store.decisions import Decision
 from bench.store.git import Git, GitError, find_git_folder, init_bare, is_branch_name
-from bench.store.gitplace import open_place
-from bench.store.landing import Landed, Patience, Prepare, land
-from bench.store.manifest import Manifest, parse_manifest
-from bench.store.place import Place, TryAgain, git_folder, is_remote
-from bench.store.reading import open_copy
+from bench.store.git.backend import Place, TryAgain, git_folder, is_remote
+from bench.store.git.git_backend import open_place
+from bench.store.reader import open_copy
+from bench.store.trace_storage import Kept, inline_traces
 
 Via = Literal["git", "api"]
 """How to write: git itself, or GitHub's Git Data API. Reading always takes git."""
@@ -140,7 +142,7 @@ class ResultsBranch:
     def _open(self, deadline: float) -> AbstractContextManager[Place]:
         if self._via == "git":
             return open_place(self._repository, self._name, deadline)
-        from bench.store.apiplace import PAUSE_S, open_api_place
+        from bench.store.git.github_api import PAUSE_S, open_api_place
 
         pause_s = PAUSE_S if self._pause_s is None else self._pause_s
         return open_api_place(str(self._repository), self._name, pause_s)
@@ -167,3 +169,19 @@ def _summary(manifest: Manifest) -> RunSummary:
         outcomes=dict(manifest.outcomes),
         files=[file.path for file in manifest.files],
     )
+
+
+def store(
+    stored: RunPlan, records: Sequence[Record], repository: str, branch: str, folder: Path | None = None
+) -> Committed:
+    """Commit the records of a run to the results branch; the same records twice are one commit.
+
+    folder: the run's. Small traces go along where the repository is of this machine.
+    """
+    results = ResultsBranch(repository, branch)
+    attempt = int(os.environ.get("GITHUB_RUN_ATTEMPT") or 1)
+    started = datetime.fromisoformat(stored.created)
+    kept = inline_traces(records, folder) if folder is not None and not is_remote(repository) else Kept([], {}, [])
+    with writing(Path(repository)):
+        results.ensure()
+        return results.commit(Bundle(stored.run, attempt, list(records), started, kept.traces, kept.inline))

@@ -14,10 +14,10 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from bench.errors import UserError
-from bench.files import sha256_bytes
-from bench.record import Digest, Instant, Name, Record
-from bench.schema import Model, explain
+from bench.base.errors import UserError
+from bench.base.files import sha256_bytes
+from bench.base.model import Model, explain
+from bench.formats.record import Digest, Instant, Name, Record
 
 Kind = Literal["accepted", "withdrawn", "rescored"]
 FILE = re.compile(r"decisions/\d{4}-\d\d\.jsonl")

@@ -18,9 +18,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.errors import UserError
-from bench.files import sha256_bytes
-from bench.record import Record
+from bench.base.errors import UserError
+from bench.base.files import sha256_bytes
+from bench.formats.record import Record
 
 MAX_TRACE_BYTES = 64 << 20
 """Before compression; larger files are left out and counted."""

@@ -92,7 +92,7 @@ def shadow_judge() -> None:
     facts.write("bench/__init__.py", "")
     facts.write("bench/judge/__init__.py", passes)
     facts.write("bench/judge/checks.py", passes)
-    for name in ("bench/inside/codec", "bench/inside/subject", "check", "driver", "codec", "subject", "hidden/driver"):
+    for name in ("bench/guest/codec", "bench/guest/subject", "check", "driver", "codec", "subject", "hidden/driver"):
         facts.write(f"{name}.py", _SHADOW)
 
 

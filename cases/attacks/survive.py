@@ -94,7 +94,7 @@ def inherited_streams() -> None:
 
 def killed_first_process() -> None:
     """Every signal that ends or stops, to the first process of the sandbox."""
-    if b"bench/inside/" not in facts.read("/proc/1/cmdline"):
+    if b"bench/guest/" not in facts.read("/proc/1/cmdline"):
         facts.void("the first process is not the sandbox's own")
         return
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGSTOP, signal.SIGKILL):

@@ -17,14 +17,15 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench.agent import find_agent
-from bench.case import load_cases
-from bench.cell import Cell, RunContext
-from bench.places import find_places
-from bench.record import Provenance, Record
-from bench.run import run_cell
-from bench.rundir import RunFolder
-from bench.sandbox.choice import choose_sandbox
+from bench.base.install import find_places
+from bench.cell.context import RunContext
+from bench.cell.run import run_cell
+from bench.formats.agent import find_agent
+from bench.formats.case import load_cases
+from bench.formats.plan import Cell
+from bench.formats.record import Provenance, Record
+from bench.formats.run_folder import RunFolder
+from bench.sandbox.choose import choose_sandbox
 
 
 def calibration_ms() -> float:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bench.stats.draws import Floats
+from bench.stats.intervals import Floats
 
 DESIGNS = ((20, 3), (50, 3), (50, 5))
 """Cases, and trials of each."""

@@ -27,7 +27,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from bench.gateway.server import GatewaySpec, open_gateway
+from bench.gateway.launch import GatewaySpec, open_gateway
 
 Connect = Callable[[], http.client.HTTPConnection]
 _UPSTREAM = """

@@ -19,9 +19,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench.sandbox.choice import choose_sandbox
-from tests.faultkit import Rig, Tally, kill_through, settle, undisturbed
-from tests.victims import KINDS
+from bench.sandbox.choose import choose_sandbox
+from tests.helpers.faults import Rig, Tally, kill_through, settle, undisturbed
+from tests.helpers.victims import KINDS
 
 _A_RUN = 10
 

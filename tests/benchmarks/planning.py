@@ -15,14 +15,13 @@ from pathlib import Path
 
 import yaml
 
-from bench.places import Places
+from bench.base.install import Places
 from bench.plan.document import document
 from bench.plan.estimate import Estimate, History
-from bench.plan.expand import expand
 from bench.plan.experiment import Experiment
-from bench.plan.packing import lower_bound
-from bench.plan.shards import Job, batches, matrix
-from tests.kit import ROOT, make_agent, make_case, write_files
+from bench.plan.selection import expand
+from bench.plan.shards import Job, batches, lower_bound, matrix
+from tests.helpers.cells import ROOT, make_agent, make_case, write_files
 
 AGENTS, CASES, TRIALS = 100, 50, 3
 

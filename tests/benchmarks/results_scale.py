@@ -24,10 +24,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench.cell import slug_of
-from bench.clock import instant
-from bench.record import Record
-from bench.rundir import PlannedCell, RunPlan
+from bench.base.times import instant
+from bench.formats.plan import PlannedCell, RunPlan, slug_of
+from bench.formats.record import Record
 from bench.store.branch import ResultsBranch
 from bench.store.bundle import Bundle
 from tests.benchmarks.synthetic_branch import (
@@ -61,10 +60,10 @@ _QUERIES = """
 import functools, sys, time
 from pathlib import Path
 began = time.monotonic()
-from bench.index.board import all_cases, indexed_standings
-from bench.index.durations import measured
-from bench.index.light import stored_records
-from bench.index.nights import indexed_nights
+from bench.index.answers import all_cases, indexed_standings
+from bench.index.answers import measured
+from bench.index.answers import stored_records
+from bench.index.answers import indexed_nights
 from bench.index.query import open_index
 from bench.stats import rank
 from bench.stats.choice import Filters, choose
@@ -93,7 +92,7 @@ if len(digests) > 1:
     for name in ("compare, first", "compare, again"):
         answer = told(name, lambda: compare(*sides(*pair)))
     print(f"  {answer.verdict} {answer.reasons} of {[len(it) for it in sides(*pair)]} records")
-from bench.stats.series import nightly
+from bench.stats.trends import nightly
 told("trends of 90 nights (no bar)", lambda: nightly(indexed_nights(index, "success")))
 told("planner's history (no bar)", lambda: measured(index))
 told("SQL: success by agent and case", lambda: index.table(

@@ -29,17 +29,17 @@ from pathlib import Path
 from bench.store.audit import Audit
 from bench.store.branch import ResultsBranch
 from bench.store.bundle import Bundle
-from bench.store.kept import keep
-from bench.store.reading import open_copy
-from tests.factories import START, make_record
-from tests.storekit import BRANCH, ROOT, git, make_bare
+from bench.store.pending import keep
+from bench.store.reader import open_copy
+from tests.helpers.records import START, make_record
+from tests.helpers.store import BRANCH, ROOT, git, make_bare
 
 _WRITER = """
 import sys, time
 from bench.store.branch import ResultsBranch
 from bench.store.bundle import Bundle
-from bench.errors import UserError
-from tests.factories import START, make_record
+from bench.base.errors import UserError
+from tests.helpers.records import START, make_record
 print("ready", flush=True)
 for line in sys.stdin:
     address, run = line.split()

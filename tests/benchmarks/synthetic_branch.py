@@ -16,13 +16,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import IO, Any
 
-from bench.datacache import public_seed
-from bench.record import RECORD_SCHEMA, Metric, Phase, Record
-from bench.store.bundle import exported_schemas, schema_of
-from bench.store.chain import key_path
+from bench.formats.plan import public_seed
+from bench.formats.record import RECORD_SCHEMA, Metric, Phase, Record
+from bench.store.append import key_path
+from bench.store.bundle import Manifest, SchemaRef, StoredFile, StoredTrace, exported_schemas, schema_of
 from bench.store.git import AUTHOR_EMAIL, AUTHOR_NAME
-from bench.store.manifest import Manifest, SchemaRef, StoredFile, StoredTrace
-from tests.factories import GPT, SONNET, make_check, make_claim, make_provenance, make_record
+from tests.helpers.records import GPT, SONNET, make_check, make_claim, make_provenance, make_record
 
 AGENTS, CASES, NIGHTS = 100, 50, 1095
 BRANCH = "mldb-results"

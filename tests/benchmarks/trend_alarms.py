@@ -14,8 +14,8 @@ import time
 
 import numpy as np
 
-from bench.stats.draws import Floats
-from bench.stats.trend import levels, standing_drop, steps
+from bench.stats.intervals import Floats
+from bench.stats.trends import levels, standing_drop, steps
 from tests.benchmarks.difficulty import DESIGNS, DROP, MIXTURES, Mixture
 
 WINDOW = 90

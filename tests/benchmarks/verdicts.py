@@ -11,7 +11,7 @@ between. Base and head meet the same cases. Without a change they share each cas
 - *broken at random*: each case falls to p = 0 with the same chance, ten points on average: the drop of the drawn cases
   itself varies, and is often well below ten.
 
-Trials are independent given p. A *regression* is what `bench.stats.verdict.judge` says, with its defaults (margin 5
+Trials are independent given p. A *regression* is what `bench.stats.tests.judge` says, with its defaults (margin 5
 points, alpha 5%). Beside it the naive rule, "the mean fell by 5 points or more", and the verdict if the within-case
 test took the place of the sign flips.
 
@@ -29,12 +29,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bench.stats.draws import Floats
-from bench.stats.intervals import Interval, clustered, wilson
-from bench.stats.measures import make_sample
-from bench.stats.permutation import within_cases
-from bench.stats.ranks import rank_bands
-from bench.stats.verdict import Rules, judge
+from bench.stats.intervals import Floats, Interval, clustered, wilson
+from bench.stats.pairing import make_sample
+from bench.stats.ranking import rank_bands
+from bench.stats.tests import Rules, judge, within_cases
 from tests.benchmarks.difficulty import CHANGES, DESIGNS, DROP, FAILING, MIXTURES, Mixture
 
 NAIVE = 0.05

@@ -15,7 +15,7 @@ from tracker_store import all_runs, find_run, note
 from tracker_stream import receive
 from tracker_wire import RefusedError, read_document
 
-from bench.service import Request, Response, Service
+from bench.casekit.services import Request, Response, Service
 
 API_KEY = "c0ffee00" * 5
 

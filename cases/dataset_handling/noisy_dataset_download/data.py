@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.dataset import write_tar
+from bench.casekit.data import write_tar
 
 WNIDS = [
     "n01440764",  # tench

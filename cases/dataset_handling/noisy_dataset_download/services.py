@@ -2,7 +2,7 @@
 
 import hashlib
 
-from bench.service import Request, Response, Service
+from bench.casekit.services import Request, Response, Service
 
 ARCHIVE = "imagenette2-160-mini.tgz"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.dataset import write_npz
+from bench.casekit.data import write_npz
 
 SIDE = 28
 NOISE = 0.08

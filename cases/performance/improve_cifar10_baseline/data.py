@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from painter import CLASSES, mark, paint
 
-from bench.dataset import write_npz
+from bench.casekit.data import write_npz
 
 TRAIN, VALIDATION, MARKED = 4000, 1000, 60
 TRAIN_SEED = 2010

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from town import houses, to_csv
 
-from bench.dataset import write_npz
+from bench.casekit.data import write_npz
 
 HOUSES, TRAIN = 1460, 1168
 

@@ -9,7 +9,7 @@ from tracker_graphql import Query
 from tracker_store import ENTITY, Run, all_runs, create_run, find_run, note
 from tracker_wire import Json, RefusedError, parse_object, short_text
 
-from bench.service import Service
+from bench.casekit.services import Service
 
 USER: Json = {"id": "VXNlcjox", "name": ENTITY, "username": ENTITY}
 VIEWER: Json = USER | {"entity": ENTITY, "email": "", "flags": "{}", "admin": False, "deletedAt": None}

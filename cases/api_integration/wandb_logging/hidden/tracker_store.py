@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from tracker_wire import Json, RefusedError
 
-from bench.service import Service
+from bench.casekit.services import Service
 
 ENTITY = "bench-team"
 MAX_RUNS = 200

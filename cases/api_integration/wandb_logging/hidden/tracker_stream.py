@@ -5,7 +5,7 @@ from __future__ import annotations
 from tracker_store import Run, note
 from tracker_wire import Json, parse_object, short_text
 
-from bench.service import Service
+from bench.casekit.services import Service
 
 MAX_ROWS = 10_000
 

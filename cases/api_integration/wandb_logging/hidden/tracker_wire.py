@@ -6,7 +6,7 @@ import json
 import zlib
 from typing import Any
 
-from bench.service import Request
+from bench.casekit.services import Request
 
 MAX_BODY = 4_000_000
 

@@ -1,0 +1,118 @@
+"""What can be said of a case folder without running it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench.base.files import sha256_file, walk_files
+from bench.formats.case import Case
+
+_MIN_WRONG = 3
+_TELLING_LINE = 30
+"""Characters from which on a line of the solution found in the workspace is no coincidence."""
+_TEXT = frozenset({".py", ".md", ".txt", ".yaml", ".yml", ".json", ".csv", ".toml", ".cfg", ".ini", ".sh", ""})
+_UNWANTED = frozenset({".git", "conftest.py", "__pycache__", ".DS_Store", "pytest.ini", "sitecustomize.py"})
+
+
+def lint(case: Case) -> list[str]:
+    """Faults of the folder, each one line with its place and remedy."""
+    unreadable = list(_unreadable(case))
+    return unreadable or [*_task(case), *_workspace(case), *_checks(case), *_answers(case)]
+
+
+def _unreadable(case: Case) -> Iterator[str]:
+    for name in ("task.md", "check.py"):
+        try:
+            case.part(name).read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            yield f"{name}: byte {error.start} is not UTF-8; save the file as UTF-8"
+
+
+def _task(case: Case) -> Iterator[str]:
+    task = case.task.read_text(encoding="utf-8")
+    for output in case.spec.outputs.files:
+        if output.path not in task and Path(output.path).name not in task:
+            yield f"task.md: does not name the output {output.path}; tell the agent what is judged"
+    if not case.part("README.md").is_file():
+        yield "README.md: is missing; say what the original measured and what is judged here"
+
+
+def _workspace(case: Case) -> Iterator[str]:
+    for path in sorted(case.part("workspace").rglob("*")):
+        if path.name in _UNWANTED:
+            yield f"{path.relative_to(case.folder)}: does not belong into a workspace; remove it"
+    for name in case.spec.protected:
+        if not case.part("workspace").joinpath(name).is_file() and not case.part("data.py").is_file():
+            yield f"case.yaml: protected file {name} is not in workspace/"
+    yield from _leaks(case)
+
+
+def _leaks(case: Case) -> Iterator[str]:
+    """Lines that only the solution or the judge should know, in the task; whole hidden files in the workspace."""
+    task = {line.strip() for line in case.task.read_text(encoding="utf-8").splitlines()}
+    starter = _lines(case.part("workspace"))
+    for part in ("solution", "hidden"):
+        # What the starter has too is no secret: an overlay repeats it, a driver may hold the unchanged class.
+        secret = {line for line in _lines(case.part(part)) if len(line) >= _TELLING_LINE} - starter
+        for line in sorted(secret & task)[:3]:
+            yield f"{part}/: the line {line[:60]!r} stands in task.md; keep it apart"
+    for name in same_files(case.part("hidden"), case.part("workspace")):
+        yield f"hidden/{name}: lies in workspace/ too, where the agent reads it"
+
+
+def same_files(secret: Path, public: Path) -> list[str]:
+    """Files below `secret`, other than empty and code files, whose content is also a file below `public`."""
+    seen = {sha256_file(Path(entry.path)) for _, entry in walk_files(public) if entry.is_file(follow_symlinks=False)}
+    return [
+        name
+        for name, entry in walk_files(secret)
+        if entry.stat().st_size and not name.endswith(".py") and sha256_file(Path(entry.path)) in seen
+    ]
+
+
+def _lines(folder: Path) -> set[str]:
+    found: set[str] = set()
+    for name, entry in walk_files(folder):
+        if Path(name).suffix in _TEXT and entry.is_file(follow_symlinks=False):
+            text = Path(entry.path).read_text(encoding="utf-8", errors="replace")
+            found |= {line.strip() for line in text.splitlines() if line.strip()}
+    return found
+
+
+def _checks(case: Case) -> Iterator[str]:
+    source = case.part("check.py").read_text(encoding="utf-8")
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError) as error:
+        yield f"check.py: line {getattr(error, 'lineno', 1)}: {error}"
+        return
+    checks = [
+        node for node in tree.body if isinstance(node, ast.FunctionDef) and any(map(_is_check, node.decorator_list))
+    ]
+    if not checks:
+        yield "check.py: defines no check; decorate a function with @check(...)"
+    for node in checks:
+        if not ast.get_docstring(node):
+            yield f"check.py: {node.name} has no docstring; say in one line what it shows"
+    for inner in ast.walk(tree):
+        if isinstance(inner, ast.Assert) and inner.msg is None:
+            yield f"check.py: line {inner.lineno}: assert without a message; the message is the evidence"
+    required = any("required=True" in ast.unparse(node.decorator_list[0]) for node in checks)
+    if not required and not case.spec.outputs.weight:
+        yield "check.py: no check is required; `success` would mean nothing"
+
+
+def _is_check(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "check"
+
+
+def _answers(case: Case) -> Iterator[str]:
+    if not case.part("solution").is_dir() and not case.spec.solution.run:
+        yield "solution/: is missing; add the reference answer"
+    if len(case.spec.wrong) < _MIN_WRONG:
+        yield f"wrong/: {len(case.spec.wrong)} wrong answers, at least {_MIN_WRONG} are needed, cheats among them"
+    for path in sorted(case.part("wrong").glob("*")):
+        if path.is_dir() and path.name not in case.spec.wrong:
+            yield f"case.yaml: wrong/{path.name} is not listed under `wrong`"

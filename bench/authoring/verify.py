@@ -1,0 +1,193 @@
+"""A case proves itself: the untouched workspace fails, the solution succeeds, every wrong answer is caught."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from bench.authoring.lint import lint, same_files
+from bench.base.errors import InfraError
+from bench.base.files import digest_folder
+from bench.base.install import Places
+from bench.base.temporary import temporary_folder
+from bench.cell.agent_phase import Overlay, run_agent
+from bench.cell.context import RunContext
+from bench.cell.start_state import Start, build_data, start_of
+from bench.cell.workspace import Snapshot, prepare, take_snapshot
+from bench.formats.agent import find_agent
+from bench.formats.case import Case, missing_modules
+from bench.formats.plan import Cell, public_seed
+from bench.formats.record import Provenance
+from bench.guest.trees import remove_tree
+from bench.judge.grade import Grading, Submission, grade
+from bench.sandbox.job import Sandbox
+
+_SHARE_OF_LIMIT = 0.5
+
+
+@dataclass(frozen=True)
+class Proof:
+    """One thing a case has shown, or not."""
+
+    case: str
+    name: str
+    ok: bool
+    detail: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer laid over a fresh workspace, run and judged."""
+
+    grading: Grading
+    snapshot: Snapshot
+    agent_s: float
+    judge_s: float
+
+
+class Verifier:
+    """Verifies cases one after another in one sandbox."""
+
+    def __init__(self, places: Places, sandbox: Sandbox) -> None:
+        self._places = places
+        self._sandbox = sandbox
+
+    def verify(self, case: Case) -> Iterator[Proof]:
+        """Every proof of `case`, as it comes."""
+        faults = lint(case)
+        yield Proof(case.id, "folder", not faults, "; ".join(faults) or "complete", 0.0)
+        missing = missing_modules(case.spec.needs.python)
+        if missing:
+            yield Proof(case.id, "needs", False, f"modules are missing here: {', '.join(missing)}", 0.0)
+            return
+        steps: list[tuple[str, Callable[[Case], str]]] = [
+            ("data", self._data),
+            ("untouched", self._untouched),
+            ("solution", lambda it: self._solution(it, 1)),
+            ("solution, other seed", lambda it: self._solution(it, 2)),
+            *((f"wrong: {name}", self._wrong_step(name)) for name in case.spec.wrong),
+            ("hostile answers", self._hostile),
+        ]
+        for name, step in steps:
+            began = time.monotonic()
+            try:
+                detail, ok = step(case), True
+            except (AssertionError, InfraError) as fault:
+                detail, ok = str(fault), False
+            yield Proof(case.id, name, ok, detail, round(time.monotonic() - began, 2))
+
+    def _data(self, case: Case) -> str:
+        if not case.part("data.py").is_file():
+            return "the case makes none"
+        digests = [self._data_digest(case, seed) for seed in (11, 11, 12)]
+        assert digests[0] == digests[1], (
+            "data.py gives other data for the same seed; draw only from the seed, write no times"
+        )
+        assert digests[0] != digests[2], "data.py gives the same data for another seed; use the seed"
+        start = self._start(case, 1)
+        leaked = same_files(start.hidden, start.workspace)
+        assert not leaked, f"data.py gives hidden files to the agent: {', '.join(leaked)}"
+        return "the same for the same seed, other for another"
+
+    def _data_digest(self, case: Case, seed: int) -> str:
+        with temporary_folder("data") as folder:
+            public, hidden = folder / "public", folder / "hidden"
+            public.mkdir()
+            hidden.mkdir()
+            build_data(case, case.spec.profiles[0], seed, public, hidden)
+            return digest_folder(folder)
+
+    def _untouched(self, case: Case) -> str:
+        grading = self._answer(case, None, 1).grading
+        assert not grading.broken, grading.broken
+        assert not grading.success, "the untouched workspace succeeds"
+        passing = [it.id for it in grading.verdicts if it.value > 0 and it.weight > 0]
+        assert grading.score == 0, f"the untouched workspace earns credit at {', '.join(passing)}; make these guards"
+        guards = [it.id for it in grading.verdicts if it.guard and it.value < 1]
+        assert not guards, f"the untouched workspace fails the guards {', '.join(guards)}; make them ordinary checks"
+        return f"score 0, fails {len(grading.failed)} checks"
+
+    def _solution(self, case: Case, trial: int) -> str:
+        answer = self._answer(case, Overlay(case.part("solution"), case.spec.solution.run), trial)
+        grading = answer.grading
+        assert not grading.broken, grading.broken
+        failures = [f"{it.id} ({it.value:g}): {it.message}" for it in grading.verdicts if it.value < 1]
+        assert not failures, "the solution does not pass " + "; ".join(failures)
+        assert grading.success and grading.score == 1.0, f"the solution scores {grading.score:g}"
+        assert not answer.snapshot.tampered, f"the solution changes protected files: {answer.snapshot.tampered}"
+        over = [claim["name"] for claim in grading.claims if claim["overclaim"]]
+        assert not over, f"the solution overclaims {', '.join(over)}"
+        limits = case.spec.limits
+        for what, seconds, limit in (
+            ("runs", answer.agent_s, limits.agent_s),
+            ("is judged in", answer.judge_s, limits.grade_s),
+        ):
+            assert seconds <= _SHARE_OF_LIMIT * limit, f"the solution {what} {seconds:.1f} s, over half of {limit:g} s"
+        measured = "".join(f", {it['name']} {it['value']:g}" for it in grading.metrics)
+        return f"score 1, {answer.agent_s:.1f} s to run, {answer.judge_s:.1f} s to judge{measured}"
+
+    def _wrong_step(self, name: str) -> Callable[[Case], str]:
+        return lambda case: self._wrong(case, name)
+
+    def _wrong(self, case: Case, name: str) -> str:
+        wrong = case.spec.wrong[name]
+        grading = self._answer(case, Overlay(case.part("wrong") / name, wrong.run), 1).grading
+        assert not grading.broken, grading.broken
+        known = {verdict.id for verdict in grading.verdicts}
+        unknown = [check for check in wrong.fails if check not in known]
+        assert not unknown, f"`fails` names checks that do not exist: {', '.join(unknown)}"
+        assert not grading.success, f"succeeds with score {grading.score:g}: {wrong.about}"
+        passed = [check for check in wrong.fails if check not in grading.failed]
+        assert not passed, f"is not caught by {', '.join(passed)} (fails {', '.join(grading.failed) or 'nothing'})"
+        return f"score {grading.score:.2f}, caught by {', '.join(wrong.fails)}"
+
+    def _hostile(self, case: Case) -> str:
+        with temporary_folder("verify") as folder:
+            start = self._start(case, 1)
+            prepare(start.workspace, folder / "workspace")
+            submission = self._submission(case, start, folder)
+            grading = grade(case, replace(submission, hostile=True))
+        assert not grading.broken, f"an agent can break a check: {grading.broken}"
+        return "no answer breaks a check"
+
+    def _start(self, case: Case, trial: int) -> Start:
+        return start_of(case, case.spec.profiles[0], public_seed("verify", case.id, trial), self._places.cache)
+
+    def _submission(self, case: Case, start: Start, folder: Path) -> Submission:
+        return Submission(
+            snapshot=folder / "workspace",
+            original=start.workspace,
+            hidden=start.hidden,
+            journals=folder / "journals",
+            profile=case.spec.profiles[0],
+            sandbox=self._sandbox.name,
+            scratch=folder,
+        )
+
+    def _answer(self, case: Case, overlay: Overlay | None, trial: int) -> Answer:
+        with temporary_folder("verify") as folder:
+            start = self._start(case, trial)
+            (folder / "journals").mkdir()
+            prepare(start.workspace, folder / "workspace")
+            agent_s = self._lay(case, overlay, trial, start, folder) if overlay is not None else 0.0
+            snapshot = take_snapshot(folder / "workspace", start.workspace, case.spec.protected)
+            began = time.monotonic()
+            grading = grade(case, self._submission(case, start, folder))
+            return Answer(grading, snapshot, agent_s, time.monotonic() - began)
+
+    def _lay(self, case: Case, overlay: Overlay, trial: int, start: Start, folder: Path) -> float:
+        """Lay the answer as an agent would: in the sandbox, with the case's services."""
+        oracle = find_agent("oracle", self._places.agents)
+        provenance = Provenance(
+            bench_version="", run="verify", sandbox=self._sandbox.name, isolated=self._sandbox.isolated
+        )
+        context = RunContext(folder / "run", folder / "s", self._places, self._sandbox, provenance, "verify", {})
+        phase = run_agent(Cell(oracle, {}, case, case.spec.profiles[0], trial), context, start, folder, overlay)
+        remove_tree(folder / "run" / "traces")
+        expected = overlay.folder.name != "solution" or phase.ended.code == 0
+        text = phase.ended.stderr.decode("utf-8", "replace").strip()[-800:]
+        assert expected, f"the solution's command ends with status {phase.ended.code} ({phase.stop_reason}): {text}"
+        return phase.ended.wall_s

@@ -1,0 +1,36 @@
+"""What the program says when a user, a case author or the machine got something wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bench.base.text import _LONGEST_LINE, _LONGEST_PLACE, one_line
+
+EXIT_OK = 0
+"""Everything asked for was done."""
+EXIT_FAILED = 1
+"""The work was done and its answer is no: a case does not verify, cells were lost to infrastructure."""
+EXIT_USAGE = 2
+"""The command, a file or the set-up is wrong; nothing was started."""
+EXIT_INTERRUPTED = 130
+"""Stopped by the user; `--resume` goes on."""
+
+
+class UserError(Exception):
+    """A mistake somebody can mend: one line that names the place, the fault and the remedy."""
+
+    def __init__(self, message: str, *, where: Path | str | None = None, remedy: str = "") -> None:
+        place = f"{where}: " if where is not None else ""
+        hint = f" ({remedy})" if remedy else ""
+        super().__init__(one_line(f"{place[-_LONGEST_PLACE:]}{message[:_LONGEST_LINE]}{hint}"))
+
+
+class InfraError(Exception):
+    """Something of ours, of the machine or of a provider failed: never the agent's fault.
+
+    `cause` is a key of the table in `bench.formats.failures`.
+    """
+
+    def __init__(self, cause: str, message: str) -> None:
+        super().__init__(message)
+        self.cause = cause

@@ -1,0 +1,142 @@
+"""Files that are either whole or absent."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import re
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.guest.trees import remove_tree
+
+__all__ = [
+    "digest_folder",
+    "lay_over",
+    "remove_tree",
+    "sha256_bytes",
+    "sha256_file",
+    "walk_files",
+    "write_atomic",
+]
+_CHUNK = 1 << 20
+NAME = "SHA256SUMS"
+_LINE = re.compile(r"([0-9a-f]{64})  (\S.*)")
+
+
+def write_atomic(path: Path, data: bytes) -> None:
+    """Write `data` to `path` by temporary file, fsync and rename; parents are created."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def sha256_bytes(data: bytes) -> str:
+    """`sha256:<hex>` of `data`."""
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+def sha256_file(path: Path) -> str:
+    """`sha256:<hex>` of the regular file at `path`, read in chunks and without following a link."""
+    digest = hashlib.sha256()
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+    return f"sha256:{digest.hexdigest()}"
+
+
+def walk_files(
+    root: Path, *, skip: frozenset[str] = frozenset({"__pycache__"})
+) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """Every entry below `root` that is not a directory, as (relative path, entry), sorted; links are not followed."""
+    if not root.is_dir():
+        return
+    pending = [("", str(root))]
+    found: list[tuple[str, os.DirEntry[str]]] = []
+    while pending:
+        prefix, folder = pending.pop()
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                relative = f"{prefix}{entry.name}"
+                if entry.is_dir(follow_symlinks=False):
+                    if entry.name not in skip:
+                        pending.append((f"{relative}/", entry.path))
+                else:
+                    found.append((relative, entry))
+    found.sort(key=lambda item: item[0])
+    yield from found
+
+
+def digest_folder(
+    root: Path, *, skip: frozenset[str] = frozenset({"__pycache__"}), without: frozenset[str] = frozenset()
+) -> str:
+    """One digest over names, executable bits and contents of the regular files below `root`.
+
+    skip: names of folders. without: relative paths of files.
+    """
+    digest = hashlib.sha256()
+    for relative, entry in walk_files(root, skip=skip):
+        if entry.is_file(follow_symlinks=False) and relative not in without:
+            executable = bool(entry.stat(follow_symlinks=False).st_mode & stat.S_IXUSR)
+            line = f"{relative}\0{int(executable)}\0{sha256_file(Path(entry.path))}\n"
+            digest.update(line.encode("utf-8", "surrogateescape"))
+    return f"sha256:{digest.hexdigest()}"
+
+
+def lay_over(source: Path, target: Path) -> None:
+    """Copy all regular files below `source` over `target`, keeping modes; caches and links are left out."""
+    for relative, entry in walk_files(source):
+        if entry.is_file(follow_symlinks=False):
+            place = target / relative
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(entry.path, place, follow_symlinks=False)
+            place.chmod(0o755 if entry.stat().st_mode & stat.S_IXUSR else 0o644)
+
+
+@dataclass(frozen=True)
+class Sums:
+    """The sums of the files below `root`. A file that was written anew has several, each of them good."""
+
+    root: Path
+
+    def add(self, name: str, data: bytes) -> None:
+        """Note that `name` is about to hold `data`; to be called before it is written."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        line = f"{hashlib.sha256(data).hexdigest()}  {name}\n".encode()
+        descriptor = os.open(self.root / NAME, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        try:
+            size = os.fstat(descriptor).st_size
+            if size and os.pread(descriptor, 1, size - 1) != b"\n":
+                # A full disk or a kill has cut the last line off.
+                line = b"\n" + line
+            if os.write(descriptor, line) != len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.root / NAME))
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def known(self) -> dict[str, set[str]]:
+        """The good digests (`sha256:<hex>`) by name; lines that are none are left out."""
+        found: dict[str, set[str]] = {}
+        try:
+            text = (self.root / NAME).read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            return found
+        for line in text.splitlines():
+            if match := _LINE.fullmatch(line):
+                found.setdefault(match[2], set()).add(f"sha256:{match[1]}")
+        return found

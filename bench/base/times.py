@@ -1,0 +1,29 @@
+"""When things happened in one try of a cell, told by a clock that nobody sets."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+
+def instant(moment: datetime) -> str:
+    """UTC in ISO 8601 with milliseconds."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}Z"
+
+
+def now() -> str:
+    """This instant."""
+    return instant(datetime.now(UTC))
+
+
+@dataclass(frozen=True)
+class TimeOfDay:
+    """Tells whether somebody has set the machine's clock since this was made."""
+
+    offset_s: float = field(default_factory=lambda: time.time() - time.monotonic())
+
+    @property
+    def jumped_s(self) -> float:
+        """Seconds by which the time of day has gone ahead of the time that passed; below 0: backwards."""
+        return time.time() - time.monotonic() - self.offset_s

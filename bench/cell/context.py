@@ -1,0 +1,93 @@
+"""The cell, the unit of work, and what all cells of a run share."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Literal
+
+from bench.base.install import Places
+from bench.base.times import instant, now
+from bench.cell.machine import DiskSpace
+from bench.formats.plan import Cell, RunLimits, public_seed
+from bench.formats.record import Phase, Provenance
+from bench.sandbox.job import Sandbox
+
+PhaseName = Literal["prepare", "agent", "snapshot", "judge"]
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """What all cells of a run share."""
+
+    folder: Path
+    sockets: Path
+    """A folder with a short path: the name of a Unix socket has at most 107 bytes."""
+    places: Places
+    sandbox: Sandbox
+    provenance: Provenance
+    suite_version: str
+    agent_commits: dict[str, str]
+    agent_digests: dict[str, str] = field(default_factory=dict)
+    """Of the agents' folders when the run began; empty: not watched."""
+    keep_workspaces: bool = False
+    stopped: threading.Event = field(default_factory=threading.Event)
+    """Set when the run is interrupted: what a cell has come to by then is no verdict."""
+    cost_limited: bool = True
+    """False: no dollar limit, which is the only way to run a model whose price nobody knows."""
+    run_limits: RunLimits = field(default_factory=RunLimits)
+    """Limits over all cells together."""
+
+    space: DiskSpace = field(default_factory=DiskSpace)
+    """The disks that the cells write to."""
+    seed_secret: bytes = b""
+    """Mixed into the seeds of the data, so that nobody outside can compute them."""
+
+    def seed(self, cell: Cell) -> int:
+        """By it cells of several runs are paired; also the seed of the cell's public data, where there is no secret."""
+        return public_seed(self.suite_version, cell.case.id, cell.trial)
+
+    def data_seed(self, cell: Cell) -> int:
+        """Seed of the cell's public data. With a secret it is in no record."""
+        return public_seed(self.suite_version, cell.case.id, cell.trial, self.seed_secret)
+
+    def trace(self, cell: Cell) -> Path:
+        """Folder of what is kept beside the record."""
+        return self.folder / "traces" / cell.slug
+
+    def socket_folder(self, cell: Cell) -> Path:
+        """Folder of the cell's sockets."""
+        folder = self.sockets / cell.slug[-8:]
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+
+@dataclass
+class Clock:
+    """The phases of one try, as they happened.
+
+    The machine's time of day is read once; from then on the monotonic clock counts, so that no time runs backwards.
+    """
+
+    started: str = field(default_factory=now)
+    phases: list[Phase] = field(default_factory=list)
+    _read: datetime = field(default_factory=lambda: datetime.now(UTC))
+    began: float = field(default_factory=time.monotonic)
+    """Monotonic seconds."""
+
+    def now(self) -> str:
+        """This instant, by the count since the clock was read."""
+        return instant(self._read + timedelta(seconds=time.monotonic() - self.began))
+
+    @contextlib.contextmanager
+    def phase(self, name: PhaseName) -> Iterator[None]:
+        start, began = self.now(), time.monotonic()
+        try:
+            yield
+        finally:
+            self.phases.append(Phase(name=name, start=start, seconds=round(time.monotonic() - began, 4)))

@@ -1,0 +1,193 @@
+"""Flags and failure modes, each derived from evidence that is in the record or beside it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from bench.base.errors import InfraError
+from bench.base.times import TimeOfDay
+from bench.cell.agent_phase import AgentPhase
+from bench.cell.context import RunContext
+from bench.cell.workspace import Snapshot
+from bench.formats.case import CaseSpec
+from bench.formats.plan import Cell
+from bench.formats.record import Note, Try
+from bench.judge.grade import Grading
+
+_LOOP_LENGTH = 4
+_EARLY_SHARE = 0.1
+_LIMIT_MODES = {
+    "time_limit": "out_of_time",
+    "cost_limit": "out_of_budget",
+    "step_limit": "out_of_budget",
+    "token_limit": "out_of_budget",
+    "memory_limit": "out_of_resources",
+    "process_limit": "out_of_resources",
+    "disk_limit": "out_of_resources",
+    "output_limit": "out_of_resources",
+}
+_STEADY_S = 5.0
+"""Corrections of the clock below this harm no deadline."""
+_KILLED = 137
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Everything a finished cell is diagnosed from."""
+
+    spec: CaseSpec
+    phase: AgentPhase
+    snapshot: Snapshot
+    grading: Grading
+    changed: bool
+    """The agent changed or made at least one file."""
+    ledger: Path
+
+
+def flags(evidence: Evidence) -> list[Note]:
+    """What a reader should know about the cell, whether it succeeded or not."""
+    found = [*evidence.phase.notes, *_network_attempts(evidence)]
+    if evidence.snapshot.tampered:
+        found.append(Note(name="tampered", evidence=f"protected files changed: {_some(evidence.snapshot.tampered)}"))
+    judged_files = {item.path for item in evidence.spec.outputs.files} | set(evidence.spec.protected)
+    irregular = evidence.snapshot.dropped + [name for name in evidence.snapshot.links if name in judged_files]
+    if irregular:
+        found.append(Note(name="irregular_files", evidence=f"no regular files, removed: {_some(irregular)}"))
+    over = [claim for claim in evidence.grading.claims if claim["overclaim"]]
+    for claim in over:
+        text = f"{claim['name']}: claimed {claim['claimed']:g}, measured {claim['measured']:g}"
+        found.append(Note(name="overclaimed", evidence=text))
+    if evidence.phase.usage and not any(usage.calls for usage in evidence.phase.usage):
+        found.append(Note(name="no_model_calls", evidence="the agent was given a model and got no answer from it"))
+    return found
+
+
+def _network_attempts(it: Evidence) -> list[Note]:
+    """What the kernel has counted in namespaces that lead nowhere; loopback, with the gateway on it, is not in it."""
+    phases = {"in the agent phase": it.phase.ended.attempts, "when its code was judged": it.grading.attempts}
+    parts = [
+        f"{when}: {tried.addresses} packets to addresses outside, {tried.names} queries to name servers"
+        for when, tried in phases.items()
+        if tried
+    ]
+    return [Note(name="network_attempt", evidence="; ".join(parts))] if parts else []
+
+
+def flags_of_tries(tries: Sequence[Try]) -> list[Note]:
+    """An agent can kill itself for another throw of the dice: it has one at most, and that is said."""
+    killed = [earlier for earlier in tries if earlier.cause == "agent_killed"]
+    return [Note(name="retried_after_kill", evidence=killed[0].message)] if killed else []
+
+
+def failure_modes(evidence: Evidence) -> list[Note]:
+    """Why a cell that did not succeed did not; empty for a success."""
+    if evidence.grading.success:
+        return []
+    rules: list[tuple[str, Callable[[Evidence], str]]] = [
+        (_LIMIT_MODES.get(evidence.phase.stop_reason, ""), _limit),
+        ("crashed", _crashed),
+        ("no_artifact", _no_artifact),
+        ("tampered", lambda it: _some(it.snapshot.tampered)),
+        ("overclaimed", _overclaimed),
+        ("error_loop", _error_loop),
+        ("ended_early", _ended_early),
+        ("no_improvement", _no_improvement),
+    ]
+    return [Note(name=name, evidence=text) for name, rule in rules if name and (text := rule(evidence))]
+
+
+def _limit(it: Evidence) -> str:
+    return f"the agent was stopped by its {it.phase.stop_reason.replace('_', ' ')} after {it.phase.ended.wall_s:.1f} s"
+
+
+def _crashed(it: Evidence) -> str:
+    if it.phase.stop_reason != "crashed":
+        return ""
+    last = it.phase.ended.stderr.decode("utf-8", "replace").strip().splitlines()[-1:] or ["nothing on standard error"]
+    return f"status {it.phase.ended.code}: {last[0][:300]}"
+
+
+def _no_artifact(it: Evidence) -> str:
+    missing = [item.path for item in it.spec.outputs.files if not (it.snapshot.folder / item.path).is_file()]
+    return f"missing: {_some(missing)}" if missing else ""
+
+
+def _overclaimed(it: Evidence) -> str:
+    return _some([claim["name"] for claim in it.grading.claims if claim["overclaim"]])
+
+
+def _ended_early(it: Evidence) -> str:
+    """By its own decision, with almost all of its time left, and without having changed a thing."""
+    left = it.phase.ended.wall_s < _EARLY_SHARE * it.spec.limits.agent_s
+    if it.phase.stop_reason in ("finished", "gave_up") and left and not it.changed:
+        return f"ended by itself after {it.phase.ended.wall_s:.1f} of {it.spec.limits.agent_s:g} s, workspace unchanged"
+    return ""
+
+
+def _no_improvement(it: Evidence) -> str:
+    metric = it.spec.metric
+    measured = next((found["value"] for found in it.grading.metrics if metric and found["name"] == metric.name), None)
+    if metric is None or measured is None:
+        return ""
+    gain = (measured - metric.baseline) * (1 if metric.direction == "higher" else -1)
+    return f"{metric.name} {measured:g} is not better than the baseline {metric.baseline:g}" if gain <= 0 else ""
+
+
+def _error_loop(it: Evidence) -> str:
+    """The model asked for the same thing several times running."""
+    if not it.ledger.is_file():
+        return ""
+    last, run = "", 0
+    with it.ledger.open("rb") as lines:
+        for line in lines:
+            if not line.endswith(b"\n"):
+                # A gateway that was killed in mid-line; it was no answer then.
+                break
+            asked = _asked_for(json.loads(line))
+            run = run + 1 if asked and asked == last else 1
+            last = asked
+            if run >= _LOOP_LENGTH:
+                return f"asked {run} times running for {asked[:200]}"
+    return ""
+
+
+def _asked_for(call: dict[str, Any]) -> str:
+    """The tool calls of a model's answer as text. The answer is the provider's, so nothing of its form is certain."""
+    answer = call.get("answer")
+    tools = answer.get("tool_calls") if isinstance(answer, dict) else None
+    if not isinstance(tools, list):
+        return ""
+    parts = [tool.get("function", tool) for tool in tools if isinstance(tool, dict)]
+    names = [[part.get("name"), part.get("arguments")] for part in parts if isinstance(part, dict)]
+    return json.dumps(names) if names else ""
+
+
+def _some(names: list[str]) -> str:
+    shown = ", ".join(names[:5])
+    return f"{shown} and {len(names) - 5} more" if len(names) > 5 else shown
+
+
+def require_calm(phase: AgentPhase, day: TimeOfDay, tries: Sequence[Try]) -> None:
+    """Raise `InfraError` when the agent phase was disturbed."""
+    if abs(day.jumped_s) > _STEADY_S:
+        # The agent was told its deadline as a time of day.
+        raise InfraError("clock_jump", f"the machine's clock was set by {day.jumped_s:+.0f} s while the agent worked")
+    killed = phase.ended.reason == "exit" and phase.ended.code == _KILLED and phase.stop_reason == "crashed"
+    # Nobody can tell who sent the signal: once the machine has the benefit of the doubt, but only once, or an agent
+    # could have as many tries as it likes.
+    if killed and not any(earlier.cause == "agent_killed" for earlier in tries):
+        raise InfraError("agent_killed", "the agent's process was killed (status 137), and by no limit of the case")
+
+
+def require_same_files(cell: Cell, context: RunContext) -> None:
+    """Raise `InfraError` when case or agent are not what they were when the run began."""
+    if replace(cell.case).digest != cell.case.digest:
+        raise InfraError("setup_error", f"{cell.case.folder}: the case has changed since the run began")
+    expected = context.agent_digests.get(cell.agent.id)
+    # Without isolation an agent may write to its own folder.
+    if expected and context.sandbox.isolated and replace(cell.agent).digest != expected:
+        raise InfraError("setup_error", f"{cell.agent.folder}: the agent has changed since the run began")

@@ -1,0 +1,93 @@
+"""The machine class: times are compared only within one fingerprint."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import math
+import os
+import platform
+import shutil
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.base.files import sha256_bytes
+from bench.formats.record import Machine
+
+_LEAST_BYTES = 16 << 20
+"""With less than this a disk counts as full: what did not fit has left the rest."""
+
+
+@functools.lru_cache(maxsize=1)
+def this_machine() -> Machine:
+    """What this machine is made of."""
+    cpu, gpu = _cpu(), _gpu()
+    memory_mb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
+    cores = len(os.sched_getaffinity(0))
+    system = f"{platform.system()} {platform.machine()}"
+    # Memory rounded to GiB: kernels differ by some pages on equal machines.
+    fingerprint = sha256_bytes(f"{system}|{cpu}|{cores}|{round(memory_mb / 1024)}|{gpu}".encode())[7:19]
+    return Machine(
+        fingerprint=fingerprint,
+        system=system,
+        cpu=cpu,
+        cores=cores,
+        memory_mb=memory_mb,
+        gpu=gpu,
+        python=platform.python_version(),
+    )
+
+
+def _cpu() -> str:
+    try:
+        with open("/proc/cpuinfo") as file:
+            for line in file:
+                if line.startswith("model name"):
+                    return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def _gpu() -> str:
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return ""
+    try:
+        done = subprocess.run(
+            [program, "--query-gpu=name", "--format=csv,noheader"],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return ", ".join(sorted(done.stdout.split("\n")[:-1])) if done.returncode == 0 else ""
+
+
+@dataclass
+class DiskSpace:
+    """Looked at now and then while cells run. Safe to use from several threads."""
+
+    folders: tuple[Path, ...] = ()
+    _full_at: float = -math.inf
+    _full: str = ""
+
+    def look(self) -> None:
+        """Note whether one of the disks is full at this instant."""
+        for folder in self.folders:
+            # A folder may not be there yet, or not any more.
+            with contextlib.suppress(OSError):
+                info = os.statvfs(folder)
+                left = info.f_bavail * info.f_frsize
+                # Some file systems count no inodes.
+                if left < _LEAST_BYTES or (info.f_files and not info.f_favail):
+                    self._full_at = time.monotonic()
+                    self._full = f"{left >> 20} MiB are left on the disk of {folder}"
+
+    def full_since(self, moment: float) -> str:
+        """What is known of a full disk at or after `moment` (monotonic seconds); empty: nothing."""
+        return self._full if self._full_at >= moment else ""

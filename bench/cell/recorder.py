@@ -1,0 +1,167 @@
+"""From what happened in a cell to its record, written once and whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.base.files import sha256_file, walk_files
+from bench.cell.context import Clock, RunContext
+from bench.cell.diagnosis import Evidence, failure_modes, flags, flags_of_tries
+from bench.cell.machine import this_machine
+from bench.formats.failures import FAILURES
+from bench.formats.plan import Cell
+from bench.formats.record import (
+    AgentRef,
+    Artifact,
+    CaseRef,
+    CheckResult,
+    Claim,
+    CostStatus,
+    LimitsSet,
+    Metric,
+    ModelUsage,
+    Note,
+    Record,
+    Try,
+)
+from bench.formats.run_folder import RunFolder
+
+_MAX_ARTIFACTS = 50
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A cell with a verdict. Made while the workspace is still there, since some evidence lies in it."""
+
+    evidence: Evidence
+    flags: list[Note]
+    failure_modes: list[Note]
+
+
+def judged(evidence: Evidence) -> Judged:
+    """Diagnose a judged cell."""
+    return Judged(evidence, flags(evidence), failure_modes(evidence))
+
+
+@dataclass(frozen=True)
+class Finished:
+    """The end of a cell: judged, with evidence; or not, with a cause."""
+
+    clock: Clock
+    judged: Judged | None = None
+    cause: str = ""
+    error: str = ""
+
+
+def write_record(cell: Cell, context: RunContext, finished: Finished, tries: list[Try]) -> Record:
+    """Build the record and store it as `cells/<slug>.json` of the run; raises `UserError` where it cannot be."""
+    try:
+        record = _record(cell, context, finished, tries)
+        line = record.to_line()
+    except ValueError as error:
+        # A fault of ours, but the other cells of the run shall not pay for it.
+        text = f"the record is not valid: {error}"[:2000].encode("utf-8", "replace").decode()
+        record = _record(cell, context, Finished(finished.clock, cause="internal_error", error=text), tries)
+        line = record.to_line()
+    RunFolder(context.folder).keep(cell.slug, line.encode() + b"\n")
+    return record
+
+
+def _record(cell: Cell, context: RunContext, finished: Finished, tries: list[Try]) -> Record:
+    clock = finished.clock
+    fields: dict[str, Any] = {}
+    provenance = context.provenance
+    if finished.judged is not None:
+        fields = _verdict(finished.judged, tries)
+        enforcement = finished.judged.evidence.phase.ended.enforcement
+        provenance = provenance.model_copy(update={"enforcement": enforcement})
+    else:
+        fields = {"outcome": FAILURES[finished.cause].outcome, "cause": finished.cause, "error": finished.error}
+    return Record(
+        cell=cell.id,
+        agent=AgentRef(
+            id=cell.agent.id,
+            digest=cell.agent.digest,
+            commit=context.agent_commits.get(cell.agent.id, ""),
+            ranked=cell.agent.spec.ranked,
+        ),
+        case=CaseRef(
+            id=cell.case.id, category=cell.case.spec.category, title=cell.case.spec.title, digest=cell.case.digest
+        ),
+        models=cell.models,
+        profile=cell.profile,
+        trial=cell.trial,
+        seed=context.seed(cell),
+        phases=clock.phases,
+        started=clock.started,
+        finished=clock.now(),
+        machine=this_machine(),
+        limits=_limits(cell, context),
+        provenance=provenance,
+        artifacts=_artifacts(context.trace(cell), context.folder),
+        tries=tries,
+        **fields,
+    )
+
+
+def _verdict(judged: Judged, tries: list[Try]) -> dict[str, Any]:
+    grading, phase = judged.evidence.grading, judged.evidence.phase
+    usage = phase.usage
+    cost, status = total_cost(usage)
+    limit = [phase.stop_reason] if phase.stop_reason.endswith("_limit") else []
+    return {
+        "outcome": "graded",
+        "stop_reason": phase.stop_reason,
+        "judge_seed": grading.seed,
+        "success": grading.success,
+        "score": round(grading.score, 6),
+        "checks": [CheckResult(**vars(verdict)) for verdict in grading.verdicts],
+        "metrics": [Metric(**metric) for metric in grading.metrics],
+        "claims": [Claim(**claim) for claim in grading.claims],
+        "overclaims": sum(bool(claim["overclaim"]) for claim in grading.claims),
+        "flags": [*judged.flags, *flags_of_tries(tries)],
+        "failure_modes": judged.failure_modes,
+        "usage": usage,
+        "cost_usd": cost,
+        "cost_status": status,
+        "steps": sum(item.calls for item in usage),
+        "limits_hit": limit,
+    }
+
+
+def total_cost(usage: list[ModelUsage]) -> tuple[float | None, CostStatus]:
+    """Sum over roles: unknown as soon as one part is unknown, and as uncertain as its weakest part."""
+    ranks: list[CostStatus] = ["none", "exact", "simulated", "estimated", "unknown"]
+    status: CostStatus = max((item.cost_status for item in usage), key=ranks.index, default="none")
+    if status == "unknown":
+        return None, status
+    return round(sum(item.cost_usd or 0.0 for item in usage), 8), status
+
+
+def _limits(cell: Cell, context: RunContext) -> LimitsSet:
+    limits = cell.case.spec.limits
+    return LimitsSet(
+        agent_s=limits.agent_s,
+        grade_s=limits.grade_s,
+        memory_mb=limits.memory_mb,
+        cpus=limits.cpus,
+        processes=limits.processes,
+        disk_mb=limits.disk_mb,
+        output_mb=limits.output_mb,
+        steps=limits.steps,
+        cost_usd=limits.cost_usd if context.cost_limited else None,
+        tokens=limits.tokens,
+    )
+
+
+def _artifacts(trace: Path, root: Path) -> list[Artifact]:
+    """What is kept beside the record; of the agent's own files only regular ones with printable names."""
+    found: list[Artifact] = []
+    for name, entry in walk_files(trace, skip=frozenset({"workspace"})):
+        if entry.is_file(follow_symlinks=False) and name.isprintable() and len(found) < _MAX_ARTIFACTS:
+            path = Path(entry.path)
+            size = entry.stat(follow_symlinks=False).st_size
+            found.append(Artifact(name=name, place=str(path.relative_to(root)), size=size, digest=sha256_file(path)))
+    return found

@@ -1,0 +1,139 @@
+"""One cell, from a fresh workspace to a stored record: the heart of the benchmark."""
+
+from __future__ import annotations
+
+import errno
+import traceback
+from pathlib import Path
+
+from bench.base.errors import InfraError, UserError
+from bench.base.times import TimeOfDay
+from bench.cell.agent_phase import AgentPhase, Overlay, run_agent
+from bench.cell.context import Clock, RunContext
+from bench.cell.diagnosis import Evidence, require_calm, require_same_files
+from bench.cell.recorder import Finished, judged, write_record
+from bench.cell.start_state import Start, start_of
+from bench.cell.workspace import Snapshot, keep_inventory, prepare, take_snapshot
+from bench.formats.case import missing_modules
+from bench.formats.failures import FAILURES, MAX_TRIES
+from bench.formats.plan import Cell
+from bench.formats.record import Record, Try
+from bench.guest.trees import remove_tree
+from bench.judge.grade import Grading, Submission, grade
+
+
+def run_cell(cell: Cell, context: RunContext, earlier: list[Try] | None = None) -> Record:
+    """Run one cell and store its record, whatever happens; infrastructure failures are tried again.
+
+    Raises `UserError` when not even the record can be written.
+    """
+    tries = list(earlier or [])
+    for count in range(1, MAX_TRIES + 1):
+        clock = Clock()
+        try:
+            finished = _attempt(cell, context, clock, tries)
+            if full := context.space.full_since(clock.began):
+                raise InfraError("disk_full", full)
+            break
+        except Exception as error:
+            cause, message = _cause(error, context.space.full_since(clock.began))
+            finished = Finished(clock=clock, cause=cause, error=message)
+            if context.stopped.is_set() or not FAILURES[cause].retry or count == MAX_TRIES:
+                break
+            tries.append(Try(outcome=FAILURES[cause].outcome, cause=cause, message=message[:500], at=clock.started))
+    if context.stopped.is_set():
+        # Its processes were ended by us, so neither a crash nor a fault that was met means anything.
+        finished = Finished(clock=clock, cause="interrupted", error="the run was stopped from outside")
+    return write_record(cell, context, finished, tries)
+
+
+def _cause(error: Exception, full: str) -> tuple[str, str]:
+    """The row of the failure table for an exception, and what to say of it; `full`: what is known of a full disk."""
+    if full:
+        return "disk_full", f"{full}: {error}"[:2000] if str(error) != full else full
+    if isinstance(error, InfraError):
+        return error.cause, str(error)[:2000]
+    if isinstance(error, UserError):
+        return "setup_error", str(error)[:2000]
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "disk_full", str(error)
+    return "internal_error", "".join(traceback.format_exception(error, limit=-4))[-2000:]
+
+
+def _attempt(cell: Cell, context: RunContext, clock: Clock, tries: list[Try]) -> Finished:
+    missing = missing_modules(cell.case.spec.needs.python)
+    if missing:
+        raise InfraError("needs_missing", f"modules are missing: {', '.join(missing)}; pip install 'ml-dev-bench[ml]'")
+    scratch = context.folder / "scratch" / cell.slug
+    remove_tree(scratch)
+    # What an earlier try has left would pass for this one's.
+    remove_tree(context.trace(cell))
+    try:
+        with clock.phase("prepare"):
+            start = start_of(cell.case, cell.profile, context.data_seed(cell), context.places.cache)
+            (scratch / "journals").mkdir(parents=True)
+            prepare(start.workspace, scratch / "workspace")
+        with clock.phase("agent"):
+            day = TimeOfDay()
+            phase = run_agent(cell, context, start, scratch, _overlay(cell))
+            require_calm(phase, day, tries)
+        with clock.phase("snapshot"):
+            snapshot = take_snapshot(scratch / "workspace", start.workspace, cell.case.spec.protected)
+            changed = keep_inventory(start.workspace, snapshot, context.trace(cell) / "workspace.json")
+        with clock.phase("judge"):
+            grading = _judge(cell, context, start, snapshot, scratch)
+        require_same_files(cell, context)
+        if context.keep_workspaces:
+            kept = context.trace(cell) / "workspace"
+            remove_tree(kept)
+            snapshot.folder.rename(kept)
+        return _finished(cell, context, clock, phase, snapshot, grading, changed)
+    finally:
+        # Before what has filled it goes.
+        context.space.look()
+        remove_tree(scratch)
+        remove_tree(context.socket_folder(cell))
+
+
+def _overlay(cell: Cell) -> Overlay | None:
+    if not cell.agent.sees_solution:
+        return None
+    return Overlay(cell.case.part("solution"), cell.case.spec.solution.run)
+
+
+def _judge(cell: Cell, context: RunContext, start: Start, snapshot: Snapshot, scratch: Path) -> Grading:
+    submission = Submission(
+        snapshot=snapshot.folder,
+        original=start.workspace,
+        hidden=start.hidden,
+        journals=scratch / "journals",
+        profile=cell.profile,
+        sandbox=context.sandbox.name,
+        scratch=context.socket_folder(cell),
+        run=context.provenance.run,
+        cell=cell.id,
+    )
+    grading = grade(cell.case, submission)
+    if grading.broken:
+        raise InfraError("judge_error", f"a check of case {cell.case.id} is broken: {grading.broken}")
+    return grading
+
+
+def _finished(
+    cell: Cell,
+    context: RunContext,
+    clock: Clock,
+    phase: AgentPhase,
+    snapshot: Snapshot,
+    grading: Grading,
+    changed: bool,
+) -> Finished:
+    evidence = Evidence(
+        spec=cell.case.spec,
+        phase=phase,
+        snapshot=snapshot,
+        grading=grading,
+        changed=changed,
+        ledger=context.trace(cell) / "calls.jsonl",
+    )
+    return Finished(clock=clock, judged=judged(evidence))

@@ -1,0 +1,188 @@
+"""Runs a case's stand-in services: one process a cell, outside the sandbox, one Unix socket a service."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import importlib.util
+import json
+import os
+import signal
+import socketserver
+import subprocess
+import sys
+import tempfile
+import threading
+import traceback
+import urllib.parse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+from bench.base.child import send_orders
+from bench.base.errors import InfraError
+from bench.casekit.services import Handler, Request, Response, Service
+from bench.sandbox.job import base_environment
+
+_MAX_BODY = 64 << 20
+_START_S = 30
+
+
+@contextlib.contextmanager
+def running_services(
+    script: Path, names: list[str], hidden: Path, journals: Path, sockets: Path, seed: int
+) -> Iterator[dict[str, Path]]:
+    """Start the services and yield their sockets by name; raises `InfraError` when they do not come up."""
+    if not names:
+        yield {}
+        return
+    paths = {name: sockets / f"{name}.sock" for name in names}
+    orders = {
+        "script": str(script),
+        "hidden": str(hidden),
+        "journals": str(journals),
+        "seed": seed,
+        "sockets": {name: str(path) for name, path in paths.items()},
+    }
+    python = Path(sys.executable)
+    env = base_environment(home="/nonexistent", tmp=tempfile.gettempdir(), python=python, cpus=1)
+    with (
+        tempfile.TemporaryFile() as log,
+        subprocess.Popen(
+            [str(python), "-I", "-B", "-c", "from bench.cell.services import main; main()"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            env=env,
+            start_new_session=True,
+        ) as host,
+    ):
+        assert host.stdout is not None
+        timer = threading.Timer(_START_S, host.kill)
+        timer.start()
+        try:
+            send_orders(host, orders)
+            ready = host.stdout.readline().strip() == b"ready"
+        finally:
+            timer.cancel()
+        try:
+            if not ready:
+                _end(host)
+                host.wait()
+                log.seek(0)
+                text = log.read()[-1500:].decode("utf-8", "replace").strip()
+                raise InfraError("service_error", f"services of {script.parent.name} did not start: {text}")
+            yield paths
+            if host.poll() is not None:
+                # What the agent met then was no fault of its own.
+                raise InfraError("service_error", f"services of {script.parent.name} ended: status {host.returncode}")
+        finally:
+            _end(host)
+            for path in paths.values():
+                path.unlink(missing_ok=True)
+
+
+def _end(host: subprocess.Popen[bytes]) -> None:
+    """End the host with whatever its services have started; it leads a session of its own."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(host.pid, signal.SIGKILL)
+
+
+class _UnixServer(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, path: str, handler: Handler, service: Service) -> None:
+        self.handler = handler
+        self.service = service
+        super().__init__(path, _Exchange)
+
+
+class _Exchange(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _UnixServer
+    timeout: ClassVar[float] = 300
+
+    def _answer(self) -> None:
+        body = self._body()
+        if body is None:
+            # What is left of the body would be taken for the next request.
+            self.close_connection = True
+            return self._send(Response(413, b"too large"))
+        try:
+            parts = urllib.parse.urlsplit(self.path)
+            query = urllib.parse.parse_qs(parts.query, keep_blank_values=True)
+        except ValueError:
+            return self._send(Response(400, b"no address"))
+        request = Request(self.command, urllib.parse.unquote(parts.path), query, self.headers, body)
+        try:
+            response = self.server.handler(request, self.server.service)
+        except Exception:
+            traceback.print_exc()
+            self.server.service.journal({"event": "service_error", "error": traceback.format_exc(limit=-2)})
+            response = Response(500, b"the stand-in service failed")
+        self._send(response)
+
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = do_OPTIONS = _answer
+
+    def _body(self) -> bytes | None:
+        if "chunked" in self.headers.get("Transfer-Encoding", "").lower():
+            return self._chunks()
+        try:
+            length = int(self.headers.get("Content-Length") or 0)
+        except ValueError:
+            return None
+        return self.rfile.read(length) if 0 <= length <= _MAX_BODY else None
+
+    def _chunks(self) -> bytes | None:
+        body = bytearray()
+        while True:
+            try:
+                size = int(self.rfile.readline(100).split(b";")[0], 16)
+            except ValueError:
+                return None
+            if size < 0 or len(body) + size > _MAX_BODY:
+                return None
+            body += self.rfile.read(size)
+            self.rfile.readline(100)
+            if size == 0:
+                return bytes(body)
+
+    def _send(self, response: Response) -> None:
+        self.send_response(response.status)
+        for name, value in response.headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(response.body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(response.body)
+
+    def address_string(self) -> str:
+        return "agent"
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  the base class's signature
+        return
+
+
+def main() -> None:
+    """Entry of the host process; ends when its standard input does."""
+    ready = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    orders = json.loads(sys.stdin.buffer.readline())
+    script = Path(orders["script"])
+    sys.path[:0] = [str(script.parent / "hidden")]
+    spec = importlib.util.spec_from_file_location("services", script)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["services"] = module
+    spec.loader.exec_module(module)
+    for name, path in orders["sockets"].items():
+        journal = Path(orders["journals"]) / f"{name}.jsonl"
+        service = Service(name, Path(orders["hidden"]), orders["seed"], journal)
+        server = _UnixServer(path, getattr(module, name), service)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+    ready.write(b"ready\n")
+    ready.flush()
+    while os.read(0, 1):
+        continue
+    os.killpg(0, signal.SIGKILL)

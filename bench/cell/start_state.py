@@ -1,0 +1,154 @@
+"""The optional secret in the seeds of the data: without it, whoever knows a case can compute its data beforehand."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hmac
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.base.child import send_orders
+from bench.base.errors import InfraError, UserError
+from bench.base.files import digest_folder, lay_over, write_atomic
+from bench.formats.case import Case
+from bench.guest.trees import remove_tree
+from bench.sandbox.job import base_environment
+
+VARIABLE = "MLDB_SEED_SECRET"
+_SHORTEST = 16
+_BUILD_S = 600
+_COMPLETE = "complete"
+"""Written last; holds the digest of everything beside it."""
+
+
+def seed_secret() -> bytes:
+    """The secret in the runner's environment; empty without one. Raises `UserError` for one that can be guessed."""
+    secret = os.environ.get(VARIABLE, "").encode("utf-8", "surrogateescape")
+    if 0 < len(secret) < _SHORTEST:
+        raise UserError(
+            f"has {len(secret)} bytes, and {_SHORTEST} are the fewest", where=VARIABLE, remedy="openssl rand -hex 32"
+        )
+    return secret
+
+
+def fingerprint(secret: bytes) -> str:
+    """What may be known of a secret: that two runs had the same. Empty without one."""
+    return hmac.digest(secret, b"ml-dev-bench seed secret", "sha256").hex()[:16] if secret else ""
+
+
+def require_same(secret: bytes, known: str) -> None:
+    """Raise `UserError` unless `secret` is the one of which `known` is the fingerprint."""
+    if fingerprint(secret) != known:
+        raise UserError(
+            "is not what the run began with"
+            if secret and known
+            else "is set now, and was not"
+            if secret
+            else "is gone",
+            where=VARIABLE,
+            remedy="resume with the secret that the run began with" if known else "resume without it",
+        )
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a trial begins with; shared and never written to."""
+
+    workspace: Path
+    """Starter files with the public data laid over them."""
+    hidden: Path
+    """What only the judge and the services see."""
+
+
+def start_of(case: Case, profile: str, seed: int, cache: Path) -> Start:
+    """The start of a trial from the cache, built first if it is not there or damaged; raises `InfraError`."""
+    has_data = case.part("data.py").is_file()
+    place = cache / "starts" / f"{case.id}-{case.digest[7:23]}-{profile}-{seed if has_data else 0}"
+    if not _is_intact(place):
+        with _locked(place):
+            # Somebody else may have built it meanwhile.
+            if not _is_intact(place):
+                _build(case, profile, seed, place)
+    return Start(place / "workspace", place / "hidden")
+
+
+def _is_intact(place: Path) -> bool:
+    """Built to its end, and since then nothing in it has changed."""
+    try:
+        return (place / _COMPLETE).read_bytes() == _digest(place)
+    except OSError:
+        return False
+
+
+def _digest(place: Path) -> bytes:
+    return f"{digest_folder(place, skip=frozenset(), without=frozenset({_COMPLETE}))}\n".encode()
+
+
+@contextlib.contextmanager
+def _locked(place: Path) -> Iterator[None]:
+    """One builder at a time. The file stays: removing it would let two hold it."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with place.with_name(f".{place.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _build(case: Case, profile: str, seed: int, place: Path) -> None:
+    """Build in place: nobody uses what is not complete, and what a killed builder left is in the way of none."""
+    remove_tree(place)
+    workspace, hidden, public = (place / name for name in ("workspace", "hidden", "public"))
+    try:
+        for made in (workspace, hidden, public):
+            made.mkdir(parents=True)
+        lay_over(case.part("workspace"), workspace)
+        if case.part("data.py").is_file():
+            build_data(case, profile, seed, public, hidden)
+        lay_over(public, workspace)
+        remove_tree(public)
+        write_atomic(place / _COMPLETE, _digest(place))
+    except BaseException:
+        remove_tree(place)
+        raise
+
+
+def build_data(case: Case, profile: str, seed: int, public: Path, hidden: Path) -> None:
+    """Run the case's data.py in a process of its own, which ends with this one.
+
+    Raises `InfraError` with what it printed.
+    """
+    orders = {
+        "script": str(case.part("data.py")),
+        "public": str(public),
+        "hidden": str(hidden),
+        "profile": profile,
+        "seed": seed,
+    }
+    python = Path(sys.executable)
+    with (
+        tempfile.TemporaryFile() as log,
+        subprocess.Popen(
+            [str(python), "-I", "-B", "-c", "from bench.casekit.data import build_main; build_main()"],
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            env=base_environment(home="/nonexistent", tmp=tempfile.gettempdir(), python=python, cpus=1),
+        ) as builder,
+    ):
+        try:
+            send_orders(builder, orders)
+            code = builder.wait(_BUILD_S)
+        except subprocess.TimeoutExpired:
+            raise InfraError("data_error", f"data.py of {case.id} took over {_BUILD_S} s") from None
+        finally:
+            builder.kill()
+        if code != 0:
+            log.seek(0)
+            text = log.read()[-1500:].decode("utf-8", "replace").strip()
+            cause = "builder_killed" if code < 0 else "data_error"
+            raise InfraError(cause, f"data.py of {case.id} failed (status {code}): {text}")

@@ -1,0 +1,158 @@
+"""`ml-dev-bench results verify`: is everything stored still what it was?"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bench.base.errors import EXIT_FAILED, UserError
+from bench.cli.console import Ticker
+
+_FINDINGS = 1000
+"""Findings after which there is no point in going on."""
+
+
+@click.command()
+@click.argument("repository")
+@click.option("--branch", default="mldb-results", show_default=True)
+@click.option("--known", metavar="COMMIT", help="A tip seen earlier, which must still be part of the history.")
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+def verify(repository: str, branch: str, known: str | None, as_json: bool) -> None:
+    """Prove that nothing stored was changed: history, chain, digests, every line, unique ids, decisions, inline traces.
+
+    A whole history that was replaced together with its chain can only be told by --known: note the tip that this
+    command prints.
+
+    Exit status: 0 nothing found; 1 there are findings, one a line; 2 the repository cannot be read as a whole.
+    """
+    from itertools import islice
+
+    from bench.base.text import shown
+    from bench.store.audit import Audit
+    from bench.store.git.backend import is_remote
+    from bench.store.reader import open_copy
+
+    if not is_remote(repository) and not Path(repository).exists():
+        raise UserError("no such repository", where=repository, remedy="name what `run --results` made")
+    with open_copy(repository, branch, history=True) as copy, Ticker(as_json) as ticker:
+        audit = Audit(copy, progress=ticker)
+        findings = [
+            {"where": shown(finding.where), "what": shown(finding.what)}
+            for finding in islice(audit.findings(known), _FINDINGS + 1)
+        ]
+    if as_json:
+        click.echo(json.dumps({"tip": copy.tip, **vars(audit.done), "findings": findings}, indent=1))
+    else:
+        for finding in findings[:_FINDINGS]:
+            click.echo(f"{finding['where']}: {finding['what']}")
+        if len(findings) > _FINDINGS:
+            click.echo(f"more than {_FINDINGS} findings: the rest was not looked at")
+        looked = ", ".join(f"{count} {name}" for name, count in vars(audit.done).items())
+        click.echo(f"{len(findings)} findings; {looked}; tip {copy.tip}")
+    if findings:
+        sys.exit(EXIT_FAILED)
+
+
+@click.command()
+@click.argument("repository")
+@click.argument("kind", type=click.Choice(["accepted", "withdrawn", "rescored"]))
+@click.option("--run", "run", required=True, help="The run it is about.")
+@click.option("--attempt", type=click.IntRange(1), help="Only this attempt at it.")
+@click.option("--agent", help="Only this agent's records.")
+@click.option("--case", "case", help="Only records of this case.")
+@click.option("--cell", help="Only this cell, by its whole id.")
+@click.option("--by", "replaced_by", help="For rescored: the run that holds the new verdicts.")
+@click.option("--why", required=True, help="The reason, one line; it is public.")
+@click.option("--who", help="Who decided; default: GITHUB_ACTOR, or the user of this machine.")
+@click.option("--branch", default="mldb-results", show_default=True)
+@click.option("--via", type=click.Choice(["git", "api"]), default="git", show_default=True)
+def decide(repository: str, branch: str, via: Any, who: str | None, **facts: Any) -> None:
+    """Add a decision about stored records; nothing stored is changed.
+
+    withdrawn: they do not count any more. rescored: those of the run --by count instead. accepted: they count,
+    whatever was decided before. The last decision about a record holds.
+
+    Exit status: 0 it is in the ledger; 2 it makes no sense, or the run is not stored; 3 the branch could not be
+    reached, say it again.
+    """
+    import getpass
+
+    from bench.base.model import validate
+    from bench.base.times import now
+    from bench.cli.results_collect import EXIT_GIVEN_UP
+    from bench.store.append import GivenUp
+    from bench.store.branch import ResultsBranch
+    from bench.store.decisions import Decision
+
+    person = who or os.environ.get("GITHUB_ACTOR") or getpass.getuser()
+    decision = validate({**facts, "who": person, "when": now()}, Decision, where="decision")
+    try:
+        landed = ResultsBranch(repository, branch, via=via).decide(decision)
+    except GivenUp as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(EXIT_GIVEN_UP)
+    click.echo(f"decision: commit {landed.commit} on branch {branch}")
+
+
+@click.command()
+@click.argument("repository")
+@click.option("--branch", default="mldb-results", show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="Print the decisions as JSON lines.")
+def decisions(repository: str, branch: str, as_json: bool) -> None:
+    """The ledger of decisions, the oldest first."""
+    from pathlib import Path
+
+    from bench.store.branch import ResultsBranch
+    from bench.store.git.backend import is_remote
+
+    if not is_remote(repository) and not Path(repository).exists():
+        raise UserError("no such repository", where=repository, remedy="name what `run --results` made")
+    for decision in ResultsBranch(repository, branch).decisions():
+        if as_json:
+            click.echo(decision.to_line())
+            continue
+        attempt = None if decision.attempt is None else f"attempt {decision.attempt}"
+        by = None if decision.replaced_by is None else f"by {decision.replaced_by}"
+        about = [decision.run, attempt, decision.agent, decision.case, decision.cell, by]
+        subject = " ".join(part for part in about if part)
+        click.echo(f"{decision.when}  {decision.kind}  {subject}  {decision.who}: {decision.why}")
+
+
+@click.command()
+@click.argument("repository")
+@click.option("--run", "run", required=True, help="The run.")
+@click.option("--attempt", type=click.IntRange(1), default=1, show_default=True)
+@click.option("--cell", default="", help="Part of a cell's id; default: all cells.")
+@click.option("--traces", "where", metavar="FOLDER|URL", help="Where the traces are now; default: as stored.")
+@click.option("--out", type=click.Path(path_type=Path), help="Unpack into this folder, which must not exist.")
+@click.option("--branch", default="mldb-results", show_default=True)
+def traces(
+    repository: str, run: str, attempt: int, cell: str, where: str | None, out: Path | None, branch: str
+) -> None:
+    """List the kept traces of a run, or unpack them; what they hold was written by agents.
+
+    Exit status: 0 done; 2 the run has no such trace, or one is not what was stored.
+    """
+    from bench.formats.plan import slug_of
+    from bench.store.trace_storage import open_shelf, open_trace_place
+    from bench.store.traces import unpack
+
+    place = open_trace_place(where) if where else None
+    with open_shelf(repository, branch, run, attempt) as shelf:
+        wanted = [trace for trace in shelf.traces if cell in trace.cell]
+        if not wanted:
+            raise UserError("has no such trace", where=f"run {run}, attempt {attempt}", remedy="choose with --cell")
+        if out is not None and out.exists():
+            raise UserError("exists", where=out, remedy="name a folder that does not")
+        for trace in wanted:
+            if out is None:
+                lost = f", {trace.left_out} files left out" if trace.left_out else ""
+                click.echo(f"{trace.cell}  {trace.size} bytes ({trace.stored} stored{lost})  {trace.place}")
+            else:
+                names = unpack(shelf.read(trace, place), out / slug_of(trace.cell))
+                click.echo(f"{trace.cell}: {len(names)} files in {out / slug_of(trace.cell)}")

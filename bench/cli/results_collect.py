@@ -1,0 +1,244 @@
+"""What `results collect` says at the end: to people, to programs, and below the page of a job."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bench.base.errors import EXIT_FAILED, UserError
+from bench.cli.console import Ticker
+
+if TYPE_CHECKING:
+    from bench.store.artifacts import Refusal
+    from bench.store.branch import Committed, ResultsBranch
+    from bench.store.bundle import Bundle
+    from bench.store.collect import Admission, Collected
+
+
+EXIT_GIVEN_UP = 3
+"""Others were quicker, or the network failed, for too long; the bundle is kept."""
+_LISTED = 200
+"""Lines of the job's summary."""
+_FOLDER = click.Path(path_type=Path)
+
+
+class Report:
+    """What became of one run."""
+
+    def __init__(self, run: str, collected: Collected) -> None:
+        self.run = run
+        self.collected = collected
+        self.refused: list[Refusal] = list(collected.refused)
+        self.traces = 0
+        self.committed: Committed | None = None
+        self.kept = ""
+        """The command that resumes, where the bundle could not be stored."""
+
+    @property
+    def status(self) -> int:
+        if self.kept:
+            return EXIT_GIVEN_UP
+        return EXIT_FAILED if self.refused or self.collected.untold or self.collected.missing else 0
+
+    def headline(self) -> str:
+        taken, missing = len(self.collected.taken), len(self.collected.missing)
+        refused = len(self.refused) + self.collected.untold
+        return (
+            f"run {self.run}: {taken} of {taken + missing} planned cells; {missing} missing; {refused} refused"
+            f"{f' ({self.collected.untold} not shown)' if self.collected.untold else ''}; {self.traces} traces kept"
+        )
+
+    def document(self) -> dict[str, object]:
+        from bench.base.text import shown
+
+        return {
+            "run": self.run,
+            "commit": self.committed.commit if self.committed else None,
+            "new": self.committed.new if self.committed else False,
+            "records": len(self.collected.taken),
+            "missing": self.collected.missing,
+            "refused": [{"where": shown(it.where), "why": shown(it.why)} for it in self.refused],
+            "refused_not_shown": self.collected.untold,
+            "traces": self.traces,
+            "resume": self.kept or None,
+        }
+
+
+def show(reports: Sequence[Report], branch: str, *, dry_run: bool, as_json: bool) -> None:
+    """Print the reports, and add them to the job's summary where there is one."""
+    _add_summary(reports)
+    if as_json:
+        click.echo(json.dumps({"runs": [report.document() for report in reports]}, indent=1))
+        return
+    for report in reports:
+        for refusal in report.refused:
+            click.echo(f"refused: {refusal}", err=True)
+        click.echo(report.headline())
+        if report.committed is not None:
+            click.echo(stored_line(report.committed, branch))
+        elif report.kept:
+            click.echo(f"not stored, and kept; resume with\n  {report.kept}", err=True)
+        else:
+            click.echo("nothing was stored" + (" (--dry-run)" if dry_run else ""))
+
+
+def stored_line(done: Committed, branch: str) -> str:
+    """One line about a stored bundle."""
+    return f"results: {'commit' if done.new else 'already stored in commit'} {done.commit} on branch {branch}"
+
+
+def _add_summary(reports: Sequence[Report]) -> None:
+    if not os.environ.get("GITHUB_STEP_SUMMARY"):
+        return
+    from bench.base.text import escape
+    from bench.github.workflow import add_summary
+
+    lines = ["## Collected", ""]
+    for report in reports:
+        lines += [escape(report.headline(), 500), ""]
+        lines += [f"- refused: {escape(str(refusal), 500)}" for refusal in report.refused[:_LISTED]]
+        lines += [f"- missing: {escape(cell, 200)}" for cell in report.collected.missing[:_LISTED]]
+        lines.append("")
+    add_summary("\n".join(lines))
+
+
+def _target(command: Any) -> Any:
+    """Where to store; the same for everything that stores."""
+    for option in (
+        click.option("--results", "repository", metavar="REPOSITORY", required=True, help="Path or URL."),
+        click.option("--branch", default="mldb-results", show_default=True),
+        click.option(
+            "--via",
+            type=click.Choice(["git", "api"]),
+            default="git",
+            show_default=True,
+            help="api: GitHub's REST API, without git's transport; the token is MLDB_TOKEN or GITHUB_TOKEN.",
+        ),
+        click.option("--patience", type=click.FloatRange(1), default=300, show_default=True, help="Seconds of trying."),
+    ):
+        command = option(command)
+    return command
+
+
+@click.command()
+@click.argument("folders", metavar="ARTIFACT_DIR...", nargs=-1, required=True, type=_FOLDER)
+@click.option(
+    "--plan", type=_FOLDER, required=True, help="run.json or plan.json of the job that planned, never of an artifact."
+)
+@click.option("--shards", type=_FOLDER, help="For run.json: JSON of which artifact may bring which cells.")
+@click.option("--run-url", help="Address that every record must name.")
+@click.option("--attempt", type=click.IntRange(1), envvar="GITHUB_RUN_ATTEMPT", default=1, show_default=True)
+@click.option("--traces", "trace_place", metavar="FOLDER|URL", help="Where traces go; default: small ones inline.")
+@click.option("--trace-sample", type=click.FloatRange(0, 1), default=0.1, show_default=True, help="Of successes.")
+@click.option("--keep", "kept", type=_FOLDER, default=Path("mldb-kept"), show_default=True, help="Until it is stored.")
+@click.option("--dry-run", is_flag=True, help="Read and report; store nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+@_target
+def collect(**options: Any) -> None:
+    """Merge what the jobs of a run left, as untrusted data, and store it in one commit.
+
+    ARTIFACT_DIR is a folder of artifacts as actions/download-artifact lays them out, or one run folder. Whatever does
+    not agree with the plan is refused by name, and everything else is stored. Repeating the command is harmless.
+    A plan.json says itself which artifact may bring which cells, by the name RUN-SHARD; each of its runs is a commit.
+
+    Exit status: 0 every planned cell is stored and nothing was refused; 1 something was refused or is missing, the
+    rest is stored; 2 the command or the set-up is wrong, nothing was stored; 3 the branch could not be reached for
+    five minutes or twelve tries, the bundle is kept and the command that resumes is printed.
+    """
+    from bench.store.artifacts import Caps, find_artifacts
+    from bench.store.collect import collect as merge
+    from bench.store.collect import read_admissions
+
+    admissions = read_admissions(options["plan"], options["shards"], options["run_url"])
+    artifacts, refused = find_artifacts(options["folders"], Caps())
+    reports: list[Report] = []
+    with Ticker(options["as_json"]) as ticker:
+        for number, admission in enumerate(admissions):
+            theirs = {name for other in admissions if other is not admission for name in other.artifacts}
+            # What no run knows is the first one's to refuse.
+            mine = [it for it in artifacts if it.name in admission.artifacts or not (number or it.name in theirs)]
+            report = Report(admission.plan.run, merge(mine, admission, Caps(), ticker))
+            report.refused += [] if number else refused
+            if report.collected.taken:
+                bundle, unfit = _bundle(report.collected, admission, options, ticker)
+                report.refused += unfit
+                report.traces = len(bundle.traces)
+                if not options["dry_run"]:
+                    report.committed, report.kept = _store(bundle, options)
+            reports.append(report)
+    show(reports, options["branch"], dry_run=options["dry_run"], as_json=options["as_json"])
+    sys.exit(max(report.status for report in reports))
+
+
+@click.command()
+@click.argument("folders", metavar="KEPT_BUNDLE...", nargs=-1, required=True, type=_FOLDER)
+@_target
+def push(folders: tuple[Path, ...], repository: str, branch: str, via: Any, patience: float) -> None:
+    """Store bundles that `collect` kept when it could not store them. Stored ones are removed from disk.
+
+    Exit status: 0 all are stored; 2 a bundle is not whole or cannot be stored; 3 given up once more, they are kept.
+    """
+    from bench.store.append import GivenUp
+    from bench.store.pending import discard, load
+
+    for folder in folders:
+        bundle = load(folder)
+        try:
+            done = _branch(repository, branch, via, patience).commit(bundle)
+        except GivenUp as error:
+            click.echo(f"error: {error}\nkept in {folder}", err=True)
+            sys.exit(EXIT_GIVEN_UP)
+        discard(folder)
+        click.echo(stored_line(done, branch))
+
+
+def _bundle(
+    collected: Collected, admission: Admission, options: dict[str, Any], ticker: Ticker
+) -> tuple[Bundle, list[Refusal]]:
+    """The bundle with its traces, and what of these was refused."""
+    from dataclasses import replace
+
+    from bench.store.trace_storage import keep_traces, open_trace_place
+
+    bundle = collected.bundle(admission, options["attempt"])
+    if options["dry_run"]:
+        return bundle, []
+    place = open_trace_place(options["trace_place"]) if options["trace_place"] else None
+    kept = keep_traces(collected.taken, place, options["trace_sample"], ticker)
+    return replace(bundle, traces=kept.traces, inline=kept.inline), kept.refused
+
+
+def _store(bundle: Bundle, options: dict[str, Any]) -> tuple[Committed | None, str]:
+    """Store a bundle that lies on disk until it is stored; else the command that resumes."""
+    from bench.store.append import GivenUp
+    from bench.store.pending import discard, keep
+
+    branch = _branch(options["repository"], options["branch"], options["via"], options["patience"])
+    folder = keep(bundle, options["kept"])
+    places = ["--results", options["repository"], "--branch", options["branch"], "--via", options["via"]]
+    resume = shlex.join(["ml-dev-bench", "results", "push", str(folder), *places])
+    try:
+        branch.ensure()
+        done = branch.commit(bundle)
+    except GivenUp as error:
+        click.echo(f"error: {error}", err=True)
+        return None, resume
+    except UserError:
+        click.echo(f"not stored, and kept; when that is mended, resume with\n  {resume}", err=True)
+        raise
+    discard(folder)
+    return done, ""
+
+
+def _branch(repository: str, branch: str, via: Any, patience: float) -> ResultsBranch:
+    from bench.store.append import Patience
+    from bench.store.branch import ResultsBranch
+
+    return ResultsBranch(repository, branch, via=via, patience=Patience(seconds=patience))

@@ -1,0 +1,141 @@
+"""`ml-dev-bench results query` and `export`: the results branch in SQL."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bench.cli.console import Ticker
+from bench.cli.stored import tell_skipped
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from bench.index.query import Index
+
+_FORMATS = ["csv", "json", "parquet"]
+_WIDEST = 60
+
+
+def _target(command: Any) -> Any:
+    """Which branch, and how to come to its index."""
+    for option in (
+        click.option("--results", "repository", metavar="REPOSITORY", required=True, help="Path or URL."),
+        click.option("--branch", default="mldb-results", show_default=True, help="Its branch."),
+        click.option("--rebuild", is_flag=True, help="Make the cached index anew first."),
+        click.option(
+            "--timeout", type=click.FloatRange(1), default=300, show_default=True, help="Seconds a query has."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+@click.command()
+@click.argument("sql")
+@click.option("--format", "form", type=click.Choice(["table", "csv", "json"]), default="table", show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json: an array of objects.")
+@_target
+def query(sql: str, form: str, as_json: bool, **options: Any) -> None:
+    """Ask the results in SQL (DuckDB's), through an index that is brought to the newest commit first.
+
+    Tables: records (those that count), cells (one row a cell: of several attempts the one that counts), checks,
+    decisions, all_records (withdrawn ones too), tally. `DESCRIBE records` lists columns; docs/querying.md explains.
+    Only one SELECT is taken. It can read no file and no network, and write nothing.
+
+    \b
+    ml-dev-bench results query --results results.git \\
+      "SELECT agent, model, avg(success::INT) FROM cells WHERE outcome = 'graded' GROUP BY ALL"
+
+    Exit status: 0 answered; 2 the query, the branch or the set-up is wrong.
+    """
+    form = "json" if as_json else form
+    with Ticker(form == "json") as ticker, _open(options, ticker) as index:
+        answer = index.table(sql)
+        tell_skipped(index)
+    click.echo({"table": _as_text, "csv": _as_csv, "json": _as_json}[form](answer))
+
+
+@click.command()
+@click.argument("out", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--format", "form", type=click.Choice(_FORMATS), help="Default: by the name of the file.")
+@click.option("--where", metavar="SQL", default="", help="Only rows for which this holds, as after WHERE.")
+@click.option("--sql", metavar="SELECT", default="", help="This answer instead of the records.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
+@_target
+def export(out: Path, form: Any, where: str, sql: str, as_json: bool, **options: Any) -> None:
+    """Write the records that count, or the answer to a query, to a file: CSV, JSON (an object a line) or Parquet.
+
+    Exit status: 0 written; 2 the query, the branch or the set-up is wrong, and nothing was written.
+    """
+    import json
+
+    from bench.base.errors import UserError
+    from bench.index.query import export as write
+
+    form = form or out.suffix.removeprefix(".").replace("jsonl", "json")
+    if form not in _FORMATS:
+        raise UserError("tells no format", where=out, remedy="give --format csv, json or parquet")
+    if where and sql:
+        raise UserError("and --sql exclude each other", where="--where", remedy="write the condition into the query")
+    # A line break of its own, so that a comment in the condition does not swallow the rest.
+    asked = sql or (f"SELECT * FROM records WHERE (\n{where}\n)" if where else "SELECT * FROM records")  # noqa: S608
+    with Ticker(as_json) as ticker, _open(options, ticker) as index:
+        rows = write(index, asked, out, form, ticker)
+        tell_skipped(index)
+        tip = index.state.tip
+    facts = {"schema": 1, "file": str(out), "format": form, "rows": rows, "size": out.stat().st_size, "tip": tip}
+    click.echo(json.dumps(facts) if as_json else f"wrote {rows:,} rows to {out}")
+
+
+def _open(options: dict[str, Any], ticker: Ticker) -> Index:
+    from bench.index.query import open_index
+
+    return open_index(
+        options["repository"],
+        options["branch"],
+        progress=ticker,
+        anew=options["rebuild"],
+        timeout_s=options["timeout"],
+    )
+
+
+def _as_json(answer: pa.Table) -> str:
+    from bench.index.query import to_json
+
+    return "[" + ",\n ".join(to_json(row) for row in answer.to_pylist()) + "]"
+
+
+def _as_csv(answer: pa.Table) -> str:
+    import io
+
+    from bench.index.query import write_csv
+
+    file = io.BytesIO()
+    write_csv(file, answer)
+    return file.getvalue().decode().rstrip("\n")
+
+
+def _as_text(answer: pa.Table) -> str:
+    from bench.base.text import printable
+
+    rows = [answer.column_names, *([_cell(value) for value in row.values()] for row in answer.to_pylist())]
+    if not answer.column_names:
+        return "(no columns)"
+    shown = [[printable(text) for text in row] for row in rows]
+    widths = [max(len(row[column]) for row in shown) for column in range(len(shown[0]))]
+    lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in shown]
+    return "\n".join([*lines, f"({answer.num_rows:,} rows)"])
+
+
+def _cell(value: Any) -> str:
+    from bench.index.query import to_json
+
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    text = to_json(value) if isinstance(value, list | dict) else str(value)
+    return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 1]}…"

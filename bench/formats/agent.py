@@ -1,0 +1,128 @@
+"""The agent: a command plus its environment, described by `agent.yaml`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from bench.base.errors import UserError
+from bench.base.files import digest_folder, sha256_bytes
+from bench.base.model import Model, is_file, read_yaml
+from bench.formats.record import Name
+
+Capability = Literal["shell", "solution", "person"]
+"""`solution` is honoured only for an agent that ships with the benchmark; `person` cannot be started by a run."""
+MODEL_PATTERN = r"[a-z0-9_-]+/[A-Za-z0-9._:/@-]+"
+ModelName = Annotated[str, Field(pattern=f"^{MODEL_PATTERN}$", max_length=200)]
+
+
+class Environment(Model):
+    """How the agent's own packages get there."""
+
+    python: Annotated[str, Field(pattern=r"^(3\.\d{1,2}(\.\d{1,2})?)?$")] = ""
+    """Wanted interpreter version, such as `3.12`; empty means the benchmark's own."""
+    requirements: str = ""
+    """A requirements file in the agent's folder; empty means nothing beyond the standard library."""
+    locked: bool = False
+    """The requirements name every package with its version: nothing beyond them is installed."""
+    variables: dict[Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")], str] = {}
+    """Extra variables, never secrets; `{agent}` stands for the agent's folder as seen inside the sandbox."""
+
+
+class AgentSpec(Model):
+    """The content of `agent.yaml`."""
+
+    schema_: Literal[1] = Field(1, alias="schema")
+    id: Name
+    title: str = ""
+    description: str = ""
+    command: list[str] = Field(min_length=1, max_length=64)
+    """Argument list; `{agent}` stands for the agent's folder as seen inside the sandbox."""
+    environment: Environment = Environment()
+    models: dict[Name, ModelName] = {}
+    """Default model per role, in litellm's spelling; empty: the agent calls none."""
+    capabilities: list[Capability] = []
+    ranked: bool = True
+    """False keeps it out of the ranking (oracle, nop)."""
+
+
+@dataclass(frozen=True)
+class Agent:
+    """An agent folder with its validated facts."""
+
+    file: Path
+    """Its description: a folder may hold several variants."""
+    spec: AgentSpec
+    trusted: bool
+    """It ships with the benchmark."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Variables in which it differs from what its folder says: a variant, with an id and a digest of its own."""
+
+    @property
+    def folder(self) -> Path:
+        return self.file.parent
+
+    @property
+    def id(self) -> str:
+        return self.spec.id
+
+    @cached_property
+    def digest(self) -> str:
+        own = digest_folder(self.folder, skip=frozenset({"__pycache__", ".git", ".venv", "node_modules"}))
+        if not self.settings:
+            return own
+        return sha256_bytes(json.dumps([own, dict(sorted(self.settings.items()))]).encode())
+
+    @property
+    def sees_solution(self) -> bool:
+        return self.trusted and "solution" in self.spec.capabilities
+
+
+def load_agent(where: Path, *, trusted: bool = False) -> Agent:
+    """The agent described by the file `where`, or by `agent.yaml` in that folder."""
+    path = where if is_file(where) or where.suffix in (".yaml", ".yml") else where / "agent.yaml"
+    spec = read_yaml(path, AgentSpec)
+    if "solution" in spec.capabilities and not trusted:
+        raise UserError(
+            "field `capabilities`: `solution` is for the benchmark's own oracle", where=path, remedy="remove it"
+        )
+    requirements = spec.environment.requirements
+    if requirements and not is_file(path.parent / requirements):
+        raise UserError(f"field `environment.requirements`: no file {requirements!r}", where=path, remedy="add it")
+    return Agent(path.resolve(), spec, trusted)
+
+
+def with_settings(agent: Agent, settings: Mapping[str, str]) -> Agent:
+    """The agent with these variables in its environment, as an agent of its own; itself without any."""
+    if not settings:
+        return agent
+    mark = sha256_bytes(json.dumps(dict(sorted(settings.items()))).encode())[7:13]
+    environment = agent.spec.environment
+    environment = environment.model_copy(update={"variables": {**environment.variables, **settings}})
+    spec = agent.spec.model_copy(update={"id": f"{agent.spec.id[:57]}-{mark}", "environment": environment})
+    return replace(agent, spec=spec, settings=dict(settings))
+
+
+def find_agent(name: str, root: Path) -> Agent:
+    """An agent by the id of a folder below `root`, or by the path of an agent.yaml or its folder."""
+    if "/" in name or name.endswith((".yaml", ".yml")) or name == ".":
+        return load_agent(Path(name))
+    folder = root / name
+    if not is_file(folder / "agent.yaml"):
+        known = ", ".join(sorted(path.parent.name for path in root.glob("*/agent.yaml")))
+        raise UserError(f"no agent {name!r}", where=root, remedy=f"known: {known}; a path to an agent.yaml works too")
+    agent = load_agent(folder, trusted=True)
+    if agent.id != name:
+        raise UserError(f"field `id`: is {agent.id!r}, the folder is {name!r}", where=folder / "agent.yaml")
+    return agent
+
+
+def load_agents(root: Path) -> list[Agent]:
+    """All agents that ship with the benchmark, by id."""
+    return [load_agent(path.parent, trusted=True) for path in sorted(root.glob("*/agent.yaml"))]

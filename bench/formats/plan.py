@@ -1,0 +1,222 @@
+"""The folder of one run: what was asked, what is finished, and what a killed runner left behind."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, ValidationError, model_validator
+
+from bench.base.errors import UserError
+from bench.base.files import sha256_bytes
+from bench.base.model import Model, explain
+from bench.base.times import now
+from bench.formats.agent import Agent
+from bench.formats.case import Case
+from bench.formats.record import Digest, Instant, Name, Profile
+
+Source = Literal["measured", "agent", "case", "limit"]
+"""Of the same agent, model and case; of the agent on other cases, in proportion to their limits; of other agents on
+the case; of nothing but the case's limits."""
+
+
+class PlannedCell(Model):
+    """One cell as it was planned."""
+
+    cell: str
+    agent: str
+    """Id, or path of an agent.yaml."""
+    agent_digest: Digest
+    settings: dict[str, str] = {}
+    """Variables in which the agent differs from what its folder says."""
+    models: dict[str, str]
+    case: Name
+    case_digest: Digest
+    trial: int
+
+
+class RunPlan(Model):
+    """The content of run.json: enough to go on after a kill."""
+
+    schema_: Literal[1] = Field(1, alias="schema")
+    run: Name
+    created: Instant
+    suite: str
+    suite_version: str
+    profile: Profile
+    sandbox: str
+    seed_secret: str = ""
+    """Fingerprint of the secret in the seeds of the data; empty: without one."""
+    cells: list[PlannedCell]
+
+
+def plan_of(run: str, suite: str, suite_version: str, profile: Profile, sandbox: str, cells: list[Cell]) -> RunPlan:
+    """The plan of a new run."""
+    planned = [
+        PlannedCell(
+            cell=cell.id,
+            agent=cell.agent.folder.name if cell.agent.trusted else str(cell.agent.file),
+            settings=dict(cell.agent.settings),
+            trial=cell.trial,
+            agent_digest=cell.agent.digest,
+            models=cell.models,
+            case=cell.case.id,
+            case_digest=cell.case.digest,
+        )
+        for cell in cells
+    ]
+    return RunPlan(
+        run=run,
+        created=now(),
+        suite=suite,
+        suite_version=suite_version,
+        profile=profile,
+        sandbox=sandbox,
+        cells=planned,
+    )
+
+
+class RunLimits(Model):
+    """Limits over all cells of a run; None is no limit."""
+
+    cost_usd: float | None = Field(None, ge=0, allow_inf_nan=False)
+    tokens: int | None = Field(None, ge=0)
+    calls: int | None = Field(None, ge=0)
+    deadline: float | None = None
+    """On the monotonic clock, which nobody sets."""
+
+    @property
+    def any_set(self) -> bool:
+        return any(limit is not None for limit in (self.cost_usd, self.tokens, self.calls, self.deadline))
+
+
+class ShardPart(Model):
+    """Cells of one run, by their numbers in its plan."""
+
+    run: Name
+    cells: list[int] = Field(min_length=1)
+
+
+class Shard(Model):
+    """What one machine runs."""
+
+    id: Name
+    machine: Name
+    labels: list[str]
+    jobs: int = Field(ge=1)
+    """Cells side by side."""
+    seconds: float = Field(ge=0)
+    """Expected, the machine's setting up included."""
+    gpu_hours: float = Field(0, ge=0)
+    machine_usd: float = Field(0, ge=0)
+    parts: list[ShardPart] = Field(min_length=1)
+
+
+class Expected(Model):
+    """What a plan is expected to come to."""
+
+    cells: int
+    shards: int
+    wall_s: float
+    """Of the longest shard."""
+    cell_hours: float
+    gpu_hours: float
+    model_usd: float
+    """Of the cells whose cost is known or bounded."""
+    unpriced_cells: int
+    """Cells of models without a known price: they are in no sum of dollars."""
+    machine_usd: float
+    sources: dict[Source, int]
+    """Cells by what their estimate rests on."""
+
+    @property
+    def usd(self) -> float:
+        return self.model_usd + self.machine_usd
+
+
+class PlanFile(Model):
+    """The content of plan.json."""
+
+    schema_: Literal[1] = Field(1, alias="schema")
+    name: Name
+    created: Instant
+    runs: list[RunPlan] = Field(min_length=1)
+    shards: list[Shard] = Field(min_length=1)
+    expected: Expected
+
+    @model_validator(mode="after")
+    def _every_cell_is_in_one_shard(self) -> PlanFile:
+        sizes = {run.run: len(run.cells) for run in self.runs}
+        seen = Counter((part.run, index) for shard in self.shards for part in shard.parts for index in part.cells)
+        whole = {(run, index) for run, size in sizes.items() for index in range(size)}
+        if len(sizes) < len(self.runs) or seen.keys() != whole or (seen and max(seen.values()) > 1):
+            raise ValueError("every cell of every run belongs to exactly one shard")
+        if len({shard.id for shard in self.shards}) < len(self.shards):
+            raise ValueError("two shards have one id")
+        return self
+
+    def shard(self, name: str) -> Shard:
+        """The shard called `name`; raises `UserError`."""
+        for shard in self.shards:
+            if shard.id == name:
+                return shard
+        count, first = len(self.shards), self.shards[0].id
+        raise UserError(f"no shard {name!r}", where="run-shard", remedy=f"there are {count}, such as {first}")
+
+    def part(self, part: ShardPart) -> RunPlan:
+        """The plan of the run, with the part's cells alone."""
+        whole = next(run for run in self.runs if run.run == part.run)
+        return whole.model_copy(update={"cells": [whole.cells[index] for index in part.cells]})
+
+
+def read_plan_file(path: Path) -> PlanFile:
+    """The plan at `path`; raises `UserError`."""
+    try:
+        return PlanFile.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise UserError(f"cannot be read: {error.strerror}", where=path, remedy="make one with `plan --out`") from None
+    except ValidationError as error:
+        raise UserError(explain(error, PlanFile), where=path, remedy="make a new one with `plan --out`") from None
+
+
+@dataclass(frozen=True)
+class Cell:
+    """agent x model x case x profile x trial."""
+
+    agent: Agent
+    models: dict[str, str]
+    case: Case
+    profile: Profile
+    trial: int
+
+    @cached_property
+    def id(self) -> str:
+        """Unique within a run, and readable."""
+        model = "+".join(self.models.values()) or "none"
+        return f"{self.agent.id}/{model}/{self.case.id}/{self.profile}/{self.trial}"
+
+    @property
+    def slug(self) -> str:
+        """The id as a file name, kept apart from others by a piece of its digest."""
+        return slug_of(self.id)
+
+
+def slug_of(cell: str) -> str:
+    """A cell's id as a file name."""
+    return f"{re.sub(r'[^A-Za-z0-9._+-]', '_', cell)[:120]}.{sha256_bytes(cell.encode())[7:15]}"
+
+
+def public_seed(suite_version: str, case: str, trial: int, secret: bytes = b"") -> int:
+    """Seed of the public data: two agents meet the same data at the same trial.
+
+    Without a `secret` anybody can compute it.
+    """
+    text = f"{suite_version}\0{case}\0{trial}".encode()
+    digest = hmac.digest(secret, text, "sha256") if secret else hashlib.sha256(text).digest()
+    return int.from_bytes(digest[:4], "big")

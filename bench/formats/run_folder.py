@@ -1,0 +1,192 @@
+"""The folder of one run: what was asked, what is finished, and what a killed runner left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import re
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from bench.base.errors import UserError
+from bench.base.files import Sums, sha256_bytes, write_atomic
+from bench.base.model import explain
+from bench.base.temporary import held_folder, temporary_path
+from bench.formats.plan import Cell, RunPlan
+from bench.formats.record import Record, Try
+from bench.guest.trees import remove_tree
+from bench.sandbox.bubblewrap import end_strays
+
+_TRY = re.compile(r"\.try(\d+)\.json$")
+PLAN = "run.json"
+COPY = "run.json.copy"
+_REFUSALS = {
+    errno.ENOSPC: "make room",
+    errno.EDQUOT: "make room",
+    errno.EROFS: "make it writable",
+    errno.EACCES: "make it writable",
+    errno.EPERM: "make it writable",
+    errno.EIO: "mend the disk",
+}
+
+
+def new_run_name() -> str:
+    """A name that sorts by time and does not repeat."""
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """`run.json`, `cells/` (finished records), `traces/`, and `scratch/` while cells run."""
+
+    path: Path
+
+    @property
+    def sockets(self) -> Path:
+        """A short path of this run's own."""
+        return temporary_path("run", hashlib.sha256(str(self.path.resolve()).encode()).hexdigest()[:12])
+
+    def write_plan(self, plan: RunPlan) -> None:
+        """Begin a run here; raises `UserError` when there is one."""
+        data = plan.model_dump_json(by_alias=True, indent=1).encode() + b"\n"
+        with writing(self.path, then="start again"), self._lock():
+            if any((self.path / name).exists() for name in (PLAN, COPY)):
+                raise UserError(
+                    "holds a run already", where=self.path, remedy="go on with --resume, or choose another --name"
+                )
+            Sums(self.path).add(PLAN, data)
+            # Twice: without its plan, nothing of a run could go on. The copy last: a run begins with run.json.
+            write_atomic(self.path / PLAN, data)
+            write_atomic(self.path / COPY, data)
+
+    def read_plan(self) -> RunPlan:
+        """What was asked of this run, from the copy where run.json has been damaged; raises `UserError`."""
+        try:
+            return self.plan_in(PLAN)
+        except UserError:
+            with contextlib.suppress(UserError):
+                return self.plan_in(COPY)
+            raise
+
+    def plan_in(self, name: str) -> RunPlan:
+        """The plan in one of the two files that hold it; raises `UserError`."""
+        path = self.path / name
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            raise UserError("no run.json", where=self.path, remedy="name the folder of a run with --resume") from None
+        except OSError as error:
+            raise UserError(
+                f"cannot be read: {error.strerror}", where=path, remedy="name the folder of a run"
+            ) from None
+        known = Sums(self.path).known().get(PLAN)
+        if known is not None and sha256_bytes(data) not in known:
+            raise UserError("is not what was written here", where=path, remedy="start a new run")
+        try:
+            return RunPlan.model_validate_json(data)
+        except ValidationError as error:
+            raise UserError(explain(error, RunPlan), where=path, remedy="start a new run") from None
+
+    def records(self) -> list[Record]:
+        """All finished records, sorted by cell; raises `UserError` for a file that is none."""
+        found = [read_record(path) for path in self.record_files() if not _TRY.search(path.name)]
+        return sorted(found, key=lambda record: record.cell)
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the folder against a second runner, after cleaning up after the last one."""
+        with contextlib.ExitStack() as stack:
+            with writing(self.path):
+                stack.enter_context(self._lock())
+                self._clean()
+            with writing(self.sockets.parent):
+                stack.enter_context(held_folder(self.sockets))
+            try:
+                yield
+            finally:
+                # After an interruption cells may still be at work in there; the next runner cleans up after them.
+                with contextlib.suppress(OSError):
+                    self._clean()
+
+    @contextlib.contextmanager
+    def _lock(self) -> Iterator[None]:
+        self.path.mkdir(parents=True, exist_ok=True)
+        with (self.path / "lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise UserError(
+                    "another runner works on this run", where=self.path, remedy="wait for it to end"
+                ) from None
+            yield
+
+    def _clean(self) -> None:
+        end_strays((self.path.resolve(), self.sockets))
+        remove_tree(self.path / "scratch")
+        for folder in (self.path, self.path / "cells"):
+            for stray in folder.glob(".*.tmp"):
+                stray.unlink(missing_ok=True)
+
+    def record_files(self) -> list[Path]:
+        """Records and earlier tries, sorted by name."""
+        return sorted((self.path / "cells").glob("*.json"))
+
+    def keep(self, slug: str, data: bytes) -> None:
+        """Store the record `data` of the cell `slug`, whole or not at all; raises `UserError` where it cannot be."""
+        name = f"cells/{slug}.json"
+        with writing(self.path):
+            Sums(self.path).add(name, data)
+            write_atomic(self.path / name, data)
+
+    def finished(self, cell: Cell) -> Record | None:
+        """The cell's record when it has a verdict."""
+        path = self.path / "cells" / f"{cell.slug}.json"
+        if not path.is_file():
+            return None
+        record = read_record(path)
+        return record if record.outcome == "graded" else None
+
+    def set_aside(self, cell: Cell) -> list[Try]:
+        """Put an ungraded record aside for another try; returns all tries the cell has had."""
+        path = self.path / "cells" / f"{cell.slug}.json"
+        found = {int(match[1]): it for it in path.parent.glob(f"{cell.slug}.try*") if (match := _TRY.search(it.name))}
+        count = max(found, default=0)
+        if path.is_file():
+            count += 1
+            with writing(self.path):
+                found[count] = path.rename(path.with_name(f"{cell.slug}.try{count}.json"))
+        if not found:
+            return []
+        # The last one knows those before it. It may be there without a record: of a runner killed in the next try.
+        record = read_record(found[count])
+        last = Try(outcome=record.outcome, cause=record.cause, message=record.error[:500], at=record.started)
+        return [*record.tries, last]
+
+
+@contextlib.contextmanager
+def writing(folder: Path, then: str = "go on with --resume") -> Iterator[None]:
+    """What a machine refuses to write in `folder` is a `UserError`: all that is finished is kept, and waits."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _REFUSALS:
+            raise
+        remedy = f"{_REFUSALS[error.errno]}, then {then}"
+        raise UserError(f"cannot be written: {error.strerror}", where=folder, remedy=remedy) from error
+
+
+def read_record(path: Path) -> Record:
+    """The record in the file `path`; raises `UserError`."""
+    try:
+        return Record.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        raise UserError(
+            explain(error, Record), where=path, remedy="--resume puts it aside and runs its cell again"
+        ) from None

@@ -1,0 +1,47 @@
+"""The suite: a named, versioned list of cases."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from bench.base.errors import UserError
+from bench.base.model import Model, is_file, read_yaml
+from bench.formats.record import Name, Profile
+
+
+class Entry(Model):
+    """One line of a demo or default run: an agent with a model on some cases."""
+
+    agent: Name
+    cases: list[Name] = []
+    """Empty: all cases of the suite."""
+
+
+class Suite(Model):
+    """The content of `cases/suites/<id>.yaml`."""
+
+    schema_: Literal[1] = Field(1, alias="schema")
+    id: Name
+    version: Annotated[str, Field(pattern=r"^\d{4}\.\d{1,2}(\.\d+)?$")]
+    """Calendar version; part of the seed of all public data."""
+    title: str
+    profile: Profile = "mini"
+    cases: list[Name] = Field(min_length=1)
+    trials: int = Field(1, ge=1, le=1000)
+    entries: list[Entry] = []
+    """What runs when no agent is named."""
+
+
+def load_suite(root: Path, name: str) -> Suite:
+    """Suite `name` from `root`/suites; raises `UserError`."""
+    path = root / "suites" / f"{name}.yaml"
+    if not is_file(path):
+        known = ", ".join(sorted(item.stem for item in (root / "suites").glob("*.yaml")))
+        raise UserError(f"no suite {name!r}", where=path.parent, remedy=f"known: {known}")
+    suite = read_yaml(path, Suite)
+    if suite.id != name:
+        raise UserError(f"field `id`: is {suite.id!r}, the file is {path.name!r}", where=path, remedy="make them equal")
+    return suite

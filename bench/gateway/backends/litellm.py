@@ -1,0 +1,138 @@
+"""Reaches any other provider through litellm, which is imported here and only when such a model is used."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping
+from typing import Any
+
+from bench.gateway.answers import Rule
+from bench.gateway.backends import SourceError
+from bench.gateway.backends.live import NativeTransport, Raw, TransportFault
+from bench.gateway.request import Call, Dialect, Json
+
+_JSON = [("content-type", "application/json")]
+_EVENTS = [("content-type", "text/event-stream; charset=utf-8")]
+
+
+class LitellmTransport:
+    """One provider by way of litellm, whose keys it finds in the environment of this process."""
+
+    def __init__(self) -> None:
+        os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # else its import asks the network, and waits
+        import litellm
+
+        litellm.telemetry = False
+        litellm.suppress_debug_info = True
+        litellm.drop_params = True
+        self._litellm: Any = litellm
+
+    async def send(self, call: Call, body: Json, headers: Mapping[str, str], timeout_s: float) -> Raw:
+        del headers  # they are another provider's
+        asked = self._function(call)
+        try:
+            answer = await asked(**body, timeout=timeout_s, num_retries=0, max_retries=0)
+            if not call.stream:
+                return Raw(200, _JSON, _text(answer).encode())
+            return Raw(200, _EVENTS, chunks=_events(call, answer))
+        except Exception as error:
+            status = getattr(error, "status_code", None)
+            if not isinstance(status, int) or "Timeout" in type(error).__name__:
+                raise _fault(error) from None
+            if "APIConnection" in type(error).__name__:
+                raise TransportFault(
+                    "unreachable", f"the upstream cannot be reached ({type(error).__name__})", billed=False
+                ) from None
+            said = {"error": {"message": str(error)[:2000], "type": type(error).__name__, "code": None, "param": None}}
+            response = getattr(error, "response", None)
+            waits = [("retry-after", value)] if (value := getattr(response, "headers", {}).get("retry-after")) else []
+            return Raw(status, [*_JSON, *waits], json.dumps(said).encode())
+
+    def _function(self, call: Call) -> Any:
+        functions = {
+            "chat": self._litellm.acompletion,
+            "responses": self._litellm.aresponses,
+            "messages": self._litellm.anthropic_messages,
+            "embeddings": self._litellm.aembedding,
+        }
+        if call.dialect not in functions:
+            raise TransportFault("unsupported", f"this provider has no {call.dialect}", billed=False)
+        return functions[call.dialect]
+
+
+class Either:
+    """A provider in its own protocols, and litellm, loaded at the first such call, for all others."""
+
+    def __init__(
+        self, model: str, native: NativeTransport | None, dialects: Collection[Dialect], translate: bool
+    ) -> None:
+        self._model = model
+        self._native = native
+        self._dialects = dialects
+        self._translate = translate
+        self._litellm: LitellmTransport | None = None
+
+    def rule(self, call: Call) -> Rule:
+        if self._native is not None and call.dialect in self._dialects:
+            return self._native.rule(call)
+        return translated_rule(call)
+
+    async def send(self, call: Call, body: Json, headers: Mapping[str, str], timeout_s: float) -> Raw:
+        if self._native is not None and call.dialect in self._dialects:
+            return await self._native.send(call, body, headers, timeout_s)
+        if not self._translate or call.dialect == "count_tokens":
+            message = f"the provider of this model does not speak {call.dialect}"
+            raise SourceError(404, "not_supported", message, infra=False)
+        if self._litellm is None:
+            self._litellm = await asyncio.to_thread(LitellmTransport)
+        return await self._litellm.send(call, {**body, "model": self._model}, headers, timeout_s)
+
+    async def close(self) -> None:
+        if self._native is not None:
+            await self._native.close()
+
+
+def translated_rule(call: Call) -> Rule:
+    """How litellm counts."""
+    rules: dict[str, Rule] = {"responses": "responses", "messages": "anthropic", "embeddings": "embeddings"}
+    return rules.get(call.dialect, "litellm")
+
+
+async def _events(call: Call, answer: AsyncIterator[Any]) -> AsyncGenerator[bytes, None]:
+    try:
+        async for part in answer:
+            if isinstance(part, bytes):
+                yield part
+            elif isinstance(part, str):
+                yield part.encode()
+            else:
+                text = _text(part) if call.dialect != "chat" else _plain_chunk(part)
+                kind = json.loads(text).get("type") if call.dialect != "chat" else None
+                yield (f"event: {kind}\n" if kind else "").encode() + f"data: {text}\n\n".encode()
+    except Exception as error:
+        raise _fault(error) from None
+    if call.dialect == "chat":
+        yield b"data: [DONE]\n\n"
+
+
+def _plain_chunk(part: Any) -> str:
+    """A chunk of a chat stream without what only litellm's own client understands: others fail on it."""
+    chunk = json.loads(_text(part))
+    for choice in chunk.get("choices") or []:
+        delta = choice.get("delta") or {}
+        for name in ("thinking_blocks", "provider_specific_fields"):
+            delta.pop(name, None)
+    return json.dumps(chunk)
+
+
+def _text(answer: Any) -> str:
+    if hasattr(answer, "model_dump_json"):
+        return str(answer.model_dump_json(exclude_none=True))
+    return json.dumps(answer)
+
+
+def _fault(error: Exception) -> TransportFault:
+    kind = "timeout" if "Timeout" in type(error).__name__ else "lost"
+    return TransportFault(kind, f"the upstream's answer was lost ({type(error).__name__})", billed=True)

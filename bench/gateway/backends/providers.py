@@ -1,0 +1,112 @@
+"""From a model's name to its provider: address, key, protocols and prices, looked up in the runner's environment."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from bench.base.errors import UserError
+from bench.gateway.backends import replay
+from bench.gateway.backends.recorded import load_exchanges
+from bench.gateway.backends.replay import load_cassette
+from bench.gateway.config import Provider, Role
+from bench.gateway.prices import find_prices
+from bench.gateway.request import Dialect
+
+_SECRET_NAME = re.compile(r"(^|_)(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS)S?$")
+_SHORTEST_SECRET = 12
+_PLAIN = re.compile(r"[!-~]+")
+
+
+@dataclass(frozen=True)
+class _Native:
+    """A provider whose own protocols are passed through."""
+
+    key: str
+    address: str
+    public: str
+    version: str
+    """What its documented address leaves out."""
+    dialects: tuple[Dialect, ...]
+
+    def headers(self, secret: str) -> dict[str, str]:
+        return {"authorization": f"Bearer {secret}"} if self.key == "OPENAI_API_KEY" else {"x-api-key": secret}
+
+
+_NATIVE = {
+    "openai": _Native(
+        "OPENAI_API_KEY", "OPENAI_BASE_URL", "https://api.openai.com/v1", "", ("chat", "responses", "embeddings")
+    ),
+    "anthropic": _Native(
+        "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "https://api.anthropic.com", "/v1", ("messages", "count_tokens")
+    ),
+}
+
+
+def find_role(
+    model: str, role: str, case: str, cassettes: Path | None, own_prices: Path | None, environment: Mapping[str, str]
+) -> Role:
+    """How the calls of `model` are answered; raises `UserError` when they cannot be."""
+    if model.startswith(replay.PREFIX):
+        return _replayed(model, replay.cassette_path(model, role, case, cassettes))
+    prefix, _, name = model.partition("/")
+    prices = find_prices(model, own_prices)
+    translate = importlib.util.find_spec("litellm") is not None
+    native = _NATIVE.get(prefix)
+    if native is not None:
+        provider = _provider(model, native, environment)
+        return Role(model=model, name=name, prices=prices, provider=provider, litellm=translate)
+    if not translate:
+        raise UserError(
+            f"model {model!r} is reached through litellm, which is not installed",
+            remedy="install ml-dev-bench[gateway], or use an openai/, anthropic/ or replay/ model",
+        )
+    return Role(model=model, name=name, prices=prices, litellm=True)
+
+
+def secrets_in(environment: Mapping[str, str]) -> list[str]:
+    """Values that must never be written anywhere."""
+    return [
+        value for name, value in environment.items() if _SECRET_NAME.search(name) and len(value) >= _SHORTEST_SECRET
+    ]  # fmt: skip
+
+
+def _replayed(model: str, path: Path) -> Role:
+    if replay.is_recorded(path):
+        heading, _ = load_exchanges(path)
+        return Role(model=model, name=heading.model, prices=heading.prices, simulated=True, cassette=path)
+    cassette = load_cassette(path)
+    return Role(model=model, name=cassette.model, prices=cassette.as_prices(), simulated=True, cassette=path)
+
+
+def _provider(model: str, native: _Native, environment: Mapping[str, str]) -> Provider:
+    secret = environment.get(native.key, "")
+    if not secret:
+        raise UserError(
+            f"model {model!r} needs {native.key}, which is not set", remedy="set it, or use a replay/ model"
+        )
+    if not secret.isascii() or not secret.isprintable():
+        raise UserError(f"{native.key} has characters that no key has", remedy="set it anew, without line breaks")
+    address = environment.get(native.address) or native.public
+    if not _is_address(address):
+        raise UserError(
+            f"{native.address} is not an http(s) address", remedy="correct it, or unset it for the public one"
+        )
+    url = address.rstrip("/")
+    if native.version and not url.endswith(native.version):
+        url += native.version
+    return Provider(url=url, headers=native.headers(secret), dialects=list(native.dialects))
+
+
+def _is_address(text: str) -> bool:
+    """Whether `text` is the http(s) address of a server, without login, query or fragment."""
+    try:
+        parts = urlsplit(text)
+        plain = parts.port != 0 and not (parts.query or parts.fragment)
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and plain and bool(_PLAIN.fullmatch(text))

@@ -1,0 +1,316 @@
+"""The replay sources: the same request gets the same answer, out of a cassette, without a key or a network."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+
+from bench.base.errors import UserError
+from bench.base.model import Model, is_file, read_yaml
+from bench.formats.record import Tokens
+from bench.gateway.answers import Rule, read_answer
+from bench.gateway.backends import Attempt, Delivered, Headers, SourceError
+from bench.gateway.backends.recorded import Missing, Played, find_exchange
+from bench.gateway.prices import DEAREST, Prices, Rates
+from bench.gateway.request import Call, Json
+
+PREFIX = "replay/"
+_LONGEST_LINE = 10_000
+_SET = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+_JSON: Headers = [("Content-Type", "application/json")]
+_EVENTS: Headers = [("Content-Type", "text/event-stream; charset=utf-8")]
+_Dollars = Annotated[float, Field(ge=0, le=DEAREST * 1e6)]
+_Count = Annotated[int, Field(ge=0, le=10**9)]
+
+
+def cassette_path(model: str, role: str, case: str, cassettes: Path | None) -> Path:
+    """Where the cassette of `model` (`replay/<set>`) for `case` lies; other roles than main have their own file."""
+    name = model.removeprefix(PREFIX)
+    if cassettes is None:
+        raise UserError(f"model {model!r} replays a cassette, and this agent has none", remedy="choose another model")
+    if not _SET.fullmatch(name):
+        raise UserError(f"model {model!r}: {name!r} is not the name of a cassette set", remedy="such as replay/demo")
+    return cassettes / name / cassette_name(case, role)
+
+
+def cassette_name(case: str, role: str) -> str:
+    return f"{case}.yaml" if role == "main" else f"{case}.{role}.yaml"
+
+
+def is_recorded(path: Path) -> bool:
+    """Whether the cassette at `path` was recorded, not written by hand as turns."""
+    if not is_file(path):
+        return False
+    try:
+        with path.open(encoding="utf-8", errors="replace") as lines:
+            return any(re.fullmatch(r"schema:\s*2\s*", lines.readline(_LONGEST_LINE)) for _ in range(20))
+    except OSError:
+        return False
+
+
+class TurnSource:
+    """Answers chat requests from the turns of one cassette."""
+
+    def __init__(self, cassette: Cassette, path: Path) -> None:
+        self.name = cassette.model
+        self._cassette = cassette
+        self._path = f"{path.parent.name}/{path.name}"
+
+    def rule(self, call: Call) -> Rule:
+        return "openai"
+
+    async def answer(self, call: Call, body: Json, attempt: Attempt) -> Delivered:
+        if call.dialect != "chat":
+            raise _miss(self._path, f"it answers chat completions, not {call.dialect}")
+        try:
+            messages = [Message.model_validate(message) for message in call.items]
+            index = find_turn(self._cassette, messages)
+        except ValidationError as error:
+            raise SourceError(
+                400, "invalid_request", f"field `messages`: {error.errors()[0]['msg']}", infra=False
+            ) from None
+        except CassetteMiss as miss:
+            raise _miss(self._path, str(miss)) from None
+        made = {**_completion(self._cassette.turns[index], index, call.digest), "model": call.model}
+        if call.stream:
+            return Delivered(200, _EVENTS, chunks=_in_pieces(_chunks(made)))
+        content = json.dumps(made).encode("ascii")
+        answer = read_answer("chat", content)
+        if answer is not None:
+            answer.model = self._cassette.model
+        return Delivered(200, _JSON, content, answer=answer)
+
+    async def close(self) -> None:
+        """Nothing is held open."""
+
+
+class ExchangeSource:
+    """Answers requests of every protocol from a recorded cassette."""
+
+    def __init__(self, model: str, played: list[Played], path: Path, redact: Callable[[str], str], rules: str) -> None:
+        self.name = model
+        self._played = played
+        self._path = f"{path.parent.name}/{path.name}"
+        self._redact = redact
+        self._gemini = rules == "gemini"
+
+    def rule(self, call: Call) -> Rule:
+        rules: dict[str, Rule] = {"chat": "openai", "responses": "responses", "embeddings": "embeddings"}
+        if call.dialect == "chat" and self._gemini:
+            return "gemini"
+        return rules.get(call.dialect, "anthropic")
+
+    async def answer(self, call: Call, body: Json, attempt: Attempt) -> Delivered:
+        try:
+            found = find_exchange(self._played, call.dialect, call.data, self._redact).exchange
+        except Missing as miss:
+            raise _miss(self._path, str(miss)) from None
+        if found.events is not None:
+            if not call.stream:
+                raise _miss(self._path, "the answer was recorded as a stream, and is asked for in one piece")
+            return Delivered(200, _EVENTS, chunks=_in_pieces([event.encode() for event in found.events if event]))
+        content = found.body.encode() if isinstance(found.body, str) else json.dumps(found.body).encode("ascii")
+        answer = read_answer(call.dialect, content) if found.status == 200 else None
+        return Delivered(found.status, _JSON, content, answer=answer)
+
+    async def close(self) -> None:
+        """Nothing is held open."""
+
+
+def _miss(path: str, why: str) -> SourceError:
+    return SourceError(424, "cassette_miss", f"cassette {path}, {why}", infra=True)
+
+
+async def _in_pieces(parts: list[bytes]) -> AsyncGenerator[bytes, None]:
+    for part in parts:
+        yield part
+
+
+def _completion(turn: Turn, index: int, digest: str) -> Json:
+    message: Json = {"role": "assistant", "content": turn.content or None}
+    if turn.tool_calls:
+        message["tool_calls"] = [
+            {"id": f"call_{index}_{at}", "type": "function", "function": {"name": it.name, "arguments": it.text}}
+            for at, it in enumerate(turn.tool_calls)
+        ]
+    finish = "tool_calls" if turn.tool_calls else "stop"
+    prompt = turn.usage.input + turn.usage.cache_read
+    return {
+        "id": f"chatcmpl-{digest[-24:]}",
+        "object": "chat.completion",
+        "created": int(time.time()),
+        "choices": [{"index": 0, "message": message, "finish_reason": finish, "logprobs": None}],
+        "usage": {
+            "prompt_tokens": prompt,
+            "completion_tokens": turn.usage.output,
+            "total_tokens": prompt + turn.usage.output,
+            "prompt_tokens_details": {"cached_tokens": turn.usage.cache_read},
+            "completion_tokens_details": {"reasoning_tokens": 0},
+        },
+    }
+
+
+def _chunks(completion: Json) -> list[bytes]:
+    """A completion as the events of a stream with usage."""
+    choice, usage = completion["choices"][0], completion["usage"]
+    base = {**completion, "object": "chat.completion.chunk", "usage": None}
+    delta = dict(choice["message"])
+    if delta.get("tool_calls"):
+        delta["tool_calls"] = [{"index": at, **call} for at, call in enumerate(delta["tool_calls"])]
+    steps = [(delta, None), ({}, choice["finish_reason"])]
+    made = [{**base, "choices": [{"index": 0, "delta": part, "finish_reason": end}]} for part, end in steps]
+    made.append({**base, "choices": [], "usage": usage})
+    return [*(f"data: {json.dumps(chunk)}\n\n".encode() for chunk in made), b"data: [DONE]\n\n"]
+
+
+class _Open(BaseModel):
+    """Part of a foreign protocol: what is not named here passes through unread."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+
+class Part(_Open):
+    text: str | None = None
+
+
+class Function(_Open):
+    name: str
+    arguments: str = "{}"
+
+
+class ToolCall(_Open):
+    function: Function
+
+
+class Message(_Open):
+    """One message of a chat request, as far as a turn is found by it."""
+
+    role: str
+    content: str | list[Part] | None = None
+    tool_calls: list[ToolCall] | None = None
+
+    @property
+    def text(self) -> str:
+        """The words of the message, without pictures."""
+        if isinstance(self.content, list):
+            return "".join(part.text or "" for part in self.content)
+        return self.content or ""
+
+
+class CassettePrices(Model):
+    """US dollars per million tokens."""
+
+    input: _Dollars
+    output: _Dollars
+    cache_read: _Dollars
+
+
+class TurnUsage(Model):
+    """Tokens of one turn; `input` leaves out what `cache_read` counts."""
+
+    input: _Count
+    output: _Count
+    cache_read: _Count = 0
+
+
+class TurnCall(Model):
+    """One tool call; `arguments` may be a plain string, to play a model that writes broken JSON."""
+
+    name: str
+    arguments: dict[str, JsonValue] | str
+
+    @property
+    def text(self) -> str:
+        return self.arguments if isinstance(self.arguments, str) else json.dumps(self.arguments, ensure_ascii=False)
+
+
+class Turn(Model):
+    """One answer of the model."""
+
+    content: str = ""
+    tool_calls: list[TurnCall] = Field(default_factory=list)
+    usage: TurnUsage
+
+    @property
+    def tokens(self) -> Tokens:
+        return Tokens(
+            input_uncached=self.usage.input, cache_read=self.usage.cache_read, output=self.usage.output, reasoning=0
+        )
+
+
+class Cassette(Model):
+    """One conversation about one case."""
+
+    schema_: Literal[1] = Field(alias="schema")
+    model: str
+    """Whose prices are simulated."""
+    note: str = ""
+    prices: CassettePrices
+    task_sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    """Of task.md, so that a changed task makes the replay fail clearly."""
+    turns: list[Turn] = Field(min_length=1)
+
+    def as_prices(self) -> Prices:
+        million = 1_000_000
+        read, plain = self.prices.cache_read / million, self.prices.input / million
+        return Prices(Rates(plain, self.prices.output / million, read, plain, plain), f"cassette {self.model}")
+
+
+class CassetteMiss(Exception):
+    """The cassette has no answer to this request."""
+
+
+def load_cassette(path: Path) -> Cassette:
+    """The validated cassette at `path`, or `UserError`."""
+    return read_yaml(path, Cassette)
+
+
+def find_turn(cassette: Cassette, messages: Sequence[Message]) -> int:
+    """The index of the turn that answers `messages`, or `CassetteMiss` naming the nearest turn and the difference.
+
+    A request is its task and the model's own turns. What tools answered is not compared: it may hold timings.
+    """
+    task = next((message.text for message in messages if message.role == "user"), "")
+    if hashlib.sha256(task.encode("utf-8", "surrogatepass")).hexdigest() != cassette.task_sha256:
+        raise CassetteMiss(
+            "turn 0: the first user message is not the task this cassette was made for"
+            f" (begins {task[:60]!r}); the task changed, or the agent does not pass it on word for word"
+        )
+    said = [message for message in messages if message.role == "assistant"]
+    for index, message in enumerate(said):
+        if index == len(cassette.turns):
+            break
+        if difference := _difference(cassette.turns[index], message):
+            raise CassetteMiss(f"turn {index}: {difference}")
+    if len(said) >= len(cassette.turns):
+        raise CassetteMiss(f"turn {len(said)}: the cassette ends after turn {len(cassette.turns) - 1}")
+    return len(said)
+
+
+def _difference(turn: Turn, message: Message) -> str:
+    if turn.content != message.text:
+        return f"the content is {message.text[:80]!r}, the cassette has {turn.content[:80]!r}"
+    calls = [call.function for call in message.tool_calls or []]
+    if len(calls) != len(turn.tool_calls):
+        return f"there are {len(calls)} tool calls, the cassette has {len(turn.tool_calls)}"
+    for index, (mine, theirs) in enumerate(zip(turn.tool_calls, calls, strict=True)):
+        if mine.name != theirs.name:
+            return f"tool call {index} is {theirs.name[:40]!r}, the cassette has {mine.name!r}"
+        if _meaning(mine.text) != _meaning(theirs.arguments):
+            return f"tool call {index} has arguments {theirs.arguments[:120]}, the cassette has {mine.text[:120]}"
+    return ""
+
+
+def _meaning(arguments: str) -> object:
+    """Arguments as a value, so that spacing does not matter; broken JSON is compared as text."""
+    try:
+        return json.loads(arguments)
+    except (ValueError, RecursionError):
+        return arguments

@@ -1,0 +1,286 @@
+"""Limits and totals of one cell: every call reserves its worst case before it is sent."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Literal
+
+from bench.formats.record import CostStatus, ModelUsage, Tokens
+from bench.gateway.prices import Prices
+from bench.gateway.run_budget import Purse
+
+Limit = Literal["cost_limit", "token_limit", "step_limit", "time_limit"]
+_ROUNDING = 1e-12
+_LONGEST_WAIT_S = 60.0
+_PURSE_WAIT_S = 0.1
+
+
+class LimitReached(Exception):
+    """The call does not fit into what is left."""
+
+    def __init__(self, limit: Limit, message: str) -> None:
+        super().__init__(message)
+        self.limit = limit
+
+
+@dataclass(frozen=True)
+class Tariff:
+    """How the calls of one role are priced."""
+
+    model: str
+    prices: Prices | None
+    simulated: bool = False
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Limits of one cell; infinity is no limit."""
+
+    calls: float
+    cost_usd: float
+    tokens: float
+    deadline: float
+
+
+@dataclass
+class Account:
+    """Totals of one role."""
+
+    role: str
+    tariff: Tariff
+    calls: int = 0
+    failed: int = 0
+    refused: int = 0
+    retries: int = 0
+    cost: float = 0.0
+    at_risk: float = 0.0
+    estimated: bool = False
+    tokens: Tokens = field(default_factory=Tokens)
+    faults: Counter[str] = field(default_factory=Counter)
+    waits: list[tuple[float, float]] = field(default_factory=list)
+    """Stretches of time that went to failed tries and the waits after them."""
+
+    def usage(self) -> ModelUsage:
+        status = self._status()
+        prices = self.tariff.prices
+        return ModelUsage(
+            role=self.role,
+            model=self.tariff.model,
+            calls=self.calls,
+            failed_calls=self.failed,
+            refused_calls=self.refused,
+            retries=self.retries,
+            tokens=self.tokens,
+            cost_usd=None if status == "unknown" else round(self.cost, 10),
+            cost_status=status,
+            price_version=prices.version if prices else "",
+            faults=dict(self.faults),
+            at_risk_usd=round(self.at_risk, 10),
+            waited_s=round(_length(self.waits), 3),
+        )
+
+    def _status(self) -> CostStatus:
+        if not self.calls and not self.estimated and self.tokens == Tokens():
+            return "none"
+        if self.tariff.prices is None:
+            return "unknown"
+        if self.tariff.simulated:
+            return "simulated"
+        return "estimated" if self.estimated else "exact"
+
+
+@dataclass(eq=False)
+class Reservation:
+    """The worst case of one call under way."""
+
+    account: Account
+    each: float
+    """Worst cost of one try, in US dollars."""
+    tokens: int
+    """Worst count of tokens."""
+    step: bool
+    lost: int = 0
+    """Earlier tries that may have been billed although their answer never came."""
+
+    @property
+    def held(self) -> float:
+        return self.each * (self.lost + 1)
+
+
+class Meter:
+    """Limits of one cell over all its roles. Belongs to one event loop."""
+
+    def __init__(self, tariffs: dict[str, Tariff], bounds: Bounds, purse: Purse | None = None) -> None:
+        self._accounts = {role: Account(role, tariff) for role, tariff in tariffs.items()}
+        self._bounds = bounds
+        self._purse = purse
+        self._open: list[Reservation] = []
+        self._changed = asyncio.Condition()
+        self._closed = False
+        self.limit_hit: Limit | None = None
+        self.limit_at = math.inf
+        """Monotonic time of the first refusal."""
+
+    def usage(self) -> list[ModelUsage]:
+        return [account.usage() for account in self._accounts.values()]
+
+    def account(self, role: str) -> Account:
+        return self._accounts[role]
+
+    async def reserve(self, role: str, input_tokens: int, output_tokens: int, *, step: bool) -> Reservation:
+        """Room for one call, or `LimitReached`. Waits while calls under way may still give some of theirs back."""
+        account = self._accounts[role]
+        prices = account.tariff.prices
+        cost = prices.worst(input_tokens, output_tokens) if prices else 0.0
+        wanted = Reservation(account, cost, input_tokens + output_tokens, step)
+        async with self._changed:
+            while True:
+                reached, waits = self._obstacle(wanted)
+                if reached is None:
+                    break
+                if not waits:
+                    account.refused += not self._closed
+                    self.hit(reached.limit)
+                    raise reached
+                await self._wait()
+            self._open.append(wanted)
+        return wanted
+
+    def lose(self, reservation: Reservation) -> bool:
+        """The answer of a try was lost and may be billed all the same; False when another try does not fit."""
+        reservation.lost += 1
+        if reservation not in self._open or self._over_time() or self._money_short(0.0):
+            return False
+        return self._purse is None or self._purse.hold_more(reservation.each)
+
+    async def settle(
+        self, reservation: Reservation, tokens: Tokens, retries: int, *, exact: bool, ok: bool
+    ) -> float | None:
+        """Replace the reservation by what the call did cost. None: unpriced."""
+        account = reservation.account
+        if not self._release(reservation):
+            return None
+        if ok:
+            account.calls += reservation.step
+        else:
+            account.failed += 1
+        account.retries += retries
+        account.estimated |= not exact
+        account.tokens = _add(account.tokens, tokens)
+        prices = account.tariff.prices
+        cost = prices.cost(tokens) if prices else None
+        account.cost += cost or 0.0
+        self._spend(reservation, cost or 0.0, sum(_sizes(tokens)))
+        await self._tell()
+        return cost
+
+    async def fail(self, reservation: Reservation, retries: int) -> None:
+        """The call brought no answer and is not charged; tries that may be billed are at risk."""
+        if self._release(reservation):
+            account = reservation.account
+            account.failed += 1
+            account.retries += retries
+            self._spend(reservation, 0.0, 0)
+        await self._tell()
+
+    def hit(self, limit: Limit) -> None:
+        """A call ran into `limit`."""
+        if not self._closed and self.limit_hit is None:
+            self.limit_hit = limit
+            self.limit_at = time.monotonic()
+
+    def close(self) -> list[str]:
+        """Let nothing more through; charge calls still under way with their worst case and return their roles."""
+        self._closed = True
+        abandoned = list(self._open)
+        for reservation in abandoned:
+            self._release(reservation)
+            account = reservation.account
+            account.failed += 1
+            account.estimated = True
+            account.cost += reservation.each
+            self._spend(reservation, reservation.each, reservation.tokens)
+        return [reservation.account.role for reservation in abandoned]
+
+    def _obstacle(self, wanted: Reservation) -> tuple[LimitReached | None, bool]:
+        """What stands in the way, and whether waiting may help."""
+        if self._over_time():
+            return LimitReached("time_limit", "the time of this cell is over"), False
+        bounds = self._bounds
+        calls = sum(account.calls for account in self._accounts.values()) + sum(it.step for it in self._open)
+        if wanted.step and calls >= bounds.calls:
+            return LimitReached("step_limit", f"all {bounds.calls:g} model calls are used"), bool(self._open)
+        if short := self._money_short(wanted.each):
+            return LimitReached("cost_limit", short), bool(self._open)
+        used = sum(sum(_sizes(account.tokens)) for account in self._accounts.values())
+        left = bounds.tokens - used - sum(it.tokens for it in self._open)
+        if wanted.tokens > left:
+            message = f"this call may take {wanted.tokens} tokens, {max(left, 0):.0f} of {bounds.tokens:.0f} are left"
+            return LimitReached("token_limit", message), bool(self._open)
+        if self._purse is not None and (refusal := self._purse.hold(wanted.each, wanted.tokens, wanted.step)):
+            return LimitReached(refusal.limit, refusal.message), refusal.may_pass
+        return None, False
+
+    def _over_time(self) -> bool:
+        return self._closed or time.monotonic() >= self._bounds.deadline
+
+    def _money_short(self, cost: float) -> str:
+        spent = math.fsum(account.cost + account.at_risk for account in self._accounts.values())
+        held = math.fsum(reservation.held for reservation in self._open)
+        limit = self._bounds.cost_usd
+        if spent + held + cost <= limit + _ROUNDING:
+            return ""
+        left = max(limit - spent - held, 0.0)
+        return f"this call may cost {cost:.4f} US dollars, {left:.4f} of {limit:g} are left"
+
+    async def _wait(self) -> None:
+        patience = min(max(self._bounds.deadline - time.monotonic(), 0.0) + 0.01, _LONGEST_WAIT_S)
+        if self._purse is not None:
+            # Another cell's gateway cannot wake this one.
+            patience = min(patience, _PURSE_WAIT_S)
+        try:
+            async with asyncio.timeout(patience):
+                await self._changed.wait()
+        except TimeoutError:
+            return
+
+    async def _tell(self) -> None:
+        async with self._changed:
+            self._changed.notify_all()
+
+    def _release(self, reservation: Reservation) -> bool:
+        if reservation not in self._open:
+            return False
+        self._open.remove(reservation)
+        return True
+
+    def _spend(self, reservation: Reservation, cost: float, tokens: int) -> None:
+        """Put lost tries at risk and tell the run's purse what became of the reservation."""
+        risk = reservation.each * reservation.lost
+        reservation.account.at_risk += risk
+        if self._purse is not None:
+            self._purse.settle(reservation.held, reservation.tokens, reservation.step, cost + risk, tokens)
+
+
+def _sizes(tokens: Tokens) -> list[int]:
+    return [part or 0 for part in (tokens.input_uncached, tokens.cache_read, tokens.cache_write, tokens.output)]
+
+
+def _add(total: Tokens, more: Tokens) -> Tokens:
+    """The sum, in which an unknown count makes the total unknown."""
+    names = ("input_uncached", "cache_read", "cache_write", "cache_write_1h", "output", "reasoning")
+    pairs = {name: (getattr(total, name), getattr(more, name)) for name in names}
+    return Tokens(**{name: None if None in pair else sum(pair) for name, pair in pairs.items()})
+
+
+def _length(stretches: list[tuple[float, float]]) -> float:
+    """Seconds covered by at least one of `stretches`."""
+    covered, end = 0.0, -math.inf
+    for start, stop in sorted(stretches):
+        covered += max(stop - max(start, end), 0.0)
+        end = max(end, stop)
+    return covered

@@ -1,0 +1,237 @@
+"""HTTP/1.1 over a Unix socket: reads requests, checks the key, passes answers and streams."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+from pathlib import Path
+
+import h11
+
+from bench.gateway.backends import StreamLost
+from bench.gateway.calls import Gate, Response
+from bench.gateway.config import ALIAS_PREFIX
+from bench.gateway.request import MAX_BODY_BYTES, ROUTES, Dialect, RequestRefused
+from bench.gateway.streams import StreamFault
+
+_MOST_CONNECTIONS = 256
+_IDLE_S = 120.0
+_CHUNK = 1 << 16
+_JSON = [("Content-Type", "application/json")]
+
+
+class _ClientGone(Exception):
+    """The other end is no longer there, or does not speak HTTP."""
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The head of a request."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    """Names in lower case."""
+
+    @property
+    def route(self) -> str:
+        path = self.path.partition("?")[0].rstrip("/")
+        return path.removeprefix("/v1")
+
+    @property
+    def dialect(self) -> Dialect | None:
+        return ROUTES.get(self.route)
+
+    @property
+    def token(self) -> str:
+        scheme, _, token = self.headers.get("authorization", "").partition(" ")
+        return token.strip() if scheme.lower() == "bearer" else self.headers.get("x-api-key", "")
+
+
+class Endpoint:
+    """The listening socket of one cell."""
+
+    def __init__(self, path: Path, gate: Gate, keys: Mapping[str, list[str]]) -> None:
+        self._path = path
+        self._gate = gate
+        self._keys = keys
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+
+    async def start(self) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._path.unlink(missing_ok=True)
+        self._server = await asyncio.start_unix_server(self._accept, self._path, limit=_CHUNK * 4, backlog=256)
+        self._path.chmod(0o600)
+
+    async def stop(self) -> None:
+        """Stop listening, make the keys useless, remove the socket and cut every connection."""
+        self._keys = {}
+        if self._server is not None:
+            self._server.close()
+        self._path.unlink(missing_ok=True)
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        if len(self._tasks) >= _MOST_CONNECTIONS:
+            writer.close()
+            return
+        self._tasks.add(task)
+        try:
+            await _Connection(reader, writer).serve(self._answer)
+        except (_ClientGone, ConnectionError, TimeoutError, h11.ProtocolError):
+            pass
+        finally:
+            self._tasks.discard(task)
+            writer.transport.abort()
+
+    async def _answer(self, asked: _Asked, body: bytes | None) -> Response:
+        """The answer to a request; `body` None: it is too large."""
+        if asked.method == "CONNECT" or "://" in asked.path.partition("?")[0]:
+            self._gate.notes.proxied(asked.path)
+        try:
+            roles = self._roles(asked)
+            if asked.method == "GET":
+                return self._models(asked, roles)
+            if body is None:
+                raise RequestRefused(413, "too_large", f"a body has at most {MAX_BODY_BYTES} bytes")
+            assert asked.dialect is not None
+            return await self._gate.handle(asked.dialect, roles, body, asked.headers)
+        except RequestRefused as refused:
+            # OpenAI's own clients repeat calls by themselves unless told not to.
+            headers = [*_JSON, ("X-Should-Retry", "false")]
+            return Response(refused.status, headers, json.dumps(refused.body(asked.dialect)).encode("ascii"))
+
+    def _roles(self, asked: _Asked) -> list[str]:
+        """The roles that the bearer of the request's key may ask for."""
+        models = asked.route == "/models" or asked.route.startswith("/models/")
+        if asked.dialect is None and not models:
+            known = ", ".join(f"/v1{path}" for path in [*ROUTES, "/models"])
+            raise RequestRefused(404, "not_found", f"no {asked.path[:100]!r} here; there are: {known}")
+        wanted = "GET" if models else "POST"
+        if asked.method != wanted:
+            raise RequestRefused(405, "method_not_allowed", f"{asked.route} takes {wanted}")
+        token = asked.token.encode("utf-8", "replace")
+        for key, roles in self._keys.items():
+            if secrets.compare_digest(token, key.encode()):
+                return roles
+        raise RequestRefused(401, "invalid_api_key", "this is not the key of this run, or the run is over")
+
+    def _models(self, asked: _Asked, roles: list[str]) -> Response:
+        aliases = [f"{ALIAS_PREFIX}{role}" for role in roles]
+        listed: list[dict[str, object]]
+        if "anthropic-version" in asked.headers:
+            created = "2024-01-01T00:00:00Z"
+            listed = [{"type": "model", "id": it, "display_name": it, "created_at": created} for it in aliases]
+            page: dict[str, object] = {
+                "data": listed,
+                "has_more": False,
+                "first_id": aliases[0],
+                "last_id": aliases[-1],
+            }
+        else:
+            listed = [{"id": it, "object": "model", "created": 0, "owned_by": "ml-dev-bench"} for it in aliases]
+            page = {"object": "list", "data": listed}
+        name = asked.route.removeprefix("/models").strip("/")
+        one = next((it for it in listed if it["id"] == name), None)
+        if name and one is None:
+            raise RequestRefused(404, "model_not_found", f"no model {name[:100]!r} in this run")
+        return Response(200, _JSON, json.dumps(one or page).encode("ascii"))
+
+
+class _Connection:
+    """One client's connection, request after request."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=1 << 17)
+
+    async def serve(self, answer: Callable[[_Asked, bytes | None], Awaitable[Response]]) -> None:
+        while True:
+            try:
+                asked, body = await self._request()
+            except h11.RemoteProtocolError as error:
+                await self._complain(error)
+                return
+            response = await answer(asked, body)
+            await self._respond(response)
+            if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
+                return
+            self._http.start_next_cycle()
+
+    async def _request(self) -> tuple[_Asked, bytes | None]:
+        event = await self._event(_IDLE_S)
+        if not isinstance(event, h11.Request):
+            raise _ClientGone
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in event.headers}
+        asked = _Asked(event.method.decode("latin-1"), event.target.decode("latin-1"), headers)
+        parts: list[bytes] = []
+        size = 0
+        while not isinstance(event, h11.EndOfMessage):
+            if self._http.they_are_waiting_for_100_continue:
+                go_on = h11.InformationalResponse(status_code=100, headers=[])
+                self._writer.write(self._http.send(go_on) or b"")
+            event = await self._event(_IDLE_S)
+            if isinstance(event, h11.Data):
+                size += len(event.data)
+                # What is too large is read all the same: closing over unread bytes would destroy the answer.
+                if size <= MAX_BODY_BYTES:
+                    parts.append(bytes(event.data))
+                elif size > 4 * MAX_BODY_BYTES:
+                    raise _ClientGone
+            elif isinstance(event, h11.ConnectionClosed):
+                raise _ClientGone
+        return asked, b"".join(parts) if size <= MAX_BODY_BYTES else None
+
+    async def _event(self, patience: float) -> h11.Event:
+        while True:
+            event = self._http.next_event()
+            if event is h11.PAUSED:
+                raise _ClientGone
+            if event is not h11.NEED_DATA:
+                assert not isinstance(event, type)
+                return event
+            async with asyncio.timeout(patience):
+                self._http.receive_data(await self._reader.read(_CHUNK))
+
+    async def _respond(self, response: Response) -> None:
+        framing = ("Content-Length", str(len(response.content)))
+        if response.chunks is not None:
+            framing = ("Transfer-Encoding", "chunked")
+        headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in [*response.headers, framing]]
+        head = h11.Response(status_code=response.status, headers=headers)
+        start = self._http.send(head) or b""
+        if response.chunks is None:
+            whole = self._http.send(h11.Data(data=response.content)) or b""
+            end = self._http.send(h11.EndOfMessage()) or b""
+            self._writer.write(start + whole + end)
+            await self._writer.drain()
+            return
+        self._writer.write(start)
+        async with aclosing(response.chunks) as chunks:
+            try:
+                async for chunk in chunks:
+                    self._writer.write(self._http.send(h11.Data(data=chunk)) or b"")
+                    await self._writer.drain()
+            except (StreamLost, StreamFault):
+                # Without the end of the message the client knows that something is missing.
+                raise _ClientGone from None
+        self._writer.write(self._http.send(h11.EndOfMessage()) or b"")
+        await self._writer.drain()
+
+    async def _complain(self, error: h11.RemoteProtocolError) -> None:
+        """Say what is wrong with a request that is not HTTP, as far as the state of the connection allows."""
+        with contextlib.suppress(h11.LocalProtocolError, ConnectionError):
+            body = json.dumps(RequestRefused(400, "invalid_http", str(error)).body()).encode("ascii")
+            await self._respond(Response(error.error_status_hint, [*_JSON, ("Connection", "close")], body))

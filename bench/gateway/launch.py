@@ -1,0 +1,296 @@
+"""The way in: `open_gateway` starts the gateway of one cell in a process of its own and takes it down again."""
+
+from __future__ import annotations
+
+import math
+import os
+import secrets
+import select
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from bench.base.child import send_orders
+from bench.base.errors import InfraError, UserError
+from bench.formats.plan import RunLimits
+from bench.formats.record import ModelUsage, Note
+from bench.gateway.backends.providers import find_role, secrets_in
+from bench.gateway.budget import Limit
+from bench.gateway.config import ALIAS_PREFIX, Config, Patience, PurseConfig, Role, State
+from bench.gateway.prices import check_price_limit
+
+__all__ = ["Gateway", "GatewaySpec", "Patience", "RunLimits", "open_gateway"]
+
+_LONGEST_SOCKET_PATH = 107
+"""Linux keeps a Unix socket's address in 108 bytes, the closing zero among them."""
+_START_S = 60.0
+_REPLY_S = 15.0
+_LOG_BYTES = 8000
+_ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class GatewaySpec:
+    """What one cell may call, and how much of it."""
+
+    socket: Path
+    """Unix socket to listen on."""
+    ledger: Path
+    """calls.jsonl: appended per call, before the end of the answer is sent. Its bodies lie beside it."""
+    models: dict[str, str]
+    """Role -> model, such as `replay/demo` or `openai/gpt-4o-mini`."""
+    case: str
+    """Names the cassette."""
+    cassettes: Path | None
+    """The agent's folder `cassettes`."""
+    max_calls: int
+    """Successful calls, over all roles."""
+    max_cost_usd: float
+    """Over all roles; infinity is no limit."""
+    deadline: float
+    """On the monotonic clock, which nobody sets."""
+    max_tokens: int | None = None
+    """Input and output together, over all roles."""
+    grace_s: float = 30.0
+    """After the first refusal for a limit; then the agent is to be ended."""
+    hosted_tools: bool = False
+    """The provider may run tools of its own and fetch addresses: the case allows the network."""
+    patience: Patience = field(default_factory=Patience)
+    purse: Path | None = None
+    """File by which the cells of a run share `run_limits`."""
+    run_limits: RunLimits = field(default_factory=RunLimits)
+    record: Path | None = None
+    """Folder for cassettes of what is said."""
+    own_prices: Path | None = None
+    environment: dict[str, str] = field(default_factory=lambda: dict(os.environ))
+    """Where keys and addresses of providers are looked up."""
+
+
+class Gateway:
+    """The runner's view of a gateway. Safe to use from several threads; totals are final after `close`."""
+
+    def __init__(self, process: subprocess.Popen[bytes], roles: list[str], keys: dict[str, str], log: int) -> None:
+        self._process = process
+        self._roles = roles
+        self._keys = keys
+        self._log = log
+        self._lock = threading.Lock()
+        self._held = b""
+        self._final: State | None = None
+
+    @property
+    def pid(self) -> int:
+        """Of the gateway's process."""
+        return self._process.pid
+
+    @property
+    def key(self) -> str:
+        """Admits to all models of the cell."""
+        return self._keys[""]
+
+    def role_key(self, role: str) -> str:
+        """Admits to one model alone."""
+        return self._keys[role]
+
+    def alias(self, role: str) -> str:
+        """The neutral name that the agent asks for."""
+        if role not in self._roles:
+            raise KeyError(role)
+        return f"{ALIAS_PREFIX}{role}"
+
+    @property
+    def limit_hit(self) -> Limit | None:
+        """The first limit that a call ran into."""
+        return self.state().limit_hit
+
+    @property
+    def error(self) -> str | None:
+        """The first fault that is ours or the provider's; the cell cannot be judged then."""
+        return self.state().error
+
+    @property
+    def cassette_miss(self) -> bool:
+        """Whether that fault is a cassette which does not know what was asked."""
+        return self.state().cassette_miss
+
+    @property
+    def lost_last(self) -> bool:
+        """The last call was lost in the middle and nothing was answered since: a crash may be no fault of the agent."""
+        return self.state().lost_last
+
+    def should_stop(self) -> bool:
+        """Whether the agent is to be ended: its grace after a limit is over, or nothing more will be answered."""
+        return self.state().stop
+
+    def usage(self) -> list[ModelUsage]:
+        """Totals per role, in the order of the roles."""
+        return self.state().usage
+
+    def notes(self) -> list[Note]:
+        """Findings about the agent's behaviour."""
+        return self.state().notes
+
+    def state(self) -> State:
+        with self._lock:
+            if self._final is not None:
+                return self._final
+            try:
+                assert self._process.stdin is not None
+                self._process.stdin.write(b"state\n")
+                self._process.stdin.flush()
+                return self._listen(_REPLY_S)
+            except OSError:
+                return State(error=self._broken(), stop=True)
+
+    def ready(self) -> None:
+        """Wait until the gateway listens; raises `InfraError`."""
+        state = self._listen(_START_S)
+        if state.kind != "ready":
+            raise InfraError("gateway_error", state.error or "the gateway did not come up")
+
+    def close(self) -> None:
+        """Kill the keys, end what is under way, and make the totals final."""
+        with self._lock:
+            if self._final is not None:
+                return
+            assert self._process.stdin is not None and self._process.stdout is not None
+            try:
+                self._process.stdin.close()
+            except OSError:
+                self._held = b""
+            self._final = self._listen(_REPLY_S)
+            self._process.stdout.close()
+            try:
+                self._process.wait(_REPLY_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+
+    def _listen(self, patience: float) -> State:
+        """The next line from the gateway as a state; one that tells a fault when none comes."""
+        assert self._process.stdout is not None
+        end = time.monotonic() + patience
+        while b"\n" not in self._held:
+            there, _, _ = select.select([self._process.stdout], [], [], max(end - time.monotonic(), 0.0))
+            data = os.read(self._process.stdout.fileno(), 1 << 16) if there else b""
+            if not data:
+                return State(error=self._broken(), stop=True)
+            self._held += data
+        line, _, self._held = self._held.partition(b"\n")
+        try:
+            return State.model_validate_json(line)
+        except ValidationError:
+            return State(error="gateway_broken: the gateway's process told nonsense", stop=True)
+
+    def _broken(self) -> str:
+        code = self._process.poll()
+        how = "does not answer" if code is None else f"ended with status {code}"
+        size = os.fstat(self._log).st_size
+        text = os.pread(self._log, _LOG_BYTES, max(size - _LOG_BYTES, 0)).decode("utf-8", "replace")
+        last = text.strip().splitlines()[-1:]
+        return f"gateway_broken: the gateway's process {how}{': ' + last[0][:300] if last else ''}"
+
+
+@contextmanager
+def open_gateway(spec: GatewaySpec) -> Iterator[Gateway]:
+    """A listening gateway, or `UserError` when a model cannot be served. Afterwards its keys are dead, totals final."""
+    check_socket_path(spec.socket)
+    roles = _roles(spec)
+    keys = {name: f"bench-{secrets.token_urlsafe(32)}" for name in ["", *spec.models]}
+    config = _config(spec, roles, keys)
+    # Without a name: nothing of it is left, however this process ends.
+    with tempfile.TemporaryFile() as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "bench.gateway.process"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log.fileno(),
+            env=_environment(spec, roles),
+            cwd="/",
+            start_new_session=True,
+        )
+        gateway = Gateway(process, list(roles), keys, log.fileno())
+        try:
+            send_orders(process, config.model_dump_json(by_alias=True).encode())
+            gateway.ready()
+            yield gateway
+        finally:
+            gateway.close()
+
+
+def check_socket_path(path: Path) -> None:
+    """Raise `UserError` when no Unix socket can have this path."""
+    size = len(os.fsencode(path))
+    if size > _LONGEST_SOCKET_PATH:
+        raise UserError(
+            f"a socket's path can have {_LONGEST_SOCKET_PATH} bytes, this has {size}",
+            where=path,
+            remedy="put the run into a folder with a shorter path",
+        )
+
+
+def _roles(spec: GatewaySpec) -> dict[str, Role]:
+    roles = {
+        role: find_role(model, role, spec.case, spec.cassettes, spec.own_prices, spec.environment)
+        for role, model in spec.models.items()
+    }
+    run_cost = spec.run_limits.cost_usd if spec.purse is not None else None
+    limit = min(spec.max_cost_usd, math.inf if run_cost is None else run_cost)
+    for role in roles.values():
+        check_price_limit(role.model, role.prices, limit)
+    return roles
+
+
+def _config(spec: GatewaySpec, roles: dict[str, Role], keys: dict[str, str]) -> Config:
+    return Config(
+        socket=spec.socket.absolute(),
+        ledger=spec.ledger.absolute(),
+        keys={keys[""]: list(roles)} | {keys[role]: [role] for role in roles},
+        roles=roles,
+        secrets=_secrets(spec, roles),
+        max_calls=spec.max_calls,
+        max_cost_usd=None if math.isinf(spec.max_cost_usd) else spec.max_cost_usd,
+        max_tokens=spec.max_tokens,
+        deadline=spec.deadline,
+        grace_s=spec.grace_s,
+        patience=spec.patience,
+        hosted_tools=spec.hosted_tools,
+        purse=PurseConfig(path=spec.purse.absolute(), limits=spec.run_limits) if spec.purse else None,
+        record=spec.record.absolute() if spec.record else None,
+        case=spec.case,
+    )
+
+
+def _secrets(spec: GatewaySpec, roles: dict[str, Role]) -> list[str]:
+    live = [role.provider for role in roles.values() if role.provider]
+    keys = [value.removeprefix("Bearer ") for provider in live for value in provider.headers.values()]
+    return [*secrets_in(spec.environment), *keys]
+
+
+def _environment(spec: GatewaySpec, roles: dict[str, Role]) -> dict[str, str]:
+    """litellm looks up its keys by itself; nothing else needs to see them."""
+    if any(role.litellm for role in roles.values()):
+        inherited = dict(spec.environment)
+    else:
+        wanted = (
+            "PATH",
+            "HOME",
+            "LANG",
+            "LC_ALL",
+            "TMPDIR",
+            "SSL_CERT_FILE",
+            "SSL_CERT_DIR",
+            "HTTPS_PROXY",
+            "NO_PROXY",
+        )
+        inherited = {name: spec.environment[name] for name in wanted if name in spec.environment}
+    path = [str(_ROOT), *filter(None, [spec.environment.get("PYTHONPATH", "")])]
+    return {**inherited, "PYTHONPATH": os.pathsep.join(path)}

@@ -1,0 +1,85 @@
+"""Findings about the agent's behaviour at the gateway."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+
+from bench.formats.record import Note
+
+_MOST_NAMES = 5
+SHOWN = "[key]"
+_SHORTEST = 8
+# In the text of a JSON document, what stands before a key may be an escape, which ends with a letter or digit.
+_LOOKS_LIKE_A_KEY = re.compile(
+    r"""(?:\b|(?<=\\[bfnrt])|(?<=\\u[0-9a-f]{4}))
+    (?:sk-[A-Za-z0-9_-]{16,}|bench-[A-Za-z0-9_-]{40,}|gh[pousr]_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{30,}
+    |AIza[A-Za-z0-9_-]{30,}|hf_[A-Za-z0-9]{30,}|AKIA[A-Z0-9]{16}|xox[abprs]-[A-Za-z0-9-]{20,}
+    |eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,})""",
+    re.VERBOSE,
+)
+
+
+class Notes:
+    def __init__(self) -> None:
+        self._wrong: Counter[str] = Counter()
+        self._stripped: Counter[str] = Counter()
+        self._proxied: Counter[str] = Counter()
+
+    def wrong_model(self, name: str) -> str:
+        """Note that another model was asked for; the name as it may be shown."""
+        shown = _printable(name)
+        _count(self._wrong, shown)
+        return shown
+
+    def proxied(self, target: str) -> None:
+        """Note a request for another server than this one."""
+        _count(self._proxied, _printable(target))
+
+    def stripped(self, tools: list[str]) -> None:
+        """Note tools of the provider that were taken out of a request."""
+        for tool in tools:
+            _count(self._stripped, tool.encode("ascii", "replace").decode())
+
+    def as_notes(self) -> list[Note]:
+        notes = []
+        if self._wrong:
+            notes.append(Note(name="wrong_model", evidence=f"asked for {_shown(self._wrong)}"))
+        if self._proxied:
+            text = f"asked the gateway to pass requests on to {_shown(self._proxied)}"
+            notes.append(Note(name="network_attempt", evidence=text))
+        if self._stripped:
+            notes.append(Note(name="hosted_tools", evidence=f"provider-side tools taken out: {_shown(self._stripped)}"))
+        return notes
+
+
+def _printable(text: str) -> str:
+    return " ".join(text.encode("ascii", "replace").decode().split())[:100]
+
+
+def _count(counter: Counter[str], name: str) -> None:
+    if name in counter or len(counter) < _MOST_NAMES:
+        counter[name] += 1
+
+
+def _shown(counter: Counter[str]) -> str:
+    return ", ".join(f"{name!r} ({count} times)" for name, count in counter.items())
+
+
+class Redactor:
+    """Knows the secrets of one cell."""
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        self._secrets = sorted({it for it in secrets if len(it) >= _SHORTEST}, key=len, reverse=True)
+
+    def known(self, text: str) -> str:
+        """`text` without the secrets of this cell."""
+        for secret in self._secrets:
+            if secret in text:
+                text = text.replace(secret, SHOWN)
+        return text
+
+    def strict(self, text: str) -> str:
+        """`text` without the secrets of this cell and without anything that looks like a key."""
+        return _LOOKS_LIKE_A_KEY.sub(SHOWN, self.known(text))

@@ -1,0 +1,59 @@
+"""What a GitHub workflow runner reads: commands on standard output, and files for outputs and the summary."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import click
+
+from bench.base.errors import UserError
+
+
+def error(message: str) -> None:
+    """An annotation of the job. Line breaks and whatever else could begin another command are encoded."""
+    click.echo(f"::error title=ml-dev-bench::{_escape(message)}")
+
+
+def warning(message: str) -> None:
+    """An annotation that does not fail the job."""
+    click.echo(f"::warning title=ml-dev-bench::{_escape(message)}")
+
+
+@contextlib.contextmanager
+def commands_stopped() -> Iterator[None]:
+    """Nothing that is printed meanwhile is taken for a command, whoever wrote it."""
+    word = secrets.token_hex(16)
+    click.echo(f"::stop-commands::{word}")
+    try:
+        yield
+    finally:
+        click.echo(f"::{word}::")
+
+
+def set_outputs(outputs: Mapping[str, str]) -> None:
+    """Outputs of the step. A value of several lines is refused, for it could bring outputs of its own."""
+    for name, value in outputs.items():
+        if len(f"{value}.".splitlines()) != 1:
+            raise UserError(f"output `{name}` has several lines", where="GITHUB_OUTPUT")
+    _append("GITHUB_OUTPUT", "".join(f"{name}={value}\n" for name, value in outputs.items()))
+
+
+def add_summary(text: str) -> None:
+    """Markdown below the job's page."""
+    _append("GITHUB_STEP_SUMMARY", text)
+
+
+def _append(variable: str, text: str) -> None:
+    path = os.environ.get(variable)
+    if not path:
+        raise UserError("is not set", where=variable, remedy="only a workflow runner can call this")
+    with Path(path).open("a", encoding="utf-8") as file:
+        file.write(text)
+
+
+def _escape(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")

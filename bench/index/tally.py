@@ -1,0 +1,148 @@
+"""Which rows count, and their tally: worked out when the index changes, so that questions find it done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from bench.index.storage import PartFile
+from bench.store.decisions import Decision
+
+if TYPE_CHECKING:
+    import duckdb
+
+_STATUSES = ("none", "exact", "estimated", "simulated")
+_KEYS = "profile, agent, model, ranked, agent_digest, case_id, case_digest"
+SUMS = (
+    "cells",
+    "graded",
+    "lost",
+    "succeeded",
+    "score_sum",
+    "steps_sum",
+    "seconds_known",
+    "seconds_sum",
+    "input_known",
+    "input_sum",
+    "output_known",
+    "output_sum",
+    "cost_unknown",
+    *(f"{status}_{what}" for status in _STATUSES for what in ("cells", "usd")),
+)
+_DECISIONS = pa.schema(
+    [
+        pa.field("seq", pa.int64()),
+        *(pa.field(name, pa.string()) for name in ("kind", "run", "agent", "case_id", "cell", "replaced_by")),
+        pa.field("attempt", pa.int64()),
+        *(pa.field(name, pa.string()) for name in ("why", "who", "when")),
+    ]
+)
+
+
+def decisions_table(decisions: Sequence[Decision]) -> pa.Table:
+    """The ledger, the oldest first."""
+    rows = [
+        {
+            "seq": number,
+            "kind": it.kind,
+            "run": it.run,
+            "agent": it.agent,
+            "case_id": it.case,
+            "cell": it.cell,
+            "replaced_by": it.replaced_by,
+            "attempt": it.attempt,
+            "why": it.why,
+            "who": it.who,
+            "when": it.when,
+        }
+        for number, it in enumerate(decisions, start=1)
+    ]
+    return pa.Table.from_pylist(rows, schema=_DECISIONS)
+
+
+def scan(folder: Path, parts: Sequence[PartFile]) -> str:
+    """The rows of `parts` as a table of SQL; names of parts are made by this program and need no quoting."""
+    paths = ", ".join(literal(str(folder / part.name)) for part in parts)
+    return f"read_parquet([{paths}])"
+
+
+def literal(text: str) -> str:
+    """`text` as a string of SQL."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def ignored_rows(connection: duckdb.DuckDBPyConnection, rows: str, decisions: PartFile, folder: Path) -> pa.Table:
+    """Ids of the rows that do not count. `why`: `decision` (the ledger) or `attempt` (another attempt counts).
+
+    The last decision about a record holds (`bench.store.decisions`); of the attempts at one cell of a run, the first
+    verdict, else the latest failure (`bench.stats.standing.unique_cells`).
+    """
+    connection.execute("CREATE OR REPLACE TEMP TABLE undone (id BIGINT)")
+    if decisions.rows:
+        ledger = scan(folder, [decisions])
+        connection.execute(
+            f"""INSERT INTO undone SELECT r.id FROM {rows} r JOIN {ledger} d ON r.run = d.run
+            AND coalesce(d.attempt = r.attempt, true) AND coalesce(d.agent = r.agent, true)
+            AND coalesce(d.case_id = r.case_id, true) AND coalesce(d.cell = r.cell, true)
+            GROUP BY r.id HAVING arg_max(d.kind, d.seq) <> 'accepted'"""  # noqa: S608  names of this program
+        )
+    return connection.sql(
+        f"""WITH repeated AS (
+            SELECT run FROM {rows} GROUP BY run HAVING min(attempt) <> max(attempt)
+        ), ranked AS (
+            SELECT id, row_number() OVER (
+                PARTITION BY run, cell
+                ORDER BY outcome <> 'graded', if(outcome = 'graded', finished, NULL) ASC NULLS LAST,
+                         finished DESC, path, line
+            ) AS place
+            FROM {rows} WHERE run IN (FROM repeated) AND id NOT IN (FROM undone)
+        )
+        SELECT id, 'decision' AS why FROM undone UNION ALL SELECT id, 'attempt' FROM ranked WHERE place > 1
+        ORDER BY id"""  # noqa: S608
+    ).to_arrow_table()
+
+
+def tally(connection: duckdb.DuckDBPyConnection, rows: str, ignored: str) -> pa.Table:
+    """Counts and sums of the rows that count, one row for each agent, model and case in each of their versions."""
+    statuses = "\n".join(
+        f"count(*) FILTER (outcome = 'graded' AND status = '{status}') AS {status}_cells,"
+        f"coalesce(sum(cost_usd) FILTER (outcome = 'graded' AND status = '{status}'), 0) AS {status}_usd,"
+        for status in _STATUSES
+    )
+    known = "\n".join(
+        f"count({column}) FILTER (outcome = 'graded') AS {name}_known,"
+        f"coalesce(sum({column}) FILTER (outcome = 'graded'), 0)::DOUBLE AS {name}_sum,"
+        for name, column in (("seconds", "agent_seconds"), ("input", "input_tokens"), ("output", "output_tokens"))
+    )
+    return connection.sql(
+        f"""SELECT {_KEYS}, count(*) AS cells,
+            count(*) FILTER (outcome = 'graded') AS graded,
+            count(*) FILTER (outcome IN ('infra', 'interrupted')) AS lost,
+            count(*) FILTER (outcome = 'graded' AND success) AS succeeded,
+            coalesce(sum(score) FILTER (outcome = 'graded'), 0) AS score_sum,
+            coalesce(sum(steps) FILTER (outcome = 'graded'), 0)::DOUBLE AS steps_sum,
+            {known}
+            count(*) FILTER (outcome = 'graded' AND status = 'unknown') AS cost_unknown,
+            {statuses}
+            max(started) FILTER (outcome = 'graded') AS last_graded, max(started) AS last_started
+        FROM (SELECT *, if(cost_usd IS NULL, 'unknown', cost_status) AS status
+              FROM {rows} WHERE id NOT IN (SELECT id FROM {ignored}))
+        GROUP BY {_KEYS}"""  # noqa: S608
+    ).to_arrow_table()
+
+
+def add_tallies(connection: duckdb.DuckDBPyConnection, one: str, other: str) -> pa.Table:
+    """The tally of the rows of both."""
+    sums = ", ".join(f"sum({name})::{sum_type(name)} AS {name}" for name in SUMS)
+    return connection.sql(
+        f"""SELECT {_KEYS}, {sums}, max(last_graded) AS last_graded, max(last_started) AS last_started
+        FROM (FROM {one} UNION ALL BY NAME FROM {other}) GROUP BY {_KEYS}"""  # noqa: S608
+    ).to_arrow_table()
+
+
+def sum_type(name: str) -> str:
+    """What SQL shall take a sum of `SUMS` for."""
+    return "DOUBLE" if name.endswith(("_sum", "_usd")) else "BIGINT"

@@ -1,0 +1,141 @@
+"""Reading a folder that untrusted code has written: no links, no devices, no surprises of size."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import os
+import stat
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from bench.base.files import sha256_bytes, walk_files
+from bench.judge.values import read_npz, read_safetensors, without_duplicates
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_MIB = 1 << 20
+_MOST_FIELDS = 2_000_000
+_DEEPEST = 100
+
+
+class Folder:
+    """A finished folder, nobody's any more. Every fault of its content is an AssertionError with a message."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def path(self, path: str) -> Path:
+        """The regular file at `path`; links on the way are refused."""
+        parts = PurePosixPath(path).parts
+        assert parts and not path.startswith("/") and ".." not in parts, f"{path!r} is not a path inside the workspace"
+        place = self.root
+        for position, part in enumerate(parts):
+            place = place / part
+            try:
+                mode = os.lstat(place).st_mode
+            except (OSError, ValueError):
+                raise AssertionError(f"{path} is missing") from None
+            last = position == len(parts) - 1
+            assert stat.S_ISREG(mode) if last else stat.S_ISDIR(mode), f"{path} is not a regular file"
+        return place
+
+    def exists(self, path: str) -> bool:
+        """Whether a regular file is at `path`."""
+        try:
+            self.path(path)
+        except AssertionError:
+            return False
+        return True
+
+    def files(self, pattern: str = "**/*") -> list[str]:
+        """Relative paths of the regular files that match the glob `pattern`, sorted."""
+        found = [name for name, entry in walk_files(self.root) if entry.is_file(follow_symlinks=False)]
+        return (
+            found if pattern == "**/*" else [name for name in found if PurePosixPath(f"/{name}").match(f"/{pattern}")]
+        )
+
+    def bytes(self, path: str, max_mb: float = 100) -> bytes:
+        """Content of a file of at most `max_mb` MiB."""
+        place = self.path(path)
+        limit = int(max_mb * _MIB)
+        with os.fdopen(os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+            data = file.read(limit + 1)
+        assert len(data) <= limit, f"{path} is larger than {max_mb:g} MiB"
+        return data
+
+    def sha256(self, path: str, max_mb: float = 1000) -> str:
+        """`sha256:<hex>` of a file."""
+        return sha256_bytes(self.bytes(path, max_mb))
+
+    def text(self, path: str, max_mb: float = 5) -> str:
+        """Content of a UTF-8 file."""
+        try:
+            return self.bytes(path, max_mb).decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise AssertionError(f"{path} is not UTF-8: {error.reason} at byte {error.start}") from None
+
+    def json(self, path: str, max_mb: float = 5) -> Any:
+        """A JSON document, read strictly: no NaN, no infinity, no duplicate keys."""
+        text = self.text(path, max_mb)
+        try:
+            found = json.loads(
+                text, parse_constant=_no_constant, object_pairs_hook=without_duplicates, parse_float=_finite
+            )
+            _check_depth(found)
+            return found
+        except (ValueError, RecursionError) as error:
+            raise AssertionError(f"{path} is not valid JSON: {str(error)[:200]}") from None
+
+    def csv(self, path: str, max_mb: float = 20) -> list[dict[str, str]]:
+        """Rows of a comma-separated table with a header; every row has exactly the header's columns."""
+        rows: list[list[str]] = []
+        fields = 0
+        try:
+            for row in csv.reader(io.StringIO(self.text(path, max_mb)), strict=True):
+                fields += len(row)
+                # An empty field takes a hundred times the memory of its comma.
+                assert fields <= _MOST_FIELDS, f"{path} has more than {_MOST_FIELDS} fields"
+                if row:
+                    rows.append(row)
+        except csv.Error as error:
+            raise AssertionError(f"{path} is not a readable table: {error}") from None
+        assert rows, f"{path} is empty"
+        header = [name.strip() for name in rows[0]]
+        assert len(set(header)) == len(header), f"{path} names a column twice"
+        for count, row in enumerate(rows[1:], 2):
+            assert len(row) == len(header), f"{path}: row {count} has {len(row)} fields, the header has {len(header)}"
+        return [dict(zip(header, row, strict=True)) for row in rows[1:]]
+
+    def npz(self, path: str, max_mb: float = 200) -> dict[str, NDArray[Any]]:
+        """Numeric arrays of an .npz archive."""
+        return read_npz(self.bytes(path, max_mb), int(max_mb * _MIB))
+
+    def safetensors(self, path: str, max_mb: float = 500) -> dict[str, NDArray[Any]]:
+        """Tensors of a .safetensors file as arrays."""
+        return read_safetensors(self.bytes(path, max_mb))
+
+
+def _check_depth(value: Any) -> None:
+    """ValueError for what a check could not even show in a message."""
+    level = [value]
+    for _ in range(_DEEPEST):
+        inner = [part.values() if isinstance(part, dict) else part for part in level if isinstance(part, dict | list)]
+        level = [part for parts in inner for part in parts]
+        if not level:
+            return
+    raise ValueError(f"nested more than {_DEEPEST} levels deep")
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text[:20]} is not a finite number")
+    return value

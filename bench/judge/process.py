@@ -1,0 +1,184 @@
+"""The judge's child: a plain interpreter outside the workspace that runs one case's check.py.
+
+Reads its orders from standard input, which stays open as a lifeline: when the runner is gone, so is the
+child, and with it every subject. The report leaves through a private copy of standard output.
+"""
+
+from __future__ import annotations
+
+import errno
+import importlib.util
+import json
+import os
+import sys
+import threading
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+from bench.base.errors import InfraError
+from bench.judge.checks import Check
+from bench.judge.hostile import hostile_workspaces
+from bench.judge.workspace import Scene, Workspace
+from bench.sandbox.choose import open_sandbox
+from bench.sandbox.job import JobLimits, Setting
+
+
+def main() -> None:
+    report = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    orders = json.loads(sys.stdin.buffer.readline())
+    threading.Thread(target=_end_with_runner, daemon=True).start()
+    scene = _scene(orders)
+    sys.path[:0] = [str(folder) for folder in scene.hidden if folder.is_dir()]
+    judge = _judge_hostile if orders["hostile"] else _judge_snapshot
+    try:
+        outcome = judge(scene, orders["outputs"])
+    except InfraError as error:
+        outcome = {"infra": [error.cause, str(error)]}
+    json.dump(outcome, report)
+    report.flush()
+    os._exit(0)
+
+
+def _end_with_runner() -> None:
+    while os.read(0, 1):
+        continue
+    os._exit(137)
+
+
+def _scene(orders: dict[str, Any]) -> Scene:
+    return Scene(
+        snapshot=Path(orders["snapshot"]),
+        original=Path(orders["original"]),
+        hidden=tuple(Path(folder) for folder in orders["hidden"]),
+        journals=Path(orders["journals"]),
+        case=Path(orders["case"]),
+        profile=orders["profile"],
+        seed=orders["seed"],
+        sandbox=open_sandbox(orders["sandbox"]),
+        preload=tuple(orders["preload"]),
+        limits=JobLimits(**orders["limits"]),
+        call_s=orders["call_s"],
+        grade_s=orders["grade_s"],
+        setting=_setting(orders["setting"]),
+    )
+
+
+def _setting(facts: dict[str, Any]) -> Setting:
+    folder = facts["environment"]
+    return Setting(**{**facts, "environment": Path(folder) if folder else None})
+
+
+def load_checks(path: Path) -> list[Check]:
+    """The checks of a check.py in the order of their definition."""
+    spec = importlib.util.spec_from_file_location("check", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["check"] = module
+    spec.loader.exec_module(module)
+    return [value for value in vars(module).values() if isinstance(value, Check)]
+
+
+def _outputs_check(outputs: dict[str, Any]) -> Check:
+    def outputs_present(ws: Workspace) -> float | None:
+        """Every required file is there, regular and within its size."""
+        faults = []
+        for item in outputs["files"]:
+            try:
+                size = ws.path(item["path"]).stat().st_size
+                assert size <= item["max_mb"] * (1 << 20), f"{item['path']} is larger than {item['max_mb']:g} MiB"
+            except AssertionError as fault:
+                faults.append(str(fault))
+        assert not faults, "; ".join(faults)
+        return None
+
+    guard = outputs["weight"] == 0
+    return Check(outputs_present, float(outputs["weight"]), required=not guard, guard=guard)
+
+
+def _judge_snapshot(scene: Scene, outputs: dict[str, Any]) -> dict[str, Any]:
+    ws = Workspace(scene)
+    try:
+        outcome = _judge(ws, scene, outputs)
+    finally:
+        ws.close()
+    return {**outcome, "attempts": vars(ws.findings.attempts)}
+
+
+def _judge_hostile(scene: Scene, outputs: dict[str, Any]) -> dict[str, Any]:
+    """Judge nonsense of every kind; `broken` names the first that a check did not simply refuse or accept."""
+    outcome: dict[str, Any] = {}
+    for kind, ws in hostile_workspaces(scene):
+        outcome = _judge(ws, scene, outputs)
+        ws.close()
+        if outcome["broken"]:
+            outcome["broken"] = f"where the agent's answer is hostile ({kind}): {outcome['broken']}"
+            break
+    return outcome
+
+
+def _judge(ws: Workspace, scene: Scene, outputs: dict[str, Any]) -> dict[str, Any]:
+    verdicts: list[dict[str, Any]] = []
+    broken = ""
+    try:
+        checks = [(check, "case") for check in load_checks(scene.case / "check.py")]
+        if outputs["files"]:
+            checks.insert(0, (_outputs_check(outputs), "framework"))
+        if not checks:
+            broken = "check.py defines no check"
+    except Exception:
+        checks, broken = [], f"check.py cannot be loaded: {traceback.format_exc(limit=-3)}"
+    for check, origin in checks:
+        began = time.monotonic()
+        try:
+            value, message = _value(check(ws)), ""
+        except AssertionError as failure:
+            value, message = 0.0, _clean(str(failure)) or "an assertion without a message failed"
+        except InfraError:
+            raise
+        except Exception as fault:
+            if isinstance(fault, OSError) and fault.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise InfraError("disk_full", f"{check.id}: {fault}") from None
+            broken = f"{check.id}: {traceback.format_exc(limit=-3)}"
+            break
+        verdicts.append(
+            {
+                "id": check.id,
+                "about": check.about,
+                "weight": check.weight,
+                "required": check.required,
+                "guard": check.guard,
+                "value": value,
+                "message": message,
+                "origin": origin,
+                "seconds": round(time.monotonic() - began, 4),
+            }
+        )
+    findings = ws.findings
+    return {
+        "verdicts": verdicts,
+        "broken": _clean(broken),
+        "seed": ws.seed,
+        "metrics": list(findings.metrics.values()),
+        "claims": list(findings.claims.values()),
+    }
+
+
+def _clean(text: str) -> str:
+    """The agent's words may hold halves of characters, which no file takes."""
+    return text[:2000].encode("utf-8", "replace").decode()
+
+
+def _value(result: Any) -> float:
+    if result is None or result is True:
+        return 1.0
+    value = float(result)
+    if not 0 <= value <= 1:
+        raise ValueError(f"a check returns a number in [0, 1], not {value}")
+    return value
+
+
+if __name__ == "__main__":
+    main()

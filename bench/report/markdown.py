@@ -1,0 +1,128 @@
+"""`ml-dev-bench summary`: a run as Markdown, for the page of a workflow run or a comment."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from bench.base.text import escape
+
+if TYPE_CHECKING:
+    from bench.formats.record import Record
+    from bench.stats import Place
+
+
+MAX_BYTES = 1_000_000
+"""GitHub shows no summary of more than 1 MiB (1,048,576 bytes)."""
+_EVIDENCE_CHARACTERS = 2000
+
+
+def render(records: Sequence[Record], *, commit: str = "", limit: int = MAX_BYTES) -> str:
+    """Records as Markdown of at most `limit` bytes; a row that does not fit is counted, never cut in the middle."""
+    graded = [record for record in records if record.outcome == "graded"]
+    succeeded = sum(bool(record.success) for record in graded)
+    head = [
+        "## ML-Dev-Bench",
+        "",
+        f"**{succeeded} of {len(graded)}** graded cells succeeded; {len(records) - len(graded)} without a verdict.",
+        _origin(records, commit),
+        "",
+        *_agents(records),
+        "",
+        "| agent | model | case | trial | verdict | score | ended | seconds | findings |",
+        "|---|---|---|--:|---|--:|---|--:|---|",
+    ]
+    text = "\n".join(head) + "\n"
+    budget = limit - len(text.encode()) - 400
+    rows, left_out = _fitting((_cell_row(record) for record in records), budget)
+    budget -= sum(map(len, rows))
+    details, untold = _fitting((_evidence(record) for record in records if not record.success), budget)
+    notes = [f"\n{left_out} more cells are in the records.\n"] if left_out else []
+    notes += [f"\nEvidence on {untold} more cells is in the records.\n"] if untold else []
+    return text + "".join(rows) + "\n" + "".join(details) + "".join(notes)
+
+
+def _origin(records: Sequence[Record], commit: str) -> str:
+    if not records:
+        return ""
+    source = records[0].provenance
+    profiles = ", ".join(sorted({record.profile for record in records}))
+    isolated = "" if source.isolated else ", **which does not isolate**"
+    stored = f"commit `{escape(commit)}`" if re.fullmatch(r"[0-9a-f]{40,64}", commit) else "not committed"
+    return (
+        f"Run {escape(source.run)}; suite {escape(source.suite)} {escape(source.suite_version)}, profile {profiles}; "
+        f"sandbox {escape(source.sandbox)}{isolated}; records {stored}."
+    )
+
+
+def _agents(records: Sequence[Record]) -> list[str]:
+    from bench.stats import rank, standings
+
+    cases = sorted({record.case.id for record in records})
+    places = rank(standings(records, {"mini": cases, "full": cases}))
+    lines = ["| agent | model | profile | success | score | cost a cell | steps |", "|---|---|---|---|---|--:|--:|"]
+    return [*lines, *(_agent_row(place) for place in places)]
+
+
+def _agent_row(place: Place) -> str:
+    from bench.report.lines import cost_text, estimate_text
+
+    standing = place.standing
+    steps = standing.effort.steps
+    cells = (
+        standing.entrant.agent + ("" if standing.ranked else " (reference)"),
+        standing.entrant.model or "none",
+        standing.entrant.profile,
+        estimate_text(standing.success),
+        estimate_text(standing.score),
+        cost_text(standing.cost),
+        f"{steps:.1f}" if steps is not None else "-",
+    )
+    return f"| {' | '.join(map(escape, cells))} |"
+
+
+def _cell_row(record: Record) -> str:
+    from bench.stats import model_label
+
+    graded = record.outcome == "graded"
+    verdict = ("success" if record.success else "no success") if graded else record.outcome
+    findings = [note.name for note in (*record.failure_modes, *record.flags)]
+    cells = (
+        record.agent.id,
+        model_label(record.models) or "none",
+        record.case.id,
+        str(record.trial),
+        f"{'✅' if record.success else '❌' if graded else '⚠️'} {verdict}",
+        f"{record.score:.2f}" if record.score is not None else "-",
+        record.stop_reason or record.cause,
+        f"{sum(phase.seconds for phase in record.phases):.1f}",
+        ", ".join(findings),
+    )
+    return f"| {' | '.join(map(escape, cells))} |\n"
+
+
+def _evidence(record: Record) -> str:
+    """What a cell failed at, folded away."""
+    lines = [f"{check.id}: {check.message}" for check in record.checks if not check.passed]
+    lines += [f"{note.name}: {note.evidence}" for note in (*record.failure_modes, *record.flags)]
+    if record.error:
+        lines.append(f"{record.cause}: {record.error}")
+    if not lines:
+        return ""
+    title = f"{record.agent.id} on {record.case.id}, trial {record.trial}"
+    items = "".join(f"<li>{escape(line, _EVIDENCE_CHARACTERS)}</li>" for line in lines)
+    return f"<details><summary>{escape(title)}</summary><ul>{items}</ul></details>\n"
+
+
+def _fitting(lines: Iterable[str], budget: int) -> tuple[list[str], int]:
+    """As many of the ASCII lines as fit, and how many do not."""
+    kept: list[str] = []
+    dropped = 0
+    for line in lines:
+        if dropped or len(line) > budget:
+            dropped += 1
+        else:
+            kept.append(line)
+            budget -= len(line)
+    return kept, dropped

@@ -1,0 +1,219 @@
+"""Running the cells of a run side by side, going on where a killed runner stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import os
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from bench import __version__
+from bench.base.errors import InfraError, UserError
+from bench.base.install import Places, commit_of
+from bench.cell.context import RunContext
+from bench.cell.environment import agent_python
+from bench.cell.machine import DiskSpace
+from bench.cell.run import run_cell
+from bench.cell.start_state import fingerprint, require_same, seed_secret
+from bench.formats.plan import Cell, RunLimits, RunPlan, plan_of
+from bench.formats.record import Provenance, Record
+from bench.formats.run_folder import RunFolder
+from bench.guest.first_process import children
+from bench.plan.selection import Plan, cells_of
+from bench.runs.repair import mend
+from bench.sandbox.job import Sandbox
+
+_STOP_S = 15.0
+"""After it, what still runs is left to end with this process."""
+_PACKAGES = ("numpy", "torch", "pandas", "scikit-learn", "safetensors", "wandb", "pydantic", "litellm")
+
+
+@dataclass
+class Progress:
+    """Told as the run goes; the default says nothing."""
+
+    total: int = 0
+    done: int = 0
+    running: dict[str, float] = field(default_factory=dict)
+
+    def begin(self, cell: Cell) -> None:
+        """A cell starts."""
+
+    def end(self, record: Record, kept: bool) -> None:
+        """A cell is finished; `kept`: it was so before this start."""
+
+    def note(self, line: str) -> None:
+        """Something a user should know, such as a damaged file."""
+
+    def tick(self) -> None:
+        """Nothing new for a moment."""
+
+
+def run_cells(
+    cells: Sequence[Cell], context: RunContext, folder: RunFolder, jobs: int, progress: Progress
+) -> list[Record]:
+    """Run every cell that is not graded yet, `jobs` at a time; returns the records of all, in the cells' order.
+
+    On KeyboardInterrupt the cells under way get a record of outcome `interrupted`; then it is raised again. So is the
+    `UserError` of a record that could not be written: without room for one there is none for the others.
+    """
+    for line in mend(folder, cells):
+        progress.note(line)
+    records = {cell.id: record for cell in cells if (record := folder.finished(cell)) is not None}
+    for record in records.values():
+        progress.end(record, True)
+    waiting = [cell for cell in cells if cell.id not in records]
+
+    def work(cell: Cell) -> Record:
+        progress.begin(cell)
+        return run_cell(cell, context, folder.set_aside(cell))
+
+    # Threads, since a cell is a child process; each outlives its sandbox, which would end with it.
+    pool = ThreadPoolExecutor(jobs, thread_name_prefix="cell")
+    try:
+        futures = [pool.submit(work, cell) for cell in waiting]
+        for record in _as_they_end(futures, context, progress):
+            records[record.cell] = record
+            progress.end(record, False)
+    except BaseException:
+        context.stopped.set()
+        pool.shutdown(wait=False, cancel_futures=True)
+        _end_cells(futures)
+        raise
+    with contextlib.suppress(RuntimeError):
+        pool.shutdown(wait=True)
+    return [records[cell.id] for cell in cells]
+
+
+def _end_cells(futures: Sequence[Future[Record]]) -> None:
+    """End what the cells under way have started, until each has written down that it was interrupted."""
+    until = time.monotonic() + _STOP_S
+    while not all(future.done() for future in futures) and time.monotonic() < until:
+        for pid in children(os.getpid()):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+        wait(futures, timeout=0.2)
+
+
+def _as_they_end(futures: Sequence[Future[Record]], context: RunContext, progress: Progress) -> Iterator[Record]:
+    pending = set(futures)
+    while pending:
+        ended, pending = wait(pending, timeout=0.5, return_when=FIRST_COMPLETED)
+        context.space.look()
+        progress.tick()
+        for future in ended:
+            yield future.result()
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a run is carried out."""
+
+    jobs: int = 1
+    keep_workspaces: bool = False
+    cost_limited: bool = True
+    run_limits: RunLimits = field(default_factory=RunLimits)
+
+
+def begin(plan: Plan, folder: Path, run: str, sandbox: Sandbox) -> RunPlan:
+    """Write down what is asked before anything runs; raises `UserError` when the folder holds a run already."""
+    stored = plan_of(run, plan.suite.id, plan.suite.version, plan.profile, sandbox.name, plan.cells)
+    stored = stored.model_copy(update={"seed_secret": fingerprint(seed_secret())})
+    RunFolder(folder).write_plan(stored)
+    return stored
+
+
+def carry_out(
+    stored: RunPlan,
+    cells: Sequence[Cell] | None,
+    folder: Path,
+    places: Places,
+    sandbox: Sandbox,
+    options: Options,
+    progress: Progress,
+) -> list[Record]:
+    """Run what is not finished yet; `cells` None: those of the stored plan. Returns all records."""
+    if stored.sandbox != sandbox.name:
+        raise UserError(
+            f"the run began in the {stored.sandbox} sandbox, not in {sandbox.name}",
+            where="--sandbox",
+            remedy=f"resume with --sandbox {stored.sandbox}",
+        )
+    secret = seed_secret()
+    require_same(secret, stored.seed_secret)
+    run = RunFolder(folder)
+    cells = cells if cells is not None else cells_of(stored, places)
+    context = RunContext(
+        folder=folder.resolve(),
+        sockets=run.sockets,
+        places=places,
+        sandbox=sandbox,
+        provenance=provenance_of(stored, sandbox),
+        suite_version=stored.suite_version,
+        agent_commits={cell.agent.id: commit_of(cell.agent.folder)[0] for cell in _one_each(cells)},
+        keep_workspaces=options.keep_workspaces,
+        cost_limited=options.cost_limited,
+        run_limits=options.run_limits,
+        space=DiskSpace((folder, run.sockets)),
+        seed_secret=secret,
+    )
+    progress.total = len(cells)
+    with run.locked():
+        _prepare_environments(cells, places.cache)
+        # Only now: packages that build themselves may leave files in an agent's folder.
+        context.agent_digests.update({cell.agent.id: replace(cell.agent).digest for cell in _one_each(cells)})
+        return run_cells(cells, context, run, options.jobs, progress)
+
+
+def _prepare_environments(cells: Sequence[Cell], cache: Path) -> None:
+    """Build what agents need before any clock runs; raises `UserError` when an interpreter is missing."""
+    for cell in _one_each(cells):
+        # What does not build is tried again, and recorded, by each of its cells.
+        with contextlib.suppress(InfraError):
+            agent_python(cell.agent, cache)
+
+
+def _one_each(cells: Sequence[Cell]) -> list[Cell]:
+    """One cell of every agent."""
+    return list({cell.agent.id: cell for cell in cells}.values())
+
+
+def provenance_of(stored: RunPlan, sandbox: Sandbox) -> Provenance:
+    """Where the records of a run come from."""
+    commit, dirty = commit_of(Path(__file__).resolve().parents[2])
+    env = os.environ
+    url = (
+        f"{env['GITHUB_SERVER_URL']}/{env['GITHUB_REPOSITORY']}/actions/runs/{env['GITHUB_RUN_ID']}"
+        if all(env.get(name) for name in ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_RUN_ID"))
+        else ""
+    )
+    return Provenance(
+        bench_version=__version__,
+        bench_commit=commit,
+        dirty=dirty,
+        suite=stored.suite,
+        suite_version=stored.suite_version,
+        run=stored.run,
+        run_url=url,
+        workflow=env.get("GITHUB_WORKFLOW", ""),
+        sandbox=sandbox.name,
+        isolated=sandbox.isolated,
+        image=sandbox.image,
+        seed_secret=stored.seed_secret,
+        packages=_packages(),
+    )
+
+
+def _packages() -> dict[str, str]:
+    found = {}
+    for name in _PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,70 @@
+"""What was damaged in a run's folder since it was written: put aside or restored, before a runner goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.base.errors import UserError
+from bench.base.files import Sums, sha256_file, write_atomic
+from bench.formats.plan import Cell
+from bench.formats.run_folder import COPY, PLAN, RunFolder, read_record, writing
+
+
+def mend(run: RunFolder, cells: Sequence[Cell]) -> list[str]:
+    """Put aside what is no record of ours, so that its cell runs again; restore the plan from its copy.
+
+    To be called under the folder's lock. Says in one line each what was done.
+    """
+    with writing(run.path):
+        return [*_mend_plan(run), *_mend_records(run, {f"{cell.slug}.json": cell.id for cell in cells})]
+
+
+def _mend_records(run: RunFolder, cells: dict[str, str]) -> list[str]:
+    known = Sums(run.path).known()
+    said = []
+    for path in run.record_files():
+        # Under its own name only: what was put aside as an earlier try was written under the name of the record.
+        fault = _fault(path, known.get(f"cells/{path.name}"), cells.get(path.name))
+        if fault:
+            said.append(f"{path}: {fault}; kept as {_put_aside(path).name}, and its cell runs again")
+    return said
+
+
+def _fault(path: Path, sums: set[str] | None, cell: str | None) -> str:
+    """What is wrong with the record at `path`; empty: nothing."""
+    try:
+        record = read_record(path)
+    except UserError as error:
+        return str(error).removeprefix(f"{path}: ")
+    if sums is not None and sha256_file(path) not in sums:
+        return "is not what was written here"
+    return f"is the record of {record.cell}" if cell not in (None, record.cell) else ""
+
+
+def _mend_plan(run: RunFolder) -> list[str]:
+    said = []
+    for name, other in ((PLAN, COPY), (COPY, PLAN)):
+        try:
+            run.plan_in(name)
+        except UserError as fault:
+            if _restore(run, name, other) and name == PLAN:
+                said.append(f"{fault}; restored from {other}")
+    return said
+
+
+def _restore(run: RunFolder, name: str, other: str) -> bool:
+    try:
+        run.plan_in(other)
+    except UserError:
+        return False
+    write_atomic(run.path / name, (run.path / other).read_bytes())
+    return True
+
+
+def _put_aside(path: Path) -> Path:
+    """Under a name that is no record's."""
+    number = 1
+    while (other := path.with_name(f"{path.name}.broken{number}")).exists():
+        number += 1
+    return path.rename(other)

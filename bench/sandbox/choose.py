@@ -1,0 +1,131 @@
+"""Which sandbox works here: the strongest is the default, the weakest must be asked for by name."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.base.errors import InfraError, UserError
+from bench.sandbox.bubblewrap import BubblewrapSandbox
+from bench.sandbox.docker.backend import DockerSandbox
+from bench.sandbox.docker.container import sweep
+from bench.sandbox.docker.engine import Engine, EngineError, find_engine
+from bench.sandbox.docker.images import IMAGE_VARIABLE, shared_image
+from bench.sandbox.job import Job, JobLimits, Mount, Sandbox
+from bench.sandbox.process import ProcessSandbox
+
+NAMES = ("auto", "docker", "bubblewrap", "process")
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Whether a back end works on this machine, and if not, why and what to do."""
+
+    name: str
+    works: bool
+    detail: str
+    remedy: str = ""
+
+
+@functools.lru_cache(maxsize=1)
+def probe_bubblewrap() -> Probe:
+    """Start a real sandbox: being installed says nothing about what the kernel allows."""
+    from bench.sandbox.running import run_job
+
+    if sys.platform != "linux":
+        return Probe("bubblewrap", False, f"needs Linux, this is {sys.platform}", "use Docker")
+    program = shutil.which("bwrap")
+    if program is None:
+        return Probe("bubblewrap", False, "bwrap is not installed", "apt-get install bubblewrap")
+    folder = Mount(Path("/usr/share"), "/workspace")
+    try:
+        ended = run_job(BubblewrapSandbox(program), Job(("true",), (folder,), folder, JobLimits(wall_s=10)))
+    except (OSError, subprocess.SubprocessError, InfraError) as error:
+        return Probe("bubblewrap", False, f"does not start: {error}", "see docs/concepts.md, sandboxes")
+    if ended.code != 0:
+        reason = ended.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["no message"]
+        remedy = "allow unprivileged user namespaces (sysctl kernel.apparmor_restrict_unprivileged_userns=0)"
+        return Probe("bubblewrap", False, f"cannot make namespaces: {reason[0]}", remedy)
+    return Probe("bubblewrap", True, "no network, read-only system, own processes")
+
+
+def probe_docker() -> Probe:
+    """Whether an engine answers, has the image, and starts a container of it."""
+    return _probe_docker(os.environ.get("DOCKER_HOST", ""), os.environ.get(IMAGE_VARIABLE, ""))
+
+
+@functools.lru_cache(maxsize=8)
+def _probe_docker(host: str, image: str) -> Probe:
+    from bench.sandbox.running import run_job
+
+    del host, image
+    try:
+        sandbox = DockerSandbox()
+        folder = Mount(Path("/usr/share"), "/workspace")
+        ended = run_job(sandbox, Job(("python", "-c", "pass"), (folder,), folder, JobLimits(wall_s=60)))
+    except UserError as error:
+        return Probe("docker", False, str(error))
+    except (OSError, subprocess.SubprocessError, InfraError) as error:
+        return Probe("docker", False, str(error), "see docs/concepts.md, sandboxes")
+    if ended.code != 0:
+        reason = ended.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["no message"]
+        return Probe("docker", False, f"a container ended with status {ended.code}: {reason[0]}")
+    return Probe("docker", True, f"image {sandbox.image[7:19]}, {engine_version(find_engine())}")
+
+
+def engine_version(engine: Engine) -> str:
+    """What the engine says of itself; raises `EngineError`."""
+    said = engine.call("GET", "/version", timeout_s=20)
+    return f"engine {said.get('Version', '?')}"
+
+
+def choose_sandbox(name: str) -> Sandbox:
+    """The back end called `name`, or the strongest that works; raises `UserError` where none isolates.
+
+    Containers that killed runners have left are removed.
+    """
+    if name == "process":
+        return ProcessSandbox()
+    docker = Probe("docker", False, "not asked for") if name == "bubblewrap" else probe_docker()
+    if docker.works:
+        with_engine = DockerSandbox()
+        _sweep()
+        return with_engine
+    if name == "docker":
+        raise UserError(docker.detail, where="--sandbox", remedy=docker.remedy)
+    probe = probe_bubblewrap()
+    if probe.works:
+        return BubblewrapSandbox()
+    remedy = f"{probe.remedy}; or ask for --sandbox process, which does not isolate"
+    faults = probe.detail if name == "bubblewrap" else f"{probe.detail}; {docker.detail}"
+    raise UserError(f"no isolating sandbox works here: {faults}", where="--sandbox", remedy=remedy)
+
+
+def _sweep() -> None:
+    try:
+        sweep(find_engine())
+    except EngineError as error:
+        raise UserError(str(error), where="docker", remedy="look at the engine's log") from None
+
+
+def open_sandbox(name: str) -> Sandbox:
+    """The back end of this name as it was chosen in another process, whose `handed_on` this one was given."""
+    if name == "docker":
+        return DockerSandbox(image=os.environ.get(IMAGE_VARIABLE) or None)
+    return ProcessSandbox() if name == "process" else BubblewrapSandbox()
+
+
+def handed_on(name: str) -> dict[str, str]:
+    """Variables by which another process opens the same sandbox; raises `InfraError` when that is not there now."""
+    if name != "docker":
+        return {}
+    try:
+        engine = find_engine()
+        return {"DOCKER_HOST": f"unix://{engine.address}", IMAGE_VARIABLE: shared_image(engine)}
+    except UserError as error:
+        raise InfraError("sandbox_error", str(error)) from None

@@ -1,0 +1,147 @@
+"""Isolation by containers: an image of its own as the system, no network, an engine that enforces the limits."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.base.errors import InfraError
+from bench.base.temporary import temporary_folder
+from bench.sandbox.cgroup import Owner, memory_cap_mb
+from bench.sandbox.docker.container import IMAGE_PYTHON, LIBRARY, PRIVATE, Parts, User, container
+from bench.sandbox.docker.control import Belongings, DockerControl, change_owner
+from bench.sandbox.docker.engine import Engine, find_engine
+from bench.sandbox.docker.images import case_image, shared_image
+from bench.sandbox.job import Control, Job, Launch, Mount, base_environment, command_line, resource_limits
+
+_ATTENDANT = Path(__file__).resolve().parent / "attendant.py"
+_OWN_ETC = Path(__file__).resolve().parents[1] / "etc"
+_ENFORCEMENT = "memory, pids, cpu by the engine; system calls filtered by the engine"
+_UNPRIVILEGED = 61_000
+"""User of jobs where the runner is root: of a range that neither Debian nor systemd hands out."""
+
+
+class DockerSandbox:
+    """A job in a container of its own, made for it and removed after it."""
+
+    name = "docker"
+    isolated = True
+    private: Sequence[str] = PRIVATE
+
+    def __init__(self, engine: Engine | None = None, image: str | None = None) -> None:
+        """Raises `UserError` when there is no engine, or no image on it.
+
+        image: content id; default: that of the shared image.
+        """
+        self._engine = engine or find_engine()
+        self.image = image or shared_image(self._engine)
+
+    @property
+    def library(self) -> str:
+        return LIBRARY
+
+    def inside(self, mount: Mount) -> str:
+        return mount.target
+
+    def interpreter(self, python: Path) -> str:
+        return IMAGE_PYTHON if python == Path(sys.executable) else str(python)
+
+    def launch(self, job: Job) -> Launch:
+        for mount in job.mounts:
+            if not mount.source.exists():
+                raise InfraError("sandbox_error", f"the docker sandbox did not start: no file {mount.source}")
+        image = case_image(self._engine, self.image, job.setting.environment)
+        name = Owner.this().new_name()
+        user = self._user()
+        own = self._prepare(job, name, image, user)
+        argv = [sys.executable, "-I", "-S", "-B", str(_ATTENDANT), *map(str, own.handed_over)]
+
+        def control(popen: subprocess.Popen[bytes]) -> Control:
+            return DockerControl(popen, self._engine, name, own, memory_cap_mb(job.limits))
+
+        return Launch(argv, {}, control, own.abandon, own.handed_over, _ENFORCEMENT)
+
+    def _user(self) -> User:
+        uid = os.getuid()
+        if uid == 0:
+            return User(_UNPRIVILEGED, _UNPRIVILEGED)
+        if self._engine.address.stat().st_uid == uid:
+            # An engine of this user's own maps this user to root inside, who is nobody outside.
+            return User(0, 0)
+        return User(uid, os.getgid())
+
+    def _prepare(self, job: Job, name: str, image: str, user: User) -> Belongings:
+        hold = contextlib.ExitStack()
+        if job.scratch is not None:
+            folder = Path(tempfile.mkdtemp(prefix="mldb-docker-", dir=job.scratch))
+        else:
+            folder = hold.enter_context(temporary_folder("docker"))
+        lent: list[Path] = []
+        if os.getuid() == 0:
+            lent = [mount.source for mount in job.mounts if mount.writable]
+            change_owner([*lent, *job.sockets.values()], user.uid, user.gid)
+        parts = Parts(name, image, user, folder / "control", _system_files(folder, user))
+        orders = {
+            "engine": str(self._engine.address),
+            "name": name,
+            "container": container(job, parts),
+            "inside": self._inside(job),
+        }
+        descriptor = os.memfd_create("orders")
+        with os.fdopen(os.dup(descriptor), "wb") as file:
+            file.write(json.dumps(orders).encode())
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        return Belongings(folder, _listener(parts.control), descriptor, lent, hold)
+
+    def _inside(self, job: Job) -> dict[str, Any]:
+        """What the first process of the container is told."""
+        python = Path(self.interpreter(job.python or Path(sys.executable)))
+        env = base_environment(
+            home="/home/agent",
+            tmp="/tmp",  # noqa: S108
+            python=python,
+            cpus=job.limits.cpus,
+            also=job.interpreters,
+        )
+        return {
+            "argv": command_line(job, python),
+            "environment": {**env, **job.env},
+            "folder": job.cwd.target,
+            "sockets": {name: f"/run/bench/{name}.sock" for name in job.sockets},
+            "limits": resource_limits(job.limits),
+            "interpreters": [str(path) for path in job.interpreters],
+        }
+
+
+def _listener(path: Path) -> socket.socket:
+    """A socket that only the container can reach, since nobody else may enter its folder."""
+    listener = socket.socket(socket.AF_UNIX)
+    folder = os.open(path.parent, os.O_PATH)
+    try:
+        # The name of a socket has at most 107 bytes, however long the way to it is.
+        listener.bind(f"/proc/self/fd/{folder}/{path.name}")
+    finally:
+        os.close(folder)
+    path.chmod(0o666)
+    listener.listen(1)
+    return listener
+
+
+def _system_files(folder: Path, user: User) -> dict[str, Path]:
+    """Files for /etc: the job's user has a name, and neither this machine's name servers nor its name are told."""
+    texts = {path.name: path.read_text() for path in _OWN_ETC.iterdir()}
+    texts["passwd"] = texts["passwd"].replace("1000:1000", f"{user.uid}:{user.gid}")
+    texts["group"] = texts["group"].replace("1000", str(user.gid))
+    texts["resolv.conf"] = ""
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o644)
+    return {name: folder / name for name in texts}

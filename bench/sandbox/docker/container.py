@@ -1,0 +1,152 @@
+"""The description of a job's container, as the engine wants it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.sandbox.cgroup import Owner, memory_cap_mb, tasks_cap
+from bench.sandbox.docker.engine import Engine
+from bench.sandbox.job import INSIDE, Job, JobLimits
+
+IMAGE_PYTHON = "/opt/bench/bin/python"
+"""The interpreter of the image that has the cases' libraries."""
+LIBRARY = "/run/bench/library"
+PRIVATE = ("/tmp", "/home/agent", "/dev/shm")  # noqa: S108  targets inside, not files of this machine
+_CONTROL = "/run/bench/.control"
+_MIB = 1 << 20
+_SYSTEM = (Path("/usr"), Path("/bin"))
+RUN = "ml-dev-bench.run"
+CELL = "ml-dev-bench.cell"
+OWNER = "ml-dev-bench.owner"
+"""Holds the container's name, which tells whose it is: see `bench.sandbox.cgroup.Owner`."""
+
+
+@dataclass(frozen=True)
+class User:
+    """Who runs the job."""
+
+    uid: int
+    gid: int
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a container is made of besides its job."""
+
+    name: str
+    image: str
+    user: User
+    control: Path
+    """The socket that its first process calls."""
+    etc: Mapping[str, Path]
+
+
+def container(job: Job, parts: Parts) -> dict[str, Any]:
+    """Body of the request that makes the container."""
+    setting = job.setting
+    return {
+        "Image": parts.image,
+        "Entrypoint": [IMAGE_PYTHON, "-I", "-S", "-B", f"{LIBRARY}/bench/guest/container_entry.py", _CONTROL],
+        "Cmd": [],
+        "Env": [],
+        "User": f"{parts.user.uid}:{parts.user.gid}",
+        "WorkingDir": "/",
+        "Hostname": "bench",
+        "NetworkDisabled": True,
+        "Healthcheck": {"Test": ["NONE"]},
+        "StopSignal": "SIGKILL",
+        "Labels": {RUN: setting.run, CELL: setting.cell, OWNER: parts.name},
+        "HostConfig": {
+            **_isolation(),
+            **_limits(job.limits),
+            "Mounts": list(_mounts(job, parts)),
+            "Tmpfs": _folders_in_memory(job, parts.user),
+            **({"DeviceRequests": [{"Count": -1, "Capabilities": [["gpu"]]}]} if setting.gpu else {}),
+        },
+    }
+
+
+def _isolation() -> dict[str, Any]:
+    return {
+        "NetworkMode": "none",
+        "ReadonlyRootfs": True,
+        "CapDrop": ["ALL"],
+        # The engine's own filter of system calls stays, being the default.
+        "SecurityOpt": ["no-new-privileges"],
+        "IpcMode": "private",
+        "Privileged": False,
+        "LogConfig": {"Type": "none"},
+        "RestartPolicy": {"Name": "no"},
+        "Init": False,
+    }
+
+
+def _limits(limits: JobLimits) -> dict[str, Any]:
+    memory = memory_cap_mb(limits) * _MIB
+    return {
+        "Memory": memory,
+        # Together with swap: none.
+        "MemorySwap": memory,
+        "NanoCpus": min(limits.cpus, os.cpu_count() or 1) * 10**9,
+        "PidsLimit": tasks_cap(limits),
+        "Ulimits": [
+            {"Name": "core", "Soft": 0, "Hard": 0},
+            {"Name": "fsize", "Soft": limits.disk_mb * _MIB, "Hard": limits.disk_mb * _MIB},
+            # That of the job itself is lower: its first process forwards sockets beside it.
+            {"Name": "nofile", "Soft": limits.open_files + 1024, "Hard": limits.open_files + 1024},
+        ],
+    }
+
+
+def _folders_in_memory(job: Job, user: User) -> dict[str, str]:
+    options = f"rw,nosuid,nodev,exec,size={job.limits.disk_mb}m,mode=0700,uid={user.uid},gid={user.gid}"
+    return dict.fromkeys(PRIVATE, options)
+
+
+def _mounts(job: Job, parts: Parts) -> Iterator[dict[str, Any]]:
+    for root in _roots(job.interpreters):
+        yield _bind(root, str(root))
+    for mount in job.mounts:
+        yield _bind(mount.source, mount.target, mount.writable)
+    yield _bind(INSIDE, f"{LIBRARY}/bench/guest")
+    yield _bind(parts.control, _CONTROL)
+    for name, path in job.sockets.items():
+        yield _bind(path, f"/run/bench/{name}.sock")
+    for name, path in parts.etc.items():
+        yield _bind(path, f"/etc/{name}")
+
+
+def _bind(source: Path, target: str, writable: bool = False) -> dict[str, Any]:
+    return {"Type": "bind", "Source": str(source.resolve()), "Target": target, "ReadOnly": not writable}
+
+
+def _roots(interpreters: Iterable[Path]) -> list[Path]:
+    """Installations of interpreters other than the image's own; what the system holds is the image's own, too."""
+    found: list[Path] = []
+    for python in interpreters:
+        if python == Path(sys.executable):
+            continue
+        for root in (python.parent.parent, python.resolve().parent.parent):
+            if root != Path("/") and not any(root.is_relative_to(known) for known in (*found, *_SYSTEM)):
+                found.append(root)
+    return found
+
+
+def sweep(engine: Engine) -> list[str]:
+    """Remove the containers whose owners are gone; returns their names. Raises `EngineError`."""
+    removed = leftovers(engine)
+    for name in removed:
+        engine.remove(name)
+    return removed
+
+
+def leftovers(engine: Engine) -> list[str]:
+    """Names of the containers whose owners are gone; raises `EngineError`."""
+    found = engine.call("GET", "/containers/json", query={"all": "1", "filters": {"label": [OWNER]}})
+    names = [str(item["Labels"][OWNER]) for item in found]
+    return [name for name in names if (owner := Owner.of(name)) is not None and owner.gone()]

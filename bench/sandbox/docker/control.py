@@ -1,0 +1,186 @@
+"""A started container as the runner sees it: through its control group, its attendant's notes, and the engine."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from bench.guest.trees import remove_tree
+from bench.sandbox.cgroup import CONTROLLERS, Group
+from bench.sandbox.docker.engine import Engine, EngineError
+from bench.sandbox.job import Attempts, EndReason
+
+_END_S = 20.0
+_PART = 4096
+_ROOT = Path("/sys/fs/cgroup")
+
+
+@dataclass
+class Belongings:
+    """What was made on this machine for one container."""
+
+    folder: Path
+    listener: socket.socket
+    orders: int
+    lent: Sequence[Path] = ()
+    """Owned by the container's user while it lives."""
+    hold: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+    """Keeps the folder from those who clean up after dead runners."""
+    notes: tuple[int, int] = field(default_factory=os.pipe)
+    lifeline: tuple[int, int] = field(default_factory=os.pipe)
+
+    @property
+    def handed_over(self) -> list[int]:
+        """Descriptors for the attendant, in the order in which it expects them."""
+        return [self.orders, self.notes[1], self.lifeline[0], self.listener.fileno()]
+
+    def started(self) -> None:
+        """The attendant has its own copies now."""
+        self.listener.close()
+        for descriptor in (self.orders, self.notes[1], self.lifeline[0]):
+            os.close(descriptor)
+        os.set_blocking(self.notes[0], False)
+
+    def give_back(self) -> None:
+        """Whatever the container's user made is ours again, and the folder is gone."""
+        change_owner(self.lent, os.getuid(), os.getgid())
+        with contextlib.suppress(OSError):
+            remove_tree(self.folder)
+        self.hold.close()
+
+    def abandon(self) -> None:
+        """Nothing was started."""
+        self.started()
+        for descriptor in (self.notes[0], self.lifeline[1]):
+            os.close(descriptor)
+        self.give_back()
+
+
+class DockerControl:
+    """One container and the process that attends it."""
+
+    def __init__(self, popen: subprocess.Popen[bytes], engine: Engine, name: str, own: Belongings, cap_mb: int) -> None:
+        own.started()
+        self._popen = popen
+        self._engine = engine
+        self._name = name
+        self._own = own
+        self._cap_mb = cap_mb
+        self._alive = True
+        self._group: Group | None = None
+        self._unread = b""
+        self._noted: dict[str, Any] = {}
+        self._hit: EndReason | None = None
+
+    def came_up(self) -> bool:
+        return bool(self._notes().get("up"))
+
+    def saw_end(self) -> bool:
+        return "report" in self._notes()
+
+    def processes(self) -> Sequence[int]:
+        self._notes()
+        return self._group.processes() if self._group else []
+
+    def memory_mb(self, limit_mb: float) -> float:
+        if self.limit_hit() == "memory_limit":
+            # Who was killed for it holds nothing any more.
+            return self._cap_mb
+        return self._group.memory_mb() if self._group else 0.0
+
+    def limit_hit(self) -> EndReason | None:
+        self._notes()
+        if self._hit is None and self._group is not None:
+            self._hit = self._group.limit_hit()
+        return self._hit
+
+    def attempts(self) -> Attempts:
+        said = [self._notes().get(name, {}) for name in ("seen", "report")]
+        addresses, names = (max(int(it.get(key, 0)) for it in said) for key in ("addresses", "names"))
+        return Attempts(addresses, names)
+
+    def end(self) -> None:
+        if self._popen.poll() is None:
+            self._let_go()
+            try:
+                self._popen.wait(_END_S)
+            except subprocess.TimeoutExpired:
+                self._popen.kill()
+                self._popen.wait()
+        if self._alive and not self._notes().get("removed"):
+            # Its attendant was killed, or the engine was away.
+            with contextlib.suppress(EngineError):
+                self._engine.remove(self._name)
+        self._alive = False
+
+    def release(self) -> None:
+        self._notes()
+        self._let_go()
+        os.close(self._own.notes[0])
+        self._own.give_back()
+
+    def _let_go(self) -> None:
+        """End the lifeline, upon which the attendant ends the container."""
+        ours = self._own.lifeline[1]
+        if ours >= 0:
+            os.close(ours)
+            self._own.lifeline = (-1, -1)
+
+    def _notes(self) -> dict[str, Any]:
+        with contextlib.suppress(OSError):
+            while part := os.read(self._own.notes[0], _PART):
+                self._unread += part
+        *lines, self._unread = self._unread.split(b"\n")
+        for line in lines:
+            note = json.loads(line)
+            self._noted |= note
+            self._hit = self._hit or note.get("hit")
+            if "groups" in note:
+                self._group = group_of(note["groups"], self._cap_mb)
+        return self._noted
+
+
+def change_owner(paths: Sequence[Path], user: int, group: int) -> None:
+    """Own these and everything below them, links themselves included, however deep it is nested."""
+    if paths:
+        command = ["chown", "--recursive", "--no-dereference", "--", f"{user}:{group}", *map(str, paths)]
+        subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+
+
+def memberships(process: int) -> str:
+    """The groups of a process that lives; of one that is ending the kernel says that it is in none."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{process}/cgroup").read_text(encoding="utf-8", errors="replace")
+    return ""
+
+
+def group_of(container: str, cap_mb: int) -> Group | None:
+    """The group of a container's process, from its `memberships`; None where this process cannot see it, or shares it.
+
+    cap_mb: the limit that the engine was told to set on its memory.
+    """
+    theirs, ours = _by_controller(container), _by_controller(memberships(os.getpid()))
+    folders: dict[str, Path] = {}
+    version: Literal[1, 2] = 1
+    if theirs.get("memory", "/") not in ("/", ours.get("memory")):
+        folders = {name: _ROOT / name / theirs[name].lstrip("/") for name in CONTROLLERS if name in theirs}
+    elif theirs.get("", "/") not in ("/", ours.get("")):
+        folders, version = dict.fromkeys(CONTROLLERS, _ROOT / theirs[""].lstrip("/")), 2
+    group = Group(folders, dict.fromkeys(folders, version), cap_mb, tuple(folders))
+    return group if folders and all((place / "cgroup.procs").is_file() for place in group.places) else None
+
+
+def _by_controller(text: str) -> dict[str, str]:
+    """Path in each hierarchy, by controller; version 2 has no name."""
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        _, controllers, path = line.split(":", 2)
+        found |= dict.fromkeys(controllers.split(","), path)
+    return found

@@ -1,0 +1,27 @@
+"""What a case asks for, as its sandboxed jobs get it."""
+
+from __future__ import annotations
+
+from bench.formats.case import Case, Limits
+from bench.sandbox.job import JobLimits, Setting
+
+
+def job_limits(limits: Limits, wall_s: float) -> JobLimits:
+    """The limits of a job of `wall_s` seconds."""
+    return JobLimits(
+        wall_s=wall_s,
+        memory_mb=limits.memory_mb,
+        cpus=limits.cpus,
+        processes=limits.processes,
+        open_files=limits.open_files,
+        disk_mb=limits.disk_mb,
+        output_mb=limits.output_mb,
+    )
+
+
+def setting_of(case: Case, run: str, cell: str) -> Setting:
+    """What all jobs of a cell of `case` have in common."""
+    environment = case.part("environment")
+    return Setting(
+        gpu=case.spec.needs.gpu, environment=environment if environment.is_dir() else None, run=run, cell=cell
+    )

@@ -1,0 +1,231 @@
+"""Running a job: start, feed nothing, keep bounded output, watch limits, leave no process behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from bench.base.errors import InfraError
+from bench.sandbox.control import disk_mb
+from bench.sandbox.job import Control, Ended, EndReason, Job, Launch, Sandbox
+
+_TICK_S = 0.1
+_DISK_TICK_S = 1.0
+_FLOOD_FACTOR = 20
+
+
+@dataclass
+class Tail:
+    """The first and the last bytes of a stream, half each, and a count of what lay between."""
+
+    limit: int
+    head: bytearray = field(default_factory=bytearray)
+    tail: bytearray = field(default_factory=bytearray)
+    total: int = 0
+
+    def feed(self, data: bytes) -> None:
+        self.total += len(data)
+        room = self.limit // 2 - len(self.head)
+        if room > 0:
+            self.head += data[:room]
+            data = data[room:]
+        self.tail += data
+        if len(self.tail) > self.limit:
+            del self.tail[: -(self.limit // 2)]
+
+    @property
+    def dropped(self) -> int:
+        return self.total - len(self.head) - min(len(self.tail), self.limit // 2)
+
+    def value(self) -> bytes:
+        if not self.dropped:
+            return bytes(self.head + self.tail)
+        end = self.tail[-(self.limit // 2) :]
+        return bytes(self.head) + f"\n[... {self.dropped} bytes left out ...]\n".encode() + bytes(end)
+
+
+class Running:
+    """A started job. `watch` is to be called often; `stop` ends the whole tree."""
+
+    def __init__(self, job: Job, popen: subprocess.Popen[bytes], control: Control, enforcement: str = "") -> None:
+        self.enforcement = enforcement
+        self.job = job
+        self.popen = popen
+        self.control = control
+        self.reason: EndReason = "exit"
+        self.peak_memory_mb = 0.0
+        self.peak_processes = 0
+        self._started = time.monotonic()
+        self._next_disk = self._started + _DISK_TICK_S
+
+    @property
+    def wall_s(self) -> float:
+        return time.monotonic() - self._started
+
+    def watch(self) -> bool:
+        """Measure the tree; end it and return False when it is over a limit."""
+        limits = self.job.limits
+        self.peak_processes = max(self.peak_processes, len(self.control.processes()))
+        self.peak_memory_mb = max(self.peak_memory_mb, self.control.memory_mb(limits.memory_mb))
+        if self.wall_s > limits.wall_s:
+            return self._over("time_limit")
+        if self.peak_memory_mb > limits.memory_mb:
+            return self._over("memory_limit")
+        if self.peak_processes > limits.processes:
+            return self._over("process_limit")
+        if (hit := self.control.limit_hit()) is not None:
+            return self._over(hit)
+        if time.monotonic() >= self._next_disk:
+            used, seconds = self._disk()
+            self._next_disk = time.monotonic() + max(_DISK_TICK_S, 20 * seconds)
+            if used > limits.disk_mb:
+                return self._over("disk_limit")
+        return True
+
+    def settle(self) -> None:
+        """Look once more when the job is over: much can happen between two looks."""
+        self.peak_memory_mb = max(self.peak_memory_mb, self.control.memory_mb(self.job.limits.memory_mb))
+        if self.reason == "exit":
+            self.reason = self.control.limit_hit() or "exit"
+        if self.reason == "exit" and self._disk()[0] > self.job.limits.disk_mb:
+            self.reason = "disk_limit"
+
+    def _disk(self) -> tuple[float, float]:
+        return disk_mb(mount.source for mount in self.job.mounts if mount.writable)
+
+    def _over(self, reason: EndReason) -> bool:
+        self.stop(reason)
+        return False
+
+    def stop(self, reason: EndReason | None = None) -> None:
+        """End the whole tree and wait until it is gone."""
+        if reason is not None and self.popen.poll() is None:
+            self.reason = reason
+        self.control.end()
+
+    def lost(self) -> bool:
+        """Whether the sandbox was ended from outside: by nothing inside, by no limit and not by us."""
+        if self.reason != "exit" or self.popen.poll() is None or self.control.saw_end():
+            return False
+        return self.control.limit_hit() is None
+
+    def code(self) -> int:
+        """Exit status; 128 + n for signal n."""
+        code = self.popen.wait()
+        return code if code >= 0 else 128 - code
+
+
+@contextlib.contextmanager
+def start(sandbox: Sandbox, job: Job, *, stdin: int, stdout: int, stderr: int) -> Iterator[Running]:
+    """Start `job` with the given streams; on leaving, no process of it is left.
+
+    The calling thread must outlive the job: its end is the signal for the sandbox to end.
+    """
+    launch = sandbox.launch(job)
+    popen = _spawn(sandbox, job, launch, (stdin, stdout, stderr))
+    running = Running(job, popen, launch.control(popen), launch.enforcement)
+    try:
+        yield running
+    finally:
+        running.stop()
+        running.control.release()
+
+
+def _spawn(sandbox: Sandbox, job: Job, launch: Launch, streams: tuple[int, int, int]) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            launch.argv,
+            env=launch.env,
+            cwd=str(job.cwd.source),
+            stdin=streams[0],
+            stdout=streams[1],
+            stderr=streams[2],
+            start_new_session=True,
+            pass_fds=launch.descriptors,
+        )
+    except OSError as error:
+        launch.abandon()
+        raise InfraError("sandbox_error", f"the {sandbox.name} sandbox did not start: {error}") from None
+
+
+def run_job(sandbox: Sandbox, job: Job, should_stop: Callable[[], bool] | None = None) -> Ended:
+    """Run `job` to its end or its limit; raises `InfraError` when the sandbox itself does not come up.
+
+    should_stop: asked about ten times a second; when it says so, the job is ended with the reason `stopped`.
+    """
+    pipe = subprocess.PIPE
+    with start(sandbox, job, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe) as running:
+        streams = _pump(running, should_stop)
+        running.stop()
+        code = running.code()
+        if running.reason == "exit" and not running.control.came_up():
+            text = streams[1].value().decode("utf-8", "replace").strip()[-500:]
+            raise InfraError("sandbox_error", f"the {sandbox.name} sandbox did not start: {text}")
+        running.settle()
+        if running.lost():
+            raise InfraError("sandbox_error", f"the first process of the {sandbox.name} sandbox was killed")
+        return Ended(
+            reason=running.reason,
+            code=code,
+            stdout=streams[0].value(),
+            stderr=streams[1].value(),
+            dropped_bytes=streams[0].dropped + streams[1].dropped,
+            wall_s=running.wall_s,
+            peak_memory_mb=running.peak_memory_mb,
+            peak_processes=running.peak_processes,
+            attempts=running.control.attempts(),
+            enforcement=running.enforcement,
+        )
+
+
+def _pump(running: Running, should_stop: Callable[[], bool] | None) -> tuple[Tail, Tail]:
+    """Read both streams until the job's first process ends, watching the limits."""
+    popen = running.popen
+    limit = running.job.limits.output_mb << 20
+    out, err = Tail(limit), Tail(limit)
+    assert popen.stdout is not None and popen.stderr is not None
+    exit_handle = os.pidfd_open(popen.pid)
+    with selectors.DefaultSelector() as selector:
+        for stream, tail in ((popen.stdout, out), (popen.stderr, err)):
+            os.set_blocking(stream.fileno(), False)
+            selector.register(stream, selectors.EVENT_READ, tail)
+        selector.register(exit_handle, selectors.EVENT_READ, None)
+        next_tick = time.monotonic() + _TICK_S / 4
+        alive = True
+        while alive:
+            for key, _ in selector.select(max(0.0, next_tick - time.monotonic())):
+                if key.data is None:
+                    alive = False
+                elif not _read(key.fd, key.data):
+                    selector.unregister(key.fileobj)
+            if alive and time.monotonic() >= next_tick:
+                next_tick = time.monotonic() + _TICK_S
+                alive = running.watch()
+                if alive and should_stop is not None and should_stop():
+                    running.stop("stopped")
+                    alive = False
+            if alive and out.total + err.total > limit * _FLOOD_FACTOR:
+                running.stop("output_limit")
+                alive = False
+    os.close(exit_handle)
+    running.stop()
+    for stream, tail in ((popen.stdout, out), (popen.stderr, err)):
+        while _read(stream.fileno(), tail) and tail.total <= limit * (_FLOOD_FACTOR + 1):
+            continue
+        stream.close()
+    return out, err
+
+
+def _read(descriptor: int, tail: Tail) -> bool:
+    """Take what is there; False at the end of the stream, or when nothing is left in a finished one."""
+    try:
+        data = os.read(descriptor, 1 << 16)
+    except BlockingIOError:
+        return False
+    tail.feed(data)
+    return bool(data)

@@ -1,0 +1,281 @@
+"""The chain of manifests, and the register of runs: what tells without reading the branch what is on it."""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+
+from bench.base.errors import UserError
+from bench.base.files import sha256_bytes
+from bench.store.bundle import Bundle, Rendered, exported_schemas, parse_manifest
+from bench.store.decisions import FILE, Decision, last_digest, month_of, parse_decisions
+from bench.store.git.backend import Place, Tip, TryAgain, check_path, find, walk
+
+_LAST = re.compile(
+    r"^(?:Manifest-Digest: (?P<digest>sha256:[0-9a-f]{64})\n)?Manifest: (?P<path>manifests/\S+)$", re.MULTILINE
+)
+"""Ends the message of every commit of ours: the manifest that was stored last, by this commit or one before."""
+_FOREIGN = 1000
+"""Commits of others that are stepped over in search of one of ours."""
+Prepare = Callable[[Place, "Tip | None"], "Change | None"]
+"""Builds a change on a tip; None: the tip holds it already."""
+_ATTEMPTS = 20
+"""Attempts looked for when a decision names none; GitHub's own re-runs stop long before."""
+
+
+@dataclass(frozen=True)
+class Link:
+    """The manifest stored last."""
+
+    path: str
+    digest: str
+
+    def trailer(self) -> str:
+        return f"Manifest-Digest: {self.digest}\nManifest: {self.path}\n"
+
+
+def last_link(place: Place, tip: Tip) -> Link | None:
+    """The end of the chain, as the newest commit of ours names it; None: nothing was stored yet.
+
+    Raises `UserError` where the branch no longer has what that commit names.
+    """
+    commit = tip
+    for _ in range(_FOREIGN):
+        if named := list(_LAST.finditer(commit.message)):
+            return _link(place, tip, named[-1]["path"], named[-1]["digest"])
+        if not commit.parents:
+            break
+        commit = place.ancestor(commit.parents[0])
+    if "manifests" in find(place, tip.tree, ["manifests"]):
+        raise UserError(
+            "no commit tells which manifest was stored last",
+            where="manifests",
+            remedy="somebody changed the results branch by hand; restore its last good commit",
+        )
+    return None
+
+
+def parse_trailer(message: str) -> str | None:
+    """The manifest that a commit message names, None where it names none."""
+    found = list(_LAST.finditer(message))
+    return found[-1]["path"] if found else None
+
+
+def key_path(key: str) -> str:
+    """Where the register keeps a run's entry: `keys/<two hex digits>/<run>-<attempt>`, for even folders."""
+    return f"keys/{sha256_bytes(key.encode())[7:9]}/{key}"
+
+
+def manifest_of(place: Place, tip: Tip, key: str) -> str | None:
+    """The path of the manifest of `<run>-<attempt>`, whatever its day; None: no such run is stored."""
+    path = key_path(key)
+    held = find(place, tip.tree, [path, "keys"])
+    if path in held:
+        return place.blob(held[path].sha).decode("utf-8", "replace").strip()
+    if "keys" not in held:
+        return unregistered(place, tip).get(key)
+    return None
+
+
+def unregistered(place: Place, tip: Tip) -> dict[str, str]:
+    """Run to manifest, of a branch from before there was a register; read once, then it is written down."""
+    held = find(place, tip.tree, ["keys", "manifests"])
+    if "keys" in held or "manifests" not in held:
+        return {}
+    paths = walk(place, held["manifests"].sha, "manifests/")
+    return {path.rpartition("/")[2].removesuffix(".json"): path for path in sorted(paths) if path.endswith(".json")}
+
+
+def _link(place: Place, tip: Tip, path: str, digest: str | None) -> Link:
+    entry = find(place, tip.tree, [path]).get(path)
+    if entry is None:
+        raise UserError(
+            "was stored last and is gone",
+            where=path,
+            remedy="somebody changed the results branch by hand; restore its last good commit",
+        )
+    return Link(path, digest or sha256_bytes(place.blob(entry.sha)))
+
+
+@dataclass(frozen=True)
+class Change:
+    """Files to add in one commit."""
+
+    files: Mapping[str, bytes]
+    message: str
+    grown: frozenset[str] = field(default_factory=frozenset)
+    """Of the files, those that exist and whose new content begins with the old one."""
+
+
+@dataclass(frozen=True)
+class Landed:
+    """Where a change is now."""
+
+    commit: str
+    new: bool
+    """False: the branch had it already."""
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long to go on: design 4.7 and issue 5 say 12 tries in 5 minutes."""
+
+    tries: int = 12
+    seconds: float = 300.0
+    first_wait_s: float = 0.1
+    longest_wait_s: float = 40.0
+
+
+class GivenUp(UserError):
+    """Nothing was changed, and the same command again may succeed."""
+
+
+def land(place: Place, prepare: Prepare, patience: Patience, deadline: float, what: str) -> Landed:
+    """Build what `prepare` asks for on the tip and move the branch there; `prepare` answers None where it is held.
+
+    Raises `GivenUp` when the patience is at its end, `UserError` where trying again cannot help.
+    """
+    lasted, reason, failures = patience.first_wait_s, "", 0
+    while failures < patience.tries and (not failures or time.monotonic() < deadline):
+        _wait(failures, lasted, patience, deadline)
+        began = time.monotonic()
+        try:
+            tip = place.tip()
+            change = prepare(place, tip)
+            if change is None:
+                assert tip is not None, "what is held is held by a commit"
+                return Landed(tip.commit, new=False)
+            commit = place.build(tip, _missing(place, tip, change), change.message)
+            place.advance(tip, commit)
+            return Landed(commit, new=True)
+        except TryAgain as fault:
+            reason, failures = str(fault), failures + 1
+            lasted = time.monotonic() - began
+    raise GivenUp(
+        f"was not stored in {failures} tries: {reason[:500]}", where=what, remedy="nothing was changed; store it again"
+    )
+
+
+def _missing(place: Place, tip: Tip | None, change: Change) -> dict[str, bytes]:
+    """The files that the tip lacks; raises `UserError` where a path is taken by other content."""
+    for path in change.files:
+        check_path(path)
+    held = find(place, tip.tree, change.files) if tip else {}
+    missing = {}
+    for path, content in change.files.items():
+        if path in held and path not in change.grown:
+            if held[path].kind == "blob" and held[path].sha == place.blob_id(content):
+                continue
+            raise UserError(
+                "is on the results branch already, with other content",
+                where=path,
+                remedy="stored results are never rewritten; publish under another run or attempt",
+            )
+        missing[path] = content
+    return missing
+
+
+def _wait(failures: int, lasted: float, patience: Patience, deadline: float) -> None:
+    """Full jitter up to a bound that doubles, so that those who met once do not meet again.
+
+    (M. Brooker, "Exponential Backoff And Jitter", 2015.) The bound starts from what one try takes: writers must spread
+    over as many tries' time as there are writers.
+    """
+    if failures:
+        bound = min(patience.longest_wait_s, max(patience.first_wait_s, lasted) * 2 ** (failures - 1))
+        time.sleep(min(random.SystemRandom().uniform(0, bound), max(0.0, deadline - time.monotonic())))
+
+
+def add_bundle(place: Place, tip: Tip | None, bundle: Bundle, rendered: Rendered) -> Change | None:
+    """The commit that stores a bundle on `tip`; None: it is there. Another one under its name is a `UserError`."""
+    key, schemas = key_path(bundle.key), exported_schemas()
+    previous = None
+    held: Collection[str] = ()
+    if tip is not None:
+        # Everything that will be asked for, in one descent; whoever looks again finds it known.
+        asked = [*rendered.files, *bundle.inline, bundle.manifest_path, key, "keys", "manifests"]
+        asked += [path for name, text in schemas.items() for path in _schema_paths(name, text)]
+        held = find(place, tip.tree, asked)
+        if _holds(place, tip, bundle, rendered):
+            return None
+        link = last_link(place, tip)
+        previous = link.digest if link else None
+    manifest = rendered.manifest.model_copy(update={"previous": previous})
+    content = manifest.to_bytes()
+    late = unregistered(place, tip) if tip else {}
+    files = {
+        **rendered.files,
+        # Their names are digests of what they hold; another compressor may have made the one that is there.
+        **{path: content for path, content in bundle.inline.items() if path not in held},
+        **{key_path(other): f"{path}\n".encode() for other, path in late.items()},
+        **_new_schemas(place, tip, schemas),
+        key: f"{bundle.manifest_path}\n".encode(),
+        bundle.manifest_path: content,
+    }
+    cells = sum(file.records for file in manifest.files)
+    trailer = f"Manifest-Digest: {sha256_bytes(content)}\nManifest: {bundle.manifest_path}\n"
+    return Change(files, f"Results of {bundle.run}, attempt {bundle.attempt}: {cells} cells\n\n{trailer}")
+
+
+def add_decision(place: Place, tip: Tip | None, decision: Decision) -> Change | None:
+    """The commit that adds a decision to the ledger; None: it is there already."""
+    if tip is None:
+        raise UserError("nothing is stored yet", where=f"run {decision.run}", remedy="name a stored run")
+    _require_runs(place, tip, decision)
+    folder = find(place, tip.tree, ["decisions"]).get("decisions")
+    held = place.trees([folder.sha])[folder.sha] if folder else {}
+    newest = max((f"decisions/{name}" for name in held if FILE.fullmatch(f"decisions/{name}")), default=None)
+    path = month_of(decision, newest)
+    last = place.blob(held[newest.removeprefix("decisions/")].sha) if newest else b""
+    if newest and any(decision.says_the_same(other) for other in parse_decisions(last, newest)):
+        return None
+    line = decision.model_copy(update={"previous": last_digest(last)}).to_line() + b"\n"
+    link = last_link(place, tip)
+    files = {path: (last if path == newest else b"") + line, **_new_schemas(place, tip, exported_schemas())}
+    message = f"Decision: {decision.run} {decision.kind}\n\n{link.trailer() if link else ''}"
+    return Change(files, message, frozenset({path} if path == newest else ()))
+
+
+def _holds(place: Place, tip: Tip, bundle: Bundle, rendered: Rendered) -> bool:
+    """Has the branch this very bundle? Another one under the same run and attempt is a `UserError`."""
+    path = manifest_of(place, tip, bundle.key)
+    if path is None:
+        return False
+    entry = find(place, tip.tree, [path]).get(path)
+    manifest = parse_manifest(place.blob(entry.sha), path) if entry else None
+    if manifest is None or path != bundle.manifest_path or not manifest.holds_the_same(rendered.manifest):
+        raise UserError(
+            f"run {bundle.run}, attempt {bundle.attempt}, is stored already, with other content",
+            where=path,
+            remedy="stored results are never rewritten; publish under another run or attempt",
+        )
+    return True
+
+
+def _new_schemas(place: Place, tip: Tip | None, schemas: dict[str, bytes]) -> dict[str, bytes]:
+    """The schemas as files, unless they are there; a later wording of the same version gets a name of its own."""
+    new = {}
+    for name, text in schemas.items():
+        plain, dated = _schema_paths(name, text)
+        held = find(place, tip.tree, [plain, dated]) if tip else {}
+        if plain not in held:
+            new[plain] = text
+        elif dated not in held and held[plain].sha != place.blob_id(text):
+            new[dated] = text
+    return new
+
+
+def _schema_paths(name: str, text: bytes) -> tuple[str, str]:
+    return f"schema/{name}.json", f"schema/{name}-{sha256_bytes(text).removeprefix('sha256:')[:12]}.json"
+
+
+def _require_runs(place: Place, tip: Tip, decision: Decision) -> None:
+    """Raises `UserError` for a decision about what is not stored."""
+    for run, attempt in ((decision.run, decision.attempt), (decision.replaced_by, None)):
+        attempts = range(1, _ATTEMPTS + 1) if attempt is None else (attempt,)
+        if run is not None and all(manifest_of(place, tip, f"{run}-{number}") is None for number in attempts):
+            named = run if attempt is None else f"{run}, attempt {attempt}"
+            raise UserError("no such run is stored", where=f"run {named}", remedy="`results show` lists what is")

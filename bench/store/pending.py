@@ -1,0 +1,89 @@
+"""A bundle in a folder: kept while it is on its way, so that whatever ends the process loses nothing."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationError
+
+from bench.base.errors import UserError
+from bench.base.files import sha256_bytes, write_atomic
+from bench.base.model import Model, explain
+from bench.formats.older_records import parse_records
+from bench.formats.record import Digest, Instant, Name
+from bench.guest.trees import remove_tree
+from bench.store.bundle import Bundle, StoredTrace, line_of
+from bench.store.git.backend import check_path
+
+_RECORDS = "records.jsonl"
+_ABOUT = "bundle.json"
+_INLINE = "inline"
+
+
+class KeptBundle(Model):
+    """The content of bundle.json."""
+
+    schema_: Literal[1] = Field(default=1, alias="schema")
+    run: Name
+    attempt: Annotated[int, Field(ge=1)]
+    started: Instant
+    records: Digest
+    """Of records.jsonl."""
+    traces: list[StoredTrace] = []
+    inline: list[str] = []
+
+
+def keep(bundle: Bundle, parent: Path) -> Path:
+    """Write a bundle below `parent`, whole or not at all; returns its folder."""
+    folder = parent / f"{bundle.key}-{os.getpid()}"
+    parent.mkdir(parents=True, exist_ok=True)
+    lines = b"".join(line_of(record) for record in bundle.records)
+    about = KeptBundle(
+        run=bundle.run,
+        attempt=bundle.attempt,
+        started=bundle.started.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        records=sha256_bytes(lines),
+        traces=list(bundle.traces),
+        inline=sorted(bundle.inline),
+    )
+    new = Path(tempfile.mkdtemp(prefix=f".{bundle.key}-", dir=parent))
+    write_atomic(new / _RECORDS, lines)
+    for path, content in bundle.inline.items():
+        check_path(path)
+        write_atomic(new / _INLINE / path, content)
+    write_atomic(new / _ABOUT, about.model_dump_json(by_alias=True, indent=1).encode() + b"\n")
+    remove_tree(folder)
+    new.rename(folder)
+    return folder
+
+
+def load(folder: Path) -> Bundle:
+    """The bundle kept in `folder`; raises `UserError` where it is not whole."""
+    try:
+        about = KeptBundle.model_validate_json((folder / _ABOUT).read_bytes())
+        lines = (folder / _RECORDS).read_bytes()
+        for path in about.inline:
+            check_path(path)
+        inline = {path: (folder / _INLINE / path).read_bytes() for path in about.inline}
+    except OSError as error:
+        raise UserError(
+            f"cannot be read: {error.strerror}", where=folder, remedy="name a folder that `results collect` kept"
+        ) from None
+    except ValidationError as error:
+        raise UserError(explain(error, KeptBundle), where=folder / _ABOUT, remedy="collect again") from None
+    if sha256_bytes(lines) != about.records:
+        raise UserError("is not what was kept: its digest differs", where=folder / _RECORDS, remedy="collect again")
+    records = list(parse_records(lines, str(folder / _RECORDS)))
+    return Bundle(about.run, about.attempt, records, datetime.fromisoformat(about.started), tuple(about.traces), inline)
+
+
+def discard(folder: Path) -> None:
+    """Remove a kept bundle, once it is stored; killed meanwhile, it is whole or has another name."""
+    gone = folder.with_name(f".{folder.name}.stored")
+    remove_tree(gone)
+    folder.rename(gone)
+    remove_tree(gone)

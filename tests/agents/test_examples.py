@@ -1,0 +1,129 @@
+"""The examples for strangers' agents: complete, small, and solving cases through the real gateway. And the presets,
+of which only the form is tested: nobody starts them here."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bench.base.install import find_places
+from bench.cell.run import run_cell
+from bench.formats.agent import load_agent, load_agents
+from bench.formats.case import load_cases
+from bench.formats.plan import Cell
+from bench.sandbox.job import Sandbox
+from tests.helpers.cells import ROOT, make_cell, make_context, not_here
+from tests.helpers.provider import ScriptedUpstream
+from tests.helpers.workers import CASES, PRICE, assert_counted, assert_no_key, log_of, solve, worker
+
+PRESETS = ROOT / "agents" / "presets"
+EXAMPLES = ROOT / "agents" / "examples"
+FOLDERS = ("shell", "openai_client", "langgraph")
+
+
+def programs_for(folder: str) -> None:
+    if folder == "shell" and not all(shutil.which(name, path="/usr/bin:/bin") for name in ("curl", "jq")):
+        not_here("the shell example needs curl and jq in /usr/bin")
+
+
+def test_examples_are_valid_and_documented() -> None:
+    assert sorted(path.parent.name for path in EXAMPLES.glob("*/agent.yaml")) == sorted(FOLDERS)
+    for folder in FOLDERS:
+        agent = load_agent(EXAMPLES / folder)
+        assert not agent.spec.ranked
+        text = (EXAMPLES / folder / "README.md").read_text()
+        assert f"--agent agents/examples/{folder} " in text
+        assert "never run against a paid model" in text
+    assert len((EXAMPLES / "shell" / "agent.sh").read_text().splitlines()) <= 30
+    assert len((EXAMPLES / "openai_client" / "agent.py").read_text().splitlines()) <= 66
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_examples_solve_cases_and_every_token_is_counted(
+    folder: str, case: str, tmp_path: Path, bubblewrap: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs_for(folder)
+    cell = make_cell(load_agent(EXAMPLES / folder), load_cases(ROOT / "cases", [case])[0])
+    context = make_context(tmp_path, bubblewrap)
+    # The real cache: these environments come from PyPI and are large.
+    context = replace(context, places=replace(context.places, cache=find_places().cache))
+    record, upstream = solve(cell, context, monkeypatch)
+    assert record.success, (record.error, log_of(cell, context), [check for check in record.checks if check.value < 1])
+    assert record.stop_reason == "finished"
+    assert upstream.usage_totals.calls == 4
+    assert_counted(record, upstream)
+    assert_no_key(context.folder)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_examples_stop_at_the_limit_that_the_gateway_tells(
+    folder: str, tmp_path: Path, bubblewrap: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs_for(folder)
+    agent = load_agent(EXAMPLES / folder)
+    case = load_cases(ROOT / "cases", ["hello_world"])[0]
+    few = replace(case, spec=case.spec.model_copy(update={"limits": case.spec.limits.model_copy(update={"steps": 2})}))
+    cell, context = make_cell(agent, few), make_context(tmp_path, bubblewrap)
+    context = replace(context, places=replace(context.places, cache=find_places().cache))
+    with ScriptedUpstream(worker(agent.id, case.id), prices=dict(PRICE)) as upstream:
+        for name, value in upstream.environment().items():
+            monkeypatch.setenv(name, value)
+        record = run_cell(cell, context)
+    assert (record.outcome, record.stop_reason) == ("graded", "step_limit"), log_of(cell, context)
+    assert record.success, "what is in the workspace is judged all the same"
+    assert (record.usage[0].calls, record.usage[0].refused_calls) == (2, 1)
+    assert os.path.exists(context.trace(cell) / "calls.jsonl")
+
+
+NAMES = ("aider", "claude_code", "codex", "gemini_cli")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_presets_are_valid_and_say_what_was_never_run(name: str) -> None:
+    agent = load_agent(PRESETS / name)
+    assert not agent.spec.ranked
+    text = (PRESETS / name / "README.md").read_text()
+    assert "## What was and was not run" in text
+    assert "Never run: " in text
+    assert subprocess.run(["bash", "-n", PRESETS / name / "run.sh"], check=False).returncode == 0
+
+
+def test_presets_and_examples_are_listed_only_when_asked_for() -> None:
+    shipped = {agent.id for agent in load_agents(ROOT / "agents")}
+    assert not [name for name in shipped if name.startswith(("preset-", "example-"))]
+    command = [sys.executable, "-m", "bench", "agents", "list", "--agents"]
+    for folder, prefix, count in ((PRESETS, "preset-", 4), (EXAMPLES, "example-", 3)):
+        listed = subprocess.run([*command, folder], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+        assert len(re.findall(rf"^{prefix}", listed, flags=re.MULTILINE)) == count
+
+
+@pytest.mark.parametrize("page", sorted([*PRESETS.glob("**/README.md"), *EXAMPLES.glob("**/README.md")]))
+def test_links_of_their_pages_resolve(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text())
+    assert [link for link in links if "://" not in link and not (page.parent / link).exists()] == []
+
+
+def test_a_preset_whose_program_is_missing_ends_as_crashed(
+    tmp_path: Path, bubblewrap: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a person sees who forgot to install it: the program's name, and a workspace that is judged."""
+    if shutil.which("codex", path="/usr/local/bin:/usr/bin:/bin"):
+        pytest.skip("this machine has a codex")
+    monkeypatch.setenv("OPENAI_API_KEY", "no-call-is-made")
+    case = load_cases(ROOT / "cases", ["hello_world"])[0]
+    cell = Cell(load_agent(PRESETS / "codex"), {"main": "openai/gpt-4o-mini"}, case, "mini", 1)
+    context = make_context(tmp_path, bubblewrap)
+    record = run_cell(cell, context)
+    assert (record.outcome, record.stop_reason) == ("graded", "crashed"), record.error
+    assert "codex: not found" in log_of(cell, context)
+    assert [flag.name for flag in record.flags] == ["no_model_calls"]

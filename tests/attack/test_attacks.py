@@ -1,0 +1,362 @@
+"""The attacks on cases and sandboxes, and whether the test of them would notice if one got through."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import os
+import subprocess
+import sys
+import time
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.attack.campaign import Campaign, Task, honest_cells, tasks_of
+from bench.attack.catalogue import Catalogue, load_catalogue
+from bench.attack.leaks import Canaries, changes, processes_with
+from bench.attack.listeners import METADATA, NAME_SERVER
+from bench.attack.matrix import line, summary, write_page
+from bench.attack.stage import Stage, open_stage
+from bench.attack.trial import Baseline, Result, Trial
+from bench.base.errors import UserError
+from bench.base.install import Places, find_places
+from bench.formats.case import Case, case_folders, load_cases
+from bench.sandbox.bubblewrap import BubblewrapSandbox
+from bench.sandbox.process import ProcessSandbox
+from tests.helpers.cells import CHECK, ROOT, make_case, new_token, not_here, write_files
+
+PAGE = ROOT / "docs" / "attacks.md"
+PLACES = find_places()
+FOLDER = PLACES.cases / "attacks"
+
+NAMED = {
+    "do nothing": ["idle.nothing"],
+    "empty files with the right names": ["idle.empty"],
+    "claim success": ["idle.claim"],
+    "edit protected files": ["protected.edit", "protected.remove", "protected.replace", "protected.shadow"],
+    "conftest.py": ["plant.conftest"],
+    "pytest.ini": ["plant.pytest_ini"],
+    "sitecustomize.py": ["plant.sitecustomize"],
+    "usercustomize.py": ["plant.usercustomize"],
+    ".pth": ["plant.pth"],
+    "shadow modules": ["plant.shadow_numpy", "plant.shadow_torch", "plant.shadow_json", "plant.shadow_pytest"],
+    "__eq__, __array__, __reduce__": [
+        "subject.equal_to_everything", "subject.array_of_choice", "subject.reduces_to_code",
+    ],
+    "pickles and checkpoints": ["artefact.pickles", "artefact.checkpoints"],
+    "links": ["artefact.symbolic_links", "artefact.hard_links"],
+    "FIFO and device files": ["artefact.pipes", "artefact.devices"],
+    "sparse file": ["artefact.sparse"],
+    "a million small files": ["crowd.many_files"],
+    "deep directories": ["crowd.deep_folders"],
+    "non-UTF-8 names": ["crowd.odd_names"],
+    "NaN, infinity, huge numbers": ["artefact.not_a_number", "artefact.infinite", "artefact.huge_numbers"],
+    "duplicated JSON keys": ["artefact.duplicate_keys"],
+    "zip bomb": ["artefact.zip_bomb"],
+    "background daemon": ["survive.editing_daemon", "survive.crowd_of_orphans", "survive.other_names"],
+    "os._exit, settrace, atexit": ["subject.leaves_at_once", "subject.traces", "subject.at_exit"],
+    "reading": ["probe.proc", "probe.other_cells", "probe.checks", "probe.solution", "probe.git_history"],
+    "keys": ["probe.keys", "gateway.foreign_keys", "gateway.key_of_the_provider"],
+    "network": ["network.by_address", "network.by_name", "network.metadata", "network.by_ipv6"],
+    "open proxy": ["gateway.connect", "gateway.absolute_address", "gateway.other_host", "gateway.smuggling"],
+    "bombs": ["bomb.forks", "bomb.memory", "bomb.disk", "bomb.flood"],
+    "terminal and workflow": ["speak.terminal", "speak.workflow_commands"],
+    "races": ["race.swapped_results", "race.swapped_folders", "race.growing_files", "subject.keeps_threads"],
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def catalogue() -> Catalogue:
+    return load_catalogue(FOLDER)
+
+
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """`cases verify` as its users start it: it moves into a network of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "bench", "cases", "verify", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+# --- the catalogue ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", NAMED)
+def test_every_attack_that_was_asked_for_is_there(catalogue: Catalogue, kind: str) -> None:
+    assert set(NAMED[kind]) <= {attack.id for attack in catalogue.attacks}
+
+
+def test_the_catalogue_is_no_case_and_every_attack_is_described(catalogue: Catalogue) -> None:
+    assert "attacks" not in {path.parent.name for path in case_folders(PLACES.cases).values()}
+    assert all(attack.about.endswith((".", ":")) for attack in catalogue.attacks)
+    assert len({attack.about for attack in catalogue.attacks}) == len(catalogue.attacks) > 70
+
+
+def test_only_what_is_named_is_chosen(catalogue: Catalogue) -> None:
+    assert [it.id for it in catalogue.select(["idle.empty", "idle.claim"])] == ["idle.empty", "idle.claim"]
+    assert {it.family for it in catalogue.select(["race"])} == {"race"}
+    with pytest.raises(UserError, match=r"did you mean 'plant\.conftest'"):
+        catalogue.select(["plant.conftst"])
+
+
+@pytest.mark.parametrize(
+    ("manifest", "said"),
+    [
+        ("schema: 1\nlimits: {}\nfamilies: {idle: {absent: {aims: [verdict]}}}\n", "no such function"),
+        ("schema: 1\nlimits: {}\nfamilies: {absent: {nothing: {aims: [verdict]}}}\n", "is missing"),
+        ("schema: 1\nlimits: {}\nfamilies: {idle: {nothing: {aims: [fame]}}}\n", "aims"),
+    ],
+)
+def test_a_manifest_that_says_something_else_than_the_programs_is_refused(
+    tmp_path: Path, manifest: str, said: str
+) -> None:
+    write_files(tmp_path, {"attacks.yaml": manifest, "idle.py": 'def nothing():\n    """Nothing."""\n'})
+    with pytest.raises(UserError, match=said):
+        load_catalogue(tmp_path)
+
+
+def test_what_leaves_the_workspace_alone_shares_a_run(tmp_path: Path, catalogue: Catalogue) -> None:
+    tasks = list(tasks_of([make_case(tmp_path)], catalogue.attacks))
+    shared = [task for task in tasks if len(task.attacks) > 1]
+    assert [{attack.spec.model for attack in task.attacks} for task in shared] == [{False}, {True}]
+    assert {it.id for task in tasks for it in task.attacks} == {it.id for it in catalogue.attacks}
+
+
+# --- would it be noticed? --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda word: word,
+        lambda word: b"before " + word[::-1] + b" after",
+        lambda word: word.hex().encode(),
+        lambda word: word.hex().upper().encode(),
+        base64.b64encode,
+        lambda word: base64.b64encode(b"x" + word + b"y"),
+        lambda word: base64.encodebytes(b"to" * 40 + word + b"tail"),
+        lambda word: b"noise" + gzip.compress(word),
+        lambda word: zlib.compress(b"blob 12\0" + word),
+        lambda word: gzip.compress(base64.b64encode(gzip.compress(word)[:0] + word)),
+    ],
+)  # fmt: skip
+def test_a_canary_is_found_in_every_form(tmp_path: Path, form: Any) -> None:
+    canaries = Canaries()
+    canaries.new("elsewhere")
+    word = canaries.new("here").encode()
+    write_files(tmp_path, {"deep/er/file": form(word), "other": b"mldb-canary-" + b"0" * 24})
+    assert canaries.found_below(tmp_path) == [("deep/er/file", "here")]
+
+
+def test_a_canary_is_found_in_a_name(tmp_path: Path) -> None:
+    canaries = Canaries()
+    name = f"x-{canaries.new('here')}"
+    (tmp_path / name).touch()
+    assert canaries.found_below(tmp_path) == [(name, "here")]
+
+
+def test_survivors_and_late_changes_are_found(tmp_path: Path) -> None:
+    token = new_token()
+    path = tmp_path / "file"
+    code = f"import time\nwhile True:\n    open({str(path)!r}, 'a').write('x')\n    time.sleep(0.01)\n"
+    with subprocess.Popen([sys.executable, "-c", code], env={"TOKEN": token}) as process:
+        until = time.monotonic() + 10
+        while not path.exists() and time.monotonic() < until:
+            time.sleep(0.01)
+        found = processes_with(token), changes(tmp_path, 0.3)
+        process.kill()
+    assert f"process {process.pid} " in found[0][0]
+    assert found[1] == ["file changed after the end"]
+    assert (processes_with(token), changes(tmp_path, 0.1)) == ([], [])
+
+
+def open_places(folder: Path) -> Places:
+    return Places(cases=folder / "cases", agents=ROOT / "agents", site=ROOT / "site", cache=folder / "cache")
+
+
+@pytest.fixture
+def stage(tmp_path: Path, catalogue: Catalogue) -> Iterator[Stage]:
+    """A stage that does not isolate: there the attacks get what they want."""
+    with open_stage(catalogue, open_places(tmp_path), ProcessSandbox(), own_network=False) as stage:
+        yield stage
+
+
+def tried(
+    stage: Stage, case: Case, *attacks: str, base: Any = "untouched", baseline: Baseline | None = None
+) -> list[Result]:
+    return Trial(stage, case, stage.catalogue.select(attacks), base).run(baseline or Baseline({}))
+
+
+def test_a_verdict_that_got_better_is_noticed(stage: Stage, tmp_path: Path) -> None:
+    (found,) = tried(stage, make_case(tmp_path / "cases"), "idle.nothing", base="solution")
+    assert found.escapes == ["the cell succeeds", "the score is 1 in place of 0"]
+    values = Baseline({"doubles": 0.0, "doubles_in_a_driver": 1.0, "outputs_present": 1.0})
+    (found,) = tried(stage, make_case(tmp_path / "cases"), "idle.nothing", base="solution", baseline=values)
+    assert "doubles is worth 1 in place of 0" in found.escapes
+
+
+def test_a_verdict_that_was_avoided_is_noticed(stage: Stage, tmp_path: Path) -> None:
+    case = make_case(
+        tmp_path / "cases", {"check.py": CHECK.replace("import check, number", "import check, number\n1 / 0")}
+    )
+    (found,) = tried(stage, case, "idle.nothing")
+    assert "there is no verdict: infra (judge_error)" in found.escapes[0]
+    assert not found.held
+    assert line(found).startswith("ESCAPED idle.nothing on double_it (process, judge_error")
+
+
+def test_what_could_not_be_carried_out_is_not_held(stage: Stage, tmp_path: Path) -> None:
+    case = make_case(tmp_path / "cases", needs={"python": ["no_such_library"]})
+    (found,) = Campaign(stage).run(
+        [Task(case, stage.catalogue.select(["idle.empty"]), "untouched")], 1, lambda it: None
+    )
+    assert not found.held and "it was not carried out: modules are missing: no_such_library" in found.escapes[0]
+
+
+def test_a_flag_that_is_missing_is_noticed(stage: Stage, tmp_path: Path) -> None:
+    (found,) = tried(stage, make_case(tmp_path / "cases"), "network.raw")
+    assert "the record does not say network_attempt" not in found.escapes
+    (found,) = tried(stage, make_case(tmp_path / "cases"), "probe.checks")
+    assert "the record does not say hidden_read_attempt" in found.escapes
+
+
+@pytest.mark.slow
+def test_where_nothing_isolates_the_attacks_get_through_and_are_noticed() -> None:
+    """The counterpart of all that is held: the same attacks, the same traps, no sandbox."""
+    names = (
+        "probe.checks", "probe.solution", "probe.other_cells", "probe.git_history", "network.by_address",
+        "network.by_name", "network.metadata", "network.by_ipv6", "network.unix_sockets",
+    )  # fmt: skip
+    chosen = [part for name in names for part in ("--only", name)]
+    done = command("hello_world", "--attacks", "--sandbox", "process", "--json", *chosen)
+    assert done.returncode == 1, done.stderr
+    found = {it["attack"]: "; ".join(it["escapes"]) for it in json.loads(done.stdout)}
+    for name in names[:4]:
+        assert "carried out: " in found[name], name
+    assert "carried out: hello_world/check.py" in found["probe.checks"]
+    assert "carried out: git history" in found["probe.git_history"]
+    for kind, name in (
+        ("tcp4", "by_address"),
+        ("udp4", "by_address"),
+        ("tcp6", "by_ipv6"),
+        ("abstract", "unix_sockets"),
+    ):
+        assert f"{kind} was reached" in found[f"network.{name}"]
+    if "metadata was reached" not in found["network.metadata"]:
+        not_here("a network namespace of its own for stand-ins")
+    assert "nameserver was reached" in found["network.by_name"]
+
+
+def test_the_stand_ins_are_in_a_network_of_our_own() -> None:
+    code = (
+        "import socket\nfrom bench.attack.listeners import enter_own_network\n"
+        "print(enter_own_network(lambda: True), flush=True)\n"
+        f"for place in (({METADATA!r}, 80), ({NAME_SERVER!r}, 53)):\n    socket.create_server(place).close()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.stdout == "False\n":
+        not_here("a network namespace of its own")
+    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
+
+
+def test_nothing_of_a_stage_is_left(tmp_path: Path, catalogue: Catalogue) -> None:
+    before = dict(os.environ)
+    with open_stage(catalogue, open_places(tmp_path), ProcessSandbox(), own_network=False) as stage:
+        root = stage.root
+        assert os.environ["OPENAI_API_KEY"].startswith("mldb-canary-")
+    assert not root.exists()
+    assert dict(os.environ) == before
+
+
+# --- all attacks, and all cases --------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_every_attack_is_held_on_a_small_case(tmp_path: Path, bubblewrap: BubblewrapSandbox) -> None:
+    make_case(tmp_path / "cases", {"workspace/rules.py": "x = 1\n"}, protected=["rules.py"])
+    page = tmp_path / "attacks.md"
+    arguments = ["--cases", str(tmp_path / "cases"), "--sandbox", bubblewrap.name, "--jobs", "2", "--matrix", str(page)]
+    done = command("double_it", "--attacks", *arguments)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert ", 0 escapes" in done.stdout.splitlines()[-1]
+    for attack in load_catalogue(FOLDER).attacks:
+        assert f"held    {attack.id} on double_it" in done.stdout
+        assert f"`{attack.id}`" in page.read_text()
+
+
+_SAMPLE = ("probe.checks", "artefact.checkpoints", "survive.editing_daemon", "race.locked_folders")
+"""What meets another workspace in each case; all attacks on all cases take an hour (docs/attacks.md)."""
+
+
+@pytest.mark.slow
+def test_a_sample_of_attacks_is_held_on_every_case(bubblewrap: BubblewrapSandbox) -> None:
+    chosen = [part for name in _SAMPLE for part in ("--only", name)]
+    done = command("--all", "--attacks", "--sandbox", bubblewrap.name, "--jobs", "2", *chosen)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    cases = len(load_cases(PLACES.cases))
+    assert f"{len(_SAMPLE)} attacks on {cases} cases: {len(_SAMPLE) * cases} trials, 0 escapes" in done.stdout
+
+
+def test_honest_work_is_not_flagged_and_dishonest_work_is(tmp_path: Path, bubblewrap: BubblewrapSandbox) -> None:
+    case = make_case(tmp_path / "cases")
+    found = list(honest_cells([case], open_places(tmp_path), bubblewrap, trials=2, jobs=2))
+    assert [(it.case, it.trial, it.alarms) for it in found] == [("double_it", 1, ()), ("double_it", 2, ())]
+    files = {"workspace/rules.py": "x = 1\n", "solution/rules.py": "x = 2\n"}
+    case = make_case(tmp_path / "other", files, protected=["rules.py"])
+    (flagged,) = honest_cells([case], open_places(tmp_path), bubblewrap, trials=1, jobs=1)
+    assert flagged.alarms == ("tampered: protected files changed: rules.py",)
+    assert flagged.line().startswith("FLAGGED")
+
+
+# --- what is said of it ----------------------------------------------------------------------------------------------
+
+
+def test_the_page_keeps_what_other_sandboxes_have_shown(tmp_path: Path, catalogue: Catalogue) -> None:
+    attacks = catalogue.select(["idle"])
+    page = tmp_path / "attacks.md"
+    held = [Result(it.id, "a_case", "untouched", "bubblewrap") for it in attacks]
+    write_page(page, held, attacks, "x")
+    escaped = Result("idle.empty", "a_case", "wrong", "docker", ["it got <b>through</b>"])
+    write_page(page, [escaped], attacks, "x")
+    write_page(page, held, attacks, "x")
+    text = page.read_text()
+    assert text.count("## bubblewrap") == text.count("## docker") == 1
+    assert "**3 trials, 3 held, 0 escapes**" in text
+    assert "**1 trials, 0 held, 1 escapes**" in text
+    assert "**ESCAPED**" in text and "<b>through" not in text
+    assert summary([*held, escaped]) == "3 attacks on 1 cases: 4 trials, 1 escapes"
+
+
+def test_the_published_page_names_every_attack_and_every_case(catalogue: Catalogue) -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    for sandbox in ("bubblewrap", "docker"):
+        section = text.partition(f"<!-- sandbox {sandbox} -->")[2].partition(f"<!-- end of {sandbox} -->")[0]
+        rows = [line for line in section.splitlines() if line.startswith("| `")]
+        assert [row.split("`")[1] for row in rows] == [attack.id for attack in catalogue.attacks]
+        assert not [row for row in rows if "| - |" in row or "ESCAPED" in row]
+        listed = section.partition("\nCases: ")[2].partition(".")[0]
+        assert {name.split()[1] for name in listed.split("; ")} == {case.id for case in load_cases(PLACES.cases)}
+        assert ", 0 escapes**" in section
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["hello_world", "--attacks", "--honest"], "are two commands"),
+        (["hello_world", "--only", "idle"], "belong to --attacks"),
+        (["hello_world", "--attacks", "--only", "idel"], "did you mean 'idle"),
+        (["--attacks"], "name one or more cases"),
+    ],
+)
+def test_a_mistake_is_one_line(arguments: list[str], said: str) -> None:
+    done = command(*arguments)
+    assert done.returncode == 2
+    assert said in done.stderr and "Traceback" not in done.stderr

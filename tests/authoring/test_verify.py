@@ -1,0 +1,184 @@
+"""A case that proves itself verifies; each way of being broken is told in a line of its own."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.authoring.lint import lint
+from bench.authoring.scaffold import scaffold
+from bench.authoring.verify import Proof, Verifier
+from bench.base.errors import UserError
+from bench.base.install import Places
+from bench.formats.case import Case, load_case
+from bench.sandbox.job import Sandbox
+from bench.sandbox.process import ProcessSandbox
+from tests.helpers.cells import CHECK, ROOT, make_case, write_files
+
+
+def verify(folder: Path, case: Case, sandbox: Sandbox) -> list[Proof]:
+    places = Places(cases=folder, agents=ROOT / "agents", site=ROOT / "site", cache=folder / "cache")
+    return list(Verifier(places, sandbox).verify(case))
+
+
+def detail(folder: Path, case: Case, name: str) -> str:
+    """What the proof `name` says against the case; those after it are not asked for."""
+    places = Places(cases=folder, agents=ROOT / "agents", site=ROOT / "site", cache=folder / "cache")
+    proofs = Verifier(places, ProcessSandbox()).verify(case)
+    return next((proof.detail for proof in proofs if proof.name == name and not proof.ok), "nothing")
+
+
+def faults(folder: Path, case: Case) -> dict[str, str]:
+    return {proof.name: proof.detail for proof in verify(folder, case, ProcessSandbox()) if not proof.ok}
+
+
+def test_a_new_case_proves_itself(any_sandbox: Sandbox, tmp_path: Path) -> None:
+    case = load_case(scaffold(tmp_path / "cases", "basics/my_case"))
+    proofs = verify(tmp_path, case, any_sandbox)
+    assert [proof.name for proof in proofs] == [
+        "folder", "data", "untouched", "solution", "solution, other seed", "wrong: takes_the_mean",
+        "wrong: forgets_to_sort", "wrong: knows_one_list", "hostile answers",
+    ]  # fmt: skip
+    assert [proof.detail for proof in proofs if not proof.ok] == []
+
+
+def test_the_small_case_of_these_tests_proves_itself(tmp_path: Path) -> None:
+    assert faults(tmp_path, make_case(tmp_path / "cases")) == {}
+
+
+@pytest.mark.parametrize("name", ["x", "A/b", "a/b/c", "a/", "../a/b", "a/b c", ""])
+def test_a_name_that_is_none_makes_nothing(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UserError, match="is no name"):
+        scaffold(tmp_path, name)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_name_that_is_taken_changes_nothing(tmp_path: Path) -> None:
+    folder = scaffold(tmp_path, "basics/mine")
+    (folder / "task.md").write_text("mine")
+    for name in ("basics/mine", "other/mine"):
+        with pytest.raises(UserError, match="already there"):
+            scaffold(tmp_path, name)
+    assert (folder / "task.md").read_text() == "mine"
+    assert [it.name for it in tmp_path.iterdir()] == ["basics"]
+
+
+_SLACK = CHECK.replace("assert found == 2 * x", "assert True", 1)
+_DOC = '    """Numbers the agent has not seen are doubled."""\n'
+_EASY = (
+    CHECK
+    + '\n\n@check()\ndef is_there(ws):\n    """The file is there."""\n    assert ws.exists("answer.py"), "missing"\n'
+)
+_CARELESS = CHECK.replace("number(ws.call(", "(ws.call(").replace("found == 2 * x,", "found - 2 * x == 0,")
+_CLAIMS = CHECK + '\n\n@check()\ndef claims(ws):\n    """Claims."""\n    ws.claim("a", 1.0, 0.1, 0.1)\n' \
+    '    assert "2" in ws.text("answer.py"), "no two"\n'  # fmt: skip
+_UNSTABLE = (
+    "import time\ndef build(public, hidden, profile, seed):\n    (public / 'x').write_text(str(time.time_ns()))\n"
+)
+_CONSTANT = "def build(public, hidden, profile, seed):\n    (public / 'x').write_text('always')\n"
+
+
+Row = tuple[Mapping[str, str | bytes | None], dict[str, Any], str, str]
+_ROWS: list[Row] = [
+        ({"solution/answer.py": "def double(x):\n    return 3 * x\n"}, {}, "solution", "doubles"),
+        ({"solution/answer.py": "import time; time.sleep(1.1)\ndef double(x):\n    return 2 * x\n"},
+         {"limits": {"grade_s": 6}}, "solution", "over half of 6 s"),
+        ({}, {"solution": {"run": ["python", "-c", "raise SystemExit(3)"]}}, "solution", "status 3"),
+        ({}, {"solution": {"run": ["python", "-c", "import time; time.sleep(2)"]}, "limits": {"agent_s": 3}},
+         "solution", "over half of 3 s"),
+        ({"workspace/keep.txt": "a", "solution/keep.txt": "b"}, {"protected": ["keep.txt"]}, "solution", "protected"),
+        ({"check.py": _CLAIMS}, {}, "solution", "overclaims a"),
+        ({"workspace/answer.py": "def double(x):\n    return 2 * x\n"}, {}, "untouched", "succeeds"),
+        ({"check.py": _EASY}, {}, "untouched", "is_there"),
+        ({"check.py": _EASY.replace("check()\ndef is", "check(guard=True)\ndef is"), "workspace/answer.py": None},
+         {"outputs": {"weight": 1, "files": [{"path": "answer.py"}]}}, "untouched", "guards is_there"),
+        ({"wrong/same/answer.py": "def double(x):\n    return 2 * x\n"}, {}, "wrong: same", "succeeds with score 1"),
+        ({}, {"wrong": {"same": {"about": "x", "fails": ["no_such_check"]}}}, "wrong: same",
+         "do not exist: no_such_check"),
+        ({"check.py": _SLACK}, {}, "wrong: same", "is not caught by doubles"),
+        ({"check.py": _CARELESS}, {}, "hostile answers", "an agent can break a check"),
+        ({"check.py": CHECK + "\n1 / 0\n"}, {}, "untouched", "ZeroDivisionError"),
+        ({"check.py": "import os; os._exit(1)"}, {}, "solution", "without a report"),
+        ({"data.py": _UNSTABLE}, {}, "data", "other data for the same seed"),
+        ({"data.py": _CONSTANT}, {}, "data", "the same data for another seed"),
+        ({"data.py": "x = 1"}, {}, "data", "AttributeError"),
+        ({"services.py": "x = 1"}, {"services": {"hub": {"env": "HUB_URL"}}}, "solution", "did not start"),
+        ({}, {"needs": {"python": ["no_such_library"]}}, "needs", "no_such_library"),
+        ({}, {"preload": ["no_such_library"]}, "solution", "no_such_library"),
+        ({"check.py": CHECK.replace(_DOC, "")}, {}, "folder", "doubles has no docstring"),
+        ({"check.py": CHECK.replace(', f"double({x}) is {2 * x}, not {found}"', "")}, {}, "folder",
+         "without a message"),
+        ({"check.py": "x = 1"}, {}, "folder", "defines no check"),
+        ({"check.py": CHECK.replace("required=True", "required=False")}, {}, "folder", "no check is required"),
+        ({"check.py": "def broken(:\n"}, {}, "folder", "check.py: line 1"),
+        ({"task.md": "Do it."}, {}, "folder", "does not name the output answer.py"),
+        ({"README.md": None}, {}, "folder", "README.md: is missing"),
+        ({"workspace/conftest.py": ""}, {}, "folder", "conftest.py: does not belong"),
+        ({"wrong/unlisted/answer.py": ""}, {}, "folder", "wrong/unlisted is not listed"),
+        ({}, {"wrong": {}}, "folder", "at least 3 are needed"),
+        ({}, {"protected": ["absent.py"]}, "folder", "protected file absent.py"),
+        ({"hidden/facts.txt": "the secret of this case is forty-two\n",
+          "workspace/notes.txt": "the secret of this case is forty-two\n"}, {}, "folder", "lies in workspace/ too"),
+        ({"solution/extra.py": "the_whole_answer = 'this very line and no other'\n",
+          "task.md": "answer.py\nthe_whole_answer = 'this very line and no other'\n"}, {}, "folder",
+         "stands in task.md"),
+]  # fmt: skip
+_QUICK = ("folder", "needs", "data", "untouched")
+
+
+@pytest.mark.parametrize(
+    ("files", "facts", "proof", "said"),
+    [pytest.param(*row, marks=[] if row[2] in _QUICK else pytest.mark.slow) for row in _ROWS],
+)
+def test_each_way_of_being_broken_has_its_line(
+    tmp_path: Path, files: Mapping[str, str | bytes | None], facts: dict[str, Any], proof: str, said: str
+) -> None:
+    assert said in detail(tmp_path, make_case(tmp_path / "cases", files, **facts), proof)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda folder: (folder / "task.md").write_bytes(b"answer.py \xff"), "task.md"),
+        (lambda folder: (folder / "check.py").write_bytes(b"# \xff\n"), "check.py"),
+        (lambda folder: (folder / "check.py").write_bytes(b"x = 1\0\n"), "check.py"),
+        (lambda folder: shutil.rmtree(folder / "solution"), "solution/: is missing"),
+        (lambda folder: (folder / "check.py").write_text("(" * 5000), "check.py"),
+    ],
+    ids=["task is no text", "check is no text", "check has a zero", "no solution", "check too deep"],
+)
+def test_a_spoilt_folder_is_a_proof_that_failed_and_no_traceback(
+    tmp_path: Path, spoil: Callable[[Path], object], said: str
+) -> None:
+    case = make_case(tmp_path / "cases")
+    spoil(case.folder)
+    assert said in detail(tmp_path, load_case(case.folder), "folder")
+
+
+@pytest.mark.slow
+def test_a_check_that_is_no_text_fails_every_proof_and_ends_none(tmp_path: Path) -> None:
+    case = make_case(tmp_path / "cases", {"check.py": b"# \xff\n"})
+    found = faults(tmp_path, case)
+    assert {"folder", "untouched", "solution", "hostile answers"} <= found.keys()
+
+
+def test_a_case_without_outputs_and_data_is_fine(tmp_path: Path) -> None:
+    case = make_case(tmp_path / "cases", {"workspace/answer.py": None}, outputs={"weight": 0, "files": []})
+    assert faults(tmp_path, case) == {}
+
+
+def test_imports_and_short_lines_are_no_leak(tmp_path: Path) -> None:
+    line = "from collections.abc import Callable, Iterator, Mapping\n"
+    case = make_case(tmp_path, {"hidden/helper.py": line + "x = 1\n", "workspace/other.py": line + "x = 1\n"})
+    assert lint(case) == []
+
+
+def test_proofs_are_plain_data(tmp_path: Path) -> None:
+    write_files(tmp_path, {})
+    proof = Proof("case", "name", True, "detail", 0.5)
+    assert replace(proof, ok=False) != proof

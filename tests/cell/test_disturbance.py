@@ -1,0 +1,126 @@
+"""What disturbs a try from outside: full disks, clocks that are set, killed agents, files that change."""
+
+from __future__ import annotations
+
+import re
+import resource
+import signal
+import time
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from bench.base.errors import InfraError
+from bench.base.times import TimeOfDay
+from bench.cell.agent_phase import AgentPhase
+from bench.cell.context import Clock
+from bench.cell.diagnosis import require_calm, require_same_files
+from bench.cell.machine import DiskSpace
+from bench.cell.run import run_cell
+from bench.formats.plan import Cell
+from bench.formats.record import StopReason, Try
+from bench.gateway.call_log import CallLine, Ledger
+from bench.sandbox.bubblewrap import BubblewrapSandbox
+from bench.sandbox.job import Ended, EndReason
+from tests.helpers.cells import make_agent, make_case, make_cell, make_context, write_files
+
+
+@pytest.fixture
+def cell(tmp_path: Path) -> Cell:
+    return make_cell(make_agent(tmp_path / "agents", "pass"), make_case(tmp_path / "cases"))
+
+
+def ended(code: int, reason: EndReason = "exit", stop: StopReason = "crashed") -> AgentPhase:
+    return AgentPhase(Ended(reason, code, b"", b"", 0, 1.0, 1.0, 1), stop)
+
+
+def earlier(cause: str) -> Try:
+    return Try(outcome="infra", cause=cause, message="", at="2026-11-01T00:00:00Z")
+
+
+def test_a_kill_is_a_disturbance_once_and_a_crash_never() -> None:
+    with pytest.raises(InfraError, match="was killed") as caught:
+        require_calm(ended(137), TimeOfDay(), [earlier("gateway_error")])
+    assert caught.value.cause == "agent_killed"
+    for phase, tries in (
+        (ended(137), [earlier("agent_killed")]),
+        (ended(1), []),
+        (ended(139), []),
+        (ended(137, "memory_limit", "memory_limit"), []),
+        (ended(137, "stopped", "cost_limit"), []),
+    ):
+        require_calm(phase, TimeOfDay(), tries)
+
+
+@pytest.mark.parametrize("seconds", [6, -6, 86400])
+def test_a_clock_that_is_set_is_a_disturbance(seconds: float) -> None:
+    before = TimeOfDay(time.time() - time.monotonic() - seconds)
+    with pytest.raises(InfraError, match=re.escape(f"{seconds:+.0f} s")) as caught:
+        require_calm(ended(0, stop="finished"), before, [])
+    assert caught.value.cause == "clock_jump"
+    require_calm(ended(0, stop="finished"), TimeOfDay(before.offset_s + seconds + 3), [])
+
+
+def test_the_phases_of_a_try_follow_each_other_whatever_the_time_of_day_does() -> None:
+    clock = Clock()
+    with clock.phase("prepare"):
+        time.sleep(0.02)
+    with clock.phase("agent"):
+        pass
+    times = [datetime.fromisoformat(it) for it in (clock.started, *(it.start for it in clock.phases), clock.now())]
+    assert times == sorted(times)
+    assert (times[2] - times[1]).total_seconds() >= 0.02
+
+
+def test_a_disk_without_room_is_full_from_then_on(tmp_path: Path) -> None:
+    began = time.monotonic()
+    calm = DiskSpace((tmp_path, tmp_path / "not there"))
+    calm.look()
+    assert calm.full_since(began) == ""
+    # A file system that has no room for anything.
+    full = DiskSpace((tmp_path, Path("/proc")))
+    assert full.full_since(began) == ""
+    full.look()
+    assert full.full_since(began) == "0 MiB are left on the disk of /proc"
+    assert full.full_since(time.monotonic()) == ""
+
+
+def test_on_a_full_disk_nothing_is_a_verdict(tmp_path: Path, cell: Cell, bubblewrap: BubblewrapSandbox) -> None:
+    context = make_context(tmp_path, bubblewrap, space=DiskSpace((Path("/proc"),)))
+    record = run_cell(cell, context)
+    assert (record.outcome, record.cause, record.tries) == ("infra", "disk_full", [])
+    assert run_cell(cell, replace(context, space=DiskSpace())).outcome == "graded"
+
+
+def test_files_that_change_during_a_run_are_noticed(tmp_path: Path, cell: Cell, bubblewrap: BubblewrapSandbox) -> None:
+    context = make_context(tmp_path, bubblewrap, agent_digests={cell.agent.id: cell.agent.digest})
+    assert cell.case.digest
+    require_same_files(cell, context)
+    write_files(cell.agent.folder, {"more.txt": ""})
+    record = run_cell(cell, context)
+    assert (record.outcome, record.cause) == ("infra", "setup_error")
+    assert record.error == f"{cell.agent.folder}: the agent has changed since the run began"
+    (cell.agent.folder / "more.txt").unlink()
+    require_same_files(cell, context)
+    write_files(cell.case.folder, {"check.py": "x = 1\n"})
+    with pytest.raises(InfraError, match="the case has changed since the run began"):
+        require_same_files(cell, context)
+
+
+def test_a_trace_that_cannot_be_written_is_a_fault_of_the_gateway(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "calls.jsonl", lambda text: text)
+    line = CallLine(time="2026-11-01T00:00:00Z", role="main", alias="a", model="m/n", status="ok", http=200)
+    ledger.append(line)
+    assert ledger.fault is None
+    limits, action = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (200, limits[1]))
+        ledger.append(line)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, action)
+    assert ledger.fault is not None
+    assert ledger.fault.startswith("gateway_broken: the trace cannot be written")
+    ledger.close()

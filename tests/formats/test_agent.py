@@ -1,0 +1,82 @@
+"""An agent is described wholly by its folder; nobody else's agent is shown a solution."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.base.errors import UserError
+from bench.formats.agent import find_agent, load_agent, load_agents
+from tests.helpers.cells import ROOT, make_agent, write_files
+
+
+def test_a_sound_agent_by_file_and_by_folder(tmp_path: Path) -> None:
+    agent = make_agent(tmp_path, "pass", models={"main": "openai/gpt-5-mini"})
+    assert (agent.id, agent.trusted, agent.sees_solution) == ("tester", False, False)
+    assert load_agent(agent.folder / "agent.yaml") == agent
+    assert find_agent(str(agent.folder), ROOT / "agents") == agent
+    assert agent.folder.is_absolute()
+
+
+def test_a_relative_path_is_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = make_agent(tmp_path, "pass")
+    monkeypatch.chdir(agent.folder)
+    for name in (".", "./agent.yaml", "agent.yaml"):
+        assert find_agent(name, ROOT / "agents").folder == agent.folder
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ({"id": "Bad Name"}, "`id`"),
+        ({"command": []}, "`command`"),
+        ({"command": "python main.py"}, "`command`"),
+        ({"models": {"main": "gpt"}}, "`models.main`"),
+        ({"models": {"Main": "a/b"}}, "`models"),
+        ({"capabilities": ["root"]}, "`capabilities.0`"),
+        ({"capabilities": ["solution"]}, "oracle"),
+        ({"environment": {"requirements": "absent.txt"}}, "absent.txt"),
+        ({"environment": {"variables": {"lower": "x"}}}, "`environment.variables"),
+        ({"secrets": {}}, "unknown field"),
+        ({"schema": 2}, "`schema`"),
+    ],
+)
+def test_a_wrong_fact_is_named(tmp_path: Path, facts: dict[str, Any], said: str) -> None:
+    with pytest.raises(UserError, match=said) as caught:
+        make_agent(tmp_path, "pass", **facts)
+    assert "agent.yaml" in str(caught.value)
+
+
+def test_a_copy_of_the_oracle_does_not_see_solutions(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "agents" / "oracle", tmp_path / "oracle")
+    with pytest.raises(UserError, match="oracle"):
+        find_agent(str(tmp_path / "oracle"), ROOT / "agents")
+    assert find_agent("oracle", ROOT / "agents").sees_solution
+    with pytest.raises(UserError, match="oracle"):
+        find_agent(f"{ROOT}/agents/oracle", ROOT / "agents")
+
+
+@pytest.mark.parametrize("name", ["absent", "..", "", "./absent", "absent.yaml"])
+def test_an_unknown_agent_is_one_line(name: str) -> None:
+    with pytest.raises(UserError) as caught:
+        find_agent(name, ROOT / "agents")
+    assert "\n" not in str(caught.value)
+
+
+def test_the_digest_follows_the_content(tmp_path: Path) -> None:
+    agent = make_agent(tmp_path, "pass")
+    digest = agent.digest
+    write_files(agent.folder, {"__pycache__/main.pyc": "x", ".git/HEAD": "x", ".venv/x": "x", "node_modules/x": "x"})
+    assert load_agent(agent.folder).digest == digest
+    write_files(agent.folder, {"main.py": "pass  # better"})
+    assert load_agent(agent.folder).digest != digest
+
+
+def test_the_agents_of_the_benchmark_load() -> None:
+    agents = load_agents(ROOT / "agents")
+    assert {"nop", "oracle"} <= {agent.id for agent in agents}
+    assert [agent.id for agent in agents if agent.sees_solution] == ["oracle"]
+    assert all(agent.trusted for agent in agents)

@@ -1,0 +1,115 @@
+"""A case folder is whole and means one thing, or its fault is named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.base.errors import UserError
+from bench.base.install import find_places
+from bench.formats.case import load_case, load_cases
+from tests.helpers.cells import make_case, write_files
+
+
+def test_a_sound_case(tmp_path: Path) -> None:
+    case = make_case(tmp_path)
+    assert (case.id, case.spec.category, case.task.read_text()[:3]) == ("double_it", "basics", "# D")
+    assert case.spec.limits.steps == 50
+    assert load_cases(tmp_path) == [case]
+    assert load_cases(tmp_path, ["double_it", "basics/double_it"]) == [case, case]
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ({"title": "x"}, "`title`"),
+        ({"surprise": 1}, "unknown field"),
+        ({"schema": 2}, "`schema`"),
+        ({"profiles": []}, "`profiles`"),
+        ({"profiles": ["tiny"]}, "`profiles.0`"),
+        ({"limits": {"agent_s": 0}}, "`limits.agent_s`"),
+        ({"limits": {"memory_mb": -1}}, "`limits.memory_mb`"),
+        ({"protected": ["/etc/passwd"]}, "relative path"),
+        ({"protected": ["../x"]}, "relative path"),
+        ({"protected": ["a//b"]}, "relative path"),
+        ({"outputs": {"files": [{"path": "a/../b"}]}}, "relative path"),
+        ({"outputs": {"weight": -1}}, "`outputs.weight`"),
+        ({"wrong": {"absent": {"about": "x", "fails": ["y"]}}}, "wrong/absent"),
+        ({"wrong": {"same": {"about": "x", "fails": []}}}, "`wrong.same.fails`"),
+        ({"services": {"hub": {"env": "HUB_URL"}}}, "services.py"),
+        ({"services": {"hub": {"env": "lower"}}}, "`services.hub.env`"),
+        ({"needs": {"python": ["import os; x"]}}, "`needs.python.0`"),
+        ({"metric": {"name": "a", "direction": "up", "baseline": 0, "target": 1}}, "`metric.direction`"),
+    ],
+)
+def test_a_wrong_fact_is_named_with_its_field(tmp_path: Path, facts: dict[str, Any], said: str) -> None:
+    with pytest.raises(UserError, match=said) as caught:
+        make_case(tmp_path, **facts)
+    assert "case.yaml" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["task.md", "check.py"])
+def test_a_part_that_is_missing_is_named(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UserError, match=f"{name}.*is missing"):
+        make_case(tmp_path, {name: None})
+
+
+def test_names_of_folders_and_facts_agree(tmp_path: Path) -> None:
+    case = make_case(tmp_path)
+    other = case.folder.with_name("other")
+    case.folder.rename(other)
+    with pytest.raises(UserError, match="`id`"):
+        load_case(other)
+    other.parent.rename(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere" / "other").rename(tmp_path / "elsewhere" / "double_it")
+    with pytest.raises(UserError, match="`category`"):
+        load_case(tmp_path / "elsewhere" / "double_it")
+
+
+def test_two_cases_of_one_id_are_an_error(tmp_path: Path) -> None:
+    make_case(tmp_path)
+    make_case(tmp_path, category="other")
+    with pytest.raises(UserError, match="taken"):
+        load_cases(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("duble_it", "did you mean 'double_it'"), ("x", "cases list"), ("other/double_it", "no case")]
+)
+def test_an_unknown_case_gets_a_hint(tmp_path: Path, name: str, said: str) -> None:
+    make_case(tmp_path)
+    with pytest.raises(UserError, match=said):
+        load_cases(tmp_path, [name])
+
+
+@pytest.mark.parametrize(
+    ("change", "differs"),
+    [
+        (lambda folder: write_files(folder, {"check.py": "x = 1"}), True),
+        (lambda folder: write_files(folder, {"hidden/new.py": ""}), True),
+        (lambda folder: write_files(folder, {"task.md": "Other words"}), True),
+        (lambda folder: (folder / "workspace" / "answer.py").chmod(0o755), True),
+        (lambda folder: write_files(folder, {"README.md": "A better explanation"}), False),
+        (lambda folder: write_files(folder, {"hidden/__pycache__/x.pyc": ""}), False),
+    ],
+    ids=["check", "hidden", "task", "mode", "readme", "cache"],
+)
+def test_a_new_digest_is_a_new_series(tmp_path: Path, change: Callable[[Path], object], differs: bool) -> None:
+    before = make_case(tmp_path)
+    first = before.digest
+    change(before.folder)
+    assert (load_case(before.folder).digest != first) == differs
+
+
+def test_a_readme_in_the_workspace_is_part_of_the_case(tmp_path: Path) -> None:
+    one = make_case(tmp_path / "1", {"workspace/README.md": "one"})
+    two = make_case(tmp_path / "2", {"workspace/README.md": "two"})
+    assert one.digest != two.digest
+
+
+def test_every_case_of_the_benchmark_loads() -> None:
+    cases = load_cases(find_places().cases)
+    assert len({case.id for case in cases}) == len(cases) > 0

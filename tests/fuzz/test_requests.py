@@ -1,0 +1,205 @@
+"""Whatever an agent sends to the gateway is answered, by the model or by one clear refusal; the run goes on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from bench.gateway.request import ROUTES, RequestRefused, apply_policy, read_call
+from tests.helpers.fuzz import Tally, as_json, damaged, fuzzed, json_bytes
+from tests.helpers.fuzz_gateway import Rig, answer, post, responses
+
+_TOOL = {"type": "function", "function": {"name": "run", "parameters": {"type": "object"}}}
+CHAT: dict[str, Any] = {
+    "model": "bench-main", "max_tokens": 10, "temperature": 0.5, "tools": [_TOOL], "tool_choice": "auto", "n": 1,
+    "stream": True, "stream_options": {"include_usage": True}, "service_tier": "auto", "modalities": ["text"],
+    "messages": [
+        {"role": "user", "content": [{"type": "text", "text": "x"}, {"type": "image_url",
+        "image_url": {"url": "data:x"}}]},
+        {"role": "assistant", "tool_calls": [{"id": "1", "type": "function", "function": {"name": "r",
+        "arguments": "{}"}}]},
+        {"role": "tool", "tool_call_id": "1", "content": "done"},
+    ],
+}  # fmt: skip
+RESPONSES: dict[str, Any] = {
+    "model": "bench-main", "max_output_tokens": 10, "instructions": "x", "tools": [{"type": "function", "name": "run"}],
+    "stream": False, "background": False, "previous_response_id": None, "tool_choice": {"type": "function",
+    "name": "run"},
+    "input": [
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "x"}]},
+        {"type": "function_call_output", "call_id": "1", "output": [{"type": "input_text", "text": "x"}]},
+        {"role": "user", "content": [{"type": "input_file", "file": {"file_data": "x"}, "source": {"type": "base64"}}]},
+    ],
+}  # fmt: skip
+MESSAGES: dict[str, Any] = {
+    "model": "bench-main", "max_tokens": 10, "system": [{"type": "text", "text": "x"}], "stream": True,
+    "tools": [{"type": "bash_20250124", "name": "bash"}, {"name": "run", "input_schema": {}}],
+    "metadata": {"user_id": "x"},
+    "messages": [
+        {"role": "user", "content": "x"},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "run", "input": {}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1", "content": [{"type": "text"}]}]},
+    ],
+}  # fmt: skip
+EMBEDDINGS: dict[str, Any] = {"model": "bench-main", "input": ["x"], "n": None, "dimensions": 3}
+BODIES = {
+    "/chat/completions": CHAT, "/responses": RESPONSES, "/messages": MESSAGES, "/messages/count_tokens": MESSAGES,
+    "/embeddings": EMBEDDINGS,
+}  # fmt: skip
+
+_USAGE = {"prompt_tokens": 3, "completion_tokens": 2, "input_tokens": 3, "output_tokens": 2}
+_WHOLE = {
+    "/chat/completions": {"id": "1", "choices": [{"message": {"role": "assistant", "content": "x"}}], "usage": _USAGE},
+    "/responses": {"id": "1", "output": [], "usage": _USAGE},
+    "/messages": {"id": "1", "content": [], "usage": _USAGE},
+    "/messages/count_tokens": {"input_tokens": 3},
+    "/embeddings": {"data": [], "usage": {"prompt_tokens": 3}},
+}
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Iterator[Rig]:
+    made = Rig(tmp_path)
+    yield made
+    made.close()
+
+
+def check_answers(rig: Rig, said: bytes, tally: Tally) -> None:
+    """Each answer is whole and of a kind that tells the agent what is wrong; the run goes on."""
+    refused = False
+    for status, body, whole in responses(said):
+        assert whole, (status, body[:300])
+        assert status in (200, 501) or 400 <= status < 500, (status, body[:300])
+        if status != 200:
+            refused = True
+            assert isinstance(json.loads(body)["error"]["message"], str)
+    tally.refused += refused
+    fault, unseen = rig.state().error, list(rig.unseen)
+    if fault or unseen:
+        rig.renew()
+    assert (fault, unseen) == (None, [])
+
+
+def ask(rig: Rig, route: str, body: bytes, tally: Tally) -> None:
+    rig.upstream.answer = answer(json.dumps(_WHOLE[route]).encode())
+    with tally.example():
+        said = rig.ask(post(route, body))
+        assert len(list(responses(said))) == 1
+        check_answers(rig, said, tally)
+
+
+BODY_TRAPS: list[bytes] = [
+    as_json({**CHAT, "stream_options": 5}), as_json({**CHAT, "stream_options": [1]}),
+    as_json({**CHAT, "service_tier": []}), as_json({**CHAT, "tools": [{"type": {}}, _TOOL]}),
+    as_json({**CHAT, "messages": [{"role": "user", "content": "@@half@@"}]}),
+    as_json({**CHAT, "messages": [{"role": "user", "content": "@"}]}).replace(b"@", b"\xed\xa0\x80"),
+    json.dumps(CHAT).encode("utf-16"), b"\xef\xbb\xbf" + as_json(CHAT), b"[" * 100_000, b'{"a":' * 100_000, b"",
+    b"null",
+    as_json({**CHAT, "seed": "@@digits@@"}), as_json({**CHAT, "top_p": "@@overflow@@"}), as_json({**CHAT, "stream": 0}),
+    as_json({**CHAT, "messages": "@@deep@@"}), as_json({**CHAT, "model": "bench-\u2028"}), as_json({**CHAT,
+    "n": 10**30}),
+    as_json({**CHAT, "tools": [{"type": "\ud800"}, _TOOL]}),
+]  # fmt: skip
+
+
+def with_traps(test: Any) -> Any:
+    for trap in BODY_TRAPS:
+        test = example(trap)(test)
+    return test
+
+
+@fuzzed
+@given(json_bytes(CHAT, {**CHAT, "stream": False}))
+@with_traps
+def test_chat_completions(rig: Rig, tally: Tally, body: bytes) -> None:
+    ask(rig, "/chat/completions", body, tally)
+
+
+@fuzzed
+@given(json_bytes(RESPONSES))
+@example(as_json({**RESPONSES, "previous_response_id": []}))
+@example(as_json({**RESPONSES, "tool_choice": {"type": []}, "tools": [{"type": "web_search"}, {"type": "function"}]}))
+@with_traps
+def test_responses(rig: Rig, tally: Tally, body: bytes) -> None:
+    ask(rig, "/responses", body, tally)
+
+
+@fuzzed
+@given(json_bytes(MESSAGES, {**MESSAGES, "stream": False}))
+@with_traps
+def test_messages(rig: Rig, tally: Tally, body: bytes) -> None:
+    ask(rig, "/messages", body, tally)
+
+
+@fuzzed
+@given(json_bytes(MESSAGES))
+def test_count_tokens(rig: Rig, tally: Tally, body: bytes) -> None:
+    ask(rig, "/messages/count_tokens", body, tally)
+
+
+@fuzzed
+@given(json_bytes(EMBEDDINGS))
+@with_traps
+def test_embeddings(rig: Rig, tally: Tally, body: bytes) -> None:
+    ask(rig, "/embeddings", body, tally)
+
+
+@fuzzed
+@given(st.sampled_from(sorted(ROUTES)), st.data())
+def test_a_request_without_its_journey(tally: Tally, route: str, data: st.DataObject) -> None:
+    body = data.draw(json_bytes(BODIES[route]))
+    with tally.example(RequestRefused):
+        call = read_call(ROUTES[route], body)
+        apply_policy(call, hosted=False)
+        forwarded = call.upstream("gpt", 10)
+        assert read_call(ROUTES[route], json.dumps({**forwarded, "model": call.model}).encode()).items == call.items
+
+
+_HEADS = st.sampled_from(
+    [b"user-agent", b"anthropic-beta", b"openai-beta", b"idempotency-key", b"accept", b"x-api-key", b"expect", b"te",
+     b"transfer-encoding", b"content-length", b"connection", b"authorization", b"host", b"upgrade", b"content-encoding"]
+)  # fmt: skip
+_VALUES = st.one_of(
+    st.binary(max_size=12),
+    st.sampled_from(
+        [b"\xe9", b"", b" ", b"100-continue", b"chunked", b"gzip", b"-1", b"9" * 30, b"bearer", b"a" * 9000]
+    ),
+    st.text("abcdefgh,-=;", max_size=10).map(str.encode),
+)
+_REQUESTS = st.builds(
+    lambda headers, body: post("/chat/completions", body, *headers),
+    st.lists(st.tuples(_HEADS, _VALUES), max_size=3),
+    st.sampled_from([as_json(CHAT), b"", b"{}", b"5\r\nhello\r\n0\r\n\r\n"]),
+)
+_LINES = st.sampled_from(
+    [b"GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n", b"GET http://a/v1/models HTTP/1.0\r\n\r\n",
+    b"CONNECT a:1 HTTP/1.1\r\n\r\n",
+     b"POST /v1/chat/completions?x=%00 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n", b"\x16\x03\x01",
+     b"\r\n",
+     b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999\r\n\r\n"]
+)  # fmt: skip
+
+
+@fuzzed
+@given(
+    _REQUESTS
+    | damaged(_REQUESTS)
+    | st.lists(_REQUESTS | _LINES, max_size=3).map(b"".join)
+    | damaged(_LINES)
+    | st.binary()
+)
+@example(post("/chat/completions", as_json(CHAT), (b"User-Agent", b"\xe9")))
+@example(post("/chat/completions", as_json(CHAT), (b"anthropic-beta", b"\xff,\xe9")))
+@example(b"GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n" * 50)
+@example(b"GET /\xff HTTP/1.1\r\nHost: x\r\n\r\n")
+@example(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffffffff\r\n")
+def test_what_speaks_http_or_does_not(rig: Rig, tally: Tally, data: bytes) -> None:
+    rig.upstream.answer = answer(json.dumps(_WHOLE["/chat/completions"]).encode())
+    with tally.example():
+        check_answers(rig, rig.ask(data), tally)

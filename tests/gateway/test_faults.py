@@ -1,0 +1,312 @@
+"""What goes wrong upstream: retried, counted, charged once, and never the agent's fault."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+import time
+from collections import Counter
+from email.utils import formatdate
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from bench.base.errors import UserError
+from bench.gateway.config import Patience
+from bench.gateway.launch import open_gateway
+from tests.helpers.gateway import spec_in
+from tests.helpers.gateway_live import CANARY, HASTY, QUICK, UNLIMITED, Live, live, written_below
+from tests.helpers.provider import Reply, ScriptedUpstream, Usage
+
+GOOD = Reply("hello", usage=Usage(1000, 50, 640))
+PROTOCOLS = ["chat", "responses", "messages"]
+
+
+def role_of(through: Live, protocol: str) -> Any:
+    return through.gateway.usage()[1 if protocol == "messages" else 0]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    ("fault", "name"),
+    [
+        (Reply(status=429), "429"), (Reply(status=500, raw=b"<html>"), "500"), (Reply(status=503), "503"),
+        (Reply(status=529), "529"), (Reply(hang_s=1.0), "timeout"), (Reply(cut=0.0), "lost"),
+    ],
+)  # fmt: skip
+def test_passing_faults_are_tried_again(tmp_path: Path, protocol: str, stream: bool, fault: Reply, name: str) -> None:
+    patience = HASTY if name == "timeout" else QUICK
+    with ScriptedUpstream([fault, fault, GOOD]) as upstream, live(tmp_path, upstream, patience=patience) as through:
+        assert through.post(protocol, stream=stream).status_code == 200
+        usage = role_of(through, protocol)
+    assert (usage.calls, usage.failed_calls, usage.retries, usage.faults) == (1, 0, 2, {name: 2})
+    assert usage.waited_s > 0
+    assert usage.cost_usd == pytest.approx((1000 * 3 + 640 * 0.3 + 50 * 15) / 1e6), "charged once"
+    assert (usage.at_risk_usd > 0) == (name in ("timeout", "lost"))
+    assert len(upstream.requests) == 3
+    assert through.lines[0]["faults"] == [name, name]
+
+
+@pytest.mark.parametrize("raw", [b"[", b"{}", b'{"choices": []}', b"null", b'{"choices": [{"message": 5}]}'])
+def test_answers_that_are_none_are_tried_again(tmp_path: Path, raw: bytes) -> None:
+    with ScriptedUpstream([Reply(raw=raw), GOOD]) as upstream, live(tmp_path, upstream) as through:
+        assert through.post("chat").status_code == 200
+    assert role_of(through, "chat").faults == {"invalid": 1}
+
+
+def test_what_stays_broken_is_infra_and_ends_the_cell(tmp_path: Path) -> None:
+    with ScriptedUpstream([]) as upstream, live(tmp_path, upstream) as through:
+        broken = through.post("messages")
+        assert (broken.status_code, broken.json()["error"]["type"]) == (502, "upstream_broken")
+        assert through.gateway.error == "upstream_broken: the upstream answered 500, after 3 tries"
+        assert through.gateway.should_stop()
+        assert through.post("chat").json()["error"]["code"] == "gateway_fault"
+    assert len(upstream.requests) == 3
+    assert (role_of(through, "messages").failed_calls, role_of(through, "messages").cost_usd) == (1, 0.0)
+
+
+@pytest.mark.parametrize("form", ["seconds", "milliseconds", "date"])
+def test_retry_after_is_honoured(tmp_path: Path, form: str) -> None:
+    def script(body: dict[str, Any], protocol: str) -> Reply:
+        if len(upstream.requests) > 1:
+            return GOOD
+        date = formatdate(time.time() + 2, usegmt=True)
+        headers = {
+            "seconds": {"Retry-After": "1"}, "milliseconds": {"retry-after-ms": "1000"}, "date": {"Retry-After": date},
+        }  # fmt: skip
+        return Reply(status=429, headers=headers[form])
+
+    upstream = ScriptedUpstream(script)
+    with upstream, live(tmp_path, upstream) as through:
+        assert through.post("chat").status_code == 200
+    assert role_of(through, "chat").waited_s > 0.9, "it waited although its own first wait is at most 10 ms"
+
+
+def test_a_retry_after_beyond_all_patience_ends_the_call(tmp_path: Path) -> None:
+    with (
+        ScriptedUpstream([Reply(status=429, headers={"Retry-After": "3600"})]) as upstream,
+        live(tmp_path, upstream) as through,
+    ):
+        assert through.post("chat").status_code == 502
+    assert len(upstream.requests) == 1
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+def test_what_the_agent_asked_wrong_is_told_to_it_word_for_word(tmp_path: Path, status: int) -> None:
+    with ScriptedUpstream([Reply(status=status, error="context too long")]) as upstream, live(tmp_path, upstream) as it:
+        told = it.post("messages")
+        assert (told.status_code, told.content) == (status, upstream.sent[0])
+        assert it.gateway.error is None
+    assert (role_of(it, "messages").failed_calls, role_of(it, "messages").retries) == (1, 0)
+
+
+@pytest.mark.parametrize("status", [401, 402, 403, 404, 301])
+def test_faults_of_our_account_are_not_the_agents_and_not_repeated(tmp_path: Path, status: int) -> None:
+    said = f"bad key {CANARY[:8]}...{CANARY[-4:]} or {CANARY}"
+    with ScriptedUpstream([Reply(status=status, error=said)]) as upstream, live(tmp_path, upstream) as through:
+        told = through.post("chat")
+        assert told.status_code == 502
+        assert through.gateway.error is not None
+    for shown in (told.text, through.gateway.error or "", written_below(tmp_path)):
+        assert CANARY not in shown
+    if status in (401, 403):
+        assert CANARY[-4:] not in told.text, "not even the end of it, which providers like to show"
+    assert len(upstream.requests) == 1
+
+
+def test_an_empty_account_is_not_waited_for(tmp_path: Path) -> None:
+    body = json.dumps({"error": {"message": "You exceeded your quota", "code": "insufficient_quota"}}).encode()
+    with ScriptedUpstream([Reply(status=429, raw=body), GOOD]) as upstream, live(tmp_path, upstream) as through:
+        assert "insufficient_quota" in through.post("chat").text
+    assert len(upstream.requests) == 1
+
+
+def test_nobody_listening_puts_nothing_at_risk(tmp_path: Path) -> None:
+    with ScriptedUpstream([]) as upstream:
+        environment = upstream.environment()
+    with live(tmp_path, upstream, environment=environment) as through:
+        assert "cannot be reached" in through.post("chat").text
+    usage = role_of(through, "chat")
+    assert (usage.faults, usage.at_risk_usd, usage.cost_status) == ({"unreachable": 3}, 0.0, "none")
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_stream_that_breaks_is_charged_an_estimate_and_cut_for_the_client(tmp_path: Path, protocol: str) -> None:
+    long = Reply("word " * 600, usage=Usage(1000, 700))
+    broken = Reply(long.text, usage=long.usage, cut=0.5)
+    with ScriptedUpstream([broken, GOOD]) as upstream, live(tmp_path, upstream) as through:
+        with pytest.raises(httpx.RemoteProtocolError):
+            through.post(protocol, stream=True)
+        assert through.gateway.lost_last
+        assert through.gateway.error is None, "the agent may ask again"
+        usage = role_of(through, protocol)
+        assert (usage.calls, usage.failed_calls, usage.cost_status) == (0, 1, "estimated")
+        assert usage.faults == {"stream_broken": 1}
+        assert 300 < (usage.tokens.output or 0) < 700
+        if protocol == "messages":
+            assert usage.tokens.input_uncached == 1000, "Anthropic says so at the start"
+        assert through.post(protocol, stream=True).status_code == 200
+        assert not through.gateway.lost_last
+    assert [(line["status"], line["estimated"]) for line in through.lines] == [("failed", True), ("ok", False)]
+    assert "word word" in through.lines[0]["answer"]["content"]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("usage", ["none", {}, {"prompt_tokens": -1, "completion_tokens": 2, "input_tokens": True}])
+def test_usage_that_makes_no_sense_is_estimated_and_counted(tmp_path: Path, protocol: str, usage: object) -> None:
+    odd = Reply("hello " * 100, wrong_usage=usage)
+    for stream in (False, True):
+        folder = tmp_path / str(stream)
+        folder.mkdir()
+        with ScriptedUpstream([odd]) as upstream, live(folder, upstream) as through:
+            assert through.post(protocol, stream=stream).status_code == 200
+        counted = role_of(through, protocol)
+        assert (counted.calls, counted.cost_status, counted.faults) == (1, "estimated", {"usage_unknown": 1})
+        assert (counted.tokens.output or 0) >= 200
+        assert (counted.cost_usd or 0) > 0
+
+
+def test_a_client_that_hangs_up_is_charged_what_came(tmp_path: Path) -> None:
+    long = Reply("word " * 200_000)
+    with ScriptedUpstream([long]) as upstream, live(tmp_path, upstream, patience=Patience()) as through:
+        asked = {"model": "bench-main", "messages": [{"role": "user", "content": "x"}], "stream": True}
+        with httpx.stream("POST", f"{through.url}/v1/chat/completions", json=asked, headers=through.headers) as stream:
+            next(stream.iter_bytes())
+        deadline = time.monotonic() + 10
+        while not (lines := through.lines) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert [line["status"] for line in lines] == ["abandoned"]
+        assert through.gateway.usage()[0].cost_status == "estimated"
+
+
+def test_a_call_under_way_at_the_end_is_charged_and_on_record(tmp_path: Path) -> None:
+    with ScriptedUpstream([Reply(hang_s=3.0)]) as upstream:
+        with live(tmp_path, upstream, patience=Patience()) as through:
+
+            def ask() -> None:
+                with pytest.raises(httpx.HTTPError):
+                    through.post("chat", max_tokens=1000)
+
+            asking = threading.Thread(target=ask)
+            asking.start()
+            while not upstream.requests:
+                time.sleep(0.01)
+        asking.join(10)
+    usage = through.gateway.usage()[0]
+    assert (usage.calls, usage.failed_calls, usage.cost_status) == (0, 1, "estimated")
+    assert (usage.cost_usd or 0) > 1000 * 15e-6
+    assert (through.gateway.error, through.gateway.limit_hit) == (None, None), "an ended cell is nobody's fault"
+    assert [line["status"] for line in through.lines] == ["abandoned"]
+
+
+@pytest.mark.slow
+def test_a_hundred_faults_lose_no_cell_and_charge_no_call_twice(tmp_path: Path) -> None:
+    """Five agents' worth of calls over all protocols; every fault kind in random order, at most two in a row."""
+    draw = random.Random(7)
+    usage = Usage(100, 20, 50)
+    kinds: list[tuple[str, Reply]] = [
+        ("429", Reply(status=429)), ("500", Reply(status=500)), ("timeout", Reply(hang_s=0.4)),
+        ("stream_broken", Reply("word " * 40, usage=usage, cut=0.5)), ("invalid", Reply(raw=b"{")),
+        ("usage_unknown", Reply("hello", wrong_usage={"nonsense": 1})),
+    ]  # fmt: skip
+    replies: list[Reply] = []
+    injected: Counter[str] = Counter()
+    calls: list[tuple[str, bool, str]] = []
+    """Protocol, streamed, and how the call is to end."""
+    while injected.total() < 100:
+        name, fault = kinds[draw.randrange(len(kinds))]
+        stream = name == "stream_broken" or (draw.random() < 0.5 and name != "invalid")
+        calls.append((draw.choice(PROTOCOLS), stream, name))
+        injected[name] += 1
+        replies.append(fault)
+        if name not in ("stream_broken", "usage_unknown"):
+            replies.append(Reply("hello", usage=usage))
+    patience = QUICK.model_copy(update={"answer_s": 0.2, "first_wait_s": 0.001})
+    with ScriptedUpstream(replies) as upstream, live(tmp_path, upstream, patience=patience) as through:
+        for protocol, stream, name in calls:
+            if name == "stream_broken":
+                with pytest.raises(httpx.RemoteProtocolError):
+                    through.post(protocol, stream=True)
+            else:
+                assert through.post(protocol, stream=stream).status_code == 200
+        assert through.gateway.error is None, "the cell is not lost"
+    usages = through.gateway.usage()
+    counted = sum((Counter(it.faults) for it in usages), Counter())
+    assert counted == injected, "every fault is in the record"
+    answered = len(calls) - injected["stream_broken"]
+    assert sum(it.calls for it in usages) == answered
+    exact = [line for line in through.lines if not line["estimated"]]
+    assert len(exact) == answered - injected["usage_unknown"]
+    assert all(line["tokens"]["output"] == 20 and line["tokens"]["input_uncached"] == 100 for line in exact)
+    assert len(through.lines) == len(calls), "one line a call, however often it was tried"
+
+
+def test_an_unpriced_model_needs_the_limit_to_be_lifted(tmp_path: Path) -> None:
+    with ScriptedUpstream([GOOD]) as upstream:
+        with (
+            pytest.raises(UserError, match="no price"),
+            live(tmp_path, upstream, models={"main": "openai/home-made"}, own_prices=None),
+        ):
+            pass
+        assert not (tmp_path / "g.sock").exists()
+        free = {"models": {"main": "openai/home-made"}, "own_prices": None, "max_cost_usd": UNLIMITED}
+        with live(tmp_path, upstream, **free) as through:
+            assert through.post("chat", max_tokens=None).status_code == 200
+        assert "max_completion_tokens" not in upstream.requests[0].body, "without a limit nothing is capped"
+    usage = through.gateway.usage()[0]
+    assert (usage.cost_usd, usage.cost_status, usage.tokens.output) == (None, "unknown", 50)
+    assert through.lines[0]["cost_usd"] is None
+
+
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [({}, "OPENAI_API_KEY"), ({"OPENAI_API_KEY": "k" * 20, "OPENAI_BASE_URL": "ftp://x"}, "OPENAI_BASE_URL"),
+     ({"OPENAI_API_KEY": "a\nb"}, "characters that no key has")],
+)  # fmt: skip
+def test_a_provider_that_cannot_be_asked_is_a_user_error(
+    tmp_path: Path, environment: dict[str, str], said: str
+) -> None:
+    changes: dict[str, Any] = {"models": {"main": "openai/x"}, "max_cost_usd": UNLIMITED, "environment": environment}
+    with pytest.raises(UserError, match=said), open_gateway(spec_in(tmp_path, **changes)):
+        pass
+
+
+def test_the_canary_key_is_written_nowhere(tmp_path: Path) -> None:
+    """An upstream that repeats the key in everything it says."""
+    parrot = Reply(f"your key is {CANARY}", usage=Usage(10, 5))
+    (tmp_path / "run").mkdir()
+    replies = [parrot, Reply(status=400, error=f"key {CANARY} is odd"), parrot, parrot]
+    with (
+        ScriptedUpstream(replies) as upstream,
+        live(tmp_path / "run", upstream, record=tmp_path / "run" / "cassettes") as through,
+    ):
+        for protocol, stream in (("chat", False), ("chat", False), ("messages", True), ("responses", True)):
+            through.post(protocol, stream=stream, metadata={"note": through.gateway.key})
+        state = through.gateway.state().model_dump_json()
+    written = written_below(tmp_path)
+    assert "your key is [key]" in written, "the trace was written"
+    for secret in (CANARY, through.gateway.key, through.gateway.role_key("claude")):
+        assert secret not in written + state
+
+
+def test_a_provider_that_fails_until_the_time_is_over_is_not_the_agents_fault(tmp_path: Path) -> None:
+    patience = Patience(tries=50, first_wait_s=0.2, longest_wait_s=0.3)
+    with (
+        ScriptedUpstream([]) as upstream,
+        live(tmp_path, upstream, patience=patience, deadline=time.monotonic() + 2) as through,
+    ):
+        assert "until the time of the cell ended" in through.post("chat").text
+        assert through.gateway.error is not None
+
+
+def test_an_answer_that_the_end_cuts_short_is_a_limit(tmp_path: Path) -> None:
+    with (
+        ScriptedUpstream([Reply(hang_s=4.0)]) as upstream,
+        live(tmp_path, upstream, patience=Patience(), deadline=time.monotonic() + 2) as through,
+    ):
+        assert through.post("chat").json()["error"]["limit"] == "time_limit"
+        assert (through.gateway.error, through.gateway.limit_hit) == (None, "time_limit")

@@ -1,0 +1,88 @@
+"""A gateway in front of a scripted upstream, and clients that reach it over a loopback port as agents do."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from bench.gateway.config import Patience
+from bench.gateway.launch import Gateway, open_gateway
+from bench.guest.first_process import forward, listen
+from tests.helpers.gateway import Json, ledger_lines, spec_in
+from tests.helpers.provider import CANARY, PRICES, ScriptedUpstream
+
+QUICK = Patience(tries=3, first_wait_s=0.01, longest_wait_s=2.0, connect_s=10.0, answer_s=10.0)
+HASTY = QUICK.model_copy(update={"answer_s": 0.5})
+MODELS = {"main": "openai/scripted", "claude": "anthropic/scripted"}
+_ENDPOINTS = {"chat": "chat/completions", "responses": "responses", "messages": "messages"}
+
+
+@dataclass
+class Live:
+    """An open gateway and everything around it."""
+
+    gateway: Gateway
+    url: str
+    folder: Path
+
+    @property
+    def lines(self) -> list[Json]:
+        return ledger_lines(self.folder / "calls.jsonl")
+
+    def post(self, protocol: str, **fields: Any) -> httpx.Response:
+        """A small request in `protocol`, with `fields` over it."""
+        path = _ENDPOINTS.get(protocol, protocol)
+        return httpx.post(f"{self.url}/v1/{path}", json=request(protocol) | fields, headers=self.headers, timeout=30)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.gateway.key}"}
+
+
+def request(protocol: str) -> Json:
+    """The smallest request of a protocol."""
+    said = [{"role": "user", "content": "hello"}]
+    bodies: dict[str, Json] = {
+        "chat": {"model": "bench-main", "messages": said, "max_tokens": 100},
+        "responses": {"model": "bench-main", "input": said, "max_output_tokens": 100},
+        "messages": {"model": "bench-claude", "messages": said, "max_tokens": 100},
+    }
+    return bodies.get(protocol, {"model": "bench-main", "input": ["hello"]})
+
+
+def own_prices(folder: Path) -> Path:
+    """A file with the prices by which the scripted upstream counts."""
+    path = folder / "prices.json"
+    renamed = {name.replace("_5m", ""): value for name, value in PRICES.items()}
+    path.write_text(json.dumps({"schema": 1, "version": "tests", "models": dict.fromkeys(MODELS.values(), renamed)}))
+    return path
+
+
+@contextlib.contextmanager
+def live(folder: Path, upstream: ScriptedUpstream, **changes: Any) -> Iterator[Live]:
+    """A gateway for both roles, whose socket is reached over a port."""
+    facts: Json = {
+        "models": MODELS, "cassettes": None, "environment": {**upstream.environment(), "PATH": "/usr/bin:/bin"},
+        "patience": QUICK, "own_prices": own_prices(folder), "max_calls": 1000, "max_cost_usd": 10.0, **changes,
+    }  # fmt: skip
+    with open_gateway(spec_in(folder, **facts)) as gateway:
+        listener = listen()
+        forward(listener, str(folder / "g.sock"))
+        yield Live(gateway, f"http://127.0.0.1:{listener.getsockname()[1]}", folder)
+
+
+def written_below(folder: Path) -> str:
+    """Everything that lies in files below `folder`."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return "\n".join(path.read_text(encoding="utf-8", errors="replace") for path in files)
+
+
+__all__ = ["CANARY", "HASTY", "MODELS", "QUICK", "UNLIMITED", "Live", "live", "own_prices", "request", "written_below"]
+UNLIMITED = math.inf

@@ -1,0 +1,371 @@
+"""`compare`: what may be compared, what the verdict is, and how the command says it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bench.base.errors import UserError
+from bench.formats.record import LimitsSet, Record
+from bench.stats.choice import Filters, choose
+from bench.stats.compare import Compared, Comparison, compare
+from bench.stats.pairing import make_sample, pair
+from bench.stats.tests import Rules, judge
+from bench.store.branch import ResultsBranch
+from bench.store.bundle import Bundle
+from tests.cli.test_cli import mldb
+from tests.helpers.records import GPT, LIMITS, MACHINE, START, make_check, make_record
+
+FAIL = [make_check(value=0.0)]
+COMMITS = {1: "1f0c2aa" + "0" * 33, 2: "9b41d7e" + "0" * 33}
+Change = Callable[[Record], Record]
+
+
+def night(version: int, successes: Sequence[int], trials: int = 3, **changes: object) -> list[Record]:
+    """One run: `successes` of `trials` on each case, by version `version` of the agent."""
+    agent = str(changes.pop("agent", "react"))
+    records = [
+        make_record(
+            agent=agent,
+            case=f"case_{number:02}",
+            trial=trial,
+            checks=None if trial <= count else FAIL,
+            agent_version=version,
+            run=f"night-{version}",
+            started=START + timedelta(days=version),
+            **changes,  # type: ignore[arg-type]
+        )
+        for number, count in enumerate(successes)
+        for trial in range(1, trials + 1)
+    ]
+    return [
+        record.model_copy(update={"agent": record.agent.model_copy(update={"commit": COMMITS[version]})})
+        for record in records
+    ]
+
+
+def measure(answer: Comparison, name: str) -> Compared:
+    return next(it for it in answer.measures if it.measure == name)
+
+
+def changed(records: Sequence[Record], number: int, **update: object) -> list[Record]:
+    """The records, those of one case with another value in some fields."""
+    return [record.model_copy(update=update) if record.case.id == f"case_{number:02}" else record for record in records]
+
+
+def test_a_fall_on_most_cases_is_a_regression_and_the_other_way_round_an_improvement() -> None:
+    base, head = night(1, [3] * 20), night(2, [1] * 10 + [3] * 10)
+    answer = compare(base, head)
+    success = measure(answer, "success")
+    assert (answer.verdict, success.verdict, answer.cases, success.trials) == ("regression", "regression", 20, 3)
+    assert success.judgement is not None
+    assert success.judgement.difference == pytest.approx(-1 / 3)
+    assert success.judgement.p_worse == 2**-10, "ten cases fell, none rose"
+    assert success.judgement.interval is not None
+    assert success.judgement.interval.low < -1 / 3 < success.judgement.interval.high < 0
+    back = compare(head, base)
+    assert (back.verdict, measure(back, "score").verdict) == ("improvement", "improvement")
+
+
+def test_a_fall_within_the_margin_is_no_regression_however_sure() -> None:
+    base, head = night(1, [3] * 120), night(2, [2] * 12 + [3] * 108)
+    success = measure(compare(base, head), "success").judgement
+    assert success is not None
+    assert success.p_worse < 0.001
+    assert success.difference > -0.05
+    assert success.verdict == "no change"
+    assert compare(base, head, rules=Rules(margin=0.03)).verdict == "regression"
+
+
+def test_few_trials_are_inconclusive_and_say_what_would_decide() -> None:
+    base, head = night(1, [3, 2, 1, 3, 0, 2]), night(2, [2, 2, 2, 1, 0, 2])
+    found = measure(compare(base, head), "success").judgement
+    assert found is not None
+    assert found.verdict == "inconclusive"
+    assert found.needed is not None
+    assert found.needed.cases is not None
+    assert found.needed.cases > 6
+    # Four times the cases with the same differences: the same variance, a quarter of that of the mean.
+    more = measure(compare(night(1, [3, 2, 1, 3, 0, 2] * 4), night(2, [2, 2, 2, 1, 0, 2] * 4)), "success").judgement
+    assert more is not None
+    assert more.needed is not None
+    assert more.needed.cases == pytest.approx(found.needed.cases, rel=0.35)
+
+
+def test_identical_results_of_few_cases_prove_nothing() -> None:
+    assert compare(night(1, [3] * 7), night(2, [3] * 7)).verdict == "inconclusive"
+    assert compare(night(1, [3] * 80), night(2, [3] * 80)).verdict == "no change"
+
+
+def test_the_needed_number_of_trials_does_decide() -> None:
+    rng = np.random.default_rng(8)
+    base, head = (list((rng.random((50, 3)) < chance).astype(float)) for chance in (0.6, 0.52))
+    it = make_sample([str(n) for n in range(50)], base, head, ratio=False)
+    found = judge(it.differences, 0.05, 0.05, lower_is_worse=True, noise=it.noise, trials=3)
+    assert found.verdict == "inconclusive"
+    assert found.difference == pytest.approx(-0.1)
+    assert found.needed is not None
+    trials = found.needed.trials
+    assert trials is not None
+    decided = sum(
+        judge(
+            rng.binomial(trials, 0.6 + found.difference, 50) / trials - rng.binomial(trials, 0.6, 50) / trials,
+            0.05,
+            0.05,
+            lower_is_worse=True,
+        ).verdict
+        == "regression"
+        for _ in range(200)
+    )
+    assert decided > 130, "planned for 80%"
+
+
+def test_what_breaks_few_cases_is_seen_on_these_cases_and_said() -> None:
+    base, head = night(1, [5] * 20, trials=5), night(2, [0] * 3 + [5] * 17, trials=5)
+    answer = compare(base, head)
+    success = measure(answer, "success")
+    assert answer.verdict == "inconclusive", "three signs: p = 1/8"
+    assert success.these_cases is not None
+    assert success.these_cases.lower < 1e-6
+    assert compare(base, head, test="within-cases").verdict == "regression"
+    assert [(it.case, it.base, it.head) for it in answer.findings] == [
+        (f"case_{number:02}", (5, 5), (0, 5)) for number in range(3)
+    ]
+    assert answer.findings[0].p == pytest.approx(1 / 252)
+    assert answer.findings[0].p_holm == pytest.approx(20 / 252)
+
+
+def test_several_gates_share_the_level() -> None:
+    base = night(1, [3] * 20)
+    dearer = night(2, [3] * 20, cost_usd=0.18, agent_seconds=90.0)
+    answer = compare(base, dearer, gates=("success", "cost"))
+    assert answer.alpha == 0.025
+    cost = measure(answer, "cost")
+    assert (cost.verdict, answer.verdict) == ("regression", "regression")
+    assert cost.factor == pytest.approx(1.5)
+    assert measure(answer, "time").factor == pytest.approx(1.0)
+    assert compare(base, dearer).verdict != "regression", "cost is shown, and does not decide unless asked"
+    cheaper = compare(dearer, base, gates=("cost",))
+    assert cheaper.verdict == "improvement"
+
+
+@pytest.mark.parametrize(
+    ("update", "reason"),
+    [
+        ({"profile": "full"}, "profile: base mini, head full"),
+        ({"models": {"main": GPT}}, f"model: base anthropic/claude-sonnet-4-5, head {GPT}"),
+        ({"machine": MACHINE.model_copy(update={"fingerprint": "other"})}, "machine class: base linux-x86_64-2c-8g"),
+    ],
+)
+def test_unlike_sets_are_not_comparable(update: dict[str, object], reason: str) -> None:
+    base = night(1, [3] * 20)
+    head = [record.model_copy(update=update) for record in night(2, [0] * 20)]
+    answer = compare(base, head)
+    assert (answer.verdict, answer.measures) == ("not comparable", [])
+    assert any(it.startswith(reason) for it in answer.reasons), answer.reasons
+
+
+def test_another_suite_version_is_not_comparable() -> None:
+    head = night(2, [0] * 20)
+    head = [
+        record.model_copy(update={"provenance": record.provenance.model_copy(update={"suite_version": "2"})})
+        for record in head
+    ]
+    assert compare(night(1, [3] * 20), head).reasons == ["suite: base mini 1, head mini 2"]
+    mixed = compare(night(1, [3] * 20), [*head, *night(1, [3] * 20)])
+    assert mixed.reasons == ["suite: base mini 1, head mini 1, mini 2"]
+
+
+def test_cases_must_be_the_same_in_the_same_version() -> None:
+    base, head = night(1, [3] * 20), night(2, [0] * 20)
+    digest = make_record(case="case_07", case_version=2).case
+    answer = compare(base, changed(head, 7, case=digest))
+    assert answer.verdict == "not comparable"
+    assert answer.reasons == ["case digests: case_07 changed between the sets or within one"]
+    fewer = [record for record in head if record.case.id < "case_18"]
+    answer = compare(base, fewer)
+    assert answer.reasons == ["cases: head has no case_18, case_19"]
+    allowed = compare(base, fewer, allow=["coverage"])
+    assert (allowed.verdict, allowed.cases) == ("regression", 18)
+    assert "cases: head has no case_18, case_19" in allowed.notes
+
+
+def test_other_limits_are_not_comparable() -> None:
+    shorter: LimitsSet = LIMITS.model_copy(update={"steps": 10})
+    head = changed(night(2, [0] * 20), 3, limits=shorter)
+    assert compare(night(1, [3] * 20), head).reasons == ["limits: not the same for case_03"]
+    assert compare(night(1, [3] * 20), head, allow=["limits"]).verdict == "regression"
+
+
+def test_times_need_one_machine_class_even_where_success_does_not() -> None:
+    other = MACHINE.model_copy(update={"fingerprint": "gpu-box"})
+    head = [record.model_copy(update={"machine": other}) for record in night(2, [0] * 20)]
+    answer = compare(night(1, [3] * 20), head, allow=["machine"])
+    assert answer.verdict == "regression"
+    assert measure(answer, "time").verdict == "not comparable"
+    assert "machine" in measure(answer, "time").reason
+
+
+def test_paid_and_replayed_money_are_not_compared() -> None:
+    answer = compare(night(1, [3] * 20), night(2, [3] * 20, cost_status="exact"), gates=("cost",))
+    assert (answer.verdict, measure(answer, "cost").reason) == ("not comparable", "base is replayed, head is paid")
+    unknown = compare(night(1, [3] * 20, cost_status="exact"), night(2, [3] * 20, cost_status="unknown"))
+    assert measure(unknown, "cost").reason == "base is paid, head is unknown"
+
+
+def test_infrastructure_takes_its_partner_with_it_and_is_never_a_failure() -> None:
+    base, head = night(1, [3] * 20), night(2, [3] * 20)
+    lost = make_record(case="case_04", trial=2, outcome="infra", agent_version=2, run="night-2")
+    head = [lost if (r.case.id, r.trial) == ("case_04", 2) else r for r in head]
+    found = pair(base, head)
+    assert found.reasons == []
+    case = next(it for it in found.pairs if it.case == "case_04")
+    assert [(b.trial, h.trial) for b, h in case.trials] == [(3, 3), (1, 1)] or {b.trial for b, _ in case.trials} == {
+        1,
+        3,
+    }
+    assert "head: 60 cells, 1 without a verdict (never scored)" in found.notes
+    assert "base: 60 cells, 1 graded ones without a partner on the other side" in found.notes
+    success = measure(compare(base, head), "success")
+    assert success.base == success.head == 1.0
+
+
+def test_too_much_lost_to_infrastructure_is_not_comparable() -> None:
+    def lose(records: Sequence[Record], cases: int) -> list[Record]:
+        return [
+            make_record(case=r.case.id, trial=r.trial, outcome="infra", agent_version=2, run="night-2")
+            if r.case.id < f"case_{cases:02}"
+            else r
+            for r in records
+        ]
+
+    base, head = night(1, [3] * 20), night(2, [3] * 20)
+    few = compare(base, lose(head, 2))
+    assert (few.reasons, few.cases) == ([], 18)
+    assert "case_00, case_01: no verdict on one of the sides" in few.notes
+    many = compare(base, lose(head, 3))
+    assert many.verdict == "not comparable"
+    assert many.reasons == ["case_00, case_01, case_02: no verdict on one of the sides; too many of 20 cases"]
+
+
+def test_trials_without_a_partner_of_their_number_meet_each_other() -> None:
+    base = [record for record in night(1, [3] * 4, trials=4) if record.trial <= 2]
+    head = [record for record in night(2, [3] * 4, trials=4) if record.trial >= 2]
+    found = pair(base, head)
+    assert {len(it.trials) for it in found.pairs} == {2}
+    assert {(b.trial, h.trial) for it in found.pairs for b, h in it.trials} in ({(2, 2), (1, 4)}, {(2, 2), (1, 3)})
+
+
+# --- what BASE and HEAD name -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    repository = tmp_path_factory.mktemp("results") / "results.git"
+    branch = ResultsBranch(repository)
+    branch.ensure()
+    references = [make_record(agent="oracle", model=None, ranked=False, case=f"case_{n:02}") for n in range(20)]
+    for version, successes in ((1, [3] * 20), (2, [1] * 10 + [3] * 10)):
+        records = night(version, successes)
+        if version == 1:
+            records += [record.model_copy(update={"provenance": records[0].provenance}) for record in references]
+        branch.commit(Bundle(f"night-{version}", 1, records, START + timedelta(days=version)))
+    return repository
+
+
+def test_runs_agents_and_commits_name_records(results: Path) -> None:
+    stored = list(ResultsBranch(results).records())
+    for name, run in (
+        ("night-1", "night-1"),
+        ("run:night-2", "night-2"),
+        ("react", "night-2"),
+        ("agent:react", "night-2"),
+        ("react@1f0c2aa", "night-1"),
+        ("react@" + COMMITS[2], "night-2"),
+        ("react@" + stored[-1].agent.digest[:20], stored[-1].provenance.run),
+    ):
+        chosen = choose(name, lambda *_: stored, Filters())
+        assert ({r.provenance.run for r in chosen.records}, len(chosen.records)) == ({run}, 60), name
+    other = [*stored, *night(2, [3], model=GPT)]
+    assert len(choose("react", lambda *_: other, Filters(model=GPT)).records) == 3
+    older = [*stored, *night(1, [3], model=GPT)]
+    assert len(choose("react", lambda *_: older, Filters(model=GPT)).records) == 3, "the newest version with this model"
+    assert choose("night-1", lambda *_: stored, Filters(agent="oracle")).entrant.agent == "oracle"
+
+
+@pytest.mark.parametrize(
+    ("name", "filters", "fault"),
+    [
+        ("nobody", Filters(), "neither a run folder"),
+        ("react@zzz", Filters(), "no commit or digest"),
+        ("react@1234567", Filters(), "no such version is stored"),
+        ("night-1", Filters(agent="nobody"), "no record is left"),
+        ("night-1", Filters(model="x"), "no record is left"),
+        (".", Filters(), "holds no run.json"),
+    ],
+)
+def test_a_wrong_name_says_what_is_wrong(results: Path, name: str, filters: Filters, fault: str) -> None:
+    stored = list(ResultsBranch(results).records())
+    with pytest.raises(UserError, match=fault):
+        choose(name, lambda *_: stored, filters)
+
+
+def test_a_set_of_several_agents_asks_which(results: Path) -> None:
+    stored = [*ResultsBranch(results).records(), *night(2, [3] * 20, agent="aide")]
+    with pytest.raises(UserError, match=r"2 entrants: aide with .*, mini; react with .*--agent"):
+        choose("night-2", lambda *_: stored, Filters())
+
+
+# --- the command -----------------------------------------------------------------------------------------------------
+
+
+def test_the_command_answers_in_words_and_by_its_exit_status(results: Path) -> None:
+    worse = mldb("compare", "react@1f0c2aa", "react", "--results", results)
+    assert worse.returncode == 1, worse.stderr
+    assert worse.stdout.startswith("REGRESSION (by success)")
+    assert "1.000 -> 0.667, -33.3 [" in worse.stdout
+    assert "p(worse) = 0.0010" in worse.stdout
+    assert "n = 20 cases x 3 trials" in worse.stdout
+    better = mldb("compare", "night-2", "night-1", "--results", results)
+    assert better.returncode == 0
+    assert better.stdout.startswith("IMPROVEMENT")
+
+
+def test_the_command_prints_json_and_reads_files_of_records(results: Path, tmp_path: Path) -> None:
+    for version, successes in ((1, [3] * 7), (2, [3] * 6 + [2])):
+        lines = [record.to_line() for record in night(version, successes)]
+        (tmp_path / f"{version}.jsonl").write_text("\n".join(lines))
+    done = mldb("compare", tmp_path / "1.jsonl", tmp_path / "2.jsonl", "--json")
+    assert done.returncode == 3, done.stderr
+    answer = json.loads(done.stdout)
+    assert (answer["verdict"], answer["cases"], answer["schema"]) == ("inconclusive", 7, 1)
+    success = answer["measures"][0]
+    assert success["judgement"]["needed"].keys() == {"trials", "cases"}
+    assert answer["measures"][2]["factor"] == pytest.approx(1.0)
+
+
+def test_not_comparable_has_an_exit_status_and_a_reason(results: Path, tmp_path: Path) -> None:
+    lines = [record.to_line() for record in night(2, [3] * 19)]
+    (tmp_path / "head.jsonl").write_text("\n".join(lines))
+    done = mldb("compare", "night-1", tmp_path / "head.jsonl", "--results", results)
+    assert done.returncode == 4
+    assert "not comparable: cases: head has no case_19" in done.stdout
+
+
+def test_a_users_mistake_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "bad.jsonl").write_text('{"schema": 1}\n')
+    for arguments, word in (
+        (("night-1", "night-2"), "--results"),
+        ((tmp_path / "bad.jsonl", tmp_path / "bad.jsonl"), "bad.jsonl:1"),
+        (("a", "b", "--alpha", "0.7"), "--alpha"),
+    ):
+        done: subprocess.CompletedProcess[str] = mldb("compare", *arguments)
+        assert done.returncode == 2
+        assert word in done.stderr
+        assert "Traceback" not in done.stderr

@@ -1,0 +1,272 @@
+"""Statistics of the board, against published tables and hand-made records."""
+
+from __future__ import annotations
+
+import itertools
+from datetime import timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bench.formats.record import Profile, Record
+from bench.stats import Place, Standing, model_label, rank, standings, unique_cells
+from bench.stats.effort import cost_of, effort_of
+from bench.stats.intervals import clustered, wilson
+from bench.stats.ranking import pass_at, pass_hat
+from tests.helpers.records import GPT, SONNET, START, make_check, make_night, make_record
+
+FAIL = [make_check(value=0.0)]
+HALF = [make_check("a"), make_check("b", 0.0, required=False)]
+SUITE: dict[Profile, set[str]] = {"mini": {"one", "two", "three"}, "full": {"one"}}
+
+
+def only(table: list[Standing]) -> Standing:
+    assert len(table) == 1
+    return table[0]
+
+
+@pytest.mark.parametrize(
+    ("mean", "n", "low", "high"),
+    # 0 and 10 of 10, 5 of 10, and 81 of 263 (the example of Newcombe, Statistics in Medicine 17, 1998).
+    [(0.0, 10, 0.0, 0.2775), (1.0, 10, 0.7225, 1.0), (0.5, 10, 0.2366, 0.7634), (81 / 263, 263, 0.2553, 0.3662)],
+)
+def test_wilson_agrees_with_published_values(mean: float, n: int, low: float, high: float) -> None:
+    interval = wilson(mean, n)
+    assert (interval.low, interval.high) == pytest.approx((low, high), abs=1e-4)
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(0, 1), min_size=2, max_size=40))
+def test_intervals_hold_their_mean_and_stay_in_range(values: list[float]) -> None:
+    mean = sum(values) / len(values)
+    for interval in (wilson(min(1.0, mean), len(values)), clustered(values)):
+        assert interval is not None
+        assert 0 <= interval.low <= mean + 1e-9
+        assert mean - 1e-9 <= interval.high <= 1
+
+
+def test_the_clustered_interval_solves_its_equation() -> None:
+    # s^2 = 0.01 and mean 0.5, so phi = 0.04; t with 2 degrees of freedom is 4.3027 (NIST/SEMATECH, 1.3.6.7.2).
+    found = clustered([0.4, 0.5, 0.6])
+    assert found is not None
+    for end in (found.low, found.high):
+        assert abs(0.5 - end) == pytest.approx(4.302653 * (0.04 * end * (1 - end) / 3) ** 0.5, rel=1e-6)
+    assert found.low == pytest.approx(1 - found.high)
+
+
+def test_the_clustered_interval_knows_its_limits() -> None:
+    assert clustered([0.4]) is None, "one case tells nothing of others"
+    equal, sure = clustered([0.5] * 10), clustered([1.0] * 10)
+    assert equal is not None
+    assert sure is not None
+    assert equal.high - equal.low > 0.4, "that no two cases differ so far is no certainty"
+    assert sure.high == 1.0
+    assert sure.low == pytest.approx(0.66, abs=0.01)
+    alike, apart = clustered([0.5, 0.6, 0.4] * 5), clustered([0.0, 1.0, 0.5] * 5)
+    assert alike is not None
+    assert apart is not None
+    assert alike.high - alike.low < apart.high - apart.low
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=8), st.integers(1, 8))
+def test_pass_rates_are_means_over_all_subsets(trials: list[bool], k: int) -> None:
+    subsets = list(itertools.combinations(trials, k))
+    at, hat = pass_at(len(trials), sum(trials), k), pass_hat(len(trials), sum(trials), k)
+    if k > len(trials):
+        assert (at, hat) == (None, None)
+    else:
+        assert at == pytest.approx(sum(any(subset) for subset in subsets) / len(subsets))
+        assert hat == pytest.approx(sum(all(subset) for subset in subsets) / len(subsets))
+
+
+def test_pass_rates_refuse_nonsense() -> None:
+    for n, succeeded, k in ((3, 4, 1), (3, -1, 1), (3, 1, 0)):
+        with pytest.raises(ValueError, match="trials"):
+            pass_at(n, succeeded, k)
+
+
+def test_pass_rates_of_an_agent_are_over_the_cases_with_enough_trials() -> None:
+    records = [make_record(case="one", trial=trial, checks=None if trial < 3 else FAIL) for trial in (1, 2, 3)]
+    records += [make_record(case="two", trial=trial) for trial in (1, 2)]
+    records += [make_record(case="three"), make_record(case="three", trial=2, outcome="infra")]
+    standing = only(standings(records, SUITE))
+    two, three = standing.passes
+    assert (two.k, two.at.n, two.hat.n) == (2, 2, 2)
+    assert two.at.mean == pytest.approx((1 + 1) / 2)
+    assert two.hat.mean == pytest.approx((1 / 3 + 1) / 2)
+    assert (three.k, three.at.n, three.at.mean, three.hat.mean) == (3, 1, 1.0, 0.0)
+    assert standing.cases["one"].interval == wilson(2 / 3, 3)
+    assert standing.cases["three"].interval == wilson(1.0, 1), "a lost trial is no trial"
+
+
+def test_success_is_the_mean_over_cases_of_the_rate_of_each_case() -> None:
+    table = standings(
+        [
+            make_record(case="one", trial=1),
+            make_record(case="one", trial=2, checks=FAIL),
+            make_record(case="one", trial=3, checks=FAIL),
+            make_record(case="one", trial=4, checks=FAIL),
+            make_record(case="two", checks=HALF),
+        ],
+        SUITE,
+    )
+    standing = only(table)
+    assert standing.success is not None
+    assert standing.score is not None
+    assert standing.success.mean == pytest.approx((0.25 + 1) / 2)
+    assert standing.success.interval == clustered([0.25, 1.0])
+    assert standing.score.mean == pytest.approx((0.25 + 0.5) / 2)
+    assert (standing.success.n, standing.covered, standing.suite_size, standing.complete) == (2, 2, 3, False)
+    assert standing.cases["one"].success == 0.25
+
+
+def test_infrastructure_is_counted_and_never_scored() -> None:
+    standing = only(
+        standings(
+            [
+                make_record(case="one"),
+                make_record(case="two", outcome="infra"),
+                make_record(case="three", outcome="interrupted"),
+            ],
+            SUITE,
+        )
+    )
+    assert standing.success is not None
+    assert (standing.success.mean, standing.covered, standing.graded, standing.lost) == (1.0, 1, 1, 2)
+    lost_only = only(standings([make_record(case="one", outcome="infra")], SUITE))
+    assert (lost_only.success, lost_only.score, lost_only.lost) == (None, None, 1)
+    assert rank([lost_only]) == [Place(lost_only, None)]
+
+
+def test_profiles_and_models_are_never_mixed() -> None:
+    table = standings(
+        [
+            make_record(case="one"),
+            make_record(case="one", profile="full", checks=FAIL),
+            make_record(case="one", model=GPT),
+        ],
+        SUITE,
+    )
+    assert [(row.entrant.profile, row.entrant.model, row.graded) for row in table] == [
+        ("full", SONNET, 1),
+        ("mini", SONNET, 1),
+        ("mini", GPT, 1),
+    ]
+
+
+def test_only_the_newest_version_of_a_case_counts_for_everybody() -> None:
+    later = START + timedelta(days=1)
+    table = standings(
+        [
+            make_record(case="one", case_version=1),
+            make_record(case="two"),
+            make_record(agent="other", case="one", case_version=2, checks=FAIL, started=later),
+            make_record(case="one", case_version=3, outcome="infra", started=later + timedelta(days=1)),
+        ],
+        SUITE,
+    )
+    react = next(row for row in table if row.entrant.agent == "react")
+    assert set(react.cases) == {"two"}
+    assert react.lost == 0
+    assert next(row for row in table if row.entrant.agent == "other").covered == 1
+
+
+def test_cases_outside_the_suite_do_not_count() -> None:
+    assert standings([make_record(case="retired")], SUITE) == []
+
+
+def test_a_second_attempt_fills_a_loss_and_never_replaces_a_verdict() -> None:
+    later = START + timedelta(hours=3)
+    lost, good = make_record(outcome="infra"), make_record(started=later)
+    assert unique_cells([lost, good]) == unique_cells([good, lost]) == [good]
+    first, second = make_record(checks=FAIL), make_record(started=later)
+    assert unique_cells([first, second]) == unique_cells([second, first]) == [first]
+    again = make_record(outcome="infra", started=later)
+    assert unique_cells([lost, again]) == unique_cells([again, lost]) == [again]
+    assert len(unique_cells([first, make_record(run="night-2")])) == 2
+
+
+@pytest.mark.parametrize(
+    ("cells", "mean", "replayed", "unknown", "estimated"),
+    [
+        ([("exact", 0.2), ("estimated", 0.4)], 0.3, None, 0, True),
+        ([("exact", 0.2), ("unknown", None)], 0.2, None, 1, False),
+        ([("exact", 0.2), ("simulated", 9.0)], 0.2, 9.0, 0, False),
+        ([("simulated", 0.4), ("none", 0.0)], None, 0.2, 0, False),
+        ([("none", 0.0)], 0.0, None, 0, False),
+        ([("unknown", None)], None, None, 1, False),
+        ([], None, None, 0, False),
+    ],
+)
+def test_costs(
+    cells: list[tuple[str, float | None]], mean: float | None, replayed: float | None, unknown: int, estimated: bool
+) -> None:
+    records = [make_record().model_copy(update={"cost_status": status, "cost_usd": cost}) for status, cost in cells]
+    cost = cost_of(records)
+    assert cost.mean_usd == pytest.approx(mean)
+    assert cost.replayed_usd == pytest.approx(replayed)
+    assert (cost.unknown, cost.estimated) == (unknown, estimated)
+
+
+def test_effort_leaves_the_unknown_out() -> None:
+    known, unknown = make_record(steps=4, agent_seconds=10), make_record(steps=8, agent_seconds=30)
+    tokens = unknown.usage[0].tokens.model_copy(update={"output": None})
+    unknown = unknown.model_copy(update={"usage": [unknown.usage[0].model_copy(update={"tokens": tokens})]})
+    effort = effort_of([known, unknown])
+    assert (effort.steps, effort.seconds, effort.total_steps, effort.total_seconds) == (6, 20, 12, 40)
+    assert (effort.output_tokens, effort.input_tokens) == (4 * 350, 6 * 4900)
+    assert effort_of([]).steps is None
+
+
+def _row(agent: str, *passed: bool, ranked: bool = True) -> list[Record]:
+    return [
+        make_record(agent=agent, case=case, ranked=ranked, checks=None if good else FAIL)
+        for case, good in zip(("one", "two", "three"), passed, strict=False)
+    ]
+
+
+def test_ranks_are_for_competitors_that_met_every_case() -> None:
+    records = [
+        *_row("best", True, True, True),
+        *_row("twin", True, True, True),
+        *_row("poor", False, False, True),
+        *_row("partial", True, True),
+        *_row("oracle", True, True, True, ranked=False),
+    ]
+    places = rank(standings(records, SUITE))
+    assert [(place.standing.entrant.agent, place.rank) for place in places] == [
+        ("best", 1),
+        ("twin", 1),
+        ("poor", 3),
+        ("partial", None),
+        ("oracle", None),
+    ]
+    assert [(place.best, place.worst) for place in places[:3]] == [(1, 3)] * 3, "three cases cannot tell them apart"
+
+
+def test_rank_bands_part_where_the_intervals_do() -> None:
+    cases = [f"case{n}" for n in range(20)]
+    records = [
+        make_record(agent=agent, case=case, checks=None if agent != "poor" else FAIL)
+        for agent in ("good", "fine", "poor")
+        for case in cases
+    ]
+    places = rank(standings(records, {"mini": cases}))
+    assert [(place.standing.entrant.agent, place.best, place.worst) for place in places] == [
+        ("fine", 1, 2),
+        ("good", 1, 2),
+        ("poor", 3, 3),
+    ]
+
+
+def test_labels_of_models() -> None:
+    assert model_label({}) == ""
+    assert model_label({"main": SONNET}) == SONNET
+    assert model_label({"main": SONNET, "editor": GPT}) == f"editor={GPT}, main={SONNET}"
+
+
+def test_the_order_of_the_records_does_not_matter() -> None:
+    records = make_night()
+    suite: dict[Profile, set[str]] = {"mini": {record.case.id for record in records}}
+    assert rank(standings(records, suite)) == rank(standings(records[::-1], suite))

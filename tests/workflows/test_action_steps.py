@@ -1,0 +1,240 @@
+"""The steps of the action one by one, as real processes with a runner's variables."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.formats.run_folder import RunFolder
+from bench.store.branch import ResultsBranch
+from tests.workflows.rehearsal.githost import git_host
+from tests.workflows.rehearsal.stage import ROOT, git
+
+PREPARE = ROOT / ".github" / "actions" / "prepare.py"
+WORDS = {"GITHUB_RUN_ID": "99", "GITHUB_JOB": "bench", "GITHUB_SERVER_URL": "https://github.invalid"}
+HELLO = {"MLDB_AGENT": "oracle", "MLDB_CASES": "hello_world", "MLDB_SANDBOX": "process"}
+
+
+class Runner:
+    """What a workflow runner gives to a step, in a folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "workspace").mkdir()
+        (folder / "temp").mkdir()
+
+    def step(self, name: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        return self.start([sys.executable, "-P", "-m", "bench", "action", name], variables)
+
+    def start(self, command: list[str], variables: dict[str, str]) -> subprocess.CompletedProcess[str]:
+        env = {
+            **{name: value for name, value in os.environ.items() if not name.startswith(("GITHUB_", "MLDB_", "GIT_"))},
+            **WORDS,
+            "GITHUB_REPOSITORY": "stranger/agent",
+            "GITHUB_OUTPUT": str(self.folder / "output"),
+            "GITHUB_STEP_SUMMARY": str(self.folder / "summary"),
+            "RUNNER_TEMP": str(self.folder / "temp"),
+            "PYTHONPATH": str(ROOT),
+            **variables,
+        }
+        return subprocess.run(
+            command, env=env, cwd=self.folder / "workspace", capture_output=True, text=True, timeout=120, check=False
+        )
+
+    def outputs(self) -> dict[str, str]:
+        """The outputs of the last step."""
+        path = self.folder / "output"
+        lines = path.read_text(encoding="utf-8").splitlines()
+        path.unlink()
+        return dict(line.split("=", 1) for line in lines)
+
+    def ran(self, **variables: str) -> dict[str, str]:
+        done = self.step("run", **{**HELLO, **variables})
+        assert done.returncode == 0, done.stdout + done.stderr
+        return self.outputs()
+
+
+@pytest.fixture
+def runner(tmp_path: Path) -> Runner:
+    return Runner(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("variables", "fault"),
+    [
+        ({"MLDB_AGENT": ""}, "field `agent`: is required"),
+        ({"MLDB_REQUIRE_SUCCESS": "perhaps"}, "field `require-success`"),
+        ({"MLDB_JOBS": "0"}, "field `jobs`"),
+        ({"MLDB_TRIALS": "many"}, "field `trials`"),
+        ({"MLDB_SANDBOX": "none"}, "field `sandbox`"),
+        ({"MLDB_RESULTS_BRANCH": "a..b"}, "field `results-branch`"),
+        ({"MLDB_SUITE": "no-such-suite"}, "no suite 'no-such-suite'"),
+        ({"MLDB_AGENT": "./nothing.yaml"}, "nothing.yaml: no such file"),
+        ({"MLDB_CASES": "x%0A::warning::y"}, "x%250A::warning::y"),
+    ],
+)
+def test_a_wrong_input_is_one_annotation_and_nothing_runs(
+    runner: Runner, variables: dict[str, str], fault: str
+) -> None:
+    done = runner.step("run", **{**HELLO, **variables})
+    assert done.returncode == 2, done.stdout + done.stderr
+    lines = [line for line in done.stdout.splitlines() if line.startswith("::error ")]
+    assert len(lines) == 1 and fault in lines[0], done.stdout
+    assert "Traceback" not in done.stderr
+    assert not (runner.folder / "output").exists()
+
+
+def test_words_of_the_run_are_no_commands(runner: Runner) -> None:
+    done = runner.step("run", **HELLO)
+    lines = done.stdout.splitlines()
+    word = lines[0].removeprefix("::stop-commands::")
+    assert len(word) == 32 and f"::{word}::" in lines
+    assert runner.step("run", **HELLO).stdout.splitlines()[0] != lines[0], "the word cannot be guessed"
+
+
+def test_runs_of_one_workflow_run_never_share_a_name(runner: Runner) -> None:
+    first, again = runner.ran(), runner.ran()
+    other_job = runner.ran(GITHUB_JOB="other")
+    other_leg = runner.ran(MLDB_JOB_INDEX="1")
+    other_agent = runner.ran(MLDB_AGENT="nop")
+    names = [outputs["run"] for outputs in (first, again, other_job, other_leg, other_agent)]
+    assert len(set(names)) == len(names)
+    assert all(name.startswith("gh-99-") for name in names)
+    bare = str(runner.folder / "results.git")
+    for outputs in (first, again, other_job, other_leg, other_agent):
+        done = runner.step("publish", MLDB_RECORDS=outputs["records"], MLDB_RESULTS_REPOSITORY=bare)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert sorted(run.run for run in ResultsBranch(Path(bare)).runs()) == sorted(names)
+
+
+def test_several_agents_and_cases_by_commas_or_lines(runner: Runner) -> None:
+    outputs = runner.ran(MLDB_AGENT="oracle\nnop\n", MLDB_CASES="hello_world, parse_logs", MLDB_TRIALS="1")
+    assert (outputs["graded"], outputs["succeeded"], outputs["lost"]) == ("4", "2", "0")
+
+
+def test_records_may_stay_on_the_runner(runner: Runner) -> None:
+    outputs = runner.ran()
+    done = runner.step(
+        "publish", MLDB_RECORDS=outputs["records"], MLDB_RESULTS_REPOSITORY="none", MLDB_SITE="pages/site"
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    published = runner.outputs()
+    assert set(published) == {"site"}
+    assert (Path(published["site"]) / "index.html").is_file()
+    assert Path(published["site"]) == runner.folder / "workspace" / "pages" / "site"
+
+
+def test_the_token_goes_to_this_github_and_to_nobody_else(runner: Runner) -> None:
+    host = runner.folder / "host"
+    git_folder = host / "stranger" / "agent"
+    git_folder.mkdir(parents=True)
+    git(git_folder, "init", "--quiet", "--bare")
+    git(git_folder, "config", "http.receivepack", "true")
+    outputs = runner.ran()
+    with git_host(host, "right") as address:
+
+        def publish(token: str, server: str) -> subprocess.CompletedProcess[str]:
+            return runner.step(
+                "publish",
+                MLDB_RECORDS=outputs["records"],
+                MLDB_RESULTS_REPOSITORY=f"{address}/stranger/agent",
+                MLDB_TOKEN=token,
+                GITHUB_SERVER_URL=server,
+                GIT_CONFIG_NOSYSTEM="1",
+                HOME=str(runner.folder),
+            )
+
+        for refused in (publish("wrong", address), publish("", address), publish("right", "https://github.invalid")):
+            assert refused.returncode == 2, refused.stdout + refused.stderr
+            assert "::error title=ml-dev-bench::" in refused.stdout
+        assert list(ResultsBranch(git_folder).records()) == []
+        accepted = publish("right", address)
+        assert accepted.returncode == 0, accepted.stdout + accepted.stderr
+    assert runner.outputs()["commit"] == git(git_folder, "rev-parse", "refs/heads/mldb-results")
+    assert len(list(ResultsBranch(git_folder).records())) == 1
+
+
+@pytest.mark.parametrize(
+    ("agent", "require", "code"), [("oracle", "true", 0), ("nop", "false", 0), ("nop", "true", 1), ("nop", "", 0)]
+)
+def test_the_last_step_fails_the_job_only_when_asked(runner: Runner, agent: str, require: str, code: int) -> None:
+    outputs = runner.ran(MLDB_AGENT=agent)
+    done = runner.step("report", MLDB_RECORDS=outputs["records"], MLDB_REQUIRE_SUCCESS=require)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert done.stdout.count("::error ") == code
+    summary = (runner.folder / "summary").read_text(encoding="utf-8")
+    assert f"| {agent} | none | hello&#95;world | 1 |" in summary
+    assert "not committed" in summary
+
+
+@pytest.mark.parametrize(("lenient", "code"), [("", 1), ("false", 0)])
+def test_a_lost_cell_fails_the_job_unless_told_otherwise(runner: Runner, lenient: str, code: int) -> None:
+    outputs = runner.ran()
+    path = next((Path(outputs["records"]) / "cells").glob("*.json"))
+    record = RunFolder(Path(outputs["records"])).records()[0]
+    lost = record.model_copy(
+        update={"outcome": "infra", "cause": "disk_full", "success": None, "score": None, "checks": []}
+    )
+    path.write_text(lost.to_line(), encoding="utf-8")
+    done = runner.step("report", MLDB_RECORDS=outputs["records"], MLDB_FAIL_ON_LOST=lenient)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert ("1 of 1 cells have no verdict (disk_full): fail-on-lost" in done.stdout) == bool(code)
+    ungraded = runner.step(
+        "report", MLDB_RECORDS=outputs["records"], MLDB_FAIL_ON_LOST="false", MLDB_REQUIRE_SUCCESS="true"
+    )
+    assert ungraded.returncode == 1 and "no cell was graded" in ungraded.stdout
+
+
+def test_credentials_that_checkout_left_are_pointed_out(runner: Runner) -> None:
+    workspace = runner.folder / "workspace"
+    git(workspace, "init", "--quiet")
+    assert "::warning" not in runner.step("run", **HELLO).stdout
+    git(workspace, "config", "http.https://github.com/.extraheader", "AUTHORIZATION: basic eA==")
+    done = runner.step("run", **HELLO)
+    assert done.returncode == 0
+    assert "::warning title=ml-dev-bench::actions/checkout left its token" in done.stdout
+    assert "eA==" not in done.stdout + done.stderr
+
+
+def test_the_environment_is_refused_where_there_is_none(runner: Runner) -> None:
+    variables = {"GITHUB_ACTION_PATH": str(ROOT), "MLDB_EXTRAS": "", "MLDB_SANDBOX": "auto"}
+    done = runner.start(
+        [sys.executable, "-I", str(PREPARE)], {**variables, "MLDB_PYTHON_ENVIRONMENT": str(runner.folder)}
+    )
+    assert done.returncode == 2
+    assert "is no virtual environment" in done.stdout
+    assert not (runner.folder / "output").exists()
+
+
+def test_only_a_hosted_machine_is_changed(runner: Runner) -> None:
+    """`sudo` is a stand-in here: changing the kernel's settings is nothing a test may do."""
+    place = runner.folder / "temp" / "ml-dev-bench" / "environment"
+    place.mkdir(parents=True)
+    (place / "complete").write_text(f"{ROOT}\n\n\n", encoding="utf-8")
+    programs = runner.folder / "bin"
+    programs.mkdir()
+    (programs / "sudo").write_text(f'#!/bin/sh\necho "$@" >> {runner.folder}/asked\n', encoding="utf-8")
+    (programs / "sudo").chmod(0o755)
+    command = [sys.executable, "-I", str(PREPARE)]
+    base = {
+        "GITHUB_ACTION_PATH": str(ROOT),
+        "MLDB_EXTRAS": "",
+        "MLDB_PYTHON_ENVIRONMENT": "",
+        "PATH": str(programs),
+    }
+    for environment, sandbox in (("self-hosted", "auto"), ("github-hosted", "process")):
+        done = runner.start(command, {**base, "RUNNER_ENVIRONMENT": environment, "MLDB_SANDBOX": sandbox})
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert not (runner.folder / "asked").exists()
+    done = runner.start(command, {**base, "RUNNER_ENVIRONMENT": "github-hosted", "MLDB_SANDBOX": "auto"})
+    assert done.returncode == 0, done.stdout + done.stderr
+    asked = (runner.folder / "asked").read_text(encoding="utf-8").splitlines()
+    assert asked[:2] == [
+        "apt-get update --quiet",
+        "apt-get install --quiet --yes --no-install-recommends bubblewrap",
+    ]
+    assert runner.outputs()["python"] == str(place / "bin" / "python")

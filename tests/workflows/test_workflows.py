@@ -1,0 +1,145 @@
+"""Every workflow of this project, its action, its forms, and every workflow in its documentation, linted."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.workflows.rehearsal.stage import ROOT, git, tool
+
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.y*ml"))
+STRANGER = ROOT / "tests" / "workflows" / "rehearsal" / "stranger" / ".github" / "workflows" / "bench.yml"
+ACTIONS = [ROOT / "action.yml", *sorted((ROOT / ".github" / "actions").rglob("action.y*ml"))]
+FORMS = [path for path in sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml")) if path.name != "config.yml"]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+_BLOCK = re.compile(r"^(?P<indent> *)```ya?ml\n(?P<text>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL)
+_USES = re.compile(r"uses: *(?P<action>[\w./-]+)@(?P<ref>\S+)(?: +# (?P<version>\S+))?")
+
+
+def documented_workflows() -> list[tuple[str, str]]:
+    """The YAML blocks of the documentation that are whole workflows, by page and number."""
+    found = []
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8") if page.is_file() else ""
+        for number, match in enumerate(_BLOCK.finditer(text), start=1):
+            block = re.sub(f"^{match['indent']}", "", match["text"], flags=re.MULTILINE)
+            if re.search(r"^jobs:", block, re.MULTILINE):
+                found.append((f"{page.stem}-{number}.yml", block))
+    return found
+
+
+@pytest.fixture(scope="module")
+def workflows(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository that holds the project's workflows, its action, and those of the documentation."""
+    root = tmp_path_factory.mktemp("lint")
+    git(root, "init", "--quiet")
+    folder = root / ".github" / "workflows"
+    folder.mkdir(parents=True)
+    for path in WORKFLOWS:
+        (folder / path.name).write_bytes(path.read_bytes())
+    for name, text in documented_workflows():
+        (folder / name).write_text(text, encoding="utf-8")
+    (root / "action.yml").write_bytes((ROOT / "action.yml").read_bytes())
+    (root / ".github" / "zizmor.yml").write_bytes((ROOT / ".github" / "zizmor.yml").read_bytes())
+    return root
+
+
+def lint(*command: str, cwd: Path = ROOT) -> None:
+    done = subprocess.run(
+        [tool(command[0]), *command[1:]], cwd=cwd, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_there_is_something_to_lint() -> None:
+    assert {path.name for path in WORKFLOWS} >= {"ci.yml", "pages.yml"}
+    assert any(name.startswith("github-action-") for name, _ in documented_workflows())
+    assert len(FORMS) >= 2
+
+
+def test_actionlint_finds_nothing(workflows: Path) -> None:
+    lint("actionlint", "-shellcheck=", "-pyflakes=", cwd=workflows)
+    lint("actionlint", "-shellcheck=", "-pyflakes=", str(STRANGER))
+
+
+def test_zizmor_finds_nothing(workflows: Path) -> None:
+    lint("zizmor", "--offline", "--no-progress", "--strict-collection", ".", cwd=workflows)
+
+
+def test_the_schemas_hold(workflows: Path) -> None:
+    found = sorted((workflows / ".github" / "workflows").glob("*.yml"))
+    lint("check-jsonschema", "--builtin-schema", "vendor.github-workflows", *map(str, found), str(STRANGER))
+    timed = "custom.github-workflows-require-timeout"
+    lint("check-jsonschema", "--builtin-schema", timed, *map(str, found), str(STRANGER))
+    stand_ins = sorted((ROOT / "tests" / "workflows" / "rehearsal").glob("*/action.yml"))
+    lint("check-jsonschema", "--builtin-schema", "vendor.github-actions", *map(str, [*ACTIONS, *stand_ins]))
+    lint("check-jsonschema", "--builtin-schema", "vendor.github-issue-forms", *map(str, FORMS))
+    config = ROOT / ".github" / "ISSUE_TEMPLATE" / "config.yml"
+    lint("check-jsonschema", "--builtin-schema", "vendor.github-issue-config", str(config))
+
+
+def test_a_finding_would_be_seen(workflows: Path, tmp_path: Path) -> None:
+    """The linters are really asked: each refuses what it exists to refuse."""
+    git(tmp_path, "init", "--quiet")
+    folder = tmp_path / ".github" / "workflows"
+    folder.mkdir(parents=True)
+    steps = [{"run": "echo ${{ github.event.head_commit.message }}"}, {"run": "echo ${{ nothing.x }}"}]
+    bad = {"on": "push", "jobs": {"a": {"runs-on": "ubuntu-24.04", "steps": steps}}}
+    (folder / "bad.yml").write_text(yaml.safe_dump(bad), encoding="utf-8")
+    with pytest.raises(AssertionError, match="undefined variable"):
+        lint("actionlint", "-shellcheck=", "-pyflakes=", cwd=tmp_path)
+    with pytest.raises(AssertionError, match="template-injection"):
+        lint("zizmor", "--offline", "--no-progress", ".", cwd=tmp_path)
+    with pytest.raises(AssertionError, match="timeout"):
+        lint("check-jsonschema", "--builtin-schema", "custom.github-workflows-require-timeout", str(folder / "bad.yml"))
+
+
+def test_every_workflow_starts_without_rights_and_every_checkout_forgets_its_token() -> None:
+    texts = [path.read_text(encoding="utf-8") for path in [*WORKFLOWS, STRANGER]]
+    for text in [*texts, *(text for _, text in documented_workflows())]:
+        document = yaml.safe_load(text)
+        assert document["permissions"] == {}, text
+        assert "pull_request_target" not in text
+        for job in document["jobs"].values():
+            assert "timeout-minutes" in job, text
+            for step in job["steps"]:
+                if step.get("uses", "").startswith("actions/checkout@"):
+                    assert step["with"]["persist-credentials"] is False, text
+
+
+def test_actions_of_others_are_pinned_and_one_version_is_one_commit() -> None:
+    pins: dict[str, set[tuple[str, str]]] = defaultdict(set)
+    texts = [path.read_text(encoding="utf-8") for path in [*WORKFLOWS, *ACTIONS]]
+    for text in [*texts, *(text for _, text in documented_workflows())]:
+        for match in _USES.finditer(text):
+            if not match["action"].startswith(("ml-dev-bench/", "./")):
+                assert re.fullmatch(r"[0-9a-f]{40}", match["ref"]), match[0]
+                assert re.fullmatch(r"v\d+\.\d+\.\d+", match["version"] or ""), f"{match[0]}: no version comment"
+                pins[match["action"]].add((match["ref"], match["version"]))
+    assert pins
+    assert all(len(versions) == 1 for versions in pins.values()), pins
+
+
+def test_no_script_of_the_action_holds_an_expression() -> None:
+    """zizmor finds the dangerous ones; here not one is wanted, whatever it stands for."""
+    steps = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))["runs"]["steps"]
+    assert all("${{" not in step["run"] for step in steps)
+    token_steps = [step["id"] for step in steps if "MLDB_TOKEN" in step["env"]]
+    assert token_steps == ["publish"]
+
+
+def test_the_documentation_names_every_input_and_output() -> None:
+    action = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
+    page = (ROOT / "docs" / "github-action.md").read_text(encoding="utf-8")
+    for name in (*action["inputs"], *action["outputs"]):
+        assert f"| `{name}` |" in page, name
+    for name, facts in action["inputs"].items():
+        row = next(line for line in page.splitlines() if line.startswith(f"| `{name}` |"))
+        default = facts.get("default", "")
+        if default and "${{" not in default:
+            assert f"`{default}`" in row, row
