@@ -12,17 +12,16 @@ from bench.attack.catalogue import Attack, Base
 from bench.attack.stage import Stage
 from bench.attack.trial import Baseline, Result, Trial
 from bench.base.errors import InfraError
-from bench.base.install import Places
+from bench.base.install import DataFolders
 from bench.base.temporary import temporary_folder
 from bench.base.text import printable
-from bench.cell.context import RunContext
-from bench.cell.run import run_cell
+from bench.cell import CellContext, run_cell
 from bench.formats.agent import find_agent
 from bench.formats.case import Case, missing_modules
 from bench.formats.plan import Cell
 from bench.formats.record import Provenance, Record
-from bench.report.lines import outcome_line
-from bench.sandbox.job import Sandbox
+from bench.report import outcome_line
+from bench.sandbox import Sandbox
 
 Item = TypeVar("Item")
 Done = TypeVar("Done")
@@ -127,13 +126,15 @@ class Honest:
         return f"{'FLAGGED' if self.alarms else 'ok     '} {self.outcome}{printable('; '.join(['', *self.alarms]))}"
 
 
-def honest_cells(cases: Sequence[Case], places: Places, sandbox: Sandbox, trials: int, jobs: int) -> Iterator[Honest]:
+def honest_cells(
+    cases: Sequence[Case], places: DataFolders, sandbox: Sandbox, trials: int, jobs: int
+) -> Iterator[Honest]:
     """Every case's solution, `trials` times, as cells of the agent `oracle`."""
     oracle = find_agent("oracle", places.agents)
     provenance = Provenance(bench_version="", run="honest", sandbox=sandbox.name, isolated=sandbox.isolated)
     cells = [Cell(oracle, {}, case, case.spec.profiles[0], trial) for trial in range(1, trials + 1) for case in cases]
     with temporary_folder("honest") as folder:
-        context = RunContext(folder / "run", folder / "s", places, sandbox, provenance, "honest", {})
+        context = CellContext(folder / "run", folder / "s", places, sandbox, provenance, "honest", {})
         for record in side_by_side(lambda cell: run_cell(cell, context), cells, jobs):
             yield Honest(record.case.id, record.trial, outcome_line(record), tuple(_alarms(record)))
 

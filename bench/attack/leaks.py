@@ -18,11 +18,9 @@ from pathlib import Path
 
 from bench.base.text import printable, printable_json
 from bench.formats.record import Record
-from bench.pages.board import CaseInfo
-from bench.pages.build import build_site
-from bench.report.lines import outcome_line
-from bench.report.markdown import render
-from bench.sandbox.cgroup import PREFIX, Owner
+from bench.pages import CaseInfo, build_site
+from bench.report import outcome_line, render
+from bench.sandbox import GROUP_PREFIX, Owner
 
 CANARY_PREFIX = "mldb-canary-"
 _MAX_FILE = 32 << 20
@@ -172,8 +170,7 @@ def processes_with(token: str) -> list[str]:
 
 def containers_of(run: str, cell: str) -> list[str]:
     """Containers of one cell, running or not."""
-    from bench.sandbox.docker.container import CELL, RUN
-    from bench.sandbox.docker.engine import find_engine
+    from bench.sandbox import CELL, RUN, find_engine
 
     wanted = {"label": [f"{RUN}={run}", f"{CELL}={cell}"]}
     found = find_engine().call("GET", "/containers/json", query={"all": "1", "filters": wanted})
@@ -183,7 +180,7 @@ def containers_of(run: str, cell: str) -> list[str]:
 def groups_of_this_process() -> list[str]:
     """Control groups that this process has made and not removed."""
     owner = Owner.this()
-    prefix = f"{PREFIX}{owner.namespace}-{owner.pid}-{owner.started}-"
+    prefix = f"{GROUP_PREFIX}{owner.namespace}-{owner.pid}-{owner.started}-"
     found = []
     for root, folders, _ in os.walk("/sys/fs/cgroup"):
         found += [f"{root}/{name} is still there" for name in folders if name.startswith(prefix)]

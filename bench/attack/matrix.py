@@ -49,7 +49,7 @@ that they would be noticed.
 """
 
 
-def line(result: Result) -> str:
+def matrix_line(result: Result) -> str:
     """One result for a terminal or a log."""
     over = (
         "" if result.over == "untouched" else f", over the {result.over}{' answer' if result.over == 'wrong' else ''}"
@@ -61,7 +61,7 @@ def line(result: Result) -> str:
     return printable(f"{mark} {result.attack} on {result.case}{over} ({facts}){why}")
 
 
-def summary(results: Sequence[Result]) -> str:
+def matrix_summary(results: Sequence[Result]) -> str:
     """Counts: attacks, cases, trials, escapes."""
     escaped = [result for result in results if not result.held]
     attacks, cases = {result.attack for result in results}, {result.case for result in results}
@@ -132,4 +132,4 @@ def _evidence(results: Sequence[Result]) -> list[str]:
     escaped = [result for result in results if not result.held]
     if not escaped:
         return ["Escapes: none."]
-    return ["Escapes:", "", *(f"- {escape(line(result), 700)}" for result in escaped)]
+    return ["Escapes:", "", *(f"- {escape(matrix_line(result), 700)}" for result in escaped)]

@@ -19,16 +19,15 @@ from bench.attack.catalogue import Attack, Base, Catalogue
 from bench.attack.leaks import Canaries
 from bench.attack.listeners import Listeners, Upstream
 from bench.base.errors import UserError
-from bench.base.install import Places
+from bench.base.install import DataFolders
 from bench.base.temporary import temporary_folder
-from bench.cell.context import RunContext
-from bench.cell.start_state import start_of
+from bench.cell import CellContext, prepare_start
 from bench.formats.agent import Agent, AgentSpec, Environment
 from bench.formats.case import Case, Wrong, load_case
 from bench.formats.plan import public_seed
 from bench.formats.record import Provenance
-from bench.gateway.launch import GatewaySpec, open_gateway
-from bench.sandbox.job import Sandbox
+from bench.gateway import GatewaySpec, open_gateway
+from bench.sandbox import Sandbox
 
 CANARY_FILE = "canary.txt"
 _KEYS = (
@@ -56,7 +55,7 @@ class Stage:
 
     root: Path
     catalogue: Catalogue
-    context: RunContext
+    context: CellContext
     canaries: Canaries
     listeners: Listeners
     upstream: Upstream
@@ -77,7 +76,7 @@ class Stage:
     def start_hidden(self, case: Case) -> Path:
         """The folder of what data.py built for the judge."""
         seed = public_seed(_SUITE, case.id, 1)
-        return start_of(case, case.spec.profiles[0], seed, self.context.places.cache).hidden
+        return prepare_start(case, case.spec.profiles[0], seed, self.context.places.cache).hidden
 
     def hidden_places(self, case: Case) -> dict[str, list[str]]:
         """Paths of this machine, by what is hidden there."""
@@ -105,7 +104,7 @@ class Stage:
 
 
 @contextlib.contextmanager
-def open_stage(catalogue: Catalogue, places: Places, sandbox: Sandbox, own_network: bool) -> Iterator[Stage]:
+def open_stage(catalogue: Catalogue, places: DataFolders, sandbox: Sandbox, own_network: bool) -> Iterator[Stage]:
     """Set the stage; afterwards nothing of it is left, in the environment of this process neither."""
     canaries = Canaries()
     with contextlib.ExitStack() as stack:
@@ -155,14 +154,14 @@ def _git_history(checkout: Path, canaries: Canaries) -> None:
             raise UserError(f"git cannot make a history: {error}", remedy="install git") from None
 
 
-def _context(root: Path, places: Places, sandbox: Sandbox) -> RunContext:
+def _context(root: Path, places: DataFolders, sandbox: Sandbox) -> CellContext:
     provenance = Provenance(
         bench_version="", run=f"{_SUITE}-{secrets.token_hex(4)}", sandbox=sandbox.name, isolated=sandbox.isolated
     )
-    return RunContext(
+    return CellContext(
         folder=root / "run",
         sockets=root / "s",
-        places=Places(root / "checkout" / "cases", places.agents, places.site, root / "cache"),
+        places=DataFolders(root / "checkout" / "cases", places.agents, places.site, root / "cache"),
         sandbox=sandbox,
         provenance=provenance,
         suite_version=_SUITE,

@@ -15,14 +15,13 @@ from bench.attack.catalogue import Attack, Base
 from bench.attack.leaks import acting_text, changes, containers_of, processes_with
 from bench.attack.stage import Stage, make_agent
 from bench.base.errors import InfraError
-from bench.cell.run import run_cell
+from bench.cell import run_cell
 from bench.formats.agent import Agent
 from bench.formats.case import Case
 from bench.formats.plan import Cell
 from bench.formats.record import Record
 from bench.guest.trees import remove_tree
-from bench.sandbox.job import Job, JobLimits, Mount, Sandbox
-from bench.sandbox.running import run_job
+from bench.sandbox import Job, JobLimits, Mount, Sandbox, run_job
 
 _MEMORY_MB = 300.0
 """By which the runner may grow in one trial."""

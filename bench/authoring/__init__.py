@@ -1,1 +1,23 @@
-"""authoring."""
+"""For case authors: a new case, faults that are seen without running it, and its proof.
+
+`scaffold_case` writes the folder, `lint` reads it, `Verifier` runs its solution and wrong answers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bench.base.faces import lazy_face
+
+if TYPE_CHECKING:
+    from bench.authoring.scaffold import scaffold_case as scaffold_case
+    from bench.authoring.verify import Proof as Proof
+    from bench.authoring.verify import Verifier as Verifier
+
+__getattr__ = lazy_face(
+    __name__,
+    {
+        "scaffold": "scaffold_case",
+        "verify": "Proof Verifier",
+    },
+)

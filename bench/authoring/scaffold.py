@@ -105,7 +105,7 @@ def median(values: list[float]) -> float:
 }
 
 
-def scaffold(root: Path, name: str) -> Path:
+def scaffold_case(root: Path, name: str) -> Path:
     """Write the starting files of case `name` (category/id) below `root`; raises `UserError` when it exists."""
     match = re.fullmatch(r"([a-z][a-z0-9_]*)/([a-z][a-z0-9_]*)", name)
     if match is None:

@@ -10,19 +10,26 @@ from pathlib import Path
 from bench.authoring.lint import lint, same_files
 from bench.base.errors import InfraError
 from bench.base.files import digest_folder
-from bench.base.install import Places
+from bench.base.install import DataFolders
 from bench.base.temporary import temporary_folder
-from bench.cell.agent_phase import Overlay, run_agent
-from bench.cell.context import RunContext
-from bench.cell.start_state import Start, build_data, start_of
-from bench.cell.workspace import Snapshot, prepare, take_snapshot
+from bench.cell import (
+    CellContext,
+    Overlay,
+    Snapshot,
+    StartState,
+    build_data,
+    prepare,
+    prepare_start,
+    run_agent,
+    take_snapshot,
+)
 from bench.formats.agent import find_agent
 from bench.formats.case import Case, missing_modules
 from bench.formats.plan import Cell, public_seed
 from bench.formats.record import Provenance
 from bench.guest.trees import remove_tree
-from bench.judge.grade import Grading, Submission, grade
-from bench.sandbox.job import Sandbox
+from bench.judge import Grading, Submission, grade_submission
+from bench.sandbox import Sandbox
 
 _SHARE_OF_LIMIT = 0.5
 
@@ -51,7 +58,7 @@ class Answer:
 class Verifier:
     """Verifies cases one after another in one sandbox."""
 
-    def __init__(self, places: Places, sandbox: Sandbox) -> None:
+    def __init__(self, places: DataFolders, sandbox: Sandbox) -> None:
         self._places = places
         self._sandbox = sandbox
 
@@ -149,14 +156,14 @@ class Verifier:
             start = self._start(case, 1)
             prepare(start.workspace, folder / "workspace")
             submission = self._submission(case, start, folder)
-            grading = grade(case, replace(submission, hostile=True))
+            grading = grade_submission(case, replace(submission, hostile=True))
         assert not grading.broken, f"an agent can break a check: {grading.broken}"
         return "no answer breaks a check"
 
-    def _start(self, case: Case, trial: int) -> Start:
-        return start_of(case, case.spec.profiles[0], public_seed("verify", case.id, trial), self._places.cache)
+    def _start(self, case: Case, trial: int) -> StartState:
+        return prepare_start(case, case.spec.profiles[0], public_seed("verify", case.id, trial), self._places.cache)
 
-    def _submission(self, case: Case, start: Start, folder: Path) -> Submission:
+    def _submission(self, case: Case, start: StartState, folder: Path) -> Submission:
         return Submission(
             snapshot=folder / "workspace",
             original=start.workspace,
@@ -175,16 +182,16 @@ class Verifier:
             agent_s = self._lay(case, overlay, trial, start, folder) if overlay is not None else 0.0
             snapshot = take_snapshot(folder / "workspace", start.workspace, case.spec.protected)
             began = time.monotonic()
-            grading = grade(case, self._submission(case, start, folder))
+            grading = grade_submission(case, self._submission(case, start, folder))
             return Answer(grading, snapshot, agent_s, time.monotonic() - began)
 
-    def _lay(self, case: Case, overlay: Overlay, trial: int, start: Start, folder: Path) -> float:
+    def _lay(self, case: Case, overlay: Overlay, trial: int, start: StartState, folder: Path) -> float:
         """Lay the answer as an agent would: in the sandbox, with the case's services."""
         oracle = find_agent("oracle", self._places.agents)
         provenance = Provenance(
             bench_version="", run="verify", sandbox=self._sandbox.name, isolated=self._sandbox.isolated
         )
-        context = RunContext(folder / "run", folder / "s", self._places, self._sandbox, provenance, "verify", {})
+        context = CellContext(folder / "run", folder / "s", self._places, self._sandbox, provenance, "verify", {})
         phase = run_agent(Cell(oracle, {}, case, case.spec.profiles[0], trial), context, start, folder, overlay)
         remove_tree(folder / "run" / "traces")
         expected = overlay.folder.name != "solution" or phase.ended.code == 0

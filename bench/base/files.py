@@ -108,7 +108,7 @@ def lay_over(source: Path, target: Path) -> None:
 
 
 @dataclass(frozen=True)
-class Sums:
+class Checksums:
     """The sums of the files below `root`. A file that was written anew has several, each of them good."""
 
     root: Path

@@ -13,7 +13,7 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 
 
 @dataclass(frozen=True)
-class Places:
+class DataFolders:
     """The data folders of this installation."""
 
     cases: Path
@@ -22,9 +22,9 @@ class Places:
     cache: Path
 
 
-def find_places(cases: Path | None = None, agents: Path | None = None) -> Places:
+def find_data_folders(cases: Path | None = None, agents: Path | None = None) -> DataFolders:
     """Explicit folders first, then the checkout around an editable install, then the wheel's package data."""
-    return Places(
+    return DataFolders(
         cases=_data_folder("cases", cases),
         agents=_data_folder("agents", agents),
         site=_data_folder("site", None),

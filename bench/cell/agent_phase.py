@@ -14,18 +14,16 @@ from pathlib import Path
 
 from bench.base.errors import InfraError
 from bench.base.files import write_atomic
-from bench.cell.context import RunContext
-from bench.cell.decoys import Tripwire
+from bench.cell.context import CellContext
+from bench.cell.decoys import Decoys
 from bench.cell.environment import agent_python
 from bench.cell.services import running_services
-from bench.cell.start_state import Start
+from bench.cell.start_state import StartState
 from bench.cell.workspace import make_harmless
 from bench.formats.plan import Cell
 from bench.formats.record import ModelUsage, Note, StopReason
-from bench.gateway.launch import Gateway, GatewaySpec, open_gateway
-from bench.sandbox.job import Ended, Job, Mount
-from bench.sandbox.limits import job_limits, setting_of
-from bench.sandbox.running import run_job
+from bench.gateway import Gateway, GatewaySpec, open_gateway
+from bench.sandbox import Ended, Job, Mount, cell_environment, job_limits, run_job
 
 CASE_PYTHON = Path(sys.executable)
 """The interpreter that has the libraries of the cases; it judges them, too."""
@@ -51,7 +49,9 @@ class Overlay:
     run: list[str]
 
 
-def run_agent(cell: Cell, context: RunContext, start: Start, scratch: Path, overlay: Overlay | None) -> AgentPhase:
+def run_agent(
+    cell: Cell, context: CellContext, start: StartState, scratch: Path, overlay: Overlay | None
+) -> AgentPhase:
     """Run the agent to its end; raises `InfraError` for faults that are not its own."""
     trace = context.trace(cell)
     (trace / "out").mkdir(parents=True, exist_ok=True)
@@ -67,7 +67,7 @@ def run_agent(cell: Cell, context: RunContext, start: Start, scratch: Path, over
         folder,
         context.data_seed(cell),
     )
-    tripwire = _tripwire(cell, context, scratch)
+    tripwire = _decoys(cell, context, scratch)
     with services as sockets, tripwire as wire, _gateway(cell, context, folder / "gateway.sock", ends) as gateway:
         if gateway is not None:
             sockets = {**sockets, "gateway": folder / "gateway.sock"}
@@ -96,17 +96,17 @@ def run_agent(cell: Cell, context: RunContext, start: Start, scratch: Path, over
 
 
 @contextlib.contextmanager
-def _tripwire(cell: Cell, context: RunContext, scratch: Path) -> Iterator[Tripwire | None]:
+def _decoys(cell: Cell, context: CellContext, scratch: Path) -> Iterator[Decoys | None]:
     """Decoys for where hidden files would be; without isolation the real files lie there."""
     if not context.sandbox.isolated:
         yield None
         return
-    with contextlib.closing(Tripwire(scratch / "decoys", cell.case, context.folder)) as wire:
+    with contextlib.closing(Decoys(scratch / "decoys", cell.case, context.folder)) as wire:
         yield wire
 
 
 @contextlib.contextmanager
-def _gateway(cell: Cell, context: RunContext, socket: Path, deadline: float) -> Iterator[Gateway | None]:
+def _gateway(cell: Cell, context: CellContext, socket: Path, deadline: float) -> Iterator[Gateway | None]:
     if not cell.models:
         yield None
         return
@@ -139,14 +139,14 @@ def _named_path(variable: str) -> Path | None:
 
 def _job(
     cell: Cell,
-    context: RunContext,
+    context: CellContext,
     scratch: Path,
     sockets: dict[str, Path],
     env: dict[str, str],
     overlay: Overlay | None,
     python: Path,
 ) -> Job:
-    inside = context.sandbox.inside
+    inside = context.sandbox.guest_path
     workspace = Mount(scratch / "workspace", "/workspace", writable=True)
     agent = Mount(cell.agent.folder, "/agent")
     task = Mount(cell.case.task, "/task/task.md")
@@ -178,7 +178,7 @@ def _job(
         # The agent's commands in the workspace need the case's libraries, so the case's interpreter is `python` there.
         python=CASE_PYTHON,
         interpreters=[] if python == CASE_PYTHON else [python],
-        setting=setting_of(cell.case, context.provenance.run, cell.id),
+        setting=cell_environment(cell.case, context.provenance.run, cell.id),
     )
 
 
@@ -191,7 +191,7 @@ def _command(cell: Cell, folder: str, python: Path) -> list[str]:
     return [program, *arguments]
 
 
-def _environment(cell: Cell, context: RunContext, gateway: Gateway | None, deadline: float) -> dict[str, str]:
+def _environment(cell: Cell, context: CellContext, gateway: Gateway | None, deadline: float) -> dict[str, str]:
     """Everything of the agent's environment that names no path."""
     limits = cell.case.spec.limits
     env = {

@@ -11,24 +11,24 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal
 
-from bench.base.install import Places
+from bench.base.install import DataFolders
 from bench.base.times import instant, now
 from bench.cell.machine import DiskSpace
 from bench.formats.plan import Cell, RunLimits, public_seed
 from bench.formats.record import Phase, Provenance
-from bench.sandbox.job import Sandbox
+from bench.sandbox import Sandbox
 
 PhaseName = Literal["prepare", "agent", "snapshot", "judge"]
 
 
 @dataclass(frozen=True)
-class RunContext:
+class CellContext:
     """What all cells of a run share."""
 
     folder: Path
     sockets: Path
     """A folder with a short path: the name of a Unix socket has at most 107 bytes."""
-    places: Places
+    places: DataFolders
     sandbox: Sandbox
     provenance: Provenance
     suite_version: str

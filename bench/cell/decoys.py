@@ -14,7 +14,7 @@ from pathlib import Path
 
 from bench.base.files import walk_files, write_atomic
 from bench.formats.case import Case
-from bench.sandbox.job import Mount
+from bench.sandbox import Mount
 
 _IN_OPEN = 0x20
 _EVENT = struct.Struct("iIII")
@@ -25,12 +25,12 @@ _SECRET_PARTS = ("hidden", "solution", "wrong")
 _TEXT = b"Nothing of the judge's is in this sandbox. Opening this file has been noted in the record.\n"
 
 
-class Tripwire:
+class Decoys:
     """Decoys of one cell, watched from their making until `close`."""
 
     def __init__(self, folder: Path, case: Case, run_folder: Path) -> None:
         """`folder`: for the decoys, of this cell alone. `run_folder`: where other cells leave their files."""
-        self._notify = _Notify()
+        self._notify = _Inotify()
         self._mounts: list[Mount] = []
         self._names: dict[int, str] = {}
         self._touched: dict[str, None] = {}
@@ -78,7 +78,7 @@ def _secret_names(case: Case) -> list[str]:
     return names[:_MAX_DECOYS]
 
 
-class _Notify:
+class _Inotify:
     """The kernel's inotify, as far as it is needed here: openings of single files."""
 
     def __init__(self) -> None:

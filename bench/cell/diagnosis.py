@@ -11,12 +11,12 @@ from typing import Any
 from bench.base.errors import InfraError
 from bench.base.times import TimeOfDay
 from bench.cell.agent_phase import AgentPhase
-from bench.cell.context import RunContext
+from bench.cell.context import CellContext
 from bench.cell.workspace import Snapshot
 from bench.formats.case import CaseSpec
 from bench.formats.plan import Cell
 from bench.formats.record import Note, Try
-from bench.judge.grade import Grading
+from bench.judge import Grading
 
 _LOOP_LENGTH = 4
 _EARLY_SHARE = 0.1
@@ -183,7 +183,7 @@ def require_calm(phase: AgentPhase, day: TimeOfDay, tries: Sequence[Try]) -> Non
         raise InfraError("agent_killed", "the agent's process was killed (status 137), and by no limit of the case")
 
 
-def require_same_files(cell: Cell, context: RunContext) -> None:
+def require_same_files(cell: Cell, context: CellContext) -> None:
     """Raise `InfraError` when case or agent are not what they were when the run began."""
     if replace(cell.case).digest != cell.case.digest:
         raise InfraError("setup_error", f"{cell.case.folder}: the case has changed since the run began")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.base.files import sha256_file, walk_files
-from bench.cell.context import Clock, RunContext
+from bench.cell.context import CellContext, Clock
 from bench.cell.diagnosis import Evidence, failure_modes, flags, flags_of_tries
 from bench.cell.machine import this_machine
 from bench.formats.failures import FAILURES
@@ -55,7 +55,7 @@ class Finished:
     error: str = ""
 
 
-def write_record(cell: Cell, context: RunContext, finished: Finished, tries: list[Try]) -> Record:
+def write_record(cell: Cell, context: CellContext, finished: Finished, tries: list[Try]) -> Record:
     """Build the record and store it as `cells/<slug>.json` of the run; raises `UserError` where it cannot be."""
     try:
         record = _record(cell, context, finished, tries)
@@ -69,7 +69,7 @@ def write_record(cell: Cell, context: RunContext, finished: Finished, tries: lis
     return record
 
 
-def _record(cell: Cell, context: RunContext, finished: Finished, tries: list[Try]) -> Record:
+def _record(cell: Cell, context: CellContext, finished: Finished, tries: list[Try]) -> Record:
     clock = finished.clock
     fields: dict[str, Any] = {}
     provenance = context.provenance
@@ -140,7 +140,7 @@ def total_cost(usage: list[ModelUsage]) -> tuple[float | None, CostStatus]:
     return round(sum(item.cost_usd or 0.0 for item in usage), 8), status
 
 
-def _limits(cell: Cell, context: RunContext) -> LimitsSet:
+def _limits(cell: Cell, context: CellContext) -> LimitsSet:
     limits = cell.case.spec.limits
     return LimitsSet(
         agent_s=limits.agent_s,

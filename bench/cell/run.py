@@ -9,20 +9,20 @@ from pathlib import Path
 from bench.base.errors import InfraError, UserError
 from bench.base.times import TimeOfDay
 from bench.cell.agent_phase import AgentPhase, Overlay, run_agent
-from bench.cell.context import Clock, RunContext
+from bench.cell.context import CellContext, Clock
 from bench.cell.diagnosis import Evidence, require_calm, require_same_files
 from bench.cell.recorder import Finished, judged, write_record
-from bench.cell.start_state import Start, start_of
+from bench.cell.start_state import StartState, prepare_start
 from bench.cell.workspace import Snapshot, keep_inventory, prepare, take_snapshot
 from bench.formats.case import missing_modules
 from bench.formats.failures import FAILURES, MAX_TRIES
 from bench.formats.plan import Cell
 from bench.formats.record import Record, Try
 from bench.guest.trees import remove_tree
-from bench.judge.grade import Grading, Submission, grade
+from bench.judge import Grading, Submission, grade_submission
 
 
-def run_cell(cell: Cell, context: RunContext, earlier: list[Try] | None = None) -> Record:
+def run_cell(cell: Cell, context: CellContext, earlier: list[Try] | None = None) -> Record:
     """Run one cell and store its record, whatever happens; infrastructure failures are tried again.
 
     Raises `UserError` when not even the record can be written.
@@ -60,7 +60,7 @@ def _cause(error: Exception, full: str) -> tuple[str, str]:
     return "internal_error", "".join(traceback.format_exception(error, limit=-4))[-2000:]
 
 
-def _attempt(cell: Cell, context: RunContext, clock: Clock, tries: list[Try]) -> Finished:
+def _attempt(cell: Cell, context: CellContext, clock: Clock, tries: list[Try]) -> Finished:
     missing = missing_modules(cell.case.spec.needs.python)
     if missing:
         raise InfraError("needs_missing", f"modules are missing: {', '.join(missing)}; pip install 'ml-dev-bench[ml]'")
@@ -70,7 +70,7 @@ def _attempt(cell: Cell, context: RunContext, clock: Clock, tries: list[Try]) ->
     remove_tree(context.trace(cell))
     try:
         with clock.phase("prepare"):
-            start = start_of(cell.case, cell.profile, context.data_seed(cell), context.places.cache)
+            start = prepare_start(cell.case, cell.profile, context.data_seed(cell), context.places.cache)
             (scratch / "journals").mkdir(parents=True)
             prepare(start.workspace, scratch / "workspace")
         with clock.phase("agent"):
@@ -101,7 +101,7 @@ def _overlay(cell: Cell) -> Overlay | None:
     return Overlay(cell.case.part("solution"), cell.case.spec.solution.run)
 
 
-def _judge(cell: Cell, context: RunContext, start: Start, snapshot: Snapshot, scratch: Path) -> Grading:
+def _judge(cell: Cell, context: CellContext, start: StartState, snapshot: Snapshot, scratch: Path) -> Grading:
     submission = Submission(
         snapshot=snapshot.folder,
         original=start.workspace,
@@ -113,7 +113,7 @@ def _judge(cell: Cell, context: RunContext, start: Start, snapshot: Snapshot, sc
         run=context.provenance.run,
         cell=cell.id,
     )
-    grading = grade(cell.case, submission)
+    grading = grade_submission(cell.case, submission)
     if grading.broken:
         raise InfraError("judge_error", f"a check of case {cell.case.id} is broken: {grading.broken}")
     return grading
@@ -121,7 +121,7 @@ def _judge(cell: Cell, context: RunContext, start: Start, snapshot: Snapshot, sc
 
 def _finished(
     cell: Cell,
-    context: RunContext,
+    context: CellContext,
     clock: Clock,
     phase: AgentPhase,
     snapshot: Snapshot,

@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 from bench.base.child import send_orders
 from bench.base.errors import InfraError
 from bench.casekit.services import Handler, Request, Response, Service
-from bench.sandbox.job import base_environment
+from bench.sandbox import base_environment
 
 _MAX_BODY = 64 << 20
 _START_S = 30

@@ -18,7 +18,7 @@ from bench.base.errors import InfraError, UserError
 from bench.base.files import digest_folder, lay_over, write_atomic
 from bench.formats.case import Case
 from bench.guest.trees import remove_tree
-from bench.sandbox.job import base_environment
+from bench.sandbox import base_environment
 
 VARIABLE = "MLDB_SEED_SECRET"
 _SHORTEST = 16
@@ -57,7 +57,7 @@ def require_same(secret: bytes, known: str) -> None:
 
 
 @dataclass(frozen=True)
-class Start:
+class StartState:
     """What a trial begins with; shared and never written to."""
 
     workspace: Path
@@ -66,7 +66,7 @@ class Start:
     """What only the judge and the services see."""
 
 
-def start_of(case: Case, profile: str, seed: int, cache: Path) -> Start:
+def prepare_start(case: Case, profile: str, seed: int, cache: Path) -> StartState:
     """The start of a trial from the cache, built first if it is not there or damaged; raises `InfraError`."""
     has_data = case.part("data.py").is_file()
     place = cache / "starts" / f"{case.id}-{case.digest[7:23]}-{profile}-{seed if has_data else 0}"
@@ -75,7 +75,7 @@ def start_of(case: Case, profile: str, seed: int, cache: Path) -> Start:
             # Somebody else may have built it meanwhile.
             if not _is_intact(place):
                 _build(case, profile, seed, place)
-    return Start(place / "workspace", place / "hidden")
+    return StartState(place / "workspace", place / "hidden")
 
 
 def _is_intact(place: Path) -> bool:

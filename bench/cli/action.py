@@ -19,7 +19,7 @@ from pydantic import BeforeValidator, Field
 from bench.base.errors import EXIT_FAILED, EXIT_USAGE, UserError
 from bench.base.model import Model, ModelT, validate
 from bench.formats.record import Profile
-from bench.github import workflow
+from bench.github import add_summary, annotate_error, annotate_warning, commands_stopped, set_outputs
 
 if TYPE_CHECKING:
     from bench.formats.record import Record
@@ -82,7 +82,7 @@ def _annotated(step: Callable[[], None]) -> Callable[[], None]:
         try:
             step()
         except UserError as error:
-            workflow.error(str(error))
+            annotate_error(str(error))
             sys.exit(EXIT_USAGE)
 
     return guarded
@@ -103,7 +103,7 @@ def run() -> None:
     inputs = _read(Inputs)
     _check_early(inputs)
     name, folder = _place(inputs)
-    with workflow.commands_stopped():
+    with commands_stopped():
         try:
             run_command.main(_arguments(inputs, name, folder.parent), prog_name="run", standalone_mode=False)
         except SystemExit as end:
@@ -113,7 +113,7 @@ def run() -> None:
             raise UserError(error.format_message(), where="run") from None
     records = RunFolder(folder).records()
     graded = [record for record in records if record.outcome == "graded"]
-    workflow.set_outputs(
+    set_outputs(
         {
             "run": name,
             "records": str(folder),
@@ -132,7 +132,7 @@ def publish() -> None:
     from bench.cli.results import suite_cases
     from bench.cli.stored import read_records
     from bench.formats.run_folder import RunFolder
-    from bench.store.branch import store
+    from bench.store import publish
 
     token = os.environ.pop("MLDB_TOKEN", "")
     told = _read(Publication)
@@ -142,8 +142,8 @@ def publish() -> None:
     if told.results_repository != _KEEP_LOCAL:
         repository = told.results_repository or _own_repository()
         _use_token(token, repository)
-        commit = store(plan, records, repository, told.results_branch).commit
-        workflow.set_outputs({"commit": commit})
+        commit = publish(plan, records, repository, told.results_branch).commit
+        set_outputs({"commit": commit})
         click.echo(f"results: commit {commit} on branch {told.results_branch}")
         if told.site:
             shown = read_records(repository, told.results_branch)
@@ -151,7 +151,7 @@ def publish() -> None:
         known = [record.case.id for record in records]
         cases = dict.fromkeys([*suite_cases(plan.suite, known), *known])
         index = write_site(shown, list(cases), Path(told.site))
-        workflow.set_outputs({"site": str(index.parent.resolve())})
+        set_outputs({"site": str(index.parent.resolve())})
         click.echo(f"site: {index}")
 
 
@@ -160,14 +160,14 @@ def publish() -> None:
 def report() -> None:
     """Write the step summary, and fail the job where its inputs say so."""
     from bench.formats.run_folder import RunFolder
-    from bench.report.markdown import render
+    from bench.report import render
 
     told = _read(Outcome)
     records = RunFolder(told.records).records()
-    workflow.add_summary(render(records, commit=told.commit))
+    add_summary(render(records, commit=told.commit))
     faults = verdict(records, told)
     for fault in faults:
-        workflow.error(fault)
+        annotate_error(fault)
     if faults:
         sys.exit(EXIT_FAILED)
 
@@ -200,7 +200,7 @@ def _read(model: type[ModelT]) -> ModelT:
 
 def _check_early(inputs: Inputs) -> None:
     """What would otherwise only fail after hours of work."""
-    from bench.store.git import is_branch_name
+    from bench.store import is_branch_name
 
     if not is_branch_name(inputs.results_branch):
         raise UserError(f"field `results-branch`: {inputs.results_branch!r} is no branch name", where="action inputs")
@@ -210,7 +210,7 @@ def _check_early(inputs: Inputs) -> None:
         ["git", "config", "--get-regexp", r"^http\..*\.extraheader$"], capture_output=True, check=False
     )
     if kept.returncode == 0:
-        workflow.warning("actions/checkout left its token in the workspace: give it `persist-credentials: false`")
+        annotate_warning("actions/checkout left its token in the workspace: give it `persist-credentials: false`")
 
 
 def _place(inputs: Inputs) -> tuple[str, Path]:

@@ -26,10 +26,10 @@ def agents() -> None:
 @_JSON
 def list_(root: Path | None, as_json: bool) -> None:
     """All agents, one a line."""
-    from bench.base.install import find_places
+    from bench.base.install import find_data_folders
     from bench.formats.agent import load_agents
 
-    found = load_agents(find_places(agents=root).agents)
+    found = load_agents(find_data_folders(agents=root).agents)
     if as_json:
         click.echo(json.dumps([it.spec.model_dump(by_alias=True) for it in found], indent=1))
         return
@@ -45,10 +45,10 @@ def list_(root: Path | None, as_json: bool) -> None:
 @_JSON
 def show(name: str, root: Path | None, as_json: bool) -> None:
     """One agent, by id or by the path of an agent.yaml."""
-    from bench.base.install import find_places
+    from bench.base.install import find_data_folders
     from bench.formats.agent import find_agent
 
-    agent = find_agent(name, find_places(agents=root).agents)
+    agent = find_agent(name, find_data_folders(agents=root).agents)
     if as_json:
         click.echo(json.dumps({**agent.spec.model_dump(by_alias=True), "digest": agent.digest}, indent=1))
         return

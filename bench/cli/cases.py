@@ -16,11 +16,11 @@ import click
 from bench.base.errors import EXIT_FAILED, UserError
 
 if TYPE_CHECKING:
-    from bench.attack.trial import Result
-    from bench.authoring.verify import Proof
-    from bench.base.install import Places
+    from bench.attack import Result
+    from bench.authoring import Proof
+    from bench.base.install import DataFolders
     from bench.formats.case import Case
-    from bench.sandbox.job import Sandbox
+    from bench.sandbox import Sandbox
 
 
 _FOLDER = click.option(
@@ -42,10 +42,10 @@ def cases() -> None:
 @_JSON
 def list_(root: Path | None, as_json: bool) -> None:
     """All cases, one a line."""
-    from bench.base.install import find_places
+    from bench.base.install import find_data_folders
     from bench.formats.case import load_cases
 
-    found = load_cases(find_places(cases=root).cases)
+    found = load_cases(find_data_folders(cases=root).cases)
     if as_json:
         rows = [
             {
@@ -72,10 +72,10 @@ def list_(root: Path | None, as_json: bool) -> None:
 @_JSON
 def show(case_id: str, root: Path | None, as_json: bool) -> None:
     """One case: what it asks, its limits, its wrong answers."""
-    from bench.base.install import find_places
+    from bench.base.install import find_data_folders
     from bench.formats.case import load_cases
 
-    case = load_cases(find_places(cases=root).cases, [case_id])[0]
+    case = load_cases(find_data_folders(cases=root).cases, [case_id])[0]
     if as_json:
         facts = case.spec.model_dump(by_alias=True)
         click.echo(
@@ -127,9 +127,9 @@ def verify(**options: Any) -> None:
     With --attacks: every generic attack is carried out against every case, in real cells. None may better a verdict,
     avoid one, reach hidden files, keys or a network, or outlive its cell.
     """
-    from bench.base.install import find_places
+    from bench.base.install import find_data_folders
     from bench.formats.case import load_cases
-    from bench.sandbox.choose import choose_sandbox
+    from bench.sandbox import choose_sandbox
 
     ids, every = list(options["ids"]), options["every"]
     if bool(ids) == every:
@@ -138,7 +138,7 @@ def verify(**options: Any) -> None:
         raise UserError("--attacks and --honest are two commands", where="cases verify", remedy="say one of them")
     if not options["attacks"] and (options["only"] or options["matrix"]):
         raise UserError("--only and --matrix belong to --attacks", where="cases verify")
-    places = find_places(cases=options["root"])
+    places = find_data_folders(cases=options["root"])
     chosen = load_cases(places.cases, ids or None)
     sandbox = choose_sandbox(options["sandbox"])
     jobs, as_json = options["jobs"], options["as_json"]
@@ -154,11 +154,11 @@ def verify(**options: Any) -> None:
         sys.exit(EXIT_FAILED)
 
 
-def _prove(chosen: list[Case], places: Places, sandbox: Sandbox, jobs: int, as_json: bool) -> bool:
+def _prove(chosen: list[Case], places: DataFolders, sandbox: Sandbox, jobs: int, as_json: bool) -> bool:
     """Print every proof; returns whether all hold."""
     from concurrent.futures import ThreadPoolExecutor
 
-    from bench.authoring.verify import Verifier
+    from bench.authoring import Verifier
     from bench.base.text import printable
 
     verifier = Verifier(places, sandbox)
@@ -188,10 +188,10 @@ def _prove(chosen: list[Case], places: Places, sandbox: Sandbox, jobs: int, as_j
 @_FOLDER
 def new(name: str, root: Path | None) -> None:
     """Make a small working case to start from; `cases verify` is green at once."""
-    from bench.authoring.scaffold import scaffold
-    from bench.base.install import find_places
+    from bench.authoring import scaffold_case
+    from bench.base.install import find_data_folders
 
-    folder = scaffold(find_places(cases=root).cases, name)
+    folder = scaffold_case(find_data_folders(cases=root).cases, name)
     click.echo(f"made {folder}")
     click.echo(
         f"next: edit task.md, workspace/, solution/ and check.py, then `ml-dev-bench cases verify {folder.name}`"
@@ -200,7 +200,7 @@ def new(name: str, root: Path | None) -> None:
 
 def run_attacks(
     cases: Sequence[Case],
-    places: Places,
+    places: DataFolders,
     sandbox: Sandbox,
     *,
     only: Sequence[str],
@@ -209,18 +209,22 @@ def run_attacks(
     matrix: Path | None,
 ) -> bool:
     """Carry out the attacks and print what came of each; returns whether all were held."""
-    from bench.attack.campaign import Campaign, tasks_of
-    from bench.attack.catalogue import load_catalogue
-    from bench.attack.leaks import groups_of_this_process
-    from bench.attack.listeners import enter_own_network
-    from bench.attack.matrix import line, write_page
-    from bench.attack.stage import open_stage
-    from bench.attack.trial import starts
-    from bench.base.install import find_places
+    from bench.attack import (
+        Campaign,
+        enter_own_network,
+        groups_of_this_process,
+        load_catalogue,
+        matrix_line,
+        open_stage,
+        starts,
+        tasks_of,
+        write_page,
+    )
+    from bench.base.install import find_data_folders
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     # Somebody's own cases are attacked by the same programs.
-    catalogue = load_catalogue(find_places().cases / "attacks")
+    catalogue = load_catalogue(find_data_folders().cases / "attacks")
     attacks = catalogue.select(only)
     if importlib.util.find_spec("jinja2") is None:
         raise UserError("the pages are looked at, too, and Jinja2 is missing", remedy="install ml-dev-bench[site]")
@@ -234,7 +238,7 @@ def run_attacks(
         nonlocal done
         done += 1
         if not as_json:
-            click.echo(f"[{done}/{total}] {line(result)}")
+            click.echo(f"[{done}/{total}] {matrix_line(result)}")
 
     if not as_json:
         click.echo(f"{len(attacks)} attacks, {len(cases)} cases, {total} trials; sandbox: {sandbox.name}, {notes}")
@@ -252,21 +256,21 @@ def run_attacks(
 
 def _conclude(results: Sequence[Result], groups: Sequence[str]) -> None:
     """What got through, once more and together, and the counts."""
-    from bench.attack.matrix import line, summary
+    from bench.attack import matrix_line, matrix_summary
 
     for result in results:
         if not result.held:
-            click.echo(line(result))
+            click.echo(matrix_line(result))
     for left in groups:
         click.echo(f"ESCAPED {left}")
-    click.echo(summary(results))
+    click.echo(matrix_summary(results))
 
 
 def run_honest(
-    cases: Sequence[Case], places: Places, sandbox: Sandbox, *, trials: int, jobs: int, as_json: bool
+    cases: Sequence[Case], places: DataFolders, sandbox: Sandbox, *, trials: int, jobs: int, as_json: bool
 ) -> bool:
     """Run every solution as a real cell, several times, and print what was flagged; returns whether nothing was."""
-    from bench.attack.campaign import honest_cells
+    from bench.attack import honest_cells
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     alarms = []

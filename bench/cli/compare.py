@@ -11,8 +11,7 @@ from bench.base.errors import EXIT_OK
 
 if TYPE_CHECKING:
     from bench.formats.record import Profile
-    from bench.stats.choice import Chosen
-    from bench.stats.compare import Compared, Comparison
+    from bench.stats import Chosen, Compared, Comparison
 
 EXIT_REGRESSION = 1
 EXIT_INCONCLUSIVE = 3
@@ -110,7 +109,7 @@ def compare(base: str, head: str, as_json: bool, **options: Any) -> None:
 
 def _choose(base: str, head: str, options: dict[str, Any]) -> tuple[Chosen, Chosen]:
     from bench.cli.stored import stored_records
-    from bench.stats.choice import Filters, choose
+    from bench.stats import Filters, choose
 
     profile: Profile | None = options["profile"]
     filters = Filters(options["agent"], options["model"], profile, options["suite"])
@@ -119,8 +118,7 @@ def _choose(base: str, head: str, options: dict[str, Any]) -> tuple[Chosen, Chos
 
 
 def _compare(base: Chosen, head: Chosen, options: dict[str, Any]) -> Comparison:
-    from bench.stats.compare import compare as compare_records
-    from bench.stats.tests import Rules
+    from bench.stats import Rules, compare_records
 
     return compare_records(
         base.records,

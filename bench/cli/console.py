@@ -14,8 +14,8 @@ import click
 from bench.base.text import printable
 from bench.formats.plan import Cell
 from bench.formats.record import Record
-from bench.report.lines import outcome_line
-from bench.runs.execute import Progress
+from bench.report import outcome_line
+from bench.runs import RunObserver
 
 _SILENT_S = 2.0
 _REDRAW_S = 0.2
@@ -54,7 +54,7 @@ class Ticker:
             click.echo(line, err=True)
 
 
-class Reporter(Progress):
+class Reporter(RunObserver):
     """Prints one line a finished cell; below them, on a terminal, what is under way."""
 
     def __init__(self, quiet: bool = False) -> None:

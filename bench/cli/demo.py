@@ -14,7 +14,7 @@ import click
 from bench.base.errors import EXIT_FAILED
 
 if TYPE_CHECKING:
-    from bench.sandbox.job import Sandbox
+    from bench.sandbox import Sandbox
 
 
 @click.command()
@@ -35,29 +35,29 @@ def demo(out: Path, jobs: int | None, sandbox: str) -> None:
     The demo's agents are all ours: oracle and nop, which prove the cases, and react, whose model turns are replayed
     from hand-written cassettes. Only the demo runs them without isolation where no sandbox works.
     """
-    from bench.base.install import find_places
+    from bench.base.install import find_data_folders
     from bench.cli.console import Reporter
     from bench.cli.pages import write_site
     from bench.cli.run import _interrupt
     from bench.formats.run_folder import new_run_name
-    from bench.plan.selection import Request, make_plan
-    from bench.report.lines import leaderboard
-    from bench.runs.execute import Options, begin, carry_out
-    from bench.sandbox.choose import choose_sandbox
-    from bench.store.branch import ResultsBranch, store
+    from bench.plan import Request, make_plan
+    from bench.report import leaderboard
+    from bench.runs import Options, run_plan, write_plan
+    from bench.sandbox import choose_sandbox
+    from bench.store import ResultsBranch, publish
 
     signal.signal(signal.SIGTERM, _interrupt)
     began = time.monotonic()
-    places = find_places()
+    places = find_data_folders()
     chosen = _sandbox() if sandbox == "auto" else choose_sandbox(sandbox)
     plan = make_plan(Request(suite="demo"), places)
     name = new_run_name()
     click.echo(f"demo run {name}: {len(plan.cells)} cells, sandbox {chosen.name}", err=True)
-    stored = begin(plan, out / "runs" / name, name, chosen)
+    stored = write_plan(plan, out / "runs" / name, name, chosen)
     options = Options(jobs=jobs or len(os.sched_getaffinity(0)))
-    records = carry_out(stored, plan.cells, out / "runs" / name, places, chosen, options, Reporter())
+    records = run_plan(stored, plan.cells, out / "runs" / name, places, chosen, options, Reporter())
     repository = out / "results.git"
-    committed = store(stored, records, str(repository), "mldb-results", out / "runs" / name)
+    committed = publish(stored, records, str(repository), "mldb-results", out / "runs" / name)
     everything = list(ResultsBranch(repository).records())
     index = write_site(everything, plan.suite.cases, out / "site")
     click.echo("")
@@ -80,7 +80,7 @@ def demo(out: Path, jobs: int | None, sandbox: str) -> None:
 
 def _sandbox() -> Sandbox:
     from bench.base.errors import UserError
-    from bench.sandbox.choose import choose_sandbox
+    from bench.sandbox import choose_sandbox
 
     try:
         return choose_sandbox("auto")

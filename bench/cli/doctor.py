@@ -19,11 +19,8 @@ from typing import Literal
 import click
 
 from bench.base.errors import UserError
-from bench.cell.machine import this_machine
-from bench.sandbox import cgroup_location
-from bench.sandbox.choose import probe_bubblewrap, probe_docker
-from bench.sandbox.docker.container import leftovers
-from bench.sandbox.docker.engine import EngineError, find_engine
+from bench.cell import this_machine
+from bench.sandbox import EngineError, find_engine, leftovers, probe_bubblewrap, probe_cgroups, probe_docker
 
 _MIN_FREE_GIB = 5
 _ML_STACK = ("numpy", "pandas", "torch", "sklearn", "safetensors", "wandb")
@@ -31,7 +28,7 @@ _DISTRIBUTIONS = {"sklearn": "scikit-learn"}
 
 
 @dataclass(frozen=True)
-class Finding:
+class HealthCheck:
     """One thing looked at."""
 
     name: str
@@ -40,18 +37,20 @@ class Finding:
     remedy: str = ""
 
 
-def examine(cache: Path) -> Iterator[Finding]:
+def check_health(cache: Path) -> Iterator[HealthCheck]:
     """Look at everything that a run may need; starts a sandbox, reaches no network."""
     machine = this_machine()
-    yield Finding(
+    yield HealthCheck(
         "machine", "ok", f"{machine.system}, {machine.cores} cores, {machine.memory_mb / 1024:.0f} GiB, {machine.cpu}"
     )
     yield _python()
     bubblewrap = probe_bubblewrap()
-    yield Finding("bubblewrap", "ok" if bubblewrap.works else "missing", bubblewrap.detail, bubblewrap.remedy)
+    yield HealthCheck("bubblewrap", "ok" if bubblewrap.works else "missing", bubblewrap.detail, bubblewrap.remedy)
     yield _limits()
     yield from _docker()
-    yield Finding("process sandbox", "note", "always there, isolates nothing", "ask for it by name: --sandbox process")
+    yield HealthCheck(
+        "process sandbox", "note", "always there, isolates nothing", "ask for it by name: --sandbox process"
+    )
     yield _disk(cache)
     yield _gpu(machine.gpu)
     for name in _ML_STACK:
@@ -61,36 +60,36 @@ def examine(cache: Path) -> Iterator[Finding]:
     yield _git()
 
 
-def _python() -> Finding:
+def _python() -> HealthCheck:
     version = platform.python_version()
     good = sys.version_info >= (3, 11)
-    return Finding(
+    return HealthCheck(
         "python", "ok" if good else "missing", f"{version} at {sys.executable}", "" if good else "use 3.11 or newer"
     )
 
 
-def _limits() -> Finding:
-    probe = cgroup_location.probe()
-    return Finding("limits", "ok" if probe.works else "note", probe.detail, probe.remedy)
+def _limits() -> HealthCheck:
+    probe = probe_cgroups()
+    return HealthCheck("limits", "ok" if probe.works else "note", probe.detail, probe.remedy)
 
 
-def _docker() -> Iterator[Finding]:
+def _docker() -> Iterator[HealthCheck]:
     probe = probe_docker()
-    yield Finding("docker", "ok" if probe.works else "note", probe.detail, probe.remedy)
+    yield HealthCheck("docker", "ok" if probe.works else "note", probe.detail, probe.remedy)
     left = []
     with contextlib.suppress(UserError, EngineError):
         left = leftovers(find_engine())
     if left:
-        yield Finding("containers", "note", f"{len(left)} of runners that were killed", "the next run removes them")
+        yield HealthCheck("containers", "note", f"{len(left)} of runners that were killed", "the next run removes them")
 
 
-def _disk(cache: Path) -> Finding:
+def _disk(cache: Path) -> HealthCheck:
     place = cache
     while not place.exists():
         place = place.parent
     free = shutil.disk_usage(place).free / (1 << 30)
     state: Literal["ok", "missing"] = "ok" if free >= _MIN_FREE_GIB else "missing"
-    return Finding(
+    return HealthCheck(
         "disk",
         state,
         f"{free:.0f} GiB free for the cache at {cache}",
@@ -98,35 +97,35 @@ def _disk(cache: Path) -> Finding:
     )
 
 
-def _gpu(name: str) -> Finding:
+def _gpu(name: str) -> HealthCheck:
     if name:
-        return Finding("gpu", "ok", name)
+        return HealthCheck("gpu", "ok", name)
     if os.path.exists("/dev/nvidia0"):
-        return Finding("gpu", "missing", "a device, but nvidia-smi does not answer", "install the driver's tools")
-    return Finding("gpu", "note", "none", "profile mini needs none; profile full does")
+        return HealthCheck("gpu", "missing", "a device, but nvidia-smi does not answer", "install the driver's tools")
+    return HealthCheck("gpu", "note", "none", "profile mini needs none; profile full does")
 
 
-def _package(name: str, extra: str) -> Finding:
+def _package(name: str, extra: str) -> HealthCheck:
     if importlib.util.find_spec(name) is None:
-        return Finding(name, "missing", "not installed", f"pip install 'ml-dev-bench[{extra}]'")
-    return Finding(name, "ok", importlib.metadata.version(_DISTRIBUTIONS.get(name, name)))
+        return HealthCheck(name, "missing", "not installed", f"pip install 'ml-dev-bench[{extra}]'")
+    return HealthCheck(name, "ok", importlib.metadata.version(_DISTRIBUTIONS.get(name, name)))
 
 
-def _git() -> Finding:
+def _git() -> HealthCheck:
     program = shutil.which("git")
     if program is None:
-        return Finding("git", "missing", "not installed", "install git: results are stored in a branch")
+        return HealthCheck("git", "missing", "not installed", "install git: results are stored in a branch")
     done = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=10, check=False)
-    return Finding("git", "ok", done.stdout.strip().removeprefix("git version "))
+    return HealthCheck("git", "ok", done.stdout.strip().removeprefix("git version "))
 
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def doctor(as_json: bool) -> None:
     """Tell what this machine can do: sandboxes, GPU, disk, Python, ML stack; each line with its remedy."""
-    from bench.base.install import find_places
+    from bench.base.install import find_data_folders
 
-    findings = list(examine(find_places().cache))
+    findings = list(check_health(find_data_folders().cache))
     if as_json:
         click.echo(json.dumps([vars(finding) for finding in findings], indent=1))
         return

@@ -11,7 +11,7 @@ import click
 from bench.base.errors import UserError
 
 if TYPE_CHECKING:
-    from bench.runs.human import Desk
+    from bench.runs import Desk
 
 _PATH = click.Path(path_type=Path)
 _FOLDER = click.argument("folder", required=False, type=_PATH)
@@ -38,12 +38,12 @@ def start(
     case: str, profile: str | None, trial: int, suite: str, out: Path, shell: bool, case_root: Path | None
 ) -> None:
     """Prepare a workspace, start the clock, and say where it is and what to do."""
-    from bench.base.install import find_places
+    from bench.base.install import find_data_folders
     from bench.formats.case import load_cases
-    from bench.runs.human import open_shell
-    from bench.runs.human import start as begin
+    from bench.runs import open_shell
+    from bench.runs import start_attempt as begin
 
-    places = find_places(cases=case_root)
+    places = find_data_folders(cases=case_root)
     services = sorted(load_cases(places.cases, [case])[0].spec.services)
     if services and not shell:
         raise UserError(
@@ -86,9 +86,9 @@ def submit(folder: Path | None, case_root: Path | None, sandbox: str) -> None:
     Exit status: 0 it succeeded; 1 it did not; 2 nothing was judged.
     """
     from bench.base.text import printable
-    from bench.report.lines import outcome_line
-    from bench.runs.human import submit as hand_in
-    from bench.sandbox.choose import choose_sandbox
+    from bench.report import outcome_line
+    from bench.runs import submit_attempt as hand_in
+    from bench.sandbox import choose_sandbox
 
     desk = _desk(folder, case_root)
     record = hand_in(desk, choose_sandbox(sandbox))
@@ -102,10 +102,10 @@ def submit(folder: Path | None, case_root: Path | None, sandbox: str) -> None:
 
 
 def _desk(folder: Path | None, case_root: Path | None) -> Desk:
-    from bench.base.install import find_places
-    from bench.runs.human import find_desk, open_desk
+    from bench.base.install import find_data_folders
+    from bench.runs import find_desk, open_desk
 
-    return open_desk(find_desk((folder or Path()).absolute()), find_places(cases=case_root))
+    return open_desk(find_desk((folder or Path()).absolute()), find_data_folders(cases=case_root))
 
 
 def _describe(desk: Desk) -> None:

@@ -27,14 +27,14 @@ def build(base: str, python: str, network: str, case_id: str, root: Path | None)
     pip fetches the packages on this machine, with its own settings. An image of the same definition is replaced.
     What happens is shown as it does; the last line is the image.
     """
-    from bench.base.install import find_places
+    from bench.base.install import find_data_folders
     from bench.formats.case import load_cases
-    from bench.sandbox.docker.images import Build, build_case, build_shared
+    from bench.sandbox import Build, build_case, build_shared
 
     began = time.monotonic()
     how = Build(base=base, python=python, network=network)
     if case_id:
-        environment = load_cases(find_places(cases=root).cases, [case_id])[0].part("environment")
+        environment = load_cases(find_data_folders(cases=root).cases, [case_id])[0].part("environment")
         if not environment.is_dir():
             raise UserError("the case adds nothing to the shared image", where=environment, remedy="drop --case")
         made = build_case(environment, how)
@@ -47,7 +47,6 @@ def build(base: str, python: str, network: str, case_id: str, root: Path | None)
 @image.command()
 def show() -> None:
     """Print the name and the content id of the shared image; fails where the engine has none."""
-    from bench.sandbox.docker.engine import find_engine
-    from bench.sandbox.docker.images import shared_image, shared_tag
+    from bench.sandbox import find_engine, shared_image, shared_tag
 
     click.echo(f"{shared_tag()} {shared_image(find_engine())}")

@@ -14,7 +14,7 @@ from bench.base.errors import UserError
 
 if TYPE_CHECKING:
     from bench.formats.record import Record
-    from bench.pages.board import CaseInfo
+    from bench.pages import CaseInfo
 
 
 @click.group()
@@ -29,29 +29,29 @@ def site() -> None:
 @click.option("--suite", default="demo", show_default=True, help="Suite whose cases count.")
 def build(source: str, out: Path, branch: str, suite: str) -> None:
     """Build the site from stored records. Runs nothing."""
-    from bench.base.install import find_places
+    from bench.base.install import find_data_folders
     from bench.cli.stored import read_records
     from bench.formats.suite import load_suite
 
-    cases = load_suite(find_places().cases, suite).cases
+    cases = load_suite(find_data_folders().cases, suite).cases
     index = write_site(read_records(source, branch), cases, out)
     click.echo(f"site: {index}")
 
 
 def write_site(records: Sequence[Record], cases: Sequence[str], out: Path) -> Path:
     """Build the site of `records` into `out`; returns its first page."""
-    from bench.base.install import find_places
+    from bench.base.install import find_data_folders
     from bench.formats.case import load_cases
-    from bench.pages.build import build_site
+    from bench.pages import build_site
 
-    places = find_places()
+    places = find_data_folders()
     infos = [_info(case) for case in load_cases(places.cases, list(cases))]
     build_site(records, infos, out, places.site)
     return out / "index.html"
 
 
 def _info(case: Any) -> CaseInfo:
-    from bench.pages.board import CaseInfo
+    from bench.pages import CaseInfo
 
     readme = case.part("README.md")
     spec = case.spec

@@ -11,12 +11,10 @@ import click
 from bench.base.errors import UserError
 
 if TYPE_CHECKING:
-    from bench.base.install import Places
+    from bench.base.install import DataFolders
     from bench.formats.plan import PlanFile
     from bench.formats.record import Record
-    from bench.plan.estimate import History
-    from bench.plan.experiment import Experiment
-    from bench.plan.selection import Part
+    from bench.plan import Experiment, History, RunCells
 
 _PATH = click.Path(path_type=Path)
 
@@ -46,12 +44,12 @@ def plan(words: tuple[str, ...], **options: Any) -> None:
 
     Exit status: 0 planned; 2 nothing was planned: a mistake, or more than the budget.
     """
-    from bench.base.install import find_places
-    from bench.plan.experiment import load_experiment
+    from bench.base.install import find_data_folders
+    from bench.plan import load_experiment
 
     file = Path(words[0]) if words and "=" not in words[0] else None
     experiment = load_experiment(file, words[1:] if file is not None else words)
-    made = _make(experiment, options, find_places(cases=options["case_root"]))
+    made = _make(experiment, options, find_data_folders(cases=options["case_root"]))
     if made is None:
         click.echo("nothing to run: every cell has a verdict already, or no case has its turn")
         _tell_github(options, '{"include":[]}', 0)
@@ -68,36 +66,44 @@ def plan(words: tuple[str, ...], **options: Any) -> None:
         _show(document)
 
 
-def _make(experiment: Experiment, options: dict[str, Any], places: Places) -> tuple[PlanFile, str] | None:
-    from bench.plan.document import check_budget, document, expect
-    from bench.plan.estimate import History
-    from bench.plan.selection import expand, lost_parts, select
-    from bench.plan.shards import Job, batches, matrix
+def _make(experiment: Experiment, options: dict[str, Any], places: DataFolders) -> tuple[PlanFile, str] | None:
+    from bench.plan import (
+        History,
+        PlannedJob,
+        check_budget,
+        expand_experiment,
+        expected_of,
+        github_matrix,
+        missing_cells,
+        packed_shards,
+        plan_document,
+        select_cells,
+    )
 
     indexed = _from_index(options)
     records = [] if indexed else _records(options)
     history = indexed or History(records)
     today = _day(options["day"])
     if options["missing_from"] is not None:
-        parts = lost_parts(options["missing_from"], records, places)
+        parts = missing_cells(options["missing_from"], records, places)
     else:
-        parts = expand(experiment, places)
+        parts = expand_experiment(experiment, places)
     mode, period = experiment.mode, experiment.period_days
-    kept = [_with_cells(part, select(part.cells, mode, history, today, period)) for part in parts]
+    kept = [_with_cells(part, select_cells(part.cells, mode, history, today, period)) for part in parts]
     kept = [part for part in kept if part.cells]
     if not kept:
         return None
     jobs = [
-        Job(part.run, index, cell, estimate)
+        PlannedJob(part.run, index, cell, estimate)
         for part in kept
         for index, (cell, estimate) in enumerate(zip(part.cells, history.estimates(part.cells), strict=True))
     ]
-    made = batches(jobs, experiment)
-    check_budget(expect(made), experiment.budget)
-    return document(experiment, kept, made, options["sandbox"]), matrix(made)
+    made = packed_shards(jobs, experiment)
+    check_budget(expected_of(made), experiment.budget)
+    return plan_document(experiment, kept, made, options["sandbox"]), github_matrix(made)
 
 
-def _with_cells(part: Part, cells: list[Any]) -> Part:
+def _with_cells(part: RunCells, cells: list[Any]) -> RunCells:
     from dataclasses import replace
 
     return replace(part, cells=cells)
@@ -108,7 +114,7 @@ def _records(options: dict[str, Any]) -> list[Record]:
 
     records = [record for folder in options["run_folders"] for record in RunFolder(folder).records()]
     if options["results"]:
-        from bench.store.branch import ResultsBranch
+        from bench.store import ResultsBranch
 
         records += ResultsBranch(options["results"], options["branch"]).records()
     return records
@@ -119,11 +125,11 @@ def _from_index(options: dict[str, Any]) -> History | None:
     if not options["results"] or options["run_folders"] or options["missing_from"]:
         return None
     from bench.cli.stored import indexed
-    from bench.index.answers import measured
-    from bench.plan.estimate import History
+    from bench.index import cell_history
+    from bench.plan import History
 
     with indexed(options["results"], options["branch"], quiet=options["as_json"]) as index:
-        return History.of(measured(index)) if index is not None else None
+        return History.of(cell_history(index)) if index is not None else None
 
 
 def _day(text: str | None) -> Any:

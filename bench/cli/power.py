@@ -10,8 +10,7 @@ import click
 from bench.base.errors import EXIT_FAILED, UserError
 
 if TYPE_CHECKING:
-    from bench.stats.choice import Chosen
-    from bench.stats.power import Components, Design, Price, Question
+    from bench.stats import Chosen, Components, Design, Price, Question
 
 
 @click.command()
@@ -50,9 +49,7 @@ def power(history: str, as_json: bool, **options: Any) -> None:
 
     Exit status: 0 some number of trials on these cases is enough; 1 none is, more cases are needed; 2 wrong command.
     """
-    from bench.stats.pairing import MEASURES
-    from bench.stats.power import Question, components, price
-    from bench.stats.tests import Rules
+    from bench.stats import MEASURES, Question, Rules, components, price
 
     chosen = _choose(history, options)
     parts = components(chosen.records, MEASURES[options["measure"]])
@@ -72,7 +69,7 @@ def power(history: str, as_json: bool, **options: Any) -> None:
 
 def _choose(history: str, options: dict[str, Any]) -> Chosen:
     from bench.cli.stored import stored_records
-    from bench.stats.choice import Filters, choose
+    from bench.stats import Filters, choose
 
     filters = Filters(options["agent"], options["model"], options["profile"], options["suite"])
     with stored_records(options["repository"], options["branch"]) as stored:
@@ -80,7 +77,7 @@ def _choose(history: str, options: dict[str, Any]) -> Chosen:
 
 
 def _answer(question: Question, cost: Price, options: dict[str, Any]) -> dict[str, Any]:
-    from bench.stats.power import cases_needed, designs, trials_needed
+    from bench.stats import cases_needed, designs, trials_needed
 
     enough = trials_needed(question, question.parts.cases)
     found = designs(question, cost, enough, sides=1 if options["base_stored"] else 2)

@@ -12,10 +12,10 @@ from bench.base.errors import UserError
 from bench.cli.results_admin import decide, decisions, traces, verify
 from bench.cli.results_collect import collect, push
 from bench.cli.results_query import export, query
-from bench.report.lines import leaderboard, standings_table
+from bench.report import leaderboard, standings_table
 
 if TYPE_CHECKING:
-    from bench.index.query import Index
+    from bench.index import Index
 
 
 @click.group()
@@ -38,7 +38,7 @@ def show(source: str, branch: str, suite: str, cells: bool, withdrawn: bool, as_
     """Agents by success, with intervals, from a results repository or the folder of one run."""
     from bench.base.text import printable_json
     from bench.cli.stored import indexed, read_records
-    from bench.report.lines import outcome_line
+    from bench.report import outcome_line
 
     if not (cells or withdrawn or as_json):
         with indexed(source, branch) as index:
@@ -90,7 +90,7 @@ def find_ledger(source: Path, cell: str) -> Path:
 
 def trace_text(ledger: Path) -> str:
     """One line a call."""
-    from bench.gateway.call_log import read_trace
+    from bench.gateway import read_trace
 
     lines = []
     for call in read_trace(ledger):
@@ -108,8 +108,7 @@ def trace_atif(ledger: Path) -> str:
     """The trajectory as JSON."""
     import json
 
-    from bench.gateway.atif import to_atif
-    from bench.gateway.call_log import read_trace
+    from bench.gateway import read_trace, to_atif
 
     folder = ledger.parent.name
     return json.dumps(to_atif(read_trace(ledger), folder.partition("_")[0], folder), indent=1, ensure_ascii=False)
@@ -117,16 +116,16 @@ def trace_atif(ledger: Path) -> str:
 
 def suite_cases(suite: str, known: Iterable[str]) -> list[str]:
     """The cases that coverage is counted over: those of a suite, or all that are `known`."""
-    from bench.base.install import find_places
+    from bench.base.install import find_data_folders
     from bench.formats.suite import load_suite
 
     if suite:
-        return load_suite(find_places().cases, suite).cases
+        return load_suite(find_data_folders().cases, suite).cases
     return sorted(set(known))
 
 
 def _indexed_leaderboard(index: Index, suite: str) -> str:
-    from bench.index.answers import all_cases, indexed_standings
+    from bench.index import all_cases, indexed_standings
     from bench.stats import rank
 
     cases = suite_cases(suite, all_cases(index))

@@ -33,9 +33,7 @@ def verify(repository: str, branch: str, known: str | None, as_json: bool) -> No
     from itertools import islice
 
     from bench.base.text import shown
-    from bench.store.audit import Audit
-    from bench.store.git.backend import is_remote
-    from bench.store.reader import open_copy
+    from bench.store import Audit, is_remote, open_copy
 
     if not is_remote(repository) and not Path(repository).exists():
         raise UserError("no such repository", where=repository, remedy="name what `run --results` made")
@@ -85,15 +83,13 @@ def decide(repository: str, branch: str, via: Any, who: str | None, **facts: Any
     from bench.base.model import validate
     from bench.base.times import now
     from bench.cli.results_collect import EXIT_GIVEN_UP
-    from bench.store.append import GivenUp
-    from bench.store.branch import ResultsBranch
-    from bench.store.decisions import Decision
+    from bench.store import Decision, ResultsBranch, RetriesExhausted
 
     person = who or os.environ.get("GITHUB_ACTOR") or getpass.getuser()
     decision = validate({**facts, "who": person, "when": now()}, Decision, where="decision")
     try:
         landed = ResultsBranch(repository, branch, via=via).decide(decision)
-    except GivenUp as error:
+    except RetriesExhausted as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(EXIT_GIVEN_UP)
     click.echo(f"decision: commit {landed.commit} on branch {branch}")
@@ -107,8 +103,7 @@ def decisions(repository: str, branch: str, as_json: bool) -> None:
     """The ledger of decisions, the oldest first."""
     from pathlib import Path
 
-    from bench.store.branch import ResultsBranch
-    from bench.store.git.backend import is_remote
+    from bench.store import ResultsBranch, is_remote
 
     if not is_remote(repository) and not Path(repository).exists():
         raise UserError("no such repository", where=repository, remedy="name what `run --results` made")
@@ -139,11 +134,10 @@ def traces(
     Exit status: 0 done; 2 the run has no such trace, or one is not what was stored.
     """
     from bench.formats.plan import slug_of
-    from bench.store.trace_storage import open_shelf, open_trace_place
-    from bench.store.traces import unpack
+    from bench.store import open_stored_traces, open_trace_storage, unpack
 
-    place = open_trace_place(where) if where else None
-    with open_shelf(repository, branch, run, attempt) as shelf:
+    place = open_trace_storage(where) if where else None
+    with open_stored_traces(repository, branch, run, attempt) as shelf:
         wanted = [trace for trace in shelf.traces if cell in trace.cell]
         if not wanted:
             raise UserError("has no such trace", where=f"run {run}, attempt {attempt}", remedy="choose with --cell")

@@ -16,10 +16,7 @@ from bench.base.errors import EXIT_FAILED, UserError
 from bench.cli.console import Ticker
 
 if TYPE_CHECKING:
-    from bench.store.artifacts import Refusal
-    from bench.store.branch import Committed, ResultsBranch
-    from bench.store.bundle import Bundle
-    from bench.store.collect import Admission, Collected
+    from bench.store import Bundle, Collected, Committed, PlanCheck, Refusal, ResultsBranch
 
 
 EXIT_GIVEN_UP = 3
@@ -98,7 +95,7 @@ def _add_summary(reports: Sequence[Report]) -> None:
     if not os.environ.get("GITHUB_STEP_SUMMARY"):
         return
     from bench.base.text import escape
-    from bench.github.workflow import add_summary
+    from bench.github import add_summary
 
     lines = ["## Collected", ""]
     for report in reports:
@@ -152,11 +149,10 @@ def collect(**options: Any) -> None:
     rest is stored; 2 the command or the set-up is wrong, nothing was stored; 3 the branch could not be reached for
     five minutes or twelve tries, the bundle is kept and the command that resumes is printed.
     """
-    from bench.store.artifacts import Caps, find_artifacts
-    from bench.store.collect import collect as merge
-    from bench.store.collect import read_admissions
+    from bench.store import Caps, find_artifacts, read_plan_checks
+    from bench.store import collect_bundle as merge
 
-    admissions = read_admissions(options["plan"], options["shards"], options["run_url"])
+    admissions = read_plan_checks(options["plan"], options["shards"], options["run_url"])
     artifacts, refused = find_artifacts(options["folders"], Caps())
     reports: list[Report] = []
     with Ticker(options["as_json"]) as ticker:
@@ -185,60 +181,57 @@ def push(folders: tuple[Path, ...], repository: str, branch: str, via: Any, pati
 
     Exit status: 0 all are stored; 2 a bundle is not whole or cannot be stored; 3 given up once more, they are kept.
     """
-    from bench.store.append import GivenUp
-    from bench.store.pending import discard, load
+    from bench.store import RetriesExhausted, discard_bundle, load_bundle
 
     for folder in folders:
-        bundle = load(folder)
+        bundle = load_bundle(folder)
         try:
             done = _branch(repository, branch, via, patience).commit(bundle)
-        except GivenUp as error:
+        except RetriesExhausted as error:
             click.echo(f"error: {error}\nkept in {folder}", err=True)
             sys.exit(EXIT_GIVEN_UP)
-        discard(folder)
+        discard_bundle(folder)
         click.echo(stored_line(done, branch))
 
 
 def _bundle(
-    collected: Collected, admission: Admission, options: dict[str, Any], ticker: Ticker
+    collected: Collected, admission: PlanCheck, options: dict[str, Any], ticker: Ticker
 ) -> tuple[Bundle, list[Refusal]]:
     """The bundle with its traces, and what of these was refused."""
     from dataclasses import replace
 
-    from bench.store.trace_storage import keep_traces, open_trace_place
+    from bench.store import keep_traces, open_trace_storage
 
     bundle = collected.bundle(admission, options["attempt"])
     if options["dry_run"]:
         return bundle, []
-    place = open_trace_place(options["trace_place"]) if options["trace_place"] else None
+    place = open_trace_storage(options["trace_place"]) if options["trace_place"] else None
     kept = keep_traces(collected.taken, place, options["trace_sample"], ticker)
     return replace(bundle, traces=kept.traces, inline=kept.inline), kept.refused
 
 
 def _store(bundle: Bundle, options: dict[str, Any]) -> tuple[Committed | None, str]:
     """Store a bundle that lies on disk until it is stored; else the command that resumes."""
-    from bench.store.append import GivenUp
-    from bench.store.pending import discard, keep
+    from bench.store import RetriesExhausted, discard_bundle, keep_bundle
 
     branch = _branch(options["repository"], options["branch"], options["via"], options["patience"])
-    folder = keep(bundle, options["kept"])
+    folder = keep_bundle(bundle, options["kept"])
     places = ["--results", options["repository"], "--branch", options["branch"], "--via", options["via"]]
     resume = shlex.join(["ml-dev-bench", "results", "push", str(folder), *places])
     try:
         branch.ensure()
         done = branch.commit(bundle)
-    except GivenUp as error:
+    except RetriesExhausted as error:
         click.echo(f"error: {error}", err=True)
         return None, resume
     except UserError:
         click.echo(f"not stored, and kept; when that is mended, resume with\n  {resume}", err=True)
         raise
-    discard(folder)
+    discard_bundle(folder)
     return done, ""
 
 
 def _branch(repository: str, branch: str, via: Any, patience: float) -> ResultsBranch:
-    from bench.store.append import Patience
-    from bench.store.branch import ResultsBranch
+    from bench.store import ResultsBranch, RetryPolicy
 
-    return ResultsBranch(repository, branch, via=via, patience=Patience(seconds=patience))
+    return ResultsBranch(repository, branch, via=via, patience=RetryPolicy(seconds=patience))

@@ -13,7 +13,7 @@ from bench.cli.stored import tell_skipped
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from bench.index.query import Index
+    from bench.index import Index
 
 _FORMATS = ["csv", "json", "parquet"]
 _WIDEST = 60
@@ -73,7 +73,7 @@ def export(out: Path, form: Any, where: str, sql: str, as_json: bool, **options:
     import json
 
     from bench.base.errors import UserError
-    from bench.index.query import export as write
+    from bench.index import export as write
 
     form = form or out.suffix.removeprefix(".").replace("jsonl", "json")
     if form not in _FORMATS:
@@ -91,7 +91,7 @@ def export(out: Path, form: Any, where: str, sql: str, as_json: bool, **options:
 
 
 def _open(options: dict[str, Any], ticker: Ticker) -> Index:
-    from bench.index.query import open_index
+    from bench.index import open_index
 
     return open_index(
         options["repository"],
@@ -103,7 +103,7 @@ def _open(options: dict[str, Any], ticker: Ticker) -> Index:
 
 
 def _as_json(answer: pa.Table) -> str:
-    from bench.index.query import to_json
+    from bench.index import to_json
 
     return "[" + ",\n ".join(to_json(row) for row in answer.to_pylist()) + "]"
 
@@ -111,7 +111,7 @@ def _as_json(answer: pa.Table) -> str:
 def _as_csv(answer: pa.Table) -> str:
     import io
 
-    from bench.index.query import write_csv
+    from bench.index import write_csv
 
     file = io.BytesIO()
     write_csv(file, answer)
@@ -131,7 +131,7 @@ def _as_text(answer: pa.Table) -> str:
 
 
 def _cell(value: Any) -> str:
-    from bench.index.query import to_json
+    from bench.index import to_json
 
     if value is None:
         return "-"

@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from bench.base.errors import EXIT_FAILED, UserError
-from bench.report.markdown import render
+from bench.report import render
 
 _PATH = click.Path(path_type=Path)
 _PLAN = click.Path(path_type=Path)
@@ -85,11 +85,11 @@ def run(**options: Any) -> None:
     Exit status: 0 every cell has a verdict (whatever it is); 1 cells were lost to infrastructure or skipped;
     2 nothing was started; 130 interrupted, go on with --resume.
     """
-    from bench.base.install import find_places
-    from bench.sandbox.choose import choose_sandbox
+    from bench.base.install import find_data_folders
+    from bench.sandbox import choose_sandbox
 
     signal.signal(signal.SIGTERM, _interrupt)
-    places = find_places(cases=options["case_root"])
+    places = find_data_folders(cases=options["case_root"])
     quiet = options["as_json"]
     sandbox = choose_sandbox(options["sandbox"])
     if not quiet:
@@ -97,9 +97,9 @@ def run(**options: Any) -> None:
     folder, stored, records = _carry_out(options, places, sandbox)
     commit = None
     if options["results"]:
-        from bench.store.branch import store
+        from bench.store import publish
 
-        commit = store(stored, records, options["results"], options["branch"], folder)
+        commit = publish(stored, records, options["results"], options["branch"], folder)
     _report(folder, records, commit, quiet)
     if any(record.outcome != "graded" for record in records):
         sys.exit(EXIT_FAILED)
@@ -124,8 +124,8 @@ def _run_limits(options: dict[str, Any]) -> Any:
 def _carry_out(options: dict[str, Any], places: Any, sandbox: Any) -> tuple[Path, Any, Any]:
     from bench.cli.console import Reporter
     from bench.formats.run_folder import RunFolder, new_run_name
-    from bench.plan.selection import Request, make_plan
-    from bench.runs.execute import Options, begin, carry_out
+    from bench.plan import Request, make_plan
+    from bench.runs import Options, run_plan, write_plan
 
     how = Options(
         jobs=options["jobs"],
@@ -143,7 +143,7 @@ def _carry_out(options: dict[str, Any], places: Any, sandbox: Any) -> tuple[Path
             )
         folder = options["resume"]
         stored = RunFolder(folder).read_plan()
-        return folder, stored, carry_out(stored, None, folder, places, sandbox, how, reporter)
+        return folder, stored, run_plan(stored, None, folder, places, sandbox, how, reporter)
     request = Request(
         suite=options["suite"],
         agents=options["agents"],
@@ -157,10 +157,10 @@ def _carry_out(options: dict[str, Any], places: Any, sandbox: Any) -> tuple[Path
     folder = options["out"] / name
     if (folder / "run.json").exists():
         raise UserError("holds a run already", where=folder, remedy="go on with --resume, or choose another --name")
-    stored = begin(plan, folder, name, sandbox)
+    stored = write_plan(plan, folder, name, sandbox)
     if not options["as_json"]:
         click.echo(f"run {name}: {len(plan.cells)} cells in {folder}", err=True)
-    return folder, stored, carry_out(stored, plan.cells, folder, places, sandbox, how, reporter)
+    return folder, stored, run_plan(stored, plan.cells, folder, places, sandbox, how, reporter)
 
 
 def _run_name() -> str:
@@ -207,17 +207,17 @@ def run_shard(plan: Path, shard: str, **options: Any) -> None:
     Exit status: 0 every cell has a verdict (whatever it is); 1 cells were lost to infrastructure or skipped;
     2 nothing was started; 130 interrupted, call it again.
     """
-    from bench.base.install import find_places
+    from bench.base.install import find_data_folders
     from bench.cli.console import Reporter
     from bench.formats.plan import read_plan_file
     from bench.formats.run_folder import RunFolder
-    from bench.runs.execute import Options, carry_out
-    from bench.sandbox.choose import choose_sandbox
+    from bench.runs import Options, run_plan
+    from bench.sandbox import choose_sandbox
 
     signal.signal(signal.SIGTERM, _interrupt_shard)
     document = read_plan_file(plan)
     chosen = document.shard(shard)
-    places, sandbox = find_places(cases=options["case_root"]), choose_sandbox(options["sandbox"])
+    places, sandbox = find_data_folders(cases=options["case_root"]), choose_sandbox(options["sandbox"])
     how = Options(
         jobs=options["jobs"] or chosen.jobs,
         keep_workspaces=options["keep_workspaces"],
@@ -233,7 +233,7 @@ def run_shard(plan: Path, shard: str, **options: Any) -> None:
             stored = document.part(part).model_copy(update={"sandbox": sandbox.name})
             run.write_plan(stored)
         click.echo(f"shard {chosen.id} of run {stored.run}: {len(stored.cells)} cells in {folder}", err=True)
-        records = carry_out(stored, None, folder, places, sandbox, how, Reporter(quiet=False))
+        records = run_plan(stored, None, folder, places, sandbox, how, Reporter(quiet=False))
         lost += sum(record.outcome != "graded" for record in records)
     if lost:
         click.echo(f"{lost} cells have no verdict", err=True)

@@ -14,15 +14,14 @@ from bench.base.errors import UserError
 
 if TYPE_CHECKING:
     from bench.formats.record import Record
-    from bench.index.query import Index
-    from bench.stats.choice import Filters, Stored
-    from bench.stats.trends import CaseNight
+    from bench.index import Index
+    from bench.stats import CaseNight, Filters, Stored
 
 
 @contextmanager
 def stored_records(repository: str, branch: str) -> Iterator[Stored]:
     """Finds the records of references on a results branch, all at one tip; raises `UserError` when none is named."""
-    from bench.index.answers import stored_records as from_index
+    from bench.index import stored_records as from_index
 
     with ExitStack() as stack:
 
@@ -47,21 +46,20 @@ def stored_records(repository: str, branch: str) -> Iterator[Stored]:
 
 def stored_nights(source: str, branch: str, measure: str, runs: str, nights: int) -> Sequence[CaseNight]:
     """What trends are made of, from a results branch or a run folder."""
-    from bench.index.answers import indexed_nights
-    from bench.stats.pairing import MEASURES
-    from bench.stats.trends import case_nights
+    from bench.index import nightly_points
+    from bench.stats import MEASURES, case_nights
 
     with indexed(source, branch) as index:
         if index is None:
             return case_nights(read_records(source, branch), MEASURES[measure], runs)
-        return indexed_nights(index, measure, runs, nights)
+        return nightly_points(index, measure, runs, nights)
 
 
 @contextmanager
 def indexed(source: str, branch: str, *, quiet: bool = False) -> Iterator[Index | None]:
     """The index of a branch; None where `source` is a run folder, or where the index cannot be made here."""
     from bench.cli.console import Ticker
-    from bench.index.query import is_available, open_index
+    from bench.index import is_available, open_index
 
     if is_run_folder(source) or not is_available():
         yield None
@@ -78,7 +76,7 @@ def read_records(source: str, branch: str, *, withdrawn: bool = False) -> list[R
     withdrawn: those too that the ledger of decisions has withdrawn or replaced.
     """
     from bench.formats.run_folder import RunFolder
-    from bench.store.branch import ResultsBranch
+    from bench.store import ResultsBranch
 
     if is_run_folder(source):
         return RunFolder(Path(source)).records()
@@ -92,7 +90,7 @@ def is_run_folder(source: str) -> bool:
 
 def require_place(source: str) -> None:
     """Raises `UserError` when `source` is neither on this machine nor a URL."""
-    from bench.store.git.backend import is_remote
+    from bench.store import is_remote
 
     if not is_remote(source) and not Path(source).exists():
         raise UserError(

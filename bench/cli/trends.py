@@ -14,8 +14,8 @@ import click
 from bench.base.errors import EXIT_FAILED, UserError
 
 if TYPE_CHECKING:
-    from bench.github.issues import Notice
-    from bench.stats.trends import CaseNight, Drop, Level, Series
+    from bench.github import Notice
+    from bench.stats import CaseNight, Drop, Level, Series
 
 
 @dataclass(frozen=True)
@@ -85,18 +85,18 @@ def trends(
 
 def find_trends(points: Sequence[CaseNight], margin: float, nights: int) -> list[Trend]:
     """All series of `points` with their levels."""
-    from bench.stats.trends import levels, nightly, standing_drop, steps
+    from bench.stats import find_levels, find_steps, nightly, standing_drop
 
     found = []
     for series in nightly(points, nights):
-        stretches = levels(series.values, steps(series.values))
+        stretches = find_levels(series.values, find_steps(series.values))
         found.append(Trend(series, stretches, standing_drop(stretches, margin)))
     return found
 
 
 def file_issues(repository: str, found: Sequence[Trend], measure: str, margin: float) -> list[str]:
     """Bring the issues of `repository` up to date; what was done."""
-    from bench.github.issues import keep_issues
+    from bench.github import keep_issues
 
     token = os.environ.get("GITHUB_TOKEN", "")
     if not token:
@@ -113,7 +113,7 @@ def file_issues(repository: str, found: Sequence[Trend], measure: str, margin: f
 def notices(found: Sequence[Trend], measure: str, margin: float) -> list[Notice]:
     """One for each agent and suite with a drop that stands, whatever its models and profiles."""
     from bench.base.text import escape
-    from bench.github.issues import Notice
+    from bench.github import Notice
 
     by_key: dict[tuple[str, str], list[Trend]] = defaultdict(list)
     for it in found:

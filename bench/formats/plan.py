@@ -56,7 +56,9 @@ class RunPlan(Model):
     cells: list[PlannedCell]
 
 
-def plan_of(run: str, suite: str, suite_version: str, profile: Profile, sandbox: str, cells: list[Cell]) -> RunPlan:
+def make_run_plan(
+    run: str, suite: str, suite_version: str, profile: Profile, sandbox: str, cells: list[Cell]
+) -> RunPlan:
     """The plan of a new run."""
     planned = [
         PlannedCell(

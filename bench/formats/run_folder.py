@@ -16,13 +16,13 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from bench.base.errors import UserError
-from bench.base.files import Sums, sha256_bytes, write_atomic
+from bench.base.files import Checksums, sha256_bytes, write_atomic
 from bench.base.model import explain
 from bench.base.temporary import held_folder, temporary_path
 from bench.formats.plan import Cell, RunPlan
 from bench.formats.record import Record, Try
 from bench.guest.trees import remove_tree
-from bench.sandbox.bubblewrap import end_strays
+from bench.sandbox import end_orphans
 
 _TRY = re.compile(r"\.try(\d+)\.json$")
 PLAN = "run.json"
@@ -61,7 +61,7 @@ class RunFolder:
                 raise UserError(
                     "holds a run already", where=self.path, remedy="go on with --resume, or choose another --name"
                 )
-            Sums(self.path).add(PLAN, data)
+            Checksums(self.path).add(PLAN, data)
             # Twice: without its plan, nothing of a run could go on. The copy last: a run begins with run.json.
             write_atomic(self.path / PLAN, data)
             write_atomic(self.path / COPY, data)
@@ -86,7 +86,7 @@ class RunFolder:
             raise UserError(
                 f"cannot be read: {error.strerror}", where=path, remedy="name the folder of a run"
             ) from None
-        known = Sums(self.path).known().get(PLAN)
+        known = Checksums(self.path).known().get(PLAN)
         if known is not None and sha256_bytes(data) not in known:
             raise UserError("is not what was written here", where=path, remedy="start a new run")
         try:
@@ -128,7 +128,7 @@ class RunFolder:
             yield
 
     def _clean(self) -> None:
-        end_strays((self.path.resolve(), self.sockets))
+        end_orphans((self.path.resolve(), self.sockets))
         remove_tree(self.path / "scratch")
         for folder in (self.path, self.path / "cells"):
             for stray in folder.glob(".*.tmp"):
@@ -142,7 +142,7 @@ class RunFolder:
         """Store the record `data` of the cell `slug`, whole or not at all; raises `UserError` where it cannot be."""
         name = f"cells/{slug}.json"
         with writing(self.path):
-            Sums(self.path).add(name, data)
+            Checksums(self.path).add(name, data)
             write_atomic(self.path / name, data)
 
     def finished(self, cell: Cell) -> Record | None:

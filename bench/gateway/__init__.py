@@ -1,5 +1,27 @@
-"""The local model proxy of one cell: meters, prices, limits and records every model call.
+"""The gateway: the local model proxy of one cell, which meters, prices, limits and records every model call.
 
-`server` is the way in. `protocol` reads requests, `meter` counts and reserves, `prices` knows what tokens cost,
-`ledger` writes calls.jsonl, and `backend`, `replay` and `live` answer.
+`open_gateway` starts it in a process of its own; `read_trace` and `to_atif` read what it wrote.
+Where answers come from is in `backends`.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bench.base.faces import lazy_face
+
+if TYPE_CHECKING:
+    from bench.gateway.atif import to_atif as to_atif
+    from bench.gateway.call_log import read_trace as read_trace
+    from bench.gateway.launch import Gateway as Gateway
+    from bench.gateway.launch import GatewaySpec as GatewaySpec
+    from bench.gateway.launch import open_gateway as open_gateway
+
+__getattr__ = lazy_face(
+    __name__,
+    {
+        "atif": "to_atif",
+        "call_log": "read_trace",
+        "launch": "Gateway GatewaySpec open_gateway",
+    },
+)

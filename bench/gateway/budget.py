@@ -11,12 +11,12 @@ from typing import Literal
 
 from bench.formats.record import CostStatus, ModelUsage, Tokens
 from bench.gateway.prices import Prices
-from bench.gateway.run_budget import Purse
+from bench.gateway.run_budget import RunBudget
 
 Limit = Literal["cost_limit", "token_limit", "step_limit", "time_limit"]
 _ROUNDING = 1e-12
 _LONGEST_WAIT_S = 60.0
-_PURSE_WAIT_S = 0.1
+_RUN_BUDGET_WAIT_S = 0.1
 
 
 class LimitReached(Exception):
@@ -111,10 +111,10 @@ class Reservation:
         return self.each * (self.lost + 1)
 
 
-class Meter:
+class CellBudget:
     """Limits of one cell over all its roles. Belongs to one event loop."""
 
-    def __init__(self, tariffs: dict[str, Tariff], bounds: Bounds, purse: Purse | None = None) -> None:
+    def __init__(self, tariffs: dict[str, Tariff], bounds: Bounds, purse: RunBudget | None = None) -> None:
         self._accounts = {role: Account(role, tariff) for role, tariff in tariffs.items()}
         self._bounds = bounds
         self._purse = purse
@@ -241,7 +241,7 @@ class Meter:
         patience = min(max(self._bounds.deadline - time.monotonic(), 0.0) + 0.01, _LONGEST_WAIT_S)
         if self._purse is not None:
             # Another cell's gateway cannot wake this one.
-            patience = min(patience, _PURSE_WAIT_S)
+            patience = min(patience, _RUN_BUDGET_WAIT_S)
         try:
             async with asyncio.timeout(patience):
                 await self._changed.wait()

@@ -23,7 +23,7 @@ _LONGEST_TEXT = 20_000
 _LARGEST_ANSWER = 1_000_000
 _LARGEST_USAGE = 20_000
 _MOST_REFUSED = 100
-BODIES_SUFFIX = ".bodies.jsonl"
+MESSAGES_SUFFIX = ".bodies.jsonl"
 """What follows the stem of the ledger in the name of its side store."""
 _LONGEST_STORED_TEXT = 200_000
 _LARGEST_STORE = 200_000_000
@@ -83,7 +83,7 @@ class Ledger:
         path.parent.mkdir(parents=True, exist_ok=True)
         _keep_earlier(path)
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
-        self._bodies = Bodies(bodies_path(path), redact)
+        self._bodies = MessageStore(messages_path(path), redact)
         self._redact = redact
         self._closed = False
         self.fault: str | None = None
@@ -126,9 +126,9 @@ class Ledger:
         return Sent(frame=self._bodies.put(call.frame), after=after if kept else 0, kept=kept, new=ids[kept:])
 
 
-def bodies_path(ledger: Path) -> Path:
+def messages_path(ledger: Path) -> Path:
     """The side store of the ledger at `ledger`."""
-    return ledger.with_name(ledger.name.removesuffix(".jsonl") + BODIES_SUFFIX)
+    return ledger.with_name(ledger.name.removesuffix(".jsonl") + MESSAGES_SUFFIX)
 
 
 def _bounded(value: Any, largest: int) -> JsonValue:
@@ -149,11 +149,11 @@ def _keep_earlier(path: Path) -> None:
         while os.path.lexists(kept := path.with_suffix(f".{number}{path.suffix}")):
             number += 1
         path.rename(kept)
-        if os.path.lexists(bodies_path(path)):
-            bodies_path(path).rename(bodies_path(kept))
+        if os.path.lexists(messages_path(path)):
+            messages_path(path).rename(messages_path(kept))
 
 
-class Bodies:
+class MessageStore:
     """One file of lines `{"id": ..., "value": ...}`."""
 
     def __init__(self, path: Path, redact: Callable[[str], str]) -> None:
@@ -180,7 +180,7 @@ class Bodies:
         os.close(self._file)
 
 
-def read_bodies(path: Path) -> dict[str, JsonValue]:
+def read_messages(path: Path) -> dict[str, JsonValue]:
     """All values of a store by id; empty when there is none. A last line cut off by a crash is left out."""
     found: dict[str, JsonValue] = {}
     if not path.is_file():
@@ -234,7 +234,7 @@ class TracedCall:
 
 def read_trace(ledger: Path) -> Iterator[TracedCall]:
     """The calls of a cell in their order; raises `UserError` when the file is none of ours."""
-    bodies = read_bodies(bodies_path(ledger))
+    bodies = read_messages(messages_path(ledger))
     sent: dict[int, list[Any]] = {}
     try:
         data = ledger.read_bytes()

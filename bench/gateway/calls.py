@@ -11,14 +11,14 @@ from pathlib import Path
 from bench.base.errors import UserError
 from bench.formats.record import Instant, Tokens
 from bench.gateway.answers import Answer, normalise
-from bench.gateway.backends import Attempt, Delivered, Headers, Source, SourceError
+from bench.gateway.backends import Backend, BackendError, CallAttempt, Delivered, Headers
 from bench.gateway.backends.recorded import Recorder
-from bench.gateway.budget import Limit, LimitReached, Meter, Reservation
+from bench.gateway.budget import CellBudget, Limit, LimitReached, Reservation
 from bench.gateway.call_log import CallLine, Ledger, clean
 from bench.gateway.config import ALIAS_PREFIX, State
-from bench.gateway.observations import Notes
+from bench.gateway.observations import Observations
 from bench.gateway.request import Call, Dialect, RequestRefused, apply_policy, read_call
-from bench.gateway.streams import Ending, estimate, relay
+from bench.gateway.streams import Ending, estimate, forward
 
 DEFAULT_OUTPUT_CAP = 16_384
 """Tokens that a call may bring back when it names no cap of its own and there is a limit to keep."""
@@ -41,9 +41,9 @@ class _Flight:
 
     call: Call
     role: str
-    source: Source
+    source: Backend
     reservation: Reservation
-    attempt: Attempt
+    attempt: CallAttempt
     began: Instant
     start: float = field(default_factory=time.monotonic)
 
@@ -59,18 +59,23 @@ class Rules:
     record: Path | None = None
 
 
-class Gate:
+class CallHandler:
     """The model calls of one cell. Belongs to one event loop."""
 
     def __init__(
-        self, sources: Mapping[str, Source], meter: Meter, ledger: Ledger, rules: Rules, recorders: dict[str, Recorder]
+        self,
+        sources: Mapping[str, Backend],
+        meter: CellBudget,
+        ledger: Ledger,
+        rules: Rules,
+        recorders: dict[str, Recorder],
     ) -> None:
         self._sources = sources
         self._meter = meter
         self._ledger = ledger
         self._rules = rules
         self._recorders = recorders
-        self.notes = Notes()
+        self.notes = Observations()
         self._responses: dict[str, int] = {}
         """Ids of answers given here -> tokens that going on from them brings along."""
         self._error: str | None = None
@@ -104,16 +109,16 @@ class Gate:
         try:
             forwarded = call.upstream(flight.source.name, cap if self._rules.capped else None)
             delivered = await flight.source.answer(call, forwarded, flight.attempt)
-        except SourceError as error:
+        except BackendError as error:
             raise await self._failed(flight, error) from None
         except Exception as error:
-            broken = SourceError(500, "gateway_broken", f"the gateway failed: {type(error).__name__}", infra=True)
+            broken = BackendError(500, "gateway_broken", f"the gateway failed: {type(error).__name__}", infra=True)
             raise await self._failed(flight, broken) from error
         if delivered.chunks is not None:
             ending = Ending(lambda answer, fault: self._ended(flight, answer, fault))
             recorder = self._recorders.get(role)
             chunks = recorder.tee(call, delivered.chunks) if recorder else delivered.chunks
-            return Response(delivered.status, delivered.headers, chunks=relay(call, chunks, ending))
+            return Response(delivered.status, delivered.headers, chunks=forward(call, chunks, ending))
         return await self._whole(flight, delivered)
 
     async def close(self) -> None:
@@ -171,7 +176,7 @@ class Gate:
             raise RequestRefused(
                 503, "gateway_fault", f"the run has ended by a fault that is not yours: {damaged}"
             ) from None
-        attempt = Attempt(lambda: self._meter.lose(reservation), headers)
+        attempt = CallAttempt(lambda: self._meter.lose(reservation), headers)
         return _Flight(call, role, self._sources[role], reservation, attempt, began, start)
 
     async def _whole(self, flight: _Flight, delivered: Delivered) -> Response:
@@ -207,7 +212,7 @@ class Gate:
             "finish_reason": clean(answer.finish_reason), "answer": answer.message or None,
         })  # fmt: skip
 
-    async def _failed(self, flight: _Flight, error: SourceError) -> RequestRefused:
+    async def _failed(self, flight: _Flight, error: BackendError) -> RequestRefused:
         await self._meter.fail(flight.reservation, flight.attempt.retries)
         if error.limit:
             self._meter.hit(error.limit)

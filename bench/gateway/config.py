@@ -52,7 +52,7 @@ class Role(Model):
     cassette: Path | None = None
 
 
-class PurseConfig(Model):
+class RunBudgetConfig(Model):
     path: Path
     limits: RunLimits
 
@@ -74,7 +74,7 @@ class Config(Model):
     grace_s: float = 30.0
     patience: Patience = Patience()
     hosted_tools: bool = False
-    purse: PurseConfig | None = None
+    purse: RunBudgetConfig | None = None
     record: Path | None = None
     case: str = ""
 

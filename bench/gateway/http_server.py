@@ -14,7 +14,7 @@ from pathlib import Path
 import h11
 
 from bench.gateway.backends import StreamLost
-from bench.gateway.calls import Gate, Response
+from bench.gateway.calls import CallHandler, Response
 from bench.gateway.config import ALIAS_PREFIX
 from bench.gateway.request import MAX_BODY_BYTES, ROUTES, Dialect, RequestRefused
 from bench.gateway.streams import StreamFault
@@ -56,7 +56,7 @@ class _Asked:
 class Endpoint:
     """The listening socket of one cell."""
 
-    def __init__(self, path: Path, gate: Gate, keys: Mapping[str, list[str]]) -> None:
+    def __init__(self, path: Path, gate: CallHandler, keys: Mapping[str, list[str]]) -> None:
         self._path = path
         self._gate = gate
         self._keys = keys

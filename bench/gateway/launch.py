@@ -24,7 +24,7 @@ from bench.formats.plan import RunLimits
 from bench.formats.record import ModelUsage, Note
 from bench.gateway.backends.providers import find_role, secrets_in
 from bench.gateway.budget import Limit
-from bench.gateway.config import ALIAS_PREFIX, Config, Patience, PurseConfig, Role, State
+from bench.gateway.config import ALIAS_PREFIX, Config, Patience, Role, RunBudgetConfig, State
 from bench.gateway.prices import check_price_limit
 
 __all__ = ["Gateway", "GatewaySpec", "Patience", "RunLimits", "open_gateway"]
@@ -263,7 +263,7 @@ def _config(spec: GatewaySpec, roles: dict[str, Role], keys: dict[str, str]) -> 
         grace_s=spec.grace_s,
         patience=spec.patience,
         hosted_tools=spec.hosted_tools,
-        purse=PurseConfig(path=spec.purse.absolute(), limits=spec.run_limits) if spec.purse else None,
+        purse=RunBudgetConfig(path=spec.purse.absolute(), limits=spec.run_limits) if spec.purse else None,
         record=spec.record.absolute() if spec.record else None,
         case=spec.case,
     )

@@ -21,7 +21,7 @@ _LOOKS_LIKE_A_KEY = re.compile(
 )
 
 
-class Notes:
+class Observations:
     def __init__(self) -> None:
         self._wrong: Counter[str] = Counter()
         self._stripped: Counter[str] = Counter()

@@ -18,16 +18,16 @@ from pydantic import ValidationError
 
 from bench.base.errors import UserError
 from bench.base.model import explain
-from bench.gateway.backends import Source
+from bench.gateway.backends import Backend
 from bench.gateway.backends.recorded import Recorder, load_exchanges
-from bench.gateway.backends.replay import ExchangeSource, TurnSource, cassette_name, is_recorded, load_cassette
-from bench.gateway.budget import Bounds, Meter, Tariff
+from bench.gateway.backends.replay import ExchangeBackend, TurnBackend, cassette_name, is_recorded, load_cassette
+from bench.gateway.budget import Bounds, CellBudget, Tariff
 from bench.gateway.call_log import Ledger
-from bench.gateway.calls import Gate, Rules
+from bench.gateway.calls import CallHandler, Rules
 from bench.gateway.config import Config, Role, State
 from bench.gateway.http_server import Endpoint
 from bench.gateway.observations import Redactor
-from bench.gateway.run_budget import Purse
+from bench.gateway.run_budget import RunBudget
 
 _LONGEST_ORDERS = 10_000_000
 
@@ -53,7 +53,7 @@ def read_orders(line: bytes) -> Config:
 
 async def _serve(config: Config, told: BinaryIO) -> None:
     redactor = Redactor([*config.secrets, *config.keys])
-    purse = Purse(config.purse.path, config.purse.limits) if config.purse else None
+    purse = RunBudget(config.purse.path, config.purse.limits) if config.purse else None
     if purse is not None:
         purse.balance()
     sources = {role: _source(config, role, redactor) for role in config.roles}
@@ -62,13 +62,13 @@ async def _serve(config: Config, told: BinaryIO) -> None:
         for role, facts in config.roles.items()
         if config.record is not None
     }
-    meter = Meter(
+    meter = CellBudget(
         {role: Tariff(it.model, it.prices, it.simulated) for role, it in config.roles.items()}, _bounds(config), purse
     )
     run_limited = config.purse is not None and config.purse.limits.any_set
     limited = config.max_cost_usd is not None or config.max_tokens is not None or run_limited
     rules = Rules(config.hosted_tools, limited, config.grace_s, config.record)
-    gate = Gate(sources, meter, Ledger(config.ledger, redactor.known), rules, recorders)
+    gate = CallHandler(sources, meter, Ledger(config.ledger, redactor.known), rules, recorders)
     endpoint = Endpoint(config.socket, gate, config.keys)
     await endpoint.start()
     # What is alive now lives to the end: looking at it again and again would only make calls late.
@@ -83,7 +83,7 @@ async def _serve(config: Config, told: BinaryIO) -> None:
         purse.close()
 
 
-async def _obey(gate: Gate, told: BinaryIO) -> None:
+async def _obey(gate: CallHandler, told: BinaryIO) -> None:
     """Answer the runner until it closes our standard input."""
     reader = asyncio.StreamReader()
     transport, _ = await asyncio.get_running_loop().connect_read_pipe(
@@ -111,25 +111,25 @@ def _bounds(config: Config) -> Bounds:
     return Bounds(limit(config.max_calls), limit(config.max_cost_usd), limit(config.max_tokens), config.deadline)
 
 
-def _source(config: Config, role: str, redactor: Redactor) -> Source:
+def _source(config: Config, role: str, redactor: Redactor) -> Backend:
     facts = config.roles[role]
     if facts.cassette is not None:
         return _replaying(facts, facts.cassette, redactor)
-    from bench.gateway.backends.litellm import Either
-    from bench.gateway.backends.live import LiveSource, NativeTransport
+    from bench.gateway.backends.litellm import NativeOrLitellm
+    from bench.gateway.backends.live import LiveBackend, NativeTransport
 
     provider = facts.provider
     native = NativeTransport(provider, config.patience.connect_s, config.hosted_tools) if provider else None
-    transport = Either(facts.model, native, provider.dialects if provider else (), facts.litellm)
-    return LiveSource(facts.name, transport, config.patience, config.deadline, redactor.known)
+    transport = NativeOrLitellm(facts.model, native, provider.dialects if provider else (), facts.litellm)
+    return LiveBackend(facts.name, transport, config.patience, config.deadline, redactor.known)
 
 
-def _replaying(facts: Role, path: Path, redactor: Redactor) -> Source:
+def _replaying(facts: Role, path: Path, redactor: Redactor) -> Backend:
     if is_recorded(path):
         heading, played = load_exchanges(path)
         gemini = "gemini" if heading.model.startswith("gemini/") else ""
-        return ExchangeSource(facts.name, played, path, redactor.strict, gemini)
-    return TurnSource(load_cassette(path), path)
+        return ExchangeBackend(facts.name, played, path, redactor.strict, gemini)
+    return TurnBackend(load_cassette(path), path)
 
 
 if __name__ == "__main__":

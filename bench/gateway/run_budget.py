@@ -44,7 +44,7 @@ class Refusal:
     """Calls under way may give some of theirs back."""
 
 
-class Purse:
+class RunBudget:
     """One gateway's access to the run's limits; each look at them raises `UserError` when the file is damaged."""
 
     def __init__(self, path: Path, limits: RunLimits) -> None:

@@ -232,7 +232,7 @@ class Ending:
             await self.settle(reader.finish(), fault)
 
 
-async def relay(call: Call, chunks: AsyncGenerator[bytes, None], ending: Ending) -> AsyncGenerator[bytes, None]:
+async def forward(call: Call, chunks: AsyncGenerator[bytes, None], ending: Ending) -> AsyncGenerator[bytes, None]:
     """Pass on `chunks`; raises `StreamLost` when the stream breaks, so that the client's connection is cut, too."""
     reader = open_reader(call.dialect)
     events = Events()

@@ -13,12 +13,12 @@ import click
 from bench.base.errors import UserError
 
 
-def error(message: str) -> None:
+def annotate_error(message: str) -> None:
     """An annotation of the job. Line breaks and whatever else could begin another command are encoded."""
     click.echo(f"::error title=ml-dev-bench::{_escape(message)}")
 
 
-def warning(message: str) -> None:
+def annotate_warning(message: str) -> None:
     """An annotation that does not fail the job."""
     click.echo(f"::warning title=ml-dev-bench::{_escape(message)}")
 

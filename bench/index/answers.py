@@ -23,16 +23,27 @@ from bench.formats.record import (
     Tokens,
 )
 from bench.index.tally import SUMS, sum_type
-from bench.plan.estimate import NEWEST, Measured, model_key
-from bench.stats.effort import Cost, Effort
-from bench.stats.intervals import Interval, clustered, wilson
-from bench.stats.ranking import pass_at, pass_hat
-from bench.stats.standing import KS, CaseResult, Entrant, Estimate, Passes, Standing
-from bench.stats.trends import CaseNight
+from bench.plan import NEWEST, Measured, model_key
+from bench.stats import (
+    KS,
+    CaseNight,
+    CaseResult,
+    Cost,
+    Effort,
+    Entrant,
+    Estimate,
+    Interval,
+    Passes,
+    Standing,
+    clustered,
+    pass_at,
+    pass_hat,
+    wilson,
+)
 
 if TYPE_CHECKING:
     from bench.index.query import Index
-    from bench.stats.choice import Filters
+    from bench.stats import Filters
 
 
 _CURRENT = """
@@ -187,7 +198,7 @@ def _mean(total: float, n: int) -> float | None:
     return total / n if n else None
 
 
-def measured(index: Index) -> Measured:
+def cell_history(index: Index) -> Measured:
     """Everything the index can tell; for `bench.plan.estimate.History.of`."""
     keys = {text: model_key(json.loads(text)) for (text,) in index.rows("SELECT DISTINCT models FROM cells")}
     newest = f"max_by({{'s': seconds, 'c': cost_usd}}, (started, cell), {NEWEST})"
@@ -217,7 +228,7 @@ def measured(index: Index) -> Measured:
     )
 
 
-def indexed_nights(index: Index, measure: str, runs: str = "*", most: int = 90) -> list[CaseNight]:
+def nightly_points(index: Index, measure: str, runs: str = "*", most: int = 90) -> list[CaseNight]:
     """Of each series the points of its newest `most` runs, where only results of the newest version of a case count."""
     chosen = [run for (run,) in index.rows("SELECT DISTINCT run FROM cells") if fnmatchcase(run, runs)]
     rows = index.rows(
@@ -275,10 +286,10 @@ def stored_records(index: Index, reference: str, filters: Filters) -> list[Recor
         """,  # noqa: S608  names of this program
         [filters.model, filters.profile or "", filters.suite, agent, version, bare, bare, name, agent],
     )
-    return to_records(rows.to_pylist())
+    return as_records(rows.to_pylist())
 
 
-def to_records(rows: Sequence[dict[str, Any]]) -> list[Record]:
+def as_records(rows: Sequence[dict[str, Any]]) -> list[Record]:
     """Rows with the columns of `_COLUMNS`, each as a record."""
     build = _Builder()
     return [build.record(row) for row in rows]

@@ -17,8 +17,8 @@ from bench.index.columns import LINE_BITS, schema
 from bench.index.extract import Extracted, Source, extract, extract_in_processes
 from bench.index.storage import (
     FileRef,
-    PartFile,
-    State,
+    IndexState,
+    ParquetFile,
     building,
     forget,
     load,
@@ -29,9 +29,7 @@ from bench.index.storage import (
     write_table,
 )
 from bench.index.tally import add_tallies, decisions_table, ignored_rows, scan, tally
-from bench.store.git import Git, GitError, init_bare
-from bench.store.git.backend import is_remote, without_secrets
-from bench.store.reader import Copy, open_copy
+from bench.store import Copy, Git, GitError, init_bare, is_remote, open_copy, without_secrets
 
 if TYPE_CHECKING:
     import duckdb
@@ -43,7 +41,7 @@ _PACKS = 50
 Progress = Callable[[str], None]
 
 
-def update(folder: Path, repository: Path | str, branch: str, progress: Progress = lambda line: None) -> State:
+def update(folder: Path, repository: Path | str, branch: str, progress: Progress = lambda line: None) -> IndexState:
     """The index at the tip of the branch, built or added to where it is not; raises `UserError`.
 
     folder: of this branch alone (`state.index_folder`). A process that is killed leaves the index as it was.
@@ -59,7 +57,7 @@ def update(folder: Path, repository: Path | str, branch: str, progress: Progress
                 raise UserError(without_secrets(str(error)), where=branch, remedy="is the repository whole?") from None
 
 
-def rebuild(folder: Path, repository: Path | str, branch: str, progress: Progress = lambda line: None) -> State:
+def rebuild(folder: Path, repository: Path | str, branch: str, progress: Progress = lambda line: None) -> IndexState:
     """The same, from nothing: for a cache that turns out to be damaged."""
     with building(folder):
         forget(folder)
@@ -73,7 +71,7 @@ class _Build:
     progress: Progress
 
 
-def _update(build: _Build, before: State | None) -> State:
+def _update(build: _Build, before: IndexState | None) -> IndexState:
     folder = build.folder
     sweep(folder, {*(ref.name for ref in (before.refs() if before else ())), *(before.retired if before else ())})
     build.progress("listing the files of the branch")
@@ -91,7 +89,7 @@ def _update(build: _Build, before: State | None) -> State:
     decisions = write_table(folder, "decisions", decisions_table(build.copy.decisions()))
     build.progress("counting")
     ignored, counted = _count(build, before, parts, found.parts, decisions)
-    state = State(
+    state = IndexState(
         tip=build.copy.tip or "",
         parts=[FileRef.of(part) for part in parts],
         files=FileRef.of(files),
@@ -119,7 +117,7 @@ def _extract(build: _Build, sources: list[Source]) -> Extracted:
     return found
 
 
-def _compact(build: _Build, parts: list[PartFile]) -> list[PartFile]:
+def _compact(build: _Build, parts: list[ParquetFile]) -> list[ParquetFile]:
     kept = [part for part in parts if part.rows] or parts[:1]
     merging = to_merge(kept)
     if not merging:
@@ -128,14 +126,14 @@ def _compact(build: _Build, parts: list[PartFile]) -> list[PartFile]:
     return [part for part in kept if part not in merging] + merge(build.folder, merging)
 
 
-def _known_files(folder: Path, before: State | None) -> dict[str, tuple[str, int]]:
+def _known_files(folder: Path, before: IndexState | None) -> dict[str, tuple[str, int]]:
     if before is None:
         return {}
     columns = pq.read_table(folder / before.files.name).to_pydict()
     return dict(zip(columns["path"], zip(columns["blob"], columns["number"], strict=True), strict=True))
 
 
-def _write_files(folder: Path, known: dict[str, tuple[str, int]], sources: list[Source]) -> PartFile:
+def _write_files(folder: Path, known: dict[str, tuple[str, int]], sources: list[Source]) -> ParquetFile:
     paths = [*known, *(source.path for source in sources)]
     blobs = [*(blob for blob, _ in known.values()), *(source.blob for source in sources)]
     numbers = [*(number for _, number in known.values()), *(source.number for source in sources)]
@@ -144,8 +142,8 @@ def _write_files(folder: Path, known: dict[str, tuple[str, int]], sources: list[
 
 
 def _count(
-    build: _Build, before: State | None, parts: list[PartFile], new: list[PartFile], decisions: PartFile
-) -> tuple[PartFile, PartFile]:
+    build: _Build, before: IndexState | None, parts: list[ParquetFile], new: list[ParquetFile], decisions: ParquetFile
+) -> tuple[ParquetFile, ParquetFile]:
     """The rows that do not count, and the tally of the others; of what is new alone where that is all that changed."""
     folder = build.folder
     connection = connect(_MEMORY)
@@ -162,7 +160,7 @@ def _count(
         connection.close()
 
 
-def _old_rows_changed(folder: Path, before: State, ignored: pa.Table) -> bool:
+def _old_rows_changed(folder: Path, before: IndexState, ignored: pa.Table) -> bool:
     first_new = before.files.rows << LINE_BITS
     then = set(pq.read_table(folder / before.ignored.name)["id"].to_pylist())
     return then != {number for number in ignored["id"].to_pylist() if number < first_new}

@@ -12,7 +12,7 @@ import msgspec
 import pyarrow as pa
 
 from bench.index.line import Line, UsagePart
-from bench.stats.standing import model_label
+from bench.stats import model_label
 
 INDEX_SCHEMA = 1
 """Raised with every change of what is below: an index of another one is made anew."""

@@ -17,8 +17,8 @@ from typing import IO, Any
 from bench.base.errors import UserError
 from bench.index.columns import LINE_BITS, Row, to_batch
 from bench.index.line import Line, parse_line
-from bench.index.storage import PartFile, PartWriter
-from bench.store.git import Git, GitError
+from bench.index.storage import ParquetFile, PartWriter
+from bench.store import Git, GitError
 
 Progress = Callable[[int, int], None]
 """Called now and then with the files and the rows done."""
@@ -41,7 +41,7 @@ class Source:
 class Extracted:
     """What came of files of records."""
 
-    parts: list[PartFile] = field(default_factory=list)
+    parts: list[ParquetFile] = field(default_factory=list)
     rows: int = 0
     skipped: int = 0
     """Lines that are no records, or belong to another file."""
@@ -183,7 +183,7 @@ class _Worker:
         if "fault" in said:
             raise UserError(str(said["fault"]))
         if "parts" in said:
-            return Extracted(**{**said, "parts": [PartFile(**part) for part in said["parts"]]})
+            return Extracted(**{**said, "parts": [ParquetFile(**part) for part in said["parts"]]})
         return said["files"], said["rows"]
 
 

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal
 
 from bench.base.errors import UserError
-from bench.base.install import find_places
+from bench.base.install import find_data_folders
 
 if TYPE_CHECKING:
     import duckdb
     import pandas as pd
     import pyarrow as pa
 
-    from bench.index.storage import State
+    from bench.index.storage import IndexState
 
 
 _NEEDED = ("duckdb", "msgspec", "pandas", "pyarrow")
@@ -48,7 +48,7 @@ def require() -> None:
 class Index:
     """An index at one commit, ready to be asked."""
 
-    def __init__(self, folder: Path, state: State, *, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(self, folder: Path, state: IndexState, *, timeout_s: float = TIMEOUT_S) -> None:
         self.folder = folder
         self.state = state
         self._timeout_s = timeout_s
@@ -128,7 +128,7 @@ def open_index(
     from bench.index.build import rebuild, update
     from bench.index.storage import index_folder
 
-    folder = index_folder(cache or find_places().cache, repository, branch)
+    folder = index_folder(cache or find_data_folders().cache, repository, branch)
     state = (rebuild if anew else update)(folder, repository, branch, progress)
     try:
         return Index(folder, state, timeout_s=timeout_s)
@@ -137,7 +137,7 @@ def open_index(
         return Index(folder, rebuild(folder, repository, branch, progress), timeout_s=timeout_s)
 
 
-def _open(folder: Path, state: State) -> duckdb.DuckDBPyConnection:
+def _open(folder: Path, state: IndexState) -> duckdb.DuckDBPyConnection:
     """A database that shows the views, and from then on can reach no file but the parts, and write none."""
     import duckdb
 
@@ -161,7 +161,7 @@ def _open(folder: Path, state: State) -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def _views(folder: Path, state: State) -> list[tuple[str, str]]:
+def _views(folder: Path, state: IndexState) -> list[tuple[str, str]]:
     from bench.index.tally import scan
 
     ignored = scan(folder, [state.ignored.part()])

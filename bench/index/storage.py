@@ -22,7 +22,7 @@ from bench.base.files import write_atomic
 from bench.base.model import Model
 from bench.formats.record import RECORD_SCHEMA
 from bench.index.columns import INDEX_SCHEMA, SORTED_BY, schema
-from bench.store.git.backend import git_folder, is_remote
+from bench.store import git_folder, is_remote
 
 CHUNK_ROWS = 65_536
 """Rows that are sorted and written together: a row group."""
@@ -35,7 +35,7 @@ _LINGER_S = 3600.0
 
 
 @dataclass(frozen=True)
-class PartFile:
+class ParquetFile:
     """A part that is whole."""
 
     name: str
@@ -54,7 +54,7 @@ class PartWriter:
         self._writer: pq.ParquetWriter | None = None
         self._name = ""
         self._rows = 0
-        self._done: list[PartFile] = []
+        self._done: list[ParquetFile] = []
 
     def add(self, batch: pa.RecordBatch) -> None:
         self._waiting.append(batch)
@@ -62,7 +62,7 @@ class PartWriter:
         if self._held >= CHUNK_ROWS:
             self._flush()
 
-    def finish(self) -> list[PartFile]:
+    def finish(self) -> list[ParquetFile]:
         """The parts that were written."""
         self._flush()
         self._close()
@@ -86,7 +86,7 @@ class PartWriter:
             self._writer.close()
             path = self._folder / self._name
             _sync(path)
-            self._done.append(PartFile(self._name, self._rows, path.stat().st_size))
+            self._done.append(ParquetFile(self._name, self._rows, path.stat().st_size))
             self._writer, self._rows = None, 0
 
 
@@ -103,16 +103,16 @@ def open_writer(path: Path, columns: pa.Schema) -> pq.ParquetWriter:
     )
 
 
-def write_table(folder: Path, kind: str, table: pa.Table) -> PartFile:
+def write_table(folder: Path, kind: str, table: pa.Table) -> ParquetFile:
     """A small table as a file of its own."""
     name = f"{kind}-{secrets.token_hex(8)}.parquet"
     with open_writer(folder / name, table.schema) as writer:
         writer.write_table(table)
     _sync(folder / name)
-    return PartFile(name, table.num_rows, (folder / name).stat().st_size)
+    return ParquetFile(name, table.num_rows, (folder / name).stat().st_size)
 
 
-def merge(folder: Path, parts: Sequence[PartFile]) -> list[PartFile]:
+def merge(folder: Path, parts: Sequence[ParquetFile]) -> list[ParquetFile]:
     """The same rows in fewer parts; the old files stay where they are."""
     writer = PartWriter(folder)
     tables = [pq.read_table(folder / part.name, schema=schema()) for part in parts]
@@ -121,7 +121,7 @@ def merge(folder: Path, parts: Sequence[PartFile]) -> list[PartFile]:
     return writer.finish()
 
 
-def to_merge(parts: Sequence[PartFile], small: int = 2 * CHUNK_ROWS, most: int = 12) -> list[PartFile]:
+def to_merge(parts: Sequence[ParquetFile], small: int = 2 * CHUNK_ROWS, most: int = 12) -> list[ParquetFile]:
     """Parts that a merge should replace: the small ones, once there are too many of them."""
     found = [part for part in parts if part.rows < small]
     return found if len(found) > most else []
@@ -143,14 +143,14 @@ class FileRef(Model):
     size: int = Field(ge=0)
 
     @classmethod
-    def of(cls, part: PartFile) -> FileRef:
+    def of(cls, part: ParquetFile) -> FileRef:
         return cls(name=part.name, rows=part.rows, size=part.size)
 
-    def part(self) -> PartFile:
-        return PartFile(self.name, self.rows, self.size)
+    def part(self) -> ParquetFile:
+        return ParquetFile(self.name, self.rows, self.size)
 
 
-class State(Model):
+class IndexState(Model):
     """A whole index of one commit."""
 
     index_schema: int = INDEX_SCHEMA
@@ -185,10 +185,10 @@ def index_folder(cache: Path, repository: Path | str, branch: str) -> Path:
     return cache / "index" / hashlib.sha256(f"{place}\0{branch}".encode()).hexdigest()[:24]
 
 
-def load(folder: Path) -> State | None:
+def load(folder: Path) -> IndexState | None:
     """The state of the index; None where there is none that is whole and of this version."""
     try:
-        state = State.model_validate_json((folder / _NAME).read_bytes())
+        state = IndexState.model_validate_json((folder / _NAME).read_bytes())
         whole = all((folder / ref.name).stat().st_size == ref.size for ref in state.refs())
     except (OSError, ValidationError):
         return None
@@ -196,7 +196,7 @@ def load(folder: Path) -> State | None:
     return state if whole and current else None
 
 
-def store(folder: Path, state: State, before: State | None) -> State:
+def store(folder: Path, state: IndexState, before: IndexState | None) -> IndexState:
     """Make `state` the index, and remove what neither it nor a reader of a moment ago needs."""
     now = time.time()
     needed = {ref.name for ref in state.refs()}

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from bench.index.storage import PartFile
-from bench.store.decisions import Decision
+from bench.index.storage import ParquetFile
+from bench.store import Decision
 
 if TYPE_CHECKING:
     import duckdb
@@ -63,7 +63,7 @@ def decisions_table(decisions: Sequence[Decision]) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=_DECISIONS)
 
 
-def scan(folder: Path, parts: Sequence[PartFile]) -> str:
+def scan(folder: Path, parts: Sequence[ParquetFile]) -> str:
     """The rows of `parts` as a table of SQL; names of parts are made by this program and need no quoting."""
     paths = ", ".join(literal(str(folder / part.name)) for part in parts)
     return f"read_parquet([{paths}])"
@@ -74,7 +74,7 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def ignored_rows(connection: duckdb.DuckDBPyConnection, rows: str, decisions: PartFile, folder: Path) -> pa.Table:
+def ignored_rows(connection: duckdb.DuckDBPyConnection, rows: str, decisions: ParquetFile, folder: Path) -> pa.Table:
     """Ids of the rows that do not count. `why`: `decision` (the ledger) or `attempt` (another attempt counts).
 
     The last decision about a record holds (`bench.store.decisions`); of the attempts at one cell of a run, the first

@@ -14,9 +14,7 @@ from typing import Any
 from bench.base.child import send_orders
 from bench.base.errors import InfraError
 from bench.formats.case import Case, Output
-from bench.sandbox.choose import handed_on
-from bench.sandbox.job import Attempts, base_environment
-from bench.sandbox.limits import job_limits, setting_of
+from bench.sandbox import NetworkAttempts, base_environment, cell_environment, handed_on, job_limits
 
 _GRACE_S = 30.0
 _LOG_BYTES = 8000
@@ -47,7 +45,7 @@ class Grading:
     broken: str = ""
     """A check that failed for a reason of its own: which, and how. Then there is no score."""
     seed: int = 0
-    attempts: Attempts = field(default_factory=Attempts)
+    attempts: NetworkAttempts = field(default_factory=NetworkAttempts)
     """Tries of the agent's code to reach a network while it was judged."""
     log: str = field(default="", compare=False)
 
@@ -96,7 +94,7 @@ class Submission:
     """Names by which what is left of the judge's sandboxes is recognised."""
 
 
-def grade(case: Case, submission: Submission) -> Grading:
+def grade_submission(case: Case, submission: Submission) -> Grading:
     """Run the case's checks on a snapshot; raises `InfraError` when the judge itself fails."""
     orders = _orders(case, submission)
     limits = case.spec.limits
@@ -158,7 +156,7 @@ def _converse(child: subprocess.Popen[bytes], orders: dict[str, Any], seconds: f
 
 def _orders(case: Case, submission: Submission) -> dict[str, Any]:
     limits = case.spec.limits
-    setting = setting_of(case, submission.run, submission.cell)
+    setting = cell_environment(case, submission.run, submission.cell)
     return {
         "snapshot": str(submission.snapshot),
         "original": str(submission.original),
@@ -199,6 +197,6 @@ def _grading(case: Case, report: bytes, log: str, code: int | None) -> Grading:
         claims=tuple(data["claims"]),
         broken=data["broken"],
         seed=data["seed"],
-        attempts=Attempts(**data.get("attempts", {})),
+        attempts=NetworkAttempts(**data.get("attempts", {})),
         log=log,
     )

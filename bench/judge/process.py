@@ -21,8 +21,7 @@ from bench.base.errors import InfraError
 from bench.judge.checks import Check
 from bench.judge.hostile import hostile_workspaces
 from bench.judge.workspace import Scene, Workspace
-from bench.sandbox.choose import open_sandbox
-from bench.sandbox.job import JobLimits, Setting
+from bench.sandbox import CellEnvironment, JobLimits, open_sandbox
 
 
 def main() -> None:
@@ -66,9 +65,9 @@ def _scene(orders: dict[str, Any]) -> Scene:
     )
 
 
-def _setting(facts: dict[str, Any]) -> Setting:
+def _setting(facts: dict[str, Any]) -> CellEnvironment:
     folder = facts["environment"]
-    return Setting(**{**facts, "environment": Path(folder) if folder else None})
+    return CellEnvironment(**{**facts, "environment": Path(folder) if folder else None})
 
 
 def load_checks(path: Path) -> list[Check]:

@@ -16,8 +16,7 @@ from typing import Any
 
 from bench.base.errors import InfraError
 from bench.guest import codec
-from bench.sandbox.job import Attempts, Job, JobLimits, Mount, Sandbox, Setting
-from bench.sandbox.running import Running, start
+from bench.sandbox import CellEnvironment, Job, JobLimits, Mount, NetworkAttempts, Running, Sandbox, start
 
 _START_S = 60.0
 _ANSWER_GRACE_S = 5.0
@@ -66,17 +65,17 @@ class Subject:
         preload: Sequence[str],
         limits: JobLimits,
         deadline: Deadline,
-        setting: Setting | None = None,
+        setting: CellEnvironment | None = None,
     ) -> None:
         self._sandbox = sandbox
         self._mount = Mount(snapshot, "/workspace")
         self._preload = list(preload)
         self._limits = limits
         self._deadline = deadline
-        self._setting = setting or Setting()
+        self._setting = setting or CellEnvironment()
         self._stack = contextlib.ExitStack()
         self._running: Running | None = None
-        self.attempts = Attempts()
+        self.attempts = NetworkAttempts()
         """Tries to reach a network by the code that was called; complete after `close`."""
 
     def call(
@@ -125,7 +124,7 @@ class Subject:
         self.close()
         script = f"{self._sandbox.library}/bench/guest/subject.py"
         orders = {
-            "workspace": self._sandbox.inside(self._mount),
+            "workspace": self._sandbox.guest_path(self._mount),
             "preload": self._preload,
             "private": list(self._sandbox.private),
         }

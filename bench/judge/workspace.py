@@ -17,8 +17,7 @@ from bench.base.files import lay_over, sha256_file, walk_files
 from bench.guest.trees import remove_tree
 from bench.judge.files import Folder
 from bench.judge.subject import Deadline, Hidden, Subject, SubjectError
-from bench.sandbox.job import Attempts, Job, JobLimits, Mount, Sandbox, Setting
-from bench.sandbox.running import run_job
+from bench.sandbox import CellEnvironment, Job, JobLimits, Mount, NetworkAttempts, Sandbox, run_job
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ class Scene:
     limits: JobLimits
     call_s: float
     grade_s: float
-    setting: Setting = field(default_factory=Setting)
+    setting: CellEnvironment = field(default_factory=CellEnvironment)
 
 
 @dataclass
@@ -48,7 +47,7 @@ class Findings:
 
     metrics: dict[str, dict[str, Any]] = field(default_factory=dict)
     claims: dict[str, dict[str, Any]] = field(default_factory=dict)
-    attempts: Attempts = field(default_factory=Attempts)
+    attempts: NetworkAttempts = field(default_factory=NetworkAttempts)
     """Tries of the agent's code to reach a network, complete when the workspace is closed."""
 
 

@@ -1,1 +1,22 @@
-"""The static site: pages and data files made from records and case descriptions, and from nothing else."""
+"""The static site: pages and data files made from records and case descriptions, and from nothing else.
+
+`build_site` writes it; templates and styles lie in site/.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bench.base.faces import lazy_face
+
+if TYPE_CHECKING:
+    from bench.pages.board import CaseInfo as CaseInfo
+    from bench.pages.build import build_site as build_site
+
+__getattr__ = lazy_face(
+    __name__,
+    {
+        "board": "CaseInfo",
+        "build": "build_site",
+    },
+)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from bench.formats.record import Profile, Record
 from bench.pages.address import cell_page
 from bench.pages.chart import Chart, Point, scatter
-from bench.stats import Entrant, Place, newest_digests, rank, standings, unique_cells
+from bench.stats import Entrant, RankedStanding, newest_digests, rank, standings, unique_cells
 
 PROFILES: Mapping[Profile, str] = {
     "mini": "offline, CPU only, data generated or shipped",
@@ -50,15 +50,15 @@ class Section:
 
     profile: Profile
     about: str
-    ranked: Sequence[Place]
-    unranked: Sequence[Place]
+    ranked: Sequence[RankedStanding]
+    unranked: Sequence[RankedStanding]
     """Competitors that have not met every case."""
-    references: Sequence[Place]
+    references: Sequence[RankedStanding]
     charts: Sequence[Chart]
     """The same chart for a wide and for a narrow screen; none when no cost is known."""
 
     @property
-    def places(self) -> list[Place]:
+    def places(self) -> list[RankedStanding]:
         return [*self.ranked, *self.unranked, *self.references]
 
 
@@ -140,7 +140,7 @@ def _sections(records: Sequence[Record], suite: Mapping[str, CaseInfo]) -> list[
     ]
 
 
-def _section(profile: Profile, places: Sequence[Place]) -> Section:
+def _section(profile: Profile, places: Sequence[RankedStanding]) -> Section:
     competitors = [place for place in places if place.standing.ranked]
     return Section(
         profile=profile,
@@ -152,7 +152,7 @@ def _section(profile: Profile, places: Sequence[Place]) -> Section:
     )
 
 
-def _charts(profile: Profile, competitors: Sequence[Place]) -> list[Chart]:
+def _charts(profile: Profile, competitors: Sequence[RankedStanding]) -> list[Chart]:
     agents = Counter(place.standing.entrant.agent for place in competitors)
     points = []
     for place in competitors:

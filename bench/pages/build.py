@@ -19,7 +19,7 @@ from bench.pages.address import agent_page, case_page
 from bench.pages.board import Board, CaseInfo, Entry, make_board
 from bench.pages.render import Renderer
 from bench.pages.views import agent_view, case_view
-from bench.stats import KS, Entrant, Estimate, Passes, Place
+from bench.stats import KS, Entrant, Estimate, Passes, RankedStanding
 
 Cell = str | int | float | bool | None
 RECORDS, BOARD_JSON, BOARD_CSV = "data/records.jsonl", "data/leaderboard.json", "data/leaderboard.csv"
@@ -39,7 +39,7 @@ def data_files(board: Board) -> dict[str, bytes]:
     }
 
 
-def _row(place: Place) -> dict[str, Cell]:
+def _row(place: RankedStanding) -> dict[str, Cell]:
     standing = place.standing
     return {
         "profile": standing.entrant.profile,

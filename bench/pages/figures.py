@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 
-from bench.stats.intervals import Interval
+from bench.stats import Interval
 
 UNKNOWN = "–"  # noqa: RUF001
 _LONGEST_TEXT = 6000

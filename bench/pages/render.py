@@ -10,8 +10,7 @@ import jinja2
 
 from bench.base.errors import UserError
 from bench.pages import address, figures
-from bench.stats import entrant_of, model_label
-from bench.stats.effort import agent_seconds, input_tokens, output_tokens
+from bench.stats import agent_seconds, entrant_of, input_tokens, model_label, output_tokens
 
 _FILTERS = (
     figures.percent,

@@ -9,7 +9,7 @@ from statistics import fmean
 
 from bench.formats.record import AgentRef, CheckResult, Note, Profile
 from bench.pages.board import Board, CaseInfo, Entry
-from bench.stats import CaseResult, Entrant, Place
+from bench.stats import CaseResult, Entrant, RankedStanding
 
 MOST_CELLS = 300
 MOST_TRIALS = 12
@@ -122,7 +122,7 @@ class CaseRow:
 class AgentSection:
     """An agent in one profile."""
 
-    place: Place
+    place: RankedStanding
     rows: Sequence[CaseRow]
     overclaims: int
     flagged: int
@@ -155,7 +155,7 @@ def agent_view(board: Board, entrants: Sequence[Entrant], addresses: Mapping[int
     return AgentView(entrants[0], ranked, list(versions.values()), sections)
 
 
-def _section(board: Board, place: Place, addresses: Mapping[int, Entry]) -> AgentSection:
+def _section(board: Board, place: RankedStanding, addresses: Mapping[int, Entry]) -> AgentSection:
     profile = place.standing.entrant.profile
     cases = [case for case in board.cases.values() if profile in case.profiles]
     rows = [_row(case, place.standing.cases.get(case.id), addresses) for case in cases]

@@ -7,22 +7,30 @@ from collections.abc import Sequence
 
 from bench.base.errors import UserError
 from bench.base.times import now
-from bench.formats.plan import Expected, PlanFile, Shard, ShardPart, plan_of
+from bench.formats.plan import Expected, PlanFile, Shard, ShardPart, make_run_plan
 from bench.plan.estimate import Estimate
 from bench.plan.experiment import Budget, Experiment
-from bench.plan.selection import Part
-from bench.plan.shards import Batch
+from bench.plan.selection import RunCells
+from bench.plan.shards import PackedShard
 
 
-def document(experiment: Experiment, parts: Sequence[Part], made: Sequence[Batch], sandbox: str) -> PlanFile:
+def plan_document(
+    experiment: Experiment, parts: Sequence[RunCells], made: Sequence[PackedShard], sandbox: str
+) -> PlanFile:
     """The plan of these batches."""
-    runs = [plan_of(part.run, part.suite.id, part.suite.version, part.profile, sandbox, part.cells) for part in parts]
+    runs = [
+        make_run_plan(part.run, part.suite.id, part.suite.version, part.profile, sandbox, part.cells) for part in parts
+    ]
     return PlanFile(
-        name=experiment.name, created=now(), runs=runs, shards=[_shard(batch) for batch in made], expected=expect(made)
+        name=experiment.name,
+        created=now(),
+        runs=runs,
+        shards=[_shard(batch) for batch in made],
+        expected=expected_of(made),
     )
 
 
-def _shard(batch: Batch) -> Shard:
+def _shard(batch: PackedShard) -> Shard:
     parts: dict[str, list[int]] = defaultdict(list)
     for job in batch.jobs:
         parts[job.run].append(job.index)
@@ -39,7 +47,7 @@ def _shard(batch: Batch) -> Shard:
     )
 
 
-def expect(made: Sequence[Batch]) -> Expected:
+def expected_of(made: Sequence[PackedShard]) -> Expected:
     """Sums over all batches."""
     estimates: list[Estimate] = [job.estimate for batch in made for job in batch.jobs]
     return Expected(

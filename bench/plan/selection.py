@@ -11,7 +11,7 @@ from datetime import date
 from pathlib import Path
 
 from bench.base.errors import UserError
-from bench.base.install import Places
+from bench.base.install import DataFolders
 from bench.formats.agent import MODEL_PATTERN, Agent, find_agent, with_settings
 from bench.formats.case import Case, load_cases
 from bench.formats.plan import Cell, RunPlan, read_plan_file
@@ -44,7 +44,7 @@ class Plan:
     cells: list[Cell]
 
 
-def make_plan(request: Request, places: Places) -> Plan:
+def make_plan(request: Request, places: DataFolders) -> Plan:
     """Cells for a request; raises `UserError` naming what does not exist or does not fit."""
     suite = load_suite(places.cases, request.suite)
     profile = request.profile or suite.profile
@@ -112,7 +112,7 @@ def require_distinct(cells: Sequence[Cell], *, empty_is_fine: bool = False) -> N
         raise UserError("nothing to run", where="run", remedy="no case of the suite is among those named with --case")
 
 
-def cells_of(plan: RunPlan, places: Places) -> list[Cell]:
+def cells_of(plan: RunPlan, places: DataFolders) -> list[Cell]:
     """The cells of a stored plan; raises `UserError` when an agent or a case has changed since."""
     cells = []
     for planned in plan.cells:
@@ -134,7 +134,7 @@ def cells_of(plan: RunPlan, places: Places) -> list[Cell]:
 
 
 @dataclass(frozen=True)
-class Part:
+class RunCells:
     """The cells of one suite in one profile: records of one run."""
 
     run: str
@@ -143,7 +143,7 @@ class Part:
     cells: list[Cell]
 
 
-def expand(experiment: Experiment, places: Places) -> list[Part]:
+def expand_experiment(experiment: Experiment, places: DataFolders) -> list[RunCells]:
     """The grid's cells, in an order that depends on nothing but the experiment; raises `UserError`."""
     named = [find_agent(name, places.agents) for name in experiment.agents]
     agents = [variant for agent in named for variant in _variants(agent, experiment)]
@@ -153,7 +153,7 @@ def expand(experiment: Experiment, places: Places) -> list[Part]:
         for profile in experiment.profiles or [suite.profile]:
             cells = _cells(experiment, suite, profile, agents, places)
             if cells:
-                parts.append(Part(_run_name(experiment, suite, profile), suite, profile, cells))
+                parts.append(RunCells(_run_name(experiment, suite, profile), suite, profile, cells))
     if not parts:
         raise UserError(
             "nothing to run", where="plan", remedy="no case is left of the suites, profiles and cases named"
@@ -168,7 +168,9 @@ def _variants(agent: Agent, experiment: Experiment) -> Iterator[Agent]:
         yield with_settings(agent, dict(zip(names, values, strict=True)))
 
 
-def _cells(experiment: Experiment, suite: Suite, profile: Profile, agents: list[Agent], places: Places) -> list[Cell]:
+def _cells(
+    experiment: Experiment, suite: Suite, profile: Profile, agents: list[Agent], places: DataFolders
+) -> list[Cell]:
     chosen = load_cases(places.cases, suite.cases)
     known = {case.id for case in chosen}
     wanted = {case.id for case in load_cases(places.cases, list(experiment.cases))}
@@ -187,7 +189,7 @@ def _cells(experiment: Experiment, suite: Suite, profile: Profile, agents: list[
     return cells
 
 
-def _own_pairs(suite: Suite, places: Places, wanted: set[str]) -> list[tuple[Agent, Case]]:
+def _own_pairs(suite: Suite, places: DataFolders, wanted: set[str]) -> list[tuple[Agent, Case]]:
     """Who the suite itself says runs on what."""
     if not suite.entries:
         raise UserError(f"suite {suite.id!r} names no agents", where="plan", remedy="say agents=NAME")
@@ -210,7 +212,7 @@ def _run_name(experiment: Experiment, suite: Suite, profile: Profile) -> str:
     return f"{experiment.name}-{suite.id}-{profile}"[:64] if several else experiment.name
 
 
-def select(cells: Sequence[Cell], mode: Mode, history: History, today: date, period_days: int) -> list[Cell]:
+def select_cells(cells: Sequence[Cell], mode: Mode, history: History, today: date, period_days: int) -> list[Cell]:
     """The cells of `mode`, in their order.
 
     `changed`: without a verdict for this very version of agent and case. `rotating`: of the cases whose turn it is
@@ -229,19 +231,19 @@ def turn_of(case: str, period_days: int) -> int:
     return int.from_bytes(hashlib.sha256(case.encode()).digest()[:8], "big") % period_days
 
 
-def lost_parts(earlier: Path, records: Iterable[Record], places: Places) -> list[Part]:
+def missing_cells(earlier: Path, records: Iterable[Record], places: DataFolders) -> list[RunCells]:
     """The cells without a verdict of a run folder, or of a plan.json among `records`; raises `UserError`.
 
     An agent or a case that has changed since is an error: records of two versions are never mixed.
     """
     if earlier.is_dir():
         folder = RunFolder(earlier)
-        return [_lost(folder.read_plan(), folder.records(), places)]
+        return [_missing(folder.read_plan(), folder.records(), places)]
     known = list(records)
-    return [_lost(plan, known, places) for plan in read_plan_file(earlier).runs]
+    return [_missing(plan, known, places) for plan in read_plan_file(earlier).runs]
 
 
-def _lost(plan: RunPlan, records: Iterable[Record], places: Places) -> Part:
+def _missing(plan: RunPlan, records: Iterable[Record], places: DataFolders) -> RunCells:
     graded = {it.cell for it in records if it.outcome == "graded" and it.provenance.run == plan.run}
     cells = [cell for cell in cells_of(plan, places) if cell.id not in graded]
-    return Part(plan.run, load_suite(places.cases, plan.suite), plan.profile, cells)
+    return RunCells(plan.run, load_suite(places.cases, plan.suite), plan.profile, cells)

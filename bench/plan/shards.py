@@ -22,7 +22,7 @@ _MULTIFIT_JOBS = 2000
 
 
 @dataclass(frozen=True)
-class Job:
+class PlannedJob:
     """One cell to be placed: the run it belongs to, its number there, and what it will take."""
 
     run: str
@@ -32,7 +32,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Batch:
+class PackedShard:
     """The jobs of one machine."""
 
     id: str
@@ -41,21 +41,23 @@ class Batch:
     """Cells side by side."""
     seconds: float
     """Of the machine, its setting up included."""
-    jobs: list[Job]
+    jobs: list[PlannedJob]
 
 
-def batches(jobs: Sequence[Job], experiment: Experiment) -> list[Batch]:
+def packed_shards(jobs: Sequence[PlannedJob], experiment: Experiment) -> list[PackedShard]:
     """All jobs in batches, the longest batch first; raises `UserError` when a cell fits on no machine."""
-    classes: dict[str, list[Job]] = defaultdict(list)
+    classes: dict[str, list[PlannedJob]] = defaultdict(list)
     machines = {machine.name: machine for machine in experiment.machines}
     for job in sorted(jobs, key=lambda job: (job.cell.id, job.run)):
         classes[_machine_for(job.cell, experiment.machines).name].append(job)
     shares = _shares(classes, machines, experiment)
-    made = [batch for name in sorted(classes) for batch in _batches_of(machines[name], classes[name], shares[name])]
+    made = [
+        batch for name in sorted(classes) for batch in _packed_shards_of(machines[name], classes[name], shares[name])
+    ]
     return sorted(made, key=lambda batch: (-batch.seconds, batch.id))
 
 
-def matrix(made: Sequence[Batch]) -> str:
+def github_matrix(made: Sequence[PackedShard]) -> str:
     """The value of a matrix output, one entry a shard; raises `UserError` when GitHub would refuse it."""
     include = [
         {
@@ -90,7 +92,7 @@ def _machine_for(cell: Cell, machines: Sequence[MachineClass]) -> MachineClass:
     return min(fitting, key=lambda machine: machine.usd_per_hour)
 
 
-def _slots(machine: MachineClass, jobs: Sequence[Job]) -> int:
+def _slots(machine: MachineClass, jobs: Sequence[PlannedJob]) -> int:
     """Cells side by side, by the largest of them: a neighbour must not change what a cell is measured to be."""
     limits = [job.cell.case.spec.limits for job in jobs]
     fits = [machine.cpus // max(it.cpus for it in limits), machine.memory_mb // max(it.memory_mb for it in limits)]
@@ -99,7 +101,9 @@ def _slots(machine: MachineClass, jobs: Sequence[Job]) -> int:
     return max(1, min(fits))
 
 
-def _shares(classes: dict[str, list[Job]], machines: dict[str, MachineClass], experiment: Experiment) -> dict[str, int]:
+def _shares(
+    classes: dict[str, list[PlannedJob]], machines: dict[str, MachineClass], experiment: Experiment
+) -> dict[str, int]:
     """How many shards each class gets: as many as its work wants, and no more in all than the matrix may have."""
     if len(classes) > experiment.max_jobs:
         raise UserError(
@@ -122,7 +126,7 @@ def _shares(classes: dict[str, list[Job]], machines: dict[str, MachineClass], ex
     return wanted
 
 
-def _batches_of(machine: MachineClass, jobs: Sequence[Job], count: int) -> list[Batch]:
+def _packed_shards_of(machine: MachineClass, jobs: Sequence[PlannedJob], count: int) -> list[PackedShard]:
     slots = _slots(machine, jobs)
     seconds = [job.estimate.seconds for job in jobs]
     lanes = [lane for lane in pack(seconds, count * slots) if lane]
@@ -136,7 +140,7 @@ def _batches_of(machine: MachineClass, jobs: Sequence[Job], count: int) -> list[
             # The longest first: what a machine starts last should be short.
             ordered = sorted((jobs[index] for index in chosen), key=lambda job: (-job.estimate.seconds, job.cell.id))
             took = makespan(seconds, own) + machine.setup_s
-            made.append(Batch(f"{machine.name}-{number + 1:03d}", machine, slots, took, ordered))
+            made.append(PackedShard(f"{machine.name}-{number + 1:03d}", machine, slots, took, ordered))
     return made
 
 

@@ -11,8 +11,7 @@ from bench.base.text import printable
 from bench.formats.record import Record
 
 if TYPE_CHECKING:
-    from bench.stats import Estimate, Passes, Place
-    from bench.stats.effort import Cost
+    from bench.stats import Cost, Estimate, Passes, RankedStanding
 
 
 def leaderboard(records: Sequence[Record], cases: Sequence[str]) -> str:
@@ -23,7 +22,7 @@ def leaderboard(records: Sequence[Record], cases: Sequence[str]) -> str:
     return standings_table(places, len(records), sum(record.outcome != "graded" for record in records))
 
 
-def standings_table(places: Sequence[Place], total: int, lost: int) -> str:
+def standings_table(places: Sequence[RankedStanding], total: int, lost: int) -> str:
     header = ("", "agent", "model", "success", "score", "several tries", "cost/cell", "steps", "cases", "lost")
     rows = [header, *(_row(place) for place in places)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(header))]
@@ -35,7 +34,7 @@ def standings_table(places: Sequence[Place], total: int, lost: int) -> str:
     return "\n".join(lines)
 
 
-def _row(place: Place) -> tuple[str, ...]:
+def _row(place: RankedStanding) -> tuple[str, ...]:
     standing = place.standing
     reference = "" if standing.ranked else " (reference)"
     steps = standing.effort.steps

@@ -10,7 +10,7 @@ from bench.base.text import escape
 
 if TYPE_CHECKING:
     from bench.formats.record import Record
-    from bench.stats import Place
+    from bench.stats import RankedStanding
 
 
 MAX_BYTES = 1_000_000
@@ -65,7 +65,7 @@ def _agents(records: Sequence[Record]) -> list[str]:
     return [*lines, *(_agent_row(place) for place in places)]
 
 
-def _agent_row(place: Place) -> str:
+def _agent_row(place: RankedStanding) -> str:
     from bench.report.lines import cost_text, estimate_text
 
     standing = place.standing

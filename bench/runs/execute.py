@@ -14,19 +14,15 @@ from pathlib import Path
 
 from bench import __version__
 from bench.base.errors import InfraError, UserError
-from bench.base.install import Places, commit_of
-from bench.cell.context import RunContext
-from bench.cell.environment import agent_python
-from bench.cell.machine import DiskSpace
-from bench.cell.run import run_cell
-from bench.cell.start_state import fingerprint, require_same, seed_secret
-from bench.formats.plan import Cell, RunLimits, RunPlan, plan_of
+from bench.base.install import DataFolders, commit_of
+from bench.cell import CellContext, DiskSpace, agent_python, fingerprint, require_same, run_cell, seed_secret
+from bench.formats.plan import Cell, RunLimits, RunPlan, make_run_plan
 from bench.formats.record import Provenance, Record
 from bench.formats.run_folder import RunFolder
 from bench.guest.first_process import children
-from bench.plan.selection import Plan, cells_of
-from bench.runs.repair import mend
-from bench.sandbox.job import Sandbox
+from bench.plan import Plan, cells_of
+from bench.runs.repair import repair
+from bench.sandbox import Sandbox
 
 _STOP_S = 15.0
 """After it, what still runs is left to end with this process."""
@@ -34,7 +30,7 @@ _PACKAGES = ("numpy", "torch", "pandas", "scikit-learn", "safetensors", "wandb",
 
 
 @dataclass
-class Progress:
+class RunObserver:
     """Told as the run goes; the default says nothing."""
 
     total: int = 0
@@ -55,14 +51,14 @@ class Progress:
 
 
 def run_cells(
-    cells: Sequence[Cell], context: RunContext, folder: RunFolder, jobs: int, progress: Progress
+    cells: Sequence[Cell], context: CellContext, folder: RunFolder, jobs: int, progress: RunObserver
 ) -> list[Record]:
     """Run every cell that is not graded yet, `jobs` at a time; returns the records of all, in the cells' order.
 
     On KeyboardInterrupt the cells under way get a record of outcome `interrupted`; then it is raised again. So is the
     `UserError` of a record that could not be written: without room for one there is none for the others.
     """
-    for line in mend(folder, cells):
+    for line in repair(folder, cells):
         progress.note(line)
     records = {cell.id: record for cell in cells if (record := folder.finished(cell)) is not None}
     for record in records.values():
@@ -100,7 +96,7 @@ def _end_cells(futures: Sequence[Future[Record]]) -> None:
         wait(futures, timeout=0.2)
 
 
-def _as_they_end(futures: Sequence[Future[Record]], context: RunContext, progress: Progress) -> Iterator[Record]:
+def _as_they_end(futures: Sequence[Future[Record]], context: CellContext, progress: RunObserver) -> Iterator[Record]:
     pending = set(futures)
     while pending:
         ended, pending = wait(pending, timeout=0.5, return_when=FIRST_COMPLETED)
@@ -120,22 +116,22 @@ class Options:
     run_limits: RunLimits = field(default_factory=RunLimits)
 
 
-def begin(plan: Plan, folder: Path, run: str, sandbox: Sandbox) -> RunPlan:
+def write_plan(plan: Plan, folder: Path, run: str, sandbox: Sandbox) -> RunPlan:
     """Write down what is asked before anything runs; raises `UserError` when the folder holds a run already."""
-    stored = plan_of(run, plan.suite.id, plan.suite.version, plan.profile, sandbox.name, plan.cells)
+    stored = make_run_plan(run, plan.suite.id, plan.suite.version, plan.profile, sandbox.name, plan.cells)
     stored = stored.model_copy(update={"seed_secret": fingerprint(seed_secret())})
     RunFolder(folder).write_plan(stored)
     return stored
 
 
-def carry_out(
+def run_plan(
     stored: RunPlan,
     cells: Sequence[Cell] | None,
     folder: Path,
-    places: Places,
+    places: DataFolders,
     sandbox: Sandbox,
     options: Options,
-    progress: Progress,
+    progress: RunObserver,
 ) -> list[Record]:
     """Run what is not finished yet; `cells` None: those of the stored plan. Returns all records."""
     if stored.sandbox != sandbox.name:
@@ -148,7 +144,7 @@ def carry_out(
     require_same(secret, stored.seed_secret)
     run = RunFolder(folder)
     cells = cells if cells is not None else cells_of(stored, places)
-    context = RunContext(
+    context = CellContext(
         folder=folder.resolve(),
         sockets=run.sockets,
         places=places,

@@ -1,6 +1,6 @@
 """A person solves a case: a workspace on this machine, a clock, and the same judge and record as for every agent.
 
-Nothing isolates a person: the record says so. Services of a case live as long as the shell that `start` opens.
+Nothing isolates a person: the record says so. Services of a case live as long as the shell that `start_attempt` opens.
 """
 
 from __future__ import annotations
@@ -20,31 +20,35 @@ from pydantic import Field, ValidationError
 
 from bench.base.errors import InfraError, UserError
 from bench.base.files import digest_folder, write_atomic
-from bench.base.install import Places
+from bench.base.install import DataFolders
 from bench.base.model import Model, explain
 from bench.base.temporary import temporary_folder
 from bench.base.times import now
-from bench.cell.agent_phase import AgentPhase
-from bench.cell.context import Clock, RunContext
-from bench.cell.diagnosis import Evidence
-from bench.cell.recorder import Finished, judged, write_record
-from bench.cell.services import running_services
-from bench.cell.start_state import start_of
-from bench.cell.workspace import prepare, take_snapshot
+from bench.cell import (
+    AgentPhase,
+    CellContext,
+    Clock,
+    Evidence,
+    Finished,
+    judged,
+    prepare,
+    prepare_start,
+    running_services,
+    take_snapshot,
+    write_record,
+)
 from bench.formats.agent import find_agent
 from bench.formats.case import Case, load_cases, missing_modules
-from bench.formats.plan import Cell, RunPlan, plan_of
+from bench.formats.plan import Cell, RunPlan, make_run_plan
 from bench.formats.record import Instant, Phase, Profile, Record, Seconds
 from bench.formats.run_folder import RunFolder, new_run_name, read_record
 from bench.formats.suite import load_suite
 from bench.guest.first_process import forward, listen
 from bench.guest.trees import remove_tree
-from bench.judge.grade import Submission, grade
-from bench.plan.selection import cells_of
+from bench.judge import Submission, grade_submission
+from bench.plan import cells_of
 from bench.runs.execute import provenance_of
-from bench.sandbox.control import disk_mb
-from bench.sandbox.job import Ended, Sandbox
-from bench.sandbox.process import ProcessSandbox
+from bench.sandbox import Ended, ProcessSandbox, Sandbox, disk_mb
 
 AGENT = "human"
 _STATE = "human.json"
@@ -70,7 +74,7 @@ class Desk:
     folder: Path
     cell: Cell
     attempt: Attempt
-    context: RunContext
+    context: CellContext
 
     @property
     def workspace(self) -> Path:
@@ -90,7 +94,9 @@ class Desk:
         return read_record(path) if path.is_file() else None
 
 
-def start(case_id: str, profile: Profile | None, trial: int, suite_id: str, out: Path, places: Places) -> Desk:
+def start_attempt(
+    case_id: str, profile: Profile | None, trial: int, suite_id: str, out: Path, places: DataFolders
+) -> Desk:
     """Prepare a workspace and start the clock; raises `UserError`."""
     suite = load_suite(places.cases, suite_id)
     case = load_cases(places.cases, [case_id])[0]
@@ -102,10 +108,10 @@ def start(case_id: str, profile: Profile | None, trial: int, suite_id: str, out:
     cell = Cell(find_agent(AGENT, places.agents), {}, case, profile, trial)
     name = f"{AGENT}-{new_run_name()}"
     folder = out / name
-    plan = plan_of(name, suite.id, suite.version, profile, ProcessSandbox.name, [cell])
+    plan = make_run_plan(name, suite.id, suite.version, profile, ProcessSandbox.name, [cell])
     clock = Clock()
     with clock.phase("prepare"), _as_user_errors():
-        begin = start_of(case, profile, _context(folder, plan, places).data_seed(cell), places.cache)
+        begin = prepare_start(case, profile, _context(folder, plan, places).data_seed(cell), places.cache)
         prepare(begin.workspace, folder / "workspace")
     RunFolder(folder).write_plan(plan)
     attempt = Attempt(prepare=clock.phases[0], began=time.time(), started=now())
@@ -113,7 +119,7 @@ def start(case_id: str, profile: Profile | None, trial: int, suite_id: str, out:
     return open_desk(folder, places)
 
 
-def open_desk(folder: Path, places: Places) -> Desk:
+def open_desk(folder: Path, places: DataFolders) -> Desk:
     """The attempt in `folder`; raises `UserError` when there is none, or when its case has changed since."""
     run = RunFolder(folder)
     plan = run.read_plan()
@@ -137,7 +143,7 @@ def find_desk(where: Path) -> Path:
     raise UserError("is not inside an attempt", where=where, remedy="cd into the workspace, or name the folder")
 
 
-def submit(desk: Desk, sandbox: Sandbox) -> Record:
+def submit_attempt(desk: Desk, sandbox: Sandbox) -> Record:
     """Judge a copy of the workspace and store the record; raises `UserError`. What is there stays as it is."""
     if desk.record is not None:
         raise UserError("is submitted already", where=desk.folder, remedy="`human start` begins another attempt")
@@ -158,7 +164,7 @@ def _judge(desk: Desk, sandbox: Sandbox) -> Record:
     scratch = desk.folder / "scratch"
     clock = Clock(started=attempt.prepare.start, phases=[attempt.prepare])
     clock.phases.append(Phase(name="agent", start=attempt.started, seconds=round(desk.elapsed_s, 4)))
-    begin = start_of(cell.case, cell.profile, context.data_seed(cell), context.places.cache)
+    begin = prepare_start(cell.case, cell.profile, context.data_seed(cell), context.places.cache)
     try:
         with clock.phase("snapshot"):
             scratch.mkdir()
@@ -168,7 +174,7 @@ def _judge(desk: Desk, sandbox: Sandbox) -> Record:
         journals = desk.folder / "journals"
         journals.mkdir(exist_ok=True)
         with clock.phase("judge"):
-            grading = grade(
+            grading = grade_submission(
                 cell.case,
                 Submission(
                     snapshot.folder,
@@ -199,7 +205,7 @@ def _copy_plain(source: str, target: str) -> str:
 def services_of(desk: Desk) -> Iterator[dict[str, str]]:
     """Run the case's services and yield the variables that lead to them, on this machine's loopback."""
     case: Case = desk.cell.case
-    begin = start_of(case, desk.cell.profile, desk.context.data_seed(desk.cell), desk.context.places.cache)
+    begin = prepare_start(case, desk.cell.profile, desk.context.data_seed(desk.cell), desk.context.places.cache)
     journals = desk.folder / "journals"
     journals.mkdir(exist_ok=True)
     with temporary_folder("human") as sockets, _as_user_errors():
@@ -234,9 +240,9 @@ def _write(folder: Path, attempt: Attempt) -> None:
     write_atomic(folder / _STATE, attempt.model_dump_json(by_alias=True, indent=1).encode() + b"\n")
 
 
-def _context(folder: Path, plan: RunPlan, places: Places) -> RunContext:
+def _context(folder: Path, plan: RunPlan, places: DataFolders) -> CellContext:
     sandbox = ProcessSandbox()
-    return RunContext(
+    return CellContext(
         folder=folder.resolve(),
         sockets=RunFolder(folder).sockets,
         places=places,

@@ -6,22 +6,22 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.base.errors import UserError
-from bench.base.files import Sums, sha256_file, write_atomic
+from bench.base.files import Checksums, sha256_file, write_atomic
 from bench.formats.plan import Cell
 from bench.formats.run_folder import COPY, PLAN, RunFolder, read_record, writing
 
 
-def mend(run: RunFolder, cells: Sequence[Cell]) -> list[str]:
+def repair(run: RunFolder, cells: Sequence[Cell]) -> list[str]:
     """Put aside what is no record of ours, so that its cell runs again; restore the plan from its copy.
 
     To be called under the folder's lock. Says in one line each what was done.
     """
     with writing(run.path):
-        return [*_mend_plan(run), *_mend_records(run, {f"{cell.slug}.json": cell.id for cell in cells})]
+        return [*_repair_plan(run), *_repair_records(run, {f"{cell.slug}.json": cell.id for cell in cells})]
 
 
-def _mend_records(run: RunFolder, cells: dict[str, str]) -> list[str]:
-    known = Sums(run.path).known()
+def _repair_records(run: RunFolder, cells: dict[str, str]) -> list[str]:
+    known = Checksums(run.path).known()
     said = []
     for path in run.record_files():
         # Under its own name only: what was put aside as an earlier try was written under the name of the record.
@@ -42,7 +42,7 @@ def _fault(path: Path, sums: set[str] | None, cell: str | None) -> str:
     return f"is the record of {record.cell}" if cell not in (None, record.cell) else ""
 
 
-def _mend_plan(run: RunFolder) -> list[str]:
+def _repair_plan(run: RunFolder) -> list[str]:
     said = []
     for name, other in ((PLAN, COPY), (COPY, PLAN)):
         try:

@@ -16,7 +16,7 @@ from bench.sandbox.cgroup import Group, tasks_cap
 from bench.sandbox.cgroup_location import new_group
 from bench.sandbox.control import StatusPipe, TreeControl
 from bench.sandbox.job import (
-    INSIDE,
+    GUEST,
     Control,
     Job,
     JobLimits,
@@ -82,7 +82,7 @@ class BubblewrapSandbox:
     def interpreter(self, python: Path) -> str:
         return str(python)
 
-    def inside(self, mount: Mount) -> str:
+    def guest_path(self, mount: Mount) -> str:
         return mount.target
 
     @property
@@ -136,7 +136,7 @@ class BubblewrapSandbox:
         argv = [*self._namespaces(), *self._system(job), *_python_mounts([python, *job.interpreters])]
         for mount in job.mounts:
             argv += ["--bind" if mount.writable else "--ro-bind", str(mount.source), mount.target]
-        argv += ["--ro-bind", str(INSIDE), _INSIDE_TARGET]
+        argv += ["--ro-bind", str(GUEST), _INSIDE_TARGET]
         for name, path in job.sockets.items():
             argv += ["--ro-bind", str(path), f"/run/bench/{name}.sock"]
         # /proc too: to a runner that is root, the job would be the owner of the whole machine's /proc/sys.
@@ -234,7 +234,7 @@ def _may_mount() -> bool:
     return False
 
 
-def end_strays(folders: Sequence[Path]) -> None:
+def end_orphans(folders: Sequence[Path]) -> None:
     """End bubblewrap processes of this user that have lost their parent and were started with one of `folders`.
 
     To be called by who holds these folders: no living runner works there then.
@@ -243,11 +243,11 @@ def end_strays(folders: Sequence[Path]) -> None:
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             with contextlib.suppress(OSError):
-                if _is_stray(Path("/proc", entry), marks):
+                if _is_orphan(Path("/proc", entry), marks):
                     os.kill(int(entry), signal.SIGKILL)
 
 
-def _is_stray(process: Path, marks: Sequence[bytes]) -> bool:
+def _is_orphan(process: Path, marks: Sequence[bytes]) -> bool:
     words = (process / "cmdline").read_bytes().split(b"\0")
     if os.path.basename(words[0]) != b"bwrap" or process.stat().st_uid != os.getuid():
         return False

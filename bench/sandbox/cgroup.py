@@ -18,7 +18,7 @@ from typing import Literal
 from bench.sandbox.job import EndReason, JobLimits
 
 CONTROLLERS = ("memory", "pids", "cpu")
-PREFIX = "mldb-"
+GROUP_PREFIX = "mldb-"
 _MIB = 1 << 20
 _PERIOD_US = 100_000
 _REMOVE_S = 5.0
@@ -36,7 +36,7 @@ class Branch:
 
 
 @dataclass(frozen=True)
-class Setting:
+class CgroupSetting:
     """A value for a file of a group."""
 
     file: str
@@ -58,27 +58,27 @@ def tasks_cap(limits: JobLimits) -> int:
     return 4 * limits.processes + 64
 
 
-def settings(version: Literal[1, 2], controller: str, limits: JobLimits) -> list[Setting]:
+def settings(version: Literal[1, 2], controller: str, limits: JobLimits) -> list[CgroupSetting]:
     """What is written to limit a group, in this order."""
     memory, quota = str(memory_cap_mb(limits) * _MIB), str(max(limits.cpus, 1) * _PERIOD_US)
     if controller == "pids":
-        return [Setting("pids.max", str(tasks_cap(limits)))]
+        return [CgroupSetting("pids.max", str(tasks_cap(limits)))]
     if controller == "memory" and version == 1:
         # The second counts memory and swap together, and may not be below the first.
         return [
-            Setting("memory.limit_in_bytes", memory),
-            Setting("memory.memsw.limit_in_bytes", memory, needed=False),
-            Setting("memory.swappiness", "0", needed=False),
+            CgroupSetting("memory.limit_in_bytes", memory),
+            CgroupSetting("memory.memsw.limit_in_bytes", memory, needed=False),
+            CgroupSetting("memory.swappiness", "0", needed=False),
         ]
     if controller == "memory":
         return [
-            Setting("memory.max", memory),
-            Setting("memory.swap.max", "0", needed=False),
-            Setting("memory.oom.group", "1", needed=False),
+            CgroupSetting("memory.max", memory),
+            CgroupSetting("memory.swap.max", "0", needed=False),
+            CgroupSetting("memory.oom.group", "1", needed=False),
         ]
     if version == 1:
-        return [Setting("cpu.cfs_period_us", str(_PERIOD_US)), Setting("cpu.cfs_quota_us", quota)]
-    return [Setting("cpu.max", f"{quota} {_PERIOD_US}")]
+        return [CgroupSetting("cpu.cfs_period_us", str(_PERIOD_US)), CgroupSetting("cpu.cfs_quota_us", quota)]
+    return [CgroupSetting("cpu.max", f"{quota} {_PERIOD_US}")]
 
 
 @dataclass(frozen=True)
@@ -98,13 +98,13 @@ class Owner:
     @classmethod
     def of(cls, name: str) -> Owner | None:
         """The owner of the group called `name`; None for a group that is not ours."""
-        parts = name.removeprefix(PREFIX).split("-")
-        if not name.startswith(PREFIX) or len(parts) != 4 or not all(part.isdigit() for part in parts[:3]):
+        parts = name.removeprefix(GROUP_PREFIX).split("-")
+        if not name.startswith(GROUP_PREFIX) or len(parts) != 4 or not all(part.isdigit() for part in parts[:3]):
             return None
         return cls(*map(int, parts[:3]))
 
     def new_name(self) -> str:
-        return f"{PREFIX}{self.namespace}-{self.pid}-{self.started}-{secrets.token_hex(4)}"
+        return f"{GROUP_PREFIX}{self.namespace}-{self.pid}-{self.started}-{secrets.token_hex(4)}"
 
     def gone(self) -> bool:
         """Whether it is known to have ended."""
@@ -207,7 +207,7 @@ def make_group(branches: Iterable[Branch], limits: JobLimits) -> Group | None:
     return group
 
 
-def _limit(folder: Path, wanted: Iterable[Setting]) -> bool:
+def _limit(folder: Path, wanted: Iterable[CgroupSetting]) -> bool:
     """Whether the kernel took what is needed of it."""
     for setting in wanted:
         try:
@@ -248,7 +248,7 @@ def remove_group(folder: Path) -> None:
 def remove_abandoned(branches: Iterable[Branch]) -> None:
     """Remove the groups of owners that are dead: those made here, and those made from a group beside this one."""
     for branch in branches:
-        for folder in [*branch.folder.glob(f"{PREFIX}*"), *branch.folder.parent.glob(f"*/{PREFIX}*")]:
+        for folder in [*branch.folder.glob(f"{GROUP_PREFIX}*"), *branch.folder.parent.glob(f"*/{GROUP_PREFIX}*")]:
             owner = Owner.of(folder.name)
             if owner is not None and owner.gone():
                 remove_group(folder)

@@ -16,10 +16,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.sandbox.cgroup import CONTROLLERS, PREFIX, Branch, Group, make_group, remove_abandoned, write_file
+from bench.sandbox.cgroup import CONTROLLERS, GROUP_PREFIX, Branch, Group, make_group, remove_abandoned, write_file
 from bench.sandbox.job import JobLimits
 
-_LEAF = f"{PREFIX}runner"
+_LEAF = f"{GROUP_PREFIX}runner"
 _ROUNDS = 20
 _TRIAL_S = 10.0
 _REMEDY = "run as root, or in a delegated group: systemd-run --user --scope -p Delegate=yes -- ml-dev-bench …"
@@ -55,7 +55,7 @@ def new_group(limits: JobLimits) -> Group | None:
     return make_group(branches, limits) if branches else None
 
 
-def probe() -> Probe:
+def probe_cgroups() -> Probe:
     """What the kernel will enforce, found by making a group."""
     group = new_group(JobLimits(wall_s=1))
     if group is None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from bench.guest.first_process import descendants, network_counters
 from bench.sandbox.cgroup import Group
-from bench.sandbox.job import Attempts, EndReason
+from bench.sandbox.job import EndReason, NetworkAttempts
 
 _REPORT_BYTES = 4096
 _END_S = 5.0
@@ -56,15 +56,15 @@ class StatusPipe:
         self._listen()
         return bool(self._said.partition(b"\n")[2])
 
-    def attempts(self) -> Attempts:
+    def attempts(self) -> NetworkAttempts:
         """What it reported; nothing when it was killed before it could."""
         self._listen()
         report = self._said.partition(b"\n")[2]
         try:
             said: Any = json.loads(report)
-            return Attempts(int(said["addresses"]), int(said["names"]))
+            return NetworkAttempts(int(said["addresses"]), int(said["names"]))
         except (ValueError, KeyError, TypeError):
-            return Attempts()
+            return NetworkAttempts()
 
     def _listen(self) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -82,7 +82,7 @@ class TreeControl:
         self._status = status
         self._popen = popen
         self._isolated = isolated
-        self._seen = Attempts()
+        self._seen = NetworkAttempts()
 
     def came_up(self) -> bool:
         return self._status.came_up()
@@ -103,7 +103,7 @@ class TreeControl:
     def limit_hit(self) -> EndReason | None:
         return None if self._group is None else self._group.limit_hit()
 
-    def attempts(self) -> Attempts:
+    def attempts(self) -> NetworkAttempts:
         return self._seen | self._status.attempts()
 
     def end(self) -> None:
@@ -139,7 +139,7 @@ class TreeControl:
     def _look(self, first: Sequence[int]) -> None:
         """Read the counters from outside: who is about to be killed reports nothing."""
         for pid in first:
-            self._seen |= Attempts(*network_counters(f"/proc/{pid}/net"))
+            self._seen |= NetworkAttempts(*network_counters(f"/proc/{pid}/net"))
 
 
 def send_signal(pid: int, number: int) -> None:

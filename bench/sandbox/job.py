@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 
 EndReason = Literal["exit", "stopped", "time_limit", "memory_limit", "process_limit", "disk_limit", "output_limit"]
 """`stopped`: by whoever asked for the job."""
-INSIDE = Path(__file__).resolve().parents[1] / "guest"
+GUEST = Path(__file__).resolve().parents[1] / "guest"
 _MIB = 1 << 20
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 # Chosen per machine: without it some builds of OpenBLAS compute wrong results or crash on some processors.
@@ -45,7 +45,7 @@ class Mount:
 
 
 @dataclass(frozen=True)
-class Setting:
+class CellEnvironment:
     """What all jobs of a cell have in common, and only some back ends can give."""
 
     gpu: bool = False
@@ -74,11 +74,11 @@ class Job:
     """Interpreter whose installation is mounted read-only and stands first on PATH."""
     interpreters: Sequence[Path] = ()
     """Further ones, mounted too and last on PATH: the programs beside them are found, `python` stays what it was."""
-    setting: Setting = field(default_factory=Setting)
+    setting: CellEnvironment = field(default_factory=CellEnvironment)
 
 
 @dataclass(frozen=True)
-class Attempts:
+class NetworkAttempts:
     """Tries to leave a sandbox that has no network, counted by the kernel in the job's own network namespace."""
 
     addresses: int = 0
@@ -89,13 +89,13 @@ class Attempts:
     def __bool__(self) -> bool:
         return bool(self.addresses or self.names)
 
-    def __add__(self, other: Attempts) -> Attempts:
+    def __add__(self, other: NetworkAttempts) -> NetworkAttempts:
         """Of two jobs."""
-        return Attempts(self.addresses + other.addresses, self.names + other.names)
+        return NetworkAttempts(self.addresses + other.addresses, self.names + other.names)
 
-    def __or__(self, other: Attempts) -> Attempts:
+    def __or__(self, other: NetworkAttempts) -> NetworkAttempts:
         """Two readings of the same counters."""
-        return Attempts(max(self.addresses, other.addresses), max(self.names, other.names))
+        return NetworkAttempts(max(self.addresses, other.addresses), max(self.names, other.names))
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class Ended:
     wall_s: float
     peak_memory_mb: float
     peak_processes: int
-    attempts: Attempts = field(default_factory=Attempts)
+    attempts: NetworkAttempts = field(default_factory=NetworkAttempts)
     enforcement: str = ""
     """See `Launch`."""
 
@@ -151,7 +151,7 @@ class Sandbox(Protocol):
         """Content id of the image that jobs see as their system; empty: they see this machine's own."""
         ...
 
-    def inside(self, mount: Mount) -> str:
+    def guest_path(self, mount: Mount) -> str:
         """The path at which a job sees `mount`."""
         ...
 
@@ -229,7 +229,7 @@ class Control(Protocol):
         """The limit that the kernel has enforced on the job, if any."""
         ...
 
-    def attempts(self) -> Attempts:
+    def attempts(self) -> NetworkAttempts:
         """Tries to reach a network so far; still known after the end."""
         ...
 

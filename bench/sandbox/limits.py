@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench.formats.case import Case, Limits
-from bench.sandbox.job import JobLimits, Setting
+from bench.sandbox.job import CellEnvironment, JobLimits
 
 
 def job_limits(limits: Limits, wall_s: float) -> JobLimits:
@@ -19,9 +19,9 @@ def job_limits(limits: Limits, wall_s: float) -> JobLimits:
     )
 
 
-def setting_of(case: Case, run: str, cell: str) -> Setting:
+def cell_environment(case: Case, run: str, cell: str) -> CellEnvironment:
     """What all jobs of a cell of `case` have in common."""
     environment = case.part("environment")
-    return Setting(
+    return CellEnvironment(
         gpu=case.spec.needs.gpu, environment=environment if environment.is_dir() else None, run=run, cell=cell
     )

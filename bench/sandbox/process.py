@@ -16,7 +16,7 @@ from bench.sandbox.cgroup import Group
 from bench.sandbox.cgroup_location import new_group
 from bench.sandbox.control import StatusPipe, TreeControl, send_signal
 from bench.sandbox.job import (
-    INSIDE,
+    GUEST,
     Control,
     Job,
     Launch,
@@ -42,12 +42,12 @@ class ProcessSandbox:
     def interpreter(self, python: Path) -> str:
         return str(python)
 
-    def inside(self, mount: Mount) -> str:
+    def guest_path(self, mount: Mount) -> str:
         return str(mount.source)
 
     @property
     def library(self) -> str:
-        return str(INSIDE.parents[1])
+        return str(GUEST.parents[1])
 
     def launch(self, job: Job) -> Launch:
         status = StatusPipe()
@@ -78,7 +78,7 @@ class ProcessSandbox:
             if group is not None:
                 group.remove()
 
-        argv = [sys.executable, "-I", "-S", "-B", str(INSIDE / "first_process.py")]
+        argv = [sys.executable, "-I", "-S", "-B", str(GUEST / "first_process.py")]
         if group is not None:
             argv = group.joined(argv)
         limits = "memory and processes watched" if group is None else group.about

@@ -39,7 +39,7 @@ class Compared:
 
 
 @dataclass(frozen=True)
-class Finding:
+class CaseChange:
     """One case whose success changed."""
 
     case: str
@@ -67,11 +67,11 @@ class Comparison:
     rules: Rules
     test: Test
     measures: Sequence[Compared] = field(default_factory=list)
-    findings: Sequence[Finding] = field(default_factory=list)
+    findings: Sequence[CaseChange] = field(default_factory=list)
     """Advisory, the least likely chance first."""
 
 
-def compare(
+def compare_records(
     base: Iterable[Record],
     head: Iterable[Record],
     *,
@@ -100,7 +100,7 @@ def compare(
         rules=rules,
         test=test,
         measures=measures,
-        findings=_findings(paired.pairs),
+        findings=_case_changes(paired.pairs),
     )
 
 
@@ -154,7 +154,7 @@ def _together(deciding: Sequence[Compared]) -> Verdict:
     return next((verdict for verdict in order if verdict in verdicts), "no change")
 
 
-def _findings(pairs: Sequence[Pair]) -> list[Finding]:
+def _case_changes(pairs: Sequence[Pair]) -> list[CaseChange]:
     counts = []
     for it in pairs:
         n = len(it.trials)
@@ -162,7 +162,7 @@ def _findings(pairs: Sequence[Pair]) -> list[Finding]:
         counts.append((it.case, (base, n), (head, n), fisher(min(base, head), max(base, head), n)))
     adjusted = holm([p for *_, p in counts])
     found = [
-        Finding(case, base, head, p, p_holm)
+        CaseChange(case, base, head, p, p_holm)
         for (case, base, head, p), p_holm in zip(counts, adjusted, strict=True)
         if base != head
     ]

@@ -115,7 +115,7 @@ class Standing:
 
 
 @dataclass(frozen=True)
-class Place:
+class RankedStanding:
     """A standing with its rank, None for one that does not compete or has not met every case."""
 
     standing: Standing
@@ -134,12 +134,12 @@ def standings(records: Iterable[Record], suite: Mapping[Profile, Collection[str]
     return [_standing(entrant, group, len(suite[entrant.profile])) for entrant, group in sorted(groups.items())]
 
 
-def rank(table: Iterable[Standing]) -> list[Place]:
+def rank(table: Iterable[Standing]) -> list[RankedStanding]:
     """The standings of one profile, the best first; equal means share a rank."""
     ordered = sorted(table, key=_order)
     rivals = [standing for standing in ordered if standing.ranked and standing.complete]
     bands = dict(zip(map(id, rivals), _bands(rivals), strict=True))
-    return [_place(standing, rivals, bands.get(id(standing))) for standing in ordered]
+    return [_ranked_standing(standing, rivals, bands.get(id(standing))) for standing in ordered]
 
 
 def entrant_of(record: Record) -> Entrant:
@@ -242,11 +242,11 @@ def _bands(rivals: Sequence[Standing]) -> list[tuple[int, int]]:
     return rank_bands(np.array([[case.success for case in rival.cases.values()] for rival in rivals], dtype=np.float64))
 
 
-def _place(standing: Standing, rivals: Sequence[Standing], band: tuple[int, int] | None) -> Place:
+def _ranked_standing(standing: Standing, rivals: Sequence[Standing], band: tuple[int, int] | None) -> RankedStanding:
     if band is None:
-        return Place(standing, None)
+        return RankedStanding(standing, None)
     better = sum(_merit(rival) > _merit(standing) for rival in rivals)
-    return Place(standing, better + 1, *band)
+    return RankedStanding(standing, better + 1, *band)
 
 
 def _merit(standing: Standing) -> tuple[float, float]:

@@ -175,7 +175,7 @@ class Drop:
     p: float
 
 
-def steps(values: Floats, alpha: float = ALPHA) -> list[Step]:
+def find_steps(values: Floats, alpha: float = ALPHA) -> list[Step]:
     """The steps of a series, shape (nights,).
 
     Binary segmentation (Scott and Knott, Biometrics 30, 1974; Vostrikova, 1981): the split with the largest CUSUM
@@ -190,7 +190,7 @@ def steps(values: Floats, alpha: float = ALPHA) -> list[Step]:
     return sorted(found, key=lambda step: step.at)
 
 
-def levels(values: Floats, found: Sequence[Step]) -> list[Level]:
+def find_levels(values: Floats, found: Sequence[Step]) -> list[Level]:
     """The stretches between the steps."""
     starts = [0, *(step.at for step in found)]
     ends = [*starts[1:], len(values)]

@@ -12,7 +12,7 @@ from bench.base.errors import UserError
 from bench.base.files import sha256_bytes
 from bench.store.bundle import Bundle, Rendered, exported_schemas, parse_manifest
 from bench.store.decisions import FILE, Decision, last_digest, month_of, parse_decisions
-from bench.store.git.backend import Place, Tip, TryAgain, check_path, find, walk
+from bench.store.git.backend import BranchBackend, Tip, TryAgain, check_path, find, walk
 
 _LAST = re.compile(
     r"^(?:Manifest-Digest: (?P<digest>sha256:[0-9a-f]{64})\n)?Manifest: (?P<path>manifests/\S+)$", re.MULTILINE
@@ -20,7 +20,7 @@ _LAST = re.compile(
 """Ends the message of every commit of ours: the manifest that was stored last, by this commit or one before."""
 _FOREIGN = 1000
 """Commits of others that are stepped over in search of one of ours."""
-Prepare = Callable[[Place, "Tip | None"], "Change | None"]
+Prepare = Callable[[BranchBackend, "Tip | None"], "Change | None"]
 """Builds a change on a tip; None: the tip holds it already."""
 _ATTEMPTS = 20
 """Attempts looked for when a decision names none; GitHub's own re-runs stop long before."""
@@ -37,7 +37,7 @@ class Link:
         return f"Manifest-Digest: {self.digest}\nManifest: {self.path}\n"
 
 
-def last_link(place: Place, tip: Tip) -> Link | None:
+def last_link(place: BranchBackend, tip: Tip) -> Link | None:
     """The end of the chain, as the newest commit of ours names it; None: nothing was stored yet.
 
     Raises `UserError` where the branch no longer has what that commit names.
@@ -69,7 +69,7 @@ def key_path(key: str) -> str:
     return f"keys/{sha256_bytes(key.encode())[7:9]}/{key}"
 
 
-def manifest_of(place: Place, tip: Tip, key: str) -> str | None:
+def manifest_of(place: BranchBackend, tip: Tip, key: str) -> str | None:
     """The path of the manifest of `<run>-<attempt>`, whatever its day; None: no such run is stored."""
     path = key_path(key)
     held = find(place, tip.tree, [path, "keys"])
@@ -80,7 +80,7 @@ def manifest_of(place: Place, tip: Tip, key: str) -> str | None:
     return None
 
 
-def unregistered(place: Place, tip: Tip) -> dict[str, str]:
+def unregistered(place: BranchBackend, tip: Tip) -> dict[str, str]:
     """Run to manifest, of a branch from before there was a register; read once, then it is written down."""
     held = find(place, tip.tree, ["keys", "manifests"])
     if "keys" in held or "manifests" not in held:
@@ -89,7 +89,7 @@ def unregistered(place: Place, tip: Tip) -> dict[str, str]:
     return {path.rpartition("/")[2].removesuffix(".json"): path for path in sorted(paths) if path.endswith(".json")}
 
 
-def _link(place: Place, tip: Tip, path: str, digest: str | None) -> Link:
+def _link(place: BranchBackend, tip: Tip, path: str, digest: str | None) -> Link:
     entry = find(place, tip.tree, [path]).get(path)
     if entry is None:
         raise UserError(
@@ -111,7 +111,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Landed:
+class Appended:
     """Where a change is now."""
 
     commit: str
@@ -120,7 +120,7 @@ class Landed:
 
 
 @dataclass(frozen=True)
-class Patience:
+class RetryPolicy:
     """How long to go on: design 4.7 and issue 5 say 12 tries in 5 minutes."""
 
     tries: int = 12
@@ -129,14 +129,16 @@ class Patience:
     longest_wait_s: float = 40.0
 
 
-class GivenUp(UserError):
+class RetriesExhausted(UserError):
     """Nothing was changed, and the same command again may succeed."""
 
 
-def land(place: Place, prepare: Prepare, patience: Patience, deadline: float, what: str) -> Landed:
+def append_with_retry(
+    place: BranchBackend, prepare: Prepare, patience: RetryPolicy, deadline: float, what: str
+) -> Appended:
     """Build what `prepare` asks for on the tip and move the branch there; `prepare` answers None where it is held.
 
-    Raises `GivenUp` when the patience is at its end, `UserError` where trying again cannot help.
+    Raises `RetriesExhausted` when the patience is at its end, `UserError` where trying again cannot help.
     """
     lasted, reason, failures = patience.first_wait_s, "", 0
     while failures < patience.tries and (not failures or time.monotonic() < deadline):
@@ -147,19 +149,19 @@ def land(place: Place, prepare: Prepare, patience: Patience, deadline: float, wh
             change = prepare(place, tip)
             if change is None:
                 assert tip is not None, "what is held is held by a commit"
-                return Landed(tip.commit, new=False)
+                return Appended(tip.commit, new=False)
             commit = place.build(tip, _missing(place, tip, change), change.message)
             place.advance(tip, commit)
-            return Landed(commit, new=True)
+            return Appended(commit, new=True)
         except TryAgain as fault:
             reason, failures = str(fault), failures + 1
             lasted = time.monotonic() - began
-    raise GivenUp(
+    raise RetriesExhausted(
         f"was not stored in {failures} tries: {reason[:500]}", where=what, remedy="nothing was changed; store it again"
     )
 
 
-def _missing(place: Place, tip: Tip | None, change: Change) -> dict[str, bytes]:
+def _missing(place: BranchBackend, tip: Tip | None, change: Change) -> dict[str, bytes]:
     """The files that the tip lacks; raises `UserError` where a path is taken by other content."""
     for path in change.files:
         check_path(path)
@@ -178,7 +180,7 @@ def _missing(place: Place, tip: Tip | None, change: Change) -> dict[str, bytes]:
     return missing
 
 
-def _wait(failures: int, lasted: float, patience: Patience, deadline: float) -> None:
+def _wait(failures: int, lasted: float, patience: RetryPolicy, deadline: float) -> None:
     """Full jitter up to a bound that doubles, so that those who met once do not meet again.
 
     (M. Brooker, "Exponential Backoff And Jitter", 2015.) The bound starts from what one try takes: writers must spread
@@ -189,7 +191,7 @@ def _wait(failures: int, lasted: float, patience: Patience, deadline: float) -> 
         time.sleep(min(random.SystemRandom().uniform(0, bound), max(0.0, deadline - time.monotonic())))
 
 
-def add_bundle(place: Place, tip: Tip | None, bundle: Bundle, rendered: Rendered) -> Change | None:
+def add_bundle(place: BranchBackend, tip: Tip | None, bundle: Bundle, rendered: Rendered) -> Change | None:
     """The commit that stores a bundle on `tip`; None: it is there. Another one under its name is a `UserError`."""
     key, schemas = key_path(bundle.key), exported_schemas()
     previous = None
@@ -220,7 +222,7 @@ def add_bundle(place: Place, tip: Tip | None, bundle: Bundle, rendered: Rendered
     return Change(files, f"Results of {bundle.run}, attempt {bundle.attempt}: {cells} cells\n\n{trailer}")
 
 
-def add_decision(place: Place, tip: Tip | None, decision: Decision) -> Change | None:
+def add_decision(place: BranchBackend, tip: Tip | None, decision: Decision) -> Change | None:
     """The commit that adds a decision to the ledger; None: it is there already."""
     if tip is None:
         raise UserError("nothing is stored yet", where=f"run {decision.run}", remedy="name a stored run")
@@ -239,7 +241,7 @@ def add_decision(place: Place, tip: Tip | None, decision: Decision) -> Change | 
     return Change(files, message, frozenset({path} if path == newest else ()))
 
 
-def _holds(place: Place, tip: Tip, bundle: Bundle, rendered: Rendered) -> bool:
+def _holds(place: BranchBackend, tip: Tip, bundle: Bundle, rendered: Rendered) -> bool:
     """Has the branch this very bundle? Another one under the same run and attempt is a `UserError`."""
     path = manifest_of(place, tip, bundle.key)
     if path is None:
@@ -255,7 +257,7 @@ def _holds(place: Place, tip: Tip, bundle: Bundle, rendered: Rendered) -> bool:
     return True
 
 
-def _new_schemas(place: Place, tip: Tip | None, schemas: dict[str, bytes]) -> dict[str, bytes]:
+def _new_schemas(place: BranchBackend, tip: Tip | None, schemas: dict[str, bytes]) -> dict[str, bytes]:
     """The schemas as files, unless they are there; a later wording of the same version gets a name of its own."""
     new = {}
     for name, text in schemas.items():
@@ -272,7 +274,7 @@ def _schema_paths(name: str, text: bytes) -> tuple[str, str]:
     return f"schema/{name}.json", f"schema/{name}-{sha256_bytes(text).removeprefix('sha256:')[:12]}.json"
 
 
-def _require_runs(place: Place, tip: Tip, decision: Decision) -> None:
+def _require_runs(place: BranchBackend, tip: Tip, decision: Decision) -> None:
     """Raises `UserError` for a decision about what is not stored."""
     for run, attempt in ((decision.run, decision.attempt), (decision.replaced_by, None)):
         attempts = range(1, _ATTEMPTS + 1) if attempt is None else (attempt,)

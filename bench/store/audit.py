@@ -30,7 +30,7 @@ Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Finding:
+class AuditFinding:
     """Something that is not as it was stored."""
 
     where: str
@@ -56,7 +56,7 @@ class _Edit:
     new: str
 
 
-def walk_history(copy: Copy, tip: str) -> Iterator[Step | Finding]:
+def walk_history(copy: Copy, tip: str) -> Iterator[Step | AuditFinding]:
     """Every commit from the first to `tip`, and a finding for whatever was not added; raises `UserError`."""
     git = copy.git
     try:
@@ -69,7 +69,7 @@ def walk_history(copy: Copy, tip: str) -> Iterator[Step | Finding]:
         raise UserError(str(error), where=git.folder, remedy="is the repository whole?") from None
     for commit, *parents in (line.split() for line in lines):
         if len(parents) > 1:
-            yield Finding(f"commit {commit[:12]}", f"has {len(parents)} parents: somebody merged by hand")
+            yield AuditFinding(f"commit {commit[:12]}", f"has {len(parents)} parents: somebody merged by hand")
     grown: list[tuple[str, _Edit]] = []
     for commit, edits in _edits(git, lines):
         yield Step(commit, tuple(edit.path for edit in edits if edit.status == "A"))
@@ -78,7 +78,7 @@ def walk_history(copy: Copy, tip: str) -> Iterator[Step | Finding]:
                 grown.append((commit, edit))
             elif edit.status != "A":
                 done = {"M": "changed", "D": "removed", "T": "changed in kind"}.get(edit.status, "touched")
-                yield Finding(edit.path, f"was {done} by commit {commit[:12]}")
+                yield AuditFinding(edit.path, f"was {done} by commit {commit[:12]}")
     yield from _shrunk(copy, grown)
 
 
@@ -103,13 +103,13 @@ def _edits(git: Git, lines: list[str]) -> Iterator[tuple[str, list[_Edit]]]:
         yield commit, edits
 
 
-def _shrunk(copy: Copy, grown: list[tuple[str, _Edit]]) -> Iterator[Finding]:
+def _shrunk(copy: Copy, grown: list[tuple[str, _Edit]]) -> Iterator[AuditFinding]:
     """Of the ledgers that grew, those whose old lines are not all there still."""
     contents = copy.read([sha for _, edit in grown for sha in (edit.old, edit.new)])
     for commit, edit in grown:
         old, new = next(contents), next(contents)
         if not new.startswith(old):
-            yield Finding(edit.path, f"lost or changed a line in commit {commit[:12]}")
+            yield AuditFinding(edit.path, f"lost or changed a line in commit {commit[:12]}")
     contents.close()
 
 
@@ -133,22 +133,22 @@ class Audit:
     done: Audited = field(default_factory=Audited)
     progress: Progress = lambda line: None
 
-    def findings(self, known: str | None = None) -> Iterator[Finding]:
+    def findings(self, known: str | None = None) -> Iterator[AuditFinding]:
         """All findings, as they are found; `done` counts on. Raises `UserError` for a repository that is not whole.
 
         known: a commit that must be part of the history.
         """
         copy = self.copy
         if copy.tip is None:
-            yield Finding("branch", "does not exist")
+            yield AuditFinding("branch", "does not exist")
             return
         try:
             files = {path: entry for folder in _FOLDERS for path, entry in copy.files(folder).items()}
             if known is not None and not _is_ancestor(copy, copy.tip, known):
-                yield Finding(f"commit {known[:12]}", "is not in the history: the branch was replaced")
+                yield AuditFinding(f"commit {known[:12]}", "is not in the history: the branch was replaced")
             order: list[str] = []
             for item in walk_history(copy, copy.tip):
-                if isinstance(item, Finding):
+                if isinstance(item, AuditFinding):
                     yield item
                 else:
                     self.done.commits += 1
@@ -166,7 +166,9 @@ class Audit:
         paths = [path for path, entry in files.items() if re.fullmatch(pattern, path) and entry.kind == "blob"]
         yield from zip(paths, self.copy.read([files[path].sha for path in paths]), strict=True)
 
-    def _chain(self, files: Mapping[str, Entry], order: list[str], manifests: dict[str, Manifest]) -> Iterator[Finding]:
+    def _chain(
+        self, files: Mapping[str, Entry], order: list[str], manifests: dict[str, Manifest]
+    ) -> Iterator[AuditFinding]:
         """Each manifest names the one before it; fills `manifests` in the order in which they were stored."""
         contents = dict(self._contents(files, r"manifests/.*\.json"))
         self.done.manifests = len(contents)
@@ -175,20 +177,20 @@ class Audit:
             try:
                 manifest = parse_manifest(contents[path], path)
             except UserError as error:
-                yield Finding(path, str(error).removeprefix(f"{path}: "))
+                yield AuditFinding(path, str(error).removeprefix(f"{path}: "))
             else:
                 manifests[path] = manifest
                 if manifest.previous != previous:
-                    yield Finding(path, "does not follow the manifest stored before it: the chain is broken")
+                    yield AuditFinding(path, "does not follow the manifest stored before it: the chain is broken")
                 if manifest.path != path:
-                    yield Finding(path, f"is the manifest of {manifest.path}")
+                    yield AuditFinding(path, f"is the manifest of {manifest.path}")
             previous = sha256_bytes(contents[path])
         with contextlib.closing(ObjectReader(self.copy.git)) as reader:
             named = parse_trailer(read_commit(reader, self.copy.tip or "").message)
         if named is not None and order and named != order[-1]:
-            yield Finding("tip", f"names {named} as the manifest stored last, which is {order[-1]}")
+            yield AuditFinding("tip", f"names {named} as the manifest stored last, which is {order[-1]}")
 
-    def _register(self, files: Mapping[str, Entry], manifests: Mapping[str, Manifest]) -> Iterator[Finding]:
+    def _register(self, files: Mapping[str, Entry], manifests: Mapping[str, Manifest]) -> Iterator[AuditFinding]:
         """Every run is stored once, and the register knows it; a branch from before the register has none."""
         held = {path: content.decode("utf-8", "replace").strip() for path, content in self._contents(files, "keys/.*")}
         by_key: dict[str, list[str]] = {}
@@ -196,42 +198,42 @@ class Audit:
             by_key.setdefault(manifest.key, []).append(path)
         for key, paths in by_key.items():
             if len(paths) > 1:
-                yield Finding(paths[-1], f"is run {key} for a second time, after {paths[0]}")
+                yield AuditFinding(paths[-1], f"is run {key} for a second time, after {paths[0]}")
             if held and held.get(key_path(key)) != paths[0]:
-                yield Finding(key_path(key), f"does not name {paths[0]}")
+                yield AuditFinding(key_path(key), f"does not name {paths[0]}")
         for path in held.keys() - {key_path(key) for key in by_key}:
-            yield Finding(path, "names a run that is not stored")
+            yield AuditFinding(path, "names a run that is not stored")
 
-    def _runs(self, files: Mapping[str, Entry], manifests: Mapping[str, Manifest]) -> Iterator[Finding]:
+    def _runs(self, files: Mapping[str, Entry], manifests: Mapping[str, Manifest]) -> Iterator[AuditFinding]:
         """Every file is what its manifest says, every line a record of its run, every cell there once."""
         schemas = {sha256_bytes(content) for _, content in self._contents(files, r"schema/record-.*\.json")}
         listed = {file.path for manifest in manifests.values() for file in manifest.files}
         for path in files:
             if path.startswith("runs/") and path not in listed:
-                yield Finding(path, "belongs to no manifest")
+                yield AuditFinding(path, "belongs to no manifest")
         jobs: list[tuple[Manifest, StoredFile]] = []
         for path, manifest in manifests.items():
             if manifest.record_schema.digest not in schemas:
-                yield Finding(path, "follows a schema that is not in schema/")
+                yield AuditFinding(path, "follows a schema that is not in schema/")
             for file in manifest.files:
                 if file.path in files:
                     jobs.append((manifest, file))
                 else:
-                    yield Finding(file.path, "is gone")
+                    yield AuditFinding(file.path, "is gone")
         contents = self.copy.read([files[file.path].sha for _, file in jobs])
         for number, (_, group) in enumerate(groupby(jobs, key=lambda job: job[0].path)):
             self.progress(f"run {number + 1} of {len(manifests)}, {self.done.records} records")
             yield from self._run([(manifest, file, next(contents)) for manifest, file in group])
         contents.close()
 
-    def _run(self, parts: list[tuple[Manifest, StoredFile, bytes]]) -> Iterator[Finding]:
+    def _run(self, parts: list[tuple[Manifest, StoredFile, bytes]]) -> Iterator[AuditFinding]:
         cells: Counter[str] = Counter()
         outcomes: Counter[Outcome] = Counter()
         whole = True
         for manifest, file, content in parts:
             self.done.files += 1
             if (sha256_bytes(content), len(content)) != (file.digest, file.size):
-                yield Finding(file.path, "is not what its manifest says: size or digest differ")
+                yield AuditFinding(file.path, "is not what its manifest says: size or digest differ")
             faults: list[str] = []
             lines = content.split(b"\n")
             if lines.pop():
@@ -251,18 +253,18 @@ class Audit:
             self.done.records += len(lines)
             if len(lines) != file.records:
                 faults.append(f"has {len(lines)} lines, its manifest says {file.records}")
-            yield from (Finding(file.path, fault) for fault in faults[:_LINES])
+            yield from (AuditFinding(file.path, fault) for fault in faults[:_LINES])
             if len(faults) > _LINES:
-                yield Finding(file.path, f"has {len(faults) - _LINES} more faults")
+                yield AuditFinding(file.path, f"has {len(faults) - _LINES} more faults")
             whole = whole and not faults
         manifest = parts[0][0]
         for cell, count in cells.items():
             if count > 1:
-                yield Finding(manifest.path, f"has the cell {cell} {count} times")
+                yield AuditFinding(manifest.path, f"has the cell {cell} {count} times")
         if whole and len(parts) == len(manifest.files) and dict(outcomes) != dict(manifest.outcomes):
-            yield Finding(manifest.path, "counts other outcomes than its records have")
+            yield AuditFinding(manifest.path, "counts other outcomes than its records have")
 
-    def _ledger(self, files: Mapping[str, Entry], manifests: Mapping[str, Manifest]) -> Iterator[Finding]:
+    def _ledger(self, files: Mapping[str, Entry], manifests: Mapping[str, Manifest]) -> Iterator[AuditFinding]:
         """Each decision names the one before it, and is about a stored run."""
         runs = {manifest.run for manifest in manifests.values()}
         previous: str | None = None
@@ -270,17 +272,19 @@ class Audit:
             try:
                 decisions = parse_decisions(content, path)
             except UserError as error:
-                yield Finding(path, str(error).removeprefix(f"{path}: "))
+                yield AuditFinding(path, str(error).removeprefix(f"{path}: "))
                 continue
             for number, (line, decision) in enumerate(zip(content.split(b"\n"), decisions, strict=False), start=1):
                 self.done.decisions += 1
                 if decision.previous != previous:
-                    yield Finding(f"{path}:{number}", "does not follow the decision before it: the chain is broken")
+                    yield AuditFinding(
+                        f"{path}:{number}", "does not follow the decision before it: the chain is broken"
+                    )
                 if decision.run not in runs:
-                    yield Finding(f"{path}:{number}", f"is about run {decision.run}, which is not stored")
+                    yield AuditFinding(f"{path}:{number}", f"is about run {decision.run}, which is not stored")
                 previous = sha256_bytes(line)
 
-    def _inline(self, files: Mapping[str, Entry], manifests: Mapping[str, Manifest]) -> Iterator[Finding]:
+    def _inline(self, files: Mapping[str, Entry], manifests: Mapping[str, Manifest]) -> Iterator[AuditFinding]:
         """Traces on the branch are what their names say; none is missing and none is there for nothing."""
         traces = {
             f"traces/{key_of(trace.digest)}": trace
@@ -289,24 +293,24 @@ class Audit:
             if trace.place == INLINE
         }
         for path in sorted(traces.keys() - files.keys()):
-            yield Finding(path, "is gone")
+            yield AuditFinding(path, "is gone")
         for path, content in self._contents(files, "traces/.*"):
             self.done.traces += 1
             if path not in traces:
-                yield Finding(path, "belongs to no manifest")
+                yield AuditFinding(path, "belongs to no manifest")
                 continue
             try:
                 inflate(content, traces[path].digest, path)
             except UserError as error:
-                yield Finding(path, str(error).removeprefix(f"{path}: "))
+                yield AuditFinding(path, str(error).removeprefix(f"{path}: "))
 
 
-def _brought(step: Step, order: list[str]) -> Iterator[Finding]:
+def _brought(step: Step, order: list[str]) -> Iterator[AuditFinding]:
     """Enter the manifest of a commit; one commit stores one run."""
     manifests = [path for path in step.added if path.startswith("manifests/")]
     order += manifests
     if len(manifests) > 1:
-        yield Finding(f"commit {step.commit[:12]}", f"brought {len(manifests)} manifests at once")
+        yield AuditFinding(f"commit {step.commit[:12]}", f"brought {len(manifests)} manifests at once")
 
 
 def _is_ancestor(copy: Copy, tip: str, known: str) -> bool:

@@ -15,12 +15,12 @@ from bench.base.errors import UserError
 from bench.formats.plan import RunPlan
 from bench.formats.record import Outcome, Record
 from bench.formats.run_folder import writing
-from bench.store.append import Landed, Patience, Prepare, add_bundle, add_decision, land
+from bench.store.append import Appended, Prepare, RetryPolicy, add_bundle, add_decision, append_with_retry
 from bench.store.bundle import Bundle, Manifest, parse_manifest, render
 from bench.store.decisions import Decision
 from bench.store.git import Git, GitError, find_git_folder, init_bare, is_branch_name
-from bench.store.git.backend import Place, TryAgain, git_folder, is_remote
-from bench.store.git.git_backend import open_place
+from bench.store.git.backend import BranchBackend, TryAgain, git_folder, is_remote
+from bench.store.git.git_backend import open_backend
 from bench.store.reader import open_copy
 from bench.store.trace_storage import Kept, inline_traces
 
@@ -60,7 +60,7 @@ class ResultsBranch:
         name: str = "mldb-results",
         *,
         via: Via = "git",
-        patience: Patience | None = None,
+        patience: RetryPolicy | None = None,
         pause_s: float | None = None,
     ) -> None:
         """`pause_s`: seconds between two writes through the API, None for GitHub's advice."""
@@ -69,7 +69,7 @@ class ResultsBranch:
         self._repository = repository
         self._name = name
         self._via = via
-        self._patience = patience or Patience()
+        self._patience = patience or RetryPolicy()
         self._pause_s = pause_s
 
     def ensure(self) -> None:
@@ -96,13 +96,13 @@ class ResultsBranch:
     def commit(self, bundle: Bundle) -> Committed:
         """Add the files of a bundle in one commit; the same bundle again changes nothing.
 
-        Raises `landing.GivenUp` when others were quicker for too long, `UserError` where waiting cannot help.
+        Raises `landing.RetriesExhausted` when others were quicker for too long, `UserError` where waiting cannot help.
         """
         rendered = render(bundle)
         landed = self._land(lambda place, tip: add_bundle(place, tip, bundle, rendered), f"run {bundle.key}")
         return Committed(landed.commit, [*rendered.files, bundle.manifest_path], landed.new)
 
-    def decide(self, decision: Decision) -> Landed:
+    def decide(self, decision: Decision) -> Appended:
         """Add a decision to the ledger; the same one again changes nothing. Raises as `commit` does."""
         return self._land(lambda place, tip: add_decision(place, tip, decision), f"decision about {decision.run}")
 
@@ -129,23 +129,23 @@ class ResultsBranch:
         with open_copy(self._repository, self._name) as copy:
             return [parse_manifest(content, path) for path, content in copy.contents("manifests", ".json")]
 
-    def _land(self, prepare: Prepare, what: str) -> Landed:
+    def _land(self, prepare: Prepare, what: str) -> Appended:
         deadline = time.monotonic() + self._patience.seconds
         if self._via == "git" and not is_remote(self._repository):
             self._refuse_checked_out(git_folder(Path(self._repository)))
         try:
             with self._open(deadline) as place:
-                return land(place, prepare, self._patience, deadline, f"{what} on {self._name}")
+                return append_with_retry(place, prepare, self._patience, deadline, f"{what} on {self._name}")
         except GitError as error:
             raise UserError(str(error), where=self._name, remedy="is the repository whole?") from None
 
-    def _open(self, deadline: float) -> AbstractContextManager[Place]:
+    def _open(self, deadline: float) -> AbstractContextManager[BranchBackend]:
         if self._via == "git":
-            return open_place(self._repository, self._name, deadline)
-        from bench.store.git.github_api import PAUSE_S, open_api_place
+            return open_backend(self._repository, self._name, deadline)
+        from bench.store.git.github_api import PAUSE_S, open_github_backend
 
         pause_s = PAUSE_S if self._pause_s is None else self._pause_s
-        return open_api_place(str(self._repository), self._name, pause_s)
+        return open_github_backend(str(self._repository), self._name, pause_s)
 
     def _refuse_checked_out(self, folder: Path) -> None:
         """Moving a checked-out branch would make its work tree look as if everything new had been deleted."""
@@ -171,7 +171,7 @@ def _summary(manifest: Manifest) -> RunSummary:
     )
 
 
-def store(
+def publish(
     stored: RunPlan, records: Sequence[Record], repository: str, branch: str, folder: Path | None = None
 ) -> Committed:
     """Commit the records of a run to the results branch; the same records twice are one commit.

@@ -37,7 +37,7 @@ class Shards(Model):
 
 
 @dataclass(frozen=True)
-class Admission:
+class PlanCheck:
     """What a record must agree with."""
 
     plan: RunPlan
@@ -48,7 +48,7 @@ class Admission:
     now: datetime
 
     @classmethod
-    def to(cls, plan: RunPlan, shards: Shards | None = None, run_url: str | None = None) -> Admission:
+    def to(cls, plan: RunPlan, shards: Shards | None = None, run_url: str | None = None) -> PlanCheck:
         """Admission to the run of `plan`; `run_url`: what every record must name, None for anything.
 
         Raises `UserError` where plan and shards are not of one run.
@@ -139,7 +139,7 @@ class Admission:
             yield f"ran from {record.started} to {record.finished}, before its plan or after now"
 
 
-def read_admissions(path: Path, shards: Path | None = None, run_url: str | None = None) -> list[Admission]:
+def read_plan_checks(path: Path, shards: Path | None = None, run_url: str | None = None) -> list[PlanCheck]:
     """Admission to each run of a plan: one of a run.json, all of a plan.json, whose shards are artifacts RUN-SHARD.
 
     Raises `UserError`.
@@ -153,17 +153,17 @@ def read_admissions(path: Path, shards: Path | None = None, run_url: str | None 
             raise UserError(explain(error, RunPlan), where=path, remedy="correct --plan") from None
         return _of_plan_file(path, shards, run_url)
     if shards is None:
-        return [Admission.to(plan, None, run_url)]
+        return [PlanCheck.to(plan, None, run_url)]
     try:
         owners = Shards.model_validate_json(shards.read_bytes())
     except OSError as error:
         raise UserError(f"cannot be read: {error.strerror}", where=shards, remedy="correct --shards") from None
     except ValidationError as error:
         raise UserError(explain(error, Shards), where=shards, remedy="correct --shards") from None
-    return [Admission.to(plan, owners, run_url)]
+    return [PlanCheck.to(plan, owners, run_url)]
 
 
-def _of_plan_file(path: Path, shards: Path | None, run_url: str | None) -> list[Admission]:
+def _of_plan_file(path: Path, shards: Path | None, run_url: str | None) -> list[PlanCheck]:
     from bench.formats.plan import read_plan_file
 
     if shards is not None:
@@ -176,7 +176,7 @@ def _of_plan_file(path: Path, shards: Path | None, run_url: str | None) -> list[
             for shard in document.shards
             if (parts := [part for part in shard.parts if part.run == run.run])
         }
-        admissions.append(Admission.to(run, Shards(run=run.run, artifacts=artifacts), run_url))
+        admissions.append(PlanCheck.to(run, Shards(run=run.run, artifacts=artifacts), run_url))
     return admissions
 
 
@@ -207,7 +207,7 @@ class Collected:
     missing: list[str]
     """Planned cells without a record."""
 
-    def bundle(self, admission: Admission, attempt: int) -> Bundle:
+    def bundle(self, admission: PlanCheck, attempt: int) -> Bundle:
         """The bundle of what was taken; raises `UserError` where that is nothing."""
         plan = admission.plan
         records = [taken.record for taken in self.taken]
@@ -224,8 +224,8 @@ class _Claims:
     differing: list[str] = field(default_factory=list)
 
 
-def collect(
-    artifacts: Sequence[Artifact], admission: Admission, caps: Caps, progress: Callable[[str], None] = lambda line: None
+def collect_bundle(
+    artifacts: Sequence[Artifact], admission: PlanCheck, caps: Caps, progress: Callable[[str], None] = lambda line: None
 ) -> Collected:
     """Read artifacts, hold each record against the plan, and merge what is left. Nothing outside is written."""
     refused: list[Refusal] = []
@@ -244,7 +244,7 @@ def collect(
     return Collected(sorted(taken, key=lambda item: item.record.cell), refused, untold, sorted(missing))
 
 
-def _claim(artifact: Artifact, admission: Admission, caps: Caps, claims: dict[str, _Claims]) -> list[Refusal]:
+def _claim(artifact: Artifact, admission: PlanCheck, caps: Caps, claims: dict[str, _Claims]) -> list[Refusal]:
     """Enter what an artifact says into `claims`; returns what of it is not worth entering."""
     refused = []
     for found in read_cells(artifact, caps):

@@ -24,7 +24,7 @@ _ABOUT = "bundle.json"
 _INLINE = "inline"
 
 
-class KeptBundle(Model):
+class PendingBundle(Model):
     """The content of bundle.json."""
 
     schema_: Literal[1] = Field(default=1, alias="schema")
@@ -37,12 +37,12 @@ class KeptBundle(Model):
     inline: list[str] = []
 
 
-def keep(bundle: Bundle, parent: Path) -> Path:
+def keep_bundle(bundle: Bundle, parent: Path) -> Path:
     """Write a bundle below `parent`, whole or not at all; returns its folder."""
     folder = parent / f"{bundle.key}-{os.getpid()}"
     parent.mkdir(parents=True, exist_ok=True)
     lines = b"".join(line_of(record) for record in bundle.records)
-    about = KeptBundle(
+    about = PendingBundle(
         run=bundle.run,
         attempt=bundle.attempt,
         started=bundle.started.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -61,10 +61,10 @@ def keep(bundle: Bundle, parent: Path) -> Path:
     return folder
 
 
-def load(folder: Path) -> Bundle:
+def load_bundle(folder: Path) -> Bundle:
     """The bundle kept in `folder`; raises `UserError` where it is not whole."""
     try:
-        about = KeptBundle.model_validate_json((folder / _ABOUT).read_bytes())
+        about = PendingBundle.model_validate_json((folder / _ABOUT).read_bytes())
         lines = (folder / _RECORDS).read_bytes()
         for path in about.inline:
             check_path(path)
@@ -74,14 +74,14 @@ def load(folder: Path) -> Bundle:
             f"cannot be read: {error.strerror}", where=folder, remedy="name a folder that `results collect` kept"
         ) from None
     except ValidationError as error:
-        raise UserError(explain(error, KeptBundle), where=folder / _ABOUT, remedy="collect again") from None
+        raise UserError(explain(error, PendingBundle), where=folder / _ABOUT, remedy="collect again") from None
     if sha256_bytes(lines) != about.records:
         raise UserError("is not what was kept: its digest differs", where=folder / _RECORDS, remedy="collect again")
     records = list(parse_records(lines, str(folder / _RECORDS)))
     return Bundle(about.run, about.attempt, records, datetime.fromisoformat(about.started), tuple(about.traces), inline)
 
 
-def discard(folder: Path) -> None:
+def discard_bundle(folder: Path) -> None:
     """Remove a kept bundle, once it is stored; killed meanwhile, it is whole or has another name."""
     gone = folder.with_name(f".{folder.name}.stored")
     remove_tree(gone)

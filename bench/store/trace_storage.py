@@ -16,8 +16,8 @@ from bench.store.append import manifest_of
 from bench.store.artifacts import Artifact, Refusal, read_file
 from bench.store.bundle import StoredTrace, parse_manifest
 from bench.store.collect import Taken
-from bench.store.git.backend import Place, Tip, TryAgain, find
-from bench.store.git.git_backend import open_place
+from bench.store.git.backend import BranchBackend, Tip, TryAgain, find
+from bench.store.git.git_backend import open_backend
 from bench.store.traces import (
     INLINE_BYTES,
     INLINE_RUN_BYTES,
@@ -38,7 +38,7 @@ SAMPLE = 0.1
 """Share of the successes whose traces are kept."""
 
 
-class TracePlace(Protocol):
+class TraceStorage(Protocol):
     """Somewhere to keep archives by the digest of what they hold; the same one twice is one."""
 
     def put(self, packed: Packed) -> str:
@@ -49,7 +49,7 @@ class TracePlace(Protocol):
 
 
 @dataclass(frozen=True)
-class FolderPlace:
+class FolderStorage:
     """A folder of this machine. Manifests name the path below it, because the folder itself will travel."""
 
     folder: Path
@@ -73,7 +73,7 @@ class FolderPlace:
 
 
 @dataclass(frozen=True)
-class UrlPlace:
+class UrlStorage:
     """A place that fsspec knows: s3, gs, az, sftp, memory and others, each with its own package."""
 
     url: str
@@ -101,10 +101,10 @@ class UrlPlace:
         return content
 
 
-def open_trace_place(where: str) -> TracePlace:
+def open_trace_storage(where: str) -> TraceStorage:
     """The place named by a folder or a URL; raises `UserError`. Credentials never belong into the URL."""
     if "://" not in where:
-        return FolderPlace(Path(where))
+        return FolderStorage(Path(where))
     if re.match(r"[^:/?#]+://[^/]*@", where):
         raise UserError(
             "carries credentials, which every manifest would show",
@@ -122,10 +122,10 @@ def open_trace_place(where: str) -> TracePlace:
         system, root = fsspec.core.url_to_fs(url)
     except Exception as error:
         raise _failed(error, url) from None
-    return UrlPlace(url, system, str(root))
+    return UrlStorage(url, system, str(root))
 
 
-def fetch(trace: StoredTrace, place: TracePlace | None) -> bytes:
+def fetch(trace: StoredTrace, place: TraceStorage | None) -> bytes:
     """The archive that a manifest names, whole and proven; `place` None: where the manifest says.
 
     Raises `UserError`, also for a trace that lies inline: that one is read from the branch.
@@ -133,7 +133,7 @@ def fetch(trace: StoredTrace, place: TracePlace | None) -> bytes:
     if place is None:
         if trace.place == INLINE or trace.place.startswith(_FOLDER):
             raise UserError(f"was kept in {trace.place}", where=trace.cell, remedy="name the folder with --traces")
-        place = open_trace_place(trace.place.removesuffix(f"/{key_of(trace.digest)}"))
+        place = open_trace_storage(trace.place.removesuffix(f"/{key_of(trace.digest)}"))
     return inflate(place.get(trace.digest), trace.digest, key_of(trace.digest))
 
 
@@ -143,14 +143,14 @@ def _failed(error: Exception, url: str) -> UserError:
 
 
 @dataclass(frozen=True)
-class Shelf:
+class StoredTraces:
     """The traces of a run."""
 
     traces: list[StoredTrace]
-    place: Place
+    place: BranchBackend
     tip: Tip
 
-    def read(self, trace: StoredTrace, where: TracePlace | None) -> bytes:
+    def read(self, trace: StoredTrace, where: TraceStorage | None) -> bytes:
         """The archive of a trace, proven to be what was stored; `where` None: as the manifest says.
 
         Raises `UserError`.
@@ -165,16 +165,16 @@ class Shelf:
 
 
 @contextmanager
-def open_shelf(repository: Path | str, branch: str, run: str, attempt: int) -> Iterator[Shelf]:
+def open_stored_traces(repository: Path | str, branch: str, run: str, attempt: int) -> Iterator[StoredTraces]:
     """The traces of a stored run; raises `UserError` where there is no such run."""
     try:
-        with open_place(repository, branch) as place:
+        with open_backend(repository, branch) as place:
             tip = place.tip()
             path = manifest_of(place, tip, f"{run}-{attempt}") if tip else None
             entry = find(place, tip.tree, [path]).get(path) if tip and path else None
             if tip is None or path is None or entry is None:
                 raise UserError("no such run is stored", where=f"run {run}, attempt {attempt}", remedy="name another")
-            yield Shelf(parse_manifest(place.blob(entry.sha), path).traces, place, tip)
+            yield StoredTraces(parse_manifest(place.blob(entry.sha), path).traces, place, tip)
     except TryAgain as fault:
         raise UserError(str(fault), where=str(repository), remedy="check the address and the network") from None
 
@@ -190,7 +190,10 @@ class Kept:
 
 
 def keep_traces(
-    taken: Sequence[Taken], place: TracePlace | None, sample: float, progress: Callable[[str], None] = lambda line: None
+    taken: Sequence[Taken],
+    place: TraceStorage | None,
+    sample: float,
+    progress: Callable[[str], None] = lambda line: None,
 ) -> Kept:
     """Store the traces of all that did not succeed and of a sample of the rest.
 

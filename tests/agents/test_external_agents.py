@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from bench.base.errors import UserError
-from bench.base.install import find_places
-from bench.cell.context import RunContext
+from bench.base.install import find_data_folders
+from bench.cell.context import CellContext
 from bench.cell.environment import agent_python
 from bench.cell.run import run_cell
 from bench.formats.agent import Agent, find_agent, load_agents
@@ -35,7 +35,7 @@ def agent_called(name: str) -> Agent:
     """The agent that ships; AIDE with fewer steps, which it takes all whatever it finds."""
     agent = find_agent(name, ROOT / "agents")
     try:
-        agent_python(agent, find_places().cache)
+        agent_python(agent, find_data_folders().cache)
     except UserError as error:
         not_here(str(error))
     if name != "aideml":
@@ -52,14 +52,14 @@ def case_called(name: str, **limits: float) -> Case:
 
 
 @pytest.fixture
-def context(tmp_path: Path, bubblewrap: Sandbox) -> RunContext:
+def context(tmp_path: Path, bubblewrap: Sandbox) -> CellContext:
     """A run with the real cache: these environments come from PyPI and are large."""
     found = make_context(tmp_path, bubblewrap)
-    return replace(found, places=replace(found.places, cache=find_places().cache))
+    return replace(found, places=replace(found.places, cache=find_data_folders().cache))
 
 
 def answered(
-    cell: Cell, context: RunContext, script: Callable[[Json, str], Reply], monkeypatch: pytest.MonkeyPatch
+    cell: Cell, context: CellContext, script: Callable[[Json, str], Reply], monkeypatch: pytest.MonkeyPatch
 ) -> tuple[Record, ScriptedUpstream]:
     with ScriptedUpstream(script, prices=dict(PRICE)) as upstream:
         for name, value in upstream.environment().items():
@@ -70,7 +70,7 @@ def answered(
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("name", NAMES)
 def test_the_real_package_solves_cases_and_every_token_is_counted(
-    name: str, case: str, context: RunContext, monkeypatch: pytest.MonkeyPatch
+    name: str, case: str, context: CellContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cell = make_cell(agent_called(name), case_called(case))
     record, upstream = solve(cell, context, monkeypatch)
@@ -83,7 +83,7 @@ def test_the_real_package_solves_cases_and_every_token_is_counted(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_it_asks_for_is_neutral(name: str, context: RunContext, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_it_asks_for_is_neutral(name: str, context: CellContext, monkeypatch: pytest.MonkeyPatch) -> None:
     """The provider sees its own model's name, whole answers asked for, and no wish of the package's beyond them."""
     cell = make_cell(agent_called(name), case_called("hello_world"))
     _, upstream = solve(cell, context, monkeypatch)
@@ -98,7 +98,7 @@ def test_what_it_asks_for_is_neutral(name: str, context: RunContext, monkeypatch
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_limit_of_calls_ends_it_and_the_work_is_judged(
-    name: str, context: RunContext, monkeypatch: pytest.MonkeyPatch
+    name: str, context: CellContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # AIDE's first script fails and its second one works, each with a review.
     calls = 4 if name == "aideml" else 3
@@ -113,7 +113,7 @@ def test_a_limit_of_calls_ends_it_and_the_work_is_judged(
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_model_that_talks_nonsense_ends_in_a_verdict(
-    name: str, context: RunContext, monkeypatch: pytest.MonkeyPatch
+    name: str, context: CellContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cell = make_cell(agent_called(name), case_called("hello_world", steps=8))
     record, upstream = answered(cell, context, lambda request, protocol: Reply("I would rather not."), monkeypatch)
@@ -141,7 +141,7 @@ def _dawdles(name: str) -> Callable[[Json, str], Reply]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_it_ends_by_itself_before_its_time_is_over(
-    name: str, context: RunContext, monkeypatch: pytest.MonkeyPatch
+    name: str, context: CellContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The packages take ten seconds and more of it to start where the machine is busy.
     cell = make_cell(agent_called(name), case_called("hello_world", agent_s=70))
@@ -150,7 +150,7 @@ def test_it_ends_by_itself_before_its_time_is_over(
     assert record.usage[0].calls == upstream.usage_totals.calls > 1
 
 
-def test_openhands_leaves_its_events(context: RunContext, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_openhands_leaves_its_events(context: CellContext, monkeypatch: pytest.MonkeyPatch) -> None:
     cell = make_cell(agent_called("openhands"), case_called("hello_world"))
     context = replace(context, keep_workspaces=True)
     solve(cell, context, monkeypatch)
@@ -162,7 +162,7 @@ def test_openhands_leaves_its_events(context: RunContext, monkeypatch: pytest.Mo
     assert json.loads((out / "openhands.json").read_text())["calls"] == 4
 
 
-def test_mini_leaves_its_trajectory(context: RunContext, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mini_leaves_its_trajectory(context: CellContext, monkeypatch: pytest.MonkeyPatch) -> None:
     cell = make_cell(agent_called("mini_swe_agent"), case_called("hello_world"))
     context = replace(context, keep_workspaces=True)
     solve(cell, context, monkeypatch)
@@ -172,7 +172,7 @@ def test_mini_leaves_its_trajectory(context: RunContext, monkeypatch: pytest.Mon
     assert said["info"]["model_stats"]["api_calls"] == 4
 
 
-def test_aide_takes_over_the_best_script_alone(context: RunContext, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_aide_takes_over_the_best_script_alone(context: CellContext, monkeypatch: pytest.MonkeyPatch) -> None:
     cell = make_cell(agent_called("aideml"), case_called("hello_world"))
     context = replace(context, keep_workspaces=True)
     solve(cell, context, monkeypatch)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.base.install import Places, find_places
-from bench.cell.context import RunContext
+from bench.base.install import DataFolders, find_data_folders
+from bench.cell.context import CellContext
 from bench.cell.run import run_cell
 from bench.formats.agent import find_agent
 from bench.formats.case import Case, case_folders, load_case, missing_modules
@@ -30,22 +30,22 @@ SCORES = {
 
 @pytest.fixture(scope="module")
 def cases() -> dict[str, Case]:
-    root = find_places().cases
+    root = find_data_folders().cases
     folders = case_folders(root)
     return {path.stem: load_case(folders[path.stem]) for path in CASSETTES}
 
 
 @pytest.fixture(scope="module")
-def context(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunContext]:
+def context(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CellContext]:
     folder = tmp_path_factory.mktemp("run")
-    found = find_places()
+    found = find_data_folders()
     sandbox = choose_sandbox("auto" if probe_bubblewrap().works else "process")
     provenance = Provenance(bench_version="0", run="test", sandbox=sandbox.name, isolated=sandbox.name != "process")
     with tempfile.TemporaryDirectory(prefix="mldb-") as sockets:
-        yield RunContext(
+        yield CellContext(
             folder=folder,
             sockets=Path(sockets),
-            places=Places(cases=found.cases, agents=found.agents, site=found.site, cache=folder / "cache"),
+            places=DataFolders(cases=found.cases, agents=found.agents, site=found.site, cache=folder / "cache"),
             sandbox=sandbox,
             provenance=provenance,
             suite_version="2026.1",
@@ -53,7 +53,7 @@ def context(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunContext]:
         )
 
 
-def replay(case: Case, context: RunContext, trial: int = 1) -> tuple[Record, Path]:
+def replay(case: Case, context: CellContext, trial: int = 1) -> tuple[Record, Path]:
     agent = find_agent("react", context.places.agents)
     cell = Cell(agent, dict(agent.spec.models), case, "mini", trial)
     return run_cell(cell, context), context.trace(cell)
@@ -80,7 +80,7 @@ def test_the_cassette_is_for_the_task_as_it_is_now(path: Path, cases: dict[str, 
     [(path, trial) for path in CASSETTES for trial in ((1, 2, 3, 4, 5) if path.stem == "parse_logs" else (1,))],
     ids=lambda value: value.stem if isinstance(value, Path) else str(value),
 )
-def test_the_replayed_agent_really_works(path: Path, trial: int, cases: dict[str, Case], context: RunContext) -> None:
+def test_the_replayed_agent_really_works(path: Path, trial: int, cases: dict[str, Case], context: CellContext) -> None:
     case = cases[path.stem]
     if missing := missing_modules(case.spec.needs.python):
         pytest.skip(f"needs {', '.join(missing)}")

@@ -20,18 +20,18 @@ from bench.attack.campaign import Campaign, Task, honest_cells, tasks_of
 from bench.attack.catalogue import Catalogue, load_catalogue
 from bench.attack.leaks import Canaries, changes, processes_with
 from bench.attack.listeners import METADATA, NAME_SERVER
-from bench.attack.matrix import line, summary, write_page
+from bench.attack.matrix import matrix_line, matrix_summary, write_page
 from bench.attack.stage import Stage, open_stage
 from bench.attack.trial import Baseline, Result, Trial
 from bench.base.errors import UserError
-from bench.base.install import Places, find_places
+from bench.base.install import DataFolders, find_data_folders
 from bench.formats.case import Case, case_folders, load_cases
 from bench.sandbox.bubblewrap import BubblewrapSandbox
 from bench.sandbox.process import ProcessSandbox
 from tests.helpers.cells import CHECK, ROOT, make_case, new_token, not_here, write_files
 
 PAGE = ROOT / "docs" / "attacks.md"
-PLACES = find_places()
+PLACES = find_data_folders()
 FOLDER = PLACES.cases / "attacks"
 
 NAMED = {
@@ -178,8 +178,8 @@ def test_survivors_and_late_changes_are_found(tmp_path: Path) -> None:
     assert (processes_with(token), changes(tmp_path, 0.1)) == ([], [])
 
 
-def open_places(folder: Path) -> Places:
-    return Places(cases=folder / "cases", agents=ROOT / "agents", site=ROOT / "site", cache=folder / "cache")
+def open_places(folder: Path) -> DataFolders:
+    return DataFolders(cases=folder / "cases", agents=ROOT / "agents", site=ROOT / "site", cache=folder / "cache")
 
 
 @pytest.fixture
@@ -210,7 +210,7 @@ def test_a_verdict_that_was_avoided_is_noticed(stage: Stage, tmp_path: Path) -> 
     (found,) = tried(stage, case, "idle.nothing")
     assert "there is no verdict: infra (judge_error)" in found.escapes[0]
     assert not found.held
-    assert line(found).startswith("ESCAPED idle.nothing on double_it (process, judge_error")
+    assert matrix_line(found).startswith("ESCAPED idle.nothing on double_it (process, judge_error")
 
 
 def test_what_could_not_be_carried_out_is_not_held(stage: Stage, tmp_path: Path) -> None:
@@ -332,7 +332,7 @@ def test_the_page_keeps_what_other_sandboxes_have_shown(tmp_path: Path, catalogu
     assert "**3 trials, 3 held, 0 escapes**" in text
     assert "**1 trials, 0 held, 1 escapes**" in text
     assert "**ESCAPED**" in text and "<b>through" not in text
-    assert summary([*held, escaped]) == "3 attacks on 1 cases: 4 trials, 1 escapes"
+    assert matrix_summary([*held, escaped]) == "3 attacks on 1 cases: 4 trials, 1 escapes"
 
 
 def test_the_published_page_names_every_attack_and_every_case(catalogue: Catalogue) -> None:

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from bench.authoring.lint import lint
-from bench.authoring.scaffold import scaffold
+from bench.authoring.scaffold import scaffold_case
 from bench.authoring.verify import Proof, Verifier
 from bench.base.errors import UserError
-from bench.base.install import Places
+from bench.base.install import DataFolders
 from bench.formats.case import Case, load_case
 from bench.sandbox.job import Sandbox
 from bench.sandbox.process import ProcessSandbox
@@ -22,13 +22,13 @@ from tests.helpers.cells import CHECK, ROOT, make_case, write_files
 
 
 def verify(folder: Path, case: Case, sandbox: Sandbox) -> list[Proof]:
-    places = Places(cases=folder, agents=ROOT / "agents", site=ROOT / "site", cache=folder / "cache")
+    places = DataFolders(cases=folder, agents=ROOT / "agents", site=ROOT / "site", cache=folder / "cache")
     return list(Verifier(places, sandbox).verify(case))
 
 
 def detail(folder: Path, case: Case, name: str) -> str:
     """What the proof `name` says against the case; those after it are not asked for."""
-    places = Places(cases=folder, agents=ROOT / "agents", site=ROOT / "site", cache=folder / "cache")
+    places = DataFolders(cases=folder, agents=ROOT / "agents", site=ROOT / "site", cache=folder / "cache")
     proofs = Verifier(places, ProcessSandbox()).verify(case)
     return next((proof.detail for proof in proofs if proof.name == name and not proof.ok), "nothing")
 
@@ -38,7 +38,7 @@ def faults(folder: Path, case: Case) -> dict[str, str]:
 
 
 def test_a_new_case_proves_itself(any_sandbox: Sandbox, tmp_path: Path) -> None:
-    case = load_case(scaffold(tmp_path / "cases", "basics/my_case"))
+    case = load_case(scaffold_case(tmp_path / "cases", "basics/my_case"))
     proofs = verify(tmp_path, case, any_sandbox)
     assert [proof.name for proof in proofs] == [
         "folder", "data", "untouched", "solution", "solution, other seed", "wrong: takes_the_mean",
@@ -54,16 +54,16 @@ def test_the_small_case_of_these_tests_proves_itself(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["x", "A/b", "a/b/c", "a/", "../a/b", "a/b c", ""])
 def test_a_name_that_is_none_makes_nothing(tmp_path: Path, name: str) -> None:
     with pytest.raises(UserError, match="is no name"):
-        scaffold(tmp_path, name)
+        scaffold_case(tmp_path, name)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_name_that_is_taken_changes_nothing(tmp_path: Path) -> None:
-    folder = scaffold(tmp_path, "basics/mine")
+    folder = scaffold_case(tmp_path, "basics/mine")
     (folder / "task.md").write_text("mine")
     for name in ("basics/mine", "other/mine"):
         with pytest.raises(UserError, match="already there"):
-            scaffold(tmp_path, name)
+            scaffold_case(tmp_path, name)
     assert (folder / "task.md").read_text() == "mine"
     assert [it.name for it in tmp_path.iterdir()] == ["basics"]
 

@@ -17,8 +17,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench.base.install import find_places
-from bench.cell.context import RunContext
+from bench.base.install import find_data_folders
+from bench.cell.context import CellContext
 from bench.cell.run import run_cell
 from bench.formats.agent import find_agent
 from bench.formats.case import load_cases
@@ -41,13 +41,13 @@ def own_cpu_s() -> float:
 
 
 def measure(cells: int, sandbox_name: str, folder: Path) -> dict[str, object]:
-    places = find_places()
+    places = find_data_folders()
     sandbox = choose_sandbox(sandbox_name)
     case = load_cases(places.cases, ["hello_world"])[0]
     agent = find_agent("oracle", places.agents)
     run = RunFolder(folder / "run")
     provenance = Provenance(bench_version="0", run="speed", sandbox=sandbox.name, isolated=sandbox.isolated)
-    context = RunContext(run.path, run.sockets, places, sandbox, provenance, "2026.11", {})
+    context = CellContext(run.path, run.sockets, places, sandbox, provenance, "2026.11", {})
     walls: list[float] = []
     records: list[Record] = []
     with run.locked():

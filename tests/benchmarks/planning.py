@@ -15,12 +15,12 @@ from pathlib import Path
 
 import yaml
 
-from bench.base.install import Places
-from bench.plan.document import document
+from bench.base.install import DataFolders
+from bench.plan.document import plan_document
 from bench.plan.estimate import Estimate, History
 from bench.plan.experiment import Experiment
-from bench.plan.selection import expand
-from bench.plan.shards import Job, batches, lower_bound, matrix
+from bench.plan.selection import expand_experiment
+from bench.plan.shards import PlannedJob, github_matrix, lower_bound, packed_shards
 from tests.helpers.cells import ROOT, make_agent, make_case, write_files
 
 AGENTS, CASES, TRIALS = 100, 50, 3
@@ -33,7 +33,7 @@ def main() -> None:
             _plan(places, random.Random(seed))
 
 
-def _places(root: Path) -> Places:
+def _places(root: Path) -> DataFolders:
     names = [f"case_{number}" for number in range(CASES)]
     for number, case in enumerate(names):
         make_case(root / "cases", id=case, needs={"gpu": number % 5 == 0})
@@ -41,10 +41,10 @@ def _places(root: Path) -> Places:
     write_files(root / "cases" / "suites", {"all.yaml": yaml.safe_dump(suite)})
     for number in range(AGENTS):
         make_agent(root / "agents", "pass", f"agent-{number}", models={"main": "openai/x"})
-    return Places(cases=root / "cases", agents=root / "agents", site=ROOT / "site", cache=root / "cache")
+    return DataFolders(cases=root / "cases", agents=root / "agents", site=ROOT / "site", cache=root / "cache")
 
 
-def _plan(places: Places, draw: random.Random) -> None:
+def _plan(places: DataFolders, draw: random.Random) -> None:
     machines = [
         {"name": "cpu", "cpus": 4, "memory_mb": 16_000, "usd_per_hour": 0.2},
         {"name": "gpu", "cpus": 8, "memory_mb": 64_000, "gpus": 1, "usd_per_hour": 1.2},
@@ -52,18 +52,18 @@ def _plan(places: Places, draw: random.Random) -> None:
     agents = [str(folder) for folder in sorted(places.agents.iterdir())]
     asked = Experiment.model_validate({"suites": ["all"], "agents": agents, "machines": machines})
     began = time.perf_counter()
-    parts = expand(asked, places)
+    parts = expand_experiment(asked, places)
     History().estimates(parts[0].cells)
     # Times as wide as real ones: half of them under three minutes, a few near the hour.
     took = {(cell.agent.id, cell.case.id): min(draw.lognormvariate(5, 1), 3600) for cell in parts[0].cells}
     jobs = [
-        Job(part.run, index, cell, Estimate(took[cell.agent.id, cell.case.id], 0.3, "measured"))
+        PlannedJob(part.run, index, cell, Estimate(took[cell.agent.id, cell.case.id], 0.3, "measured"))
         for part in parts
         for index, cell in enumerate(part.cells)
     ]
-    made = batches(jobs, asked)
-    text = document(asked, parts, made, "docker").model_dump_json(by_alias=True)
-    output = matrix(made)
+    made = packed_shards(jobs, asked)
+    text = plan_document(asked, parts, made, "docker").model_dump_json(by_alias=True)
+    output = github_matrix(made)
     seconds = time.perf_counter() - began
     sizes = f"plan.json {len(text) / 1e6:.1f} MB, matrix {len(output) / 1e3:.0f} kB"
     print(f"{len(jobs)} cells, {len(made)} shards: {seconds:.2f} s; {sizes}")

@@ -15,7 +15,7 @@ import time
 import numpy as np
 
 from bench.stats.intervals import Floats
-from bench.stats.trends import levels, standing_drop, steps
+from bench.stats.trends import find_levels, find_steps, standing_drop
 from tests.benchmarks.difficulty import DESIGNS, DROP, MIXTURES, Mixture
 
 WINDOW = 90
@@ -25,7 +25,7 @@ PATIENCE = 30
 
 def stands(values: Floats) -> bool:
     window = values[-WINDOW:]
-    return standing_drop(levels(window, steps(window))) is not None
+    return standing_drop(find_levels(window, find_steps(window))) is not None
 
 
 def night(chances: Floats, trials: int, rng: np.random.Generator) -> float:

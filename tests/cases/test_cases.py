@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from bench.authoring.lint import lint
-from bench.base.install import find_places
+from bench.base.install import find_data_folders
 from bench.formats.case import Case, load_cases
 from bench.formats.suite import load_suite
 
-PLACES = find_places()
+PLACES = find_data_folders()
 CASES = load_cases(PLACES.cases)
 
 

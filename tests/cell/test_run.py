@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bench.cell.context import RunContext
+from bench.cell.context import CellContext
 from bench.cell.run import run_cell
 from bench.formats.agent import load_agent
 from bench.formats.case import Case
@@ -44,7 +44,7 @@ class Stage:
 
     def __init__(self, folder: Path, sandbox: Sandbox) -> None:
         self.folder = folder
-        self.context: RunContext = make_context(folder, sandbox)
+        self.context: CellContext = make_context(folder, sandbox)
         self.cell: Cell | None = None
 
     def run(

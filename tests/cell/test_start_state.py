@@ -13,14 +13,14 @@ import pytest
 
 from bench.base.errors import InfraError, UserError
 from bench.base.files import digest_folder
-from bench.base.install import find_places
-from bench.cell.start_state import VARIABLE, Start, fingerprint, seed_secret, start_of
+from bench.base.install import find_data_folders
+from bench.cell.start_state import VARIABLE, StartState, fingerprint, prepare_start, seed_secret
 from bench.formats.case import Case
 from bench.formats.plan import public_seed
 from bench.formats.run_folder import RunFolder
 from bench.formats.suite import load_suite
 from bench.plan.selection import Plan
-from bench.runs.execute import Options, Progress, begin, carry_out
+from bench.runs.execute import Options, RunObserver, run_plan, write_plan
 from bench.sandbox.process import ProcessSandbox
 from tests.helpers.cells import ROOT, make_agent, make_case, make_cell, python, write_files
 from tests.helpers.fault_places import cut, flip
@@ -42,8 +42,8 @@ def case(tmp_path: Path) -> Case:
     return make_case(tmp_path / "cases", {"data.py": DATA, "README.md": ""})
 
 
-def build(case: Case, tmp_path: Path, seed: int = 7) -> Start:
-    return start_of(case, "mini", seed, tmp_path / "cache")
+def build(case: Case, tmp_path: Path, seed: int = 7) -> StartState:
+    return prepare_start(case, "mini", seed, tmp_path / "cache")
 
 
 def times_built(case: Case) -> int:
@@ -146,15 +146,15 @@ def test_a_run_with_a_secret_has_other_data_and_the_same_pairs(tmp_path: Path, m
     script = "import os, shutil; shutil.copy('seed.txt', os.environ['BENCH_OUT_DIR'])"
     agent = make_agent(tmp_path / "agents", script)
     monkeypatch.setenv("ML_DEV_BENCH_CACHE", str(tmp_path / "cache"))
-    places = find_places(cases=tmp_path / "cases")
+    places = find_data_folders(cases=tmp_path / "cases")
     seen, records = {}, {}
     for name, secret in (("open", ""), ("closed", SECRET)):
         monkeypatch.setenv(VARIABLE, secret)
         cell = make_cell(agent, make_case(tmp_path / "cases", {"data.py": DATA, "README.md": ""}))
         plan = Plan(load_suite(places.cases, "one"), "mini", [cell])
-        stored = begin(plan, tmp_path / name, name, ProcessSandbox())
-        run = (tmp_path / name, places, ProcessSandbox(), Options(), Progress())
-        (records[name],) = carry_out(stored, [cell], *run)
+        stored = write_plan(plan, tmp_path / name, name, ProcessSandbox())
+        run = (tmp_path / name, places, ProcessSandbox(), Options(), RunObserver())
+        (records[name],) = run_plan(stored, [cell], *run)
         (copy,) = (tmp_path / name / "traces").rglob("seed.txt")
         seen[name] = int(copy.read_text())
     assert records["open"].seed == records["closed"].seed == seen["open"] != seen["closed"]
@@ -164,4 +164,4 @@ def test_a_run_with_a_secret_has_other_data_and_the_same_pairs(tmp_path: Path, m
     assert SECRET not in text and str(seen["closed"]) not in text
     monkeypatch.setenv(VARIABLE, "")
     with pytest.raises(UserError, match="is gone"):
-        carry_out(RunFolder(tmp_path / "closed").read_plan(), [cell], *run)
+        run_plan(RunFolder(tmp_path / "closed").read_plan(), [cell], *run)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bench.base.errors import UserError
-from bench.base.install import find_places
+from bench.base.install import find_data_folders
 from bench.formats.case import load_case, load_cases
 from tests.helpers.cells import make_case, write_files
 
@@ -111,5 +111,5 @@ def test_a_readme_in_the_workspace_is_part_of_the_case(tmp_path: Path) -> None:
 
 
 def test_every_case_of_the_benchmark_loads() -> None:
-    cases = load_cases(find_places().cases)
+    cases = load_cases(find_data_folders().cases)
     assert len({case.id for case in cases}) == len(cases) > 0

@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 
 from bench.base.errors import UserError
-from bench.base.files import Sums, sha256_bytes
+from bench.base.files import Checksums, sha256_bytes
 from bench.base.temporary import sweep, temporary_folder, temporary_path
 from bench.cell.context import Clock
 from bench.cell.recorder import Finished, write_record
-from bench.formats.plan import Cell, plan_of
+from bench.formats.plan import Cell, make_run_plan
 from bench.formats.record import Record, Try
 from bench.formats.run_folder import RunFolder, new_run_name, read_record
-from bench.runs.repair import mend
+from bench.runs.repair import repair
 from bench.sandbox.process import ProcessSandbox
 from tests.helpers.cells import ROOT, make_agent, make_case, make_cell, make_context, python, write_files
 
@@ -42,7 +42,7 @@ def ended(tmp_path: Path, cell: Cell, cause: str, tries: list[Try] | None = None
 
 
 def test_a_plan_comes_back_as_it_was_written(run: RunFolder, cell: Cell) -> None:
-    plan = plan_of("name", "smoke", "2026.11", "mini", "process", [cell])
+    plan = make_run_plan("name", "smoke", "2026.11", "mini", "process", [cell])
     run.write_plan(plan)
     assert run.read_plan() == plan
     assert plan.cells[0].cell == cell.id
@@ -179,11 +179,11 @@ def test_a_file_that_is_no_record_is_named_and_put_aside(
             with pytest.raises(UserError, match="puts it aside"):
                 read()
     damaged = path.read_bytes()
-    (line,) = mend(run, [cell])
+    (line,) = repair(run, [cell])
     assert line.startswith(f"{path}: ") and "\n" not in line
     assert line.endswith(f"; kept as {path.name}.broken1, and its cell runs again")
     assert path.with_name(f"{path.name}.broken1").read_bytes() == damaged
-    assert (run.records(), run.finished(cell), mend(run, [cell])) == ([], None, [])
+    assert (run.records(), run.finished(cell), repair(run, [cell])) == ([], None, [])
 
 
 def test_what_is_whole_is_left_alone(run: RunFolder, cell: Cell, tmp_path: Path) -> None:
@@ -193,22 +193,22 @@ def test_what_is_whole_is_left_alone(run: RunFolder, cell: Cell, tmp_path: Path)
         tries = run.set_aside(cell)
     record = ended(tmp_path, cell, "needs_missing", tries)
     before = {path: path.read_bytes() for path in (run.path / "cells").iterdir()}
-    assert mend(run, [cell]) == []
+    assert repair(run, [cell]) == []
     # Of a run from before there were sums.
     (run.path / "SHA256SUMS").unlink()
-    assert mend(run, [cell]) == []
+    assert repair(run, [cell]) == []
     assert {path: path.read_bytes() for path in (run.path / "cells").iterdir()} == before
     assert run.records() == [record]
 
 
 def test_sums_are_read_by_the_usual_program(run: RunFolder, cell: Cell, tmp_path: Path) -> None:
-    run.write_plan(plan_of("name", "smoke", "2026.11", "mini", "process", [cell]))
+    run.write_plan(make_run_plan("name", "smoke", "2026.11", "mini", "process", [cell]))
     ended(tmp_path, cell, "service_error")
     subprocess.run(["sha256sum", "--check", "--strict", "SHA256SUMS"], cwd=run.path, check=True, capture_output=True)
 
 
 def test_a_line_after_one_that_was_cut_off(tmp_path: Path) -> None:
-    sums = Sums(tmp_path)
+    sums = Checksums(tmp_path)
     sums.add("a", b"1")
     os.truncate(tmp_path / "SHA256SUMS", 60)
     sums.add("b", b"2")
@@ -219,7 +219,7 @@ def test_a_line_after_one_that_was_cut_off(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["run.json", "run.json.copy"])
 @pytest.mark.parametrize("damage", ["cut", "digit", "gone"])
 def test_a_plan_is_there_twice(run: RunFolder, cell: Cell, name: str, damage: str) -> None:
-    plan = plan_of("name", "smoke", "2026.11", "mini", "process", [cell])
+    plan = make_run_plan("name", "smoke", "2026.11", "mini", "process", [cell])
     run.write_plan(plan)
     path = run.path / name
     good = path.read_bytes()
@@ -228,17 +228,17 @@ def test_a_plan_is_there_twice(run: RunFolder, cell: Cell, name: str, damage: st
     else:
         path.write_bytes(good[:-50] if damage == "cut" else good.replace(b'"trial": 1', b'"trial": 2'))
     assert run.read_plan() == plan
-    said = mend(run, [cell])
+    said = repair(run, [cell])
     assert [line for line in said if "restored from run.json.copy" in line] == said
     assert len(said) == (name == "run.json")
     assert path.read_bytes() == good
 
 
 def test_a_run_begins_once(run: RunFolder, cell: Cell) -> None:
-    plan = plan_of("name", "smoke", "2026.11", "mini", "process", [cell])
+    plan = make_run_plan("name", "smoke", "2026.11", "mini", "process", [cell])
     run.write_plan(plan)
     with pytest.raises(UserError, match="holds a run already"):
-        run.write_plan(plan_of("name", "other", "2026.11", "mini", "process", []))
+        run.write_plan(make_run_plan("name", "other", "2026.11", "mini", "process", []))
     assert run.read_plan() == plan
 
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from bench.base.errors import UserError
-from bench.base.install import find_places
+from bench.base.install import find_data_folders
 from bench.formats.case import load_cases
 from bench.formats.suite import load_suite
 
@@ -52,7 +52,7 @@ def test_an_unknown_suite_lists_the_known_ones(tmp_path: Path, name: str) -> Non
 
 
 def test_the_suites_of_the_benchmark_name_cases_that_are_there() -> None:
-    root = find_places().cases
+    root = find_data_folders().cases
     for path in (root / "suites").glob("*.yaml"):
         suite = load_suite(root, path.stem)
         cases = load_cases(root, suite.cases)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from bench.base.errors import UserError
 from bench.base.files import sha256_bytes
-from bench.base.install import find_places
+from bench.base.install import find_data_folders
 from bench.cli.action import Inputs, Outcome, Publication, _read
 from bench.formats.agent import find_agent, load_agent
 from bench.formats.case import load_case, load_cases
@@ -196,7 +196,7 @@ def test_a_recorded_cassette(tmp_path: Path, tally: Tally, content: bytes) -> No
 
 # --- a run and what is left of it ------------------------------------------------------------------------------------
 
-_PLACES = find_places()
+_PLACES = find_data_folders()
 _DIGESTS = {
     "agent_digest": find_agent("human", _PLACES.agents).digest,
     "case_digest": load_cases(_PLACES.cases, ["hello_world"])[0].digest,

@@ -15,9 +15,9 @@ from bench.base.files import sha256_bytes
 from bench.formats.plan import read_plan_file
 from bench.plan.experiment import Experiment, load_experiment
 from bench.store.bundle import line_of
-from bench.store.collect import read_admissions
+from bench.store.collect import read_plan_checks
 from bench.store.decisions import Decision, parse_decisions
-from bench.store.pending import keep, load
+from bench.store.pending import keep_bundle, load_bundle
 from tests.fuzz.test_files import JSON_TRAPS, PLAN, YAML_TRAPS, trapped
 from tests.helpers.fuzz import Tally, as_json, fuzzed, json_bytes, yaml_bytes
 from tests.helpers.store import bundle_of
@@ -102,7 +102,7 @@ def test_a_plan_for_many_machines(tmp_path: Path, tally: Tally, content: bytes) 
         for shard in read_plan_file(path).shards:
             assert shard.parts
     with tally.example(UserError):
-        assert read_admissions(path)
+        assert read_plan_checks(path)
 
 
 @fuzzed
@@ -112,7 +112,7 @@ def test_the_shards_of_a_run(tmp_path: Path, tally: Tally, content: bytes) -> No
     (tmp_path / "run.json").write_bytes(as_json(PLAN))
     (tmp_path / "shards.json").write_bytes(content)
     with tally.example(UserError):
-        assert read_admissions(tmp_path / "run.json", tmp_path / "shards.json")
+        assert read_plan_checks(tmp_path / "run.json", tmp_path / "shards.json")
 
 
 @fuzzed
@@ -129,7 +129,7 @@ def test_the_ledger_of_decisions(tally: Tally, content: bytes) -> None:
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A bundle on its way."""
-    return keep(bundle_of(), tmp_path_factory.mktemp("kept"))
+    return keep_bundle(bundle_of(), tmp_path_factory.mktemp("kept"))
 
 
 _LINES = b"".join(line_of(record) for record in bundle_of().records)
@@ -151,4 +151,4 @@ ABOUT = {
 def test_a_kept_bundle(kept: Path, tally: Tally, content: bytes) -> None:
     (kept / "bundle.json").write_bytes(content)
     with tally.example(UserError):
-        assert load(kept).records
+        assert load_bundle(kept).records

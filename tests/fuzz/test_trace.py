@@ -16,11 +16,11 @@ from bench.formats.plan import RunLimits
 from bench.formats.record import Tokens
 from bench.gateway.atif import to_atif
 from bench.gateway.backends.providers import find_role
-from bench.gateway.call_log import CallLine, Sent, bodies_path, read_trace
+from bench.gateway.call_log import CallLine, Sent, messages_path, read_trace
 from bench.gateway.config import Config, Provider, Role
 from bench.gateway.observations import Redactor
 from bench.gateway.process import read_orders
-from bench.gateway.run_budget import Balance, Purse
+from bench.gateway.run_budget import Balance, RunBudget
 from tests.fuzz.test_answers import ANSWERS
 from tests.fuzz.test_requests import CHAT, MESSAGES, RESPONSES
 from tests.helpers.cells import ROOT, python
@@ -51,7 +51,7 @@ def store(messages: list[Any]) -> bytes:
 def check_trace(folder: Path, calls: bytes, bodies: bytes, tally: Tally) -> list[Any]:
     ledger = folder / "calls.jsonl"
     ledger.write_bytes(calls)
-    bodies_path(ledger).write_bytes(bodies)
+    messages_path(ledger).write_bytes(bodies)
     found: list[Any] = []
     with tally.example(UserError):
         found = list(read_trace(ledger))
@@ -131,7 +131,7 @@ BALANCE = json.loads(Balance(spent_usd=1.0, tokens=5, calls=1).model_dump_json()
 @example(b"\x00" * 400)
 def test_the_purse_of_a_run(tmp_path: Path, tally: Tally, content: bytes) -> None:
     (tmp_path / "purse.json").write_bytes(content)
-    purse = Purse(tmp_path / "purse.json", RunLimits(cost_usd=1.0, tokens=100, calls=5))
+    purse = RunBudget(tmp_path / "purse.json", RunLimits(cost_usd=1.0, tokens=100, calls=5))
     try:
         with tally.example(UserError):
             before = purse.balance()
@@ -159,7 +159,7 @@ _OWN = "{version: x, models: {openai/x: {input: 1, output: 1}, anthropic/x: {inp
 @example("openai/x", "http://x:99999")
 @example("openai/x", "http://[")
 def test_addresses_of_providers(tmp_path: Path, tally: Tally, model: str, address: str) -> None:
-    from bench.gateway.backends.http_client import Wire
+    from bench.gateway.backends.http_client import HttpClient
 
     key = "sk-0123456789abcdef"
     environment = {
@@ -172,7 +172,7 @@ def test_addresses_of_providers(tmp_path: Path, tally: Tally, model: str, addres
     with tally.example(UserError):
         role = find_role(model, "main", "hello_world", None, tmp_path / "prices.yaml", environment)
         assert role.provider is not None
-        Wire(role.provider.url, 1.0)
+        HttpClient(role.provider.url, 1.0)
 
 
 _LOOK = "sk-abcdefghij0123456789"

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from bench.formats.plan import RunLimits
-from bench.gateway.run_budget import Purse
+from bench.gateway.run_budget import RunBudget
 from bench.sandbox.job import Job, JobLimits, Mount, Sandbox
 from bench.sandbox.running import run_job
 from tests.helpers.gateway_live import UNLIMITED, Live, live, request
@@ -113,7 +113,7 @@ def test_cells_share_the_limits_of_their_run(tmp_path: Path) -> None:
     ):
         served = [status for them in pool.map(lambda it: storm(it, 8), (one, other)) for status in them]
     assert (served.count(200), served.count(402)) == (6, 10)
-    purse = Purse(tmp_path / "purse.json", limits)
+    purse = RunBudget(tmp_path / "purse.json", limits)
     left = purse.balance()
     assert left.spent_usd == pytest.approx(6 * EACH)
     assert left.held_usd == pytest.approx(0.0, abs=1e-12)
@@ -123,7 +123,7 @@ def test_cells_share_the_limits_of_their_run(tmp_path: Path) -> None:
 
 def test_what_a_killed_gateway_held_stays_held(tmp_path: Path) -> None:
     limits = RunLimits(cost_usd=1.0)
-    killed, living = (Purse(tmp_path / "purse.json", limits) for _ in range(2))
+    killed, living = (RunBudget(tmp_path / "purse.json", limits) for _ in range(2))
     assert killed.hold(0.7, 1000, True) is None
     killed.close()
     refusal = living.hold(0.5, 1000, True)

@@ -23,7 +23,7 @@ from tests.helpers.cells import ROOT, make_job, make_limits, new_token, not_here
 @pytest.fixture
 def kernel() -> None:
     """For tests of what only the kernel can stop; ordinary users may have no group for it, root always."""
-    found = cgroup_location.probe()
+    found = cgroup_location.probe_cgroups()
     if not found.works:
         if os.geteuid() == 0:
             not_here(found.detail)
@@ -412,4 +412,4 @@ def test_the_runners_own_tools_find_the_same(tmp_path: Path) -> None:
         text=True,
         check=True,
     )
-    assert json.loads(done.stdout)["works"] == cgroup_location.probe().works
+    assert json.loads(done.stdout)["works"] == cgroup_location.probe_cgroups().works

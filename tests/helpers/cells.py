@@ -15,14 +15,14 @@ from typing import Any, NoReturn
 import pytest
 import yaml
 
-from bench.base.install import Places
-from bench.cell.context import RunContext
+from bench.base.install import DataFolders
+from bench.cell.context import CellContext
 from bench.formats.agent import Agent, load_agent
 from bench.formats.case import Case, load_case
 from bench.formats.plan import Cell
 from bench.formats.record import Provenance
 from bench.guest.trees import remove_tree
-from bench.judge.grade import Grading, Submission, grade
+from bench.judge.grade import Grading, Submission, grade_submission
 from bench.sandbox.job import Ended, Job, JobLimits, Mount, Sandbox
 from bench.sandbox.running import run_job
 
@@ -125,14 +125,14 @@ def make_agent(root: Path, script: str, name: str = "tester", **facts: Any) -> A
     return load_agent(folder)
 
 
-def make_context(folder: Path, sandbox: Sandbox, **changes: Any) -> RunContext:
+def make_context(folder: Path, sandbox: Sandbox, **changes: Any) -> CellContext:
     """What the cells of a run in `folder` share."""
-    places = Places(cases=folder / "cases", agents=ROOT / "agents", site=ROOT / "site", cache=folder / "cache")
+    places = DataFolders(cases=folder / "cases", agents=ROOT / "agents", site=ROOT / "site", cache=folder / "cache")
     provenance = Provenance(bench_version="0", run="test", sandbox=sandbox.name, isolated=sandbox.isolated)
     # Short: the name of a Unix socket has at most 107 bytes.
     sockets = Path(f"/tmp/mldb-test-{os.getpid()}-{secrets.token_hex(3)}")
     atexit.register(remove_tree, sockets)
-    context = RunContext(
+    context = CellContext(
         folder=folder / "run",
         sockets=sockets,
         places=places,
@@ -162,7 +162,7 @@ def judge(case: Case, folder: Path, files: Mapping[str, str | bytes], sandbox: S
         sandbox=sandbox.name,
         scratch=folder / "scratch",
     )
-    return grade(case, replace(submission, **changes))
+    return grade_submission(case, replace(submission, **changes))
 
 
 def make_limits(**changes: Any) -> JobLimits:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import yaml
 
-from bench.base.files import Sums
+from bench.base.files import Checksums
 from bench.formats.record import Record
 from bench.formats.run_folder import RunFolder
 from tests.helpers.cells import (
@@ -156,7 +156,7 @@ class Rig:
         records = self.records()
         verdicts: Verdicts = {it.cell: (it.outcome, it.success, it.score, it.stop_reason) for it in records}
         assert len(verdicts) == len(records), "a cell has two records"
-        sums = Sums(self.run).known()
+        sums = Checksums(self.run).known()
         for path in (self.run / "cells").glob("*.json"):
             assert path.read_bytes().endswith(b"}\n"), f"{path} is torn"
             assert f"cells/{path.name}" in sums or ".try" in path.name

@@ -14,11 +14,11 @@ from typing import Any
 import h11
 
 from bench.gateway.atif import to_atif
-from bench.gateway.backends.live import LiveSource, NativeTransport
+from bench.gateway.backends.live import LiveBackend, NativeTransport
 from bench.gateway.backends.recorded import Recorder, load_exchanges
-from bench.gateway.budget import Bounds, Meter, Tariff
-from bench.gateway.call_log import CallLine, Ledger, bodies_path, read_trace
-from bench.gateway.calls import Gate, Rules
+from bench.gateway.budget import Bounds, CellBudget, Tariff
+from bench.gateway.call_log import CallLine, Ledger, messages_path, read_trace
+from bench.gateway.calls import CallHandler, Rules
 from bench.gateway.config import Patience, Provider, State
 from bench.gateway.http_server import Endpoint
 from bench.gateway.observations import Redactor
@@ -78,8 +78,8 @@ class Rig:
         redactor = Redactor([KEY, SECRET])
         transport = NativeTransport(provider, connect_s=5, hosted=False)
         patience = Patience(tries=1, first_wait_s=0, longest_wait_s=0, answer_s=20)
-        self._source = LiveSource("gpt", transport, patience, math.inf, redactor.known)
-        self._meter = Meter({"main": Tariff("openai/gpt", PRICES)}, Bounds(math.inf, math.inf, math.inf, math.inf))
+        self._source = LiveBackend("gpt", transport, patience, math.inf, redactor.known)
+        self._meter = CellBudget({"main": Tariff("openai/gpt", PRICES)}, Bounds(math.inf, math.inf, math.inf, math.inf))
         self._trace = self.folder / "calls.jsonl"
         self._ledger = Ledger(self._trace, redactor.known)
         self._cassette = self.folder / "cassette.yaml"
@@ -89,7 +89,7 @@ class Rig:
         self._open()
 
     def _open(self) -> None:
-        self.gate = Gate({"main": self._source}, self._meter, self._ledger, Rules(), self._recorders)
+        self.gate = CallHandler({"main": self._source}, self._meter, self._ledger, Rules(), self._recorders)
         self._socket = self.folder / f"{self._count}.s"
         self._endpoint = Endpoint(self._socket, self.gate, {KEY: ["main"]})
         self.runner.run(self._endpoint.start())
@@ -143,7 +143,7 @@ class Rig:
         calls = list(read_trace(self._trace))
         assert all(call.line.status != "abandoned" or call.line.code for call in calls), "a call was left under way"
         json.dumps(to_atif(calls, "agent", "session"))
-        for path in (self._trace, bodies_path(self._trace)):
+        for path in (self._trace, messages_path(self._trace)):
             assert SECRET not in path.read_text(encoding="utf-8")
         if self.record:
             load_exchanges(self._cassette)

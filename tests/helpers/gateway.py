@@ -20,7 +20,7 @@ from typing import Any
 
 import yaml
 
-from bench.gateway.call_log import bodies_path, read_bodies
+from bench.gateway.call_log import messages_path, read_messages
 from bench.gateway.launch import Gateway, GatewaySpec, open_gateway
 
 TASK = "# A task\n\nSay hello. Grüße.\n"
@@ -66,7 +66,7 @@ def replaying(folder: Path, turns: list[Json], **changes: Any) -> Iterator[Gatew
 
 def ledger_lines(path: Path) -> list[Json]:
     """The lines of a ledger, each with the messages that are new in its request."""
-    bodies = read_bodies(bodies_path(path))
+    bodies = read_messages(messages_path(path))
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     return [{**line, "new_messages": [bodies[it] for it in (line["sent"] or {}).get("new", [])]} for line in lines]
 

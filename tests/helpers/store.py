@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from bench.formats.record import Record
-from bench.store.append import Patience
+from bench.store.append import RetryPolicy
 from bench.store.branch import ResultsBranch, Via
 from bench.store.bundle import Bundle
 from tests.helpers.github import Service, github_api
@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BRANCH = "mldb-results"
 TOKEN = "sesame"
 WAYS = ["local", "remote", "api"]
-HASTY = Patience(first_wait_s=0.01, longest_wait_s=1.0)
+HASTY = RetryPolicy(first_wait_s=0.01, longest_wait_s=1.0)
 
 
 def git(folder: Path, *arguments: str, stdin: bytes = b"", index: Path | None = None) -> str:
@@ -87,7 +87,7 @@ class Target:
     via: Via
     service: Service | None = field(default=None)
 
-    def branch(self, patience: Patience = HASTY) -> ResultsBranch:
+    def branch(self, patience: RetryPolicy = HASTY) -> ResultsBranch:
         return ResultsBranch(self.address, via=self.via, patience=patience, pause_s=0)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from bench.cell.context import RunContext
+from bench.cell.context import CellContext
 from bench.cell.run import run_cell
 from bench.formats.case import load_cases
 from bench.formats.plan import Cell
@@ -126,7 +126,7 @@ _SPEAKERS: dict[str, Callable[[str | None, Usage], Reply]] = {
 }
 
 
-def solve(cell: Cell, context: RunContext, monkeypatch: pytest.MonkeyPatch) -> tuple[Record, ScriptedUpstream]:
+def solve(cell: Cell, context: CellContext, monkeypatch: pytest.MonkeyPatch) -> tuple[Record, ScriptedUpstream]:
     """Run the cell with the scripted model behind the gateway's live backend."""
     with ScriptedUpstream(worker(cell.agent.id, cell.case.id), prices=dict(PRICE)) as upstream:
         for name, value in upstream.environment().items():
@@ -155,7 +155,7 @@ def assert_no_key(folder: Path) -> None:
             assert CANARY.encode() not in path.read_bytes(), path
 
 
-def log_of(cell: Cell, context: RunContext) -> str:
+def log_of(cell: Cell, context: CellContext) -> str:
     """What the agent printed, for messages of assertions."""
     path = context.trace(cell) / "agent.log"
     return path.read_text(errors="replace")[-3000:] if path.is_file() else "no agent.log"

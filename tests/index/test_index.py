@@ -20,13 +20,13 @@ import pytest
 from bench.base.errors import UserError
 from bench.formats.record import Note, Record
 from bench.index import build
-from bench.index.answers import all_cases, indexed_nights, indexed_standings, measured, stored_records
+from bench.index.answers import all_cases, cell_history, indexed_standings, nightly_points, stored_records
 from bench.index.query import Index, export, open_index
 from bench.index.storage import index_folder
 from bench.plan.estimate import History
 from bench.stats import rank, standings, unique_cells
 from bench.stats.choice import Filters, choose
-from bench.stats.compare import compare
+from bench.stats.compare import compare_records
 from bench.stats.effort import agent_seconds
 from bench.stats.pairing import MEASURES
 from bench.stats.trends import Series, case_nights, nightly
@@ -358,7 +358,7 @@ def test_compare_says_the_same_of_rows_as_of_records(
             for reference in (base.format(old=old[:19]), head):
                 stored = partial(stored_records, index) if from_index else lambda *_: records
                 sides.append(choose(reference, stored, filters))
-            answers.append((compare(sides[0].records, sides[1].records), [side.label for side in sides]))
+            answers.append((compare_records(sides[0].records, sides[1].records), [side.label for side in sides]))
     assert answers[0] == answers[1]
     assert answers[0][0].measures
 
@@ -384,7 +384,7 @@ def test_trends_through_the_index_are_those_through_the_records(
     branch.commit(bundle_of(changed, "night-4", days=4))
     plain = nightly(case_nights(branch.records(), MEASURES[measure], "night-*"), most)
     with indexed(tmp_path) as index:
-        through = nightly(indexed_nights(index, measure, "night-*", most), most)
+        through = nightly(nightly_points(index, measure, "night-*", most), most)
     assert any(it.nights for it in plain)
     assert [rounded(it) for it in through] == [rounded(it) for it in plain]
 
@@ -406,7 +406,7 @@ def test_the_planner_learns_the_same(branch: ResultsBranch, tmp_path: Path) -> N
         branch.commit(bundle_of([record], record.provenance.run))
     plain = History(unique_cells(branch.records()))
     with indexed(tmp_path) as index:
-        learned = History.of(measured(index))
+        learned = History.of(cell_history(index))
     assert learned.graded == plain.graded
     assert learned._exact.keys() == plain._exact.keys()
     for key, known in plain._exact.items():

@@ -13,7 +13,7 @@ import yaml
 from click.testing import CliRunner
 
 from bench.base.errors import UserError
-from bench.base.install import Places
+from bench.base.install import DataFolders
 from bench.cli.plan import plan
 from bench.cli.run import run_shard
 from bench.formats.plan import Cell, PlanFile, read_plan_file
@@ -21,13 +21,13 @@ from bench.formats.record import Record
 from bench.formats.run_folder import RunFolder
 from bench.plan.estimate import History
 from bench.plan.experiment import Experiment, load_experiment
-from bench.plan.selection import cells_of, expand, select
+from bench.plan.selection import cells_of, expand_experiment, select_cells
 from tests.helpers.cells import RIGHT, ROOT, make_agent, make_case, write_files
 from tests.helpers.records import make_record
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> Places:
+def places(tmp_path: Path) -> DataFolders:
     for name in ("one", "two", "three"):
         make_case(tmp_path / "cases", id=name)
     for name, models in (("a", {"main": "openai/x"}), ("b", {})):
@@ -35,33 +35,35 @@ def places(tmp_path: Path) -> Places:
     for suite, cases in (("plain", ["one", "two"]), ("other", ["three"])):
         content = {"id": suite, "version": "2026.11", "title": suite, "cases": cases, "trials": 2}
         write_files(tmp_path / "cases" / "suites", {f"{suite}.yaml": yaml.safe_dump(content)})
-    return Places(cases=tmp_path / "cases", agents=tmp_path / "agents", site=ROOT / "site", cache=tmp_path / "cache")
+    return DataFolders(
+        cases=tmp_path / "cases", agents=tmp_path / "agents", site=ROOT / "site", cache=tmp_path / "cache"
+    )
 
 
-def cells(places: Places, **facts: Any) -> list[Cell]:
-    parts = expand(Experiment.model_validate({"suites": ["plain"], **facts}), places)
+def cells(places: DataFolders, **facts: Any) -> list[Cell]:
+    parts = expand_experiment(Experiment.model_validate({"suites": ["plain"], **facts}), places)
     return [cell for part in parts for cell in part.cells]
 
 
 # --- the grid ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_grid_is_the_product_of_its_axes(places: Places) -> None:
+def test_the_grid_is_the_product_of_its_axes(places: DataFolders) -> None:
     found = cells(places, agents=["a", "b"], models=["openai/x", "openai/y"], settings={"T": ["0", "1"]}, trials=3)
     by_agent = Counter(cell.agent.folder.name for cell in found)
     assert by_agent == {"a": 2 * 2 * 2 * 3, "b": 2 * 2 * 3}
     assert len({cell.id for cell in found}) == len(found)
 
 
-def test_a_setting_makes_an_agent_of_its_own(places: Places) -> None:
+def test_a_setting_makes_an_agent_of_its_own(places: DataFolders) -> None:
     found = {cell.agent.id: cell.agent for cell in cells(places, agents=["b"], settings={"T": ["0", "1"]})}
     assert len(found) == len({agent.digest for agent in found.values()}) == 2
     assert {agent.spec.environment.variables["T"] for agent in found.values()} == {"0", "1"}
     assert all(name.startswith("b-") for name in found)
 
 
-def test_several_suites_are_runs_of_their_own(places: Places) -> None:
-    parts = expand(Experiment(name="night", suites=["plain", "other"], agents=["b"]), places)
+def test_several_suites_are_runs_of_their_own(places: DataFolders) -> None:
+    parts = expand_experiment(Experiment(name="night", suites=["plain", "other"], agents=["b"]), places)
     assert [(part.run, len(part.cells)) for part in parts] == [("night-plain-mini", 4), ("night-other-mini", 2)]
 
 
@@ -129,7 +131,7 @@ def record_of(cell: Cell, seconds: float, cost: float | None = 0.5, **changes: A
     )
 
 
-def test_estimates_rest_on_the_nearest_that_was_measured(places: Places) -> None:
+def test_estimates_rest_on_the_nearest_that_was_measured(places: DataFolders) -> None:
     one, two = cells(places, agents=["a"], trials=1)
     other = cells(places, agents=["b"], trials=1)
     limit = one.case.spec.limits
@@ -142,41 +144,41 @@ def test_estimates_rest_on_the_nearest_that_was_measured(places: Places) -> None
     assert vars(history.estimate(other[1])) == {"seconds": whole / 2, "usd": 0.0, "source": "limit"}
 
 
-def test_a_cost_nobody_knows_stays_unknown(places: Places) -> None:
+def test_a_cost_nobody_knows_stays_unknown(places: DataFolders) -> None:
     one, _ = cells(places, agents=["a"], trials=1)
     assert History([record_of(one, 10.0, None)]).estimate(one).usd is None
 
 
-def test_lost_cells_teach_nothing(places: Places) -> None:
+def test_lost_cells_teach_nothing(places: DataFolders) -> None:
     one, _ = cells(places, agents=["a"], trials=1)
     lost = record_of(one, 10.0, outcome="infra", score=None, success=None, stop_reason=None)
     assert History([lost]).estimate(one).source == "limit"
 
 
-def test_changed_means_without_a_verdict_for_this_version(places: Places) -> None:
+def test_changed_means_without_a_verdict_for_this_version(places: DataFolders) -> None:
     every = cells(places, agents=["a", "b"])
     done = [cell for cell in every if cell.agent.id == "a"]
     history = History([record_of(cell, 1.0) for cell in done])
     today = date(2026, 11, 22)
-    assert {cell.agent.id for cell in select(every, "changed", history, today, 7)} == {"b"}
+    assert {cell.agent.id for cell in select_cells(every, "changed", history, today, 7)} == {"b"}
     (places.agents / "a" / "main.py").write_text("pass\n")
     again = cells(places, agents=["a", "b"])
-    assert {cell.agent.id for cell in select(again, "changed", history, today, 7)} == {"a", "b"}
+    assert {cell.agent.id for cell in select_cells(again, "changed", history, today, 7)} == {"a", "b"}
 
 
-def test_rotating_meets_each_case_once_in_a_period(places: Places) -> None:
+def test_rotating_meets_each_case_once_in_a_period(places: DataFolders) -> None:
     every = cells(places, suites=["plain", "other"], agents=["b"], trials=1)
     for period in (1, 3, 7):
         for start in (date(2026, 11, 22), date(2027, 2, 26)):
             days = [start + timedelta(days=day) for day in range(period)]
-            met = Counter(cell.id for day in days for cell in select(every, "rotating", History(), day, period))
+            met = Counter(cell.id for day in days for cell in select_cells(every, "rotating", History(), day, period))
             assert met == Counter(cell.id for cell in every)
 
 
 # --- the command ------------------------------------------------------------------------------------------------------
 
 
-def invoke(places: Places, *words: str, fails: bool = False) -> str:
+def invoke(places: DataFolders, *words: str, fails: bool = False) -> str:
     told = CliRunner().invoke(plan, ["--cases", str(places.cases), *words], catch_exceptions=True)
     if fails:
         assert isinstance(told.exception, UserError), told.output
@@ -185,7 +187,7 @@ def invoke(places: Places, *words: str, fails: bool = False) -> str:
     return told.output
 
 
-def test_a_plan_is_priced_before_anything_runs(places: Places) -> None:
+def test_a_plan_is_priced_before_anything_runs(places: DataFolders) -> None:
     where = str(places.agents / "a")
     text = invoke(places, "suites=plain", f"agents={where}")
     assert "4 cells in 1 shards" in text
@@ -195,7 +197,7 @@ def test_a_plan_is_priced_before_anything_runs(places: Places) -> None:
     assert "8.00 USD, over the budget of 7.99" in fault
 
 
-def test_shards_run_and_lost_cells_are_planned_again(places: Places, tmp_path: Path) -> None:
+def test_shards_run_and_lost_cells_are_planned_again(places: DataFolders, tmp_path: Path) -> None:
     out, runs, where = tmp_path / "plan.json", tmp_path / "runs", str(places.agents / "b")
     file = tmp_path / "e.yaml"
     machine = {"name": "cpu", "cpus": 1, "memory_mb": 4000, "setup_s": 0}
@@ -226,7 +228,7 @@ def test_shards_run_and_lost_cells_are_planned_again(places: Places, tmp_path: P
     assert len(records) + len(expected) == document.expected.cells
 
 
-def test_a_variant_survives_the_plan_file(places: Places, tmp_path: Path) -> None:
+def test_a_variant_survives_the_plan_file(places: DataFolders, tmp_path: Path) -> None:
     out = tmp_path / "plan.json"
     invoke(places, "suites=plain", f"agents={places.agents / 'b'}", "settings.T=0,1", "--out", str(out))
     document = read_plan_file(out)
@@ -234,7 +236,7 @@ def test_a_variant_survives_the_plan_file(places: Places, tmp_path: Path) -> Non
     assert {cell.agent.spec.environment.variables["T"] for cell in found} == {"0", "1"}
 
 
-def test_the_matrix_goes_to_github(places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_matrix_goes_to_github(places: DataFolders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = tmp_path / "outputs"
     monkeypatch.setenv("GITHUB_OUTPUT", str(place))
     invoke(places, "suites=plain", f"agents={places.agents / 'b'}", "--github-output")
@@ -254,7 +256,7 @@ def test_the_matrix_goes_to_github(places: Places, tmp_path: Path, monkeypatch: 
         (lambda it: it.pop("runs"), "field `runs`"),
     ],
 )
-def test_a_plan_that_was_tampered_with_is_refused(places: Places, tmp_path: Path, spoil: Any, fault: str) -> None:
+def test_a_plan_that_was_tampered_with_is_refused(places: DataFolders, tmp_path: Path, spoil: Any, fault: str) -> None:
     out = tmp_path / "plan.json"
     invoke(places, "suites=plain", f"agents={places.agents / 'b'}", "--out", str(out))
     content = json.loads(out.read_text())

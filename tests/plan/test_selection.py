@@ -10,14 +10,14 @@ import pytest
 import yaml
 
 from bench.base.errors import UserError
-from bench.base.install import Places, commit_of
-from bench.formats.plan import plan_of
+from bench.base.install import DataFolders, commit_of
+from bench.formats.plan import make_run_plan
 from bench.plan.selection import Request, cells_of, make_plan
 from tests.helpers.cells import ROOT, make_agent, make_case, write_files
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> Places:
+def places(tmp_path: Path) -> DataFolders:
     for name in ("one", "two", "three"):
         make_case(tmp_path / "cases", id=name)
     make_case(tmp_path / "cases", id="big", profiles=["full"])
@@ -25,7 +25,9 @@ def places(tmp_path: Path) -> Places:
         make_agent(tmp_path / "agents", "pass", name, models=models)
     suite(tmp_path, "plain", cases=["one", "two"])
     suite(tmp_path, "shown", cases=["one", "two"], entries=[{"agent": "a"}, {"agent": "b", "cases": ["two"]}])
-    return Places(cases=tmp_path / "cases", agents=tmp_path / "agents", site=ROOT / "site", cache=tmp_path / "cache")
+    return DataFolders(
+        cases=tmp_path / "cases", agents=tmp_path / "agents", site=ROOT / "site", cache=tmp_path / "cache"
+    )
 
 
 def suite(root: Path, name: str, **facts: Any) -> None:
@@ -33,33 +35,33 @@ def suite(root: Path, name: str, **facts: Any) -> None:
     write_files(root / "cases" / "suites", {f"{name}.yaml": yaml.safe_dump(content)})
 
 
-def ids(places: Places, **asked: Any) -> list[str]:
+def ids(places: DataFolders, **asked: Any) -> list[str]:
     return [cell.id for cell in make_plan(Request(**{"suite": "plain", **asked}), places).cells]
 
 
-def test_agents_by_cases_by_trials(places: Places) -> None:
+def test_agents_by_cases_by_trials(places: DataFolders) -> None:
     assert ids(places, agents=["a", "b"], trials=2) == [
         "a/openai/x/one/mini/1", "a/openai/x/two/mini/1", "b/none/one/mini/1", "b/none/two/mini/1",
         "a/openai/x/one/mini/2", "a/openai/x/two/mini/2", "b/none/one/mini/2", "b/none/two/mini/2",
     ]  # fmt: skip
 
 
-def test_a_suite_may_name_its_own_agents(places: Places) -> None:
+def test_a_suite_may_name_its_own_agents(places: DataFolders) -> None:
     assert ids(places, suite="shown") == ["a/openai/x/one/mini/1", "a/openai/x/two/mini/1", "b/none/two/mini/1"]
     assert ids(places, suite="shown", cases=["one"]) == ["a/openai/x/one/mini/1"]
     assert ids(places, suite="shown", cases=["basics/two"]) == ["a/openai/x/two/mini/1", "b/none/two/mini/1"]
     assert ids(places, suite="shown", agents=["b"]) == ["b/none/one/mini/1", "b/none/two/mini/1"]
 
 
-def test_cases_may_be_named_in_both_ways(places: Places) -> None:
+def test_cases_may_be_named_in_both_ways(places: DataFolders) -> None:
     assert ids(places, agents=["b"], cases=["three", "basics/one"]) == ["b/none/three/mini/1", "b/none/one/mini/1"]
 
 
-def test_an_agent_by_path(places: Places) -> None:
+def test_an_agent_by_path(places: DataFolders) -> None:
     assert ids(places, agents=[str(places.agents / "b")], cases=["one"]) == ["b/none/one/mini/1"]
 
 
-def test_models_replace_the_agents_own_by_role(places: Places) -> None:
+def test_models_replace_the_agents_own_by_role(places: DataFolders) -> None:
     def models(*asked: str) -> dict[str, str]:
         return make_plan(Request("plain", ["c"], ["one"], list(asked)), places).cells[0].models
 
@@ -88,15 +90,15 @@ def test_models_replace_the_agents_own_by_role(places: Places) -> None:
         ({"suite": "shown", "cases": ["one", "tow"]}, "did you mean 'two'"),
     ],
 )
-def test_what_does_not_fit_is_one_line(places: Places, asked: dict[str, Any], said: str) -> None:
+def test_what_does_not_fit_is_one_line(places: DataFolders, asked: dict[str, Any], said: str) -> None:
     with pytest.raises(UserError, match=said) as caught:
         ids(places, **asked)
     assert "\n" not in str(caught.value)
 
 
-def test_the_stored_plan_gives_the_same_cells(places: Places) -> None:
+def test_the_stored_plan_gives_the_same_cells(places: DataFolders) -> None:
     plan = make_plan(Request("plain", ["a", str(places.agents / "c")], trials=2), places)
-    stored = plan_of("name", "plain", "2026.11", "mini", "process", plan.cells)
+    stored = make_run_plan("name", "plain", "2026.11", "mini", "process", plan.cells)
     again = cells_of(stored, places)
     assert [(cell.id, cell.models, cell.trial) for cell in again] == [
         (cell.id, cell.models, cell.trial) for cell in plan.cells
@@ -106,16 +108,16 @@ def test_the_stored_plan_gives_the_same_cells(places: Places) -> None:
 @pytest.mark.parametrize(
     ("path", "said"), [("cases/basics/one/check.py", "case 'one'"), ("agents/a/main.py", "agent 'a'")]
 )
-def test_a_plan_whose_parts_have_changed_is_refused(places: Places, tmp_path: Path, path: str, said: str) -> None:
+def test_a_plan_whose_parts_have_changed_is_refused(places: DataFolders, tmp_path: Path, path: str, said: str) -> None:
     plan = make_plan(Request("plain", ["a"]), places)
-    stored = plan_of("name", "plain", "2026.11", "mini", "process", plan.cells)
+    stored = make_run_plan("name", "plain", "2026.11", "mini", "process", plan.cells)
     with (tmp_path / path).open("a") as file:
         file.write("\n# changed\n")
     with pytest.raises(UserError, match=f"{said} has changed"):
         cells_of(stored, places)
 
 
-def test_slugs_are_file_names_and_keep_cells_apart(places: Places) -> None:
+def test_slugs_are_file_names_and_keep_cells_apart(places: DataFolders) -> None:
     models = [f"openai/{'x' * 150}{end}" for end in ("/1", "_1", ":1")]
     cells = [make_plan(Request("plain", ["a"], ["one"], [model]), places).cells[0] for model in models]
     slugs = {cell.slug for cell in cells}

@@ -17,7 +17,16 @@ from bench.formats.case import Case
 from bench.formats.plan import Cell
 from bench.plan.estimate import Estimate
 from bench.plan.experiment import Experiment
-from bench.plan.shards import MAX_OUTPUT_BYTES, Batch, Job, batches, lower_bound, makespan, matrix, pack
+from bench.plan.shards import (
+    MAX_OUTPUT_BYTES,
+    PackedShard,
+    PlannedJob,
+    github_matrix,
+    lower_bound,
+    makespan,
+    pack,
+    packed_shards,
+)
 from tests.helpers.cells import make_agent, make_case
 
 SECONDS = st.lists(st.floats(0, 10_000, allow_nan=False), max_size=80)
@@ -40,9 +49,9 @@ def agent(tmp_path_factory: pytest.TempPathFactory) -> Agent:
     return load_agent(make_agent(tmp_path_factory.mktemp("agents"), "pass").folder)
 
 
-def jobs_of(agent: Agent, cases: list[Case], seconds: list[float]) -> list[Job]:
+def jobs_of(agent: Agent, cases: list[Case], seconds: list[float]) -> list[PlannedJob]:
     return [
-        Job(
+        PlannedJob(
             "run", index, Cell(agent, {}, cases[index % len(cases)], "mini", index + 1), Estimate(took, 0.0, "measured")
         )
         for index, took in enumerate(seconds)
@@ -102,17 +111,17 @@ def test_no_limit_is_ever_passed(
 ) -> None:  # fmt: skip
     machines = [{**machine, "count": count} for machine, count in zip((CPU, BIG, GPU), counts, strict=True)]
     jobs = jobs_of(agent, [cases[kind] for kind in sorted(kinds)], seconds)
-    made = batches(jobs, experiment(*machines, max_jobs=max_jobs, shard_minutes=minutes))
+    made = packed_shards(jobs, experiment(*machines, max_jobs=max_jobs, shard_minutes=minutes))
     assert sorted(job.index for batch in made for job in batch.jobs) == list(range(len(seconds)))
     assert len(made) <= max_jobs
     assert len({batch.id for batch in made}) == len(made)
     for batch in made:
         assert sum(other.machine.name == batch.machine.name for other in made) <= batch.machine.count
         _fits(batch)
-    assert len(matrix(made).encode("utf-16-le")) <= MAX_OUTPUT_BYTES
+    assert len(github_matrix(made).encode("utf-16-le")) <= MAX_OUTPUT_BYTES
 
 
-def _fits(batch: Batch) -> None:
+def _fits(batch: PackedShard) -> None:
     limits = [job.cell.case.spec.limits for job in batch.jobs]
     assert batch.slots * max(it.cpus for it in limits) <= batch.machine.cpus
     assert batch.slots * max(it.memory_mb for it in limits) <= batch.machine.memory_mb
@@ -124,7 +133,7 @@ def test_the_order_of_the_cells_does_not_matter(agent: Agent, cases: dict[str, C
     jobs = jobs_of(agent, [cases["small"]], [float(number % 7 + 1) * 60 for number in range(50)])
     shuffled = random.Random(1).sample(jobs, len(jobs))
     told = [
-        [(batch.id, [job.cell.id for job in batch.jobs]) for batch in batches(given, experiment(CPU))]
+        [(batch.id, [job.cell.id for job in batch.jobs]) for batch in packed_shards(given, experiment(CPU))]
         for given in (jobs, shuffled)
     ]
     assert told[0] == told[1]
@@ -132,24 +141,24 @@ def test_the_order_of_the_cells_does_not_matter(agent: Agent, cases: dict[str, C
 
 def test_a_cell_goes_to_the_cheapest_machine_that_holds_it(agent: Agent, cases: dict[str, Case]) -> None:
     jobs = jobs_of(agent, list(cases.values()), [60.0] * 8)
-    made = batches(jobs, experiment(GPU, BIG, CPU))
+    made = packed_shards(jobs, experiment(GPU, BIG, CPU))
     found = {job.cell.case.id: batch.machine.name for batch in made for job in batch.jobs}
     assert found == {"small": "cpu", "wide": "cpu", "heavy": "big", "graphic": "gpu"}
 
 
 def test_what_fits_nowhere_is_said(agent: Agent, cases: dict[str, Case]) -> None:
     with pytest.raises(UserError, match="'graphic' needs 1 CPUs, 400 MiB and a GPU"):
-        batches(jobs_of(agent, [cases["graphic"]], [1.0]), experiment(CPU))
+        packed_shards(jobs_of(agent, [cases["graphic"]], [1.0]), experiment(CPU))
     with pytest.raises(UserError, match="3 kinds of machines do not fit into 2 jobs"):
-        batches(jobs_of(agent, list(cases.values()), [1.0] * 4), experiment(CPU, BIG, GPU, max_jobs=2))
+        packed_shards(jobs_of(agent, list(cases.values()), [1.0] * 4), experiment(CPU, BIG, GPU, max_jobs=2))
 
 
 def test_a_matrix_too_large_for_github_is_refused(agent: Agent, cases: dict[str, Case]) -> None:
     machine = {**CPU, "labels": ["x" * 100] * 30, "cpus": 1}
     jobs = jobs_of(agent, [cases["small"]], [7200.0] * 256)
-    made = batches(jobs, experiment(machine))
+    made = packed_shards(jobs, experiment(machine))
     assert len(made) == 256
     with pytest.raises(UserError, match="larger than GitHub takes"):
-        matrix(made)
-    small = json.loads(matrix(batches(jobs, experiment(CPU))))
+        github_matrix(made)
+    small = json.loads(github_matrix(packed_shards(jobs, experiment(CPU))))
     assert {entry["labels"][0] for entry in small["include"]} == {"ubuntu-24.04"}

@@ -38,7 +38,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="cgroups are Lin
 @pytest.fixture
 def enforced() -> Probe:
     """For tests of what only the kernel can do; ordinary users may lack it, root never."""
-    found = cgroup_location.probe()
+    found = cgroup_location.probe_cgroups()
     if not found.works:
         if os.geteuid() == 0:
             not_here(found.detail)

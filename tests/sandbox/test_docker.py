@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from bench.base.errors import InfraError, UserError
-from bench.base.install import find_places
+from bench.base.install import find_data_folders
 from bench.cell.run import run_cell
 from bench.formats.record import Record
 from bench.sandbox.choose import choose_sandbox, handed_on, open_sandbox
@@ -26,8 +26,8 @@ from bench.sandbox.docker.backend import DockerSandbox
 from bench.sandbox.docker.container import CELL, IMAGE_PYTHON, OWNER, RUN, Parts, User, container, leftovers, sweep
 from bench.sandbox.docker.engine import Engine, EngineError, find_engine
 from bench.sandbox.docker.images import case_tag, shared_tag
-from bench.sandbox.job import Ended, Job, Setting
-from bench.sandbox.limits import setting_of
+from bench.sandbox.job import CellEnvironment, Ended, Job
+from bench.sandbox.limits import cell_environment
 from bench.sandbox.running import run_job
 from tests.agents.test_external_agents import agent_called, case_called
 from tests.cell.test_environment import make_wheel
@@ -130,7 +130,7 @@ def _parent(pid: int) -> int:
 
 
 def test_a_container_is_made_as_closed_as_the_engine_can(docker: DockerSandbox, engine: Engine, tmp_path: Path) -> None:
-    setting = Setting(cell="agent/model/case/mini/1")
+    setting = CellEnvironment(cell="agent/model/case/mini/1")
     job = make_job(tmp_path, ["sleep", "2"], limits=make_limits(memory_mb=300, processes=20), setting=setting)
     with Background(engine, docker, job) as running:
         found = running.inspect()
@@ -179,14 +179,14 @@ def test_nobody_else_can_read_what_a_job_is_told(docker: DockerSandbox, engine: 
 def test_a_gpu_is_passed_through_when_it_is_asked_for(tmp_path: Path) -> None:
     # The request alone: there is no machine with a GPU to run it on.
     parts = Parts("name", "sha256:0", User(1, 1), tmp_path / "control", {})
-    job = make_job(tmp_path, ["true"], setting=Setting(gpu=True))
+    job = make_job(tmp_path, ["true"], setting=CellEnvironment(gpu=True))
     assert container(job, parts)["HostConfig"]["DeviceRequests"] == [{"Count": -1, "Capabilities": [["gpu"]]}]
-    assert "DeviceRequests" not in container(replace(job, setting=Setting()), parts)["HostConfig"]
+    assert "DeviceRequests" not in container(replace(job, setting=CellEnvironment()), parts)["HostConfig"]
 
 
 def test_a_case_that_needs_a_gpu_asks_for_it(tmp_path: Path) -> None:
     case = make_case(tmp_path, needs={"gpu": True})
-    assert setting_of(case, "run", "cell") == Setting(gpu=True, run="run", cell="cell")
+    assert cell_environment(case, "run", "cell") == CellEnvironment(gpu=True, run="run", cell="cell")
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only a runner that is root lends its files to another user")
@@ -238,7 +238,7 @@ except RuntimeError:
 
 
 def test_no_container_is_left(docker: DockerSandbox, engine: Engine, tmp_path: Path) -> None:
-    setting = Setting(run=new_token())
+    setting = CellEnvironment(run=new_token())
     for code in ("pass", "raise SystemExit(3)", "import time; time.sleep(30)"):
         run_code(docker, tmp_path, code, setting=setting, limits=make_limits(wall_s=2))
     assert containers(engine, f"{RUN}={setting.run}") == []
@@ -380,7 +380,7 @@ def test_an_agent_with_packages_of_its_own_works_in_a_container(
     docker: DockerSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context = make_context(tmp_path, docker)
-    context = replace(context, places=replace(context.places, cache=find_places().cache))
+    context = replace(context, places=replace(context.places, cache=find_data_folders().cache))
     cell = make_cell(agent_called("mini_swe_agent"), case_called("hello_world"))
     record, upstream = solve(cell, context, monkeypatch)
     assert record.success, (record.error, log_of(cell, context))

@@ -14,7 +14,7 @@ import pytest
 from bench.base.errors import UserError
 from bench.formats.record import LimitsSet, Record
 from bench.stats.choice import Filters, choose
-from bench.stats.compare import Compared, Comparison, compare
+from bench.stats.compare import Compared, Comparison, compare_records
 from bench.stats.pairing import make_sample, pair
 from bench.stats.tests import Rules, judge
 from bench.store.branch import ResultsBranch
@@ -61,7 +61,7 @@ def changed(records: Sequence[Record], number: int, **update: object) -> list[Re
 
 def test_a_fall_on_most_cases_is_a_regression_and_the_other_way_round_an_improvement() -> None:
     base, head = night(1, [3] * 20), night(2, [1] * 10 + [3] * 10)
-    answer = compare(base, head)
+    answer = compare_records(base, head)
     success = measure(answer, "success")
     assert (answer.verdict, success.verdict, answer.cases, success.trials) == ("regression", "regression", 20, 3)
     assert success.judgement is not None
@@ -69,38 +69,40 @@ def test_a_fall_on_most_cases_is_a_regression_and_the_other_way_round_an_improve
     assert success.judgement.p_worse == 2**-10, "ten cases fell, none rose"
     assert success.judgement.interval is not None
     assert success.judgement.interval.low < -1 / 3 < success.judgement.interval.high < 0
-    back = compare(head, base)
+    back = compare_records(head, base)
     assert (back.verdict, measure(back, "score").verdict) == ("improvement", "improvement")
 
 
 def test_a_fall_within_the_margin_is_no_regression_however_sure() -> None:
     base, head = night(1, [3] * 120), night(2, [2] * 12 + [3] * 108)
-    success = measure(compare(base, head), "success").judgement
+    success = measure(compare_records(base, head), "success").judgement
     assert success is not None
     assert success.p_worse < 0.001
     assert success.difference > -0.05
     assert success.verdict == "no change"
-    assert compare(base, head, rules=Rules(margin=0.03)).verdict == "regression"
+    assert compare_records(base, head, rules=Rules(margin=0.03)).verdict == "regression"
 
 
 def test_few_trials_are_inconclusive_and_say_what_would_decide() -> None:
     base, head = night(1, [3, 2, 1, 3, 0, 2]), night(2, [2, 2, 2, 1, 0, 2])
-    found = measure(compare(base, head), "success").judgement
+    found = measure(compare_records(base, head), "success").judgement
     assert found is not None
     assert found.verdict == "inconclusive"
     assert found.needed is not None
     assert found.needed.cases is not None
     assert found.needed.cases > 6
     # Four times the cases with the same differences: the same variance, a quarter of that of the mean.
-    more = measure(compare(night(1, [3, 2, 1, 3, 0, 2] * 4), night(2, [2, 2, 2, 1, 0, 2] * 4)), "success").judgement
+    more = measure(
+        compare_records(night(1, [3, 2, 1, 3, 0, 2] * 4), night(2, [2, 2, 2, 1, 0, 2] * 4)), "success"
+    ).judgement
     assert more is not None
     assert more.needed is not None
     assert more.needed.cases == pytest.approx(found.needed.cases, rel=0.35)
 
 
 def test_identical_results_of_few_cases_prove_nothing() -> None:
-    assert compare(night(1, [3] * 7), night(2, [3] * 7)).verdict == "inconclusive"
-    assert compare(night(1, [3] * 80), night(2, [3] * 80)).verdict == "no change"
+    assert compare_records(night(1, [3] * 7), night(2, [3] * 7)).verdict == "inconclusive"
+    assert compare_records(night(1, [3] * 80), night(2, [3] * 80)).verdict == "no change"
 
 
 def test_the_needed_number_of_trials_does_decide() -> None:
@@ -128,12 +130,12 @@ def test_the_needed_number_of_trials_does_decide() -> None:
 
 def test_what_breaks_few_cases_is_seen_on_these_cases_and_said() -> None:
     base, head = night(1, [5] * 20, trials=5), night(2, [0] * 3 + [5] * 17, trials=5)
-    answer = compare(base, head)
+    answer = compare_records(base, head)
     success = measure(answer, "success")
     assert answer.verdict == "inconclusive", "three signs: p = 1/8"
     assert success.these_cases is not None
     assert success.these_cases.lower < 1e-6
-    assert compare(base, head, test="within-cases").verdict == "regression"
+    assert compare_records(base, head, test="within-cases").verdict == "regression"
     assert [(it.case, it.base, it.head) for it in answer.findings] == [
         (f"case_{number:02}", (5, 5), (0, 5)) for number in range(3)
     ]
@@ -144,14 +146,14 @@ def test_what_breaks_few_cases_is_seen_on_these_cases_and_said() -> None:
 def test_several_gates_share_the_level() -> None:
     base = night(1, [3] * 20)
     dearer = night(2, [3] * 20, cost_usd=0.18, agent_seconds=90.0)
-    answer = compare(base, dearer, gates=("success", "cost"))
+    answer = compare_records(base, dearer, gates=("success", "cost"))
     assert answer.alpha == 0.025
     cost = measure(answer, "cost")
     assert (cost.verdict, answer.verdict) == ("regression", "regression")
     assert cost.factor == pytest.approx(1.5)
     assert measure(answer, "time").factor == pytest.approx(1.0)
-    assert compare(base, dearer).verdict != "regression", "cost is shown, and does not decide unless asked"
-    cheaper = compare(dearer, base, gates=("cost",))
+    assert compare_records(base, dearer).verdict != "regression", "cost is shown, and does not decide unless asked"
+    cheaper = compare_records(dearer, base, gates=("cost",))
     assert cheaper.verdict == "improvement"
 
 
@@ -166,7 +168,7 @@ def test_several_gates_share_the_level() -> None:
 def test_unlike_sets_are_not_comparable(update: dict[str, object], reason: str) -> None:
     base = night(1, [3] * 20)
     head = [record.model_copy(update=update) for record in night(2, [0] * 20)]
-    answer = compare(base, head)
+    answer = compare_records(base, head)
     assert (answer.verdict, answer.measures) == ("not comparable", [])
     assert any(it.startswith(reason) for it in answer.reasons), answer.reasons
 
@@ -177,21 +179,21 @@ def test_another_suite_version_is_not_comparable() -> None:
         record.model_copy(update={"provenance": record.provenance.model_copy(update={"suite_version": "2"})})
         for record in head
     ]
-    assert compare(night(1, [3] * 20), head).reasons == ["suite: base mini 1, head mini 2"]
-    mixed = compare(night(1, [3] * 20), [*head, *night(1, [3] * 20)])
+    assert compare_records(night(1, [3] * 20), head).reasons == ["suite: base mini 1, head mini 2"]
+    mixed = compare_records(night(1, [3] * 20), [*head, *night(1, [3] * 20)])
     assert mixed.reasons == ["suite: base mini 1, head mini 1, mini 2"]
 
 
 def test_cases_must_be_the_same_in_the_same_version() -> None:
     base, head = night(1, [3] * 20), night(2, [0] * 20)
     digest = make_record(case="case_07", case_version=2).case
-    answer = compare(base, changed(head, 7, case=digest))
+    answer = compare_records(base, changed(head, 7, case=digest))
     assert answer.verdict == "not comparable"
     assert answer.reasons == ["case digests: case_07 changed between the sets or within one"]
     fewer = [record for record in head if record.case.id < "case_18"]
-    answer = compare(base, fewer)
+    answer = compare_records(base, fewer)
     assert answer.reasons == ["cases: head has no case_18, case_19"]
-    allowed = compare(base, fewer, allow=["coverage"])
+    allowed = compare_records(base, fewer, allow=["coverage"])
     assert (allowed.verdict, allowed.cases) == ("regression", 18)
     assert "cases: head has no case_18, case_19" in allowed.notes
 
@@ -199,23 +201,23 @@ def test_cases_must_be_the_same_in_the_same_version() -> None:
 def test_other_limits_are_not_comparable() -> None:
     shorter: LimitsSet = LIMITS.model_copy(update={"steps": 10})
     head = changed(night(2, [0] * 20), 3, limits=shorter)
-    assert compare(night(1, [3] * 20), head).reasons == ["limits: not the same for case_03"]
-    assert compare(night(1, [3] * 20), head, allow=["limits"]).verdict == "regression"
+    assert compare_records(night(1, [3] * 20), head).reasons == ["limits: not the same for case_03"]
+    assert compare_records(night(1, [3] * 20), head, allow=["limits"]).verdict == "regression"
 
 
 def test_times_need_one_machine_class_even_where_success_does_not() -> None:
     other = MACHINE.model_copy(update={"fingerprint": "gpu-box"})
     head = [record.model_copy(update={"machine": other}) for record in night(2, [0] * 20)]
-    answer = compare(night(1, [3] * 20), head, allow=["machine"])
+    answer = compare_records(night(1, [3] * 20), head, allow=["machine"])
     assert answer.verdict == "regression"
     assert measure(answer, "time").verdict == "not comparable"
     assert "machine" in measure(answer, "time").reason
 
 
 def test_paid_and_replayed_money_are_not_compared() -> None:
-    answer = compare(night(1, [3] * 20), night(2, [3] * 20, cost_status="exact"), gates=("cost",))
+    answer = compare_records(night(1, [3] * 20), night(2, [3] * 20, cost_status="exact"), gates=("cost",))
     assert (answer.verdict, measure(answer, "cost").reason) == ("not comparable", "base is replayed, head is paid")
-    unknown = compare(night(1, [3] * 20, cost_status="exact"), night(2, [3] * 20, cost_status="unknown"))
+    unknown = compare_records(night(1, [3] * 20, cost_status="exact"), night(2, [3] * 20, cost_status="unknown"))
     assert measure(unknown, "cost").reason == "base is paid, head is unknown"
 
 
@@ -232,7 +234,7 @@ def test_infrastructure_takes_its_partner_with_it_and_is_never_a_failure() -> No
     }
     assert "head: 60 cells, 1 without a verdict (never scored)" in found.notes
     assert "base: 60 cells, 1 graded ones without a partner on the other side" in found.notes
-    success = measure(compare(base, head), "success")
+    success = measure(compare_records(base, head), "success")
     assert success.base == success.head == 1.0
 
 
@@ -246,10 +248,10 @@ def test_too_much_lost_to_infrastructure_is_not_comparable() -> None:
         ]
 
     base, head = night(1, [3] * 20), night(2, [3] * 20)
-    few = compare(base, lose(head, 2))
+    few = compare_records(base, lose(head, 2))
     assert (few.reasons, few.cases) == ([], 18)
     assert "case_00, case_01: no verdict on one of the sides" in few.notes
-    many = compare(base, lose(head, 3))
+    many = compare_records(base, lose(head, 3))
     assert many.verdict == "not comparable"
     assert many.reasons == ["case_00, case_01, case_02: no verdict on one of the sides; too many of 20 cases"]
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.formats.record import Profile, Record
-from bench.stats import Place, Standing, model_label, rank, standings, unique_cells
+from bench.stats import RankedStanding, Standing, model_label, rank, standings, unique_cells
 from bench.stats.effort import cost_of, effort_of
 from bench.stats.intervals import clustered, wilson
 from bench.stats.ranking import pass_at, pass_hat
@@ -136,7 +136,7 @@ def test_infrastructure_is_counted_and_never_scored() -> None:
     assert (standing.success.mean, standing.covered, standing.graded, standing.lost) == (1.0, 1, 1, 2)
     lost_only = only(standings([make_record(case="one", outcome="infra")], SUITE))
     assert (lost_only.success, lost_only.score, lost_only.lost) == (None, None, 1)
-    assert rank([lost_only]) == [Place(lost_only, None)]
+    assert rank([lost_only]) == [RankedStanding(lost_only, None)]
 
 
 def test_profiles_and_models_are_never_mixed() -> None:

@@ -22,7 +22,7 @@ from bench.formats.record import Record
 from bench.github.issues import LABEL, Notice, keep_issues
 from bench.stats.intervals import Floats
 from bench.stats.pairing import MEASURES
-from bench.stats.trends import CaseNight, adjusted, case_nights, levels, nightly, standing_drop, steps
+from bench.stats.trends import CaseNight, adjusted, case_nights, find_levels, find_steps, nightly, standing_drop
 from bench.store.branch import ResultsBranch
 from bench.store.bundle import Bundle
 from tests.helpers.github_issues import TOKEN, Repository, serving
@@ -67,31 +67,31 @@ def noisy(*parts: tuple[float, int], seed: int = 1) -> Floats:
 
 def test_a_step_is_found_where_it_is() -> None:
     values = noisy((0.6, 25), (0.45, 10))
-    (step,) = steps(values)
+    (step,) = find_steps(values)
     assert step.at == 25
     assert step.p < 0.005
-    before, after = levels(values, [step])
+    before, after = find_levels(values, [step])
     assert (before.mean, after.mean) == pytest.approx((0.6, 0.45), abs=0.02)
 
 
 def test_several_steps_are_found_one_within_another() -> None:
     values = noisy((0.6, 20), (0.4, 15), (0.62, 20))
-    assert [step.at for step in steps(values)] == [20, 35]
+    assert [step.at for step in find_steps(values)] == [20, 35]
 
 
 def test_one_bad_night_is_no_step_and_a_second_one_confirms_it() -> None:
     history = noisy((0.6, 40))
     once = np.append(history, 0.3)
-    assert standing_drop(levels(once, steps(once))) is None
+    assert standing_drop(find_levels(once, find_steps(once))) is None
     confirmed = np.append(history, [0.3, 0.31])
-    drop = standing_drop(levels(confirmed, steps(confirmed)))
+    drop = standing_drop(find_levels(confirmed, find_steps(confirmed)))
     assert drop is not None
     assert drop.since == 40
     assert drop.now == pytest.approx(0.305)
 
 
 def test_a_series_without_a_step_has_none_as_often_as_promised() -> None:
-    false = sum(bool(steps(noisy((0.6, 30), seed=seed))) for seed in range(200))
+    false = sum(bool(find_steps(noisy((0.6, 30), seed=seed))) for seed in range(200))
     assert false <= 5, "at a level of 0.005 one in two hundred is expected"
 
 
@@ -99,7 +99,7 @@ def test_a_series_without_a_step_has_none_as_often_as_promised() -> None:
 @given(st.lists(st.floats(0, 1), max_size=12))
 def test_levels_always_cover_the_series(values: list[float]) -> None:
     series = np.array(values, dtype=np.float64)
-    stretches = levels(series, steps(series))
+    stretches = find_levels(series, find_steps(series))
     assert [index for it in stretches for index in range(it.first, it.end)] == list(range(len(values)))
     standing_drop(stretches)
 
@@ -110,7 +110,7 @@ def test_a_drop_stands_until_the_level_is_back() -> None:
         starts = np.cumsum([n for _, n in parts])[:-1]
         from bench.stats.trends import Step
 
-        found = standing_drop(levels(values, [Step(int(at), 0.001) for at in starts]))
+        found = standing_drop(find_levels(values, [Step(int(at), 0.001) for at in starts]))
         return None if found is None else (round(found.before, 3), round(found.now, 3))
 
     assert drop_of((0.6, 9)) is None

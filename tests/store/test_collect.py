@@ -20,8 +20,8 @@ from bench.formats.plan import Expected, PlanFile, Shard, ShardPart, slug_of
 from bench.formats.record import Record
 from bench.store.artifacts import Caps, find_artifacts
 from bench.store.branch import ResultsBranch
-from bench.store.collect import Admission, Collected, Shards, collect
-from bench.store.pending import keep, load
+from bench.store.collect import Collected, PlanCheck, Shards, collect_bundle
+from bench.store.pending import keep_bundle, load_bundle
 from tests.helpers.hostile import (
     FORGERIES,
     SHAPES,
@@ -42,9 +42,9 @@ def night() -> Night:
 
 
 def merge(night: Night, *folders: Path, caps: Caps | None = None, shards: bool = True) -> Collected:
-    admission = Admission.to(night.plan, night.shards if shards else None)
+    admission = PlanCheck.to(night.plan, night.shards if shards else None)
     artifacts, refused = find_artifacts(folders, caps or Caps())
-    collected = collect(artifacts, admission, caps or Caps())
+    collected = collect_bundle(artifacts, admission, caps or Caps())
     return replace(collected, refused=[*refused, *collected.refused])
 
 
@@ -246,10 +246,10 @@ def test_of_a_thousand_hostile_artifacts_none_is_written_and_none_loses_a_good_o
     night.lay_out(tmp_path / "artifacts")
     whole, hostile = thousand(tmp_path / "artifacts", night, seed=20261122)
     assert len(hostile) == 1000
-    admission = Admission.to(whole.plan, whole.shards)
+    admission = PlanCheck.to(whole.plan, whole.shards)
     artifacts, refused = find_artifacts([tmp_path / "artifacts"], Caps())
     assert refused == []
-    collected = collect(artifacts, admission, Caps())
+    collected = collect_bundle(artifacts, admission, Caps())
     assert cells_of(collected) == night.cells
     assert {item.artifact.name for item in collected.taken} == set(night.records)
     lines = lines_of(collected)
@@ -294,7 +294,7 @@ def documents(draw: st.DrawFn) -> dict[str, object]:
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.one_of(st.binary(max_size=200), documents().map(lambda facts: json.dumps(facts).encode())))
 def test_whatever_a_file_holds_it_is_the_planned_record_or_one_line(content: bytes) -> None:
-    found = Admission.to(NIGHT.plan).read(content, "x")
+    found = PlanCheck.to(NIGHT.plan).read(content, "x")
     if isinstance(found, str):
         assert found
         return
@@ -309,8 +309,8 @@ def test_whatever_a_file_holds_it_is_the_planned_record_or_one_line(content: byt
 
 def test_a_record_must_name_the_run_url_that_is_asked_for(night: Night, tmp_path: Path) -> None:
     night.lay_out(tmp_path)
-    admission = Admission.to(night.plan, run_url="https://github.com/o/r/actions/runs/1")
-    collected = collect(find_artifacts([tmp_path], Caps())[0], admission, Caps())
+    admission = PlanCheck.to(night.plan, run_url="https://github.com/o/r/actions/runs/1")
+    collected = collect_bundle(find_artifacts([tmp_path], Caps())[0], admission, Caps())
     assert collected.taken == []
 
     assert "run_url" in lines_of(collected)[0]
@@ -319,7 +319,7 @@ def test_a_record_must_name_the_run_url_that_is_asked_for(night: Night, tmp_path
 def test_shards_of_another_run_or_of_unplanned_cells_are_refused(night: Night) -> None:
     for wrong in (Shards(run="night-2", artifacts={}), Shards(run="night-1", artifacts={"a": ["x"]})):
         with pytest.raises(UserError, match="are not of run night-1"):
-            Admission.to(night.plan, wrong)
+            PlanCheck.to(night.plan, wrong)
 
 
 def write_plans(night: Night, folder: Path) -> list[str]:
@@ -404,19 +404,19 @@ def test_given_up_the_bundle_is_kept_and_the_printed_command_resumes(night: Nigh
 
 def test_a_kept_bundle_comes_back_whole_or_not_at_all(night: Night, tmp_path: Path) -> None:
     night.lay_out(tmp_path / "artifacts")
-    bundle = merge(night, tmp_path / "artifacts").bundle(Admission.to(night.plan), 3)
+    bundle = merge(night, tmp_path / "artifacts").bundle(PlanCheck.to(night.plan), 3)
     bundle = replace(bundle, inline={"traces/sha256/ab/x.tar.gz": b"\x00\xff"})
-    folder = keep(bundle, tmp_path / "kept")
-    assert load(folder) == bundle
+    folder = keep_bundle(bundle, tmp_path / "kept")
+    assert load_bundle(folder) == bundle
     (folder / "records.jsonl").write_bytes((folder / "records.jsonl").read_bytes()[:-1])
     with pytest.raises(UserError, match="is not what was kept"):
-        load(folder)
+        load_bundle(folder)
     about = json.loads((folder / "bundle.json").read_text())
     (folder / "bundle.json").write_text(json.dumps({**about, "inline": ["../../x"]}))
     with pytest.raises(UserError, match="cannot be a name on the results branch"):
-        load(folder)
+        load_bundle(folder)
     with pytest.raises(UserError, match="cannot be read"):
-        load(tmp_path / "nowhere")
+        load_bundle(tmp_path / "nowhere")
 
 
 def test_traces_of_failures_and_a_sample_go_where_they_are_told(tmp_path: Path) -> None:
@@ -489,7 +489,7 @@ def test_a_plan_of_several_runs_and_shards_is_collected_run_by_run(tmp_path: Pat
 
 def test_a_machine_s_choice_of_sandbox_never_falls_on_none(night: Night, tmp_path: Path) -> None:
     plan = night.plan.model_copy(update={"sandbox": "auto"})
-    admission = Admission.to(plan)
+    admission = PlanCheck.to(plan)
     record = night.records[f"mldb-{plan.run}-shard-0"][0]
     assert admission.read(record.to_line().encode(), "x") == record
     for said in ({"sandbox": "process", "isolated": False}, {"sandbox": "process", "isolated": True}):
@@ -514,7 +514,7 @@ def test_a_plan_that_is_none_is_refused_before_anything_is_read(night: Night, tm
 def test_a_commit_after_a_lost_answer_is_found_and_not_made_twice(night: Night, tmp_path: Path) -> None:
     """The push went through and the connection broke before the answer: the next try finds its own work."""
     bare = make_bare(tmp_path / "results.git")
-    admission = Admission.to(night.plan)
+    admission = PlanCheck.to(night.plan)
     night.lay_out(tmp_path / "artifacts")
     bundle = merge(night, tmp_path / "artifacts").bundle(admission, 1)
     hook = bare / "hooks" / "post-receive"

@@ -20,7 +20,7 @@ from bench.store import artifacts as store_artifacts
 from bench.store.branch import ResultsBranch
 from bench.store.bundle import Bundle, StoredTrace
 from bench.store.collect import Taken
-from bench.store.trace_storage import FolderPlace, Kept, TracePlace, fetch, keep_traces, open_trace_place
+from bench.store.trace_storage import FolderStorage, Kept, TraceStorage, fetch, keep_traces, open_trace_storage
 from bench.store.traces import (
     INLINE_BYTES,
     INLINE_RUN_BYTES,
@@ -65,7 +65,7 @@ def test_what_is_too_large_is_left_out_and_counted() -> None:
 @pytest.mark.parametrize("url", ["folder", "memory", "file"])
 def test_every_place_keeps_an_archive_once_and_gives_it_back(tmp_path: Path, url: str) -> None:
     where = {"folder": str(tmp_path / "t"), "memory": f"memory://{uuid.uuid4().hex}", "file": f"file://{tmp_path}/t"}
-    place = open_trace_place(where[url])
+    place = open_trace_storage(where[url])
     packed = pack(FILES)
     stored = place.put(packed)
     assert place.put(packed) == stored
@@ -84,21 +84,21 @@ def test_every_place_keeps_an_archive_once_and_gives_it_back(tmp_path: Path, url
 
 def test_places_that_do_not_work_are_one_line(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="carries credentials"):
-        open_trace_place("s3://key:secret@bucket/traces")
+        open_trace_storage("s3://key:secret@bucket/traces")
     with pytest.raises(UserError, match="Protocol not known"):
-        open_trace_place("nonsense://bucket")
+        open_trace_storage("nonsense://bucket")
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot be written"):
-        open_trace_place(str(tmp_path / "file")).put(pack(FILES))
+        open_trace_storage(str(tmp_path / "file")).put(pack(FILES))
     with pytest.raises(UserError, match="cannot be read"):
-        open_trace_place(str(tmp_path)).get(pack(FILES).digest)
+        open_trace_storage(str(tmp_path)).get(pack(FILES).digest)
     with pytest.raises(UserError, match="FileNotFoundError"):
-        open_trace_place(f"memory://{uuid.uuid4().hex}").get(pack(FILES).digest)
+        open_trace_storage(f"memory://{uuid.uuid4().hex}").get(pack(FILES).digest)
 
 
 def test_a_stored_archive_that_was_exchanged_is_refused(tmp_path: Path) -> None:
     packed = pack(FILES)
-    place = FolderPlace(tmp_path)
+    place = FolderStorage(tmp_path)
     place.put(packed)
     path = tmp_path / packed.key
     for content, said in (
@@ -216,12 +216,12 @@ def taken(folder: Path, files: dict[str, bytes], **facts: object) -> Taken:
     return Taken(record, store_artifacts.Artifact(folder.name, folder), record.cell, 0)
 
 
-def keep(items: list[Taken], place: TracePlace | None, sample: float = 1.0) -> Kept:
+def keep(items: list[Taken], place: TraceStorage | None, sample: float = 1.0) -> Kept:
     return keep_traces(items, place, sample)
 
 
 def test_a_cell_s_trace_is_what_its_record_names_and_nothing_else(tmp_path: Path) -> None:
-    run, place = tmp_path / "run", FolderPlace(tmp_path / "kept")
+    run, place = tmp_path / "run", FolderStorage(tmp_path / "kept")
     item = taken(run, {"calls.jsonl": b"1\n", "out/x": b"2"})
     (run / "traces" / slug_of(item.record.cell) / "extra").write_bytes(b"not in the record")
     kept = keep([item], place)
@@ -234,7 +234,7 @@ def test_a_cell_s_trace_is_what_its_record_names_and_nothing_else(tmp_path: Path
 
 def test_the_branch_names_a_trace_in_its_manifest_and_no_file_of_the_run_folder(tmp_path: Path) -> None:
     item = taken(tmp_path / "run", {"calls.jsonl": b"1\n"})
-    kept = keep([item], FolderPlace(tmp_path / "kept"))
+    kept = keep([item], FolderStorage(tmp_path / "kept"))
     branch = ResultsBranch(tmp_path / "results.git")
     branch.ensure()
     bundle = Bundle(item.record.provenance.run, 1, [item.record], START, tuple(kept.traces))
@@ -252,7 +252,7 @@ def test_a_file_that_is_not_what_the_record_says_is_refused_and_the_rest_kept(tm
     (folder / "b").unlink()
     (folder / "b").symlink_to("/etc/passwd")
     (folder / "c").write_bytes(b"3" * 100)
-    kept = keep([item], FolderPlace(tmp_path / "kept"))
+    kept = keep([item], FolderStorage(tmp_path / "kept"))
     assert [str(line).split(slug_of(item.record.cell))[1] for line in kept.refused] == [
         "/a: is not the file that its record names: its digest differs",
         "/b: is a symbolic link",
@@ -285,7 +285,7 @@ def test_the_command_lists_and_unpacks_what_was_kept(tmp_path: Path) -> None:
     run = tmp_path / "run"
     here = taken(run, {"calls.jsonl": b"inline\n"}, agent="aide")
     there = taken(run, {"calls.jsonl": b"elsewhere\n"}, agent="react")
-    inline, stored = keep([here], None), keep([there], FolderPlace(tmp_path / "kept"))
+    inline, stored = keep([here], None), keep([there], FolderStorage(tmp_path / "kept"))
     bundle = bundle_of([here.record, there.record])
     traces = [*inline.traces, *stored.traces]
     branch = ResultsBranch(bare)

@@ -16,7 +16,7 @@ import pytest
 
 from bench.base.errors import UserError
 from bench.base.files import sha256_bytes
-from bench.store.append import GivenUp, Patience
+from bench.store.append import RetriesExhausted, RetryPolicy
 from bench.store.branch import ResultsBranch
 from tests.helpers.records import make_record
 from tests.helpers.store import BRANCH, HASTY, WAYS, Target, bundle_of, edit, git, make_bare, open_target, tip_of
@@ -153,8 +153,8 @@ def test_it_gives_up_after_twelve_tries_and_changes_nothing(target: Target) -> N
         (target.bare / "refs" / "heads" / f"{BRANCH}.lock").write_text("")
     else:
         reject(target, 1.0 if target.service is None else 3.0)
-    with pytest.raises(GivenUp, match=r"was not stored in 12 tries: .*nothing was changed; store it again"):
-        target.branch(Patience(first_wait_s=0.001, longest_wait_s=0.002)).commit(bundle_of())
+    with pytest.raises(RetriesExhausted, match=r"was not stored in 12 tries: .*nothing was changed; store it again"):
+        target.branch(RetryPolicy(first_wait_s=0.001, longest_wait_s=0.002)).commit(bundle_of())
     assert git(target.bare, "for-each-ref", f"refs/heads/{BRANCH}") == ""
 
 
@@ -162,8 +162,8 @@ def test_it_gives_up_when_the_time_is_over(tmp_path: Path, monkeypatch: pytest.M
     with open_target("remote", tmp_path, monkeypatch) as target:
         reject(target, 1.0)
         began = time.monotonic()
-        with pytest.raises(GivenUp, match=r"was not stored in \d tries"):
-            target.branch(Patience(seconds=2.0, first_wait_s=0.3)).commit(bundle_of())
+        with pytest.raises(RetriesExhausted, match=r"was not stored in \d tries"):
+            target.branch(RetryPolicy(seconds=2.0, first_wait_s=0.3)).commit(bundle_of())
         assert time.monotonic() - began < 60
 
 

@@ -17,7 +17,7 @@ _LONGEST_REASON = 1000
 
 
 @dataclass
-class Attempt:
+class CallAttempt:
     """What happens to one call on its way, told by the source as it happens."""
 
     lost: Callable[[], bool]
@@ -52,7 +52,7 @@ class Delivered:
     """What `content` says."""
 
 
-class SourceError(Exception):
+class BackendError(Exception):
     """No answer: what the agent is told, and whether it is a fault of ours, of the provider, or of the agent."""
 
     def __init__(self, status: int, code: str, message: str, *, infra: bool, limit: Limit | None = None) -> None:
@@ -71,7 +71,7 @@ class StreamLost(Exception):
         self.kind = kind
 
 
-class Source(Protocol):
+class Backend(Protocol):
     """One model role's source of answers."""
 
     name: str
@@ -81,8 +81,8 @@ class Source(Protocol):
         """How its usage is to be read."""
         ...
 
-    async def answer(self, call: Call, body: Json, attempt: Attempt) -> Delivered:
-        """The answer, or `SourceError`. `body` is what is forwarded."""
+    async def answer(self, call: Call, body: Json, attempt: CallAttempt) -> Delivered:
+        """The answer, or `BackendError`. `body` is what is forwarded."""
         ...
 
     async def close(self) -> None: ...

@@ -34,7 +34,7 @@ class Lost(Exception):
 
 
 @dataclass(eq=False)
-class _Line:
+class _Connection:
     """One connection."""
 
     reader: asyncio.StreamReader
@@ -71,7 +71,7 @@ class Incoming:
     """To be exhausted or closed."""
 
 
-class Wire:
+class HttpClient:
     """Connections to one address. Belongs to one event loop."""
 
     def __init__(self, url: str, connect_s: float) -> None:
@@ -84,7 +84,7 @@ class Wire:
         self._connect_s = connect_s
         self._tls = ssl.create_default_context() if self._secure else None
         self._proxy = _proxy(self._host) if self._secure else None
-        self._idle: list[_Line] = []
+        self._idle: list[_Connection] = []
 
     async def post(self, path: str, headers: dict[str, str], content: bytes) -> Incoming:
         """Send a request and wait for the head of the answer; raises `Unreachable` or `Lost`."""
@@ -118,7 +118,7 @@ class Wire:
             line.cut()
         self._idle.clear()
 
-    async def _body(self, line: _Line, inflater: zlib._Decompress | None) -> AsyncGenerator[bytes, None]:
+    async def _body(self, line: _Connection, inflater: zlib._Decompress | None) -> AsyncGenerator[bytes, None]:
         whole = False
         try:
             while True:
@@ -141,7 +141,7 @@ class Wire:
         finally:
             self._give_back(line, whole)
 
-    def _reuse(self) -> _Line | None:
+    def _reuse(self) -> _Connection | None:
         while self._idle:
             line = self._idle.pop()
             if line.fresh:
@@ -149,7 +149,7 @@ class Wire:
             line.cut()
         return None
 
-    def _give_back(self, line: _Line, whole: bool) -> None:
+    def _give_back(self, line: _Connection, whole: bool) -> None:
         done = line.http.our_state is h11.DONE and line.http.their_state is h11.DONE
         if not (whole and done) or len(self._idle) >= _MOST_KEPT:
             line.cut()
@@ -158,17 +158,17 @@ class Wire:
         line.since = time.monotonic()
         self._idle.append(line)
 
-    async def _open(self) -> _Line:
+    async def _open(self) -> _Connection:
         try:
             async with asyncio.timeout(self._connect_s):
                 if self._proxy is not None:
                     return await self._tunnel(*self._proxy)
                 reader, writer = await asyncio.open_connection(self._host, self._port, ssl=self._tls)
-                return _Line(reader, writer)
+                return _Connection(reader, writer)
         except (OSError, TimeoutError) as error:
             raise Unreachable(type(error).__name__) from None
 
-    async def _tunnel(self, host: str, port: int, authorization: str) -> _Line:
+    async def _tunnel(self, host: str, port: int, authorization: str) -> _Connection:
         """A connection through a proxy."""
         reader, writer = await asyncio.open_connection(host, port)
         target = f"{self._host}:{self._port}"
@@ -179,7 +179,7 @@ class Wire:
             if head.split(b" ", 2)[1:2] == [b"200"]:
                 assert self._tls is not None
                 await writer.start_tls(self._tls, server_hostname=self._host)
-                return _Line(reader, writer)
+                return _Connection(reader, writer)
         writer.transport.abort()
         raise OSError("the proxy makes no connection")
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping
 from typing import Any
 
 from bench.gateway.answers import Rule
-from bench.gateway.backends import SourceError
+from bench.gateway.backends import BackendError
 from bench.gateway.backends.live import NativeTransport, Raw, TransportFault
 from bench.gateway.request import Call, Dialect, Json
 
@@ -62,7 +62,7 @@ class LitellmTransport:
         return functions[call.dialect]
 
 
-class Either:
+class NativeOrLitellm:
     """A provider in its own protocols, and litellm, loaded at the first such call, for all others."""
 
     def __init__(
@@ -84,7 +84,7 @@ class Either:
             return await self._native.send(call, body, headers, timeout_s)
         if not self._translate or call.dialect == "count_tokens":
             message = f"the provider of this model does not speak {call.dialect}"
-            raise SourceError(404, "not_supported", message, infra=False)
+            raise BackendError(404, "not_supported", message, infra=False)
         if self._litellm is None:
             self._litellm = await asyncio.to_thread(LitellmTransport)
         return await self._litellm.send(call, {**body, "model": self._model}, headers, timeout_s)

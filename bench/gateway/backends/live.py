@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from bench.gateway.answers import Rule, read_answer
-from bench.gateway.backends import Attempt, Delivered, Headers, SourceError, StreamLost
-from bench.gateway.backends.http_client import Incoming, Lost, Unreachable, Wire
+from bench.gateway.backends import BackendError, CallAttempt, Delivered, Headers, StreamLost
+from bench.gateway.backends.http_client import HttpClient, Incoming, Lost, Unreachable
 from bench.gateway.config import Patience, Provider
 from bench.gateway.request import ROUTES, Call, Json, allowed_betas
 
@@ -56,7 +56,7 @@ class _Trouble:
     billed: bool = False
 
 
-class LiveSource:
+class LiveBackend:
     """Answers from one provider."""
 
     def __init__(
@@ -71,7 +71,7 @@ class LiveSource:
     def rule(self, call: Call) -> Rule:
         return self._transport.rule(call)
 
-    async def answer(self, call: Call, body: Json, attempt: Attempt) -> Delivered:
+    async def answer(self, call: Call, body: Json, attempt: CallAttempt) -> Delivered:
         for number in range(self._patience.tries):
             if number:
                 attempt.again()
@@ -93,7 +93,7 @@ class LiveSource:
     async def close(self) -> None:
         await self._transport.close()
 
-    async def _try(self, call: Call, body: Json, attempt: Attempt) -> Delivered | _Trouble:
+    async def _try(self, call: Call, body: Json, attempt: CallAttempt) -> Delivered | _Trouble:
         left = max(min(self._patience.answer_s, self._deadline - time.monotonic()), 0.1)
         try:
             # The transport's own timeout starts anew with every byte.
@@ -174,13 +174,13 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         return None
 
 
-def _out_of_time() -> SourceError:
+def _out_of_time() -> BackendError:
     message = "the time of this cell ended during the call"
-    return SourceError(402, "budget_exceeded", message, infra=False, limit="time_limit")
+    return BackendError(402, "budget_exceeded", message, infra=False, limit="time_limit")
 
 
-def _broken(message: str) -> SourceError:
-    return SourceError(502, "upstream_broken", message, infra=True)
+def _broken(message: str) -> BackendError:
+    return BackendError(502, "upstream_broken", message, infra=True)
 
 
 class TransportFault(Exception):
@@ -210,7 +210,7 @@ class NativeTransport:
         self._provider = provider
         self._hosted = hosted
         self._paths = {dialect: path for path, dialect in ROUTES.items()}
-        self._wire = Wire(provider.url, connect_s)
+        self._wire = HttpClient(provider.url, connect_s)
 
     def rule(self, call: Call) -> Rule:
         if call.dialect == "chat":

@@ -16,7 +16,7 @@ from bench.base.errors import UserError
 from bench.base.model import Model, is_file, read_yaml
 from bench.formats.record import Tokens
 from bench.gateway.answers import Rule, read_answer
-from bench.gateway.backends import Attempt, Delivered, Headers, SourceError
+from bench.gateway.backends import BackendError, CallAttempt, Delivered, Headers
 from bench.gateway.backends.recorded import Missing, Played, find_exchange
 from bench.gateway.prices import DEAREST, Prices, Rates
 from bench.gateway.request import Call, Json
@@ -55,7 +55,7 @@ def is_recorded(path: Path) -> bool:
         return False
 
 
-class TurnSource:
+class TurnBackend:
     """Answers chat requests from the turns of one cassette."""
 
     def __init__(self, cassette: Cassette, path: Path) -> None:
@@ -66,14 +66,14 @@ class TurnSource:
     def rule(self, call: Call) -> Rule:
         return "openai"
 
-    async def answer(self, call: Call, body: Json, attempt: Attempt) -> Delivered:
+    async def answer(self, call: Call, body: Json, attempt: CallAttempt) -> Delivered:
         if call.dialect != "chat":
             raise _miss(self._path, f"it answers chat completions, not {call.dialect}")
         try:
             messages = [Message.model_validate(message) for message in call.items]
             index = find_turn(self._cassette, messages)
         except ValidationError as error:
-            raise SourceError(
+            raise BackendError(
                 400, "invalid_request", f"field `messages`: {error.errors()[0]['msg']}", infra=False
             ) from None
         except CassetteMiss as miss:
@@ -91,7 +91,7 @@ class TurnSource:
         """Nothing is held open."""
 
 
-class ExchangeSource:
+class ExchangeBackend:
     """Answers requests of every protocol from a recorded cassette."""
 
     def __init__(self, model: str, played: list[Played], path: Path, redact: Callable[[str], str], rules: str) -> None:
@@ -107,7 +107,7 @@ class ExchangeSource:
             return "gemini"
         return rules.get(call.dialect, "anthropic")
 
-    async def answer(self, call: Call, body: Json, attempt: Attempt) -> Delivered:
+    async def answer(self, call: Call, body: Json, attempt: CallAttempt) -> Delivered:
         try:
             found = find_exchange(self._played, call.dialect, call.data, self._redact).exchange
         except Missing as miss:
@@ -124,8 +124,8 @@ class ExchangeSource:
         """Nothing is held open."""
 
 
-def _miss(path: str, why: str) -> SourceError:
-    return SourceError(424, "cassette_miss", f"cassette {path}, {why}", infra=True)
+def _miss(path: str, why: str) -> BackendError:
+    return BackendError(424, "cassette_miss", f"cassette {path}, {why}", infra=True)
 
 
 async def _in_pieces(parts: list[bytes]) -> AsyncGenerator[bytes, None]:

@@ -48,7 +48,7 @@ class DockerSandbox:
     def library(self) -> str:
         return LIBRARY
 
-    def inside(self, mount: Mount) -> str:
+    def guest_path(self, mount: Mount) -> str:
         return mount.target
 
     def interpreter(self, python: Path) -> str:

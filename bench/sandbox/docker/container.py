@@ -11,7 +11,7 @@ from typing import Any
 
 from bench.sandbox.cgroup import Owner, memory_cap_mb, tasks_cap
 from bench.sandbox.docker.engine import Engine
-from bench.sandbox.job import INSIDE, Job, JobLimits
+from bench.sandbox.job import GUEST, Job, JobLimits
 
 IMAGE_PYTHON = "/opt/bench/bin/python"
 """The interpreter of the image that has the cases' libraries."""
@@ -113,7 +113,7 @@ def _mounts(job: Job, parts: Parts) -> Iterator[dict[str, Any]]:
         yield _bind(root, str(root))
     for mount in job.mounts:
         yield _bind(mount.source, mount.target, mount.writable)
-    yield _bind(INSIDE, f"{LIBRARY}/bench/guest")
+    yield _bind(GUEST, f"{LIBRARY}/bench/guest")
     yield _bind(parts.control, _CONTROL)
     for name, path in job.sockets.items():
         yield _bind(path, f"/run/bench/{name}.sock")

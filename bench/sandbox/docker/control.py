@@ -15,7 +15,7 @@ from typing import Any, Literal
 from bench.guest.trees import remove_tree
 from bench.sandbox.cgroup import CONTROLLERS, Group
 from bench.sandbox.docker.engine import Engine, EngineError
-from bench.sandbox.job import Attempts, EndReason
+from bench.sandbox.job import EndReason, NetworkAttempts
 
 _END_S = 20.0
 _PART = 4096
@@ -101,10 +101,10 @@ class DockerControl:
             self._hit = self._group.limit_hit()
         return self._hit
 
-    def attempts(self) -> Attempts:
+    def attempts(self) -> NetworkAttempts:
         said = [self._notes().get(name, {}) for name in ("seen", "report")]
         addresses, names = (max(int(it.get(key, 0)) for it in said) for key in ("addresses", "names"))
-        return Attempts(addresses, names)
+        return NetworkAttempts(addresses, names)
 
     def end(self) -> None:
         if self._popen.poll() is None:

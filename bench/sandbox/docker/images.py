@@ -15,7 +15,7 @@ from pathlib import Path
 
 from bench.base.errors import InfraError, UserError
 from bench.base.files import digest_folder, sha256_bytes
-from bench.base.install import find_places
+from bench.base.install import find_data_folders
 from bench.sandbox.docker.engine import Engine, EngineError, find_engine
 
 IMAGE_VARIABLE = "MLDB_IMAGE"
@@ -36,7 +36,7 @@ _PLATFORMS = ("manylinux_2_17", "manylinux2014", "manylinux_2_28", "manylinux_2_
 
 def definition() -> Path:
     """Folder of the shared image's Dockerfile and requirements."""
-    return find_places().cases / "environment"
+    return find_data_folders().cases / "environment"
 
 
 def shared_tag(repository: str = LOCAL) -> str:

@@ -32,7 +32,7 @@ class Tip:
     message: str
 
 
-class Place(Protocol):
+class BranchBackend(Protocol):
     """The branch, ready to be moved forward; nothing here reads more than it is asked for.
 
     Every method may raise `TryAgain`, or `UserError` where trying again cannot help.
@@ -78,7 +78,7 @@ def without_secrets(text: str) -> str:
     return re.sub(r"://[^/@\s]+@", "://…@", text)
 
 
-def find(place: Place, tree: str | None, paths: Iterable[str]) -> dict[str, Entry]:
+def find(place: BranchBackend, tree: str | None, paths: Iterable[str]) -> dict[str, Entry]:
     """What lies at each of `paths`, where something does: one batch of trees a level, whatever the tree's size.
 
     Raises `UserError` where a file stands in the way of a folder.
@@ -105,7 +105,7 @@ def find(place: Place, tree: str | None, paths: Iterable[str]) -> dict[str, Entr
     return found
 
 
-def walk(place: Place, tree: str, prefix: str) -> dict[str, Entry]:
+def walk(place: BranchBackend, tree: str, prefix: str) -> dict[str, Entry]:
     """Every file below a tree by its path: as dear as the tree is large."""
     files: dict[str, Entry] = {}
     pending = [(prefix, tree)]
@@ -137,7 +137,9 @@ class Grown:
     new: dict[str, bytes]
 
 
-def add_files(place: Place, tree: str | None, files: Mapping[str, str], format_: str, *, below: str = "") -> Grown:
+def add_files(
+    place: BranchBackend, tree: str | None, files: Mapping[str, str], format_: str, *, below: str = ""
+) -> Grown:
     """The tree with the blobs of `files` (path to object id) laid over it; only the touched folders are read."""
     entries = dict(place.trees([tree])[tree]) if tree else {}
     folders: dict[str, dict[str, str]] = defaultdict(dict)

@@ -13,7 +13,7 @@ from pathlib import Path
 from bench.base.errors import UserError
 from bench.base.temporary import temporary_folder
 from bench.store.git import Entry, Git, GitError, init_bare
-from bench.store.git.backend import Place, Tip, TryAgain, add_files, git_folder, is_remote, without_secrets
+from bench.store.git.backend import BranchBackend, Tip, TryAgain, add_files, git_folder, is_remote, without_secrets
 from bench.store.git.objects import ObjectReader, object_id, packed_ids, parse_tree
 
 _BEATEN = re.compile(
@@ -38,7 +38,7 @@ _FILTERING = "git -c uploadpack.allowFilter=true upload-pack"
 """What answers a fetch from a repository of this machine: it may leave things out, whatever its settings say."""
 
 
-class GitPlace(ABC):
+class GitBackend(ABC):
     """What both ways through git have in common: objects, each read and written once."""
 
     def __init__(self, git: Git, ref: str) -> None:
@@ -94,7 +94,7 @@ class GitPlace(ABC):
         self._written.update(new)
 
 
-class LocalPlace(GitPlace):
+class LocalGitBackend(GitBackend):
     """A branch in a repository of this machine."""
 
     def tip(self) -> Tip | None:
@@ -114,7 +114,7 @@ class LocalPlace(GitPlace):
         """All are."""
 
 
-class RemotePlace(GitPlace):
+class RemoteGitBackend(GitBackend):
     """A branch behind a URL. Only what a change touches is ever fetched, so history and size do not matter.
 
     The scratch repository holds the newest commit without its trees (`--depth=1 --filter=tree:0`); trees on the way
@@ -195,16 +195,16 @@ class RemotePlace(GitPlace):
 
 
 @contextmanager
-def open_place(repository: Path | str, branch: str, deadline: float | None = None) -> Iterator[Place]:
+def open_backend(repository: Path | str, branch: str, deadline: float | None = None) -> Iterator[BranchBackend]:
     """The branch of a repository, to be written to."""
     ref = f"refs/heads/{branch}"
     if not is_remote(repository):
-        local = LocalPlace(Git(git_folder(Path(repository)), deadline=deadline), ref)
+        local = LocalGitBackend(Git(git_folder(Path(repository)), deadline=deadline), ref)
         with contextlib.closing(local.reader):
             yield local
         return
     with scratch_clone(str(repository), branch, deadline) as git:
-        remote = RemotePlace(git, ref, str(repository))
+        remote = RemoteGitBackend(git, ref, str(repository))
         with contextlib.closing(remote.reader):
             yield remote
 

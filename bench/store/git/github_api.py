@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, cast
 
 from bench.base.errors import UserError
 from bench.store.git import AUTHOR_EMAIL, AUTHOR_NAME, Entry
-from bench.store.git.backend import Place, Tip, TryAgain, without_secrets
+from bench.store.git.backend import BranchBackend, Tip, TryAgain, without_secrets
 
 if TYPE_CHECKING:
     from github.GitCommit import GitCommit
@@ -40,7 +40,7 @@ _BEATEN = re.compile(r"not a fast.?forward|already exists|does not exist|cannot 
 
 
 @dataclass(frozen=True)
-class ApiPlace:
+class GitHubBackend:
     """A branch of a repository on GitHub."""
 
     repository: Repository
@@ -126,7 +126,7 @@ class ApiPlace:
 
 
 @contextlib.contextmanager
-def open_api_place(repository: str, branch: str, pause_s: float = PAUSE_S) -> Iterator[Place]:
+def open_github_backend(repository: str, branch: str, pause_s: float = PAUSE_S) -> Iterator[BranchBackend]:
     """The branch of `owner/name` or `https://host/owner/name`; the token comes from the environment."""
     base, name = address(repository)
     token = next((os.environ[variable] for variable in TOKENS if os.environ.get(variable)), "")
@@ -148,7 +148,7 @@ def open_api_place(repository: str, branch: str, pause_s: float = PAUSE_S) -> It
         lazy=True,
     )
     with contextlib.closing(client):
-        yield ApiPlace(client.get_repo(name), branch)
+        yield GitHubBackend(client.get_repo(name), branch)
 
 
 def address(repository: str) -> tuple[str, str]:
