@@ -53,7 +53,7 @@ $(VENV)/.demo: pyproject.toml
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "Python 3.11 or newer is needed: make PYTHON=python3.11"'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing ml-dev-bench and the ML stack of the cases into $(VENV); PyTorch is large, this takes minutes"
-	$(PIP) install --editable '.[ml,site]'
+	$(PIP) install --editable '.[docker,ml,site]'
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.demo pyproject.toml

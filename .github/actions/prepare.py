@@ -26,14 +26,16 @@ def main() -> None:
         _fail(f"python {sys.version.split()[0]} is too old: use actions/setup-python with 3.11 or newer")
     place = Path(os.environ["RUNNER_TEMP"]) / "ml-dev-bench" / "environment"
     source = os.environ["GITHUB_ACTION_PATH"]
-    prepared, extras = os.environ["MLDB_PYTHON_ENVIRONMENT"], os.environ["MLDB_EXTRAS"]
+    prepared, extras, sandbox = (os.environ[f"MLDB_{it}"] for it in ("PYTHON_ENVIRONMENT", "EXTRAS", "SANDBOX"))
+    if sandbox == "docker":
+        # Its image is looked up and built through Docker's Python library.
+        extras = f"{extras},docker".removeprefix(",")
     wanted = f"{source}\n{prepared}\n{extras}\n"
     complete = place / "complete"
     if not complete.is_file() or complete.read_text(encoding="utf-8") != wanted:
         shutil.rmtree(place, ignore_errors=True)
         _build(place, source, Path(prepared) if prepared else None, extras)
         complete.write_text(wanted, encoding="utf-8")
-    sandbox = os.environ["MLDB_SANDBOX"]
     if os.environ.get("RUNNER_ENVIRONMENT") == "github-hosted" and sandbox in ("auto", "bubblewrap"):
         _allow_namespaces()
     if sandbox == "docker":

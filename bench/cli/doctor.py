@@ -20,7 +20,16 @@ import click
 
 from bench.base.errors import UserError
 from bench.cell import this_machine
-from bench.sandbox import EngineError, find_engine, leftovers, probe_bubblewrap, probe_cgroups, probe_docker
+from bench.sandbox import (
+    EngineError,
+    find_address,
+    find_engine,
+    leftovers,
+    open_client,
+    probe_bubblewrap,
+    probe_cgroups,
+    probe_docker,
+)
 
 _MIN_FREE_GIB = 5
 _ML_STACK = ("numpy", "pandas", "torch", "sklearn", "safetensors", "wandb")
@@ -76,11 +85,26 @@ def _limits() -> HealthCheck:
 def _docker() -> Iterator[HealthCheck]:
     probe = probe_docker()
     yield HealthCheck("docker", "ok" if probe.works else "note", probe.detail, probe.remedy)
+    try:
+        yield _engine()
+    except UserError as error:
+        if str(error) != probe.detail:
+            yield HealthCheck("engine", "note", str(error))
     left = []
     with contextlib.suppress(UserError, EngineError):
         left = leftovers(find_engine())
     if left:
         yield HealthCheck("containers", "note", f"{len(left)} of runners that were killed", "the next run removes them")
+
+
+def _engine() -> HealthCheck:
+    """Of any engine, one of another machine too: that runs no cells, but its images can be looked at."""
+    address = find_address()
+    with open_client() as client:
+        said = client.version()
+    system = f"{said['Os']}/{said['Arch']}"
+    detail = f"{said['Version']}, API {said['ApiVersion']}, {system}; {address.named_by}: {address.url}"
+    return HealthCheck("engine", "ok", detail)
 
 
 def _disk(cache: Path) -> HealthCheck:

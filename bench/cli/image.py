@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 
 import click
@@ -47,6 +48,7 @@ def build(base: str, python: str, network: str, case_id: str, root: Path | None)
 @image.command()
 def show() -> None:
     """Print the name and the content id of the shared image; fails where the engine has none."""
-    from bench.sandbox import find_engine, shared_image, shared_tag
+    from bench.sandbox import image_id, open_client, shared_image, shared_tag
 
-    click.echo(f"{shared_tag()} {shared_image(find_engine())}")
+    with open_client() as client:
+        click.echo(f"{shared_tag()} {shared_image(partial(image_id, client))}")

@@ -21,11 +21,14 @@ if TYPE_CHECKING:
     from bench.sandbox.choose import probe_bubblewrap as probe_bubblewrap
     from bench.sandbox.choose import probe_docker as probe_docker
     from bench.sandbox.control import disk_mb as disk_mb
+    from bench.sandbox.docker.client import find_address as find_address
+    from bench.sandbox.docker.client import find_engine as find_engine
+    from bench.sandbox.docker.client import image_id as image_id
+    from bench.sandbox.docker.client import open_client as open_client
     from bench.sandbox.docker.container import CELL as CELL
     from bench.sandbox.docker.container import RUN as RUN
     from bench.sandbox.docker.container import leftovers as leftovers
     from bench.sandbox.docker.engine import EngineError as EngineError
-    from bench.sandbox.docker.engine import find_engine as find_engine
     from bench.sandbox.docker.images import Build as Build
     from bench.sandbox.docker.images import build_case as build_case
     from bench.sandbox.docker.images import build_shared as build_shared
@@ -54,8 +57,9 @@ __getattr__ = lazy_face(
         "cgroup_location": "probe_cgroups",
         "choose": "choose_sandbox handed_on open_sandbox probe_bubblewrap probe_docker",
         "control": "disk_mb",
+        "docker.client": "find_address find_engine image_id open_client",
         "docker.container": "CELL RUN leftovers",
-        "docker.engine": "EngineError find_engine",
+        "docker.engine": "EngineError",
         "docker.images": "Build build_case build_shared shared_image shared_tag",
         "job": "CellEnvironment Ended Job JobLimits Mount NetworkAttempts Sandbox base_environment",
         "limits": "cell_environment job_limits",

@@ -13,8 +13,9 @@ from pathlib import Path
 from bench.base.errors import InfraError, UserError
 from bench.sandbox.bubblewrap import BubblewrapSandbox
 from bench.sandbox.docker.backend import DockerSandbox
+from bench.sandbox.docker.client import find_engine
 from bench.sandbox.docker.container import sweep
-from bench.sandbox.docker.engine import Engine, EngineError, find_engine
+from bench.sandbox.docker.engine import Engine, EngineError
 from bench.sandbox.docker.images import IMAGE_VARIABLE, shared_image
 from bench.sandbox.job import Job, JobLimits, Mount, Sandbox
 from bench.sandbox.process import ProcessSandbox
@@ -56,16 +57,19 @@ def probe_bubblewrap() -> Probe:
 
 def probe_docker() -> Probe:
     """Whether an engine answers, has the image, and starts a container of it."""
-    return _probe_docker(os.environ.get("DOCKER_HOST", ""), os.environ.get(IMAGE_VARIABLE, ""))
+    try:
+        return _probe_docker(find_engine().address, os.environ.get(IMAGE_VARIABLE, ""))
+    except UserError as error:
+        return Probe("docker", False, str(error))
 
 
 @functools.lru_cache(maxsize=8)
-def _probe_docker(host: str, image: str) -> Probe:
+def _probe_docker(socket: Path, image: str) -> Probe:
     from bench.sandbox.running import run_job
 
-    del host, image
+    del image
     try:
-        sandbox = DockerSandbox()
+        sandbox = DockerSandbox(Engine(socket))
         folder = Mount(Path("/usr/share"), "/workspace")
         ended = run_job(sandbox, Job(("python", "-c", "pass"), (folder,), folder, JobLimits(wall_s=60)))
     except UserError as error:
@@ -75,13 +79,7 @@ def _probe_docker(host: str, image: str) -> Probe:
     if ended.code != 0:
         reason = ended.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["no message"]
         return Probe("docker", False, f"a container ended with status {ended.code}: {reason[0]}")
-    return Probe("docker", True, f"image {sandbox.image[7:19]}, {engine_version(find_engine())}")
-
-
-def engine_version(engine: Engine) -> str:
-    """What the engine says of itself; raises `EngineError`."""
-    said = engine.call("GET", "/version", timeout_s=20)
-    return f"engine {said.get('Version', '?')}"
+    return Probe("docker", True, f"image {sandbox.image[7:19]}")
 
 
 def choose_sandbox(name: str) -> Sandbox:
@@ -126,6 +124,6 @@ def handed_on(name: str) -> dict[str, str]:
         return {}
     try:
         engine = find_engine()
-        return {"DOCKER_HOST": f"unix://{engine.address}", IMAGE_VARIABLE: shared_image(engine)}
+        return {"DOCKER_HOST": f"unix://{engine.address}", IMAGE_VARIABLE: shared_image(engine.image_id)}
     except UserError as error:
         raise InfraError("sandbox_error", str(error)) from None

@@ -23,8 +23,9 @@ from bench.cell.run import run_cell
 from bench.formats.record import Record
 from bench.sandbox.choose import choose_sandbox, handed_on, open_sandbox
 from bench.sandbox.docker.backend import DockerSandbox
+from bench.sandbox.docker.client import find_engine
 from bench.sandbox.docker.container import CELL, IMAGE_PYTHON, OWNER, RUN, Parts, User, container, leftovers, sweep
-from bench.sandbox.docker.engine import Engine, EngineError, find_engine
+from bench.sandbox.docker.engine import Engine, EngineError
 from bench.sandbox.docker.images import case_tag, shared_tag
 from bench.sandbox.job import CellEnvironment, Ended, Job
 from bench.sandbox.limits import cell_environment

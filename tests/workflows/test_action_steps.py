@@ -210,6 +210,18 @@ def test_the_environment_is_refused_where_there_is_none(runner: Runner) -> None:
     assert not (runner.folder / "output").exists()
 
 
+def test_the_docker_sandbox_brings_the_library_for_its_image(runner: Runner) -> None:
+    place = runner.folder / "temp" / "ml-dev-bench" / "environment"
+    (place / "bin").mkdir(parents=True)
+    (place / "complete").write_text(f"{ROOT}\n\nml,docker\n", encoding="utf-8")
+    (place / "bin" / "python").write_text(f'#!/bin/sh\necho "$@" >> {runner.folder}/asked\n', encoding="utf-8")
+    (place / "bin" / "python").chmod(0o755)
+    variables = {"MLDB_EXTRAS": "ml", "MLDB_PYTHON_ENVIRONMENT": "", "MLDB_SANDBOX": "docker"}
+    done = runner.start([sys.executable, "-I", str(PREPARE)], {**variables, "GITHUB_ACTION_PATH": str(ROOT)})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (runner.folder / "asked").read_text(encoding="utf-8") == "-I -m bench image show\n"
+
+
 def test_only_a_hosted_machine_is_changed(runner: Runner) -> None:
     """`sudo` is a stand-in here: changing the kernel's settings is nothing a test may do."""
     place = runner.folder / "temp" / "ml-dev-bench" / "environment"

@@ -16,9 +16,10 @@ from typing import Any
 from bench.base.errors import InfraError
 from bench.base.temporary import temporary_folder
 from bench.sandbox.cgroup import Owner, memory_cap_mb
+from bench.sandbox.docker.client import find_engine
 from bench.sandbox.docker.container import IMAGE_PYTHON, LIBRARY, PRIVATE, Parts, User, container
 from bench.sandbox.docker.control import Belongings, DockerControl, change_owner
-from bench.sandbox.docker.engine import Engine, find_engine
+from bench.sandbox.docker.engine import Engine
 from bench.sandbox.docker.images import case_image, shared_image
 from bench.sandbox.job import Control, Job, Launch, Mount, base_environment, command_line, resource_limits
 
@@ -42,7 +43,7 @@ class DockerSandbox:
         image: content id; default: that of the shared image.
         """
         self._engine = engine or find_engine()
-        self.image = image or shared_image(self._engine)
+        self.image = image or shared_image(self._engine.image_id)
 
     @property
     def library(self) -> str:

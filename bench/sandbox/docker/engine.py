@@ -1,26 +1,22 @@
 """A container engine of this machine, spoken to over its Unix socket. Standard library only.
 
-The engine's own client takes a fifth of a second a job, the official library longer to import than a container to
-start; a cell starts two or three containers. What is needed here is a handful of requests of an interface that has
-been stable for years, and that Podman speaks, too.
+For what happens to every cell and at every start of a run: the engine's own client takes a fifth of a second a job, and
+the official library a tenth to import, once for every attendant. What is needed here is a handful of requests of an
+interface that has been stable for years, and that Podman speaks, too. All else is in `bench.sandbox.docker.client`.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import socket
-import stat
 import urllib.parse
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bench.base.errors import UserError
-
 _ANSWER_S = 120.0
 _REMOVE_S = 30.0
+_LOOK_UP_S = 20.0
 _PART = 1 << 16
 GONE = (404, 409)
 """Statuses of a request about a container that is not there, or is just being removed."""
@@ -84,6 +80,15 @@ class Engine:
             raise
         return Pending(connection)
 
+    def image_id(self, name: str) -> str:
+        """Content id of an image; empty when there is none of this name."""
+        try:
+            return str(self.call("GET", f"/images/{name}/json", timeout_s=_LOOK_UP_S)["Id"])
+        except EngineError as error:
+            if error.status == 404:
+                return ""
+            raise
+
     def remove(self, container: str) -> None:
         """Remove a container, running or not; one that is not there is fine."""
         try:
@@ -133,36 +138,3 @@ class Pending:
             message = parsed.get("message", "") if isinstance(parsed, dict) else str(parsed or "")
             raise EngineError(status, message.strip() or f"status {status}")
         return parsed
-
-
-def find_engine() -> Engine:
-    """The engine that DOCKER_HOST names, or the first of the usual places; raises `UserError`."""
-    named = os.environ.get("DOCKER_HOST", "")
-    if named:
-        kind, _, path = named.partition("://")
-        if kind != "unix":
-            raise UserError(
-                f"is {named!r}: an engine on another machine cannot see this one's files",
-                where="DOCKER_HOST",
-                remedy="name a Unix socket: unix:///var/run/docker.sock",
-            )
-        return Engine(Path(path))
-    for place in _places():
-        with contextlib.suppress(OSError):
-            if stat.S_ISSOCK(place.stat().st_mode) and os.access(place, os.W_OK):
-                return Engine(place)
-    raise UserError(
-        "no socket of a container engine that this user may use",
-        where="docker",
-        remedy="start Docker (and join the group docker), or set DOCKER_HOST",
-    )
-
-
-def _places() -> list[Path]:
-    own = Path(os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}")
-    return [
-        Path("/var/run/docker.sock"),
-        own / "docker.sock",
-        own / "podman" / "podman.sock",
-        Path("/run/podman/podman.sock"),
-    ]

@@ -8,15 +8,22 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bench.base.errors import InfraError, UserError
 from bench.base.files import digest_folder, sha256_bytes
 from bench.base.install import find_data_folders
-from bench.sandbox.docker.engine import Engine, EngineError, find_engine
+from bench.sandbox.docker.client import image_id, open_client
+from bench.sandbox.docker.engine import Engine, EngineError
+
+if TYPE_CHECKING:
+    from docker import APIClient
+
 
 IMAGE_VARIABLE = "MLDB_IMAGE"
 """Names another shared image, by tag or content id."""
@@ -50,12 +57,15 @@ def case_tag(shared: str, environment: Path) -> str:
     return f"ml-dev-bench/case-{environment.parent.name}:{content}"
 
 
-def shared_image(engine: Engine) -> str:
-    """Content id of the shared image; raises `UserError` when the engine does not answer or has none."""
+def shared_image(image_id: Callable[[str], str]) -> str:
+    """Content id of the shared image; raises `UserError` when the engine does not answer or has none.
+
+    image_id: of an engine's image, by name; empty when there is none.
+    """
     named = os.environ.get(IMAGE_VARIABLE, "")
     try:
         for name in [named] if named else [shared_tag(), shared_tag(PUBLISHED)]:
-            if found := _lookup(engine, name):
+            if found := image_id(name):
                 return found
     except EngineError as error:
         raise UserError(str(error), where="docker", remedy="start the engine, or use another --sandbox") from None
@@ -72,23 +82,13 @@ def case_image(engine: Engine, shared: str, environment: Path | None) -> str:
         return shared
     name = case_tag(shared, environment)
     try:
-        found = _lookup(engine, name)
+        found = engine.image_id(name)
     except EngineError as error:
         raise InfraError("sandbox_error", str(error)) from None
     if not found:
         remedy = f"ml-dev-bench image build --case {environment.parent.name}"
         raise InfraError("needs_missing", f"the engine has no image {name}: {remedy}")
     return found
-
-
-def _lookup(engine: Engine, name: str) -> str:
-    """Content id of an image; empty when there is none of this name."""
-    try:
-        return str(engine.call("GET", f"/images/{name}/json", timeout_s=20)["Id"])
-    except EngineError as error:
-        if error.status == 404:
-            return ""
-        raise
 
 
 @dataclass(frozen=True)
@@ -105,20 +105,19 @@ class Build:
 
 def build_shared(how: Build) -> str:
     """Build the shared image; returns its content id. Raises `UserError`."""
-    with _context(definition(), how) as context:
-        arguments = ["--build-arg", f"BASE={how.base}"] if how.base else []
-        _build(context, shared_tag(), arguments, how)
-    return shared_image(find_engine())
+    with open_client() as client, _context(definition(), how) as context:
+        _build(client, context, shared_tag(), how.base, how)
+        return image_id(client, shared_tag())
 
 
 def build_case(environment: Path, how: Build) -> str:
     """Build the image of the case whose folder `environment` this is; returns its name. Raises `UserError`."""
-    shared = shared_image(find_engine())
-    tag = case_tag(shared, environment)
-    with _context(environment, how) as context:
-        if not (context / "Dockerfile").exists():
-            (context / "Dockerfile").write_text(_CASE_DOCKERFILE)
-        _build(context, tag, ["--build-arg", f"BASE={os.environ.get(IMAGE_VARIABLE) or shared_tag()}"], how)
+    with open_client() as client:
+        tag = case_tag(shared_image(partial(image_id, client)), environment)
+        with _context(environment, how) as context:
+            if not (context / "Dockerfile").exists():
+                (context / "Dockerfile").write_text(_CASE_DOCKERFILE)
+            _build(client, context, tag, os.environ.get(IMAGE_VARIABLE) or shared_tag(), how)
     return tag
 
 
@@ -145,27 +144,26 @@ def _fetch(context: Path, how: Build) -> None:
     for name in _PLATFORMS:
         command += ["--platform", f"{name}_{machine}"]
     command += ["--dest", str(context / "wheels"), "--requirement", str(context / "requirements.txt")]
-    _run(command, "the packages could not be fetched", "see what pip says; PIP_INDEX_URL and PIP_CERT are passed on")
-
-
-def _build(context: Path, tag: str, arguments: list[str], how: Build) -> None:
-    program = shutil.which("docker") or shutil.which("podman")
-    if program is None:
-        raise UserError("no client", where="docker", remedy="install docker or podman; only building needs it")
-    command = [program, "build", "--tag", tag, *arguments]
-    if how.network:
-        command += ["--network", how.network]
-    _run([*command, str(context)], f"{tag} could not be built", "see what the engine says")
-
-
-def _run(command: list[str], fault: str, remedy: str) -> None:
-    """Run it for all to see: what it says goes to standard error."""
-    engine = {"DOCKER_HOST": f"unix://{find_engine().address}"}
     try:
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, stdout=sys.stderr, env={**os.environ, **engine}, check=False
-        )
+        # pip speaks to all: what it says goes to standard error.
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=sys.stderr, check=False)
     except OSError as error:
-        raise UserError(f"{fault}: {error}", where="image build", remedy=remedy) from None
+        raise UserError(f"pip cannot be started: {error}", where="image build") from None
     if done.returncode != 0:
-        raise UserError(f"{fault} (status {done.returncode})", where="image build", remedy=remedy)
+        raise UserError(
+            f"the packages could not be fetched (status {done.returncode})",
+            where="image build",
+            remedy="see what pip says; PIP_INDEX_URL and PIP_CERT are passed on",
+        )
+
+
+def _build(client: APIClient, context: Path, tag: str, base: str, how: Build) -> None:
+    """Build it for all to see: what the engine says goes to standard error."""
+    arguments = {"BASE": base} if base else {}
+    network = how.network or None
+    for said in client.build(
+        path=str(context), tag=tag, buildargs=arguments, network_mode=network, rm=True, forcerm=True, decode=True
+    ):
+        if "error" in said:
+            raise UserError(f"{tag} could not be built: {said['error']}", where="image build", remedy="see above")
+        print(said.get("stream", ""), end="", file=sys.stderr, flush=True)
