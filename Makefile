@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 export LITELLM_LOCAL_MODEL_COST_MAP := True
 
-.PHONY: demo test test-fast lint fuzz attacks cases image clean
+.PHONY: demo test test-fast lint docs fuzz attacks cases image clean
 
 # --- what people type -----------------------------------------------------------------------------------------------
 
@@ -34,6 +34,9 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python -m mypy
+
+docs: $(VENV)/.demo ## the pages that the program writes: the reference of the commands
+	$(BIN)/python -m bench.cli.reference docs/cli.md
 
 fuzz: $(VENV)/.dev ## 10,000 random documents a parser; the night's part of the tests
 	MLDB_FUZZ=nightly $(BIN)/python -m pytest tests/fuzz --numprocesses 4 --timeout 6000

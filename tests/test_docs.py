@@ -2,36 +2,191 @@
 
 from __future__ import annotations
 
+import ast
+import functools
+import os
 import re
 import shlex
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import pytest
 
+from bench.cli.main import cli
+from bench.cli.reference import reference
 from bench.formats.agent import AgentSpec, load_agent
 from bench.formats.failures import FAILURES
 from bench.judge import Workspace
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("agents/*/README.md")])
+DOCS = ROOT / "docs"
+PAGES = sorted(
+    [*ROOT.glob("*.md"), *DOCS.glob("**/*.md"), *ROOT.glob("agents/**/README.md"), *ROOT.glob("cases/*/*/README.md")]
+)
+WRITTEN = [page for page in PAGES if page.name not in ("CONTRIBUTING.md", "CHANGELOG.md", "attacks.md", "cli.md")]
+"""By hand, and by the English rules: without the page that states them, history, and what the program writes."""
+PROGRAM = Path(sys.executable).with_name("ml-dev-bench")
+HOLE = "…"
+"""Stands in a quoted message for what differs from case to case."""
 
 
 def blocks(text: str, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)
 
 
+def anchors(page: Path) -> set[str]:
+    """What GitHub makes of the headings of a page."""
+    headings = re.findall(r"^#+ +(.+)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_within_the_project_resolve(page: Path) -> None:
-    links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf-8"))
-    local = [link for link in links if "://" not in link]
-    assert [link for link in local if not (page.parent / link).exists()] == []
+    lost = []
+    for link in re.findall(r"\]\(([^)\s]+)[^)]*\)", page.read_text(encoding="utf-8")):
+        if "://" in link:
+            continue
+        name, _, anchor = link.partition("#")
+        target = page.parent / name if name else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            lost.append(link)
+    assert lost == []
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=lambda page: str(page.relative_to(ROOT)))
+def test_pages_keep_the_english_rules_that_a_machine_can_check(page: Path) -> None:
+    prose = re.sub(r"```.*?```|``.*?``|`[^`]*`", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    assert re.findall(r"\b(?:nobody|somebody|anybody|whoever|dearer|mend(?:s|ed)?)\b", prose, flags=re.IGNORECASE) == []
+
+
+def test_the_index_leads_to_every_page() -> None:
+    text = (DOCS / "README.md").read_text(encoding="utf-8")
+    pages = [page.name for page in DOCS.glob("*.md") if page.name != "README.md"]
+    assert [name for name in pages if f"({name})" not in text] == []
+
+
+def test_the_reference_of_the_commands_is_what_the_commands_say() -> None:
+    assert (DOCS / "cli.md").read_text(encoding="utf-8") == reference(), "run `make docs` and commit docs/cli.md"
+
+
+def test_the_reference_has_every_command_and_option() -> None:
+    sections = re.split(r"^## ", (DOCS / "cli.md").read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+    documented = {
+        head: set(re.findall(r"`(--[\w-]+)`", body)) for head, _, body in (it.partition("\n") for it in sections)
+    }
+    found = dict(commands("ml-dev-bench", cli))
+    assert len(found) > 30
+    assert {path: documented.get(path, set()) >= options for path, options in found.items()} == dict.fromkeys(
+        found, True
+    )
+
+
+def commands(path: str, command: click.Command) -> Iterator[tuple[str, set[str]]]:
+    """Every command that does something, with its long options."""
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            child = command.get_command(context, name)
+            assert child is not None
+            yield from commands(f"{path} {name}", child)
+    else:
+        yield path, {name for it in command.params for name in it.opts if name.startswith("--")}
+
+
+def test_the_citation_is_valid_by_its_schema() -> None:
+    check = Path(sys.executable).with_name("check-jsonschema")
+    command = [str(check), "--builtin-schema", "vendor.citation-file-format", str(ROOT / "CITATION.cff")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("bubblewrap")
+def test_the_quickstart_fits_a_screen_and_every_command_in_it_works(tmp_path: Path) -> None:
+    text = (DOCS / "quickstart.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 40
+    (agent,) = blocks(text, "yaml")
+    (tmp_path / "my-agent").mkdir()
+    (tmp_path / "my-agent" / "agent.yaml").write_text(agent)
+    (tmp_path / ".venv").symlink_to(PROGRAM.parents[1])
+    first, *commands, last = [line[2:] for block in blocks(text, "console") for line in block.splitlines()]
+    # The last step of CI's own script.
+    assert first == "make demo"
+    assert "make demo" in (ROOT / ".ci" / "run").read_text()
+    script = "\n".join(["set -e", *commands])
+    done = subprocess.run(["sh", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 of 2 graded cells succeeded; 0 without a verdict" in done.stdout
+    assert "my-agent on hello_world, trial 1: success" in done.stdout
+    serve = [str(PROGRAM), *shlex.split(last, comments=True)[1:], "--port", "0"]
+    with subprocess.Popen(serve, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            address = server.stdout.readline().split()[0]
+            with urllib.request.urlopen(address, timeout=60) as page:
+                assert "my-agent" in page.read().decode()
+        finally:
+            server.terminate()
+
+
+@functools.cache
+def texts_of_the_program() -> tuple[str, ...]:
+    """Every string in the source of the program, with a hole where a value is put in."""
+    sources = [*(ROOT / "bench").rglob("*.py"), *(ROOT / "tests").rglob("test_pages_browser.py")]
+    return tuple(text for path in sources for text in strings(ast.parse(path.read_text(encoding="utf-8"))))
+
+
+def strings(node: ast.AST) -> Iterator[str]:
+    for child in ast.walk(node):
+        if isinstance(child, ast.Constant) and isinstance(child.value, str):
+            yield child.value
+        elif isinstance(child, ast.JoinedStr):
+            yield "".join(str(it.value) if isinstance(it, ast.Constant) else HOLE for it in child.values)
+
+
+def test_every_message_in_troubleshooting_is_one_of_the_program() -> None:
+    text = (DOCS / "troubleshooting.md").read_text(encoding="utf-8")
+    quoted = [message.strip() for _, message in re.findall(r"\*\*(`+)(.+?)\1\*\*", text)]
+    assert len(quoted) > 40
+    assert [message for message in quoted if not any(message in said for said in texts_of_the_program())] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            "run --agent nop --case hello_world --sandbox bubblewrap",
+            "no isolating sandbox works here: bwrap is not installed",
+        ),
+        ("run --resume . --sandbox process", "no run.json"),
+        ("results show gone.git", "no such repository or run folder"),
+        ("site serve .", "holds no built site"),
+    ],
+)
+def test_a_message_in_troubleshooting_is_what_the_command_prints(tmp_path: Path, words: str, message: str) -> None:
+    command = [str(PROGRAM), *words.split()]
+    environment = {**os.environ, "PATH": str(tmp_path)}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 2
+    assert message in done.stderr
+    page = (DOCS / "troubleshooting.md").read_text(encoding="utf-8")
+    assert all(part in page for part in message.split(": "))
+
+
+def test_every_cause_of_a_lost_cell_has_a_remedy() -> None:
+    text = (DOCS / "troubleshooting.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", text, flags=re.MULTILINE)
+    assert {name for row in rows for name in re.findall(r"\w+", row)} == set(FAILURES)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_in_examples_exist(page: Path) -> None:
-    from bench.cli.main import cli
-
     lines = [
         line[2:]
         for block in blocks(page.read_text(encoding="utf-8"), "console")
