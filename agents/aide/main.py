@@ -11,11 +11,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from aide_agent.chat_model import ChatModel, LimitUsedUp, ModelUnreachable, TimeIsOver
-from aide_agent.events import Events
-from aide_agent.execution import adopt_orphans
 from aide_agent.search import TreeSearch
 from aide_agent.settings import Settings
+from aide_agent.shared.chat_model import ChatModel, Connection, LimitUsedUp, ModelUnreachable, TimeIsOver
+from aide_agent.shared.events import Events
+from aide_agent.shared.execution import adopt_orphans
 from aide_agent.workspace import Workspaces
 
 DONE, UNREACHABLE, LIMITED, GAVE_UP = 0, 1, 3, 4
@@ -27,7 +27,7 @@ def main() -> int:
     events.write("start", main=settings.main_model, feedback=settings.feedback_model, search=vars(settings.search))
     adopt_orphans()
     workspaces = Workspaces(Path.cwd(), Path(tempfile.mkdtemp(prefix="aide-")))
-    model = ChatModel(settings.base_url, settings.key, settings.deadline - settings.reserve_s)
+    model = ChatModel(Connection(settings.base_url, settings.key, settings.deadline - settings.reserve_s))
     search = TreeSearch(settings, model, workspaces, events)
     status = None
     try:

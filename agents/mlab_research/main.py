@@ -9,13 +9,13 @@ import os
 import sys
 from pathlib import Path
 
-from mlab_agent.chat_model import ChatModel, LimitUsedUp, ModelUnreachable, TimeIsOver
-from mlab_agent.events import Events
-from mlab_agent.execution import adopt_orphans
 from mlab_agent.files import Files
 from mlab_agent.helpers import Models
 from mlab_agent.research import GaveUp, Research
 from mlab_agent.settings import Settings
+from mlab_agent.shared.chat_model import ChatModel, Connection, LimitUsedUp, ModelUnreachable, TimeIsOver
+from mlab_agent.shared.events import Events
+from mlab_agent.shared.execution import adopt_orphans
 
 DONE, UNREACHABLE, LIMITED, GAVE_UP = 0, 1, 3, 4
 
@@ -25,7 +25,7 @@ def main() -> int:
     events = Events(settings.out / "trace.jsonl")
     events.write("start", models=settings.models, log=settings.log, steps=settings.steps)
     adopt_orphans()
-    chat = ChatModel(settings.base_url, settings.key, settings.deadline - settings.reserve_s)
+    chat = ChatModel(Connection(settings.base_url, settings.key, settings.deadline - settings.reserve_s))
     files = Files(Path.cwd(), settings.out / "backup")
     try:
         reason, status = Research(settings, Models(settings, chat, events), files, events).run(), DONE

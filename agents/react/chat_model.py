@@ -1,32 +1,18 @@
-"""The model behind an OpenAI-compatible address, and what can be made of its answers, however odd."""
+"""A conversation with tools, and what can be made of the model's answers, however odd."""
 
 from __future__ import annotations
 
-import contextlib
-import http.client
 import json
 import time
-import urllib.error
-import urllib.request
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from texts import clean
+from shared.chat_model import Connection
+from shared.texts import clean
 
 Message: TypeAlias = dict[str, object]
 
 _OUTPUT_TOKENS = 8192
-_ANSWER_S = 900.0
-_CONNECT_TRIES = 4
-_PAYMENT_REQUIRED = 402
-
-
-class LimitUsedUp(Exception):
-    """The run's money, steps or time are used up: no further call will be answered."""
-
-
-class ModelUnreachable(Exception):
-    """There is no answer, and asking again will not bring one."""
 
 
 @dataclass(frozen=True)
@@ -60,37 +46,17 @@ class Answer:
 
 
 class ChatModel:
-    def __init__(self, base_url: str, key: str, model: str, *, cache_marks: bool = False) -> None:
-        self._url = base_url.rstrip("/") + "/chat/completions"
-        if not self._url.startswith(("http://", "https://")):
-            raise ValueError("OPENAI_BASE_URL is not an http(s) address")
-        self._key = key
+    def __init__(self, connection: Connection, model: str, *, cache_marks: bool = False) -> None:
+        self._connection = connection
         self._model = model
         self._cache_marks = cache_marks
 
     def complete(self, messages: list[Message], tools: list[Message]) -> Answer:
+        """The next answer of the conversation; raises what `Connection.send` does."""
         if self._cache_marks:
             messages = with_cache_marks(messages)
-        body = json.dumps(
-            {"model": self._model, "messages": messages, "tools": tools, "max_completion_tokens": _OUTPUT_TOKENS}
-        ).encode("ascii")
-        for attempt in range(_CONNECT_TRIES):
-            try:
-                return read_answer(self._post(body))
-            except urllib.error.HTTPError as error:
-                raise _refusal(error) from None
-            except (OSError, http.client.HTTPException) as error:
-                # The gateway repeats what is worth repeating; only the way to it may not be there yet.
-                reason = error
-                time.sleep(0.2 * 2**attempt)
-        raise ModelUnreachable(f"no connection to the model: {reason}")
-
-    def _post(self, body: bytes) -> bytes:
-        headers = {"Authorization": f"Bearer {self._key}", "Content-Type": "application/json"}
-        request = urllib.request.Request(self._url, data=body, headers=headers)  # noqa: S310  checked in __init__
-        with urllib.request.urlopen(request, timeout=_ANSWER_S) as response:  # noqa: S310
-            content: bytes = response.read()
-            return content
+        body = {"model": self._model, "messages": messages, "tools": tools, "max_completion_tokens": _OUTPUT_TOKENS}
+        return read_answer(self._connection.send(body))
 
 
 def with_cache_marks(messages: list[Message]) -> list[Message]:
@@ -132,12 +98,3 @@ def _read_call(index: int, call: object) -> Call | None:
         name=clean(name) if isinstance(name, str) else "",
         arguments=clean(arguments) if isinstance(arguments, str) else json.dumps(arguments),
     )
-
-
-def _refusal(error: urllib.error.HTTPError) -> LimitUsedUp | ModelUnreachable:
-    with error:
-        text = error.read(2000).decode("utf-8", "replace")
-    with contextlib.suppress(ValueError, LookupError, TypeError):
-        text = str(json.loads(text)["error"]["message"])
-    message = f"{error.code} {' '.join(text.split())}"
-    return LimitUsedUp(message) if error.code == _PAYMENT_REQUIRED else ModelUnreachable(message)

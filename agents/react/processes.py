@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import contextlib
 import os
 import signal
@@ -12,7 +11,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from texts import HeadAndTail
+from prompts import LONGEST_OBSERVATION
+from shared.execution import read_output
+from shared.texts import HeadAndTail
 
 LONGEST_FOREGROUND_S = 1800.0
 _GRACE_S = 2.0
@@ -63,8 +64,8 @@ class Processes:
             start_new_session=True,
             env=_environment(),
         )
-        output = HeadAndTail()
-        reader = threading.Thread(target=_read, args=(process, output), daemon=True)
+        output = HeadAndTail(LONGEST_OBSERVATION, LONGEST_OBSERVATION)
+        reader = threading.Thread(target=read_output, args=(process, output), daemon=True)
         reader.start()
         try:
             ended = f"status {process.wait(limit)}"
@@ -117,14 +118,6 @@ class Processes:
 
 def _environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith(_NOT_FOR_COMMANDS)}
-
-
-def _read(process: subprocess.Popen[bytes], output: HeadAndTail) -> None:
-    assert process.stdout is not None  # it is a pipe
-    with process.stdout as stream, contextlib.suppress(OSError, ValueError):
-        decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        while data := os.read(stream.fileno(), 1 << 16):
-            output.add(decoder.decode(data))
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:

@@ -14,3 +14,6 @@ all is done and verified, call `submit`.
 """
 
 NO_TOOL_CALL = "Your answer held no tool call, so nothing happened. Call a tool, or `submit` if the task is done."
+
+LONGEST_OBSERVATION = 8_000
+"""Characters that the model is shown of one tool call; the middle of more is cut out."""

@@ -13,10 +13,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from chat_model import Answer, ChatModel, LimitUsedUp, Message, ModelUnreachable
-from journal import Journal
+from chat_model import Answer, ChatModel, Message
 from processes import Processes
 from prompts import NO_TOOL_CALL, SYSTEM
+from shared.chat_model import Connection, LimitUsedUp, ModelUnreachable
+from shared.events import Events
 from tool_belt import Submitted, ToolBelt
 
 SUBMITTED, UNREACHABLE, LIMITED, GAVE_UP = 0, 1, 3, 4
@@ -59,11 +60,11 @@ class Settings:
 class Loop:
     """One conversation about one task."""
 
-    def __init__(self, settings: Settings, model: ChatModel, tools: ToolBelt, journal: Journal) -> None:
+    def __init__(self, settings: Settings, model: ChatModel, tools: ToolBelt, events: Events) -> None:
         self._settings = settings
         self._model = model
         self._tools = tools
-        self._journal = journal
+        self._events = events
         # The task is passed on word for word as the first user message: replays recognise it there.
         self._messages: list[Message] = [
             {"role": "system", "content": SYSTEM},
@@ -83,7 +84,7 @@ class Loop:
                 return self._end(LIMITED, str(limit))
             except ModelUnreachable as error:
                 return self._end(UNREACHABLE, str(error))
-            self._journal.write("answer", step=step, content=answer.content, calls=answer.raw_calls, usage=answer.usage)
+            self._events.write("answer", step=step, content=answer.content, calls=answer.raw_calls, usage=answer.usage)
             self._messages.append(answer.as_message())
             idle = 0 if answer.calls else idle + 1
             if idle == MOST_IDLE_ANSWERS:
@@ -97,10 +98,10 @@ class Loop:
     def _observe(self, step: int, answer: Answer) -> None:
         for call in answer.calls:
             observation = self._tools.use(call.name, call.arguments) + self._warning(step)
-            self._journal.write("observation", step=step, tool=call.name, text=observation)
+            self._events.write("observation", step=step, tool=call.name, text=observation)
             self._messages.append({"role": "tool", "tool_call_id": call.id, "content": observation})
         if not answer.calls:
-            self._journal.write("nudge", step=step)
+            self._events.write("nudge", step=step)
             self._messages.append({"role": "user", "content": NO_TOOL_CALL})
 
     def _warning(self, step: int) -> str:
@@ -108,20 +109,20 @@ class Loop:
         return f"\n[{left} more answers; submit before they are used up]" if left <= FEW_STEPS else ""
 
     def _end(self, status: int, reason: str) -> int:
-        self._journal.write("end", status=status, reason=reason)
+        self._events.write("end", status=status, reason=reason)
         print(f"react: {reason}", file=sys.stderr)
         return status
 
 
 def main() -> int:
     settings = Settings.read(os.environ)
-    journal = Journal(settings.out / "trace.jsonl")
-    journal.write("start", model=settings.model, steps=settings.steps, task_characters=len(settings.task))
+    events = Events(settings.out / "trace.jsonl")
+    events.write("start", model=settings.model, steps=settings.steps, task_characters=len(settings.task))
     processes = Processes(settings.out, settings.deadline)
     try:
         tools = ToolBelt(Path.cwd(), processes)
-        model = ChatModel(settings.base_url, settings.key, settings.model, cache_marks=settings.cache_marks)
-        return Loop(settings, model, tools, journal).run()
+        model = ChatModel(Connection(settings.base_url, settings.key), settings.model, cache_marks=settings.cache_marks)
+        return Loop(settings, model, tools, events).run()
     finally:
         processes.end_all()
 

@@ -12,7 +12,8 @@ from typing import Literal, TypeAlias, cast
 
 import workspace_files
 from processes import Processes
-from texts import cut
+from prompts import LONGEST_OBSERVATION
+from shared.texts import cut
 
 Kind = Literal["string", "integer", "number"]
 Value: TypeAlias = str | int | float
@@ -97,11 +98,11 @@ class ToolBelt:
         if tool is None:
             return f"error: there is no tool {name[:60]!r}; there are: {', '.join(self._tools)}"
         try:
-            return cut(tool.use(tool.read(arguments))) or "[no output]"
+            return cut(tool.use(tool.read(arguments)), LONGEST_OBSERVATION) or "[no output]"
         except BadArguments as error:
-            return cut(f"error: {error}")
+            return cut(f"error: {error}", LONGEST_OBSERVATION)
         except (OSError, ValueError) as error:
-            return cut(f"error: {_without_folder(error, self._workspace)}")
+            return cut(f"error: {_without_folder(error, self._workspace)}", LONGEST_OBSERVATION)
 
     def _make(self) -> list[Tool]:
         return [*self._command_tools(), *self._file_tools(), *self._other_tools()]

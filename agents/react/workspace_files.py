@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from texts import cut
+from prompts import LONGEST_OBSERVATION
+from shared.texts import cut
 
 _LARGEST_READ = 2_000_000
 _AROUND = 3
@@ -30,7 +31,7 @@ def read_file(path: Path, start: int, end: int | None) -> str:
     last = len(lines) if end is None else min(end, len(lines))
     if start < 1 or (start > last and lines):
         return f"error: no lines {start} to {end}; the file has {len(lines)} lines"
-    return cut(_numbered(lines, start, last)) or "[the file is empty]"
+    return cut(_numbered(lines, start, last), LONGEST_OBSERVATION) or "[the file is empty]"
 
 
 def edit_file(path: Path, start: int, end: int, text: str) -> str:
@@ -45,12 +46,13 @@ def edit_file(path: Path, start: int, end: int, text: str) -> str:
     content = "\n".join(lines) + ("\n" if lines and (old.endswith("\n") or not old) else "")
     _write(path, content)
     shown = _numbered(lines, max(start - _AROUND, 1), min(start + len(new) - 1 + _AROUND, len(lines)))
-    return cut(f"replaced {end - start + 1} lines by {len(new)}{_syntax_note(path, content)}\n{shown}")
+    text = f"replaced {end - start + 1} lines by {len(new)}{_syntax_note(path, content)}\n{shown}"
+    return cut(text, LONGEST_OBSERVATION)
 
 
 def tree(root: Path, depth: int) -> str:
     """Names and sizes below `root`, at most so many a folder."""
-    return cut("\n".join(_branches(root, depth, "")) or "[the folder is empty]")
+    return cut("\n".join(_branches(root, depth, "")), LONGEST_OBSERVATION) or "[the folder is empty]"
 
 
 def _branches(folder: Path, depth: int, indent: str) -> list[str]:

@@ -17,7 +17,6 @@ from bench.base.errors import UserError
 MAX_DOCUMENT_BYTES = 1_000_000
 _LONGEST_FIELD = 200
 _MAX_DEPTH = 80
-_SPARE_NODES = 1000
 _LONGEST_NUMBER = 100
 _NUMBER = re.compile(r"[-+]?(0[bxBX][0-9a-fA-F_]+|[0-9_]+(:[0-9_.]+)+)")
 
@@ -123,56 +122,35 @@ class _Inspection:
     def __init__(self, text: str, where: Path | str) -> None:
         self._events = yaml.parse(text, Loader=_loader())
         self._where = where
-        # A document without aliases has fewer nodes than characters.
-        self._most = len(text) + _SPARE_NODES
-        self._nodes = 0
-        self._sizes: dict[str, int | None] = {}
-        """Nodes below each anchor; None while it is open."""
-        self._open: list[tuple[str | None, int, set[str] | None]] = []
-        """Anchor, nodes before it, and for a mapping its keys."""
+        self._open: list[set[str] | None] = []
+        """For each open mapping its keys, None for a list."""
         self._at_key: list[bool] = []
 
     def run(self) -> None:
         for event in self._events:
-            if isinstance(event, yaml.DocumentStartEvent):
-                self._nodes, self._sizes = 0, {}
-            elif isinstance(event, yaml.CollectionEndEvent):
-                anchor, before, _ = self._open.pop()
+            if isinstance(event, yaml.CollectionEndEvent):
+                self._open.pop()
                 self._at_key.pop()
-                self._close(anchor, before)
             elif isinstance(event, yaml.NodeEvent):
                 self._enter(event)
 
     def _enter(self, event: Any) -> None:
-        if self._open and (names := self._open[-1][2]) is not None:
+        if event.anchor:
+            # A few lines of aliases to aliases unfold to more than any memory holds.
+            self._refuse(event, "has an anchor or an alias (`&name`, `*name`)", "write the value out where it is used")
+        if self._open and (names := self._open[-1]) is not None:
             if self._at_key[-1] and isinstance(event, yaml.ScalarEvent):
                 if event.value in names:
                     self._refuse(event, f"names `{event.value[:100]}` a second time", "keep one")
                 names.add(event.value)
             self._at_key[-1] = not self._at_key[-1]
-        before = self._nodes
-        self._nodes += 1
-        if isinstance(event, yaml.AliasEvent):
-            size = self._sizes.get(str(event.anchor), 0)
-            if size is None:
-                self._refuse(event, "repeats a value inside itself", "write the value out")
-            self._nodes += size or 0
-        elif isinstance(event, yaml.CollectionStartEvent):
-            self._open.append((event.anchor, before, set() if isinstance(event, yaml.MappingStartEvent) else None))
+        if isinstance(event, yaml.CollectionStartEvent):
+            self._open.append(set() if isinstance(event, yaml.MappingStartEvent) else None)
             self._at_key.append(True)
-            if event.anchor:
-                self._sizes[event.anchor] = None
             if len(self._open) > _MAX_DEPTH:
                 self._refuse(event, "is nested too deeply", "this is not a settings file")
         else:
             self._check_number(event)
-            self._close(event.anchor, before)
-        if self._nodes > self._most:
-            self._refuse(event, "repeats too much by aliases", "write the values out")
-
-    def _close(self, anchor: str | None, before: int) -> None:
-        if anchor:
-            self._sizes[anchor] = self._nodes - before
 
     def _check_number(self, event: Any) -> None:
         """To another base than ten, a number may take quadratic time to read, and be too long to write."""

@@ -151,7 +151,9 @@ def _job(
     agent = Mount(cell.agent.folder, "/agent")
     task = Mount(cell.case.task, "/task/task.md")
     out = Mount(context.trace(cell) / "out", "/out", writable=True)
-    mounts = [workspace, agent, task, out]
+    # A folder inside `/agent` would need a place to mount it in the agent's own folder, which is read-only.
+    shared = [Mount(folder, f"/{name.removeprefix('../')}") for name, folder in cell.agent.shared.items()]
+    mounts = [workspace, agent, *shared, task, out]
     if (cell.agent.folder / "cassettes").is_dir():
         # Replayed conversations show how a case is solved: an empty folder stands before them.
         empty = scratch / "empty"

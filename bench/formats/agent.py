@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -20,6 +21,9 @@ Capability = Literal["shell", "solution", "person"]
 """`solution` is honoured only for an agent that ships with the benchmark; `person` cannot be started by a run."""
 MODEL_PATTERN = r"[a-z0-9_-]+/[A-Za-z0-9._:/@-]+"
 ModelName = Annotated[str, Field(pattern=f"^{MODEL_PATTERN}$", max_length=200)]
+_SHARED = re.compile(r"\.\./_shared/[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_AGENTS = "[!_]*/agent.yaml"
+_NOT_CONTENT = frozenset({"__pycache__", ".git", ".venv", "node_modules"})
 
 
 class Environment(Model):
@@ -45,6 +49,8 @@ class AgentSpec(Model):
     command: list[str] = Field(min_length=1, max_length=64)
     """Argument list; `{agent}` stands for the agent's folder as seen inside the sandbox."""
     environment: Environment = Environment()
+    shared: list[str] = Field([], max_length=16)
+    """Folders `../_shared/NAME` that several agents use; the same relative path leads to them inside the sandbox."""
     models: dict[Name, ModelName] = {}
     """Default model per role, in litellm's spelling; empty: the agent calls none."""
     capabilities: list[Capability] = []
@@ -72,9 +78,17 @@ class Agent:
     def id(self) -> str:
         return self.spec.id
 
+    @property
+    def shared(self) -> dict[str, Path]:
+        """The shared folders by their names in the description, which are relative to the agent's folder."""
+        return {name: self.folder.parent / name.removeprefix("../") for name in self.spec.shared}
+
     @cached_property
     def digest(self) -> str:
-        own = digest_folder(self.folder, skip=frozenset({"__pycache__", ".git", ".venv", "node_modules"}))
+        own = digest_folder(self.folder, skip=_NOT_CONTENT)
+        if self.spec.shared:
+            shared = {name: digest_folder(folder, skip=_NOT_CONTENT) for name, folder in sorted(self.shared.items())}
+            own = sha256_bytes(json.dumps([own, shared]).encode())
         if not self.settings:
             return own
         return sha256_bytes(json.dumps([own, dict(sorted(self.settings.items()))]).encode())
@@ -95,7 +109,25 @@ def load_agent(where: Path, *, trusted: bool = False) -> Agent:
     requirements = spec.environment.requirements
     if requirements and not is_file(path.parent / requirements):
         raise UserError(f"field `environment.requirements`: no file {requirements!r}", where=path, remedy="add it")
-    return Agent(path.resolve(), spec, trusted)
+    agent = Agent(path.resolve(), spec, trusted)
+    for name, folder in agent.shared.items():
+        _require_shared(agent, name, folder)
+    return agent
+
+
+def _require_shared(agent: Agent, name: str, folder: Path) -> None:
+    """A description is a stranger's: it must not choose what else of this machine the agent gets to see."""
+    if not _SHARED.fullmatch(name):
+        fault, remedy = f"{name[:100]!r} is not of the form ../_shared/NAME", "move the folder there"
+    elif (agent.folder / ".git").exists():
+        fault, remedy = f"{name!r} is outside the agent's repository", "move the agent into a folder of its repository"
+    elif folder.is_symlink() or folder.parent.is_symlink():
+        fault, remedy = f"{name!r} is a link", "put the folder itself there"
+    elif not folder.is_dir():
+        fault, remedy = f"{name!r} is not a folder", "create it or correct the path"
+    else:
+        return
+    raise UserError(f"field `shared`: {fault}", where=agent.file, remedy=remedy)
 
 
 def with_settings(agent: Agent, settings: Mapping[str, str]) -> Agent:
@@ -115,7 +147,7 @@ def find_agent(name: str, root: Path) -> Agent:
         return load_agent(Path(name))
     folder = root / name
     if not is_file(folder / "agent.yaml"):
-        known = ", ".join(sorted(path.parent.name for path in root.glob("*/agent.yaml")))
+        known = ", ".join(sorted(path.parent.name for path in root.glob(_AGENTS)))
         raise UserError(f"no agent {name!r}", where=root, remedy=f"known: {known}; a path to an agent.yaml works too")
     agent = load_agent(folder, trusted=True)
     if agent.id != name:
@@ -125,4 +157,4 @@ def find_agent(name: str, root: Path) -> Agent:
 
 def load_agents(root: Path) -> list[Agent]:
     """All agents that ship with the benchmark, by id."""
-    return [load_agent(path.parent, trusted=True) for path in sorted(root.glob("*/agent.yaml"))]
+    return [load_agent(path.parent, trusted=True) for path in sorted(root.glob(_AGENTS))]

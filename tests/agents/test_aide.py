@@ -196,8 +196,8 @@ def test_a_verdict_is_a_number_and_no_bug(said: object, status: int | None, metr
     node = journal_of([(None, BAD)]).nodes[0]
     node.status = status
     for answer in (
-        part("chat_model").Answer("", json.dumps(said), False, None),
-        part("chat_model").Answer(f"Here it is:\n{json.dumps(said)}", None, False, None),
+        part("shared.chat_model").Answer("", json.dumps(said), False, None),
+        part("shared.chat_model").Answer(f"Here it is:\n{json.dumps(said)}", None, False, None),
     ):
         part("review").apply(part("review").read_verdict(answer), node)
         assert (node.buggy, node.metric) == (metric is None, metric)

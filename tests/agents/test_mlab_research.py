@@ -492,13 +492,6 @@ def test_a_refused_prompt_within_a_tool_is_an_observation(tmp_path: Path) -> Non
     assert all("could not be asked: 400 context too long" in text for text in finished.observations)
 
 
-def test_both_agents_share_their_foundations() -> None:
-    for name in ("chat_model", "execution", "events", "texts"):
-        assert (AGENT / "mlab_agent" / f"{name}.py").read_bytes() == (
-            ROOT / "agents" / "aide" / "aide_agent" / f"{name}.py"
-        ).read_bytes()
-
-
 # --- whole cells ----------------------------------------------------------------------------------------------------
 
 

@@ -14,8 +14,9 @@ from bench.authoring.lint import lint
 from bench.authoring.scaffold import scaffold_case
 from bench.authoring.verify import Proof, Verifier
 from bench.base.errors import UserError
+from bench.base.files import walk_files
 from bench.base.install import DataFolders
-from bench.formats.case import Case, load_case
+from bench.formats.case import Case, case_folders, load_case
 from bench.sandbox.job import Sandbox
 from bench.sandbox.process import ProcessSandbox
 from tests.helpers.cells import CHECK, ROOT, make_case, write_files
@@ -56,6 +57,14 @@ def test_a_name_that_is_none_makes_nothing(tmp_path: Path, name: str) -> None:
     with pytest.raises(UserError, match="is no name"):
         scaffold_case(tmp_path, name)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_template_is_filled_in_and_is_not_a_case_itself(tmp_path: Path) -> None:
+    folder, template = scaffold_case(tmp_path, "basics/mine"), ROOT / "cases" / "_template"
+    assert [path for path, _ in walk_files(folder)] == [path for path, _ in walk_files(template)]
+    assert load_case(folder).spec.id == "mine"
+    assert "{" not in (folder / "README.md").read_text()
+    assert all(template not in (found, *found.parents) for found in case_folders(ROOT / "cases").values())
 
 
 def test_a_name_that_is_taken_changes_nothing(tmp_path: Path) -> None:

@@ -48,12 +48,14 @@ def test_a_sound_document_is_read_and_cannot_be_changed(tmp_path: Path) -> None:
         ("", "must be a mapping, is NoneType"),
         ("name: [unclosed\n", "is not YAML"),
         ("name: !!python/object/apply:os.system [true]\n", "is not YAML"),
-        ("name: *absent\n", "is not YAML"),
+        ("name: *absent\n", "line 1 has an anchor or an alias"),
+        ("many:\n- &one {count: 1}\n- {count: 2}\n", "line 2 has an anchor or an alias .* \\(write the value out"),
         (b"name: \xff\n", "cannot be read"),
         ("name: a\x00b\n", "is not YAML"),
         ("name: x\nname: y\n", "line 2 names `name` a second time"),
         ("name: x\nmany:\n- {count: 1, count: 2}\n", "names `count` a second"),
-        ("a: &a [x, x]\nb: &b [*a, *a]\nname: [*b, *b]\n", "field"),
+        ("name: x\ninner: &i {count: 1}\nmany: [*i, *i]\n", "line 2 has an anchor or an alias"),
+        ("name: x\ninner:\n  <<: *i\n", "line 3 has an anchor or an alias"),
     ],
 )
 def test_every_fault_is_one_line_with_its_place(tmp_path: Path, text: str | bytes, said: str) -> None:

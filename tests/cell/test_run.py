@@ -32,6 +32,7 @@ from tests.helpers.cells import (
     make_context,
     new_token,
     processes_with,
+    write_files,
 )
 
 Run = Callable[..., Record]
@@ -206,6 +207,29 @@ pathlib.Path(os.environ["BENCH_OUT_DIR"], "facts.json").write_text(json.dumps(fa
     assert {"BENCH_MAX_STEPS", "BENCH_MAX_COST_USD", "BENCH_DEADLINE"} <= facts.keys()
     assert "secret-of-the-runner" not in facts["all"]
     assert [item.name for item in record.artifacts] == ["agent.log", "out/facts.json", "workspace.json"]
+
+
+def test_shared_folders_are_beside_the_agents_own_and_cannot_be_written(stage: Stage) -> None:
+    shared = {"tools/words.py": "WORD = 'shared'\n", "unnamed/other.py": ""}
+    write_files(stage.folder / "agents" / "_shared", shared)
+    script = f"""
+import os, sys
+from pathlib import Path
+beside = Path(__file__).resolve().parents[2] / "_shared"
+sys.path.insert(0, str(beside / "tools"))
+import words
+assert words.WORD == "shared"
+if {stage.context.sandbox.isolated}:
+    assert os.listdir(beside) == ["tools"], os.listdir(beside)
+    try:
+        (beside / "tools" / "left.py").write_text("left")
+    except OSError:
+        pass
+    else:
+        raise SystemExit("could write")
+"""
+    record = stage.run(script, agent={"shared": ["../_shared/tools"]})
+    assert record.stop_reason == "finished", (stage.trace / "agent.log").read_text()
 
 
 def test_an_agent_sees_no_hidden_file_no_solution_and_no_other_trace(closed_stage: Stage) -> None:

@@ -41,6 +41,16 @@ def test_a_relative_path_is_made_absolute(tmp_path: Path, monkeypatch: pytest.Mo
         ({"environment": {"requirements": "absent.txt"}}, "absent.txt"),
         ({"environment": {"variables": {"lower": "x"}}}, "`environment.variables"),
         ({"secrets": {}}, "unknown field"),
+        ({"shared": ["../_shared/absent"]}, "`shared`: '../_shared/absent' is not a folder"),
+        ({"shared": ["../_shared/../../etc"]}, "is not of the form ../_shared/NAME"),
+        ({"shared": ["../_shared/a\n"]}, "is not of the form"),
+        ({"shared": ["../_shared/.."]}, "is not of the form"),
+        ({"shared": ["../_shared"]}, "is not of the form"),
+        ({"shared": ["../other"]}, "is not of the form"),
+        ({"shared": ["../../_shared/a"]}, "is not of the form"),
+        ({"shared": ["_shared/a"]}, "is not of the form"),
+        ({"shared": ["/etc"]}, "is not of the form"),
+        ({"shared": ["../_shared/" + "a" * 65]}, "is not of the form"),
         ({"schema": 2}, "`schema`"),
     ],
 )
@@ -73,6 +83,38 @@ def test_the_digest_follows_the_content(tmp_path: Path) -> None:
     assert load_agent(agent.folder).digest == digest
     write_files(agent.folder, {"main.py": "pass  # better"})
     assert load_agent(agent.folder).digest != digest
+
+
+def test_a_shared_folder_belongs_to_the_agent(tmp_path: Path) -> None:
+    write_files(tmp_path / "_shared", {"a/x.py": "x = 1", "b/y.py": "y = 1", "agent.yaml": "this is not an agent"})
+    alone = make_agent(tmp_path, "pass").digest
+    both = make_agent(tmp_path, "pass", shared=["../_shared/a", "../_shared/b"])
+    assert both.shared == {"../_shared/a": tmp_path / "_shared" / "a", "../_shared/b": tmp_path / "_shared" / "b"}
+    digests = {alone, both.digest}
+    for change in ({"a/x.py": "x = 2"}, {"b/z.py": ""}):
+        write_files(tmp_path / "_shared", change)
+        digests.add(load_agent(both.folder).digest)
+    assert len(digests) == 4
+    write_files(tmp_path / "_shared", {"a/__pycache__/x.pyc": "", "agent.yaml": "", "c/unused.py": ""})
+    assert load_agent(both.folder).digest in digests
+    assert [agent.id for agent in load_agents(tmp_path)] == ["tester"]
+
+
+@pytest.mark.parametrize("link", ["_shared", "_shared/a", "_shared/loop"])
+def test_a_shared_folder_is_not_a_link(tmp_path: Path, link: str) -> None:
+    write_files(tmp_path, {"elsewhere/a/secret": "s", "agents/other/main.py": ""})
+    place = tmp_path / "agents" / link
+    place.parent.mkdir(exist_ok=True)
+    targets = {"_shared": tmp_path / "elsewhere", "_shared/a": tmp_path / "elsewhere" / "a", "_shared/loop": place}
+    place.symlink_to(targets[link])
+    with pytest.raises(UserError, match=r"field `shared`: .* is a link"):
+        make_agent(tmp_path / "agents", "pass", shared=["../_shared/loop" if place.name == "loop" else "../_shared/a"])
+
+
+def test_what_is_outside_a_repository_is_not_shared(tmp_path: Path) -> None:
+    write_files(tmp_path, {"_shared/a/x.py": "", "tester/.git": "gitdir: elsewhere\n"})
+    with pytest.raises(UserError, match="outside the agent's repository"):
+        make_agent(tmp_path, "pass", shared=["../_shared/a"])
 
 
 def test_the_agents_of_the_benchmark_load() -> None:

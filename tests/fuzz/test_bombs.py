@@ -75,6 +75,8 @@ def test_settings_and_cassettes(tmp_path: Path, name: str) -> None:
     said = in_a_small_machine(_SETTINGS, str(path)).splitlines()
     assert len(said) == 3
     assert all(str(path) in line for line in said), said
+    if name.startswith(("aliases", "merges", "inside", "anchors")):
+        assert "has an anchor or an alias" in said[0]
 
 
 @pytest.mark.parametrize("kind", ["device", "pipe", "folder", "loop"])

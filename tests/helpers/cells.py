@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import json
 import os
 import secrets
 import sys
@@ -105,6 +106,11 @@ def write_files(root: Path, files: Mapping[str, str | bytes]) -> Path:
     return root
 
 
+def as_settings(content: Any) -> str:
+    """`content` as YAML without the aliases that the library writes for what occurs twice, and the readers refuse."""
+    return str(yaml.safe_dump(json.loads(json.dumps(content)), allow_unicode=True))
+
+
 def make_case(root: Path, files: Mapping[str, str | bytes | None] | None = None, **facts: Any) -> Case:
     """The case `double_it` below `root`, with other files (None: without that file) and other facts."""
     merged: dict[str, Any] = {**FACTS, **facts}
@@ -113,7 +119,7 @@ def make_case(root: Path, files: Mapping[str, str | bytes | None] | None = None,
     everything: dict[str, str | bytes | None] = {**FILES, **(files or {})}
     folder = root / merged["category"] / merged["id"]
     write_files(folder, {name: content for name, content in everything.items() if content is not None})
-    (folder / "case.yaml").write_text(yaml.safe_dump(merged))
+    (folder / "case.yaml").write_text(as_settings(merged))
     return load_case(folder)
 
 
@@ -121,7 +127,7 @@ def make_agent(root: Path, script: str, name: str = "tester", **facts: Any) -> A
     """An agent that runs the Python text `script`."""
     folder = write_files(root / name, {"main.py": script})
     merged = {"schema": 1, "id": name, "command": ["python", "{agent}/main.py"], **facts}
-    (folder / "agent.yaml").write_text(yaml.safe_dump(merged))
+    (folder / "agent.yaml").write_text(as_settings(merged))
     return load_agent(folder)
 
 

@@ -18,10 +18,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from bench.gateway.call_log import messages_path, read_messages
 from bench.gateway.launch import Gateway, GatewaySpec, open_gateway
+from tests.helpers.cells import as_settings
 
 TASK = "# A task\n\nSay hello. Grüße.\n"
 PRICES = {"input": 3.0, "output": 15.0, "cache_read": 0.3}
@@ -44,7 +43,7 @@ def write_cassette(root: Path, turns: list[Json], case: str = "demo_case", task:
         **changes,
     }  # fmt: skip
     (root / "demo").mkdir(parents=True, exist_ok=True)
-    (root / "demo" / f"{case}.yaml").write_text(yaml.safe_dump(content, allow_unicode=True), encoding="utf-8")
+    (root / "demo" / f"{case}.yaml").write_text(as_settings(content), encoding="utf-8")
     return root
 
 

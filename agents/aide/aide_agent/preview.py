@@ -8,7 +8,7 @@ import os
 from itertools import islice
 from pathlib import Path
 
-from .texts import cut
+from .shared.texts import cut
 
 LONGEST_PREVIEW = 6_000
 LONGEST_STARTERS = 24_000

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from .journal import Journal, Node
-from .texts import cut
+from .shared.texts import cut
 
 Sections: TypeAlias = "dict[str, str | list[str] | Sections]"
 

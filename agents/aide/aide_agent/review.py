@@ -7,8 +7,8 @@ import math
 import re
 from dataclasses import dataclass
 
-from .chat_model import Answer, Json
 from .journal import Node
+from .shared.chat_model import Answer, Json
 
 REVIEW: Json = {
     "name": "submit_review",

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from . import prompts
 from .answers import Program, file_name, read_program
-from .chat_model import ChatModel, Question
-from .events import Events
-from .execution import OutputLimit, run_python
 from .journal import Journal, Node, new_folder
 from .policy import Move, next_move
 from .preview import data_preview, starters
 from .review import REVIEW, apply, read_verdict
 from .settings import Settings
+from .shared.chat_model import ChatModel, Question
+from .shared.events import Events
+from .shared.execution import OutputLimit, run_python
 from .workspace import Result, Workspaces
 
 _TEMPERATURE = 0.5

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .chat_model import Answer, ChatModel, PromptRefused, Question
-from .events import Events
 from .settings import Role, Settings
+from .shared.chat_model import Answer, ChatModel, PromptRefused, Question
+from .shared.events import Events
 
 BLOCK = 10_000
 _TEMPERATURES: dict[Role, float] = {"main": 0.5, "fast": 0.01, "edit": 0.01}

@@ -8,12 +8,12 @@ from collections.abc import Callable
 
 from . import prompts
 from .action import Action, ActionFault, Arguments, whole_number
-from .chat_model import Answer, PromptRefused
 from .files import Files
 from .helpers import Models, blocks
 from .plain_actions import syntax_note
 from .research_log import ResearchLog
-from .texts import cut
+from .shared.chat_model import Answer, PromptRefused
+from .shared.texts import cut
 
 _LONGEST_EDIT = 24_000
 """Characters of a text that a model can be expected to write out again in one answer."""

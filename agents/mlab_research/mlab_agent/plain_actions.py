@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .action import Action, ActionFault, Arguments, FinalAnswer, whole_number
-from .execution import OutputLimit, Ran, run_python
 from .files import Files
+from .shared.execution import OutputLimit, Ran, run_python
 
 MOST_LINES = 100
 _OUTPUT = OutputLimit(longest=30_000, kept=30_000)

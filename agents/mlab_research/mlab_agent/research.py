@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from . import prompts
 from .action import Action, ActionFault, FinalAnswer
 from .entries import INPUT, OBSERVATION, BadAnswer, Entries, read_arguments, read_entries
-from .events import Events
 from .files import Files
 from .helpers import Models, blocks
 from .model_actions import LogActions, ModelActions
 from .plain_actions import PlainActions
 from .research_log import ResearchLog
 from .settings import Settings
-from .texts import clean, cut
+from .shared.events import Events
+from .shared.texts import clean, cut
 
 USUAL = (
     "List Files", "Copy File", "Undo Edit Script", "Execute Script", "Final Answer", "Understand File",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .texts import cut
+from .shared.texts import cut
 
 LONGEST_READ = 30_000
 _LONGEST_ENTRY = 4_000

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 
-def cut(text: str, longest: int, kept: int | None = None, missing: int = 0) -> str:
-    """`text` without its middle when it is too long; `kept` characters stay, `missing` are gone already."""
-    if len(text) <= longest and not missing:
+def cut(text: str, longest: int) -> str:
+    """`text` without its middle when it is too long, saying how much is gone."""
+    if len(text) <= longest:
         return text
-    half = min(longest if kept is None else kept, len(text)) // 2
-    gone = len(text) - 2 * half + missing
-    return f"{text[:half]}\n[... {gone} characters cut ...]\n{text[len(text) - half :]}"
+    half = longest // 2
+    return f"{text[:half]}\n[... {len(text) - 2 * half} characters cut ...]\n{text[len(text) - half :]}"
 
 
 def clean(text: str) -> str:

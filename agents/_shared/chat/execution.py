@@ -65,7 +65,7 @@ def run_python(
         env=_environment(extra or {}),
     )
     said = HeadAndTail(output.longest, output.kept)
-    reader = threading.Thread(target=_read, args=(process, said), daemon=True)
+    reader = threading.Thread(target=read_output, args=(process, said), daemon=True)
     reader.start()
     status: int | None = None
     try:
@@ -120,7 +120,8 @@ def _environment(extra: Mapping[str, str]) -> dict[str, str]:
     return {**kept, "PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1", **extra}
 
 
-def _read(process: subprocess.Popen[bytes], said: HeadAndTail) -> None:
+def read_output(process: subprocess.Popen[bytes], said: HeadAndTail) -> None:
+    """Keep what `process` writes, until its end of the pipe is closed; for a thread of its own."""
     assert process.stdout is not None  # it is a pipe
     with process.stdout as stream, contextlib.suppress(OSError, ValueError):
         decoder = codecs.getincrementaldecoder("utf-8")("replace")

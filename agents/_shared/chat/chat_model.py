@@ -1,10 +1,11 @@
-"""The model behind an OpenAI-compatible address: one prompt in, one answer out."""
+"""The model behind an OpenAI-compatible address: the way to it, and one prompt in, one answer out."""
 
 from __future__ import annotations
 
 import contextlib
 import http.client
 import json
+import math
 import time
 import urllib.error
 import urllib.request
@@ -76,35 +77,19 @@ class Question:
         return body
 
 
-class ChatModel:
-    def __init__(self, base_url: str, key: str, deadline: float) -> None:
+class Connection:
+    """The way to the model until `deadline`, as a time of day."""
+
+    def __init__(self, base_url: str, key: str, deadline: float = math.inf) -> None:
         self._url = base_url.rstrip("/") + "/chat/completions"
         if not self._url.startswith(("http://", "https://")):
             raise ValueError("OPENAI_BASE_URL is not an http(s) address")
         self._key = key
         self._deadline = deadline
-        self._unwanted: set[tuple[str, str]] = set()
-        self.calls = 0
-        """Answered so far, over all models."""
 
-    def ask(self, question: Question) -> Answer:
-        """One answer; raises `LimitUsedUp` (never asks again after it), `PromptRefused` or `ModelUnreachable`."""
-        body = {name: value for name, value in question.body().items() if (question.model, name) not in self._unwanted}
-        while True:
-            try:
-                answer = read_answer(self._send(json.dumps(body).encode("ascii")))
-            except PromptRefused as refusal:
-                unwanted = [name for name in _DISPENSABLE if name in body and name in str(refusal)]
-                if not unwanted:
-                    raise
-                for name in unwanted:
-                    self._unwanted.add((question.model, name))
-                    del body[name]
-            else:
-                self.calls += 1
-                return answer
-
-    def _send(self, body: bytes) -> bytes:
+    def send(self, request: Json) -> bytes:
+        """The answer; raises `LimitUsedUp` (send nothing after it), `PromptRefused` or `ModelUnreachable`."""
+        body = json.dumps(request).encode("ascii")
         for attempt in range(_CONNECT_TRIES):
             left = self._deadline - time.time()
             if left <= 0:
@@ -129,6 +114,31 @@ class ChatModel:
         with urllib.request.urlopen(request, timeout=timeout) as response:  # noqa: S310
             content: bytes = response.read()
             return content
+
+
+class ChatModel:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._unwanted: set[tuple[str, str]] = set()
+        self.calls = 0
+        """Answered so far, over all models."""
+
+    def ask(self, question: Question) -> Answer:
+        """One answer; raises what `Connection.send` does."""
+        body = {name: value for name, value in question.body().items() if (question.model, name) not in self._unwanted}
+        while True:
+            try:
+                answer = read_answer(self._connection.send(body))
+            except PromptRefused as refusal:
+                unwanted = [name for name in _DISPENSABLE if name in body and name in str(refusal)]
+                if not unwanted:
+                    raise
+                for name in unwanted:
+                    self._unwanted.add((question.model, name))
+                    del body[name]
+            else:
+                self.calls += 1
+                return answer
 
 
 def read_answer(content: bytes) -> Answer:

@@ -1,0 +1,5 @@
+"""The modules of the folder that `agent.yaml` names under `shared`, imported as `aide_agent.shared.NAME`."""
+
+from pathlib import Path
+
+__path__ = [str(Path(__file__).resolve().parents[2] / "_shared" / "chat")]

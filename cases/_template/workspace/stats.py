@@ -1,0 +1,2 @@
+def median(values: list[float]) -> float:
+    raise NotImplementedError
