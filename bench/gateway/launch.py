@@ -34,6 +34,9 @@ _LONGEST_SOCKET_PATH = 107
 _START_S = 60.0
 _REPLY_S = 15.0
 _LOG_BYTES = 8000
+_KEPT = frozenset({"PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR"})
+_PROXIES = frozenset({"HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY"})
+"""Also in lower case."""
 _ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -277,20 +280,8 @@ def _secrets(spec: GatewaySpec, roles: dict[str, Role]) -> list[str]:
 
 def _environment(spec: GatewaySpec, roles: dict[str, Role]) -> dict[str, str]:
     """litellm looks up its keys by itself; nothing else needs to see them."""
-    if any(role.litellm for role in roles.values()):
-        inherited = dict(spec.environment)
-    else:
-        wanted = (
-            "PATH",
-            "HOME",
-            "LANG",
-            "LC_ALL",
-            "TMPDIR",
-            "SSL_CERT_FILE",
-            "SSL_CERT_DIR",
-            "HTTPS_PROXY",
-            "NO_PROXY",
-        )
-        inherited = {name: spec.environment[name] for name in wanted if name in spec.environment}
+    inherited = dict(spec.environment)
+    if not any(role.litellm for role in roles.values()):
+        inherited = {name: value for name, value in inherited.items() if name in _KEPT or name.upper() in _PROXIES}
     path = [str(_ROOT), *filter(None, [spec.environment.get("PYTHONPATH", "")])]
     return {**inherited, "PYTHONPATH": os.pathsep.join(path)}

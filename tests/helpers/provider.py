@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import ssl
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -80,6 +81,9 @@ class _Server(ThreadingHTTPServer):
 class ScriptedUpstream:
     script: Script
     prices: dict[str, float] = field(default_factory=lambda: dict(PRICES))
+    tls: ssl.SSLContext | None = None
+    host: str = "127.0.0.1"
+    """The name it has in `url`."""
     requests: list[Seen] = field(default_factory=list)
     sent: list[bytes] = field(default_factory=list)
     """Bodies of the answers, whole, in the order in which they were begun."""
@@ -90,6 +94,11 @@ class ScriptedUpstream:
 
     def __enter__(self) -> ScriptedUpstream:
         self._server = _Server(("127.0.0.1", 0), _handler(self))
+        if self.tls is not None:
+            # The handshake is the business of each connection's own thread.
+            self._server.socket = self.tls.wrap_socket(
+                self._server.socket, server_side=True, do_handshake_on_connect=False
+            )
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
         return self
 
@@ -100,7 +109,8 @@ class ScriptedUpstream:
     @property
     def url(self) -> str:
         """Without `/v1`."""
-        return f"http://127.0.0.1:{self._server.server_port}"
+        scheme = "https" if self.tls is not None else "http"
+        return f"{scheme}://{self.host}:{self._server.server_port}"
 
     def environment(self, key: str = CANARY) -> dict[str, str]:
         """What the runner's environment holds to reach this provider."""

@@ -210,7 +210,7 @@ class NativeTransport:
         self._provider = provider
         self._hosted = hosted
         self._paths = {dialect: path for path, dialect in ROUTES.items()}
-        self._wire = HttpClient(provider.url, connect_s)
+        self._client = HttpClient(provider.url, connect_s)
 
     def rule(self, call: Call) -> Rule:
         if call.dialect == "chat":
@@ -222,7 +222,7 @@ class NativeTransport:
         del timeout_s  # whoever asks stops waiting by itself
         content = json.dumps(body, separators=(",", ":")).encode("ascii")
         try:
-            incoming = await self._wire.post(self._paths[call.dialect], self._headers(headers), content)
+            incoming = await self._client.post(self._paths[call.dialect], self._headers(headers), content)
             if incoming.status == 200 and _is_stream(incoming):
                 return await self._begun(incoming)
             return Raw(incoming.status, _returned(incoming), await _read(incoming))
@@ -232,7 +232,7 @@ class NativeTransport:
             raise _lost(error) from None
 
     async def close(self) -> None:
-        await self._wire.close()
+        await self._client.close()
 
     def _headers(self, client: Mapping[str, str]) -> dict[str, str]:
         kept = {name: client[name] for name in _FORWARDED if name in client}

@@ -54,18 +54,19 @@ def find_role(
     if model.startswith(replay.PREFIX):
         return _replayed(model, replay.cassette_path(model, role, case, cassettes))
     prefix, _, name = model.partition("/")
-    prices = find_prices(model, own_prices)
-    translate = importlib.util.find_spec("litellm") is not None
     native = _NATIVE.get(prefix)
-    if native is not None:
-        provider = _provider(model, native, environment)
-        return Role(model=model, name=name, prices=prices, provider=provider, litellm=translate)
-    if not translate:
-        raise UserError(
-            f"model {model!r} is reached through litellm, which is not installed",
-            remedy="install ml-dev-bench[gateway], or use an openai/, anthropic/ or replay/ model",
-        )
-    return Role(model=model, name=name, prices=prices, litellm=True)
+    for package in ("httpx",) if native else ("httpx", "litellm"):
+        if importlib.util.find_spec(package) is None:
+            raise UserError(
+                f"model {model!r} is reached through {package}, which is not installed",
+                remedy="run pip install 'ml-dev-bench[gateway]', or use a replay/ model",
+            )
+    prices = find_prices(model, own_prices)
+    if native is None:
+        return Role(model=model, name=name, prices=prices, litellm=True)
+    translate = importlib.util.find_spec("litellm") is not None
+    provider = _provider(model, native, environment)
+    return Role(model=model, name=name, prices=prices, provider=provider, litellm=translate)
 
 
 def secrets_in(environment: Mapping[str, str]) -> list[str]:
