@@ -34,6 +34,7 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python -m mypy
+	$(BIN)/lint-imports
 
 docs: $(VENV)/.demo ## the pages that the program writes: the reference of the commands
 	$(BIN)/python -m bench.cli.reference docs/cli.md

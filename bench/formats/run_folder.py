@@ -8,7 +8,7 @@ import fcntl
 import hashlib
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,7 +22,6 @@ from bench.base.temporary import held_folder, temporary_path
 from bench.formats.plan import Cell, RunPlan
 from bench.formats.record import Record, Try
 from bench.guest.trees import remove_tree
-from bench.sandbox import end_orphans
 
 _TRY = re.compile(r"\.try(\d+)\.json$")
 PLAN = "run.json"
@@ -100,12 +99,15 @@ class RunFolder:
         return sorted(found, key=lambda record: record.cell)
 
     @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
-        """Hold the folder against a second runner, after cleaning up after the last one."""
+    def locked(self, end_orphans: Callable[[Sequence[Path]], None]) -> Iterator[None]:
+        """Hold the folder against a second runner, after cleaning up after the last one.
+
+        end_orphans: ends what sandboxes of a killed runner left behind in these folders.
+        """
         with contextlib.ExitStack() as stack:
             with writing(self.path):
                 stack.enter_context(self._lock())
-                self._clean()
+                self._clean(end_orphans)
             with writing(self.sockets.parent):
                 stack.enter_context(held_folder(self.sockets))
             try:
@@ -113,7 +115,7 @@ class RunFolder:
             finally:
                 # After an interruption cells may still be at work in there; the next runner cleans up after them.
                 with contextlib.suppress(OSError):
-                    self._clean()
+                    self._clean(end_orphans)
 
     @contextlib.contextmanager
     def _lock(self) -> Iterator[None]:
@@ -127,7 +129,7 @@ class RunFolder:
                 ) from None
             yield
 
-    def _clean(self) -> None:
+    def _clean(self, end_orphans: Callable[[Sequence[Path]], None]) -> None:
         end_orphans((self.path.resolve(), self.sockets))
         remove_tree(self.path / "scratch")
         for folder in (self.path, self.path / "cells"):

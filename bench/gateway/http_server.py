@@ -13,11 +13,10 @@ from pathlib import Path
 
 import h11
 
-from bench.gateway.backends import StreamLost
 from bench.gateway.calls import CallHandler, Response
 from bench.gateway.config import ALIAS_PREFIX
 from bench.gateway.request import MAX_BODY_BYTES, ROUTES, Dialect, RequestRefused
-from bench.gateway.streams import StreamFault
+from bench.gateway.streams import StreamFault, StreamLost
 
 _MOST_CONNECTIONS = 256
 _IDLE_S = 120.0

@@ -11,7 +11,6 @@ from typing import Protocol
 
 from bench.formats.record import Tokens
 from bench.gateway.answers import Answer, blocks_message, message, responses_answer
-from bench.gateway.backends import StreamLost
 from bench.gateway.request import Call, Dialect, Json, shallow
 
 _END_OF_EVENT = re.compile(rb"\r?\n\r?\n")
@@ -19,6 +18,14 @@ _NO_USAGE = re.compile(rb',\s*"usage"\s*:\s*null')
 _LONGEST_END = 4
 _MOST_HELD = 20_000_000
 _LAST_EVENTS = frozenset({"message_stop", "response.completed", "response.incomplete", "response.failed"})
+
+
+class StreamLost(Exception):
+    """A stream broke after its first bytes; `kind` is the fault's name in the record."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
 
 
 class StreamFault(Exception):

@@ -1,4 +1,8 @@
-"""GitHub as others see it: issues about results (`keep_issues`), and the commands a workflow runner reads."""
+"""GitHub as others see it.
+
+`keep_issues` keeps one open issue for each agent whose results fell; the other names are the commands that a workflow
+runner reads.
+"""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from bench.formats.run_folder import RunFolder
 from bench.guest.first_process import children
 from bench.plan import Plan, cells_of
 from bench.runs.repair import repair
-from bench.sandbox import Sandbox
+from bench.sandbox import Sandbox, end_orphans
 
 _STOP_S = 15.0
 """After it, what still runs is left to end with this process."""
@@ -159,7 +159,7 @@ def run_plan(
         seed_secret=secret,
     )
     progress.total = len(cells)
-    with run.locked():
+    with run.locked(end_orphans):
         _prepare_environments(cells, places.cache)
         # Only now: packages that build themselves may leave files in an agent's folder.
         context.agent_digests.update({cell.agent.id: replace(cell.agent).digest for cell in _one_each(cells)})

@@ -48,7 +48,7 @@ from bench.guest.trees import remove_tree
 from bench.judge import Submission, grade_submission
 from bench.plan import cells_of
 from bench.runs.execute import provenance_of
-from bench.sandbox import Ended, ProcessSandbox, Sandbox, disk_mb
+from bench.sandbox import Ended, ProcessSandbox, Sandbox, disk_mb, end_orphans
 
 AGENT = "human"
 _STATE = "human.json"
@@ -155,7 +155,7 @@ def submit_attempt(desk: Desk, sandbox: Sandbox) -> Record:
         attempt = desk.attempt.model_copy(update={"submitted": time.time()})
         _write(desk.folder, attempt)
         desk = Desk(desk.folder, desk.cell, attempt, desk.context)
-    with RunFolder(desk.folder).locked(), _as_user_errors():
+    with RunFolder(desk.folder).locked(end_orphans), _as_user_errors():
         return _judge(desk, sandbox)
 
 

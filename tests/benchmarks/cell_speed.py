@@ -25,6 +25,7 @@ from bench.formats.case import load_cases
 from bench.formats.plan import Cell
 from bench.formats.record import Provenance, Record
 from bench.formats.run_folder import RunFolder
+from bench.sandbox import end_orphans
 from bench.sandbox.choose import choose_sandbox
 
 
@@ -50,7 +51,7 @@ def measure(cells: int, sandbox_name: str, folder: Path) -> dict[str, object]:
     context = CellContext(run.path, run.sockets, places, sandbox, provenance, "2026.11", {})
     walls: list[float] = []
     records: list[Record] = []
-    with run.locked():
+    with run.locked(end_orphans):
         run_cell(Cell(agent, {}, case, "mini", 1), context)
         cpu, began = own_cpu_s(), time.perf_counter()
         for trial in range(1, cells + 1):

@@ -22,6 +22,7 @@ from bench.formats.plan import Cell, make_run_plan
 from bench.formats.record import Record, Try
 from bench.formats.run_folder import RunFolder, new_run_name, read_record
 from bench.runs.repair import repair
+from bench.sandbox import end_orphans
 from bench.sandbox.process import ProcessSandbox
 from tests.helpers.cells import ROOT, make_agent, make_case, make_cell, make_context, python, write_files
 
@@ -72,12 +73,12 @@ def test_names_of_runs_sort_by_time_and_do_not_repeat() -> None:
 
 
 def test_a_second_runner_is_refused_and_a_third_may_come_later(run: RunFolder) -> None:
-    with run.locked():
-        with pytest.raises(UserError, match="another runner"), RunFolder(run.path).locked():
+    with run.locked(end_orphans):
+        with pytest.raises(UserError, match="another runner"), RunFolder(run.path).locked(end_orphans):
             raise AssertionError("two runners in one folder")
         assert run.sockets.is_dir()
     assert not run.sockets.exists()
-    with RunFolder(run.path).locked():
+    with RunFolder(run.path).locked(end_orphans):
         assert run.sockets.is_dir()
 
 
@@ -86,18 +87,19 @@ def test_a_lock_ends_with_its_process(run: RunFolder) -> None:
 import time
 from pathlib import Path
 from bench.formats.run_folder import RunFolder
-with RunFolder(Path({str(run.path)!r})).locked():
+from bench.sandbox import end_orphans
+with RunFolder(Path({str(run.path)!r})).locked(end_orphans):
     print("up", flush=True)
     time.sleep(40)
 """
     with subprocess.Popen(python("-c", code), cwd=ROOT, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == b"up\n"
-        with pytest.raises(UserError, match="another runner"), run.locked():
+        with pytest.raises(UserError, match="another runner"), run.locked(end_orphans):
             raise AssertionError("two runners in one folder")
         other.send_signal(signal.SIGKILL)
         other.wait()
-    with run.locked():
+    with run.locked(end_orphans):
         assert run.sockets.is_dir()
 
 
@@ -106,7 +108,7 @@ def test_what_a_killed_runner_left_is_cleared(run: RunFolder) -> None:
     run.sockets.mkdir()
     (run.sockets / "gateway.sock").write_text("")
     os.chmod(run.path / "scratch" / "cell", 0)
-    with run.locked():
+    with run.locked(end_orphans):
         assert not (run.path / "scratch").exists()
         assert list(run.sockets.iterdir()) == []
     assert [it.name for it in (run.path / "cells").iterdir()] == ["kept.txt"]

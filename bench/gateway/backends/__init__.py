@@ -63,14 +63,6 @@ class BackendError(Exception):
         self.limit = limit
 
 
-class StreamLost(Exception):
-    """A stream broke after its first bytes; `kind` is the fault's name in the record."""
-
-    def __init__(self, kind: str, message: str) -> None:
-        super().__init__(message)
-        self.kind = kind
-
-
 class Backend(Protocol):
     """One model role's source of answers."""
 

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from bench.gateway.answers import Rule, read_answer
-from bench.gateway.backends import BackendError, CallAttempt, Delivered, Headers, StreamLost
+from bench.gateway.backends import BackendError, CallAttempt, Delivered, Headers
 from bench.gateway.backends.http_client import HttpClient, Incoming, Lost, Unreachable
 from bench.gateway.config import Patience, Provider
 from bench.gateway.request import ROUTES, Call, Json, allowed_betas
+from bench.gateway.streams import StreamLost
 
 _AGENTS_FAULT = frozenset({400, 413, 422})
 _PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})

@@ -15,7 +15,7 @@ import trustme
 from bench.base.errors import InfraError, UserError
 from bench.formats.record import ModelUsage
 from bench.gateway.backends.providers import find_role
-from tests.connectproxy import ConnectProxy
+from tests.helpers.connect_proxy import ConnectProxy
 from tests.helpers.gateway_live import CANARY, QUICK, live
 from tests.helpers.provider import Reply, ScriptedUpstream, Usage
 

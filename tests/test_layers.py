@@ -1,0 +1,52 @@
+"""The rooms of bench: each says what lives there, and its face is the same to type checkers and at run time."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from pathlib import Path
+
+import pytest
+
+import bench
+
+PACKAGE = Path(bench.__file__).parent
+ROOMS = sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
+
+
+def offered_to_type_checkers(room: str) -> dict[str, str]:
+    tree = ast.parse((PACKAGE / room / "__init__.py").read_text(encoding="utf-8"))
+    blocks = [node for node in tree.body if isinstance(node, ast.If)]
+    imports = [node for block in blocks for node in block.body if isinstance(node, ast.ImportFrom)]
+    return {alias.asname or alias.name: node.module or "" for node in imports for alias in node.names}
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_room_says_what_lives_there(room: str) -> None:
+    tree = ast.parse((PACKAGE / room / "__init__.py").read_text(encoding="utf-8"))
+    assert len((ast.get_docstring(tree) or "").splitlines()) >= 3, f"bench/{room}/__init__.py says it in three lines"
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_face_offers_at_run_time_what_it_offers_to_type_checkers(room: str) -> None:
+    """Through `__getattr__`, also where a submodule of the same name is loaded first."""
+    package = importlib.import_module(f"bench.{room}")
+    for name, module in offered_to_type_checkers(room).items():
+        defined = getattr(importlib.import_module(module), name)
+        offered = package.__getattr__(name)
+        assert offered is defined or offered == defined, f"{room}.{name}"
+        assert getattr(package, name) is offered, f"a module shadows {room}.{name}"
+
+
+@pytest.mark.parametrize("room", [room for room in ROOMS if offered_to_type_checkers(room)])
+def test_a_face_refuses_what_it_does_not_offer(room: str) -> None:
+    with pytest.raises(AttributeError, match="no_such_name"):
+        importlib.import_module(f"bench.{room}").no_such_name  # noqa: B018
+
+
+def test_the_house_is_as_large_as_agreed() -> None:
+    files = list(PACKAGE.rglob("*.py"))
+    assert len(files) <= 190
+    assert len(ROOMS) <= 20
+    long = {str(path): count for path in files if (count := len(path.read_text(encoding="utf-8").splitlines())) > 400}
+    assert not long
