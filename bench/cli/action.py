@@ -130,7 +130,7 @@ def publish() -> None:
     """Commit the records and build the site."""
     from bench.cli.pages import write_site
     from bench.cli.results import suite_cases
-    from bench.cli.stored import read_records
+    from bench.cli.stored import stored_results
     from bench.formats.run_folder import RunFolder
     from bench.store import publish
 
@@ -138,19 +138,17 @@ def publish() -> None:
     told = _read(Publication)
     run_folder = RunFolder(told.records)
     plan, records = run_folder.read_plan(), run_folder.records()
-    shown = records
+    cases = {*suite_cases(plan.suite), *(record.case.id for record in records)}
+    source = str(told.records)
     if told.results_repository != _KEEP_LOCAL:
-        repository = told.results_repository or _own_repository()
-        _use_token(token, repository)
-        commit = publish(plan, records, repository, told.results_branch).commit
+        source = told.results_repository or _own_repository()
+        _use_token(token, source)
+        commit = publish(plan, records, source, told.results_branch).commit
         set_outputs({"commit": commit})
         click.echo(f"results: commit {commit} on branch {told.results_branch}")
-        if told.site:
-            shown = read_records(repository, told.results_branch)
     if told.site:
-        known = [record.case.id for record in records]
-        cases = dict.fromkeys([*suite_cases(plan.suite, known), *known])
-        index = write_site(shown, list(cases), Path(told.site))
+        with stored_results(source, told.results_branch) as results_of:
+            index = write_site(results_of, sorted(cases), Path(told.site))
         set_outputs({"site": str(index.parent.resolve())})
         click.echo(f"site: {index}")
 

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,6 +45,7 @@ def demo(out: Path, jobs: int | None, sandbox: str) -> None:
     from bench.report import leaderboard
     from bench.runs import Options, run_plan, write_plan
     from bench.sandbox import choose_sandbox
+    from bench.stats import RecordResults
     from bench.store import ResultsBranch, publish
 
     signal.signal(signal.SIGTERM, _interrupt)
@@ -59,9 +61,9 @@ def demo(out: Path, jobs: int | None, sandbox: str) -> None:
     repository = out / "results.git"
     committed = publish(stored, records, str(repository), "mldb-results", out / "runs" / name)
     everything = list(ResultsBranch(repository).records())
-    index = write_site(everything, plan.suite.cases, out / "site")
+    index = write_site(partial(RecordResults, everything), plan.suite.cases, out / "site")
     click.echo("")
-    click.echo(leaderboard(everything, plan.suite.cases))
+    click.echo(leaderboard(RecordResults(everything, {"mini": plan.suite.cases, "full": plan.suite.cases})))
     click.echo("")
     click.echo(f"results: commit {committed.commit[:12]} on branch mldb-results of {repository}")
     click.echo(f"site:    {index.resolve().as_uri()}")

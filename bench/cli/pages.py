@@ -13,7 +13,7 @@ import click
 from bench.base.errors import UserError
 
 if TYPE_CHECKING:
-    from bench.formats.record import Record
+    from bench.cli.stored import ResultsOf
     from bench.pages import CaseInfo
 
 
@@ -30,23 +30,24 @@ def site() -> None:
 def build(source: str, out: Path, branch: str, suite: str) -> None:
     """Build the site from stored records. Runs nothing."""
     from bench.base.install import find_data_folders
-    from bench.cli.stored import read_records
+    from bench.cli.stored import stored_results
     from bench.formats.suite import load_suite
 
     cases = load_suite(find_data_folders().cases, suite).cases
-    index = write_site(read_records(source, branch), cases, out)
+    with stored_results(source, branch) as results_of:
+        index = write_site(results_of, cases, out)
     click.echo(f"site: {index}")
 
 
-def write_site(records: Sequence[Record], cases: Sequence[str], out: Path) -> Path:
-    """Build the site of `records` into `out`; returns its first page."""
+def write_site(results_of: ResultsOf, cases: Sequence[str], out: Path) -> Path:
+    """Build the site of these results into `out`; returns its first page."""
     from bench.base.install import find_data_folders
     from bench.formats.case import load_cases
-    from bench.pages import build_site
+    from bench.pages import write_site as write
 
     places = find_data_folders()
     infos = [_info(case) for case in load_cases(places.cases, list(cases))]
-    build_site(records, infos, out, places.site)
+    write(results_of, infos, out, places.site)
     return out / "index.html"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,10 +11,10 @@ from bench.base.errors import UserError
 from bench.cli.results_admin import decide, decisions, traces, verify
 from bench.cli.results_collect import collect, push
 from bench.cli.results_query import export, query
-from bench.report import leaderboard, standings_table
+from bench.report import leaderboard
 
 if TYPE_CHECKING:
-    from bench.index import Index
+    from bench.stats import Suite
 
 
 @click.group()
@@ -37,23 +36,16 @@ for _command in (collect, push, verify, decide, decisions, traces, query, export
 def show(source: str, branch: str, suite: str, cells: bool, withdrawn: bool, as_json: bool) -> None:
     """Agents by success, with intervals, from a results repository or the folder of one run."""
     from bench.base.text import printable_json
-    from bench.cli.stored import indexed, read_records
+    from bench.cli.stored import read_records, stored_results
     from bench.report import outcome_line
 
-    if not (cells or withdrawn or as_json):
-        with indexed(source, branch) as index:
-            if index is not None:
-                click.echo(_indexed_leaderboard(index, suite))
-                return
-    records = read_records(source, branch, withdrawn=withdrawn)
-    if as_json:
-        for record in records:
-            click.echo(printable_json(record.to_line()))
-    elif cells:
-        for record in records:
-            click.echo(outcome_line(record))
-    else:
-        click.echo(leaderboard(records, suite_cases(suite, (record.case.id for record in records))))
+    if not (cells or as_json):
+        counted: Suite | None = {"mini": suite_cases(suite), "full": suite_cases(suite)} if suite else None
+        with stored_results(source, branch, withdrawn=withdrawn) as results_of:
+            click.echo(leaderboard(results_of(counted)))
+        return
+    for record in read_records(source, branch, withdrawn=withdrawn):
+        click.echo(printable_json(record.to_line()) if as_json else outcome_line(record))
 
 
 @results.command()
@@ -114,21 +106,9 @@ def trace_atif(ledger: Path) -> str:
     return json.dumps(to_atif(read_trace(ledger), folder.partition("_")[0], folder), indent=1, ensure_ascii=False)
 
 
-def suite_cases(suite: str, known: Iterable[str]) -> list[str]:
-    """The cases that coverage is counted over: those of a suite, or all that are `known`."""
+def suite_cases(suite: str) -> list[str]:
+    """The cases of a suite; none where no suite is named."""
     from bench.base.install import find_data_folders
     from bench.formats.suite import load_suite
 
-    if suite:
-        return load_suite(find_data_folders().cases, suite).cases
-    return sorted(set(known))
-
-
-def _indexed_leaderboard(index: Index, suite: str) -> str:
-    from bench.index import all_cases, indexed_standings
-    from bench.stats import rank
-
-    cases = suite_cases(suite, all_cases(index))
-    places = rank(indexed_standings(index, {"mini": cases, "full": cases}))
-    ((total, lost),) = index.rows("SELECT count(*), count(*) FILTER (outcome <> 'graded') FROM records")
-    return standings_table(places, total, lost)
+    return load_suite(find_data_folders().cases, suite).cases if suite else []

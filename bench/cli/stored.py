@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,9 @@ from bench.base.errors import UserError
 if TYPE_CHECKING:
     from bench.formats.record import Record
     from bench.index import Index
-    from bench.stats import CaseNight, Filters, Stored
+    from bench.stats import CaseNight, Filters, Results, Stored, Suite
+
+    ResultsOf = Callable[[Suite | None], Results]
 
 
 @contextmanager
@@ -42,6 +45,20 @@ def stored_records(repository: str, branch: str) -> Iterator[Stored]:
             return everything() if index is None else from_index(index, reference, filters)
 
         yield find
+
+
+@contextmanager
+def stored_results(source: str, branch: str, *, withdrawn: bool = False) -> Iterator[ResultsOf]:
+    """What tables and pages are made from: of a results branch from its index, of a run folder from its records."""
+    from bench.index import IndexedResults
+    from bench.stats import RecordResults
+
+    with ExitStack() as stack:
+        index = None if withdrawn else stack.enter_context(indexed(source, branch))
+        if index is None:
+            yield partial(RecordResults, read_records(source, branch, withdrawn=withdrawn))
+        else:
+            yield partial(IndexedResults, index)
 
 
 def stored_nights(source: str, branch: str, measure: str, runs: str, nights: int) -> Sequence[CaseNight]:

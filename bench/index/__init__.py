@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING
 from bench.base.faces import lazy_face
 
 if TYPE_CHECKING:
-    from bench.index.answers import all_cases as all_cases
     from bench.index.answers import cell_history as cell_history
-    from bench.index.answers import indexed_standings as indexed_standings
     from bench.index.answers import nightly_points as nightly_points
     from bench.index.answers import stored_records as stored_records
     from bench.index.query import Index as Index
@@ -21,11 +19,13 @@ if TYPE_CHECKING:
     from bench.index.query import open_index as open_index
     from bench.index.query import to_json as to_json
     from bench.index.query import write_csv as write_csv
+    from bench.index.results import IndexedResults as IndexedResults
 
 __getattr__ = lazy_face(
     __name__,
     {
-        "answers": "all_cases cell_history indexed_standings nightly_points stored_records",
+        "answers": "cell_history nightly_points stored_records",
         "query": "Index export is_available open_index to_json write_csv",
+        "results": "IndexedResults",
     },
 )

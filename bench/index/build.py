@@ -16,6 +16,7 @@ from bench.base.errors import UserError
 from bench.index.columns import LINE_BITS, schema
 from bench.index.extract import Extracted, Source, extract, extract_in_processes
 from bench.index.storage import (
+    MIRROR,
     FileRef,
     IndexState,
     ParquetFile,
@@ -192,7 +193,7 @@ def _copy(folder: Path, repository: Path | str, branch: str) -> Iterator[Copy]:
         with open_copy(repository, branch) as copy:
             yield copy
         return
-    mirror, ref = folder / "mirror.git", f"refs/heads/{branch}"
+    mirror, ref = folder / MIRROR, f"refs/heads/{branch}"
     git = Git(mirror, transfers=True)
     try:
         if not (mirror / "HEAD").is_file():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -14,7 +15,7 @@ import pyarrow as pa
 from bench.index.line import Line, UsagePart
 from bench.stats import model_label
 
-INDEX_SCHEMA = 1
+INDEX_SCHEMA = 2
 """Raised with every change of what is below: an index of another one is made anew."""
 LINE_BITS = 24
 """`id` is the number of the file times 2 ** LINE_BITS, plus the line; no file has so many lines."""
@@ -60,7 +61,7 @@ def _plain(type_: pa.DataType, *names: str) -> list[Column]:
 def _phase(name: str) -> Callable[[Line], float | None]:
     def seconds(line: Line) -> float | None:
         found = [phase.seconds for phase in line.phases if phase.name == name]
-        return sum(found) if found else None
+        return math.fsum(found) if found else None
 
     return seconds
 

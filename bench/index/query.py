@@ -48,8 +48,11 @@ def require() -> None:
 class Index:
     """An index at one commit, ready to be asked."""
 
-    def __init__(self, folder: Path, state: IndexState, *, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(
+        self, folder: Path, state: IndexState, repository: Path | str, *, timeout_s: float = TIMEOUT_S
+    ) -> None:
         self.folder = folder
+        self.repository = repository
         self.state = state
         self._timeout_s = timeout_s
         self._connection = _open(folder, state)
@@ -131,10 +134,10 @@ def open_index(
     folder = index_folder(cache or find_data_folders().cache, repository, branch)
     state = (rebuild if anew else update)(folder, repository, branch, progress)
     try:
-        return Index(folder, state, timeout_s=timeout_s)
+        return Index(folder, state, repository, timeout_s=timeout_s)
     except DamagedError:
         progress("the cached index is damaged and is made anew")
-        return Index(folder, rebuild(folder, repository, branch, progress), timeout_s=timeout_s)
+        return Index(folder, rebuild(folder, repository, branch, progress), repository, timeout_s=timeout_s)
 
 
 def _open(folder: Path, state: IndexState) -> duckdb.DuckDBPyConnection:

@@ -29,6 +29,8 @@ CHUNK_ROWS = 65_536
 PART_ROWS = 8 * CHUNK_ROWS
 _PLAIN = ("id", "line", "seed", "judge_seed", "score", "cost_usd", "seconds", "started", "finished")
 """Columns in which hardly a value comes twice, so that a dictionary of them is only in the way."""
+MIRROR = "mirror.git"
+"""Of a branch behind a URL: a copy beside its index."""
 _NAME = "state.json"
 _LINGER_S = 3600.0
 """How long a replaced file stays for those who still read it."""

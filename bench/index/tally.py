@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from bench.index.storage import ParquetFile
+from bench.stats import LOST, PLACES, Tally
 from bench.store import Decision
 
 if TYPE_CHECKING:
@@ -16,22 +18,9 @@ if TYPE_CHECKING:
 
 _STATUSES = ("none", "exact", "estimated", "simulated")
 _KEYS = "profile, agent, model, ranked, agent_digest, case_id, case_digest"
-SUMS = (
-    "cells",
-    "graded",
-    "lost",
-    "succeeded",
-    "score_sum",
-    "steps_sum",
-    "seconds_known",
-    "seconds_sum",
-    "input_known",
-    "input_sum",
-    "output_known",
-    "output_sum",
-    "cost_unknown",
-    *(f"{status}_{what}" for status in _STATUSES for what in ("cells", "usd")),
-)
+SUMS = tuple(field.name for field in fields(Tally))
+_DECIMAL = f"DECIMAL(38,{PLACES})"
+"""Of sums: exact, so that parts can be added in any order (`bench.stats.tally`)."""
 _DECISIONS = pa.schema(
     [
         pa.field("seq", pa.int64()),
@@ -109,21 +98,20 @@ def tally(connection: duckdb.DuckDBPyConnection, rows: str, ignored: str) -> pa.
     """Counts and sums of the rows that count, one row for each agent, model and case in each of their versions."""
     statuses = "\n".join(
         f"count(*) FILTER (outcome = 'graded' AND status = '{status}') AS {status}_cells,"
-        f"coalesce(sum(cost_usd) FILTER (outcome = 'graded' AND status = '{status}'), 0) AS {status}_usd,"
+        f"{_exact('cost_usd', status)} AS {status}_usd,"
         for status in _STATUSES
     )
     known = "\n".join(
-        f"count({column}) FILTER (outcome = 'graded') AS {name}_known,"
-        f"coalesce(sum({column}) FILTER (outcome = 'graded'), 0)::DOUBLE AS {name}_sum,"
+        f"count({column}) FILTER (outcome = 'graded') AS {name}_known,{_exact(column)} AS {name}_sum,"
         for name, column in (("seconds", "agent_seconds"), ("input", "input_tokens"), ("output", "output_tokens"))
     )
     return connection.sql(
         f"""SELECT {_KEYS}, count(*) AS cells,
             count(*) FILTER (outcome = 'graded') AS graded,
-            count(*) FILTER (outcome IN ('infra', 'interrupted')) AS lost,
+            count(*) FILTER (outcome IN {LOST}) AS lost,
             count(*) FILTER (outcome = 'graded' AND success) AS succeeded,
-            coalesce(sum(score) FILTER (outcome = 'graded'), 0) AS score_sum,
-            coalesce(sum(steps) FILTER (outcome = 'graded'), 0)::DOUBLE AS steps_sum,
+            {_exact("score")} AS score_sum,
+            {_exact("steps")} AS steps_sum,
             {known}
             count(*) FILTER (outcome = 'graded' AND status = 'unknown') AS cost_unknown,
             {statuses}
@@ -145,4 +133,10 @@ def add_tallies(connection: duckdb.DuckDBPyConnection, one: str, other: str) -> 
 
 def sum_type(name: str) -> str:
     """What SQL shall take a sum of `SUMS` for."""
-    return "DOUBLE" if name.endswith(("_sum", "_usd")) else "BIGINT"
+    return _DECIMAL if name.endswith(("_sum", "_usd")) else "BIGINT"
+
+
+def _exact(column: str, status: str = "") -> str:
+    """The sum over graded rows. A number that is too large for any record adds nothing, instead of ending the build."""
+    which = "outcome = 'graded'" + (f" AND status = '{status}'" if status else "")
+    return f"coalesce(sum(TRY_CAST({column} AS {_DECIMAL})) FILTER ({which}), 0)::{_DECIMAL}"

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.formats.record import Profile, Record
 from bench.pages.address import cell_page
 from bench.pages.chart import Chart, Point, scatter
-from bench.stats import Entrant, RankedStanding, newest_digests, rank, standings, unique_cells
+from bench.stats import CaseSeen, Entrant, RankedStanding, Results, Standing, Suite, Trial, entrant_of, rank
 
+MOST_CELLS = 300
+"""Of a case, on its page."""
+MOST_TRIALS = 12
+"""Of an agent at a case, on the agent's page."""
 PROFILES: Mapping[Profile, str] = {
     "mini": "offline, CPU only, data generated or shipped",
     "full": "the real data, models and GPU",
@@ -43,6 +47,11 @@ class Entry:
     uncounted: str
     """Why it is not counted, empty when it is."""
 
+    @property
+    def key(self) -> tuple[Entrant, str]:
+        """Who ran, and at which case."""
+        return entrant_of(self.record), self.record.case.id
+
 
 @dataclass(frozen=True)
 class Section:
@@ -71,8 +80,10 @@ class Board:
     """The suite, by id."""
     retired: Mapping[str, CaseInfo]
     """Cases that only records know; they have a page and do not count."""
+    seen: Mapping[str, CaseSeen]
+    """Every case that has a result, by id."""
     entries: Sequence[Entry]
-    """Every different record, the newest first."""
+    """The results that have a page, the newest first: those that the page of a case or of an agent lists."""
     sections: Sequence[Section]
     entrants: frozenset[Entrant]
     """Those on the board: they have a page."""
@@ -80,59 +91,84 @@ class Board:
     """The end of the last cell, empty without records."""
 
     @property
+    def results(self) -> int:
+        """Different results, with a page or without."""
+        return sum(case.results for case in self.seen.values())
+
+    @property
     def pages(self) -> dict[str, CaseInfo]:
         return {**self.cases, **self.retired}
 
 
-def make_board(records: Iterable[Record], cases: Sequence[CaseInfo], title: str) -> Board:
-    by_address = {cell_page(record): record for record in records}
-    distinct = [record for _, record in sorted(by_address.items())]
+def suite_of(cases: Iterable[CaseInfo]) -> Suite:
+    """What counts on the board of these cases."""
+    listed = list(cases)
+    return {profile: [case.id for case in listed if profile in case.profiles] for profile in PROFILES}
+
+
+def make_board(results: Results, cases: Sequence[CaseInfo], title: str) -> Board:
+    """`results`: measured against `suite_of(cases)`."""
     suite = {case.id: case for case in sorted(cases, key=lambda case: (case.category, case.id))}
-    retired = _retired(distinct, suite)
-    sections = _sections(distinct, suite)
+    seen = results.cases()
+    sections = _sections(results.standings())
     return Board(
         title=title,
         cases=suite,
-        retired=retired,
-        entries=_entries(by_address, suite),
+        retired={
+            case: CaseInfo(case, it.category, it.title, profiles=())
+            for case, it in sorted(seen.items())
+            if case not in suite
+        },
+        seen=seen,
+        entries=_entries(results.trials(MOST_CELLS, MOST_TRIALS), suite),
         sections=sections,
         entrants=frozenset(place.standing.entrant for section in sections for place in section.places),
-        updated=max((record.finished for record in distinct), default=""),
+        updated=results.updated(),
     )
 
 
-def _entries(by_address: Mapping[str, Record], suite: Mapping[str, CaseInfo]) -> list[Entry]:
-    unique = unique_cells(record for _, record in sorted(by_address.items()))
-    kept = {id(record) for record in unique}
-    newest = newest_digests(unique)
-
-    def why_not(record: Record) -> str:
-        if record.case.id not in suite or record.profile not in suite[record.case.id].profiles:
-            return "the case is not in the suite"
-        if id(record) not in kept:
-            return "another attempt at this cell counts"
-        if record.case.digest != newest[record.profile, record.case.id]:
-            return "an older version of the case"
-        return ""
-
-    entries = [Entry(record, address, why_not(record)) for address, record in sorted(by_address.items())]
-    return sorted(entries, key=lambda entry: entry.record.started, reverse=True)
+def counted_trials(entries: Iterable[Entry]) -> dict[tuple[Entrant, str], list[Entry]]:
+    """By entrant and case those that count in the standings, the last `MOST_TRIALS` in order of time."""
+    found: dict[tuple[Entrant, str], list[Entry]] = defaultdict(list)
+    for entry in entries:
+        if not entry.uncounted:
+            found[entry.key].append(entry)
+    return {key: sorted(group, key=_time)[-MOST_TRIALS:] for key, group in found.items()}
 
 
-def _retired(records: Iterable[Record], suite: Mapping[str, CaseInfo]) -> dict[str, CaseInfo]:
-    newest = {record.case.id: record for record in sorted(records, key=lambda record: (record.started, record.cell))}
-    return {
-        case: CaseInfo(case, record.case.category, record.case.title, profiles=())
-        for case, record in sorted(newest.items())
-        if case not in suite
-    }
+def newest_cells(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
+    """Of each case the newest `MOST_CELLS` of `entries`, which have the newest first."""
+    found: dict[str, list[Entry]] = defaultdict(list)
+    for entry in entries:
+        if len(of_case := found[entry.record.case.id]) < MOST_CELLS:
+            of_case.append(entry)
+    return found
 
 
-def _sections(records: Sequence[Record], suite: Mapping[str, CaseInfo]) -> list[Section]:
-    members: dict[Profile, list[str]] = {
-        profile: [case.id for case in suite.values() if profile in case.profiles] for profile in PROFILES
-    }
-    table = standings(records, members)
+def _entries(trials: Iterable[Trial], suite: Mapping[str, CaseInfo]) -> list[Entry]:
+    """Those that a page lists. Of two that are the same word for word the one that counts, where one does."""
+    by_address = {cell_page(trial.record): trial for trial in sorted(trials, key=lambda trial: trial.kept)}
+    entries = [Entry(trial.record, address, _why_not(trial, suite)) for address, trial in sorted(by_address.items())]
+    entries.sort(key=lambda entry: entry.record.started, reverse=True)
+    groups = (*newest_cells(entries).values(), *counted_trials(entries).values())
+    listed = {entry.address for group in groups for entry in group}
+    return [entry for entry in entries if entry.address in listed]
+
+
+def _why_not(trial: Trial, suite: Mapping[str, CaseInfo]) -> str:
+    case = suite.get(trial.record.case.id)
+    if case is None or trial.record.profile not in case.profiles:
+        return "the case is not in the suite"
+    if not trial.kept:
+        return "another attempt at this cell counts"
+    return "" if trial.current else "an older version of the case"
+
+
+def _time(entry: Entry) -> tuple[str, str, str]:
+    return entry.record.started, entry.record.provenance.run, entry.record.cell
+
+
+def _sections(table: Sequence[Standing]) -> list[Section]:
     return [
         _section(profile, rank(row for row in table if row.entrant.profile == profile))
         for profile in PROFILES

@@ -1,4 +1,4 @@
-"""The same figures as data: every record, and the board as JSON and CSV."""
+"""The same figures as data: the records that have a page, and the board as JSON and CSV."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ import re
 import shutil
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from bench.base.errors import UserError
 from bench.formats.record import Record
 from bench.pages.address import agent_page, case_page
-from bench.pages.board import Board, CaseInfo, Entry, make_board
+from bench.pages.board import Board, CaseInfo, counted_trials, make_board, newest_cells, suite_of
 from bench.pages.render import Renderer
-from bench.pages.views import agent_view, case_view
-from bench.stats import KS, Entrant, Estimate, Passes, RankedStanding
+from bench.pages.views import AgentFacts, CaseFacts, agent_view, case_view
+from bench.stats import KS, Entrant, Estimate, Passes, RankedStanding, RecordResults, Results, Suite
 
 Cell = str | int | float | bool | None
 RECORDS, BOARD_JSON, BOARD_CSV = "data/records.jsonl", "data/leaderboard.json", "data/leaderboard.csv"
@@ -108,19 +109,28 @@ def _harmless(value: Cell) -> Cell:
 def build_site(
     records: Iterable[Record], cases: Sequence[CaseInfo], out: Path, site: Path, title: str = TITLE
 ) -> list[Path]:
+    """The site of these records; see `write_site`."""
+    return write_site(partial(RecordResults, records), cases, out, site, title)
+
+
+def write_site(
+    results_of: Callable[[Suite], Results], cases: Sequence[CaseInfo], out: Path, site: Path, title: str = TITLE
+) -> list[Path]:
     """Write the whole site to `out`, from the sources in `site`; the paths of its files.
 
-    A reader sees the old site or the new one, never a part of one. The same records give the same bytes.
+    results_of: the results, measured against a suite. A reader sees the old site or the new one, never a part of one.
+    The same results give the same bytes.
     """
     _check_replaceable(out)
     for case in cases:
         if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,63}", case.id):
             raise UserError(f"`{case.id}` cannot name a page", remedy="use 1 to 64 of a-z, 0-9, _ and -")
-    board = make_board(records, cases, title)
+    results = results_of(suite_of(cases))
+    board = make_board(results, cases, title)
     out.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(prefix=f".{out.name}.", suffix=".new", dir=out.parent))
     try:
-        written = [_write(fresh, path, content) for path, content in site_files(board, site)]
+        written = [_write(fresh, path, content) for path, content in site_files(board, results, site)]
         fresh.chmod(0o755)
         _swap(fresh, out)
     except BaseException:
@@ -129,7 +139,7 @@ def build_site(
     return sorted(out / path for path in written)
 
 
-def site_files(board: Board, site: Path) -> Iterator[tuple[str, bytes]]:
+def site_files(board: Board, results: Results, site: Path) -> Iterator[tuple[str, bytes]]:
     """Every file of the site: its address and its content."""
     renderer = Renderer.of(site)
     yield MARKER, b""
@@ -138,29 +148,27 @@ def site_files(board: Board, site: Path) -> Iterator[tuple[str, bytes]]:
     yield from data_files(board).items()
     for name in ("index.html", "cases.html"):
         yield name, renderer.page(name, name, {"board": board})
-    yield from _case_pages(board, renderer)
-    yield from _agent_pages(board, renderer)
+    yield from _case_pages(board, results, renderer)
+    yield from _agent_pages(board, results, renderer)
     for entry in board.entries:
         yield entry.address, renderer.page("cell.html", entry.address, {"board": board, "entry": entry})
 
 
-def _case_pages(board: Board, renderer: Renderer) -> Iterator[tuple[str, bytes]]:
-    cells: dict[str, list[Entry]] = defaultdict(list)
-    for entry in board.entries:
-        cells[entry.record.case.id].append(entry)
+def _case_pages(board: Board, results: Results, renderer: Renderer) -> Iterator[tuple[str, bytes]]:
+    facts = CaseFacts(results.checks(), results.metrics(), newest_cells(board.entries))
     for case in board.pages.values():
         place = case_page(case.id)
-        yield place, renderer.page("case.html", place, {"board": board, "view": case_view(board, case, cells[case.id])})
+        yield place, renderer.page("case.html", place, {"board": board, "view": case_view(board, case, facts)})
 
 
-def _agent_pages(board: Board, renderer: Renderer) -> Iterator[tuple[str, bytes]]:
-    entries = {id(entry.record): entry for entry in board.entries}
+def _agent_pages(board: Board, results: Results, renderer: Renderer) -> Iterator[tuple[str, bytes]]:
+    facts = AgentFacts(results.findings(), results.versions(), counted_trials(board.entries))
     profiles: dict[str, list[Entrant]] = defaultdict(list)
     for section in board.sections:
         for row in section.places:
             profiles[agent_page(row.standing.entrant)].append(row.standing.entrant)
     for place, entrants in profiles.items():
-        view = agent_view(board, entrants, entries)
+        view = agent_view(board, entrants, facts)
         yield place, renderer.page("agent.html", place, {"board": board, "view": view})
 
 

@@ -2,30 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
 
-from bench.formats.record import AgentRef, CheckResult, Note, Profile
+from bench.formats.record import CheckResult, Profile
 from bench.pages.board import Board, CaseInfo, Entry
-from bench.stats import CaseResult, Entrant, RankedStanding
-
-MOST_CELLS = 300
-MOST_TRIALS = 12
-
-
-@dataclass(frozen=True)
-class Measured:
-    """A metric over the trials of one entrant."""
-
-    entrant: Entrant
-    name: str
-    unit: str
-    mean: float
-    low: float
-    high: float
-    n: int
+from bench.stats import CheckShares, Entrant, Findings, Measured, RankedStanding, Tally, Version
 
 
 @dataclass(frozen=True)
@@ -41,7 +23,7 @@ class CaseSection:
     """A case in one profile."""
 
     profile: Profile
-    results: Mapping[Entrant, CaseResult]
+    results: Mapping[Entrant, Tally]
     """The best first, references last."""
     checks: Sequence[CheckRow]
     metrics: Sequence[Measured]
@@ -58,8 +40,16 @@ class CaseView:
     """Cells that are not listed for want of room."""
 
 
-def case_view(board: Board, case: CaseInfo, cells: Sequence[Entry]) -> CaseView:
-    """`cells`: every entry of this case."""
+@dataclass(frozen=True)
+class CaseFacts:
+    """What the pages of all cases are made from, beside the board."""
+
+    checks: Mapping[tuple[Profile, str], Sequence[CheckShares]]
+    metrics: Mapping[tuple[Profile, str], Sequence[Measured]]
+    cells: Mapping[str, Sequence[Entry]]
+
+
+def case_view(board: Board, case: CaseInfo, facts: CaseFacts) -> CaseView:
     sections = []
     for section in board.sections:
         results = {
@@ -68,37 +58,18 @@ def case_view(board: Board, case: CaseInfo, cells: Sequence[Entry]) -> CaseView:
             if case.id in place.standing.cases
         }
         if results:
-            sections.append(CaseSection(section.profile, results, _checks(results), _metrics(results)))
-    more = max(0, len(cells) - MOST_CELLS)
-    return CaseView(case, case.id in board.retired, sections, cells[:MOST_CELLS], more)
-
-
-def _checks(results: Mapping[Entrant, CaseResult]) -> list[CheckRow]:
-    newest: dict[str, CheckResult] = {}
-    passed: dict[tuple[str, Entrant], list[bool]] = defaultdict(list)
-    for entrant, result in results.items():
-        for record in result.graded:
-            for check in record.checks:
-                newest[check.id] = check
-                passed[check.id, entrant].append(check.passed)
-    return [
-        CheckRow(check, [fmean(passed[name, entrant]) if passed[name, entrant] else None for entrant in results])
-        for name, check in newest.items()
-    ]
-
-
-def _metrics(results: Mapping[Entrant, CaseResult]) -> list[Measured]:
-    rows = []
-    for entrant, result in results.items():
-        values: dict[tuple[str, str], list[float]] = defaultdict(list)
-        for record in result.graded:
-            for metric in record.metrics:
-                values[metric.name, metric.unit].append(metric.value)
-        rows += [
-            Measured(entrant, name, unit, fmean(found), min(found), max(found), len(found))
-            for (name, unit), found in values.items()
-        ]
-    return sorted(rows, key=lambda row: row.name)
+            key = section.profile, case.id
+            checks = [
+                CheckRow(row.check, [row.shares.get(entrant) for entrant in results])
+                for row in facts.checks.get(key, ())
+            ]
+            places = {entrant: place for place, entrant in enumerate(results)}
+            metrics = sorted(facts.metrics.get(key, ()), key=lambda row: (row.name, places[row.entrant], row.unit))
+            sections.append(CaseSection(section.profile, results, checks, metrics))
+    cells = facts.cells.get(case.id, ())
+    seen = board.seen.get(case.id)
+    more = seen.results - len(cells) if seen else 0
+    return CaseView(case, case.id in board.retired, sections, cells, more)
 
 
 @dataclass(frozen=True)
@@ -106,16 +77,13 @@ class CaseRow:
     """One row of the matrix."""
 
     case: CaseInfo
-    result: CaseResult | None
+    result: Tally | None
     """None: the case was never tried."""
     trials: Sequence[Entry]
     """The last ones, in order of time."""
     earlier: int
     """Trials before them."""
-    failure_modes: Mapping[str, int]
-    flags: Mapping[str, int]
-    claims: int
-    overclaims: int
+    findings: Findings | None
 
 
 @dataclass(frozen=True)
@@ -133,49 +101,39 @@ class AgentSection:
 class AgentView:
     entrant: Entrant
     ranked: bool
-    versions: Sequence[AgentRef]
+    versions: Sequence[Version]
     """Different versions of the agent among the counted cells."""
     sections: Sequence[AgentSection]
 
 
-def agent_view(board: Board, entrants: Sequence[Entrant], addresses: Mapping[int, Entry]) -> AgentView:
-    """`entrants`: the same agent and model in each profile; `addresses`: entries by the identity of their record."""
-    places = [
-        (section.profile, place)
-        for section in board.sections
-        for place in section.places
-        if place.standing.entrant in entrants
-    ]
-    sections = [_section(board, place, addresses) for _, place in places]
-    versions: dict[str, AgentRef] = {}
-    for _, place in places:
-        for result in place.standing.cases.values():
-            versions.update((record.agent.digest, record.agent) for record in result.records)
-    ranked = all(place.standing.ranked for _, place in places)
-    return AgentView(entrants[0], ranked, list(versions.values()), sections)
+@dataclass(frozen=True)
+class AgentFacts:
+    """What the pages of all agents are made from, beside the board."""
+
+    findings: Mapping[tuple[Entrant, str], Findings]
+    versions: Mapping[Entrant, Sequence[Version]]
+    trials: Mapping[tuple[Entrant, str], Sequence[Entry]]
 
 
-def _section(board: Board, place: RankedStanding, addresses: Mapping[int, Entry]) -> AgentSection:
+def agent_view(board: Board, entrants: Sequence[Entrant], facts: AgentFacts) -> AgentView:
+    """`entrants`: the same agent and model in each profile."""
+    places = [place for section in board.sections for place in section.places if place.standing.entrant in entrants]
+    versions = {
+        version.digest: version for place in places for version in facts.versions.get(place.standing.entrant, ())
+    }
+    ranked = all(place.standing.ranked for place in places)
+    return AgentView(entrants[0], ranked, list(versions.values()), [_section(board, place, facts) for place in places])
+
+
+def _section(board: Board, place: RankedStanding, facts: AgentFacts) -> AgentSection:
     profile = place.standing.entrant.profile
-    cases = [case for case in board.cases.values() if profile in case.profiles]
-    rows = [_row(case, place.standing.cases.get(case.id), addresses) for case in cases]
-    flagged = sum(bool(record.flags) for result in place.standing.cases.values() for record in result.records)
-    return AgentSection(place, rows, sum(row.overclaims for row in rows), flagged)
+    rows = [_row(case, place, facts) for case in board.cases.values() if profile in case.profiles]
+    found = [row.findings for row in rows if row.findings]
+    return AgentSection(place, rows, sum(it.overclaims for it in found), sum(it.flagged for it in found))
 
 
-def _row(case: CaseInfo, result: CaseResult | None, addresses: Mapping[int, Entry]) -> CaseRow:
-    records = result.records if result else []
-    return CaseRow(
-        case=case,
-        result=result,
-        trials=[addresses[id(record)] for record in records[-MOST_TRIALS:]],
-        earlier=max(0, len(records) - MOST_TRIALS),
-        failure_modes=_counted(note for record in records for note in record.failure_modes),
-        flags=_counted(note for record in records for note in record.flags),
-        claims=sum(len(record.claims) for record in records),
-        overclaims=sum(record.overclaims for record in records),
-    )
-
-
-def _counted(notes: Iterable[Note]) -> dict[str, int]:
-    return dict(sorted(Counter(note.name for note in notes).items()))
+def _row(case: CaseInfo, place: RankedStanding, facts: AgentFacts) -> CaseRow:
+    key = place.standing.entrant, case.id
+    result = place.standing.cases.get(case.id)
+    trials = facts.trials.get(key, ())
+    return CaseRow(case, result, trials, result.cells - len(trials) if result else 0, facts.findings.get(key))

@@ -12,13 +12,12 @@ from bench.base.faces import lazy_face
 if TYPE_CHECKING:
     from bench.report.lines import leaderboard as leaderboard
     from bench.report.lines import outcome_line as outcome_line
-    from bench.report.lines import standings_table as standings_table
     from bench.report.markdown import render as render
 
 __getattr__ = lazy_face(
     __name__,
     {
-        "lines": "leaderboard outcome_line standings_table",
+        "lines": "leaderboard outcome_line",
         "markdown": "render",
     },
 )

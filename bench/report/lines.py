@@ -11,15 +11,16 @@ from bench.base.text import printable
 from bench.formats.record import Record
 
 if TYPE_CHECKING:
-    from bench.stats import Cost, Estimate, Passes, RankedStanding
+    from bench.stats import Cost, Estimate, Passes, RankedStanding, Results
 
 
-def leaderboard(records: Sequence[Record], cases: Sequence[str]) -> str:
+def leaderboard(results: Results) -> str:
     """The table of agents as text: ranked ones first, references after them."""
-    from bench.stats import rank, standings
+    from bench.stats import rank
 
-    places = rank(standings(records, {"mini": cases, "full": cases}))
-    return standings_table(places, len(records), sum(record.outcome != "graded" for record in records))
+    seen = results.cases().values()
+    places = rank(results.standings())
+    return standings_table(places, sum(case.results for case in seen), sum(case.ungraded for case in seen))
 
 
 def standings_table(places: Sequence[RankedStanding], total: int, lost: int) -> str:

@@ -19,13 +19,10 @@ if TYPE_CHECKING:
     from bench.stats.compare import Comparison as Comparison
     from bench.stats.compare import compare_records as compare_records
     from bench.stats.effort import Cost as Cost
-    from bench.stats.effort import Effort as Effort
     from bench.stats.effort import agent_seconds as agent_seconds
     from bench.stats.effort import input_tokens as input_tokens
     from bench.stats.effort import output_tokens as output_tokens
     from bench.stats.intervals import Interval as Interval
-    from bench.stats.intervals import clustered as clustered
-    from bench.stats.intervals import wilson as wilson
     from bench.stats.pairing import MEASURES as MEASURES
     from bench.stats.power import Components as Components
     from bench.stats.power import Design as Design
@@ -36,10 +33,16 @@ if TYPE_CHECKING:
     from bench.stats.power import designs as designs
     from bench.stats.power import price as price
     from bench.stats.power import trials_needed as trials_needed
-    from bench.stats.ranking import pass_at as pass_at
-    from bench.stats.ranking import pass_hat as pass_hat
+    from bench.stats.results import CaseSeen as CaseSeen
+    from bench.stats.results import CheckShares as CheckShares
+    from bench.stats.results import Findings as Findings
+    from bench.stats.results import Measured as Measured
+    from bench.stats.results import RecordResults as RecordResults
+    from bench.stats.results import Results as Results
+    from bench.stats.results import Suite as Suite
+    from bench.stats.results import Trial as Trial
+    from bench.stats.results import Version as Version
     from bench.stats.standing import KS as KS
-    from bench.stats.standing import CaseResult as CaseResult
     from bench.stats.standing import Entrant as Entrant
     from bench.stats.standing import Estimate as Estimate
     from bench.stats.standing import Passes as Passes
@@ -47,10 +50,12 @@ if TYPE_CHECKING:
     from bench.stats.standing import Standing as Standing
     from bench.stats.standing import entrant_of as entrant_of
     from bench.stats.standing import model_label as model_label
-    from bench.stats.standing import newest_digests as newest_digests
     from bench.stats.standing import rank as rank
     from bench.stats.standing import standings as standings
-    from bench.stats.standing import unique_cells as unique_cells
+    from bench.stats.standing import standings_of as standings_of
+    from bench.stats.tally import LOST as LOST
+    from bench.stats.tally import PLACES as PLACES
+    from bench.stats.tally import Tally as Tally
     from bench.stats.tests import Rules as Rules
     from bench.stats.trends import CaseNight as CaseNight
     from bench.stats.trends import Drop as Drop
@@ -67,15 +72,15 @@ __getattr__ = lazy_face(
     {
         "choice": "Chosen Filters Stored choose",
         "compare": "Compared Comparison compare_records",
-        "effort": "Cost Effort agent_seconds input_tokens output_tokens",
-        "intervals": "Interval clustered wilson",
+        "effort": "Cost agent_seconds input_tokens output_tokens",
+        "intervals": "Interval",
         "pairing": "MEASURES",
         "power": "Components Design Price Question cases_needed components designs price trials_needed",
-        "ranking": "pass_at pass_hat",
+        "results": "CaseSeen CheckShares Findings Measured RecordResults Results Suite Trial Version",
         "standing": (
-            "CaseResult Entrant Estimate KS Passes RankedStanding Standing entrant_of model_label newest_digests "
-            "rank standings unique_cells"
+            "Entrant Estimate KS Passes RankedStanding Standing entrant_of model_label rank standings standings_of"
         ),
+        "tally": "LOST PLACES Tally",
         "tests": "Rules",
         "trends": "CaseNight Drop Level Series case_nights find_levels find_steps nightly standing_drop",
     },

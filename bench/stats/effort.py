@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from statistics import fmean
 
-from bench.formats.record import CostStatus, Record
+from bench.formats.record import Record
 
 
 @dataclass(frozen=True)
@@ -38,31 +36,6 @@ class Effort:
     total_seconds: float
 
 
-def cost_of(records: Sequence[Record]) -> Cost:
-    """A cell without any call was free; it counts beside paid cells, and beside replayed ones where none was paid."""
-    by_status: dict[CostStatus, list[float]] = defaultdict(list)
-    for record in records:
-        status: CostStatus = "unknown" if record.cost_usd is None else record.cost_status
-        by_status[status].append(record.cost_usd or 0.0)
-    free, paid, replayed = by_status["none"], by_status["exact"] + by_status["estimated"], by_status["simulated"]
-    if replayed and not paid:
-        return Cost(None, False, fmean(replayed + free), len(by_status["unknown"]))
-    return Cost(mean_of(paid + free), bool(by_status["estimated"]), mean_of(replayed), len(by_status["unknown"]))
-
-
-def effort_of(records: Sequence[Record]) -> Effort:
-    seconds = [agent_seconds(record) for record in records]
-    known = [value for value in seconds if value is not None]
-    return Effort(
-        steps=mean_of([float(record.steps) for record in records]),
-        seconds=mean_of(known),
-        input_tokens=_mean_tokens(records, input_tokens),
-        output_tokens=_mean_tokens(records, output_tokens),
-        total_steps=sum(record.steps for record in records),
-        total_seconds=math.fsum(known),
-    )
-
-
 def agent_seconds(record: Record) -> float | None:
     """Wall time of the agent's phase."""
     seconds = [phase.seconds for phase in record.phases if phase.name == "agent"]
@@ -82,10 +55,6 @@ def output_tokens(record: Record) -> int | None:
     return _sum_known(usage.tokens.output for usage in record.usage)
 
 
-def mean_of(values: Sequence[float]) -> float | None:
-    return fmean(values) if values else None
-
-
 def _sum_known(parts: Iterable[int | None]) -> int | None:
     total = 0
     for part in parts:
@@ -93,8 +62,3 @@ def _sum_known(parts: Iterable[int | None]) -> int | None:
             return None
         total += part
     return total
-
-
-def _mean_tokens(records: Sequence[Record], count: Callable[[Record], int | None]) -> float | None:
-    known = [float(value) for record in records if (value := count(record)) is not None]
-    return mean_of(known)

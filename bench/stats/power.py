@@ -11,10 +11,11 @@ from statistics import fmean, pvariance, variance
 import numpy as np
 
 from bench.formats.record import Record
-from bench.stats.effort import Cost, cost_of
+from bench.stats.effort import Cost
 from bench.stats.intervals import SEED, Floats, signs
 from bench.stats.pairing import Measure
 from bench.stats.standing import current, unique_cells
+from bench.stats.tally import tally_of
 from bench.stats.tests import DEFAULT_RULES, MOST_CASES, MOST_TRIALS, POWER, Rules
 
 TRIALS = (1, 2, 3, 5, 8, 10, 15, 20)
@@ -103,7 +104,7 @@ def price(records: Iterable[Record]) -> Price | None:
         return None
     hours = [sum(phase.seconds for phase in record.phases) / 3600 for record in graded]
     on_gpu = [time if record.machine.gpu else 0.0 for record, time in zip(graded, hours, strict=True)]
-    return Price(cost_of(graded), fmean(hours), fmean(on_gpu))
+    return Price(tally_of(graded).cost, fmean(hours), fmean(on_gpu))
 
 
 @dataclass(frozen=True)

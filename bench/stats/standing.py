@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from statistics import fmean
 
 from bench.formats.record import Profile, Record
-from bench.stats.effort import Cost, Effort, cost_of, effort_of, mean_of
-from bench.stats.intervals import Interval, clustered, wilson
+from bench.stats.effort import Cost, Effort
+from bench.stats.intervals import Interval, clustered
 from bench.stats.ranking import pass_at, pass_hat
+from bench.stats.tally import Tally, tally_of, total_of
 
-LOST = ("infra", "interrupted")
-"""Outcomes that cost time and tell nothing about the agent."""
 KS = (2, 3, 5, 10)
 """The k of pass@k and pass^k. For k = 1 both are the success."""
 
@@ -52,44 +52,14 @@ class Entrant:
 
 
 @dataclass(frozen=True)
-class CaseResult:
-    """One entrant on one case in its newest version."""
-
-    case: str
-    records: Sequence[Record]
-    """All of them, lost ones included, in order of time."""
-    success: float | None
-    score: float | None
-    cost: Cost
-    effort: Effort
-
-    @property
-    def graded(self) -> list[Record]:
-        return [record for record in self.records if record.outcome == "graded"]
-
-    @property
-    def lost(self) -> int:
-        return sum(record.outcome in LOST for record in self.records)
-
-    @property
-    def succeeded(self) -> int:
-        """Of the graded trials."""
-        return sum(bool(record.success) for record in self.graded)
-
-    @property
-    def interval(self) -> Interval | None:
-        """Wilson's interval of the success, over the graded trials of this case."""
-        return None if self.success is None else wilson(self.success, len(self.graded))
-
-
-@dataclass(frozen=True)
 class Standing:
     """One entrant over all its cases."""
 
     entrant: Entrant
     ranked: bool
     """False: a reference such as the oracle, which competes with nobody."""
-    cases: Mapping[str, CaseResult]
+    cases: Mapping[str, Tally]
+    """Each in its newest version, by id in their order; those that were never tried are not here."""
     suite_size: int
     success: Estimate | None
     score: Estimate | None
@@ -101,12 +71,10 @@ class Standing:
     succeeded: int
     """Of the graded cells."""
     lost: int
-    versions: int
-    """Different versions of the agent among the graded cells."""
 
     @property
     def covered(self) -> int:
-        return sum(result.success is not None for result in self.cases.values())
+        return sum(tally.graded > 0 for tally in self.cases.values())
 
     @property
     def complete(self) -> bool:
@@ -127,11 +95,38 @@ class RankedStanding:
 
 def standings(records: Iterable[Record], suite: Mapping[Profile, Collection[str]]) -> list[Standing]:
     """One standing per entrant; records of cases outside the suite, or of older versions of a case, do not count."""
-    groups: dict[Entrant, list[Record]] = defaultdict(list)
-    for record in current(unique_cells(records)):
+    return standings_of_cells(counted_cells(unique_cells(records), suite), suite)
+
+
+def counted_cells(
+    unique: Sequence[Record], suite: Mapping[Profile, Collection[str]]
+) -> dict[tuple[Entrant, str], list[Record]]:
+    """Those of `unique_cells` that count, by entrant and case in their order."""
+    groups: dict[tuple[Entrant, str], list[Record]] = defaultdict(list)
+    for record in current(unique):
         if record.case.id in suite.get(record.profile, ()):
-            groups[entrant_of(record)].append(record)
-    return [_standing(entrant, group, len(suite[entrant.profile])) for entrant, group in sorted(groups.items())]
+            groups[entrant_of(record), record.case.id].append(record)
+    return dict(sorted(groups.items()))
+
+
+def standings_of_cells(
+    cells: Mapping[tuple[Entrant, str], Sequence[Record]], suite: Mapping[Profile, Collection[str]]
+) -> list[Standing]:
+    """The same, of what `counted_cells` found."""
+    references = {who for (who, _), records in cells.items() if not all(record.agent.ranked for record in records)}
+    return standings_of({key: tally_of(records) for key, records in cells.items()}, references, suite)
+
+
+def standings_of(
+    tallies: Mapping[tuple[Entrant, str], Tally],
+    references: Collection[Entrant],
+    suite: Mapping[Profile, Collection[str]],
+) -> list[Standing]:
+    """The same, of tallies by entrant and case."""
+    cases: dict[Entrant, dict[str, Tally]] = defaultdict(dict)
+    for (entrant, case), tally in sorted(tallies.items(), key=itemgetter(0)):
+        cases[entrant][case] = tally
+    return [_standing(who, who not in references, found, len(suite[who.profile])) for who, found in cases.items()]
 
 
 def rank(table: Iterable[Standing]) -> list[RankedStanding]:
@@ -179,40 +174,22 @@ def current(records: Sequence[Record]) -> list[Record]:
     return [record for record in records if record.case.digest == newest[record.profile, record.case.id]]
 
 
-def _standing(entrant: Entrant, records: Sequence[Record], suite_size: int) -> Standing:
-    by_case: dict[str, list[Record]] = defaultdict(list)
-    for record in records:
-        by_case[record.case.id].append(record)
-    cases = {case: _case_result(case, group) for case, group in sorted(by_case.items())}
-    rates = [result.success for result in cases.values() if result.success is not None]
-    scores = [result.score for result in cases.values() if result.score is not None]
-    graded = [record for record in records if record.outcome == "graded"]
+def _standing(entrant: Entrant, ranked: bool, cases: Mapping[str, Tally], suite_size: int) -> Standing:
+    graded = [tally for tally in cases.values() if tally.graded]
+    total = total_of(cases.values())
     return Standing(
         entrant=entrant,
-        ranked=all(record.agent.ranked for record in records),
+        ranked=ranked,
         cases=cases,
         suite_size=suite_size,
-        success=_estimate(rates),
-        score=_estimate(scores),
-        passes=_passes([result for result in cases.values() if result.success is not None]),
-        cost=cost_of(graded),
-        effort=effort_of(graded),
-        graded=len(graded),
-        succeeded=sum(bool(record.success) for record in graded),
-        lost=sum(result.lost for result in cases.values()),
-        versions=len({record.agent.digest for record in graded}),
-    )
-
-
-def _case_result(case: str, records: Sequence[Record]) -> CaseResult:
-    graded = [record for record in records if record.outcome == "graded"]
-    return CaseResult(
-        case=case,
-        records=records,
-        success=mean_of([float(bool(record.success)) for record in graded]),
-        score=mean_of([record.score or 0.0 for record in graded]),
-        cost=cost_of(graded),
-        effort=effort_of(graded),
+        success=_estimate([tally.success for tally in graded if tally.success is not None]),
+        score=_estimate([tally.score for tally in graded if tally.score is not None]),
+        passes=_passes(graded),
+        cost=total.cost,
+        effort=total.effort,
+        graded=total.graded,
+        succeeded=total.succeeded,
+        lost=total.lost,
     )
 
 
@@ -220,8 +197,8 @@ def _estimate(means: Sequence[float]) -> Estimate | None:
     return Estimate(fmean(means), len(means), clustered(means)) if means else None
 
 
-def _passes(results: Sequence[CaseResult]) -> list[Passes]:
-    counts = [(len(result.graded), result.succeeded) for result in results]
+def _passes(graded: Sequence[Tally]) -> list[Passes]:
+    counts = [(tally.graded, tally.succeeded) for tally in graded]
     found = []
     for k in KS:
         at = _estimate([value for n, succeeded in counts if (value := pass_at(n, succeeded, k)) is not None])

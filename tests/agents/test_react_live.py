@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from bench.formats.agent import load_agent
 from bench.formats.case import load_cases
 from bench.formats.record import Record
 from bench.sandbox.job import Sandbox
+from bench.stats.results import RecordResults
 from bench.store.branch import ResultsBranch
 from bench.store.bundle import Bundle
 from tests.helpers.cells import ROOT, make_cell, make_context
@@ -49,7 +51,7 @@ def test_nothing_that_is_published_holds_the_providers_key(
     branch.commit(Bundle(run=record.provenance.run, attempt=1, records=[record], started=START))
     (stored,) = branch.records()
     assert stored == record.model_copy(update={"artifacts": []})
-    index = write_site([stored], ["hello_world"], tmp_path / "site")
+    index = write_site(partial(RecordResults, [stored]), ["hello_world"], tmp_path / "site")
     assert "react" in index.read_text()
     # git packs its objects; what they hold is the record that was compared above.
     assert_no_key(tmp_path)

@@ -60,11 +60,11 @@ _QUERIES = """
 import functools, sys, time
 from pathlib import Path
 began = time.monotonic()
-from bench.index.answers import all_cases, indexed_standings
 from bench.index.answers import measured
 from bench.index.answers import stored_records
 from bench.index.answers import indexed_nights
 from bench.index.query import open_index
+from bench.index.results import IndexedResults
 from bench.stats import rank
 from bench.stats.choice import Filters, choose
 from bench.stats.compare import compare
@@ -76,8 +76,7 @@ def told(name, act):
 index = open_index(sys.argv[1], cache=Path(sys.argv[2]))
 print(f"imports and opening at an unchanged tip: {time.monotonic() - began:.2f} s", flush=True)
 def board():
-    cases = all_cases(index)
-    return rank(indexed_standings(index, {"mini": cases, "full": cases}))
+    return rank(IndexedResults(index).standings())
 for name in ("leaderboard, first", "leaderboard, again"):
     places = told(name, board)
 print(f"  {len(places)} entrants, {sum(it.standing.graded for it in places):,} graded cells of today's cases")

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.formats.record import Profile, Record
-from bench.stats import RankedStanding, Standing, model_label, rank, standings, unique_cells
-from bench.stats.effort import cost_of, effort_of
+from bench.stats import RankedStanding, Standing, model_label, rank, standings, tally_of, unique_cells
 from bench.stats.intervals import clustered, wilson
 from bench.stats.ranking import pass_at, pass_hat
 from tests.helpers.records import GPT, SONNET, START, make_check, make_night, make_record
@@ -203,7 +202,7 @@ def test_costs(
     cells: list[tuple[str, float | None]], mean: float | None, replayed: float | None, unknown: int, estimated: bool
 ) -> None:
     records = [make_record().model_copy(update={"cost_status": status, "cost_usd": cost}) for status, cost in cells]
-    cost = cost_of(records)
+    cost = tally_of(records).cost
     assert cost.mean_usd == pytest.approx(mean)
     assert cost.replayed_usd == pytest.approx(replayed)
     assert (cost.unknown, cost.estimated) == (unknown, estimated)
@@ -213,10 +212,10 @@ def test_effort_leaves_the_unknown_out() -> None:
     known, unknown = make_record(steps=4, agent_seconds=10), make_record(steps=8, agent_seconds=30)
     tokens = unknown.usage[0].tokens.model_copy(update={"output": None})
     unknown = unknown.model_copy(update={"usage": [unknown.usage[0].model_copy(update={"tokens": tokens})]})
-    effort = effort_of([known, unknown])
+    effort = tally_of([known, unknown]).effort
     assert (effort.steps, effort.seconds, effort.total_steps, effort.total_seconds) == (6, 20, 12, 40)
     assert (effort.output_tokens, effort.input_tokens) == (4 * 350, 6 * 4900)
-    assert effort_of([]).steps is None
+    assert tally_of([]).effort.steps is None
 
 
 def _row(agent: str, *passed: bool, ranked: bool = True) -> list[Record]:

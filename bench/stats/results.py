@@ -1,0 +1,220 @@
+"""Stored results, as tables and pages ask for them: worked out from records here, from the index in `bench.index`."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from statistics import fmean
+from typing import Protocol
+
+from bench.formats.record import CheckResult, Note, Profile, Record
+from bench.stats.standing import Entrant, Standing, counted_cells, newest_digests, standings_of_cells, unique_cells
+
+Suite = Mapping[Profile, Collection[str]]
+"""The cases that count, for each profile."""
+
+
+@dataclass(frozen=True)
+class CaseSeen:
+    """A case as its newest result names it, with the number of its results, those that do not count too."""
+
+    category: str
+    title: str
+    results: int
+    ungraded: int
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A result with what decides whether it counts in the standings."""
+
+    record: Record
+    kept: bool
+    """False: of several attempts at this cell another one counts."""
+    current: bool
+    """Is it of the newest version of its case?"""
+
+
+@dataclass(frozen=True)
+class Version:
+    """A version of an agent."""
+
+    digest: str
+    commit: str
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What was noted of one entrant on one case, in lost cells too: how often each name came, and how many claims."""
+
+    failure_modes: Mapping[str, int]
+    flags: Mapping[str, int]
+    flagged: int
+    """Cells with a flag."""
+    claims: int
+    overclaims: int
+
+
+@dataclass(frozen=True)
+class CheckShares:
+    """A check as the newest graded trial shows it, with the share of each entrant's trials that passed it."""
+
+    check: CheckResult
+    shares: Mapping[Entrant, float]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A metric over the trials of one entrant."""
+
+    entrant: Entrant
+    name: str
+    unit: str
+    mean: float
+    low: float
+    high: float
+    n: int
+
+
+class Results(Protocol):
+    """Results that the ledger of decisions has not withdrawn, measured against one suite.
+
+    All but `cases`, `updated` and `trials` know only what counts in the standings.
+    """
+
+    def standings(self) -> list[Standing]:
+        """One for each entrant."""
+
+    def cases(self) -> Mapping[str, CaseSeen]:
+        """Every case that has a result, in the suite or not."""
+
+    def updated(self) -> str:
+        """The end of the last cell, empty without results."""
+
+    def versions(self) -> Mapping[Entrant, Sequence[Version]]:
+        """Of each entrant's agent."""
+
+    def findings(self) -> Mapping[tuple[Entrant, str], Findings]:
+        """By entrant and case."""
+
+    def checks(self) -> Mapping[tuple[Profile, str], Sequence[CheckShares]]:
+        """By profile and case, in the order of the newest trials."""
+
+    def metrics(self) -> Mapping[tuple[Profile, str], Sequence[Measured]]:
+        """By profile and case, in no order."""
+
+    def trials(self, of_case: int, of_entrant: int) -> Sequence[Trial]:
+        """At least the newest `of_case` results of each case, and the last `of_entrant` that count of each entrant on
+        each case; in no order."""
+
+
+_Run = tuple[tuple[str, str, str, int], Entrant, CheckResult]
+"""A check of one trial: start, run, cell and place in its list, who ran, and the check."""
+
+
+class RecordResults:
+    """`Results` from records; `suite`: None takes every case they know for the suite of both profiles."""
+
+    def __init__(self, records: Iterable[Record], suite: Suite | None = None) -> None:
+        self._records = _different(records)
+        known = {record.case.id for record in self._records}
+        self._suite: Suite = {"mini": known, "full": known} if suite is None else suite
+        self._unique = unique_cells(self._records)
+        self._newest = newest_digests(self._unique)
+        self._counted = counted_cells(self._unique, self._suite)
+
+    def standings(self) -> list[Standing]:
+        return standings_of_cells(self._counted, self._suite)
+
+    def cases(self) -> Mapping[str, CaseSeen]:
+        found: dict[str, list[Record]] = defaultdict(list)
+        for record in sorted(self._records, key=lambda record: (record.started, record.cell)):
+            found[record.case.id].append(record)
+        return {case: _seen(records) for case, records in found.items()}
+
+    def updated(self) -> str:
+        return max((record.finished for record in self._records), default="")
+
+    def versions(self) -> Mapping[Entrant, Sequence[Version]]:
+        found: dict[Entrant, dict[str, Version]] = defaultdict(dict)
+        for (entrant, _), records in self._counted.items():
+            for record in records:
+                found[entrant][record.agent.digest] = Version(record.agent.digest, record.agent.commit)
+        return {entrant: list(versions.values()) for entrant, versions in found.items()}
+
+    def findings(self) -> Mapping[tuple[Entrant, str], Findings]:
+        return {key: _findings(records) for key, records in self._counted.items()}
+
+    def checks(self) -> Mapping[tuple[Profile, str], Sequence[CheckShares]]:
+        runs: dict[tuple[Profile, str], dict[str, list[_Run]]] = defaultdict(lambda: defaultdict(list))
+        for (entrant, case), records in self._counted.items():
+            for record in records:
+                for place, check in enumerate(record.checks if record.outcome == "graded" else ()):
+                    when = record.started, record.provenance.run, record.cell, place
+                    runs[entrant.profile, case][check.id].append((when, entrant, check))
+        return {key: _shares(by_check) for key, by_check in runs.items()}
+
+    def metrics(self) -> Mapping[tuple[Profile, str], Sequence[Measured]]:
+        found: dict[tuple[Profile, str], list[Measured]] = defaultdict(list)
+        for (entrant, case), records in self._counted.items():
+            values: dict[tuple[str, str], list[float]] = defaultdict(list)
+            for record in records:
+                for metric in record.metrics if record.outcome == "graded" else ():
+                    values[metric.name, metric.unit].append(metric.value)
+            found[entrant.profile, case] += [
+                Measured(entrant, name, unit, fmean(them), min(them), max(them), len(them))
+                for (name, unit), them in values.items()
+            ]
+        return found
+
+    def trials(self, of_case: int, of_entrant: int) -> Sequence[Trial]:
+        kept = {id(record) for record in self._unique}
+        return [Trial(record, id(record) in kept, self._is_current(record)) for record in self._records]
+
+    def _is_current(self, record: Record) -> bool:
+        return self._newest.get((record.profile, record.case.id)) == record.case.digest
+
+
+def _different(records: Iterable[Record]) -> list[Record]:
+    """Without those that are stored twice, word for word; in an order that does not depend on that of `records`."""
+    by_cell: dict[tuple[str, str], list[Record]] = defaultdict(list)
+    for record in records:
+        by_cell[record.provenance.run, record.cell].append(record)
+    return [
+        record
+        for _, group in sorted(by_cell.items())
+        for record in (group if len(group) == 1 else dict(sorted((it.to_line(), it) for it in group)).values())
+    ]
+
+
+def _seen(records: Sequence[Record]) -> CaseSeen:
+    newest = records[-1].case
+    ungraded = sum(record.outcome != "graded" for record in records)
+    return CaseSeen(newest.category, newest.title, len(records), ungraded)
+
+
+def _shares(by_check: Mapping[str, Sequence[_Run]]) -> list[CheckShares]:
+    found = []
+    newest = {name: max(runs, key=itemgetter(0)) for name, runs in by_check.items()}
+    for name in sorted(newest, key=lambda name: (newest[name][0][-1], name)):
+        passed: dict[Entrant, list[bool]] = defaultdict(list)
+        for _, entrant, check in by_check[name]:
+            passed[entrant].append(check.passed)
+        found.append(CheckShares(newest[name][2], {who: fmean(values) for who, values in passed.items()}))
+    return found
+
+
+def _findings(records: Sequence[Record]) -> Findings:
+    return Findings(
+        failure_modes=_counted(note for record in records for note in record.failure_modes),
+        flags=_counted(note for record in records for note in record.flags),
+        flagged=sum(bool(record.flags) for record in records),
+        claims=sum(len(record.claims) for record in records),
+        overclaims=sum(record.overclaims for record in records),
+    )
+
+
+def _counted(notes: Iterable[Note]) -> dict[str, int]:
+    return dict(sorted(Counter(note.name for note in notes).items()))

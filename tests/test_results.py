@@ -1,0 +1,150 @@
+"""Results from the index are those from the records: the same pages and the same table, to the byte."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from bench.cli.results import show
+from bench.formats.record import Metric, Record
+from bench.index import lines
+from bench.index.query import Index, open_index
+from bench.index.results import IndexedResults
+from bench.pages import board
+from bench.pages.board import CaseInfo
+from bench.pages.build import build_site, write_site
+from bench.stats.results import RecordResults
+from bench.store.branch import ResultsBranch
+from bench.store.decisions import Decision
+from tests.benchmarks.synthetic_branch import World, make_branch
+from tests.helpers.records import START, make_check, make_claim, make_night, make_note, make_record
+from tests.helpers.store import ROOT, bundle_of
+
+SITE = ROOT / "site"
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def infos(records: Sequence[Record]) -> list[CaseInfo]:
+    """Of all cases but one, so that one is retired."""
+    found = {record.case.id: record.case for record in records}
+    return [CaseInfo(it.id, it.category, it.title, profiles=("mini", "full")) for _, it in sorted(found.items())[1:]]
+
+
+def assert_same_site(repository: Path, tmp_path: Path, address: str = "") -> dict[str, bytes]:
+    records = list(ResultsBranch(repository).records())
+    cases = infos(records)
+    build_site(records, cases, tmp_path / "from-lines", SITE)
+    with open_index(address or repository, cache=tmp_path / "cache") as index:
+        write_site(partial(IndexedResults, index), cases, tmp_path / "from-index", SITE)
+    plain, indexed = files_of(tmp_path / "from-lines"), files_of(tmp_path / "from-index")
+    assert plain.keys() == indexed.keys()
+    assert [name for name, content in plain.items() if content != indexed[name]] == []
+    return plain
+
+
+def nights(results: ResultsBranch) -> None:
+    """Good and bad nights, both profiles, second attempts, a bundle stored twice, new versions, decisions."""
+    for number in (1, 2, 3):
+        night = make_night(f"night-{number}", seed=number, started=START + timedelta(days=number))
+        results.commit(bundle_of(night, f"night-{number}", days=number))
+    results.commit(bundle_of(make_night("night-2", seed=9, started=START + timedelta(days=4)), "night-2", 2, days=2))
+    same = make_night("night-3", seed=3, started=START + timedelta(days=3))
+    results.commit(bundle_of(same, "night-3", 2, days=3))
+    rng = random.Random(4)
+    odd = [
+        make_record(
+            run="odd", profile="full" if n % 2 else "mini", trial=n, agent_version=n % 3, case_version=n // 12,
+            started=START + timedelta(days=6, seconds=n // 3), agent_seconds=100 * rng.random(), steps=n,
+            cost_usd=None if n % 7 == 0 else rng.random(), cost_status=("exact", "estimated", "simulated")[n % 3],
+            checks=[make_check("present", 1.0), make_check(f"check_{n % 4}", rng.random())],
+            metrics=[Metric(name="loss", value=rng.random(), unit=("", "nats")[n % 2])],
+            claims=[make_claim(rng.random())], overclaims=n % 2, flags=[make_note()] * (n % 3),
+            failure_modes=[make_note("gave_up")] if n % 5 == 0 else [],
+        )
+        for n in range(1, 30)
+    ]  # fmt: skip
+    results.commit(bundle_of(odd, "odd", days=6))
+    facts = {"why": "x", "who": "me", "when": "2026-11-21T00:00:00Z"}
+    results.decide(Decision(kind="withdrawn", run="night-1", agent="aide", **facts))
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> ResultsBranch:
+    branch = ResultsBranch(tmp_path / "results.git")
+    branch.ensure()
+    return branch
+
+
+def test_the_site_from_the_index_is_the_site_from_the_lines(results: ResultsBranch, tmp_path: Path) -> None:
+    nights(results)
+    site = assert_same_site(tmp_path / "results.git", tmp_path)
+    text = b"".join(site.values())
+    for words in (
+        b"another attempt at this cell counts",
+        b"an older version of the case",
+        b"the case is not in the suite",
+    ):
+        assert words in text
+
+
+def test_behind_a_url_it_is_the_same_too(results: ResultsBranch, tmp_path: Path) -> None:
+    results.commit(bundle_of())
+    assert_same_site(tmp_path / "results.git", tmp_path, f"file://{tmp_path}/results.git")
+
+
+def test_without_results_it_is_the_same_too(results: ResultsBranch, tmp_path: Path) -> None:
+    assert b"No results yet" in assert_same_site(tmp_path / "results.git", tmp_path)["index.html"]
+
+
+def test_a_large_branch_has_pages_of_the_newest_cells_and_no_other_line_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(board, "MOST_CELLS", 40)
+    monkeypatch.setattr(board, "MOST_TRIALS", 3)
+    read: set[int] = set()
+    records_at = lines.records_at
+
+    def counted(index: Index, ids: Sequence[int]) -> object:
+        read.update(ids)
+        return records_at(index, ids)
+
+    monkeypatch.setattr("bench.index.lines.records_at", counted)
+    world = World(seed=3, nights=30, agents=6, cases=8, last=START)
+    make_branch(world, tmp_path / "results.git", lambda line: None)
+    site = assert_same_site(tmp_path / "results.git", tmp_path)
+    pages = sum(name.startswith("runs/") for name in site)
+    assert site["data/records.jsonl"].count(b"\n") == pages
+    assert 8 * 40 <= pages <= len(read) < 2 * 8 * 40 < 30 * 6 * 8
+    assert b"<b>1440</b> results" in site["index.html"]
+
+
+@pytest.mark.parametrize("suite", [[], ["--suite", "demo"]])
+def test_the_table_is_the_same_with_and_without_the_index(
+    results: ResultsBranch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suite: list[str]
+) -> None:
+    nights(results)
+    monkeypatch.setenv("ML_DEV_BENCH_CACHE", str(tmp_path / "cache"))
+    shown = []
+    for available in (True, False):
+        monkeypatch.setattr("bench.index.query.is_available", lambda answer=available: answer)
+        done = CliRunner().invoke(show, [str(tmp_path / "results.git"), *suite])
+        assert done.exit_code == 0, done.output
+        shown.append(done.stdout)
+    assert shown[0] == shown[1]
+    assert "407 records" in shown[0]
+
+
+def test_results_in_any_order_are_the_same_results() -> None:
+    records = make_night(seed=1) + make_night("night-2", seed=2)
+    one, other = RecordResults(records), RecordResults(random.Random(1).sample(records, len(records)))
+    for name in ("standings", "cases", "updated", "versions", "findings", "checks", "metrics"):
+        assert getattr(one, name)() == getattr(other, name)()
