@@ -7,7 +7,20 @@ import sys
 
 import pytest
 
-HEAVY = ("torch", "pandas", "litellm", "docker", "github", "boto3", "numpy", "scipy", "jinja2", "httpx", "sklearn")
+HEAVY = (
+    "torch",
+    "pandas",
+    "litellm",
+    "docker",
+    "github",
+    "boto3",
+    "numpy",
+    "scipy",
+    "jinja2",
+    "httpx",
+    "sklearn",
+    "rich",
+)
 
 
 def modules_after(code: str) -> set[str]:
@@ -32,6 +45,14 @@ def test_nothing_heavy_is_loaded_at_start_up(code: str) -> None:
 def test_help_needs_no_validation_library() -> None:
     loaded = modules_after(run_cli("--help"))
     assert not {"pydantic", "yaml", "asyncio"} & loaded
+
+
+def test_listing_cases_builds_no_models() -> None:
+    assert "pydantic" not in modules_after(run_cli("cases", "list"))
+
+
+def test_json_needs_no_terminal_library() -> None:
+    assert "rich" not in modules_after(run_cli("doctor", "--json"))
 
 
 def test_the_judge_api_is_standard_library_only() -> None:

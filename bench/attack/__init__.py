@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from bench.attack.stage import open_stage as open_stage
     from bench.attack.trial import Result as Result
     from bench.attack.trial import starts as starts
-
-__getattr__ = lazy_face(
-    __name__,
-    {
-        "campaign": "Campaign honest_cells tasks_of",
-        "catalogue": "load_catalogue",
-        "leaks": "groups_of_this_process",
-        "listeners": "enter_own_network",
-        "matrix": "matrix_line matrix_summary write_page",
-        "stage": "open_stage",
-        "trial": "Result starts",
-    },
-)
+else:
+    __getattr__ = lazy_face(
+        __name__,
+        {
+            "campaign": "Campaign honest_cells tasks_of",
+            "catalogue": "load_catalogue",
+            "leaks": "groups_of_this_process",
+            "listeners": "enter_own_network",
+            "matrix": "matrix_line matrix_summary write_page",
+            "stage": "open_stage",
+            "trial": "Result starts",
+        },
+    )

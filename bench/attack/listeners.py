@@ -138,7 +138,7 @@ class Listeners:
         self._open.append(handle)
         return handle
 
-    def _stream(self, kind: str, family: int, address: Any) -> None:
+    def _stream(self, kind: str, family: int, address: object) -> None:
         handle = self._bound(kind, family, socket.SOCK_STREAM, address)
         handle.listen(16)
 
@@ -216,7 +216,7 @@ class Upstream:
                 self.end_headers()
                 self.wfile.write(data)
 
-            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  the name is inherited
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the name is inherited
                 """Nothing of it belongs on our own output."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from bench.authoring.scaffold import scaffold_case as scaffold_case
     from bench.authoring.verify import Proof as Proof
     from bench.authoring.verify import Verifier as Verifier
-
-__getattr__ = lazy_face(
-    __name__,
-    {
-        "scaffold": "scaffold_case",
-        "verify": "Proof Verifier",
-    },
-)
+else:
+    __getattr__ = lazy_face(
+        __name__,
+        {
+            "scaffold": "scaffold_case",
+            "verify": "Proof Verifier",
+        },
+    )

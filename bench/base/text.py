@@ -17,14 +17,14 @@ def one_line(text: str) -> str:
     return "".join(char if char.isprintable() else " " if char.isspace() else ascii(char)[1:-1] for char in text)
 
 
-def shown(text: str) -> str:
+def shown(text: str, longest: int = _LONGEST) -> str:
     """One line of `text` that neither a terminal nor a workflow runner acts on.
 
     The runner looks for `::name::` at the beginning of a line, and for the older `##[name]` anywhere in it.
     """
     line = "".join(char if char.isprintable() else "?" for char in text)
     line = line.replace("::", ": :").replace("##[", "# #[")
-    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
+    return line if len(line) <= longest else f"{line[: longest - 1]}…"
 
 
 def escape(text: str, limit: int = 300) -> str:

@@ -34,7 +34,7 @@ class Response:
     headers: Mapping[str, str] = field(default_factory=dict)
 
     @staticmethod
-    def json(value: Any, status: int = 200) -> Response:
+    def json(value: object, status: int = 200) -> Response:
         """An answer in JSON."""
         return Response(status, json.dumps(value).encode(), {"Content-Type": "application/json"})
 

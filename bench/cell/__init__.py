@@ -34,19 +34,19 @@ if TYPE_CHECKING:
     from bench.cell.workspace import Snapshot as Snapshot
     from bench.cell.workspace import prepare as prepare
     from bench.cell.workspace import take_snapshot as take_snapshot
-
-__getattr__ = lazy_face(
-    __name__,
-    {
-        "agent_phase": "AgentPhase Overlay run_agent",
-        "context": "CellContext Clock",
-        "diagnosis": "Evidence",
-        "environment": "agent_python",
-        "machine": "DiskSpace this_machine",
-        "recorder": "Finished judged write_record",
-        "run": "run_cell",
-        "services": "running_services",
-        "start_state": "StartState build_data fingerprint prepare_start require_same seed_secret",
-        "workspace": "Snapshot prepare take_snapshot",
-    },
-)
+else:
+    __getattr__ = lazy_face(
+        __name__,
+        {
+            "agent_phase": "AgentPhase Overlay run_agent",
+            "context": "CellContext Clock",
+            "diagnosis": "Evidence",
+            "environment": "agent_python",
+            "machine": "DiskSpace this_machine",
+            "recorder": "Finished judged write_record",
+            "run": "run_cell",
+            "services": "running_services",
+            "start_state": "StartState build_data fingerprint prepare_start require_same seed_secret",
+            "workspace": "Snapshot prepare take_snapshot",
+        },
+    )

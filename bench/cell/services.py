@@ -17,7 +17,7 @@ import traceback
 import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from bench.base.child import send_orders
 from bench.base.errors import InfraError
@@ -160,7 +160,7 @@ class _Exchange(http.server.BaseHTTPRequestHandler):
     def address_string(self) -> str:
         return "agent"
 
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  the base class's signature
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the base class's signature
         return
 
 

@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -18,6 +18,7 @@ from pydantic import BeforeValidator, Field
 
 from bench.base.errors import EXIT_FAILED, EXIT_USAGE, UserError
 from bench.base.model import Model, ModelT, validate
+from bench.cli.options import interrupt_on_sigterm
 from bench.formats.record import Profile
 from bench.github import add_summary, annotate_error, annotate_warning, commands_stopped, set_outputs
 
@@ -97,25 +98,25 @@ def action() -> None:
 @_annotated
 def run() -> None:
     """Run the cells. Whatever their verdict, this step succeeds: the records are wanted all the same."""
-    from bench.cli.run import run as run_command
-    from bench.formats.run_folder import RunFolder
+    from bench.base.install import find_data_folders
+    from bench.cli.console import Reporter
+    from bench.cli.run import open_sandbox, tell_records
+    from bench.plan import Request
+    from bench.runs import Options, plan_and_run
 
     inputs = _read(Inputs)
     _check_early(inputs)
-    name, folder = _place(inputs)
-    with commands_stopped():
-        try:
-            run_command.main(_arguments(inputs, name, folder.parent), prog_name="run", standalone_mode=False)
-        except SystemExit as end:
-            if end.code != EXIT_FAILED:
-                raise
-        except click.ClickException as error:
-            raise UserError(error.format_message(), where="run") from None
-    records = RunFolder(folder).records()
+    folder = _folder(inputs)
+    request = Request(inputs.suite, inputs.agent, inputs.cases, inputs.models, inputs.trials, inputs.profile)
+    interrupt_on_sigterm()
+    with commands_stopped(), Reporter() as reporter:
+        opened, options = partial(open_sandbox, inputs.sandbox), Options(jobs=inputs.jobs)
+        _, records = plan_and_run(request, folder, find_data_folders(), opened, options, reporter)
+        tell_records(folder, records)
     graded = [record for record in records if record.outcome == "graded"]
     set_outputs(
         {
-            "run": name,
+            "run": folder.name,
             "records": str(folder),
             "graded": str(len(graded)),
             "succeeded": str(sum(bool(record.success) for record in graded)),
@@ -201,7 +202,9 @@ def _check_early(inputs: Inputs) -> None:
     from bench.store import is_branch_name
 
     if not is_branch_name(inputs.results_branch):
-        raise UserError(f"field `results-branch`: {inputs.results_branch!r} is no branch name", where="action inputs")
+        raise UserError(
+            f"field `results-branch`: {inputs.results_branch!r} is not a branch name", where="action inputs"
+        )
     if not inputs.results_repository:
         _own_repository()
     kept = subprocess.run(
@@ -211,8 +214,8 @@ def _check_early(inputs: Inputs) -> None:
         annotate_warning("actions/checkout left its token in the workspace: give it `persist-credentials: false`")
 
 
-def _place(inputs: Inputs) -> tuple[str, Path]:
-    """Name and folder of the run: neither two jobs of one workflow run nor two steps of a job may share a name."""
+def _folder(inputs: Inputs) -> Path:
+    """Of the run, whose name it has: neither two jobs of one workflow run nor two steps of a job may share a name."""
     number = _variable("GITHUB_RUN_ID")
     asked = (os.environ.get("GITHUB_JOB", ""), os.environ.get("MLDB_JOB_INDEX", ""), inputs.model_dump_json())
     digest = hashlib.sha256("\0".join(asked).encode()).hexdigest()[:8]
@@ -222,20 +225,7 @@ def _place(inputs: Inputs) -> tuple[str, Path]:
     while (out / name).exists():
         count += 1
         name = f"{base}-{count}"
-    return name, out / name
-
-
-def _arguments(inputs: Inputs, name: str, out: Path) -> list[str]:
-    arguments = [f"--suite={inputs.suite}", f"--jobs={inputs.jobs}", f"--sandbox={inputs.sandbox}"]
-    arguments += [f"--name={name}", f"--out={out}"]
-    arguments += [f"--agent={agent}" for agent in inputs.agent]
-    arguments += [f"--case={case}" for case in inputs.cases]
-    arguments += [f"--model={model}" for model in inputs.models]
-    if inputs.trials is not None:
-        arguments.append(f"--trials={inputs.trials}")
-    if inputs.profile is not None:
-        arguments.append(f"--profile={inputs.profile}")
-    return arguments
+    return out / name
 
 
 def _own_repository() -> str:

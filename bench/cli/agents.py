@@ -7,13 +7,14 @@ from pathlib import Path
 
 import click
 
+from bench.cli.options import PATH, as_json
+
 _FOLDER = click.option(
     "--agents",
     "root",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Folder of agents; default: those that ship with the benchmark.",
 )
-_JSON = click.option("--json", "as_json", is_flag=True, help="For programs.")
 
 
 @click.group()
@@ -23,26 +24,32 @@ def agents() -> None:
 
 @agents.command("list")
 @_FOLDER
-@_JSON
+@as_json()
 def list_(root: Path | None, as_json: bool) -> None:
     """All agents, one a line."""
     from bench.base.install import find_data_folders
     from bench.formats.agent import load_agents
+    from bench.report import table
 
     found = load_agents(find_data_folders(agents=root).agents)
     if as_json:
         click.echo(json.dumps([it.spec.model_dump(by_alias=True) for it in found], indent=1))
         return
-    width = max((len(it.id) for it in found), default=0)
-    for it in found:
-        models = ", ".join(it.spec.models.values()) or "no model"
-        click.echo(f"{it.id:{width}}  {models:14}  {it.spec.title}{'' if it.spec.ranked else ' (not ranked)'}")
+    rows = [
+        (
+            it.id,
+            ", ".join(it.spec.models.values()) or "no model",
+            f"{it.spec.title}{'' if it.spec.ranked else ' (not ranked)'}",
+        )
+        for it in found
+    ]
+    click.echo(table(rows))
 
 
 @agents.command()
 @click.argument("name", metavar="AGENT")
 @_FOLDER
-@_JSON
+@as_json()
 def show(name: str, root: Path | None, as_json: bool) -> None:
     """One agent, by id or by the path of an agent.yaml."""
     from bench.base.install import find_data_folders

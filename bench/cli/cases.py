@@ -5,15 +5,15 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import json
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from bench.base.errors import EXIT_FAILED, UserError
+from bench.cli.options import CASES, as_json, interrupt_on_sigterm, sandbox
 
 if TYPE_CHECKING:
     from bench.attack import Result
@@ -23,13 +23,7 @@ if TYPE_CHECKING:
     from bench.sandbox import Sandbox
 
 
-_FOLDER = click.option(
-    "--cases",
-    "root",
-    type=click.Path(path_type=Path),
-    help="Folder of cases; default: those that ship with the benchmark.",
-)
-_JSON = click.option("--json", "as_json", is_flag=True, help="For programs.")
+_MAX_BYTES = 1_000_000
 
 
 @click.group()
@@ -38,15 +32,17 @@ def cases() -> None:
 
 
 @cases.command("list")
-@_FOLDER
-@_JSON
-def list_(root: Path | None, as_json: bool) -> None:
+@CASES
+@as_json()
+def list_(case_root: Path | None, as_json: bool) -> None:
     """All cases, one a line."""
     from bench.base.install import find_data_folders
-    from bench.formats.case import load_cases
+    from bench.report import table
 
-    found = load_cases(find_data_folders(cases=root).cases)
+    root = find_data_folders(cases=case_root).cases
     if as_json:
+        from bench.formats.case import load_cases
+
         rows = [
             {
                 "id": it.id,
@@ -56,26 +52,36 @@ def list_(root: Path | None, as_json: bool) -> None:
                 "profiles": it.spec.profiles,
                 "source": it.spec.source.model_dump(),
             }
-            for it in found
+            for it in load_cases(root)
         ]
         click.echo(json.dumps(rows, indent=1))
-        return
-    width = max((len(it.id) for it in found), default=0)
-    wide = max((len(it.spec.category) for it in found), default=0)
-    for it in found:
-        click.echo(f"{it.spec.category:{wide}}  {it.id:{width}}  {','.join(it.spec.profiles):9}  {it.spec.title}")
+    else:
+        click.echo(table([_row(path) for path in sorted(root.glob("*/*/case.yaml"))]))
+
+
+def _row(path: Path) -> tuple[str, str, str, str]:
+    """What is shown of a case, read without its model: building that takes longer than all the rest."""
+    from bench.base.documents import read_yaml_documents
+
+    match list(read_yaml_documents(path, _MAX_BYTES)):
+        case [{"category": str(category), "id": str(name), "title": str(title), "profiles": [*profiles]}]:
+            return category, name, ",".join(map(str, profiles)), title
+    from bench.formats.case import load_case
+
+    spec = load_case(path.parent).spec
+    return spec.category, spec.id, ",".join(spec.profiles), spec.title
 
 
 @cases.command()
 @click.argument("case_id", metavar="CASE")
-@_FOLDER
-@_JSON
-def show(case_id: str, root: Path | None, as_json: bool) -> None:
+@CASES
+@as_json()
+def show(case_id: str, case_root: Path | None, as_json: bool) -> None:
     """One case: what it asks, its limits, its wrong answers."""
     from bench.base.install import find_data_folders
     from bench.formats.case import load_cases
 
-    case = load_cases(find_data_folders(cases=root).cases, [case_id])[0]
+    case = load_cases(find_data_folders(cases=case_root).cases, [case_id])[0]
     if as_json:
         facts = case.spec.model_dump(by_alias=True)
         click.echo(
@@ -102,9 +108,7 @@ def show(case_id: str, root: Path | None, as_json: bool) -> None:
 @click.argument("ids", metavar="[CASE]...", nargs=-1)
 @click.option("--all", "every", is_flag=True, help="All cases.")
 @click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Cases side by side.")
-@click.option(
-    "--sandbox", default="auto", show_default=True, type=click.Choice(["auto", "docker", "bubblewrap", "process"])
-)
+@sandbox()
 @click.option("--attacks", is_flag=True, help="Try to cheat the cases and the sandbox instead.")
 @click.option("--only", multiple=True, metavar="FAMILY[.ATTACK]", help="With --attacks: these alone. May be repeated.")
 @click.option(
@@ -116,9 +120,21 @@ def show(case_id: str, root: Path | None, as_json: bool) -> None:
 @click.option(
     "--trials", type=click.IntRange(1, 100), default=3, show_default=True, help="With --honest: of each case."
 )
-@_FOLDER
-@_JSON
-def verify(**options: Any) -> None:
+@CASES
+@as_json()
+def verify(
+    ids: tuple[str, ...],
+    every: bool,
+    jobs: int,
+    sandbox: str,
+    attacks: bool,
+    only: tuple[str, ...],
+    matrix: Path | None,
+    honest: bool,
+    trials: int,
+    case_root: Path | None,
+    as_json: bool,
+) -> None:
     """Let cases prove themselves.
 
     The untouched workspace fails, the solution succeeds with score 1.0 on two seeds, every wrong answer fails at
@@ -131,25 +147,20 @@ def verify(**options: Any) -> None:
     from bench.formats.case import load_cases
     from bench.sandbox import choose_sandbox
 
-    ids, every = list(options["ids"]), options["every"]
     if bool(ids) == every:
         raise UserError("name one or more cases, or say --all", where="cases verify")
-    if options["attacks"] and options["honest"]:
+    if attacks and honest:
         raise UserError("--attacks and --honest are two commands", where="cases verify", remedy="say one of them")
-    if not options["attacks"] and (options["only"] or options["matrix"]):
+    if not attacks and (only or matrix):
         raise UserError("--only and --matrix belong to --attacks", where="cases verify")
-    places = find_data_folders(cases=options["root"])
-    chosen = load_cases(places.cases, ids or None)
-    sandbox = choose_sandbox(options["sandbox"])
-    jobs, as_json = options["jobs"], options["as_json"]
-    if options["attacks"]:
-        good = run_attacks(
-            chosen, places, sandbox, only=options["only"], jobs=jobs, as_json=as_json, matrix=options["matrix"]
-        )
-    elif options["honest"]:
-        good = run_honest(chosen, places, sandbox, trials=options["trials"], jobs=jobs, as_json=as_json)
+    places = find_data_folders(cases=case_root)
+    chosen = load_cases(places.cases, list(ids) or None)
+    if attacks:
+        good = run_attacks(chosen, places, sandbox, only=only, jobs=jobs, as_json=as_json, matrix=matrix)
+    elif honest:
+        good = run_honest(chosen, places, choose_sandbox(sandbox), trials=trials, jobs=jobs, as_json=as_json)
     else:
-        good = _prove(chosen, places, sandbox, jobs, as_json)
+        good = _prove(chosen, places, choose_sandbox(sandbox), jobs, as_json)
     if not good:
         sys.exit(EXIT_FAILED)
 
@@ -185,13 +196,13 @@ def _prove(chosen: list[Case], places: DataFolders, sandbox: Sandbox, jobs: int,
 
 @cases.command()
 @click.argument("name", metavar="CATEGORY/ID")
-@_FOLDER
-def new(name: str, root: Path | None) -> None:
+@CASES
+def new(name: str, case_root: Path | None) -> None:
     """Make a small working case to start from; `cases verify` is green at once."""
     from bench.authoring import scaffold_case
     from bench.base.install import find_data_folders
 
-    folder = scaffold_case(find_data_folders(cases=root).cases, name)
+    folder = scaffold_case(find_data_folders(cases=case_root).cases, name)
     click.echo(f"made {folder}")
     click.echo(
         f"next: edit task.md, workspace/, solution/ and check.py, then `ml-dev-bench cases verify {folder.name}`"
@@ -201,7 +212,7 @@ def new(name: str, root: Path | None) -> None:
 def run_attacks(
     cases: Sequence[Case],
     places: DataFolders,
-    sandbox: Sandbox,
+    sandbox_name: str,
     *,
     only: Sequence[str],
     jobs: int,
@@ -221,13 +232,15 @@ def run_attacks(
         write_page,
     )
     from bench.base.install import find_data_folders
+    from bench.sandbox import choose_sandbox
 
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    interrupt_on_sigterm()
     # Somebody's own cases are attacked by the same programs.
     catalogue = load_catalogue(find_data_folders().cases / "attacks")
     attacks = catalogue.select(only)
     if importlib.util.find_spec("jinja2") is None:
         raise UserError("the pages are looked at, too, and Jinja2 is missing", remedy="install ml-dev-bench[site]")
+    sandbox = choose_sandbox(sandbox_name)
     own_network = enter_own_network(lambda: starts(sandbox))
     notes = "with stand-ins for name server and metadata address" if own_network else "without stand-ins"
     tasks = list(tasks_of(cases, attacks))
@@ -272,7 +285,7 @@ def run_honest(
     """Run every solution as a real cell, several times, and print what was flagged; returns whether nothing was."""
     from bench.attack import honest_cells
 
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    interrupt_on_sigterm()
     alarms = []
     count = 0
     for found in honest_cells(cases, places, sandbox, trials, jobs):

@@ -1,17 +1,18 @@
-"""`ml-dev-bench compare`: is HEAD better than BASE, worse or dearer?"""
+"""`ml-dev-bench compare`: is HEAD better than BASE, worse or more expensive?"""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from bench.base.errors import EXIT_OK
+from bench.cli.options import alpha, as_json, branch, filters, gathered, margin, repository
 
 if TYPE_CHECKING:
-    from bench.formats.record import Profile
-    from bench.stats import Chosen, Compared, Comparison
+    from bench.stats import Chosen, Compared, Comparison, Filters, Rules
 
 EXIT_REGRESSION = 1
 EXIT_INCONCLUSIVE = 3
@@ -27,15 +28,18 @@ _MEASURES = ("success", "score", "cost", "tokens", "time")
 _MOST_FINDINGS = 10
 
 
+def _rules(margin: float, ratio_margin: float, alpha: float) -> Rules:
+    from bench.stats import Rules
+
+    return Rules(margin, ratio_margin, alpha)
+
+
 @click.command()
 @click.argument("base", metavar="BASE")
 @click.argument("head", metavar="HEAD")
-@click.option("--results", "repository", default="", metavar="REPOSITORY", help="Results repository: path or URL.")
-@click.option("--branch", default="mldb-results", show_default=True, help="Its branch.")
-@click.option("--agent", default="", help="Take this agent, where a set holds several.")
-@click.option("--model", default="", help="Take this model, where a set holds several.")
-@click.option("--profile", type=click.Choice(["mini", "full"]), help="Take this profile, where a set holds both.")
-@click.option("--suite", default="", help="Take records of this suite only.")
+@repository("Results repository: path or URL.")
+@branch("Its branch.")
+@filters("a set")
 @click.option(
     "--gate",
     "gates",
@@ -43,13 +47,7 @@ _MOST_FINDINGS = 10
     type=click.Choice(_MEASURES),
     help="Measures that decide; repeat for several. They share alpha.  [default: success]",
 )
-@click.option(
-    "--margin",
-    type=click.FloatRange(0, 1, min_open=True),
-    default=0.05,
-    show_default=True,
-    help="Smallest difference of success or score that matters.",
-)
+@margin("Smallest difference of success or score that matters.")
 @click.option(
     "--ratio-margin",
     type=click.FloatRange(0, min_open=True),
@@ -57,13 +55,7 @@ _MOST_FINDINGS = 10
     show_default=True,
     help="Smallest relative difference of cost, tokens or time that matters.",
 )
-@click.option(
-    "--alpha",
-    type=click.FloatRange(0, 0.5, min_open=True, max_open=True),
-    default=0.05,
-    show_default=True,
-    help="Chance of calling a regression where nothing changed.",
-)
+@alpha("Chance of calling a regression where nothing changed.")
 @click.option(
     "--test",
     type=click.Choice(["sign-flip", "within-cases"]),
@@ -77,9 +69,21 @@ _MOST_FINDINGS = 10
     type=click.Choice(["coverage", "limits", "machine"]),
     help="Compare although this differs; repeat for several.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print everything as one JSON object.")
-def compare(base: str, head: str, as_json: bool, **options: Any) -> None:
-    """Is the agent of HEAD better than that of BASE, worse, or dearer?
+@as_json("Print everything as one JSON object.")
+@gathered("rules", _rules)
+def compare(
+    base: str,
+    head: str,
+    repository: str,
+    branch: str,
+    filters: Filters,
+    gates: tuple[str, ...],
+    rules: Rules,
+    test: Literal["sign-flip", "within-cases"],
+    allow: tuple[Literal["coverage", "limits", "machine"], ...],
+    as_json: bool,
+) -> None:
+    """Is the agent of HEAD better than that of BASE, worse, or more expensive?
 
     BASE and HEAD each name a set of records: the folder of a run; a file of records (JSON lines); or, on the results
     branch (--results), a run's NAME, an agent's ID (its newest version) or ID@COMMIT. Where a name is both, say
@@ -101,39 +105,20 @@ def compare(base: str, head: str, as_json: bool, **options: Any) -> None:
       3  inconclusive: more trials would decide, and the answer says how many
       4  not comparable, and the answer says why
     """
-    one, other = _choose(base, head, options)
-    answer = _compare(one, other, options)
+    from bench.cli.stored import stored_records
+    from bench.stats import choose, compare_records
+
+    with stored_records(repository, branch) as stored:
+        one, other = choose(base, stored, filters), choose(head, stored, filters)
+    deciding = tuple(dict.fromkeys(gates)) or ("success",)
+    answer = compare_records(one.records, other.records, rules=rules, gates=deciding, test=test, allow=allow)
     click.echo(as_document(one, other, answer) if as_json else as_text(one, other, answer))
     sys.exit(_EXIT[answer.verdict])
-
-
-def _choose(base: str, head: str, options: dict[str, Any]) -> tuple[Chosen, Chosen]:
-    from bench.cli.stored import stored_records
-    from bench.stats import Filters, choose
-
-    profile: Profile | None = options["profile"]
-    filters = Filters(options["agent"], options["model"], profile, options["suite"])
-    with stored_records(options["repository"], options["branch"]) as stored:
-        return choose(base, stored, filters), choose(head, stored, filters)
-
-
-def _compare(base: Chosen, head: Chosen, options: dict[str, Any]) -> Comparison:
-    from bench.stats import Rules, compare_records
-
-    return compare_records(
-        base.records,
-        head.records,
-        rules=Rules(options["margin"], options["ratio_margin"], options["alpha"]),
-        gates=tuple(dict.fromkeys(options["gates"])) or ("success",),
-        test=options["test"],
-        allow=options["allow"],
-    )
 
 
 def as_document(base: Chosen, head: Chosen, answer: Comparison) -> str:
     """Everything as JSON."""
     import json
-    from dataclasses import asdict
 
     sides = {
         name: {"label": side.label, **asdict(side.entrant), "records": len(side.records)}
@@ -149,37 +134,36 @@ def as_document(base: Chosen, head: Chosen, answer: Comparison) -> str:
 def as_text(base: Chosen, head: Chosen, answer: Comparison) -> str:
     """For a person at a terminal."""
     from bench.base.text import printable
+    from bench.report import table
 
     lines = [f"{answer.verdict.upper()} (by {', '.join(answer.gates)})", f"base  {base.label}", f"head  {head.label}"]
     lines += [f"not comparable: {reason}" for reason in answer.reasons]
     if answer.measures:
         who = base.entrant
         lines.append(f"{answer.cases} cases in pairs; profile {who.profile}, {who.model or 'no model'}")
-        lines += ["", *(line for it in answer.measures for line in _measure_lines(it, answer))]
+        lines += ["", *table([row for it in answer.measures for row in _measure_rows(it, answer)]).splitlines()]
     if answer.findings:
         lines += ["", *_finding_lines(answer)]
     lines += [f"note: {note}" for note in answer.notes]
     return "\n".join(printable(line) for line in lines)
 
 
-def _measure_lines(it: Compared, answer: Comparison) -> list[str]:
+def _measure_rows(it: Compared, answer: Comparison) -> list[tuple[str, str]]:
     if it.judgement is None:
-        return [f"{it.measure:8} {it.verdict}: {it.reason}"]
+        return [(it.measure, f"{it.verdict}: {it.reason}")]
     found = it.judgement
     test = "exact" if found.draws is None else f"{found.draws:,} draws"
     p = f"p(worse) {_p(found.p_worse)}, p(better) {_p(found.p_better)} ({test})"
-    lines = [f"{it.measure:8} {it.verdict}: {_change(it)}; {p}; n = {found.n} cases x {it.trials:.3g} trials"]
+    rows = [(it.measure, f"{it.verdict}: {_change(it)}; {p}; n = {found.n} cases x {it.trials:.3g} trials")]
     if found.needed is not None:
-        lines.append(f"{'':8} {_needed(it, answer)}")
+        rows.append(("", _needed(it, answer)))
     these = it.these_cases
     if answer.test == "sign-flip" and these is not None and it.verdict == "inconclusive":
         for p_value, word in ((these.lower, "fell"), (these.upper, "rose")):
             if p_value < answer.alpha:
-                lines.append(
-                    f"{'':8} on these very cases it {word} (p {_p(p_value)}, within cases),"
-                    " but that is not enough to speak of cases like them"
-                )
-    return lines
+                said = f"on these very cases it {word} (p {_p(p_value)}, within cases)"
+                rows.append(("", f"{said}, but that is not enough to speak of cases like them"))
+    return rows
 
 
 def _change(it: Compared) -> str:
@@ -208,12 +192,14 @@ def _needed(it: Compared, answer: Comparison) -> str:
 
 
 def _finding_lines(answer: Comparison) -> list[str]:
+    from bench.report import table
+
     lines = [f"{len(answer.findings)} of {answer.cases} cases differ; advisory, p adjusted for looking at all (Holm):"]
-    for it in answer.findings[:_MOST_FINDINGS]:
-        lines.append(
-            f"  {it.case:32} {it.base[0]}/{it.base[1]} -> {it.head[0]}/{it.head[1]}"
-            f"  p {_p(it.p)}, adjusted {_p(it.p_holm)}"
-        )
+    rows = [
+        (it.case, f"{it.base[0]}/{it.base[1]} -> {it.head[0]}/{it.head[1]}", f"p {_p(it.p)}, adjusted {_p(it.p_holm)}")
+        for it in answer.findings[:_MOST_FINDINGS]
+    ]
+    lines += table(rows).splitlines()
     if len(answer.findings) > _MOST_FINDINGS:
         lines.append(f"  and {len(answer.findings) - _MOST_FINDINGS} more (--json has all)")
     return lines

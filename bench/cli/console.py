@@ -3,24 +3,57 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import threading
 import time
+from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING, Self
 
 import click
 
-from bench.base.text import printable
-from bench.formats.plan import Cell
+from bench.base.text import one_line, printable
+from bench.formats.plan import Cell, RunPlan
 from bench.formats.record import Record
 from bench.report import outcome_line
 from bench.runs import RunObserver
 
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.live import Live
+
+
 _SILENT_S = 2.0
 _REDRAW_S = 0.2
 _PLAIN_S = 15.0
-_LIVE_S = 0.5
+
+
+class LiveLine:
+    """The last line of a terminal, redrawn in place below what is said."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        self.works = sys.stderr.isatty() and not quiet and not os.environ.get("CI")
+        self._live: Live | None = None
+
+    def show(self, line: RenderableType) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        if self._live is None:
+            console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+            # It is redrawn when something is known, and needs no thread for it.
+            self._live = Live(console=console, auto_refresh=False, transient=True, redirect_stdout=False)
+            self._live.start()
+        self._live.update(line, refresh=True)
+
+    def say(self, line: str) -> None:
+        self.clear()
+        click.echo(line, err=True)
+
+    def clear(self) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
 
 
 class Ticker:
@@ -28,78 +61,97 @@ class Ticker:
 
     def __init__(self, quiet: bool = False) -> None:
         self._quiet = quiet
-        self._live = sys.stderr.isatty() and not os.environ.get("CI")
+        self._line = LiveLine(quiet)
         self._next = time.monotonic() + _SILENT_S
-        self._drawn = False
 
-    def __enter__(self) -> Ticker:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._drawn:
-            click.echo("\r\x1b[2K", nl=False, err=True)
+        self._line.clear()
 
     def __call__(self, line: str) -> None:
         now = time.monotonic()
         if self._quiet or now < self._next:
             return
-        self._next = now + (_REDRAW_S if self._live else _PLAIN_S)
-        if self._live:
-            width = shutil.get_terminal_size().columns
-            click.echo(f"\r\x1b[2K{line[: width - 1]}", nl=False, err=True)
-            self._drawn = True
-        else:
-            click.echo(line, err=True)
+        self._next = now + (_REDRAW_S if self._line.works else _PLAIN_S)
+        if not self._line.works:
+            click.echo(one_line(line), err=True)
+            return
+        from rich.text import Text
+
+        self._line.show(Text(one_line(line), no_wrap=True, overflow="ellipsis"))
 
 
 class Reporter(RunObserver):
-    """Prints one line a finished cell; below them, on a terminal, what is under way."""
+    """Prints one line a finished cell; below them, on a terminal, how far the run is and what is under way."""
 
     def __init__(self, quiet: bool = False) -> None:
         super().__init__()
         self._quiet = quiet
-        self._live = sys.stderr.isatty() and not quiet and not os.environ.get("CI")
+        self._line = LiveLine(quiet)
         self._lock = threading.Lock()
         self._began = time.monotonic()
+        self._kept = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._line.clear()
+
+    def start(self, plan: RunPlan, folder: Path) -> None:
+        if not self._quiet:
+            click.echo(f"run {plan.run}: {len(plan.cells)} cells in {folder}, sandbox {plan.sandbox}", err=True)
 
     def begin(self, cell: Cell) -> None:
         with self._lock:
-            self.running[cell.id] = time.monotonic()
+            now = time.monotonic()
+            if self.done == self._kept and not self.running:
+                self._began = now
+            self.running[cell.id] = now
 
     def end(self, record: Record, kept: bool) -> None:
         with self._lock:
             self.running.pop(record.cell, None)
             self.done += 1
+            self._kept += kept
             if not self._quiet:
-                self._erase()
-                click.echo(f"[{self.done}/{self.total}] {outcome_line(record)}{' (kept)' if kept else ''}", err=True)
-                self._draw()
+                self._line.say(f"[{self.done}/{self.total}] {outcome_line(record)}{' (kept)' if kept else ''}")
 
     def note(self, line: str) -> None:
         with self._lock:
-            self._erase()
-            click.echo(f"note: {printable(line)}", err=True)
-            self._draw()
+            self._line.say(f"note: {printable(line)}")
 
     def tick(self) -> None:
         with self._lock:
-            self._draw()
+            if self._line.works and self.running:
+                self._line.show(self._state(time.monotonic()))
 
-    def _draw(self) -> None:
-        if not self._live or not self.running:
-            return
-        width = shutil.get_terminal_size().columns
-        now = time.monotonic()
+    def _state(self, now: float) -> RenderableType:
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+        from rich.text import Text
+
+        elapsed, fresh = now - self._began, self.done - self._kept
+        left = f", about {_spoken(elapsed / fresh * (self.total - self.done))} left" if fresh else ""
         cells = ", ".join(
-            f"{name.split('/')[0]} on {name.split('/')[-3]} {now - began:.0f} s"
-            for name, began in list(self.running.items())
+            f"{name.split('/')[0]} on {name.split('/')[-3]} {_spoken(now - began)}"
+            for name, began in self.running.items()
         )
-        text = f"{self.done}/{self.total} done, {now - self._began:.0f} s; running: {cells}"
-        self._erase()
-        click.echo(text[: width - 1], nl=False, err=True)
+        said = f"{self.done}/{self.total} done, {_spoken(elapsed)}{left}; running: {cells}"
+        line = Table.grid(padding=(0, 1))
+        line.add_row(ProgressBar(self.total, self.done, width=10), Text(said, no_wrap=True, overflow="ellipsis"))
+        return line
 
-    def _erase(self) -> None:
-        if self._live:
-            click.echo("\r\x1b[2K", nl=False, err=True)
+
+def _spoken(seconds: float) -> str:
+    """A duration, with no more digits than a person wants."""
+    whole = round(seconds)
+    if whole < 100:
+        return f"{whole} s"
+    return f"{round(seconds / 60)} min" if whole < 6000 else f"{whole // 3600} h {whole % 3600 // 60:02} min"

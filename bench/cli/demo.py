@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import time
 from functools import partial
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bench.base.errors import EXIT_FAILED
+from bench.cli.options import PATH, interrupt_on_sigterm, sandbox
 
 if TYPE_CHECKING:
     from bench.sandbox import Sandbox
@@ -21,15 +21,13 @@ if TYPE_CHECKING:
 @click.command()
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=PATH,
     default=Path("demo"),
     show_default=True,
     help="Gets runs/, results.git and site/.",
 )
 @click.option("--jobs", type=click.IntRange(1, 64), help="Cells side by side; default: one a core.")
-@click.option(
-    "--sandbox", default="auto", show_default=True, type=click.Choice(["auto", "docker", "bubblewrap", "process"])
-)
+@sandbox()
 def demo(out: Path, jobs: int | None, sandbox: str) -> None:
     """Run the demo suite, commit the records to a local results branch, build the site.
 
@@ -39,31 +37,30 @@ def demo(out: Path, jobs: int | None, sandbox: str) -> None:
     from bench.base.install import find_data_folders
     from bench.cli.console import Reporter
     from bench.cli.pages import write_site
-    from bench.cli.run import _interrupt
     from bench.formats.run_folder import new_run_name
-    from bench.plan import Request, make_plan
+    from bench.formats.suite import load_suite
+    from bench.plan import Request
     from bench.report import leaderboard
-    from bench.runs import Options, run_plan, write_plan
+    from bench.runs import Options, plan_and_run
     from bench.sandbox import choose_sandbox
     from bench.stats import RecordResults
     from bench.store import ResultsBranch, publish
 
-    signal.signal(signal.SIGTERM, _interrupt)
+    interrupt_on_sigterm()
     began = time.monotonic()
     places = find_data_folders()
-    chosen = _sandbox() if sandbox == "auto" else choose_sandbox(sandbox)
-    plan = make_plan(Request(suite="demo"), places)
-    name = new_run_name()
-    click.echo(f"demo run {name}: {len(plan.cells)} cells, sandbox {chosen.name}", err=True)
-    stored = write_plan(plan, out / "runs" / name, name, chosen)
+    opened = _sandbox if sandbox == "auto" else partial(choose_sandbox, sandbox)
+    folder = out / "runs" / new_run_name()
     options = Options(jobs=jobs or len(os.sched_getaffinity(0)))
-    records = run_plan(stored, plan.cells, out / "runs" / name, places, chosen, options, Reporter())
+    with Reporter() as reporter:
+        stored, records = plan_and_run(Request(suite="demo"), folder, places, opened, options, reporter)
     repository = out / "results.git"
-    committed = publish(stored, records, str(repository), "mldb-results", out / "runs" / name)
+    committed = publish(stored, records, str(repository), "mldb-results", folder)
     everything = list(ResultsBranch(repository).records())
-    index = write_site(partial(RecordResults, everything), plan.suite.cases, out / "site")
+    cases = load_suite(places.cases, "demo").cases
+    index = write_site(partial(RecordResults, everything), cases, out / "site")
     click.echo("")
-    click.echo(leaderboard(RecordResults(everything, {"mini": plan.suite.cases, "full": plan.suite.cases})))
+    click.echo(leaderboard(RecordResults(everything, {"mini": cases, "full": cases})))
     click.echo("")
     click.echo(f"results: commit {committed.commit[:12]} on branch mldb-results of {repository}")
     click.echo(f"site:    {index.resolve().as_uri()}")

@@ -20,6 +20,7 @@ import click
 
 from bench.base.errors import UserError
 from bench.cell import this_machine
+from bench.cli.options import as_json
 from bench.sandbox import (
     EngineError,
     find_address,
@@ -144,18 +145,15 @@ def _git() -> HealthCheck:
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@as_json()
 def doctor(as_json: bool) -> None:
     """Tell what this machine can do: sandboxes, GPU, disk, Python, ML stack; each line with its remedy."""
     from bench.base.install import find_data_folders
+    from bench.report import table
 
     findings = list(check_health(find_data_folders().cache))
     if as_json:
         click.echo(json.dumps([vars(finding) for finding in findings], indent=1))
         return
-    colours = {"ok": "green", "missing": "red", "note": "yellow"}
-    width = max(len(finding.name) for finding in findings)
-    for finding in findings:
-        remedy = f"  -> {finding.remedy}" if finding.remedy else ""
-        state = click.style(f"{finding.state:8}", fg=colours[finding.state])
-        click.echo(f"{state}{finding.name:{width}}  {finding.detail}{remedy}")
+    rows = [(it.state, it.name, f"{it.detail}{f'  -> {it.remedy}' if it.remedy else ''}") for it in findings]
+    click.echo(table(rows, colours={"ok": "green", "missing": "red", "note": "yellow"}))

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING
 
 import click
 
 from bench.base.errors import UserError
+from bench.cli.options import CASES, PATH, RUN_FOLDERS, interrupt_on_sigterm, profile, sandbox
 
 if TYPE_CHECKING:
+    from bench.formats.record import Profile
     from bench.runs import Desk
 
-_PATH = click.Path(path_type=Path)
-_FOLDER = click.argument("folder", required=False, type=_PATH)
-_CASES = click.option("--cases", "case_root", type=_PATH, help="Folder of cases; default: those that ship.")
+_FOLDER = click.argument("folder", required=False, type=PATH)
 
 
 @click.group()
@@ -28,14 +28,14 @@ def human() -> None:
 
 @human.command()
 @click.argument("case")
-@click.option("--profile", type=click.Choice(["mini", "full"]), help="Default: the case's first.")
+@profile("Default: the case's first.")
 @click.option("--trial", type=click.IntRange(1, 1000), default=1, show_default=True, help="Another one has other data.")
 @click.option("--suite", default="smoke", show_default=True, help="Its version is part of the seed of the data.")
-@click.option("--out", type=_PATH, default=Path("runs"), show_default=True, help="Folder of run folders.")
+@RUN_FOLDERS
 @click.option("--shell", is_flag=True, help="Open a shell in the workspace; services run until you leave it.")
-@_CASES
+@CASES
 def start(
-    case: str, profile: str | None, trial: int, suite: str, out: Path, shell: bool, case_root: Path | None
+    case: str, profile: Profile | None, trial: int, suite: str, out: Path, shell: bool, case_root: Path | None
 ) -> None:
     """Prepare a workspace, start the clock, and say where it is and what to do."""
     from bench.base.install import find_data_folders
@@ -43,6 +43,7 @@ def start(
     from bench.runs import open_shell
     from bench.runs import start_attempt as begin
 
+    interrupt_on_sigterm()
     places = find_data_folders(cases=case_root)
     services = sorted(load_cases(places.cases, [case])[0].spec.services)
     if services and not shell:
@@ -51,7 +52,7 @@ def start(
             where="human start",
             remedy="add --shell; leave the shell when you are done, then submit",
         )
-    desk = begin(case, cast('Literal["mini", "full"] | None', profile), trial, suite, out, places)
+    desk = begin(case, profile, trial, suite, out, places)
     click.echo(desk.cell.case.task.read_text(encoding="utf-8"))
     click.echo("-" * 80)
     _describe(desk)
@@ -64,7 +65,7 @@ def start(
 
 @human.command()
 @_FOLDER
-@_CASES
+@CASES
 def status(folder: Path | None, case_root: Path | None) -> None:
     """Time and limits of the attempt in FOLDER, or in the current folder."""
     _describe(_desk(folder, case_root))
@@ -72,14 +73,8 @@ def status(folder: Path | None, case_root: Path | None) -> None:
 
 @human.command()
 @_FOLDER
-@_CASES
-@click.option(
-    "--sandbox",
-    default="auto",
-    show_default=True,
-    type=click.Choice(["auto", "docker", "bubblewrap", "process"]),
-    help="In which the judge runs what you wrote.",
-)
+@CASES
+@sandbox("In which the judge runs what you wrote.")
 def submit(folder: Path | None, case_root: Path | None, sandbox: str) -> None:
     """Stop the clock, judge the workspace in FOLDER or the current one, and store the record.
 
@@ -90,6 +85,7 @@ def submit(folder: Path | None, case_root: Path | None, sandbox: str) -> None:
     from bench.runs import submit_attempt as hand_in
     from bench.sandbox import choose_sandbox
 
+    interrupt_on_sigterm()
     desk = _desk(folder, case_root)
     record = hand_in(desk, choose_sandbox(sandbox))
     for check in record.checks:

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from bench.base.errors import UserError
+from bench.cli.options import CASES
 
 
 @click.group()
@@ -21,8 +22,8 @@ def image() -> None:
 @click.option("--python", default="3.11", show_default=True, help="Version of the base's Python.")
 @click.option("--network", default="", help="Network of the build, such as `host`; default: the engine's own.")
 @click.option("--case", "case_id", default="", help="Build the additions of this case to the shared image instead.")
-@click.option("--cases", "root", type=click.Path(path_type=Path), help="Folder of cases; default: those that ship.")
-def build(base: str, python: str, network: str, case_id: str, root: Path | None) -> None:
+@CASES
+def build(base: str, python: str, network: str, case_id: str, case_root: Path | None) -> None:
     """Build the shared image from cases/environment/, or with --case that of a case with its environment/.
 
     pip fetches the packages on this machine, with its own settings. An image of the same definition is replaced.
@@ -35,7 +36,7 @@ def build(base: str, python: str, network: str, case_id: str, root: Path | None)
     began = time.monotonic()
     how = Build(base=base, python=python, network=network)
     if case_id:
-        environment = load_cases(find_data_folders(cases=root).cases, [case_id])[0].part("environment")
+        environment = load_cases(find_data_folders(cases=case_root).cases, [case_id])[0].part("environment")
         if not environment.is_dir():
             raise UserError("the case adds nothing to the shared image", where=environment, remedy="drop --case")
         made = build_case(environment, how)

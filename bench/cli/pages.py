@@ -6,14 +6,16 @@ import functools
 import http.server
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from bench.base.errors import UserError
+from bench.cli.options import PATH, branch
 
 if TYPE_CHECKING:
     from bench.cli.stored import ResultsOf
+    from bench.formats.case import Case
     from bench.pages import CaseInfo
 
 
@@ -24,8 +26,8 @@ def site() -> None:
 
 @site.command()
 @click.argument("source", metavar="REPOSITORY|RUN_FOLDER")
-@click.option("--out", type=click.Path(path_type=Path), default=Path("_site"), show_default=True)
-@click.option("--branch", default="mldb-results", show_default=True, help="Branch of a repository.")
+@click.option("--out", type=PATH, default=Path("_site"), show_default=True)
+@branch("Branch of a repository.")
 @click.option("--suite", default="demo", show_default=True, help="Suite whose cases count.")
 def build(source: str, out: Path, branch: str, suite: str) -> None:
     """Build the site from stored records. Runs nothing."""
@@ -51,7 +53,7 @@ def write_site(results_of: ResultsOf, cases: Sequence[str], out: Path) -> Path:
     return out / "index.html"
 
 
-def _info(case: Any) -> CaseInfo:
+def _info(case: Case) -> CaseInfo:
     from bench.pages import CaseInfo
 
     readme = case.part("README.md")
@@ -70,12 +72,12 @@ def _info(case: Any) -> CaseInfo:
 
 
 @site.command()
-@click.argument("folder", type=click.Path(path_type=Path), default=Path("_site"))
+@click.argument("folder", type=PATH, default=Path("_site"))
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True)
 def serve(folder: Path, port: int) -> None:
     """Serve a built site on this machine."""
     if not (folder / "index.html").is_file():
-        raise UserError("holds no built site", where=folder, remedy="run `ml-dev-bench site build` first")
+        raise UserError("does not hold a built site", where=folder, remedy="run `ml-dev-bench site build` first")
     handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(folder))
     try:
         server = http.server.ThreadingHTTPServer(("127.0.0.1", port), handler)

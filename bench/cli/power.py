@@ -3,24 +3,37 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 import click
 
 from bench.base.errors import EXIT_FAILED, UserError
+from bench.cli.options import alpha, as_json, branch, filters, margin, repository
 
 if TYPE_CHECKING:
-    from bench.stats import Chosen, Components, Design, Price, Question
+    from bench.stats import Chosen, Components, Design, Filters, Price, Question
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """What is enough, and what other designs would do and cost (in dollars, with GPU hours; None: not known)."""
+
+    measure: str
+    drop: float
+    alpha: float
+    margin: float
+    trials: int | None
+    cases_with_3_trials: int | None
+    cases_with_5_trials: int | None
+    designs: list[tuple[Design, float | None]]
 
 
 @click.command()
 @click.argument("history", metavar="HISTORY")
-@click.option("--results", "repository", default="", metavar="REPOSITORY", help="Results repository: path or URL.")
-@click.option("--branch", default="mldb-results", show_default=True, help="Its branch.")
-@click.option("--agent", default="", help="Take this agent, where the history holds several.")
-@click.option("--model", default="", help="Take this model, where the history holds several.")
-@click.option("--profile", type=click.Choice(["mini", "full"]), help="Take this profile, where the history holds both.")
-@click.option("--suite", default="", help="Take records of this suite only.")
+@repository("Results repository: path or URL.")
+@branch("Its branch.")
+@filters("the history")
 @click.option("--measure", type=click.Choice(["success", "score"]), default="success", show_default=True)
 @click.option(
     "--drop",
@@ -29,18 +42,24 @@ if TYPE_CHECKING:
     show_default=True,
     help="The drop of the mean that must be seen.",
 )
-@click.option(
-    "--margin",
-    type=click.FloatRange(0, 1, min_open=True),
-    default=0.05,
-    show_default=True,
-    help="Margin of the comparison; the drop itself where that is smaller.",
-)
-@click.option("--alpha", type=click.FloatRange(0, 0.5, min_open=True, max_open=True), default=0.05, show_default=True)
+@margin("Margin of the comparison; the drop itself where that is smaller.")
+@alpha()
 @click.option("--base-stored", is_flag=True, help="Only HEAD is to be run: BASE is stored with as many trials.")
 @click.option("--gpu-price", type=click.FloatRange(0), default=None, metavar="USD", help="Price of a GPU hour.")
-@click.option("--json", "as_json", is_flag=True, help="Print everything as one JSON object.")
-def power(history: str, as_json: bool, **options: Any) -> None:
+@as_json("Print everything as one JSON object.")
+def power(
+    history: str,
+    repository: str,
+    branch: str,
+    filters: Filters,
+    measure: str,
+    drop: float,
+    margin: float,
+    alpha: float,
+    base_stored: bool,
+    gpu_price: float | None,
+    as_json: bool,
+) -> None:
     """How many trials and cases are needed to see a drop with 80% chance, and what they cost.
 
     HISTORY names records as BASE and HEAD of `compare` do: a run folder, a file of records, or on the results branch
@@ -49,48 +68,39 @@ def power(history: str, as_json: bool, **options: Any) -> None:
 
     Exit status: 0 some number of trials on these cases is enough; 1 none is, more cases are needed; 2 wrong command.
     """
-    from bench.stats import MEASURES, Question, Rules, components, price
+    from bench.cli.stored import stored_records
+    from bench.stats import MEASURES, Question, Rules, choose, components, price
 
-    chosen = _choose(history, options)
-    parts = components(chosen.records, MEASURES[options["measure"]])
+    with stored_records(repository, branch) as stored:
+        chosen = choose(history, stored, filters)
+    parts = components(chosen.records, MEASURES[measure])
     cost = price(chosen.records)
     if parts is None or cost is None:
         raise UserError("fewer than two cases with a verdict", where=history, remedy="name more records")
-    drop = options["drop"]
     if drop > parts.mean:
         raise UserError(f"the mean is {parts.mean:.3f} and cannot drop by {drop:g}", remedy="choose a smaller --drop")
-    rules = Rules(margin=min(options["margin"], drop), alpha=options["alpha"])
-    question = Question(parts, drop, options["measure"] == "success", rules)
-    answer = _answer(question, cost, options)
-    click.echo(_document(chosen, parts, cost, answer) if as_json else _text(chosen, parts, cost, answer, options))
-    if answer["trials"] is None:
+    question = Question(parts, drop, measure == "success", Rules(margin=min(margin, drop), alpha=alpha))
+    sides = 1 if base_stored else 2
+    answer = _answer(question, measure, cost, sides, gpu_price)
+    click.echo(_document(chosen, parts, cost, answer) if as_json else _text(chosen, parts, cost, answer, sides))
+    if answer.trials is None:
         sys.exit(EXIT_FAILED)
 
 
-def _choose(history: str, options: dict[str, Any]) -> Chosen:
-    from bench.cli.stored import stored_records
-    from bench.stats import Filters, choose
-
-    filters = Filters(options["agent"], options["model"], options["profile"], options["suite"])
-    with stored_records(options["repository"], options["branch"]) as stored:
-        return choose(history, stored, filters)
-
-
-def _answer(question: Question, cost: Price, options: dict[str, Any]) -> dict[str, Any]:
+def _answer(question: Question, measure: str, cost: Price, sides: int, gpu_price: float | None) -> _Answer:
     from bench.stats import cases_needed, designs, trials_needed
 
     enough = trials_needed(question, question.parts.cases)
-    found = designs(question, cost, enough, sides=1 if options["base_stored"] else 2)
-    return {
-        "measure": options["measure"],
-        "drop": question.drop,
-        "alpha": question.rules.alpha,
-        "margin": question.rules.margin,
-        "trials": enough,
-        "cases_with_3_trials": cases_needed(question, 3),
-        "cases_with_5_trials": cases_needed(question, 5),
-        "designs": [(it, _total(it, options["gpu_price"])) for it in found],
-    }
+    return _Answer(
+        measure=measure,
+        drop=question.drop,
+        alpha=question.rules.alpha,
+        margin=question.rules.margin,
+        trials=enough,
+        cases_with_3_trials=cases_needed(question, 3),
+        cases_with_5_trials=cases_needed(question, 5),
+        designs=[(it, _total(it, gpu_price)) for it in designs(question, cost, enough, sides=sides)],
+    )
 
 
 def _total(design: Design, gpu_price: float | None) -> float | None:
@@ -100,41 +110,48 @@ def _total(design: Design, gpu_price: float | None) -> float | None:
     return design.usd + (gpu_price or 0.0) * design.gpu_hours
 
 
-def _document(chosen: Chosen, parts: Components, cost: Price, answer: dict[str, Any]) -> str:
+def _document(chosen: Chosen, parts: Components, cost: Price, answer: _Answer) -> str:
     import json
-    from dataclasses import asdict
 
-    designs = [{**asdict(it), "total_usd": total} for it, total in answer["designs"]]
+    designs = [{**asdict(it), "total_usd": total} for it, total in answer.designs]
     history = {"label": chosen.label, **asdict(chosen.entrant), "components": asdict(parts), "price": asdict(cost)}
-    return json.dumps({"schema": 1, "history": history, **answer, "designs": designs}, indent=1)
+    return json.dumps({"schema": 1, "history": history, **asdict(answer), "designs": designs}, indent=1)
 
 
-def _text(chosen: Chosen, parts: Components, cost: Price, answer: dict[str, Any], options: dict[str, Any]) -> str:
+def _text(chosen: Chosen, parts: Components, cost: Price, answer: _Answer, sides: int) -> str:
     from bench.base.text import printable
+    from bench.report import table
 
     replayed = cost.cost.mean_usd is None and cost.cost.replayed_usd is not None
     bound = "" if parts.repeated else " (no case has two trials: an upper bound)"
+    header = ("trials", "cells", "chance", "calls", "machine h", "GPU h", "in all", "")
+    rows = [
+        (
+            f"{it.trials}",
+            f"{it.cells:,}",
+            f"{it.power:.0%}",
+            _usd(it.usd),
+            f"{it.machine_hours:.1f}",
+            f"{it.gpu_hours:.1f}",
+            _usd(total),
+            "<- enough" if it.trials == answer.trials else "",
+        )
+        for it, total in answer.designs
+    ]
     lines = [
         f"history  {printable(chosen.label)}; {parts.cases} cases, {parts.trials} graded trials",
-        f"mean {answer['measure']} {parts.mean:.3f}; standard deviation between cases {parts.between**0.5:.3f}, "
+        f"mean {answer.measure} {parts.mean:.3f}; standard deviation between cases {parts.between**0.5:.3f}, "
         f"within a case {parts.within**0.5:.3f}{bound}",
-        f"to see a drop of {answer['drop']:g} with 80% chance (one-sided test at {answer['alpha']:g}):",
+        f"to see a drop of {answer.drop:g} with 80% chance (one-sided test at {answer.alpha:g}):",
         "",
-        f"{'trials':>6} {'cells':>7} {'chance':>7} {'calls':>10} {'machine h':>10} {'GPU h':>8} {'in all':>10}",
+        table(rows, header=header, right=range(7)),
     ]
-    for it, total in answer["designs"]:
-        mark = "  <- enough" if it.trials == answer["trials"] else ""
-        lines.append(
-            f"{it.trials:>6} {it.cells:>7,} {it.power:>7.0%} {_usd(it.usd):>10} {it.machine_hours:>10.1f} "
-            f"{it.gpu_hours:>8.1f} {_usd(total):>10}{mark}"
-        )
-    if answer["trials"] is None:
+    if answer.trials is None:
         lines.append(f"no number of trials is enough on these {parts.cases} cases")
-    for trials in (3, 5):
-        cases = answer[f"cases_with_{trials}_trials"]
+    for trials, cases in ((3, answer.cases_with_3_trials), (5, answer.cases_with_5_trials)):
         lines.append(f"with {trials} trials: {cases if cases is not None else 'more than 10,000'} cases like these")
-    sides = "head alone" if options["base_stored"] else "base and head together"
-    lines.append(f"cells and costs are those of {sides}; trials are a case and side")
+    whose = "head alone" if sides == 1 else "base and head together"
+    lines.append(f"cells and costs are those of {whose}; trials are a case and side")
     if replayed:
         lines.append("costs are what the replayed conversations would have cost")
     return "\n".join(lines)

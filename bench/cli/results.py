@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bench.base.errors import UserError
+from bench.cli.options import as_json, branch
 from bench.cli.results_admin import decide, decisions, traces, verify
 from bench.cli.results_collect import collect, push
 from bench.cli.results_query import export, query
@@ -28,11 +29,11 @@ for _command in (collect, push, verify, decide, decisions, traces, query, export
 
 @results.command()
 @click.argument("source", metavar="REPOSITORY|RUN_FOLDER")
-@click.option("--branch", default="mldb-results", show_default=True, help="Branch of a repository.")
+@branch("Branch of a repository.")
 @click.option("--suite", default="", help="Count coverage over this suite; default: over the cases in the records.")
 @click.option("--cells", is_flag=True, help="Every cell instead of the table of agents.")
 @click.option("--withdrawn", is_flag=True, help="Count those records too that were withdrawn or replaced.")
-@click.option("--json", "as_json", is_flag=True, help="Print the records as JSON lines.")
+@as_json("Print the records as JSON lines.")
 def show(source: str, branch: str, suite: str, cells: bool, withdrawn: bool, as_json: bool) -> None:
     """Agents by success, with intervals, from a results repository or the folder of one run."""
     from bench.base.text import printable_json

@@ -6,12 +6,17 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from bench.base.errors import EXIT_FAILED, UserError
 from bench.cli.console import Ticker
+from bench.cli.options import PATH, as_json, branch
+
+if TYPE_CHECKING:
+    from bench.store import Kind, Via
+
 
 _FINDINGS = 1000
 """Findings after which there is no point in going on."""
@@ -19,9 +24,9 @@ _FINDINGS = 1000
 
 @click.command()
 @click.argument("repository")
-@click.option("--branch", default="mldb-results", show_default=True)
+@branch()
 @click.option("--known", metavar="COMMIT", help="A tip seen earlier, which must still be part of the history.")
-@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+@as_json("Print the findings as JSON.")
 def verify(repository: str, branch: str, known: str | None, as_json: bool) -> None:
     """Prove that nothing stored was changed: history, chain, digests, every line, unique ids, decisions, inline traces.
 
@@ -67,9 +72,22 @@ def verify(repository: str, branch: str, known: str | None, as_json: bool) -> No
 @click.option("--by", "replaced_by", help="For rescored: the run that holds the new verdicts.")
 @click.option("--why", required=True, help="The reason, one line; it is public.")
 @click.option("--who", help="Who decided; default: GITHUB_ACTOR, or the user of this machine.")
-@click.option("--branch", default="mldb-results", show_default=True)
+@branch()
 @click.option("--via", type=click.Choice(["git", "api"]), default="git", show_default=True)
-def decide(repository: str, branch: str, via: Any, who: str | None, **facts: Any) -> None:
+def decide(
+    repository: str,
+    kind: Kind,
+    run: str,
+    attempt: int | None,
+    agent: str | None,
+    case: str | None,
+    cell: str | None,
+    replaced_by: str | None,
+    why: str,
+    who: str | None,
+    branch: str,
+    via: Via,
+) -> None:
     """Add a decision about stored records; nothing stored is changed.
 
     withdrawn: they do not count any more. rescored: those of the run --by count instead. accepted: they count,
@@ -85,8 +103,19 @@ def decide(repository: str, branch: str, via: Any, who: str | None, **facts: Any
     from bench.cli.results_collect import EXIT_GIVEN_UP
     from bench.store import Decision, ResultsBranch, RetriesExhausted
 
-    person = who or os.environ.get("GITHUB_ACTOR") or getpass.getuser()
-    decision = validate({**facts, "who": person, "when": now()}, Decision, where="decision")
+    facts = {
+        "kind": kind,
+        "run": run,
+        "attempt": attempt,
+        "agent": agent,
+        "case": case,
+        "cell": cell,
+        "replaced_by": replaced_by,
+        "why": why,
+        "who": who or os.environ.get("GITHUB_ACTOR") or getpass.getuser(),
+        "when": now(),
+    }
+    decision = validate(facts, Decision, where="decision")
     try:
         landed = ResultsBranch(repository, branch, via=via).decide(decision)
     except RetriesExhausted as error:
@@ -97,8 +126,8 @@ def decide(repository: str, branch: str, via: Any, who: str | None, **facts: Any
 
 @click.command()
 @click.argument("repository")
-@click.option("--branch", default="mldb-results", show_default=True)
-@click.option("--json", "as_json", is_flag=True, help="Print the decisions as JSON lines.")
+@branch()
+@as_json("Print the decisions as JSON lines.")
 def decisions(repository: str, branch: str, as_json: bool) -> None:
     """The ledger of decisions, the oldest first."""
     from pathlib import Path
@@ -124,8 +153,8 @@ def decisions(repository: str, branch: str, as_json: bool) -> None:
 @click.option("--attempt", type=click.IntRange(1), default=1, show_default=True)
 @click.option("--cell", default="", help="Part of a cell's id; default: all cells.")
 @click.option("--traces", "where", metavar="FOLDER|URL", help="Where the traces are now; default: as stored.")
-@click.option("--out", type=click.Path(path_type=Path), help="Unpack into this folder, which must not exist.")
-@click.option("--branch", default="mldb-results", show_default=True)
+@click.option("--out", type=PATH, help="Unpack into this folder, which must not exist.")
+@branch()
 def traces(
     repository: str, run: str, attempt: int, cell: str, where: str | None, out: Path | None, branch: str
 ) -> None:

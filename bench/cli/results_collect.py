@@ -7,23 +7,24 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from bench.base.errors import EXIT_FAILED, UserError
 from bench.cli.console import Ticker
+from bench.cli.options import PATH, Command, as_json, branch, gathered, repository
 
 if TYPE_CHECKING:
-    from bench.store import Bundle, Collected, Committed, PlanCheck, Refusal, ResultsBranch
+    from bench.store import Bundle, Collected, Committed, Refusal, ResultsBranch, Taken, Via
 
 
 EXIT_GIVEN_UP = 3
 """Others were quicker, or the network failed, for too long; the bundle is kept."""
 _LISTED = 200
 """Lines of the job's summary."""
-_FOLDER = click.Path(path_type=Path)
 
 
 class Report:
@@ -106,11 +107,27 @@ def _add_summary(reports: Sequence[Report]) -> None:
     add_summary("\n".join(lines))
 
 
-def _target(command: Any) -> Any:
-    """Where to store; the same for everything that stores."""
+@dataclass(frozen=True)
+class _Target:
+    """Where to store, and how long to try."""
+
+    repository: str
+    branch: str
+    via: Via
+    patience: float
+
+    def open(self) -> ResultsBranch:
+        from bench.store import ResultsBranch, RetryPolicy
+
+        return ResultsBranch(self.repository, self.branch, via=self.via, patience=RetryPolicy(seconds=self.patience))
+
+
+def _target(command: Command) -> Command:
+    """Options of everything that stores; the command gets them as `target`."""
     for option in (
-        click.option("--results", "repository", metavar="REPOSITORY", required=True, help="Path or URL."),
-        click.option("--branch", default="mldb-results", show_default=True),
+        gathered("target", _Target),
+        repository(required=True),
+        branch(),
         click.option(
             "--via",
             type=click.Choice(["git", "api"]),
@@ -125,20 +142,34 @@ def _target(command: Any) -> Any:
 
 
 @click.command()
-@click.argument("folders", metavar="ARTIFACT_DIR...", nargs=-1, required=True, type=_FOLDER)
+@click.argument("folders", metavar="ARTIFACT_DIR...", nargs=-1, required=True, type=PATH)
 @click.option(
-    "--plan", type=_FOLDER, required=True, help="run.json or plan.json of the job that planned, never of an artifact."
+    "--plan", type=PATH, required=True, help="run.json or plan.json of the job that planned, never of an artifact."
 )
-@click.option("--shards", type=_FOLDER, help="For run.json: JSON of which artifact may bring which cells.")
+@click.option("--shards", type=PATH, help="For run.json: JSON of which artifact may bring which cells.")
 @click.option("--run-url", help="Address that every record must name.")
 @click.option("--attempt", type=click.IntRange(1), envvar="GITHUB_RUN_ATTEMPT", default=1, show_default=True)
 @click.option("--traces", "trace_place", metavar="FOLDER|URL", help="Where traces go; default: small ones inline.")
-@click.option("--trace-sample", type=click.FloatRange(0, 1), default=0.1, show_default=True, help="Of successes.")
-@click.option("--keep", "kept", type=_FOLDER, default=Path("mldb-kept"), show_default=True, help="Until it is stored.")
+@click.option(
+    "--trace-sample", "sample", type=click.FloatRange(0, 1), default=0.1, show_default=True, help="Of successes."
+)
+@click.option("--keep", "kept", type=PATH, default=Path("mldb-kept"), show_default=True, help="Until it is stored.")
 @click.option("--dry-run", is_flag=True, help="Read and report; store nothing.")
-@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+@as_json("Print the report as JSON.")
 @_target
-def collect(**options: Any) -> None:
+def collect(
+    folders: tuple[Path, ...],
+    plan: Path,
+    shards: Path | None,
+    run_url: str | None,
+    attempt: int,
+    trace_place: str | None,
+    sample: float,
+    kept: Path,
+    dry_run: bool,
+    as_json: bool,
+    target: _Target,
+) -> None:
     """Merge what the jobs of a run left, as untrusted data, and store it in one commit.
 
     ARTIFACT_DIR is a folder of artifacts as actions/download-artifact lays them out, or one run folder. Whatever does
@@ -152,31 +183,31 @@ def collect(**options: Any) -> None:
     from bench.store import Caps, find_artifacts, read_plan_checks
     from bench.store import collect_bundle as merge
 
-    admissions = read_plan_checks(options["plan"], options["shards"], options["run_url"])
-    artifacts, refused = find_artifacts(options["folders"], Caps())
+    admissions = read_plan_checks(plan, shards, run_url)
+    artifacts, refused = find_artifacts(folders, Caps())
     reports: list[Report] = []
-    with Ticker(options["as_json"]) as ticker:
+    with Ticker(as_json) as ticker:
         for number, admission in enumerate(admissions):
             theirs = {name for other in admissions if other is not admission for name in other.artifacts}
             # What no run knows is the first one's to refuse.
             mine = [it for it in artifacts if it.name in admission.artifacts or not (number or it.name in theirs)]
             report = Report(admission.plan.run, merge(mine, admission, Caps(), ticker))
             report.refused += [] if number else refused
-            if report.collected.taken:
-                bundle, unfit = _bundle(report.collected, admission, options, ticker)
+            if report.collected.taken and not dry_run:
+                bundle = report.collected.bundle(admission, attempt)
+                bundle, unfit = _with_traces(bundle, report.collected.taken, trace_place, sample, ticker)
                 report.refused += unfit
                 report.traces = len(bundle.traces)
-                if not options["dry_run"]:
-                    report.committed, report.kept = _store(bundle, options)
+                report.committed, report.kept = _store(bundle, target, kept)
             reports.append(report)
-    show(reports, options["branch"], dry_run=options["dry_run"], as_json=options["as_json"])
+    show(reports, target.branch, dry_run=dry_run, as_json=as_json)
     sys.exit(max(report.status for report in reports))
 
 
 @click.command()
-@click.argument("folders", metavar="KEPT_BUNDLE...", nargs=-1, required=True, type=_FOLDER)
+@click.argument("folders", metavar="KEPT_BUNDLE...", nargs=-1, required=True, type=PATH)
 @_target
-def push(folders: tuple[Path, ...], repository: str, branch: str, via: Any, patience: float) -> None:
+def push(folders: tuple[Path, ...], target: _Target) -> None:
     """Store bundles that `collect` kept when it could not store them. Stored ones are removed from disk.
 
     Exit status: 0 all are stored; 2 a bundle is not whole or cannot be stored; 3 given up once more, they are kept.
@@ -186,37 +217,31 @@ def push(folders: tuple[Path, ...], repository: str, branch: str, via: Any, pati
     for folder in folders:
         bundle = load_bundle(folder)
         try:
-            done = _branch(repository, branch, via, patience).commit(bundle)
+            done = target.open().commit(bundle)
         except RetriesExhausted as error:
             click.echo(f"error: {error}\nkept in {folder}", err=True)
             sys.exit(EXIT_GIVEN_UP)
         discard_bundle(folder)
-        click.echo(stored_line(done, branch))
+        click.echo(stored_line(done, target.branch))
 
 
-def _bundle(
-    collected: Collected, admission: PlanCheck, options: dict[str, Any], ticker: Ticker
+def _with_traces(
+    bundle: Bundle, taken: Sequence[Taken], trace_place: str | None, sample: float, ticker: Ticker
 ) -> tuple[Bundle, list[Refusal]]:
     """The bundle with its traces, and what of these was refused."""
-    from dataclasses import replace
-
     from bench.store import keep_traces, open_trace_storage
 
-    bundle = collected.bundle(admission, options["attempt"])
-    if options["dry_run"]:
-        return bundle, []
-    place = open_trace_storage(options["trace_place"]) if options["trace_place"] else None
-    kept = keep_traces(collected.taken, place, options["trace_sample"], ticker)
+    kept = keep_traces(taken, open_trace_storage(trace_place) if trace_place else None, sample, ticker)
     return replace(bundle, traces=kept.traces, inline=kept.inline), kept.refused
 
 
-def _store(bundle: Bundle, options: dict[str, Any]) -> tuple[Committed | None, str]:
+def _store(bundle: Bundle, target: _Target, kept: Path) -> tuple[Committed | None, str]:
     """Store a bundle that lies on disk until it is stored; else the command that resumes."""
     from bench.store import RetriesExhausted, discard_bundle, keep_bundle
 
-    branch = _branch(options["repository"], options["branch"], options["via"], options["patience"])
-    folder = keep_bundle(bundle, options["kept"])
-    places = ["--results", options["repository"], "--branch", options["branch"], "--via", options["via"]]
+    branch = target.open()
+    folder = keep_bundle(bundle, kept)
+    places = ["--results", target.repository, "--branch", target.branch, "--via", target.via]
     resume = shlex.join(["ml-dev-bench", "results", "push", str(folder), *places])
     try:
         branch.ensure()
@@ -225,13 +250,7 @@ def _store(bundle: Bundle, options: dict[str, Any]) -> tuple[Committed | None, s
         click.echo(f"error: {error}", err=True)
         return None, resume
     except UserError:
-        click.echo(f"not stored, and kept; when that is mended, resume with\n  {resume}", err=True)
+        click.echo(f"not stored, and kept; when that is fixed, resume with\n  {resume}", err=True)
         raise
     discard_bundle(folder)
     return done, ""
-
-
-def _branch(repository: str, branch: str, via: Any, patience: float) -> ResultsBranch:
-    from bench.store import ResultsBranch, RetryPolicy
-
-    return ResultsBranch(repository, branch, via=via, patience=RetryPolicy(seconds=patience))

@@ -2,28 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from bench.cli.console import Ticker
+from bench.cli.options import Command, as_json, branch, gathered, repository
 from bench.cli.stored import tell_skipped
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     import pyarrow as pa
 
-    from bench.index import Index
+    from bench.index import Format, Index
 
-_FORMATS = ["csv", "json", "parquet"]
+_FORMATS: dict[str, Format] = {"csv": "csv", "json": "json", "jsonl": "json", "parquet": "parquet"}
 _WIDEST = 60
 
 
-def _target(command: Any) -> Any:
-    """Which branch, and how to come to its index."""
+Opener = Callable[[Ticker], "AbstractContextManager[Index]"]
+
+
+def _opener(repository: str, branch: str, rebuild: bool, timeout: float) -> Opener:
+    from bench.index import open_index
+
+    return lambda ticker: open_index(repository, branch, progress=ticker, anew=rebuild, timeout_s=timeout)
+
+
+def _target(command: Command) -> Command:
+    """Which branch, and how to come to its index, which the command gets as `opened`."""
     for option in (
-        click.option("--results", "repository", metavar="REPOSITORY", required=True, help="Path or URL."),
-        click.option("--branch", default="mldb-results", show_default=True, help="Its branch."),
+        gathered("opened", _opener),
+        repository(required=True),
+        branch("Its branch."),
         click.option("--rebuild", is_flag=True, help="Make the cached index anew first."),
         click.option(
             "--timeout", type=click.FloatRange(1), default=300, show_default=True, help="Seconds a query has."
@@ -36,9 +50,9 @@ def _target(command: Any) -> Any:
 @click.command()
 @click.argument("sql")
 @click.option("--format", "form", type=click.Choice(["table", "csv", "json"]), default="table", show_default=True)
-@click.option("--json", "as_json", is_flag=True, help="The same as --format json: an array of objects.")
+@as_json("The same as --format json: an array of objects.")
 @_target
-def query(sql: str, form: str, as_json: bool, **options: Any) -> None:
+def query(sql: str, form: str, as_json: bool, opened: Opener) -> None:
     """Ask the results in SQL (DuckDB's), through an index that is brought to the newest commit first.
 
     Tables: records (those that count), cells (one row a cell: of several attempts the one that counts), checks,
@@ -52,7 +66,7 @@ def query(sql: str, form: str, as_json: bool, **options: Any) -> None:
     Exit status: 0 answered; 2 the query, the branch or the set-up is wrong.
     """
     form = "json" if as_json else form
-    with Ticker(form == "json") as ticker, _open(options, ticker) as index:
+    with Ticker(form == "json") as ticker, opened(ticker) as index:
         answer = index.table(sql)
         tell_skipped(index)
     click.echo({"table": _as_text, "csv": _as_csv, "json": _as_json}[form](answer))
@@ -60,12 +74,14 @@ def query(sql: str, form: str, as_json: bool, **options: Any) -> None:
 
 @click.command()
 @click.argument("out", type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--format", "form", type=click.Choice(_FORMATS), help="Default: by the name of the file.")
+@click.option(
+    "--format", "form", type=click.Choice(["csv", "json", "parquet"]), help="Default: by the name of the file."
+)
 @click.option("--where", metavar="SQL", default="", help="Only rows for which this holds, as after WHERE.")
 @click.option("--sql", metavar="SELECT", default="", help="This answer instead of the records.")
-@click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
+@as_json("Print what was written as JSON.")
 @_target
-def export(out: Path, form: Any, where: str, sql: str, as_json: bool, **options: Any) -> None:
+def export(out: Path, form: str | None, where: str, sql: str, as_json: bool, opened: Opener) -> None:
     """Write the records that count, or the answer to a query, to a file: CSV, JSON (an object a line) or Parquet.
 
     Exit status: 0 written; 2 the query, the branch or the set-up is wrong, and nothing was written.
@@ -75,31 +91,19 @@ def export(out: Path, form: Any, where: str, sql: str, as_json: bool, **options:
     from bench.base.errors import UserError
     from bench.index import export as write
 
-    form = form or out.suffix.removeprefix(".").replace("jsonl", "json")
-    if form not in _FORMATS:
-        raise UserError("tells no format", where=out, remedy="give --format csv, json or parquet")
+    kind = _FORMATS.get(form or out.suffix.removeprefix("."))
+    if kind is None:
+        raise UserError("does not tell a format", where=out, remedy="give --format csv, json or parquet")
     if where and sql:
         raise UserError("and --sql exclude each other", where="--where", remedy="write the condition into the query")
     # A line break of its own, so that a comment in the condition does not swallow the rest.
     asked = sql or (f"SELECT * FROM records WHERE (\n{where}\n)" if where else "SELECT * FROM records")  # noqa: S608
-    with Ticker(as_json) as ticker, _open(options, ticker) as index:
-        rows = write(index, asked, out, form, ticker)
+    with Ticker(as_json) as ticker, opened(ticker) as index:
+        rows = write(index, asked, out, kind, ticker)
         tell_skipped(index)
         tip = index.state.tip
-    facts = {"schema": 1, "file": str(out), "format": form, "rows": rows, "size": out.stat().st_size, "tip": tip}
+    facts = {"schema": 1, "file": str(out), "format": kind, "rows": rows, "size": out.stat().st_size, "tip": tip}
     click.echo(json.dumps(facts) if as_json else f"wrote {rows:,} rows to {out}")
-
-
-def _open(options: dict[str, Any], ticker: Ticker) -> Index:
-    from bench.index import open_index
-
-    return open_index(
-        options["repository"],
-        options["branch"],
-        progress=ticker,
-        anew=options["rebuild"],
-        timeout_s=options["timeout"],
-    )
 
 
 def _as_json(answer: pa.Table) -> str:
@@ -119,18 +123,15 @@ def _as_csv(answer: pa.Table) -> str:
 
 
 def _as_text(answer: pa.Table) -> str:
-    from bench.base.text import printable
+    from bench.report import table
 
-    rows = [answer.column_names, *([_cell(value) for value in row.values()] for row in answer.to_pylist())]
     if not answer.column_names:
         return "(no columns)"
-    shown = [[printable(text) for text in row] for row in rows]
-    widths = [max(len(row[column]) for row in shown) for column in range(len(shown[0]))]
-    lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in shown]
-    return "\n".join([*lines, f"({answer.num_rows:,} rows)"])
+    rows = [[_cell(value) for value in row.values()] for row in answer.to_pylist()]
+    return f"{table(rows, header=answer.column_names)}\n({answer.num_rows:,} rows)"
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     from bench.index import to_json
 
     if value is None:

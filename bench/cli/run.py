@@ -4,20 +4,35 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import sys
 import time
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from bench.base.errors import EXIT_FAILED, UserError
+from bench.cli.options import (
+    CASES,
+    PATH,
+    RUN_FOLDERS,
+    as_json,
+    branch,
+    gathered,
+    interrupt_on_sigterm,
+    profile,
+    repository,
+    sandbox,
+)
 from bench.report import render
 
-_PATH = click.Path(path_type=Path)
-_PLAN = click.Path(path_type=Path)
+if TYPE_CHECKING:
+    from bench.formats.record import Profile, Record
+    from bench.plan import Request
+    from bench.runs import Options
+    from bench.sandbox import Sandbox
 
 
 @click.command()
@@ -44,28 +59,53 @@ def _safe_name(context: click.Context, parameter: click.Parameter, value: str | 
         raise click.BadParameter(message, context, parameter) from None
 
 
+def _request(
+    suite: str,
+    agents: Sequence[str],
+    cases: Sequence[str],
+    models: Sequence[str],
+    trials: int | None,
+    profile: Profile | None,
+) -> Request:
+    from bench.plan import Request
+
+    return Request(suite, agents, cases, models, trials, profile)
+
+
+def _how(
+    jobs: int,
+    keep_workspaces: bool,
+    no_cost_limit: bool,
+    max_run_cost: float | None,
+    max_run_tokens: int | None,
+    max_run_calls: int | None,
+    max_run_minutes: float | None,
+) -> Options:
+    from bench.base.model import validate
+    from bench.formats.plan import RunLimits
+    from bench.runs import Options
+
+    deadline = None if max_run_minutes is None else time.monotonic() + 60 * max_run_minutes
+    limits = {"cost_usd": max_run_cost, "tokens": max_run_tokens, "calls": max_run_calls, "deadline": deadline}
+    return Options(jobs, keep_workspaces, not no_cost_limit, validate(limits, RunLimits, where="limits of the run"))
+
+
 @click.command()
 @click.option("--suite", default="smoke", show_default=True, help="Cases to run, by the name of a suite.")
 @click.option("--agent", "agents", multiple=True, help="An agent's id, or the path of an agent.yaml. May be repeated.")
-@click.option("--case", "chosen", multiple=True, help="Only this case. May be repeated.")
+@click.option("--case", "cases", multiple=True, help="Only this case. May be repeated.")
 @click.option(
     "--model", "models", multiple=True, help="provider/name or role=provider/name, in place of the agent's own."
 )
 @click.option("--trials", type=click.IntRange(1, 1000), help="Repetitions; default: the suite's.")
-@click.option("--profile", type=click.Choice(["mini", "full"]), help="Default: the suite's.")
+@profile("Default: the suite's.")
 @click.option("--jobs", type=click.IntRange(1, 256), default=1, show_default=True, help="Cells side by side.")
-@click.option(
-    "--sandbox",
-    default="auto",
-    show_default=True,
-    type=click.Choice(["auto", "docker", "bubblewrap", "process"]),
-    help="auto: the strongest that works here. process does not isolate.",
-)
-@click.option("--out", type=_PATH, default=Path("runs"), show_default=True, help="Folder of run folders.")
+@sandbox("auto: the strongest that works here. process does not isolate.")
+@RUN_FOLDERS
 @click.option("--name", callback=_safe_name, help="Name of the run, which no other run has; default: from the time.")
-@click.option("--resume", type=_PATH, metavar="RUN_FOLDER", help="Go on with this run: what is finished is kept.")
-@click.option("--results", metavar="REPOSITORY", help="Commit the records to this git repository (path or URL).")
-@click.option("--branch", default="mldb-results", show_default=True, help="Branch of --results.")
+@click.option("--resume", type=PATH, metavar="RUN_FOLDER", help="Go on with this run: what is finished is kept.")
+@repository("Commit the records to this git repository (path or URL).")
+@branch("Branch of --results.")
 @click.option("--keep-workspaces", is_flag=True, help="Keep what each agent left, beside its trace.")
 @click.option(
     "--no-cost-limit", is_flag=True, help="No dollar limit: the only way to run a model without a known price."
@@ -76,91 +116,81 @@ def _safe_name(context: click.Context, parameter: click.Parameter, value: str | 
 @click.option(
     "--max-run-minutes", type=click.FloatRange(min=0), metavar="N", help="No model is called later than this."
 )
-@click.option("--cases", "case_root", type=_PATH, help="Folder of cases; default: those that ship with the benchmark.")
+@CASES
 @click.option("--require-success", is_flag=True, help="Exit with 1 unless every graded cell succeeded.")
-@click.option("--json", "as_json", is_flag=True, help="Print the records as JSON.")
-def run(**options: Any) -> None:
+@as_json("Print the records as JSON.")
+@gathered("request", _request)
+@gathered("how", _how)
+def run(
+    request: Request,
+    how: Options,
+    sandbox: str,
+    out: Path,
+    name: str | None,
+    resume: Path | None,
+    repository: str,
+    branch: str,
+    case_root: Path | None,
+    require_success: bool,
+    as_json: bool,
+) -> None:
     """Run agents on cases, each in a fresh sandbox, and judge what they leave.
 
     Exit status: 0 every cell has a verdict (whatever it is); 1 cells were lost to infrastructure or skipped;
     2 nothing was started; 130 interrupted, go on with --resume.
     """
     from bench.base.install import find_data_folders
-    from bench.sandbox import choose_sandbox
-
-    signal.signal(signal.SIGTERM, _interrupt)
-    places = find_data_folders(cases=options["case_root"])
-    quiet = options["as_json"]
-    sandbox = choose_sandbox(options["sandbox"])
-    if not quiet:
-        click.echo(f"sandbox: {sandbox.name}{'' if sandbox.isolated else ', which does not isolate'}", err=True)
-    folder, stored, records = _carry_out(options, places, sandbox)
-    commit = None
-    if options["results"]:
-        from bench.store import publish
-
-        commit = publish(stored, records, options["results"], options["branch"], folder)
-    _report(folder, records, commit, quiet)
-    if any(record.outcome != "graded" for record in records):
-        sys.exit(EXIT_FAILED)
-    if options["require_success"] and not all(record.success for record in records):
-        sys.exit(EXIT_FAILED)
-
-
-def _run_limits(options: dict[str, Any]) -> Any:
-    from bench.base.model import validate
-    from bench.formats.plan import RunLimits
-
-    minutes = options["max_run_minutes"]
-    limits = {
-        "cost_usd": options["max_run_cost"],
-        "tokens": options["max_run_tokens"],
-        "calls": options["max_run_calls"],
-        "deadline": None if minutes is None else time.monotonic() + 60 * minutes,
-    }
-    return validate(limits, RunLimits, where="limits of the run")
-
-
-def _carry_out(options: dict[str, Any], places: Any, sandbox: Any) -> tuple[Path, Any, Any]:
+    from bench.base.text import printable_json
     from bench.cli.console import Reporter
     from bench.formats.run_folder import RunFolder, new_run_name
-    from bench.plan import Request, make_plan
-    from bench.runs import Options, run_plan, write_plan
+    from bench.runs import plan_and_run, run_plan
+    from bench.store import publish
 
-    how = Options(
-        jobs=options["jobs"],
-        keep_workspaces=options["keep_workspaces"],
-        cost_limited=not options["no_cost_limit"],
-        run_limits=_run_limits(options),
-    )
-    reporter = Reporter(quiet=options["as_json"])
-    if options["resume"] is not None:
-        if options["agents"] or options["chosen"] or options["models"] or options["trials"]:
+    interrupt_on_sigterm()
+    places = find_data_folders(cases=case_root)
+    opened = partial(open_sandbox, sandbox, quiet=as_json)
+    with Reporter(quiet=as_json) as reporter:
+        if resume is None:
+            folder = out / (name or _run_name() or new_run_name())
+            stored, records = plan_and_run(request, folder, places, opened, how, reporter)
+        elif request.agents or request.cases or request.models or request.trials:
             raise UserError(
                 "takes what to run from the run itself",
                 where="--resume",
                 remedy="drop --agent, --case, --model and --trials",
             )
-        folder = options["resume"]
-        stored = RunFolder(folder).read_plan()
-        return folder, stored, run_plan(stored, None, folder, places, sandbox, how, reporter)
-    request = Request(
-        suite=options["suite"],
-        agents=options["agents"],
-        cases=options["chosen"],
-        models=options["models"],
-        trials=options["trials"],
-        profile=options["profile"],
+        else:
+            folder, stored = resume, RunFolder(resume).read_plan()
+            records = run_plan(stored, None, folder, places, opened(), how, reporter)
+    commit = publish(stored, records, repository, branch, folder) if repository else None
+    if as_json:
+        click.echo(printable_json(json.dumps([json.loads(record.to_line()) for record in records], indent=1)))
+    else:
+        tell_records(folder, records)
+        if commit is not None:
+            click.echo(f"results: {'commit' if commit.new else 'already stored in commit'} {commit.commit[:12]}")
+    unwanted = any(record.outcome != "graded" for record in records)
+    if unwanted or (require_success and not all(record.success for record in records)):
+        sys.exit(EXIT_FAILED)
+
+
+def open_sandbox(name: str, *, quiet: bool = False) -> Sandbox:
+    """The sandbox of a run, named on standard error unless `quiet`."""
+    from bench.sandbox import choose_sandbox
+
+    chosen = choose_sandbox(name)
+    if not quiet:
+        click.echo(f"sandbox: {chosen.name}{'' if chosen.isolated else ', which does not isolate'}", err=True)
+    return chosen
+
+
+def tell_records(folder: Path, records: Sequence[Record]) -> None:
+    """One line about all records of a run."""
+    graded = [record for record in records if record.outcome == "graded"]
+    click.echo(
+        f"{sum(bool(record.success) for record in graded)} of {len(graded)} graded cells succeeded; "
+        f"{len(records) - len(graded)} without a verdict; records in {folder / 'cells'}"
     )
-    plan = make_plan(request, places)
-    name = options["name"] or _run_name() or new_run_name()
-    folder = options["out"] / name
-    if (folder / "run.json").exists():
-        raise UserError("holds a run already", where=folder, remedy="go on with --resume, or choose another --name")
-    stored = write_plan(plan, folder, name, sandbox)
-    if not options["as_json"]:
-        click.echo(f"run {name}: {len(plan.cells)} cells in {folder}", err=True)
-    return folder, stored, run_plan(stored, plan.cells, folder, places, sandbox, how, reporter)
 
 
 def _run_name() -> str:
@@ -169,37 +199,25 @@ def _run_name() -> str:
     return f"gh-{number}" if number.isdigit() else ""
 
 
-def _report(folder: Path, records: Any, commit: Any, quiet: bool) -> None:
-    if quiet:
-        from bench.base.text import printable_json
-
-        click.echo(printable_json(json.dumps([json.loads(record.to_line()) for record in records], indent=1)))
-        return
-    graded = [record for record in records if record.outcome == "graded"]
-    succeeded = sum(bool(record.success) for record in graded)
-    click.echo(
-        f"{succeeded} of {len(graded)} graded cells succeeded; {len(records) - len(graded)} without a verdict; "
-        f"records in {folder / 'cells'}"
-    )
-    if commit is not None:
-        click.echo(f"results: {'commit' if commit.new else 'already stored in commit'} {commit.commit[:12]}")
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    del number, frame
-    raise KeyboardInterrupt
-
-
 @click.command("run-shard")
-@click.argument("plan", type=_PLAN)
+@click.argument("plan", type=PATH)
 @click.argument("shard")
-@click.option("--out", type=_PLAN, default=Path("runs"), show_default=True, help="Folder of run folders.")
+@RUN_FOLDERS
 @click.option("--jobs", type=click.IntRange(1, 256), help="Cells side by side; default: as planned.")
 @click.option("--sandbox", default="auto", show_default=True, help="auto: the strongest that works here.")
 @click.option("--no-cost-limit", is_flag=True, help="No dollar limit: for models without a known price.")
 @click.option("--keep-workspaces", is_flag=True, help="Keep what each agent left, beside its trace.")
-@click.option("--cases", "case_root", type=_PLAN, help="Folder of cases; default: those that ship with the benchmark.")
-def run_shard(plan: Path, shard: str, **options: Any) -> None:
+@CASES
+def run_shard(
+    plan: Path,
+    shard: str,
+    out: Path,
+    jobs: int | None,
+    sandbox: str,
+    no_cost_limit: bool,
+    keep_workspaces: bool,
+    case_root: Path | None,
+) -> None:
     """Run one shard of a plan made by `plan --out`; started again, it goes on where it stopped.
 
     Each run of which the shard has cells gets a folder RUN-SHARD, for `results collect`.
@@ -214,32 +232,24 @@ def run_shard(plan: Path, shard: str, **options: Any) -> None:
     from bench.runs import Options, run_plan
     from bench.sandbox import choose_sandbox
 
-    signal.signal(signal.SIGTERM, _interrupt_shard)
+    interrupt_on_sigterm()
     document = read_plan_file(plan)
     chosen = document.shard(shard)
-    places, sandbox = find_data_folders(cases=options["case_root"]), choose_sandbox(options["sandbox"])
-    how = Options(
-        jobs=options["jobs"] or chosen.jobs,
-        keep_workspaces=options["keep_workspaces"],
-        cost_limited=not options["no_cost_limit"],
-    )
+    places, box = find_data_folders(cases=case_root), choose_sandbox(sandbox)
+    how = Options(jobs=jobs or chosen.jobs, keep_workspaces=keep_workspaces, cost_limited=not no_cost_limit)
     lost = 0
     for part in chosen.parts:
-        folder = options["out"] / f"{part.run}-{chosen.id}"
+        folder = out / f"{part.run}-{chosen.id}"
         run = RunFolder(folder)
         if (folder / "run.json").is_file():
             stored = run.read_plan()
         else:
-            stored = document.part(part).model_copy(update={"sandbox": sandbox.name})
+            stored = document.part(part).model_copy(update={"sandbox": box.name})
             run.write_plan(stored)
         click.echo(f"shard {chosen.id} of run {stored.run}: {len(stored.cells)} cells in {folder}", err=True)
-        records = run_plan(stored, None, folder, places, sandbox, how, Reporter(quiet=False))
+        with Reporter() as reporter:
+            records = run_plan(stored, None, folder, places, box, how, reporter)
         lost += sum(record.outcome != "graded" for record in records)
     if lost:
         click.echo(f"{lost} cells have no verdict", err=True)
         sys.exit(EXIT_FAILED)
-
-
-def _interrupt_shard(number: int, frame: FrameType | None) -> None:
-    del number, frame
-    raise KeyboardInterrupt

@@ -119,7 +119,7 @@ def tell_skipped(index: Index) -> None:
     """Say on standard error how many lines of the branch the index had to leave out."""
     if index.state.skipped:
         click.echo(
-            f"note: {index.state.skipped} lines are no records and are left out, the first is {index.state.where}"
+            f"note: {index.state.skipped} lines are not records and are left out; the first is {index.state.where}"
             " (`results verify` names all)",
             err=True,
         )

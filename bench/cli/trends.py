@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bench.base.errors import EXIT_FAILED, UserError
+from bench.cli.options import as_json, branch, margin
 
 if TYPE_CHECKING:
     from bench.github import Notice
@@ -29,16 +30,10 @@ class Trend:
 
 @click.command()
 @click.argument("source", metavar="REPOSITORY|RUN_FOLDER")
-@click.option("--branch", default="mldb-results", show_default=True, help="Branch of a repository.")
+@branch("Branch of a repository.")
 @click.option("--runs", default="*", show_default=True, metavar="PATTERN", help="Names of the nightly runs.")
 @click.option("--measure", type=click.Choice(["success", "score"]), default="success", show_default=True)
-@click.option(
-    "--margin",
-    type=click.FloatRange(0, 1, min_open=True),
-    default=0.05,
-    show_default=True,
-    help="Smallest drop that matters.",
-)
+@margin("Smallest drop that matters.")
 @click.option("--nights", type=click.IntRange(4, 1000), default=90, show_default=True, help="Look back this far.")
 @click.option(
     "--issues",
@@ -48,7 +43,7 @@ class Trend:
     help="Keep one GitHub issue for each agent and suite that fell. Token: GITHUB_TOKEN.",
 )
 @click.option("--exit-code", is_flag=True, help="Exit with 1 when a drop stands.")
-@click.option("--json", "as_json", is_flag=True, help="Print the series as one JSON object.")
+@as_json("Print the series as one JSON object.")
 def trends(
     source: str,
     branch: str,

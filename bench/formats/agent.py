@@ -12,9 +12,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from bench.base.documents import is_file
 from bench.base.errors import UserError
 from bench.base.files import digest_folder, sha256_bytes
-from bench.base.model import Model, is_file, read_yaml
+from bench.base.model import Model, read_yaml
 from bench.formats.record import Name
 
 Capability = Literal["shell", "solution", "person"]

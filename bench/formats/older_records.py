@@ -69,7 +69,7 @@ def _from_0(old: dict[str, Any]) -> dict[str, Any]:
     return new
 
 
-def _usage_from_0(old: Any) -> Any:
+def _usage_from_0(old: object) -> Any:
     if not isinstance(old, dict) or not isinstance(old.get("tokens", {}), dict):
         return old
     tokens = old.get("tokens", {})

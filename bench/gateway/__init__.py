@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from bench.gateway.launch import Gateway as Gateway
     from bench.gateway.launch import GatewaySpec as GatewaySpec
     from bench.gateway.launch import open_gateway as open_gateway
-
-__getattr__ = lazy_face(
-    __name__,
-    {
-        "atif": "to_atif",
-        "call_log": "read_trace",
-        "launch": "Gateway GatewaySpec open_gateway",
-    },
-)
+else:
+    __getattr__ = lazy_face(
+        __name__,
+        {
+            "atif": "to_atif",
+            "call_log": "read_trace",
+            "launch": "Gateway GatewaySpec open_gateway",
+        },
+    )

@@ -62,7 +62,7 @@ class _Writer:
             "total_steps": len(self.steps),
         }
 
-    def _item(self, item: Any, time: str, seq: int) -> None:
+    def _item(self, item: object, time: str, seq: int) -> None:
         if isinstance(item, str):
             self._step(time, "user", item, seq)
         if not isinstance(item, dict):

@@ -131,7 +131,7 @@ def messages_path(ledger: Path) -> Path:
     return ledger.with_name(ledger.name.removesuffix(".jsonl") + MESSAGES_SUFFIX)
 
 
-def _bounded(value: Any, largest: int) -> JsonValue:
+def _bounded(value: object, largest: int) -> JsonValue:
     """What a provider said, as it can always be written."""
     short = clip(shallow(value), _LONGEST_TEXT)
     return short if len(json.dumps(short)) <= largest else {"cut": "it is too large"}
@@ -162,7 +162,7 @@ class MessageStore:
         self._known: set[str] = set()
         self._size = 0
 
-    def put(self, value: Any) -> str:
+    def put(self, value: object) -> str:
         """The id of `value`, which is written if it is new."""
         text = self._redact(_COMPACT.encode(value))
         identity = sha256_bytes(text.encode("ascii")).removeprefix("sha256:")[:_ID_LENGTH]
@@ -202,7 +202,7 @@ def write_all(file: int, data: bytes) -> None:
         data = data[os.write(file, data) :]
 
 
-def clip(value: Any, longest: int) -> JsonValue:
+def clip(value: object, longest: int) -> JsonValue:
     """`value` with long texts cut in the middle and lone surrogates replaced, so that it can always be written."""
     if isinstance(value, str):
         text = value.encode("utf-8", "replace").decode("utf-8")

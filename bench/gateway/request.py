@@ -209,7 +209,7 @@ def _check_plain(data: object) -> None:
     raise RequestRefused(400, "invalid_request", f"the body is nested more than {_DEEPEST} levels deep")
 
 
-def shallow(value: Any, levels: int = _DEEPEST) -> Any:
+def shallow(value: object, levels: int = _DEEPEST) -> Any:
     """`value` without what lies deeper than `levels`, which nothing here could walk through or write."""
     if not isinstance(value, dict | list):
         return value

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from bench.github.workflow import annotate_warning as annotate_warning
     from bench.github.workflow import commands_stopped as commands_stopped
     from bench.github.workflow import set_outputs as set_outputs
-
-__getattr__ = lazy_face(
-    __name__,
-    {
-        "issues": "Notice keep_issues",
-        "workflow": "add_summary annotate_error annotate_warning commands_stopped set_outputs",
-    },
-)
+else:
+    __getattr__ = lazy_face(
+        __name__,
+        {
+            "issues": "Notice keep_issues",
+            "workflow": "add_summary annotate_error annotate_warning commands_stopped set_outputs",
+        },
+    )

@@ -31,7 +31,7 @@ class CodecError(ValueError):
     """The value or the bytes are not of the protocol."""
 
 
-def encode(value: Any, *, scalars: bool = True) -> tuple[Any, list[bytes]]:
+def encode(value: object, *, scalars: bool = True) -> tuple[Any, list[bytes]]:
     """`value` as a JSON tree and the buffers it refers to; raises `CodecError` for anything else.
 
     scalars: arrays without a dimension become plain numbers.
@@ -78,7 +78,7 @@ def encode(value: Any, *, scalars: bool = True) -> tuple[Any, list[bytes]]:
     return visit(value, 0), buffers
 
 
-def decode(tree: Any, buffers: list[bytes], file: Callable[[str, bytes], str] | None = None) -> Any:
+def decode(tree: object, buffers: list[bytes], file: Callable[[str, bytes], str] | None = None) -> Any:
     """The inverse of `encode`. `file` makes a path from (name, content) where the other side sent a file."""
 
     def buffer(node: dict[str, Any]) -> bytes:
@@ -87,7 +87,7 @@ def decode(tree: Any, buffers: list[bytes], file: Callable[[str, bytes], str] | 
             raise CodecError("refers to a buffer that is not there")
         return buffers[index]
 
-    def visit(node: Any, depth: int) -> Any:
+    def visit(node: object, depth: int) -> Any:
         if depth > MAX_DEPTH:
             raise CodecError("nested too deeply")
         if not isinstance(node, dict):

@@ -6,8 +6,9 @@ import json
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+from bench.base.model import ModelT
 from bench.formats.record import AgentRef, CaseRef, LimitsSet, Machine, ModelUsage, Phase, Provenance, Record, Tokens
 from bench.plan import NEWEST, Measured, model_key
 from bench.stats import CaseNight, Entrant
@@ -134,7 +135,7 @@ class _Builder:
     def __init__(self) -> None:
         self._parts: dict[tuple[Any, ...], Any] = {}
 
-    def _part(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
+    def _part(self, key: tuple[Any, ...], make: Callable[[], ModelT]) -> ModelT:
         found = self._parts.get(key)
         if found is None:
             found = self._parts[key] = make()
@@ -173,12 +174,12 @@ class _Builder:
         return record
 
 
-def _make(model: Any, **facts: Any) -> Any:
+def _make(model: type[ModelT], **facts: Any) -> ModelT:
     """Without validation: what is in the index was checked when it was stored."""
-    return model.model_construct(**facts)
+    return cast("ModelT", model.model_construct(**facts))
 
 
-def _named(model: Any, names: Sequence[str], values: Sequence[Any]) -> Any:
+def _named(model: type[ModelT], names: Sequence[str], values: Sequence[object]) -> ModelT:
     return _make(model, **dict(zip(names, values, strict=True)))
 
 

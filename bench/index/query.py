@@ -268,7 +268,7 @@ def _write_lines(file: IO[bytes], batch: pa.RecordBatch) -> None:
     file.writelines(f"{to_json(row)}\n".encode() for row in batch.to_pylist())
 
 
-def to_json(value: Any) -> str:
+def to_json(value: object) -> str:
     """Rows, lists and values as JSON; instants in ISO 8601, what JSON has no number for as null."""
     import msgspec
 

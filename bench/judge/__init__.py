@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from bench.judge.grade import Grading as Grading
     from bench.judge.grade import Submission as Submission
     from bench.judge.grade import grade_submission as grade_submission
-
-__getattr__ = lazy_face(
-    __name__,
-    {
-        "grade": "Grading Submission grade_submission",
-    },
-)
+else:
+    __getattr__ = lazy_face(
+        __name__,
+        {
+            "grade": "Grading Submission grade_submission",
+        },
+    )

@@ -119,7 +119,7 @@ class Folder:
         return read_safetensors(self.bytes(path, max_mb))
 
 
-def _check_depth(value: Any) -> None:
+def _check_depth(value: object) -> None:
     """ValueError for what a check could not even show in a message."""
     level = [value]
     for _ in range(_DEEPEST):

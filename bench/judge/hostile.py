@@ -59,17 +59,17 @@ def _names_asked_for(case: Path) -> list[str]:
 class HostileWorkspace(Workspace):
     """Every call, document and table of the agent's is the same hostile value; every file exists."""
 
-    def __init__(self, scene: Scene, value: Any) -> None:
+    def __init__(self, scene: Scene, value: object) -> None:
         super().__init__(scene)
         self._value = value
 
-    def call(self, target: str, /, *args: Any, **kwargs: Any) -> Any:
+    def call(self, target: str, /, *args: object, **kwargs: object) -> Any:
         return self._value
 
-    def drive(self, target: str, /, *args: Any, **kwargs: Any) -> Any:
+    def drive(self, target: str, /, *args: object, **kwargs: object) -> Any:
         return self._value
 
-    def run(self, argv: Any, **options: Any) -> Ran:
+    def run(self, argv: object, **options: object) -> Ran:
         return HostileRan(self)
 
     def exists(self, path: str) -> bool:

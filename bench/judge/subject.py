@@ -198,7 +198,7 @@ class Subject:
                 raise codec.CodecError(str(error)) from None
 
 
-def _outgoing(value: Any, buffers: list[bytes]) -> Any:
+def _outgoing(value: object, buffers: list[bytes]) -> Any:
     """Like `codec.encode`, with hidden files sent by content."""
     if isinstance(value, Hidden):
         buffers.append(value.read_bytes())

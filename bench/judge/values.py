@@ -33,7 +33,7 @@ _SAFETENSORS_DTYPES = {
 }
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """A short, safe rendering of a hostile value for a message."""
     text = repr(value)
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
@@ -52,7 +52,7 @@ def number(value: Any, low: float | None = None, high: float | None = None) -> f
     return result
 
 
-def integer(value: Any, low: int | None = None, high: int | None = None) -> int:
+def integer(value: object, low: int | None = None, high: int | None = None) -> int:
     """A whole number, not a boolean, within [low, high]."""
     assert type(value) is int or (type(value) is float and value.is_integer()), (
         f"a whole number is needed, not {shown(value)}"
@@ -61,27 +61,27 @@ def integer(value: Any, low: int | None = None, high: int | None = None) -> int:
     return int(value)
 
 
-def string(value: Any) -> str:
+def string(value: object) -> str:
     """A string."""
     assert type(value) is str, f"a string is needed, not {shown(value)}"
     return value
 
 
-def sequence(value: Any, length: int | None = None) -> list[Any]:
+def sequence(value: object, length: int | None = None) -> list[Any]:
     """A list, of `length` items."""
     assert type(value) is list, f"a list is needed, not {shown(value)}"
     assert length is None or len(value) == length, f"{length} items are needed, there are {len(value)}"
     return value
 
 
-def numbers(value: Any, length: int | None = None) -> list[float]:
+def numbers(value: object, length: int | None = None) -> list[float]:
     """A list (or one-dimensional array) of finite numbers."""
     if hasattr(value, "tolist"):
         value = value.tolist()
     return [number(item) for item in sequence(value, length)]
 
 
-def mapping(value: Any, keys: Sequence[str] | None = None) -> dict[str, Any]:
+def mapping(value: object, keys: Sequence[str] | None = None) -> dict[str, Any]:
     """A dictionary that has at least `keys`."""
     assert type(value) is dict, f"an object is needed, not {shown(value)}"
     missing = [key for key in keys or () if key not in value]
@@ -89,7 +89,7 @@ def mapping(value: Any, keys: Sequence[str] | None = None) -> dict[str, Any]:
     return value
 
 
-def array(value: Any, shape: Sequence[int | None] | None = None, finite: bool = True) -> NDArray[float64]:
+def array(value: object, shape: Sequence[int | None] | None = None, finite: bool = True) -> NDArray[float64]:
     """A numeric array as float64; None in `shape` stands for any size."""
     import numpy
 
@@ -176,7 +176,7 @@ def without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return result
 
 
-def _place(name: str, entry: Any, size: int) -> tuple[int, int]:
+def _place(name: str, entry: object, size: int) -> tuple[int, int]:
     """Where the buffer of a tensor begins and ends."""
     assert isinstance(entry, dict), f"tensor {shown(name)}: entry is not an object"
     offsets = entry.get("data_offsets")

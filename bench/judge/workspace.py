@@ -115,11 +115,11 @@ class Workspace(Folder):
             or sha256_file(self.path(name)) != sha256_file(path)
         ]
 
-    def call(self, target: str, /, *args: Any, **kwargs: Any) -> Any:
+    def call(self, target: str, /, *args: object, **kwargs: object) -> Any:
         """Value of the workspace's function `module:function`, run in a fresh fork of the sandboxed subject."""
         return self._subject.call(target, args, kwargs, timeout=self._scene.call_s, driver=None)
 
-    def drive(self, target: str, /, *args: Any, **kwargs: Any) -> Any:
+    def drive(self, target: str, /, *args: object, **kwargs: object) -> Any:
         """Value of the function `file.py:function` of the judge's hidden driver, run beside the agent's modules."""
         driver = self.hidden(target.partition(":")[0])
         return self._subject.call(target, args, kwargs, timeout=self._scene.call_s, driver=driver)

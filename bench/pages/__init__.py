@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from bench.pages.board import CaseInfo as CaseInfo
     from bench.pages.build import build_site as build_site
     from bench.pages.build import write_site as write_site
-
-__getattr__ = lazy_face(
-    __name__,
-    {
-        "board": "CaseInfo",
-        "build": "build_site write_site",
-    },
-)
+else:
+    __getattr__ = lazy_face(
+        __name__,
+        {
+            "board": "CaseInfo",
+            "build": "build_site write_site",
+        },
+    )

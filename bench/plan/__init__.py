@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from bench.plan.experiment import load_experiment as load_experiment
     from bench.plan.selection import Plan as Plan
     from bench.plan.selection import Request as Request
-    from bench.plan.selection import RunCells as RunCells
     from bench.plan.selection import cells_of as cells_of
     from bench.plan.selection import expand_experiment as expand_experiment
     from bench.plan.selection import make_plan as make_plan
@@ -31,14 +30,14 @@ if TYPE_CHECKING:
     from bench.plan.shards import PlannedJob as PlannedJob
     from bench.plan.shards import github_matrix as github_matrix
     from bench.plan.shards import packed_shards as packed_shards
-
-__getattr__ = lazy_face(
-    __name__,
-    {
-        "document": "check_budget expected_of plan_document",
-        "estimate": "History Measured NEWEST model_key",
-        "experiment": "Experiment load_experiment",
-        "selection": "Plan Request RunCells cells_of expand_experiment make_plan missing_cells select_cells",
-        "shards": "PlannedJob github_matrix packed_shards",
-    },
-)
+else:
+    __getattr__ = lazy_face(
+        __name__,
+        {
+            "document": "check_budget expected_of plan_document",
+            "estimate": "History Measured NEWEST model_key",
+            "experiment": "Experiment load_experiment",
+            "selection": "Plan Request cells_of expand_experiment make_plan missing_cells select_cells",
+            "shards": "PlannedJob github_matrix packed_shards",
+        },
+    )

@@ -8,8 +8,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from bench.base.documents import parse_yaml
 from bench.base.errors import UserError
-from bench.base.model import Model, parse_yaml, read_yaml, validate
+from bench.base.model import Model, read_yaml, validate
 from bench.formats.agent import ModelName
 from bench.formats.case import Count, Positive
 from bench.formats.record import Name, Profile
@@ -117,7 +118,7 @@ def _override(document: dict[str, Any], text: str) -> None:
         raise UserError(f"{text!r}: {'.'.join(parts[:-1])} holds a value, no fields", where="plan")
 
 
-def _step(place: Any, part: str, text: str) -> Any:
+def _step(place: object, part: str, text: str) -> Any:
     if isinstance(place, list):
         return place[_index(place, part, text)]
     if isinstance(place, dict):

@@ -13,11 +13,13 @@ if TYPE_CHECKING:
     from bench.report.lines import leaderboard as leaderboard
     from bench.report.lines import outcome_line as outcome_line
     from bench.report.markdown import render as render
-
-__getattr__ = lazy_face(
-    __name__,
-    {
-        "lines": "leaderboard outcome_line",
-        "markdown": "render",
-    },
-)
+    from bench.report.tables import table as table
+else:
+    __getattr__ = lazy_face(
+        __name__,
+        {
+            "lines": "leaderboard outcome_line",
+            "markdown": "render",
+            "tables": "table",
+        },
+    )

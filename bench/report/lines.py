@@ -24,15 +24,15 @@ def leaderboard(results: Results) -> str:
 
 
 def standings_table(places: Sequence[RankedStanding], total: int, lost: int) -> str:
+    from bench.report.tables import table
+
     header = ("", "agent", "model", "success", "score", "several tries", "cost/cell", "steps", "cases", "lost")
-    rows = [header, *(_row(place) for place in places)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(header))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    lines.append(
+    rows = [_row(place) for place in places]
+    return (
+        f"{table(rows, header=header)}\n"
         "n = cases; 95 % intervals over cases; ranks in brackets: what success leaves open; "
         f"{total} records, {lost} without a verdict (never scored)"
     )
-    return "\n".join(lines)
 
 
 def _row(place: RankedStanding) -> tuple[str, ...]:

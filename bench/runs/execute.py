@@ -7,7 +7,7 @@ import importlib.metadata
 import os
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,7 +20,7 @@ from bench.formats.plan import Cell, RunLimits, RunPlan, make_run_plan
 from bench.formats.record import Provenance, Record
 from bench.formats.run_folder import RunFolder
 from bench.guest.first_process import children
-from bench.plan import Plan, cells_of
+from bench.plan import Plan, Request, cells_of, make_plan
 from bench.runs.repair import repair
 from bench.sandbox import Sandbox, end_orphans
 
@@ -36,6 +36,9 @@ class RunObserver:
     total: int = 0
     done: int = 0
     running: dict[str, float] = field(default_factory=dict)
+
+    def start(self, plan: RunPlan, folder: Path) -> None:
+        """A new run is written down in `folder`; its cells follow."""
 
     def begin(self, cell: Cell) -> None:
         """A cell starts."""
@@ -122,6 +125,23 @@ def write_plan(plan: Plan, folder: Path, run: str, sandbox: Sandbox) -> RunPlan:
     stored = stored.model_copy(update={"seed_secret": fingerprint(seed_secret())})
     RunFolder(folder).write_plan(stored)
     return stored
+
+
+def plan_and_run(
+    request: Request,
+    folder: Path,
+    places: DataFolders,
+    open_sandbox: Callable[[], Sandbox],
+    options: Options,
+    progress: RunObserver,
+) -> tuple[RunPlan, list[Record]]:
+    """Plan what is asked for, write it down in `folder`, whose name is the run's, and run it."""
+    plan = make_plan(request, places)
+    # Only now: a mistake in what was asked for is told on machines without a sandbox, too.
+    sandbox = open_sandbox()
+    stored = write_plan(plan, folder, folder.name, sandbox)
+    progress.start(stored, folder)
+    return stored, run_plan(stored, plan.cells, folder, places, sandbox, options, progress)
 
 
 def run_plan(

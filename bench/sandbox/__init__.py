@@ -48,22 +48,22 @@ if TYPE_CHECKING:
     from bench.sandbox.running import Running as Running
     from bench.sandbox.running import run_job as run_job
     from bench.sandbox.running import start as start
-
-__getattr__ = lazy_face(
-    __name__,
-    {
-        "bubblewrap": "end_orphans",
-        "cgroup": "GROUP_PREFIX Owner",
-        "cgroup_location": "probe_cgroups",
-        "choose": "choose_sandbox handed_on open_sandbox probe_bubblewrap probe_docker",
-        "control": "disk_mb",
-        "docker.client": "find_address find_engine image_id open_client",
-        "docker.container": "CELL RUN leftovers",
-        "docker.engine": "EngineError",
-        "docker.images": "Build build_case build_shared shared_image shared_tag",
-        "job": "CellEnvironment Ended Job JobLimits Mount NetworkAttempts Sandbox base_environment",
-        "limits": "cell_environment job_limits",
-        "process": "ProcessSandbox",
-        "running": "Running run_job start",
-    },
-)
+else:
+    __getattr__ = lazy_face(
+        __name__,
+        {
+            "bubblewrap": "end_orphans",
+            "cgroup": "GROUP_PREFIX Owner",
+            "cgroup_location": "probe_cgroups",
+            "choose": "choose_sandbox handed_on open_sandbox probe_bubblewrap probe_docker",
+            "control": "disk_mb",
+            "docker.client": "find_address find_engine image_id open_client",
+            "docker.container": "CELL RUN leftovers",
+            "docker.engine": "EngineError",
+            "docker.images": "Build build_case build_shared shared_image shared_tag",
+            "job": "CellEnvironment Ended Job JobLimits Mount NetworkAttempts Sandbox base_environment",
+            "limits": "cell_environment job_limits",
+            "process": "ProcessSandbox",
+            "running": "Running run_job start",
+        },
+    )

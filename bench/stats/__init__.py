@@ -66,22 +66,22 @@ if TYPE_CHECKING:
     from bench.stats.trends import find_steps as find_steps
     from bench.stats.trends import nightly as nightly
     from bench.stats.trends import standing_drop as standing_drop
-
-__getattr__ = lazy_face(
-    __name__,
-    {
-        "choice": "Chosen Filters Stored choose",
-        "compare": "Compared Comparison compare_records",
-        "effort": "Cost agent_seconds input_tokens output_tokens",
-        "intervals": "Interval",
-        "pairing": "MEASURES",
-        "power": "Components Design Price Question cases_needed components designs price trials_needed",
-        "results": "CaseSeen CheckShares Findings Measured RecordResults Results Suite Trial Version",
-        "standing": (
-            "Entrant Estimate KS Passes RankedStanding Standing entrant_of model_label rank standings standings_of"
-        ),
-        "tally": "LOST PLACES Tally",
-        "tests": "Rules",
-        "trends": "CaseNight Drop Level Series case_nights find_levels find_steps nightly standing_drop",
-    },
-)
+else:
+    __getattr__ = lazy_face(
+        __name__,
+        {
+            "choice": "Chosen Filters Stored choose",
+            "compare": "Compared Comparison compare_records",
+            "effort": "Cost agent_seconds input_tokens output_tokens",
+            "intervals": "Interval",
+            "pairing": "MEASURES",
+            "power": "Components Design Price Question cases_needed components designs price trials_needed",
+            "results": "CaseSeen CheckShares Findings Measured RecordResults Results Suite Trial Version",
+            "standing": (
+                "Entrant Estimate KS Passes RankedStanding Standing entrant_of model_label rank standings standings_of"
+            ),
+            "tally": "LOST PLACES Tally",
+            "tests": "Rules",
+            "trends": "CaseNight Drop Level Series case_nights find_levels find_steps nightly standing_drop",
+        },
+    )

@@ -19,13 +19,15 @@ if TYPE_CHECKING:
     from bench.store.audit import Audit as Audit
     from bench.store.branch import Committed as Committed
     from bench.store.branch import ResultsBranch as ResultsBranch
+    from bench.store.branch import Via as Via
     from bench.store.branch import publish as publish
     from bench.store.bundle import Bundle as Bundle
     from bench.store.collect import Collected as Collected
-    from bench.store.collect import PlanCheck as PlanCheck
+    from bench.store.collect import Taken as Taken
     from bench.store.collect import collect_bundle as collect_bundle
     from bench.store.collect import read_plan_checks as read_plan_checks
     from bench.store.decisions import Decision as Decision
+    from bench.store.decisions import Kind as Kind
     from bench.store.git import Git as Git
     from bench.store.git import GitError as GitError
     from bench.store.git import init_bare as init_bare
@@ -42,22 +44,22 @@ if TYPE_CHECKING:
     from bench.store.trace_storage import open_stored_traces as open_stored_traces
     from bench.store.trace_storage import open_trace_storage as open_trace_storage
     from bench.store.traces import unpack as unpack
-
-__getattr__ = lazy_face(
-    __name__,
-    {
-        "append": "RetriesExhausted RetryPolicy",
-        "artifacts": "Caps Refusal find_artifacts",
-        "audit": "Audit",
-        "branch": "Committed ResultsBranch publish",
-        "bundle": "Bundle",
-        "collect": "Collected PlanCheck collect_bundle read_plan_checks",
-        "decisions": "Decision",
-        "git": "Git GitError init_bare is_branch_name",
-        "git.backend": "git_folder is_remote without_secrets",
-        "pending": "discard_bundle keep_bundle load_bundle",
-        "reader": "Copy open_copy",
-        "trace_storage": "keep_traces open_stored_traces open_trace_storage",
-        "traces": "unpack",
-    },
-)
+else:
+    __getattr__ = lazy_face(
+        __name__,
+        {
+            "append": "RetriesExhausted RetryPolicy",
+            "artifacts": "Caps Refusal find_artifacts",
+            "audit": "Audit",
+            "branch": "Committed ResultsBranch Via publish",
+            "bundle": "Bundle",
+            "collect": "Collected Taken collect_bundle read_plan_checks",
+            "decisions": "Decision Kind",
+            "git": "Git GitError init_bare is_branch_name",
+            "git.backend": "git_folder is_remote without_secrets",
+            "pending": "discard_bundle keep_bundle load_bundle",
+            "reader": "Copy open_copy",
+            "trace_storage": "keep_traces open_stored_traces open_trace_storage",
+            "traces": "unpack",
+        },
+    )

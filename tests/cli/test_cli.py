@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.cells import make_case
+
 
 def mldb(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "bench", *map(str, arguments)]
@@ -36,6 +38,16 @@ def test_lists_are_readable_by_programs() -> None:
     agents = json.loads(mldb("agents", "list", "--json").stdout)
     assert "hello_world" in {case["id"] for case in cases}
     assert {"oracle", "nop", "react"} <= {agent["id"] for agent in agents}
+
+
+def test_the_list_of_cases_names_what_a_case_lacks(tmp_path: Path) -> None:
+    folder = make_case(tmp_path).folder
+    listed = mldb("cases", "list", "--cases", folder.parents[1]).stdout
+    assert listed.split()[:3] == [folder.parent.name, folder.name, "mini"]
+    (folder / "case.yaml").write_text("schema: 1\nid: [1]\n")
+    refused = mldb("cases", "list", "--cases", folder.parents[1])
+    assert refused.returncode == 2
+    assert "case.yaml: field `" in refused.stderr
 
 
 def test_show_prints_the_task_word_for_word() -> None:

@@ -27,11 +27,12 @@ from bench.index.query import Index, export, open_index
 from bench.index.results import IndexedResults
 from bench.index.storage import index_folder
 from bench.plan.estimate import History
-from bench.stats import rank, standings, unique_cells
+from bench.stats import rank, standings
 from bench.stats.choice import Filters, choose
 from bench.stats.compare import compare_records
 from bench.stats.effort import agent_seconds
 from bench.stats.pairing import MEASURES
+from bench.stats.standing import unique_cells
 from bench.stats.tally import PLACES, units
 from bench.stats.trends import Series, case_nights, nightly
 from bench.store.branch import ResultsBranch

@@ -10,9 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.formats.record import Profile, Record
-from bench.stats import RankedStanding, Standing, model_label, rank, standings, tally_of, unique_cells
+from bench.stats import RankedStanding, Standing, model_label, rank, standings
 from bench.stats.intervals import clustered, wilson
 from bench.stats.ranking import pass_at, pass_hat
+from bench.stats.standing import unique_cells
+from bench.stats.tally import tally_of
 from tests.helpers.records import GPT, SONNET, START, make_check, make_night, make_record
 
 FAIL = [make_check(value=0.0)]

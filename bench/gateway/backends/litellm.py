@@ -117,7 +117,7 @@ async def _events(call: Call, answer: AsyncIterator[Any]) -> AsyncGenerator[byte
         yield b"data: [DONE]\n\n"
 
 
-def _plain_chunk(part: Any) -> str:
+def _plain_chunk(part: object) -> str:
     """A chunk of a chat stream without what only litellm's own client understands: others fail on it."""
     chunk = json.loads(_text(part))
     for choice in chunk.get("choices") or []:
@@ -127,7 +127,7 @@ def _plain_chunk(part: Any) -> str:
     return json.dumps(chunk)
 
 
-def _text(answer: Any) -> str:
+def _text(answer: object) -> str:
     if hasattr(answer, "model_dump_json"):
         return str(answer.model_dump_json(exclude_none=True))
     return json.dumps(answer)

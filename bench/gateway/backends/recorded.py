@@ -13,8 +13,9 @@ from typing import Any, Literal
 import yaml
 from pydantic import Field, JsonValue
 
+from bench.base.documents import read_yaml_documents
 from bench.base.errors import UserError
-from bench.base.model import Model, read_yaml_documents, validate
+from bench.base.model import Model, validate
 from bench.gateway.call_log import clip, write_all
 from bench.gateway.prices import Prices
 from bench.gateway.request import ITEMS, Call, Dialect, Json, digest_json, shallow
@@ -110,7 +111,7 @@ def _key(frame: Json, items: list[Any], *, blank: bool) -> str:
     return digest_json([kept, [_without_result(item) for item in items] if blank else items])
 
 
-def _without_result(item: Any) -> Any:
+def _without_result(item: object) -> Any:
     """A message without what tools said."""
     if not isinstance(item, dict):
         return item
@@ -149,7 +150,7 @@ def _common(one: list[Any], other: list[Any]) -> int:
     return next((at for at, (a, b) in pairs if _without_result(a) != _without_result(b)), shorter)
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 160 else f"{text[:100]} ... {text[-50:]}"
 

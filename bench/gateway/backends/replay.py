@@ -12,8 +12,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
+from bench.base.documents import is_file
 from bench.base.errors import UserError
-from bench.base.model import Model, is_file, read_yaml
+from bench.base.model import Model, read_yaml
 from bench.formats.record import Tokens
 from bench.gateway.answers import Rule, read_answer
 from bench.gateway.backends import BackendError, CallAttempt, Delivered, Headers
