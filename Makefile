@@ -1,31 +1,42 @@
-# Two commands: `make demo` and `make test`. Each sets up what it needs on a fresh machine.
+# Two commands: `make demo` and `make test`. Each sets up what it needs on a fresh machine: the system's packages where it
+# may (Debian and Ubuntu; MLDB_NO_INSTALL=1 leaves the system alone), and the rest in $(VENV).
 
 PYTHON ?= python3
 VENV ?= .venv
-# What proves the cases: auto takes the strongest that works, and containers take longer than bubblewrap.
-SANDBOX ?= auto
+# What proves the cases; empty: bubblewrap, or what else works. The attacks want one that isolates.
+SANDBOX ?=
 # Tests wait more than they compute, so there are more of them at a time than a small machine has cores.
 WORKERS ?= 3
 BIN := $(VENV)/bin
 # pip takes its settings from the environment, so a machine may constrain versions: PIP_CONSTRAINT=constraints.txt
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
+# What was skipped, to be told at the end of `make test`.
+SKIPPED := $(CURDIR)/.skipped
+
+export SANDBOX
 export LITELLM_LOCAL_MODEL_COST_MAP := True
 
-.PHONY: demo test test-fast lint docs fuzz attacks cases image clean
+.PHONY: demo demo-system test test-system everything test-fast lint docs fuzz attacks cases image clean
 
 # --- what people type -----------------------------------------------------------------------------------------------
 
-demo: $(VENV)/.demo ## run the demo suite, offline, and build its leaderboard
+demo: demo-system $(VENV)/.demo ## run the demo suite, offline, and build its leaderboard
 	$(BIN)/ml-dev-bench demo --out demo
 
-test: $(VENV)/.dev ## everything: lint, types, every test, every case
+test: export MLDB_SKIPPED := $(SKIPPED)
+test: test-system $(VENV)/.dev ## everything: lint, types, every test, every case; at the end what was skipped
+	@scripts/with_engine $(MAKE) --no-print-directory everything; status=$$?; \
+	if test -s $(SKIPPED); then echo; echo "skipped or missing here:"; cat $(SKIPPED); fi; exit $$status
+
+# --- parts ----------------------------------------------------------------------------------------------------------
+
+everything: $(VENV)/.dev
+	@scripts/sandbox_image $(BIN)/ml-dev-bench || true
 	$(MAKE) lint
 	$(BIN)/python -m pytest -m "not slow" --numprocesses $(WORKERS)
 	$(BIN)/python -m pytest -m slow --numprocesses $(WORKERS)
-	$(BIN)/ml-dev-bench cases verify --all --jobs 2 --sandbox $(SANDBOX)
-
-# --- parts ----------------------------------------------------------------------------------------------------------
+	scripts/prove_cases $(BIN)/ml-dev-bench
 
 test-fast: $(VENV)/.dev
 	$(BIN)/python -m pytest -m "not slow" --numprocesses $(WORKERS)
@@ -42,16 +53,23 @@ docs: $(VENV)/.demo ## the pages that the program writes: the reference of the c
 fuzz: $(VENV)/.dev ## 10,000 random documents a parser; the night's part of the tests
 	MLDB_FUZZ=nightly $(BIN)/python -m pytest tests/fuzz --numprocesses 4 --timeout 6000
 
-attacks: $(VENV)/.demo ## every attack on every case; half an hour a sandbox
-	$(BIN)/ml-dev-bench cases verify --all --attacks --jobs 2 --sandbox $(SANDBOX)
+attacks: demo-system $(VENV)/.demo ## every attack on every case; half an hour a sandbox
+	$(BIN)/ml-dev-bench cases verify --all --attacks --jobs 2 --sandbox $(or $(SANDBOX),auto)
 
-cases: $(VENV)/.demo
-	$(BIN)/ml-dev-bench cases verify --all --jobs 2 --sandbox $(SANDBOX)
+cases: demo-system $(VENV)/.demo
+	scripts/prove_cases $(BIN)/ml-dev-bench
 
 image: $(VENV)/.demo ## the image of the docker sandbox
-	$(BIN)/ml-dev-bench image build
+	scripts/sandbox_image $(BIN)/ml-dev-bench
 
 # --- set-up ---------------------------------------------------------------------------------------------------------
+
+demo-system:
+	@PYTHON=$(PYTHON) scripts/system_packages git venv bubblewrap
+
+test-system:
+	@rm -f $(SKIPPED)
+	@PYTHON=$(PYTHON) scripts/system_packages git venv bubblewrap chromium curl jq docker
 
 $(VENV)/.demo: pyproject.toml
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "Python 3.11 or newer is needed: make PYTHON=python3.11"'
@@ -65,4 +83,4 @@ $(VENV)/.dev: $(VENV)/.demo pyproject.toml
 	touch $@
 
 clean:
-	rm -rf $(VENV) demo dist build .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(SKIPPED) demo dist build .mypy_cache .pytest_cache .ruff_cache

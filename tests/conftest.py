@@ -15,19 +15,20 @@ from bench.sandbox.job import Sandbox
 from bench.sandbox.process import ProcessSandbox
 from tests.helpers.cells import not_here
 from tests.helpers.fuzz import Tally, report
+from tests.skips import summarize
 
 
 def _bubblewrap() -> BubblewrapSandbox:
     probe = probe_bubblewrap()
     if not probe.works:
-        not_here(f"bubblewrap: {probe.detail}")
+        not_here(f"bubblewrap: {probe.detail} ({probe.remedy})")
     return BubblewrapSandbox()
 
 
 def _docker() -> DockerSandbox:
     probe = probe_docker()
     if not probe.works:
-        not_here(f"docker: {probe.detail}")
+        not_here(f"docker: {probe.detail.removeprefix('docker: ')}")
     return DockerSandbox()
 
 
@@ -68,11 +69,17 @@ def any_sandbox(request: pytest.FixtureRequest) -> Sandbox:
 
 
 @pytest.fixture
+def strongest() -> str:
+    """For tests of commands, which need some sandbox: what --sandbox says to get the strongest that works here."""
+    return "auto" if probe_bubblewrap().works or probe_docker().works else "process"
+
+
+@pytest.fixture
 def docker() -> DockerSandbox:
     return _docker()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def bubblewrap() -> BubblewrapSandbox:
     return _bubblewrap()
 
@@ -91,7 +98,7 @@ def tally(record_property: Callable[[str, object], None]) -> Iterator[Tally]:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """The table of the fuzzed parsers."""
+    """The table of the fuzzed parsers, and what was skipped."""
     failed = {it.nodeid for it in terminalreporter.getreports("failed")}
     rows = {
         it.nodeid: (dict(it.user_properties)["fuzz"], it.nodeid not in failed)
@@ -102,3 +109,4 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         terminalreporter.section("fuzzed parsers")
         for line in report(rows):
             terminalreporter.line(line)
+    summarize(terminalreporter)

@@ -30,7 +30,7 @@ FOLDERS = ("shell", "openai_client", "langgraph")
 
 def programs_for(folder: str) -> None:
     if folder == "shell" and not all(shutil.which(name, path="/usr/bin:/bin") for name in ("curl", "jq")):
-        not_here("the shell example needs curl and jq in /usr/bin")
+        not_here("curl and jq: the shell example needs them in /usr/bin (apt-get install curl jq)")
 
 
 def test_examples_are_valid_and_documented() -> None:

@@ -46,7 +46,7 @@ class Finished:
 
 
 def run_agent(folder: Path, base_url: str, key: str, task: str = TASK, **environment: str) -> Finished:
-    """The agent as the runner starts it, in a new workspace."""
+    """The agent as the runner starts it, in a new workspace: `python` is the benchmark's own."""
     workspace, out = folder / "workspace", folder / "out"
     workspace.mkdir(exist_ok=True)
     out.mkdir()
@@ -55,7 +55,8 @@ def run_agent(folder: Path, base_url: str, key: str, task: str = TASK, **environ
         [sys.executable, str(AGENTS / "react" / "react_agent.py")],
         cwd=workspace, capture_output=True, text=True, check=False, timeout=120,
         env={
-            "PATH": os.environ["PATH"], "BENCH_TASK_FILE": str(folder / "task.md"), "BENCH_MODEL": "bench-main",
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "BENCH_TASK_FILE": str(folder / "task.md"), "BENCH_MODEL": "bench-main",
             "BENCH_OUT_DIR": str(out), "OPENAI_BASE_URL": base_url, "OPENAI_API_KEY": key,
             "BENCH_DEADLINE": str(time.time() + 100), "PYTHONDONTWRITEBYTECODE": "1", **environment,
         },

@@ -23,11 +23,12 @@ from typing import TypedDict
 import pytest
 
 from bench.pages.build import build_site
+from tests.helpers.cells import not_here
 from tests.helpers.records import START, make_night, make_record
 from tests.pages.test_pages import HOSTILE, SITE, cases_of, hostile_records
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
-pytestmark = [pytest.mark.browser, pytest.mark.skipif(BROWSER is None, reason="needs chromium")]
+pytestmark = pytest.mark.browser
 
 PROBE = """<!doctype html><meta charset="utf-8"><link rel="icon" href="static/icon.svg">
 <body><pre id="out">not finished</pre><script>
@@ -132,6 +133,8 @@ class Served:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    if BROWSER is None:
+        not_here("chromium: neither chromium nor google-chrome is installed (apt-get install chromium)")
     folder = tmp_path_factory.mktemp("browser") / "site"
     known = make_night("night")
     full = make_record(profile="full", run="night", cost_status="exact", started=START + timedelta(hours=1))

@@ -69,8 +69,8 @@ class Stand:
 
 
 @pytest.fixture(scope="module")
-def expected(tmp_path_factory: pytest.TempPathFactory) -> Verdicts:
-    verdicts = undisturbed(tmp_path_factory.mktemp("c") / "r", BubblewrapSandbox.name)
+def expected(bubblewrap: BubblewrapSandbox, tmp_path_factory: pytest.TempPathFactory) -> Verdicts:
+    verdicts = undisturbed(tmp_path_factory.mktemp("c") / "r", bubblewrap.name)
     assert {verdict[1] for verdict in verdicts.values()} == {True, False}
     return verdicts
 

@@ -26,8 +26,8 @@ def kernel() -> None:
     found = cgroup_location.probe_cgroups()
     if not found.works:
         if os.geteuid() == 0:
-            not_here(found.detail)
-        pytest.skip(f"{found.detail}: run these tests as root, too")
+            not_here(f"control groups: {found.detail}")
+        pytest.skip(f"control groups: {found.detail} (run these tests as root, too)")
 
 
 # --- limits, by the kernel -------------------------------------------------------------------------------------------

@@ -41,8 +41,8 @@ def enforced() -> Probe:
     found = cgroup_location.probe_cgroups()
     if not found.works:
         if os.geteuid() == 0:
-            not_here(found.detail)
-        pytest.skip(f"{found.detail}: run these tests as root, too")
+            not_here(f"control groups: {found.detail}")
+        pytest.skip(f"control groups: {found.detail} (run these tests as root, too)")
     return found
 
 
@@ -221,15 +221,18 @@ def test_no_group_is_left_after_a_job(enforced: Probe, bubblewrap: BubblewrapSan
 _RUNNER = """
 import sys
 from pathlib import Path
-from bench.sandbox.bubblewrap import BubblewrapSandbox
+from bench.sandbox.choose import open_sandbox
 from tests.helpers.cells import run_code
-run_code(BubblewrapSandbox(), Path(sys.argv[1]), "open('up', 'w'); import time; time.sleep(30)", sys.argv[2])
+run_code(open_sandbox(sys.argv[3]), Path(sys.argv[1]), "open('up', 'w'); import time; time.sleep(30)", sys.argv[2])
 """
 
 
-def test_groups_of_a_killed_runner_are_removed_by_the_next(enforced: Probe, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["bubblewrap", "plain"])
+def test_groups_of_a_killed_runner_are_removed_by_the_next(
+    enforced: Probe, kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     token = new_token()
-    argv = [sys.executable, "-c", _RUNNER, str(tmp_path), token]
+    argv = [sys.executable, "-c", _RUNNER, str(tmp_path), token, request.getfixturevalue(kind).name]
     with subprocess.Popen(argv, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}) as runner:
         while not (tmp_path / "up").exists():
             assert runner.poll() is None, "the runner ended before its job was up"
