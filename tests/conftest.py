@@ -15,7 +15,7 @@ from bench.sandbox.job import Sandbox
 from bench.sandbox.process import ProcessSandbox
 from tests.helpers.cells import not_here
 from tests.helpers.fuzz import Tally, report
-from tests.skips import summarize
+from tests.helpers.skips import summarize
 
 
 def _bubblewrap() -> BubblewrapSandbox:

@@ -17,10 +17,10 @@ import click
 import pytest
 
 from bench.cli.main import cli
-from bench.cli.reference import reference
 from bench.formats.agent import AgentSpec, load_agent
 from bench.formats.failures import FAILURES
 from bench.judge import Workspace
+from scripts.command_reference import reference
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"

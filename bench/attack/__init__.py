@@ -10,18 +10,13 @@ from typing import TYPE_CHECKING
 from bench.base.faces import lazy_face
 
 if TYPE_CHECKING:
-    from bench.attack.campaign import Campaign as Campaign
-    from bench.attack.campaign import honest_cells as honest_cells
-    from bench.attack.campaign import tasks_of as tasks_of
-    from bench.attack.catalogue import load_catalogue as load_catalogue
-    from bench.attack.leaks import groups_of_this_process as groups_of_this_process
-    from bench.attack.listeners import enter_own_network as enter_own_network
-    from bench.attack.matrix import matrix_line as matrix_line
-    from bench.attack.matrix import matrix_summary as matrix_summary
-    from bench.attack.matrix import write_page as write_page
-    from bench.attack.stage import open_stage as open_stage
-    from bench.attack.trial import Result as Result
-    from bench.attack.trial import starts as starts
+    from bench.attack.campaign import Campaign, honest_cells, tasks_of
+    from bench.attack.catalogue import load_catalogue
+    from bench.attack.leaks import groups_of_this_process
+    from bench.attack.listeners import enter_own_network
+    from bench.attack.matrix import matrix_line, matrix_summary, write_page
+    from bench.attack.stage import open_stage
+    from bench.attack.trial import Result, starts
 else:
     __getattr__ = lazy_face(
         __name__,

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 from bench.base.faces import lazy_face
 
 if TYPE_CHECKING:
-    from bench.authoring.scaffold import scaffold_case as scaffold_case
-    from bench.authoring.verify import Proof as Proof
-    from bench.authoring.verify import Verifier as Verifier
+    from bench.authoring.scaffold import scaffold_case
+    from bench.authoring.verify import Proof, Verifier
 else:
     __getattr__ = lazy_face(
         __name__,

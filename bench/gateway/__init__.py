@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING
 from bench.base.faces import lazy_face
 
 if TYPE_CHECKING:
-    from bench.gateway.atif import to_atif as to_atif
-    from bench.gateway.call_log import read_trace as read_trace
-    from bench.gateway.launch import Gateway as Gateway
-    from bench.gateway.launch import GatewaySpec as GatewaySpec
-    from bench.gateway.launch import open_gateway as open_gateway
+    from bench.gateway.atif import to_atif
+    from bench.gateway.call_log import read_trace
+    from bench.gateway.launch import Gateway, GatewaySpec, open_gateway
 else:
     __getattr__ = lazy_face(
         __name__,

@@ -10,21 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bench.base.faces import lazy_face
-from bench.judge.checks import Check as Check
-from bench.judge.checks import check as check
-from bench.judge.values import array as array
-from bench.judge.values import integer as integer
-from bench.judge.values import mapping as mapping
-from bench.judge.values import number as number
-from bench.judge.values import numbers as numbers
-from bench.judge.values import sequence as sequence
-from bench.judge.values import string as string
-from bench.judge.workspace import Workspace as Workspace
+from bench.judge.checks import Check, check
+from bench.judge.values import array, integer, mapping, number, numbers, sequence, string
+from bench.judge.workspace import Workspace
 
 if TYPE_CHECKING:
-    from bench.judge.grade import Grading as Grading
-    from bench.judge.grade import Submission as Submission
-    from bench.judge.grade import grade_submission as grade_submission
+    from bench.judge.grade import Grading, Submission, grade_submission
 else:
     __getattr__ = lazy_face(
         __name__,

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 from bench.base.faces import lazy_face
 
 if TYPE_CHECKING:
-    from bench.pages.board import CaseInfo as CaseInfo
-    from bench.pages.build import build_site as build_site
-    from bench.pages.build import write_site as write_site
+    from bench.pages.board import CaseInfo
+    from bench.pages.build import build_site, write_site
 else:
     __getattr__ = lazy_face(
         __name__,

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 from bench.base.faces import lazy_face
 
 if TYPE_CHECKING:
-    from bench.report.lines import leaderboard as leaderboard
-    from bench.report.lines import outcome_line as outcome_line
-    from bench.report.markdown import render as render
-    from bench.report.tables import table as table
+    from bench.report.lines import leaderboard, outcome_line
+    from bench.report.markdown import render
+    from bench.report.tables import table
 else:
     __getattr__ = lazy_face(
         __name__,

@@ -10,16 +10,8 @@ from typing import TYPE_CHECKING
 from bench.base.faces import lazy_face
 
 if TYPE_CHECKING:
-    from bench.runs.execute import Options as Options
-    from bench.runs.execute import RunObserver as RunObserver
-    from bench.runs.execute import plan_and_run as plan_and_run
-    from bench.runs.execute import run_plan as run_plan
-    from bench.runs.human import Desk as Desk
-    from bench.runs.human import find_desk as find_desk
-    from bench.runs.human import open_desk as open_desk
-    from bench.runs.human import open_shell as open_shell
-    from bench.runs.human import start_attempt as start_attempt
-    from bench.runs.human import submit_attempt as submit_attempt
+    from bench.runs.execute import Options, RunObserver, plan_and_run, run_plan
+    from bench.runs.human import Desk, find_desk, open_desk, open_shell, start_attempt, submit_attempt
 else:
     __getattr__ = lazy_face(
         __name__,

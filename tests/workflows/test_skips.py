@@ -11,7 +11,7 @@ import pytest
 from tests.helpers.cells import ROOT, python, write_files
 
 _CONFTEST = """
-from tests.skips import summarize
+from tests.helpers.skips import summarize
 
 
 def pytest_terminal_summary(terminalreporter):
