@@ -1,4 +1,4 @@
-"""The page docs/cli.md, written from the commands: `python -m scripts.command_reference docs/cli.md`, or `make docs`."""
+"""Writes docs/cli.md from the commands: `python -m scripts.command_reference docs/cli.md`, or `make docs`."""
 
 from __future__ import annotations
 
