@@ -12,43 +12,20 @@ from pathlib import Path
 
 import pytest
 
-from bench.base.errors import UserError
 from bench.base.install import find_data_folders
 from bench.cell.context import CellContext
-from bench.cell.environment import agent_python
 from bench.cell.run import run_cell
-from bench.formats.agent import Agent, find_agent, load_agents
-from bench.formats.case import Case, load_cases
+from bench.formats.agent import load_agents
 from bench.formats.plan import Cell
 from bench.formats.record import Record
 from bench.sandbox.job import Sandbox
-from tests.helpers.cells import ROOT, make_cell, make_context, not_here
+from tests.helpers.cells import ROOT, make_cell, make_context
+from tests.helpers.external_agents import STEPS_OF_AIDE, agent_called, case_called
 from tests.helpers.provider import CANARY, Reply, ScriptedUpstream, ToolCall
 from tests.helpers.workers import CASES, PRICE, Json, assert_counted, assert_no_key, log_of, solve, worker
 
 pytestmark = pytest.mark.slow
 NAMES = ("openhands", "mini_swe_agent", "aideml")
-STEPS_OF_AIDE = 3
-
-
-def agent_called(name: str) -> Agent:
-    """The agent that ships; AIDE with fewer steps, which it takes all whatever it finds."""
-    agent = find_agent(name, ROOT / "agents")
-    try:
-        agent_python(agent, find_data_folders().cache)
-    except UserError as error:
-        not_here(str(error))
-    if name != "aideml":
-        return agent
-    variables = {**agent.spec.environment.variables, "AIDE_STEPS": str(STEPS_OF_AIDE)}
-    changed = agent.spec.environment.model_copy(update={"variables": variables})
-    return replace(agent, spec=agent.spec.model_copy(update={"environment": changed}))
-
-
-def case_called(name: str, **limits: float) -> Case:
-    case = load_cases(ROOT / "cases", [name])[0]
-    spec = case.spec
-    return replace(case, spec=spec.model_copy(update={"limits": spec.limits.model_copy(update=limits)}))
 
 
 @pytest.fixture

@@ -24,8 +24,8 @@ import pytest
 
 from bench.pages.build import build_site
 from tests.helpers.cells import not_here
+from tests.helpers.pages import HOSTILE, SITE, cases_of, hostile_records
 from tests.helpers.records import START, make_night, make_record
-from tests.pages.test_pages import HOSTILE, SITE, cases_of, hostile_records
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 pytestmark = pytest.mark.browser

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import time
-import zipfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,6 +20,7 @@ from bench.cell.run import run_cell
 from bench.formats.agent import Agent, load_agent
 from bench.sandbox.job import Sandbox
 from tests.helpers.cells import ROOT, make_agent, make_case, make_cell, make_context, write_files
+from tests.helpers.wheels import make_wheel
 
 OTHER = "3.12" if sys.version_info[:2] != (3, 12) else "3.13"
 """A version that does not run the tests."""
@@ -38,24 +38,6 @@ def have(version: str) -> Path:
         return find_interpreter(version, WHERE).path
     except UserError:
         pytest.skip(f"no Python {version} on this machine")
-
-
-def make_wheel(folder: Path, name: str = "tinything", requires: str = "") -> str:
-    """A wheel with one module and one program; returns its file name."""
-    folder.mkdir(parents=True, exist_ok=True)
-    info = f"{name}-1.0.dist-info"
-    files = {
-        f"{name}.py": "WORD = 'from the agent'\n\ndef main():\n    print('program of the agent')\n",
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n" + requires,
-        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-        f"{info}/entry_points.txt": f"[console_scripts]\n{name}-program = {name}:main\n",
-    }
-    record = "".join(f"{path},,\n" for path in [*files, f"{info}/RECORD"])
-    wheel = f"{name}-1.0-py3-none-any.whl"
-    with zipfile.ZipFile(folder / wheel, "w") as archive:
-        for path, text in {**files, f"{info}/RECORD": record}.items():
-            archive.writestr(path, text)
-    return wheel
 
 
 @pytest.fixture

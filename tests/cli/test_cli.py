@@ -11,12 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.cells import make_case
-
-
-def mldb(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "bench", *map(str, arguments)]
-    env = {name: value for name, value in os.environ.items() if not name.startswith("GITHUB_")}
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=env, timeout=300, check=False)
+from tests.helpers.command import mldb
 
 
 def test_help_names_every_command_and_the_exit_statuses() -> None:

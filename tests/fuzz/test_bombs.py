@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.arrays import tensors
 from tests.helpers.fuzz import in_a_small_machine
-from tests.judge.test_files import tensors
 
 _SETTINGS = """
 import sys

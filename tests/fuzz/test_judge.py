@@ -22,9 +22,9 @@ from bench.guest.codec import CodecError, decode, encode, read_frame, write_fram
 from bench.judge import values
 from bench.judge.files import Folder
 from bench.judge.values import read_npz, read_safetensors
-from tests.guest.test_codec import frame, reader
+from tests.helpers.arrays import npy, npy_with, npz, tensor, tensors
+from tests.helpers.frames import frame, reader
 from tests.helpers.fuzz import JUNK, Tally, as_json, assert_clear, damaged, fuzzed, json_bytes
-from tests.judge.test_files import npy, npy_with, npz, tensor, tensors
 
 # --- files -----------------------------------------------------------------------------------------------------------
 

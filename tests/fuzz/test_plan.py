@@ -18,8 +18,8 @@ from bench.store.bundle import line_of
 from bench.store.collect import read_plan_checks
 from bench.store.decisions import Decision, parse_decisions
 from bench.store.pending import keep_bundle, load_bundle
-from tests.fuzz.test_files import JSON_TRAPS, PLAN, YAML_TRAPS, trapped
 from tests.helpers.fuzz import Tally, as_json, fuzzed, json_bytes, yaml_bytes
+from tests.helpers.fuzz_files import JSON_TRAPS, PLAN, YAML_TRAPS, trapped
 from tests.helpers.store import bundle_of
 
 EXPERIMENT = {

@@ -21,10 +21,10 @@ from bench.gateway.config import Config, Provider, Role
 from bench.gateway.observations import Redactor
 from bench.gateway.process import read_orders
 from bench.gateway.run_budget import Balance, RunBudget
-from tests.fuzz.test_answers import ANSWERS
-from tests.fuzz.test_requests import CHAT, MESSAGES, RESPONSES
 from tests.helpers.cells import ROOT, python
 from tests.helpers.fuzz import Tally, as_json, fuzzed, json_bytes
+from tests.helpers.fuzz_answers import ANSWERS
+from tests.helpers.fuzz_requests import CHAT, MESSAGES, RESPONSES
 
 _LINE = CallLine(
     seq=1, time="2026-11-20T02:00:00.000000Z", role="main", alias="bench-main", model="openai/x", status="ok", http=200,

@@ -6,7 +6,6 @@ import io
 import json
 import math
 import struct
-from collections.abc import Callable
 from typing import Any
 
 import numpy
@@ -16,6 +15,7 @@ from hypothesis import strategies as st
 
 from bench.guest import codec
 from bench.guest.codec import CodecError, decode, encode, read_frame, write_frame
+from tests.helpers.frames import frame, reader
 
 _SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary(max_size=30)
 _KEYS = st.text(max_size=8)
@@ -43,22 +43,6 @@ _NODES = st.fixed_dictionaries(
         "s": st.lists(_SIZES, max_size=20) | _JUNK,
     },
 )
-
-
-def reader(data: bytes) -> Callable[[int], bytes]:
-    stream = io.BytesIO(data)
-
-    def exactly(count: int) -> bytes:
-        part = stream.read(count)
-        if len(part) < count:
-            raise EOFError
-        return part
-
-    return exactly
-
-
-def frame(text: bytes, *buffers: bytes) -> bytes:
-    return struct.pack("<Q", len(text)) + text + b"".join(buffers)
 
 
 def carry(value: Any) -> Any:

@@ -13,12 +13,17 @@ from pathlib import Path
 
 import pytest
 
-from bench.formats.record import Record
+from bench.base.files import sha256_bytes
+from bench.formats.plan import slug_of
+from bench.formats.record import Artifact, Record
+from bench.store import artifacts as store_artifacts
 from bench.store.append import RetryPolicy
 from bench.store.branch import ResultsBranch, Via
 from bench.store.bundle import Bundle
+from bench.store.collect import Taken
+from bench.store.decisions import Decision
 from tests.helpers.github import Service, github_api
-from tests.helpers.records import START, make_night
+from tests.helpers.records import START, make_night, make_record
 
 ROOT = Path(__file__).resolve().parents[2]
 BRANCH = "mldb-results"
@@ -101,3 +106,25 @@ def open_target(way: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
             yield Target(bare, service.address, "api", service)
     else:
         yield Target(bare, str(bare) if way == "local" else f"file://{bare}", "git")
+
+
+AT = "2026-11-21T08:00:00Z"
+
+
+def decision(kind: str = "withdrawn", run: str = "night-1", when: str = AT, **facts: object) -> Decision:
+    told = {"kind": kind, "run": run, "when": when, "why": "the GPU was broken", "who": "ada", **facts}
+    return Decision.model_validate(told)
+
+
+def taken(folder: Path, files: dict[str, bytes], **facts: object) -> Taken:
+    """A record whose trace lies in `folder`, as a run leaves it."""
+    plain = make_record(**facts)  # type: ignore[arg-type]
+    place = f"traces/{slug_of(plain.cell)}"
+    listed = []
+    for name, content in files.items():
+        path = folder / place / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        listed.append(Artifact(name=name, place=f"{place}/{name}", size=len(content), digest=sha256_bytes(content)))
+    record = make_record(**facts, artifacts=listed)  # type: ignore[arg-type]
+    return Taken(record, store_artifacts.Artifact(folder.name, folder), record.cell, 0)

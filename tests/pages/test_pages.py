@@ -8,7 +8,6 @@ import json
 import random
 import re
 import shutil
-from collections.abc import Sequence
 from datetime import timedelta
 from html.parser import HTMLParser
 from pathlib import Path
@@ -19,73 +18,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.base.errors import UserError
-from bench.formats.record import Artifact, Record, Try
+from bench.formats.record import Record
 from bench.pages import figures
 from bench.pages.address import agent_page, cell_page
 from bench.pages.board import CaseInfo
 from bench.pages.build import MARKER, build_site
 from bench.pages.chart import Point, frontier, scatter
 from bench.stats import Entrant
+from tests.helpers.pages import HOSTILE, SITE, cases_of, hostile_records
 from tests.helpers.records import (
     GPT,
     SONNET,
     START,
-    instant,
-    make_check,
-    make_claim,
     make_night,
-    make_note,
     make_record,
 )
 
-SITE = Path(__file__).parents[2] / "site"
-HOSTILE = "<script>document.title='taken'</script><img src=x onerror=alert(1)>\"'&</pre>\u202egnp\x1b[31m"
 CSP = "default-src 'none'; style-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'"
-
-
-def cases_of(records: Sequence[Record], **changes: str) -> list[CaseInfo]:
-    found = {record.case.id: record.case for record in records}
-    return [
-        CaseInfo(
-            case.id,
-            case.category,
-            case.title,
-            ("pytorch",),
-            "ml-dev-bench",
-            f"original_{case.id}",
-            task=changes.get("task", "# Task\nDo it."),
-            readme=changes.get("readme", "Background."),
-        )
-        for case in found.values()
-    ]
-
-
-def hostile_records() -> list[Record]:
-    """Every text that an agent, a model or a workflow can choose, at its worst."""
-    record = make_record(
-        agent="evil",
-        model=HOSTILE,
-        title=HOSTILE,
-        run="evil",
-        cell=HOSTILE,
-        error=HOSTILE,
-        checks=[make_check(HOSTILE, 0.0, HOSTILE, about=HOSTILE)],
-        claims=[make_claim().model_copy(update={"name": HOSTILE})],
-        metrics=[{"name": HOSTILE, "value": 1.0, "unit": HOSTILE}],
-        flags=[make_note(HOSTILE, HOSTILE)],
-        failure_modes=[make_note(HOSTILE, HOSTILE)],
-        limits_hit=[HOSTILE],
-        artifacts=[Artifact(name=HOSTILE, place=HOSTILE, size=1, digest="sha256:" + "0" * 64)],
-        tries=[Try(outcome="infra", cause=HOSTILE, message=HOSTILE, at=instant(START))],
-    )
-    texts = {"run_url": "javascript:alert(1)", "workflow": HOSTILE, "packages": {HOSTILE: HOSTILE}, "sandbox": HOSTILE}
-    linked = make_record(agent="evil", model="=HYPERLINK(1)", run="evil", started=START + timedelta(hours=1))
-    url = {"run_url": 'https://github.com/o/r/actions/runs/1"><script>'}
-    return [
-        record.model_copy(update={"provenance": record.provenance.model_copy(update=texts)}),
-        linked.model_copy(update={"provenance": linked.provenance.model_copy(update=url)}),
-        make_record(agent="evil", model="unseen", case="gone", title=HOSTILE, run="evil"),
-    ]
 
 
 class Page(HTMLParser):

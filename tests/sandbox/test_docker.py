@@ -30,8 +30,6 @@ from bench.sandbox.docker.images import case_tag, shared_tag
 from bench.sandbox.job import CellEnvironment, Ended, Job
 from bench.sandbox.limits import cell_environment
 from bench.sandbox.running import run_job
-from tests.agents.test_external_agents import agent_called, case_called
-from tests.cell.test_environment import make_wheel
 from tests.helpers.cells import (
     ROOT,
     make_agent,
@@ -49,6 +47,8 @@ from tests.helpers.cells import (
     write_files,
 )
 from tests.helpers.docker import OwnEngine, import_small_image, own_engine
+from tests.helpers.external_agents import agent_called, case_called
+from tests.helpers.wheels import make_wheel
 from tests.helpers.workers import assert_counted, log_of, solve
 
 pytestmark = pytest.mark.docker

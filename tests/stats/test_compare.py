@@ -19,7 +19,7 @@ from bench.stats.pairing import make_sample, pair
 from bench.stats.tests import Rules, judge
 from bench.store.branch import ResultsBranch
 from bench.store.bundle import Bundle
-from tests.cli.test_cli import mldb
+from tests.helpers.command import mldb
 from tests.helpers.records import GPT, LIMITS, MACHINE, START, make_check, make_record
 
 FAIL = [make_check(value=0.0)]

@@ -12,7 +12,7 @@ from bench.formats.record import Record
 from bench.stats.pairing import MEASURES, make_sample
 from bench.stats.power import Components, Question, cases_needed, components, designs, power, price, trials_needed
 from bench.stats.tests import Rules, judge
-from tests.cli.test_cli import mldb
+from tests.helpers.command import mldb
 from tests.helpers.records import MACHINE, make_check, make_record
 
 FAIL = [make_check(value=0.0)]

@@ -17,8 +17,7 @@ from bench.store.reader import open_copy
 from bench.store.trace_storage import INLINE
 from bench.store.traces import pack
 from tests.helpers.records import make_record
-from tests.helpers.store import BRANCH, bundle_of, edit, git, make_bare, mldb, tip_of
-from tests.store.test_decisions import decision
+from tests.helpers.store import BRANCH, bundle_of, decision, edit, git, make_bare, mldb, tip_of
 
 RUN = "runs/2026/11/20/night-1-1-react.jsonl"
 MANIFEST = "manifests/2026/11/20/night-1-1.json"

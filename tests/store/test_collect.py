@@ -420,7 +420,7 @@ def test_a_kept_bundle_comes_back_whole_or_not_at_all(night: Night, tmp_path: Pa
 
 
 def test_traces_of_failures_and_a_sample_go_where_they_are_told(tmp_path: Path) -> None:
-    from tests.store.test_traces import taken
+    from tests.helpers.store import taken
 
     night = make_planned_night(1, 1)
     (name, (record,)) = next(iter(night.records.items()))

@@ -13,16 +13,9 @@ from bench.base.errors import UserError
 from bench.base.files import sha256_bytes
 from bench.cli.stored import read_records
 from bench.store.branch import ResultsBranch
-from bench.store.decisions import Decision, Ledger
+from bench.store.decisions import Ledger
 from tests.helpers.records import make_record
-from tests.helpers.store import BRANCH, WAYS, Target, bundle_of, git, make_bare, mldb, open_target, tip_of
-
-AT = "2026-11-21T08:00:00Z"
-
-
-def decision(kind: str = "withdrawn", run: str = "night-1", when: str = AT, **facts: object) -> Decision:
-    told = {"kind": kind, "run": run, "when": when, "why": "the GPU was broken", "who": "ada", **facts}
-    return Decision.model_validate(told)
+from tests.helpers.store import BRANCH, WAYS, Target, bundle_of, decision, git, make_bare, mldb, open_target, tip_of
 
 
 @pytest.fixture

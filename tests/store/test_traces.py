@@ -15,8 +15,6 @@ import pytest
 from bench.base.errors import UserError
 from bench.base.files import sha256_bytes
 from bench.formats.plan import slug_of
-from bench.formats.record import Artifact
-from bench.store import artifacts as store_artifacts
 from bench.store.branch import ResultsBranch
 from bench.store.bundle import Bundle, StoredTrace
 from bench.store.collect import Taken
@@ -34,7 +32,7 @@ from bench.store.traces import (
     unpack,
 )
 from tests.helpers.records import START, make_check, make_record
-from tests.helpers.store import BRANCH, bundle_of, git, make_bare, mldb
+from tests.helpers.store import BRANCH, bundle_of, git, make_bare, mldb, taken
 
 FILES = {"calls.jsonl": b'{"seq": 1}\n' * 50, "out/notes.txt": b"hello", "agent.log": b"", "out/\u00e9t\u00e9": b"\x00"}
 
@@ -200,20 +198,6 @@ def test_all_failures_and_the_same_sample_of_successes_are_kept() -> None:
     assert kept == [record.cell for record in passed if is_kept(record, 0.1)]
     assert 150 <= len(kept) <= 250, "ten per cent of 2,000, give or take what chance gives and takes"
     assert set(kept) <= {record.cell for record in passed if is_kept(record, 0.3)}, "a larger sample holds the smaller"
-
-
-def taken(folder: Path, files: dict[str, bytes], **facts: object) -> Taken:
-    """A record whose trace lies in `folder`, as a run leaves it."""
-    plain = make_record(**facts)  # type: ignore[arg-type]
-    place = f"traces/{slug_of(plain.cell)}"
-    listed = []
-    for name, content in files.items():
-        path = folder / place / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-        listed.append(Artifact(name=name, place=f"{place}/{name}", size=len(content), digest=sha256_bytes(content)))
-    record = make_record(**facts, artifacts=listed)  # type: ignore[arg-type]
-    return Taken(record, store_artifacts.Artifact(folder.name, folder), record.cell, 0)
 
 
 def keep(items: list[Taken], place: TraceStorage | None, sample: float = 1.0) -> Kept:
