@@ -20,6 +20,7 @@ from bench.cli.main import cli
 from bench.formats.agent import AgentSpec, load_agent
 from bench.formats.failures import FAILURES
 from bench.judge import Workspace
+from scripts.architecture import page as architecture
 from scripts.command_reference import reference
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -71,6 +72,13 @@ def test_the_index_leads_to_every_page() -> None:
 
 def test_the_reference_of_the_commands_is_what_the_commands_say() -> None:
     assert (DOCS / "cli.md").read_text(encoding="utf-8") == reference(), "run `make docs` and commit docs/cli.md"
+
+
+def test_the_diagrams_of_the_architecture_are_what_the_code_says() -> None:
+    assert (DOCS / "architecture.md").read_text(encoding="utf-8") == architecture(), (
+        "run `make docs` and commit the page"
+    )
+    assert architecture().count(" --> ") == 7 + 4, "eight layers, five steps of a cell"
 
 
 def test_the_reference_has_every_command_and_option() -> None:

@@ -50,3 +50,34 @@ def test_the_house_is_as_large_as_agreed() -> None:
     assert len(ROOMS) <= 20
     long = {str(path): count for path in files if (count := len(path.read_text(encoding="utf-8").splitlines())) > 400}
     assert not long
+
+
+def test_no_test_module_is_imported_by_another() -> None:
+    """What several of them share lies in tests/helpers."""
+    tests = Path(__file__).parent
+    found = [
+        f"{path.relative_to(tests)}: {node.module}"
+        for path in tests.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and ".test_" in f".{node.module}"
+    ]
+    assert not found
+
+
+def test_every_folder_of_tests_mirrors_a_room_or_says_what_crosses_them() -> None:
+    crossing = {
+        "agents",
+        "benchmarks",
+        "browser",
+        "cases",
+        "data",
+        "faults",
+        "fuzz",
+        "hardening",
+        "helpers",
+        "workflows",
+    }
+    folders = {
+        path.name for path in Path(__file__).parent.iterdir() if path.is_dir() and not path.name.startswith("__")
+    }
+    assert folders <= crossing | set(ROOMS)
