@@ -403,7 +403,8 @@ def test_a_call_leaves_nothing_in_memory_for_the_next(subject: Subject) -> None:
 def test_the_runners_own_tools_find_the_same(tmp_path: Path) -> None:
     """The module that a sandbox imports needs nothing but the standard library."""
     code = (
-        "import json, dataclasses, bench.sandbox.cgroup_location as c\nprint(json.dumps(dataclasses.asdict(c.probe())))"
+        "import json, dataclasses, bench.sandbox.cgroup_location as c\n"
+        "print(json.dumps(dataclasses.asdict(c.probe_cgroups())))"
     )
     done = subprocess.run(
         ["/usr/bin/env", "python3", "-S", "-c", code],
