@@ -1,4 +1,4 @@
-"""What happens to one authenticated call: alias, policy, limits, source, ledger; and what is known afterwards."""
+"""What happens to one authenticated call: alias, policy, limits, backend, ledger; and what is known afterwards."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import time
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 
 from bench.base.errors import UserError
 from bench.formats.record import Instant, Tokens
 from bench.gateway.answers import Answer, normalise
 from bench.gateway.backends import Backend, BackendError, CallAttempt, Delivered, Headers
 from bench.gateway.backends.recorded import Recorder
-from bench.gateway.budget import CellBudget, Limit, LimitReached, Reservation
+from bench.gateway.budget import CellBudget, Reservation
 from bench.gateway.call_log import CallLine, Ledger, clean
 from bench.gateway.config import ALIAS_PREFIX, State
 from bench.gateway.observations import Observations
 from bench.gateway.request import Call, Dialect, RequestRefused, apply_policy, read_call
+from bench.gateway.run_budget import Limit, LimitReached
 from bench.gateway.streams import Ending, estimate, forward
 
 DEFAULT_OUTPUT_CAP = 16_384
@@ -41,22 +41,11 @@ class _Flight:
 
     call: Call
     role: str
-    source: Backend
+    backend: Backend
     reservation: Reservation
     attempt: CallAttempt
     began: Instant
     start: float = field(default_factory=time.monotonic)
-
-
-@dataclass(frozen=True)
-class Rules:
-    """How the calls of this cell are treated, apart from their limits."""
-
-    hosted_tools: bool = False
-    capped: bool = True
-    """There is a limit that only a bounded answer keeps."""
-    grace_s: float = 30.0
-    record: Path | None = None
 
 
 class CallHandler:
@@ -64,16 +53,16 @@ class CallHandler:
 
     def __init__(
         self,
-        sources: Mapping[str, Backend],
-        meter: CellBudget,
+        backends: Mapping[str, Backend],
+        budget: CellBudget,
         ledger: Ledger,
-        rules: Rules,
+        hosted_tools: bool,
         recorders: dict[str, Recorder],
     ) -> None:
-        self._sources = sources
-        self._meter = meter
+        self._backends = backends
+        self._budget = budget
         self._ledger = ledger
-        self._rules = rules
+        self._hosted_tools = hosted_tools
         self._recorders = recorders
         self.notes = Observations()
         self._responses: dict[str, int] = {}
@@ -84,14 +73,13 @@ class CallHandler:
         self._open = True
 
     def state(self) -> State:
-        grace_over = time.monotonic() > self._meter.limit_at + self._rules.grace_s
         return State(
-            usage=self._meter.usage(),
+            usage=self._budget.usage(),
             notes=self.notes.as_notes(),
-            limit_hit=self._meter.limit_hit,
+            limit_hit=self._budget.limit_hit,
             error=self._error or self._ledger.fault,
             cassette_miss=self._cassette_miss,
-            stop=(self._error or self._ledger.fault) is not None or grace_over,
+            stop=(self._error or self._ledger.fault) is not None or self._budget.grace_over,
             lost_last=self._lost_last,
         )
 
@@ -101,14 +89,14 @@ class CallHandler:
         role = self._role(call, roles)
         if fault := self._error or self._ledger.fault:
             raise RequestRefused(503, "gateway_fault", f"the run has ended by a fault that is not yours: {fault}")
-        apply_policy(call, self._rules.hosted_tools)
+        apply_policy(call, self._hosted_tools)
         self.notes.stripped(call.stripped)
         self._go_on(call)
         cap = self._cap(call, role)
         flight = await self._take_off(call, role, cap, headers)
         try:
-            forwarded = call.upstream(flight.source.name, cap if self._rules.capped else None)
-            delivered = await flight.source.answer(call, forwarded, flight.attempt)
+            forwarded = call.upstream(flight.backend.name, cap if self._budget.needs_caps else None)
+            delivered = await flight.backend.answer(call, forwarded, flight.attempt)
         except BackendError as error:
             raise await self._failed(flight, error) from None
         except Exception as error:
@@ -124,9 +112,9 @@ class CallHandler:
     async def close(self) -> None:
         """End what is under way and make the totals final; the ledger is complete afterwards."""
         self._open = False
-        for role in self._meter.close():
+        for role in self._budget.close():
             text = "still under way at the end; charged with its worst case"
-            account = self._meter.account(role)
+            account = self._budget.account(role)
             line = CallLine(
                 time=_now(), role=role, alias=f"{ALIAS_PREFIX}{role}", model=account.tariff.model, status="abandoned",
                 http=0, error=text, estimated=True,
@@ -135,12 +123,12 @@ class CallHandler:
         self._ledger.close()
         for recorder in self._recorders.values():
             recorder.close()
-        for source in self._sources.values():
-            await source.close()
+        for backend in self._backends.values():
+            await backend.close()
 
     def _role(self, call: Call, roles: list[str]) -> str:
         role = call.model.removeprefix(ALIAS_PREFIX)
-        if call.model.startswith(ALIAS_PREFIX) and role in self._sources and role in roles:
+        if call.model.startswith(ALIAS_PREFIX) and role in self._backends and role in roles:
             return role
         shown = self.notes.wrong_model(call.model)
         known = ", ".join(f"{ALIAS_PREFIX}{name}" for name in roles) or "none"
@@ -158,7 +146,7 @@ class CallHandler:
         """The most tokens that may come back."""
         if not call.counts_as_step:
             return 0
-        prices = self._meter.account(role).tariff.prices
+        prices = self._budget.account(role).tariff.prices
         most = prices.max_output if prices and prices.max_output else DEFAULT_OUTPUT_CAP
         return call.output_cap or min(most, DEFAULT_OUTPUT_CAP)
 
@@ -167,7 +155,7 @@ class CallHandler:
         worst = call.worst_input if call.dialect != "count_tokens" else 0
         try:
             step = call.counts_as_step
-            reservation = await self._meter.reserve(role, worst, cap * call.copies, step=step)
+            reservation = await self._budget.reserve(role, worst, cap * call.copies, step=step)
         except LimitReached as reached:
             line = self._line(role, call, began, start)
             raise self._refused(line, call, reached.limit, str(reached)) from None
@@ -176,12 +164,12 @@ class CallHandler:
             raise RequestRefused(
                 503, "gateway_fault", f"the run has ended by a fault that is not yours: {damaged}"
             ) from None
-        attempt = CallAttempt(lambda: self._meter.lose(reservation), headers)
-        return _Flight(call, role, self._sources[role], reservation, attempt, began, start)
+        attempt = CallAttempt(lambda: self._budget.lose(reservation), headers)
+        return _Flight(call, role, self._backends[role], reservation, attempt, began, start)
 
     async def _whole(self, flight: _Flight, delivered: Delivered) -> Response:
         if delivered.status != 200 or delivered.answer is None:
-            await self._meter.fail(flight.reservation, flight.attempt.retries)
+            await self._budget.fail(flight.reservation, flight.attempt.retries)
             self._land(flight, {"status": "failed", "http": delivered.status, "code": "upstream_refused",
                                 "error": delivered.content[:500].decode("utf-8", "replace")})  # fmt: skip
         else:
@@ -194,12 +182,12 @@ class CallHandler:
         """Charge an answer that has come, as far as it has, and write it down."""
         call = flight.call
         free = call.dialect == "count_tokens"
-        tokens = Tokens() if free else normalise(flight.source.rule(call), answer.usage)
+        tokens = Tokens() if free else normalise(flight.backend.rule(call), answer.usage)
         exact = tokens is not None and not fault
         if tokens is None or fault:
             tokens = estimate(call, answer, tokens)
             flight.attempt.faults.append(fault or "usage_unknown")
-        cost = await self._meter.settle(
+        cost = await self._budget.settle(
             flight.reservation, tokens, flight.attempt.retries, exact=exact, ok=not fault
         )  # fmt: skip
         if 0 < len(answer.id) <= _LONGEST_ID and call.dialect == "responses":
@@ -213,9 +201,9 @@ class CallHandler:
         })  # fmt: skip
 
     async def _failed(self, flight: _Flight, error: BackendError) -> RequestRefused:
-        await self._meter.fail(flight.reservation, flight.attempt.retries)
+        await self._budget.fail(flight.reservation, flight.attempt.retries)
         if error.limit:
-            self._meter.hit(error.limit)
+            self._budget.hit(error.limit)
             self._count_trouble(flight)
             line = self._line(flight.role, flight.call, flight.began, flight.start)
             return self._refused(line, flight.call, error.limit, str(error))
@@ -240,14 +228,14 @@ class CallHandler:
         self._ledger.append(line.model_copy(update=facts), flight.call)
 
     def _count_trouble(self, flight: _Flight) -> None:
-        account = self._meter.account(flight.role)
+        account = self._budget.account(flight.role)
         account.faults.update(fault for fault in flight.attempt.faults if fault != "client_gone")
         if flight.attempt.waited:
             account.waits.append(flight.attempt.waited)
 
     def _line(self, role: str, call: Call, began: Instant, start: float) -> CallLine:
         return CallLine(
-            time=began, role=role, alias=call.model, model=self._meter.account(role).tariff.model,
+            time=began, role=role, alias=call.model, model=self._budget.account(role).tariff.model,
             protocol=call.dialect, stream=call.stream, request=call.digest, status="ok", http=200,
             seconds=round(time.monotonic() - start, 6),
         )  # fmt: skip

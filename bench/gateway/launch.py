@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import secrets
 import select
@@ -13,21 +12,17 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from bench.base.child import send_orders
 from bench.base.errors import InfraError, UserError
-from bench.formats.plan import RunLimits
 from bench.formats.record import ModelUsage, Note
 from bench.gateway.backends.providers import find_role, secrets_in
-from bench.gateway.budget import Limit
-from bench.gateway.config import ALIAS_PREFIX, Config, Patience, Role, RunBudgetConfig, State
+from bench.gateway.config import ALIAS_PREFIX, Config, GatewayBase, Role, State
 from bench.gateway.prices import check_price_limit
-
-__all__ = ["Gateway", "GatewaySpec", "Patience", "RunLimits", "open_gateway"]
+from bench.gateway.run_budget import Limit
 
 _LONGEST_SOCKET_PATH = 107
 """Linux keeps a Unix socket's address in 108 bytes, the closing zero among them."""
@@ -40,40 +35,15 @@ _PROXIES = frozenset({"HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY"})
 _ROOT = Path(__file__).resolve().parents[2]
 
 
-@dataclass(frozen=True)
-class GatewaySpec:
+class GatewaySpec(GatewayBase):
     """What one cell may call, and how much of it."""
 
-    socket: Path
-    """Unix socket to listen on."""
-    ledger: Path
-    """calls.jsonl: appended per call, before the end of the answer is sent. Its bodies lie beside it."""
     models: dict[str, str]
     """Role -> model, such as `replay/demo` or `openai/gpt-4o-mini`."""
-    case: str
-    """Names the cassette."""
     cassettes: Path | None
     """The agent's folder `cassettes`."""
-    max_calls: int
-    """Successful calls, over all roles."""
-    max_cost_usd: float
-    """Over all roles; infinity is no limit."""
-    deadline: float
-    """On the monotonic clock, which nobody sets."""
-    max_tokens: int | None = None
-    """Input and output together, over all roles."""
-    grace_s: float = 30.0
-    """After the first refusal for a limit; then the agent is to be ended."""
-    hosted_tools: bool = False
-    """The provider may run tools of its own and fetch addresses: the case allows the network."""
-    patience: Patience = field(default_factory=Patience)
-    purse: Path | None = None
-    """File by which the cells of a run share `run_limits`."""
-    run_limits: RunLimits = field(default_factory=RunLimits)
-    record: Path | None = None
-    """Folder for cassettes of what is said."""
     own_prices: Path | None = None
-    environment: dict[str, str] = field(default_factory=lambda: dict(os.environ))
+    environment: dict[str, str] = Field(default_factory=lambda: dict(os.environ))
     """Where keys and addresses of providers are looked up."""
 
 
@@ -245,8 +215,8 @@ def _roles(spec: GatewaySpec) -> dict[str, Role]:
         role: find_role(model, role, spec.case, spec.cassettes, spec.own_prices, spec.environment)
         for role, model in spec.models.items()
     }
-    run_cost = spec.run_limits.cost_usd if spec.purse is not None else None
-    limit = min(spec.max_cost_usd, math.inf if run_cost is None else run_cost)
+    limits = [spec.limits.cost_usd, spec.run_budget.limits.cost_usd if spec.run_budget else None]
+    limit = min((it for it in limits if it is not None), default=None)
     for role in roles.values():
         check_price_limit(role.model, role.prices, limit)
     return roles
@@ -254,21 +224,10 @@ def _roles(spec: GatewaySpec) -> dict[str, Role]:
 
 def _config(spec: GatewaySpec, roles: dict[str, Role], keys: dict[str, str]) -> Config:
     return Config(
-        socket=spec.socket.absolute(),
-        ledger=spec.ledger.absolute(),
+        **{name: getattr(spec, name) for name in GatewayBase.model_fields},
         keys={keys[""]: list(roles)} | {keys[role]: [role] for role in roles},
         roles=roles,
         secrets=_secrets(spec, roles),
-        max_calls=spec.max_calls,
-        max_cost_usd=None if math.isinf(spec.max_cost_usd) else spec.max_cost_usd,
-        max_tokens=spec.max_tokens,
-        deadline=spec.deadline,
-        grace_s=spec.grace_s,
-        patience=spec.patience,
-        hosted_tools=spec.hosted_tools,
-        purse=RunBudgetConfig(path=spec.purse.absolute(), limits=spec.run_limits) if spec.purse else None,
-        record=spec.record.absolute() if spec.record else None,
-        case=spec.case,
     )
 
 

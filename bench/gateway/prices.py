@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import json
-import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -129,9 +128,9 @@ def find_prices(model: str, own: Path | None = None) -> Prices | None:
     return None
 
 
-def check_price_limit(model: str, prices: Prices | None, max_cost_usd: float) -> None:
+def check_price_limit(model: str, prices: Prices | None, max_cost_usd: float | None) -> None:
     """Refuse a dollar limit that cannot be kept, because nobody knows what `model` costs."""
-    if prices is None and not math.isinf(max_cost_usd):
+    if prices is None and max_cost_usd is not None:
         raise UserError(
             f"model {model!r} has no price in litellm's table, so the limit of {max_cost_usd:g} US dollars"
             " cannot be kept",

@@ -74,7 +74,7 @@ def on_loopback(path: Path) -> int:
 
 def replay_turns(folder: Path, turns: list[Json], max_calls: int = 60, **environment: str) -> Finished:
     """The agent against the gateway with a cassette."""
-    with replaying(folder, turns, max_calls=max_calls) as gateway:
+    with replaying(folder, turns, calls=max_calls) as gateway:
         url = f"http://127.0.0.1:{on_loopback(folder / 'g.sock')}/v1"
         finished = run_agent(folder, url, gateway.key, **environment)
         assert gateway.error is None, gateway.error
@@ -325,7 +325,7 @@ def live_react(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tupl
 
 def test_the_same_agent_works_live_behind_the_gateway(live_react: tuple[Upstream, Path]) -> None:
     upstream, folder = live_react
-    spec = spec_in(folder, models={"main": "openai/real-name"}, cassettes=None, max_cost_usd=float("inf"))
+    spec = spec_in(folder, models={"main": "openai/real-name"}, cassettes=None, cost_usd=None)
     with open_gateway(spec) as gateway:
         url = f"http://127.0.0.1:{on_loopback(folder / 'g.sock')}/v1"
         finished = run_agent(folder, url, gateway.key)

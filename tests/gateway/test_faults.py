@@ -253,7 +253,7 @@ def test_an_unpriced_model_needs_the_limit_to_be_lifted(tmp_path: Path) -> None:
         ):
             pass
         assert not (tmp_path / "g.sock").exists()
-        free = {"models": {"main": "openai/home-made"}, "own_prices": None, "max_cost_usd": UNLIMITED}
+        free = {"models": {"main": "openai/home-made"}, "own_prices": None, "cost_usd": UNLIMITED}
         with live(tmp_path, upstream, **free) as through:
             assert through.post("chat", max_tokens=None).status_code == 200
         assert "max_completion_tokens" not in upstream.requests[0].body, "without a limit nothing is capped"
@@ -270,7 +270,7 @@ def test_an_unpriced_model_needs_the_limit_to_be_lifted(tmp_path: Path) -> None:
 def test_a_provider_that_cannot_be_asked_is_a_user_error(
     tmp_path: Path, environment: dict[str, str], said: str
 ) -> None:
-    changes: dict[str, Any] = {"models": {"main": "openai/x"}, "max_cost_usd": UNLIMITED, "environment": environment}
+    changes: dict[str, Any] = {"models": {"main": "openai/x"}, "cost_usd": UNLIMITED, "environment": environment}
     with pytest.raises(UserError, match=said), open_gateway(spec_in(tmp_path, **changes)):
         pass
 

@@ -196,6 +196,6 @@ def test_a_gateway_that_replays_does_without_them() -> None:
 import sys
 sys.modules["httpx"] = sys.modules["litellm"] = None
 import bench.gateway.process
-from bench.gateway.backends.replay import TurnSource
+from bench.gateway.backends.replay import TurnBackend
 """
     subprocess.run([sys.executable, "-c", code], check=True)

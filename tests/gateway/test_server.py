@@ -218,7 +218,7 @@ def test_a_changed_call_is_a_miss(tmp_path: Path, change: Json, said: str) -> No
 
 
 def test_the_step_limit_counts_answers_not_refusals(tmp_path: Path) -> None:
-    with replaying(tmp_path, TWO_TURNS, max_calls=2) as gateway:
+    with replaying(tmp_path, TWO_TURNS, calls=2) as gateway:
         client = client_of(tmp_path, gateway.key)
         statuses = [client.chat(user()).status for _ in range(4)]
         assert statuses == [200, 200, 402, 402]
@@ -235,7 +235,7 @@ def test_the_dollar_limit_reserves_the_worst_case(tmp_path: Path) -> None:
     body = {"model": "bench-main", "messages": [user()], "max_tokens": 1000}
     worst = (len(json.dumps(body)) // 2 + 1) * 3e-6 + 1000 * 15e-6
     real = (100 * 3 + 20 * 15) / 1e6
-    with replaying(tmp_path, [turn("x")], max_cost_usd=real + worst) as gateway:
+    with replaying(tmp_path, [turn("x")], cost_usd=real + worst) as gateway:
         client = client_of(tmp_path, gateway.key)
         assert client.post(body).status == 200
         assert client.post(body).status == 200, "what is left is exactly one worst case"
@@ -254,7 +254,7 @@ def test_the_deadline_refuses(tmp_path: Path) -> None:
 
 
 def test_parallel_calls_never_exceed_the_step_limit(tmp_path: Path) -> None:
-    with replaying(tmp_path, TWO_TURNS, max_calls=7) as gateway:
+    with replaying(tmp_path, TWO_TURNS, calls=7) as gateway:
         client = client_of(tmp_path, gateway.key)
         with ThreadPoolExecutor(16) as pool:
             statuses = list(pool.map(lambda _: client.chat(user()).status, range(40)))
@@ -265,7 +265,7 @@ def test_parallel_calls_never_exceed_the_step_limit(tmp_path: Path) -> None:
 
 
 def test_refusals_cannot_fill_the_disk(tmp_path: Path) -> None:
-    with replaying(tmp_path, TWO_TURNS, max_calls=0) as gateway:
+    with replaying(tmp_path, TWO_TURNS, calls=0) as gateway:
         client = client_of(tmp_path, gateway.key)
         for _ in range(120):
             assert client.chat(user()).status == 402
@@ -274,7 +274,7 @@ def test_refusals_cannot_fill_the_disk(tmp_path: Path) -> None:
 
 
 def test_long_messages_are_cut_in_the_ledger_only(tmp_path: Path) -> None:
-    with replaying(tmp_path, TWO_TURNS, max_cost_usd=1000.0) as gateway:
+    with replaying(tmp_path, TWO_TURNS, cost_usd=1000.0) as gateway:
         client = client_of(tmp_path, gateway.key)
         first = client.chat(user())
         assert client.chat(user(), *answered(first, "y" * 3_000_000)).status == 200
@@ -323,7 +323,7 @@ def test_two_roles_have_their_own_cassette_and_totals_and_one_limit(tmp_path: Pa
     write_cassette(tmp_path / "cassettes", [turn("main")])
     write_cassette(tmp_path / "cassettes", [turn("critic")], case="demo_case.critic")
     models = {"main": "replay/demo", "critic": "replay/demo"}
-    with open_gateway(spec_in(tmp_path, models=models, max_calls=2)) as gateway:
+    with open_gateway(spec_in(tmp_path, models=models, calls=2)) as gateway:
         client = client_of(tmp_path, gateway.key)
         assert client.chat(user()).message["content"] == "main"
         assert client.post({"model": "bench-critic", "messages": [user()]}).message["content"] == "critic"

@@ -9,8 +9,8 @@ from typing import Protocol
 
 from bench.base.text import one_line
 from bench.gateway.answers import Answer, Rule
-from bench.gateway.budget import Limit
 from bench.gateway.request import Call, Json
+from bench.gateway.run_budget import Limit
 
 Headers = list[tuple[str, str]]
 _LONGEST_REASON = 1000
