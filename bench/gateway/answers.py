@@ -15,7 +15,18 @@ Rule = Literal["openai", "responses", "anthropic", "gemini", "litellm", "embeddi
 """openai, responses: input includes cached tokens, output includes reasoning.
 anthropic: input excludes cache reads and writes. gemini (its OpenAI-compatible address): input includes cached tokens,
 thinking is in the total alone. litellm: as openai, and input includes cache writes, too."""
+_RULES: dict[Dialect, Rule] = {
+    "responses": "responses",
+    "messages": "anthropic",
+    "count_tokens": "anthropic",
+    "embeddings": "embeddings",
+}
 _Count = Annotated[int, Field(ge=0, le=10**12)]
+
+
+def rule_of(dialect: Dialect, chat: Rule = "openai") -> Rule:
+    """How usage in answers of `dialect` is to be read; providers differ in what they count in chat completions."""
+    return chat if dialect == "chat" else _RULES[dialect]
 
 
 @dataclass

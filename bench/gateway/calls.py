@@ -3,36 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from bench.base.errors import UserError
 from bench.formats.record import Instant, Tokens
 from bench.gateway.answers import Answer, normalise
-from bench.gateway.backends import Backend, BackendError, CallAttempt, Delivered, Headers
+from bench.gateway.backends import Backend, BackendError, CallHistory, Response
 from bench.gateway.backends.recorded import Recorder
 from bench.gateway.budget import CellBudget, Reservation
 from bench.gateway.call_log import CallLine, Ledger, clean
 from bench.gateway.config import ALIAS_PREFIX, State
 from bench.gateway.observations import Observations
 from bench.gateway.request import Call, Dialect, RequestRefused, apply_policy, read_call
-from bench.gateway.run_budget import Limit, LimitReached
+from bench.gateway.run_budget import LimitReached
 from bench.gateway.streams import Ending, estimate, forward
 
 DEFAULT_OUTPUT_CAP = 16_384
 """Tokens that a call may bring back when it names no cap of its own and there is a limit to keep."""
 _LONGEST_ID = 1000
-
-
-@dataclass
-class Response:
-    """What the client gets."""
-
-    status: int
-    headers: Headers
-    content: bytes = b""
-    chunks: AsyncGenerator[bytes, None] | None = None
 
 
 @dataclass
@@ -43,7 +33,7 @@ class _Flight:
     role: str
     backend: Backend
     reservation: Reservation
-    attempt: CallAttempt
+    history: CallHistory
     began: Instant
     start: float = field(default_factory=time.monotonic)
 
@@ -64,7 +54,7 @@ class CallHandler:
         self._ledger = ledger
         self._hosted_tools = hosted_tools
         self._recorders = recorders
-        self.notes = Observations()
+        self.observations = Observations()
         self._responses: dict[str, int] = {}
         """Ids of answers given here -> tokens that going on from them brings along."""
         self._error: str | None = None
@@ -75,7 +65,7 @@ class CallHandler:
     def state(self) -> State:
         return State(
             usage=self._budget.usage(),
-            notes=self.notes.as_notes(),
+            notes=self.observations.as_notes(),
             limit_hit=self._budget.limit_hit,
             error=self._error or self._ledger.fault,
             cassette_miss=self._cassette_miss,
@@ -84,30 +74,33 @@ class CallHandler:
         )
 
     async def handle(self, dialect: Dialect, roles: list[str], body: bytes, headers: Mapping[str, str]) -> Response:
-        """The answer to the request `body` by somebody who may ask for `roles`, or `RequestRefused`."""
-        call = read_call(dialect, body)
+        """The answer to the request `body` by a client that may ask for `roles`, or `RequestRefused`."""
+        call = read_call(dialect, body, headers)
         role = self._role(call, roles)
         if fault := self._error or self._ledger.fault:
             raise RequestRefused(503, "gateway_fault", f"the run has ended by a fault that is not yours: {fault}")
         apply_policy(call, self._hosted_tools)
-        self.notes.stripped(call.stripped)
+        self.observations.stripped(call.stripped)
         self._go_on(call)
         cap = self._cap(call, role)
-        flight = await self._take_off(call, role, cap, headers)
+        flight = await self._take_off(call, role, cap)
         try:
             forwarded = call.upstream(flight.backend.name, cap if self._budget.needs_caps else None)
-            delivered = await flight.backend.answer(call, forwarded, flight.attempt)
+            response = await flight.backend.answer(call, forwarded, flight.history)
         except BackendError as error:
-            raise await self._failed(flight, error) from None
+            await self._failed(flight, error)
+            raise
         except Exception as error:
             broken = BackendError(500, "gateway_broken", f"the gateway failed: {type(error).__name__}", infra=True)
-            raise await self._failed(flight, broken) from error
-        if delivered.chunks is not None:
+            await self._failed(flight, broken)
+            raise broken from error
+        if response.chunks is not None:
             ending = Ending(lambda answer, fault: self._ended(flight, answer, fault))
             recorder = self._recorders.get(role)
-            chunks = recorder.tee(call, delivered.chunks) if recorder else delivered.chunks
-            return Response(delivered.status, delivered.headers, chunks=forward(call, chunks, ending))
-        return await self._whole(flight, delivered)
+            chunks = recorder.tee(call, response.chunks) if recorder else response.chunks
+            return replace(response, chunks=forward(call, chunks, ending))
+        await self._whole(flight, response)
+        return response
 
     async def close(self) -> None:
         """End what is under way and make the totals final; the ledger is complete afterwards."""
@@ -130,7 +123,7 @@ class CallHandler:
         role = call.model.removeprefix(ALIAS_PREFIX)
         if call.model.startswith(ALIAS_PREFIX) and role in self._backends and role in roles:
             return role
-        shown = self.notes.wrong_model(call.model)
+        shown = self.observations.wrong_model(call.model)
         known = ", ".join(f"{ALIAS_PREFIX}{name}" for name in roles) or "none"
         raise RequestRefused(404, "model_not_found", f"no model {shown!r} in this run; the models are: {known}")
 
@@ -150,33 +143,33 @@ class CallHandler:
         most = prices.max_output if prices and prices.max_output else DEFAULT_OUTPUT_CAP
         return call.output_cap or min(most, DEFAULT_OUTPUT_CAP)
 
-    async def _take_off(self, call: Call, role: str, cap: int, headers: Mapping[str, str]) -> _Flight:
+    async def _take_off(self, call: Call, role: str, cap: int) -> _Flight:
         began, start = _now(), time.monotonic()
         worst = call.worst_input if call.dialect != "count_tokens" else 0
         try:
             step = call.counts_as_step
             reservation = await self._budget.reserve(role, worst, cap * call.copies, step=step)
         except LimitReached as reached:
-            line = self._line(role, call, began, start)
-            raise self._refused(line, call, reached.limit, str(reached)) from None
+            refused = RequestRefused(402, "budget_exceeded", str(reached), reached.limit)
+            self._refused(self._line(role, call, began, start), call, refused)
+            raise refused from None
         except UserError as damaged:
             self._error = f"gateway_broken: {damaged}"
             raise RequestRefused(
                 503, "gateway_fault", f"the run has ended by a fault that is not yours: {damaged}"
             ) from None
-        attempt = CallAttempt(lambda: self._budget.lose(reservation), headers)
-        return _Flight(call, role, self._backends[role], reservation, attempt, began, start)
+        history = CallHistory(lambda: self._budget.lose(reservation))
+        return _Flight(call, role, self._backends[role], reservation, history, began, start)
 
-    async def _whole(self, flight: _Flight, delivered: Delivered) -> Response:
-        if delivered.status != 200 or delivered.answer is None:
-            await self._budget.fail(flight.reservation, flight.attempt.retries)
-            self._land(flight, {"status": "failed", "http": delivered.status, "code": "upstream_refused",
-                                "error": delivered.content[:500].decode("utf-8", "replace")})  # fmt: skip
+    async def _whole(self, flight: _Flight, response: Response) -> None:
+        if response.status != 200 or response.answer is None:
+            await self._budget.fail(flight.reservation, flight.history.retries)
+            self._land(flight, {"status": "failed", "http": response.status, "code": "upstream_refused",
+                                "error": response.content[:500].decode("utf-8", "replace")})  # fmt: skip
         else:
-            await self._ended(flight, delivered.answer, "")
+            await self._ended(flight, response.answer, "")
         if recorder := self._recorders.get(flight.role):
-            recorder.whole(flight.call, delivered.status, delivered.content)
-        return Response(delivered.status, delivered.headers, delivered.content)
+            recorder.whole(flight.call, response.status, response.content)
 
     async def _ended(self, flight: _Flight, answer: Answer, fault: str) -> None:
         """Charge an answer that has come, as far as it has, and write it down."""
@@ -186,9 +179,9 @@ class CallHandler:
         exact = tokens is not None and not fault
         if tokens is None or fault:
             tokens = estimate(call, answer, tokens)
-            flight.attempt.faults.append(fault or "usage_unknown")
+            flight.history.faults.append(fault or "usage_unknown")
         cost = await self._budget.settle(
-            flight.reservation, tokens, flight.attempt.retries, exact=exact, ok=not fault
+            flight.reservation, tokens, flight.history.retries, exact=exact, ok=not fault
         )  # fmt: skip
         if 0 < len(answer.id) <= _LONGEST_ID and call.dialect == "responses":
             self._responses[answer.id] = call.worst_input + (tokens.output or 0)
@@ -200,38 +193,37 @@ class CallHandler:
             "finish_reason": clean(answer.finish_reason), "answer": answer.message or None,
         })  # fmt: skip
 
-    async def _failed(self, flight: _Flight, error: BackendError) -> RequestRefused:
-        await self._budget.fail(flight.reservation, flight.attempt.retries)
+    async def _failed(self, flight: _Flight, error: BackendError) -> None:
+        await self._budget.fail(flight.reservation, flight.history.retries)
         if error.limit:
             self._budget.hit(error.limit)
             self._count_trouble(flight)
-            line = self._line(flight.role, flight.call, flight.began, flight.start)
-            return self._refused(line, flight.call, error.limit, str(error))
+            self._refused(self._line(flight.role, flight.call, flight.began, flight.start), flight.call, error)
+            return
         if error.infra and self._open:
-            # What breaks because the cell is over is nobody's fault.
+            # What breaks because the cell is over is not a fault of anything.
             self._cassette_miss = error.code == "cassette_miss" if self._error is None else self._cassette_miss
             self._error = self._error or f"{error.code}: {error}"
         self._land(flight, {"status": "failed", "http": error.status, "code": error.code, "error": str(error)})
-        return RequestRefused(error.status, error.code, str(error))
 
-    def _refused(self, line: CallLine, call: Call, limit: Limit, message: str) -> RequestRefused:
-        code = "budget_exceeded"
-        update = {"status": "refused", "http": 402, "code": code, "error": f"{limit}: {message}"}
+    def _refused(self, line: CallLine, call: Call, refused: RequestRefused) -> None:
+        update = {
+            "status": "refused", "http": refused.status, "code": refused.code, "error": f"{refused.limit}: {refused}",
+        }  # fmt: skip
         self._ledger.append(line.model_copy(update=update), call)
-        return RequestRefused(402, code, message, limit=limit)
 
     def _land(self, flight: _Flight, update: Mapping[str, object]) -> None:
         """Write down how a call ended."""
         self._count_trouble(flight)
         line = self._line(flight.role, flight.call, flight.began, flight.start)
-        facts = {"retries": flight.attempt.retries, "faults": flight.attempt.faults, **update}
+        facts = {"retries": flight.history.retries, "faults": flight.history.faults, **update}
         self._ledger.append(line.model_copy(update=facts), flight.call)
 
     def _count_trouble(self, flight: _Flight) -> None:
         account = self._budget.account(flight.role)
-        account.faults.update(fault for fault in flight.attempt.faults if fault != "client_gone")
-        if flight.attempt.waited:
-            account.waits.append(flight.attempt.waited)
+        account.faults.update(fault for fault in flight.history.faults if fault != "client_gone")
+        if flight.history.waited:
+            account.waits.append(flight.history.waited)
 
     def _line(self, role: str, call: Call, began: Instant, start: float) -> CallLine:
         return CallLine(

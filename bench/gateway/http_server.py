@@ -13,10 +13,11 @@ from pathlib import Path
 
 import h11
 
-from bench.gateway.calls import CallHandler, Response
+from bench.gateway.backends import Response
+from bench.gateway.calls import CallHandler
 from bench.gateway.config import ALIAS_PREFIX
 from bench.gateway.request import MAX_BODY_BYTES, ROUTES, Dialect, RequestRefused
-from bench.gateway.streams import StreamFault, StreamLost
+from bench.gateway.streams import StreamLost
 
 _MOST_CONNECTIONS = 256
 _IDLE_S = 120.0
@@ -55,9 +56,9 @@ class _Asked:
 class Endpoint:
     """The listening socket of one cell."""
 
-    def __init__(self, path: Path, gate: CallHandler, keys: Mapping[str, list[str]]) -> None:
+    def __init__(self, path: Path, calls: CallHandler, keys: Mapping[str, list[str]]) -> None:
         self._path = path
-        self._gate = gate
+        self._calls = calls
         self._keys = keys
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
@@ -97,7 +98,7 @@ class Endpoint:
     async def _answer(self, asked: _Asked, body: bytes | None) -> Response:
         """The answer to a request; `body` None: it is too large."""
         if asked.method == "CONNECT" or "://" in asked.path.partition("?")[0]:
-            self._gate.notes.proxied(asked.path)
+            self._calls.observations.proxied(asked.path)
         try:
             roles = self._roles(asked)
             if asked.method == "GET":
@@ -105,7 +106,7 @@ class Endpoint:
             if body is None:
                 raise RequestRefused(413, "too_large", f"a body has at most {MAX_BODY_BYTES} bytes")
             assert asked.dialect is not None
-            return await self._gate.handle(asked.dialect, roles, body, asked.headers)
+            return await self._calls.handle(asked.dialect, roles, body, asked.headers)
         except RequestRefused as refused:
             # OpenAI's own clients repeat calls by themselves unless told not to.
             headers = [*_JSON, ("X-Should-Retry", "false")]
@@ -223,7 +224,7 @@ class _Connection:
                 async for chunk in chunks:
                     self._writer.write(self._http.send(h11.Data(data=chunk)) or b"")
                     await self._writer.drain()
-            except (StreamLost, StreamFault):
+            except StreamLost:
                 # Without the end of the message the client knows that something is missing.
                 raise _ClientGone from None
         self._writer.write(self._http.send(h11.EndOfMessage()) or b"")

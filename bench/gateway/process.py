@@ -10,7 +10,6 @@ import asyncio
 import gc
 import os
 import sys
-from pathlib import Path
 from typing import BinaryIO
 
 from pydantic import ValidationError
@@ -18,12 +17,12 @@ from pydantic import ValidationError
 from bench.base.errors import UserError
 from bench.base.model import explain
 from bench.gateway.backends import Backend
-from bench.gateway.backends.recorded import Recorder, load_exchanges
-from bench.gateway.backends.replay import ExchangeBackend, TurnBackend, cassette_name, is_recorded, load_cassette
+from bench.gateway.backends.recorded import Recorder
+from bench.gateway.backends.replay import ExchangeBackend, TurnBackend, cassette_name, is_recorded
 from bench.gateway.budget import CellBudget, Tariff
 from bench.gateway.call_log import Ledger
 from bench.gateway.calls import CallHandler
-from bench.gateway.config import Config, Role, State
+from bench.gateway.config import Config, State
 from bench.gateway.http_server import Endpoint
 from bench.gateway.observations import Redactor
 from bench.gateway.run_budget import RunBudget
@@ -103,7 +102,8 @@ def _tell(told: BinaryIO, state: State) -> None:
 def _backend(config: Config, role: str, redactor: Redactor) -> Backend:
     facts = config.roles[role]
     if facts.cassette is not None:
-        return _replaying(facts, facts.cassette, redactor)
+        path = facts.cassette
+        return ExchangeBackend(path, redactor.strict) if is_recorded(path) else TurnBackend(path)
     from bench.gateway.backends.litellm import NativeOrLitellm
     from bench.gateway.backends.live import LiveBackend, NativeTransport
 
@@ -111,14 +111,6 @@ def _backend(config: Config, role: str, redactor: Redactor) -> Backend:
     native = NativeTransport(provider, config.patience.connect_s, config.hosted_tools) if provider else None
     transport = NativeOrLitellm(facts.model, native, provider.dialects if provider else (), facts.litellm)
     return LiveBackend(facts.name, transport, config.patience, config.limits.deadline, redactor.known)
-
-
-def _replaying(facts: Role, path: Path, redactor: Redactor) -> Backend:
-    if is_recorded(path):
-        heading, played = load_exchanges(path)
-        gemini = "gemini" if heading.model.startswith("gemini/") else ""
-        return ExchangeBackend(facts.name, played, path, redactor.strict, gemini)
-    return TurnBackend(load_cassette(path), path)
 
 
 if __name__ == "__main__":

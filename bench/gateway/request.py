@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NoReturn
 
@@ -12,6 +12,7 @@ from pydantic import JsonValue
 
 from bench.base.files import sha256_bytes
 from bench.base.text import one_line
+from bench.gateway.run_budget import Limit
 
 Dialect = Literal["chat", "responses", "messages", "count_tokens", "embeddings"]
 Json = dict[str, Any]
@@ -57,20 +58,20 @@ _HOSTED_BETAS = ("mcp-", "code-execution", "files-api", "web-search", "web-fetch
 class RequestRefused(Exception):
     """A request that goes no further: HTTP status, machine-readable code, and the reason in one line."""
 
-    def __init__(self, status: int, code: str, message: str, **extra: str) -> None:
+    def __init__(self, status: int, code: str, message: str, limit: Limit | None = None) -> None:
         super().__init__(one_line(message[:_LONGEST_REASON]))
         self.status = status
         self.code = code
-        self.extra = extra
+        self.limit = limit
 
     def body(self, dialect: Dialect | None = None) -> dict[str, JsonValue]:
         """The error in the spelling of the protocol."""
+        error: dict[str, JsonValue] = {"message": str(self), "type": self.code, "code": self.code}
+        if self.limit:
+            error["limit"] = self.limit
         if dialect in ("messages", "count_tokens"):
-            return {
-                "type": "error",
-                "error": {"type": self.code, "code": self.code, "message": str(self), **self.extra},
-            }
-        return {"error": {"message": str(self), "type": self.code, "code": self.code, "param": None, **self.extra}}
+            return {"type": "error", "error": error}
+        return {"error": {**error, "param": None}}
 
 
 @dataclass
@@ -84,6 +85,8 @@ class Call:
     digest: str
     """Of the body as it came."""
     model: str
+    headers: Mapping[str, str]
+    """Of the request, names in lower case."""
     stream: bool = False
     output_cap: int | None = None
     """The most tokens the client wants back; None: it named no limit."""
@@ -133,7 +136,7 @@ class Call:
         return body
 
 
-def read_call(dialect: Dialect, body: bytes) -> Call:
+def read_call(dialect: Dialect, body: bytes, headers: Mapping[str, str]) -> Call:
     """`body` as a call; raises `RequestRefused` with the first fault of form."""
     try:
         data = json.loads(body.decode("utf-8"), parse_constant=_no_constant)
@@ -152,7 +155,8 @@ def read_call(dialect: Dialect, body: bytes) -> Call:
         raise RequestRefused(400, "invalid_request", "field `stream`: must be true or false")
     if not isinstance(data.get("stream_options"), dict | None):
         raise RequestRefused(400, "invalid_request", "field `stream_options`: must be an object")
-    call = Call(dialect, data, len(body), sha256_bytes(body), model, bool(stream), _cap(dialect, data), _copies(data))
+    cap, copies = _cap(dialect, data), _copies(data)
+    call = Call(dialect, data, len(body), sha256_bytes(body), model, headers, bool(stream), cap, copies)
     if dialect == "messages" and call.output_cap is None:
         raise RequestRefused(400, "invalid_request", "field `max_tokens`: is required")
     return call

@@ -21,15 +21,7 @@ _LAST_EVENTS = frozenset({"message_stop", "response.completed", "response.incomp
 
 
 class StreamLost(Exception):
-    """A stream broke after its first bytes; `kind` is the fault's name in the record."""
-
-    def __init__(self, kind: str, message: str) -> None:
-        super().__init__(message)
-        self.kind = kind
-
-
-class StreamFault(Exception):
-    """The stream is none of this protocol."""
+    """A stream broke after its first bytes, or is not of its protocol."""
 
 
 class Events:
@@ -49,7 +41,7 @@ class Events:
             yield event
         self._seen = max(len(self._held) - _LONGEST_END, 0)
         if len(self._held) > _MOST_HELD:
-            raise StreamFault("an event of the stream is too large")
+            raise StreamLost("an event of the stream is too large")
 
     def rest(self) -> bytes:
         """What came after the last whole event."""
@@ -264,8 +256,8 @@ async def forward(call: Call, chunks: AsyncGenerator[bytes, None], ending: Endin
         if rest:
             yield rest
         if not reader.answer.complete:
-            raise StreamLost("stream_broken", "the upstream's stream ended early")
-    except (StreamLost, StreamFault):
+            raise StreamLost("the upstream's stream ended early")
+    except StreamLost:
         fault = "stream_broken"
         raise
     finally:

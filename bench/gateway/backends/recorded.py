@@ -66,7 +66,7 @@ class Played:
     used: bool = False
 
 
-class Missing(Exception):
+class CassetteMiss(Exception):
     """The cassette has no answer to this request."""
 
 
@@ -88,7 +88,7 @@ def load_exchanges(path: Path) -> tuple[Heading, list[Played]]:
 
 
 def find_exchange(played: list[Played], dialect: Dialect, data: Json, redact: Callable[[str], str]) -> Played:
-    """The exchange that answers the request `data`, or `Missing` that shows the nearest.
+    """The exchange that answers the request `data`, or `CassetteMiss` that shows the nearest.
 
     The same request wins; else one that differs in nothing but what tools said, for that may hold timings and paths.
     """
@@ -103,7 +103,7 @@ def find_exchange(played: list[Played], dialect: Dialect, data: Json, redact: Ca
         if found := next((it for it in matching if not it.used), matching[-1] if matching else None):
             found.used = True
             return found
-    raise Missing(_nearest(played, same, data, items))
+    raise CassetteMiss(_nearest(played, same, data, items))
 
 
 def _key(frame: Json, items: list[Any], *, blank: bool) -> str:
