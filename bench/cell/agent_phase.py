@@ -84,14 +84,14 @@ def run_agent(
     if gateway is None:
         return AgentPhase(ended, _stop_reason(ended, None), notes=notes)
     # Read after the gateway has closed: only then are calls that were still open charged.
-    if gateway.error:
-        cause = "cassette_miss" if gateway.cassette_miss else "gateway_error"
-        raise InfraError(cause, gateway.error)
-    if gateway.lost_last and ended.reason == "exit" and ended.code not in (0, GAVE_UP):
+    calls = gateway.state()
+    if calls.error:
+        raise InfraError("cassette_miss" if calls.cassette_miss else "gateway_error", calls.error)
+    if calls.lost_last and ended.reason == "exit" and ended.code not in (0, GAVE_UP):
         raise InfraError(
             "gateway_error", f"the agent ended with status {ended.code} after its last model call was lost"
         )
-    return AgentPhase(ended, _stop_reason(ended, gateway.limit_hit), gateway.usage(), [*gateway.notes(), *notes])
+    return AgentPhase(ended, _stop_reason(ended, calls.limit_hit), calls.usage, [*calls.notes, *notes])
 
 
 @contextlib.contextmanager

@@ -6,8 +6,10 @@ import asyncio
 import math
 import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from bench.base.model import Model
 from bench.formats.plan import RunLimits
 from bench.formats.record import CostStatus, ModelUsage, Tokens
 from bench.gateway.prices import Prices
@@ -25,12 +27,11 @@ class CellLimits(RunLimits):
     """After the first refusal for a limit; then the agent is to be ended."""
 
 
-@dataclass(frozen=True)
-class Tariff:
+class Tariff(Model):
     """How the calls of one role are priced."""
 
     model: str
-    prices: Prices | None
+    prices: Prices | None = None
     simulated: bool = False
 
 
@@ -102,7 +103,7 @@ class Reservation:
 class CellBudget:
     """Limits of one cell over all its roles. Belongs to one event loop."""
 
-    def __init__(self, tariffs: dict[str, Tariff], limits: CellLimits, run_budget: RunBudget | None = None) -> None:
+    def __init__(self, tariffs: Mapping[str, Tariff], limits: CellLimits, run_budget: RunBudget | None = None) -> None:
         self._accounts = {role: Account(role, tariff) for role, tariff in tariffs.items()}
         self._limits = limits
         self._run_budget = run_budget

@@ -16,7 +16,7 @@ from bench.base.errors import UserError
 from bench.base.files import sha256_bytes
 from bench.base.model import Model, explain
 from bench.formats.record import Instant, Tokens
-from bench.gateway.request import Call, Dialect, shallow
+from bench.gateway.request import Call, Dialect, count_shared, shallow
 
 Status = Literal["ok", "failed", "refused", "abandoned"]
 _LONGEST_TEXT = 20_000
@@ -120,8 +120,7 @@ class Ledger:
     def _sent(self, role: str, call: Call) -> Sent:
         ids = [self._bodies.put(item) for item in call.items]
         after, before = self._previous.get((role, call.dialect), (0, []))
-        shorter = min(len(before), len(ids))
-        kept = next((index for index in range(shorter) if before[index] != ids[index]), shorter)
+        kept = count_shared(before, ids)
         self._previous[role, call.dialect] = (self._seq, ids)
         return Sent(frame=self._bodies.put(call.frame), after=after if kept else 0, kept=kept, new=ids[kept:])
 

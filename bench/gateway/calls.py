@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 
 from bench.base.errors import UserError
 from bench.formats.record import Instant, Tokens
@@ -18,7 +19,7 @@ from bench.gateway.config import ALIAS_PREFIX, State
 from bench.gateway.observations import Observations
 from bench.gateway.request import Call, Dialect, RequestRefused, apply_policy, read_call
 from bench.gateway.run_budget import LimitReached
-from bench.gateway.streams import Ending, estimate, forward
+from bench.gateway.streams import estimate, forward
 
 DEFAULT_OUTPUT_CAP = 16_384
 """Tokens that a call may bring back when it names no cap of its own and there is a limit to keep."""
@@ -95,10 +96,9 @@ class CallHandler:
             await self._failed(flight, broken)
             raise broken from error
         if response.chunks is not None:
-            ending = Ending(lambda answer, fault: self._ended(flight, answer, fault))
             recorder = self._recorders.get(role)
             chunks = recorder.tee(call, response.chunks) if recorder else response.chunks
-            return replace(response, chunks=forward(call, chunks, ending))
+            return replace(response, chunks=forward(call, chunks, partial(self._ended, flight)))
         await self._whole(flight, response)
         return response
 

@@ -10,8 +10,7 @@ from pydantic import AfterValidator, Field
 from bench.base.model import Model
 from bench.formats.plan import RunLimits
 from bench.formats.record import ModelUsage, Note
-from bench.gateway.budget import CellLimits
-from bench.gateway.prices import Prices
+from bench.gateway.budget import CellLimits, Tariff
 from bench.gateway.request import Dialect
 from bench.gateway.run_budget import Limit
 
@@ -41,14 +40,11 @@ class Provider(Model):
     dialects: list[Dialect]
 
 
-class Role(Model):
+class Role(Tariff):
     """One model of the cell."""
 
-    model: str
     name: str
     """As the upstream knows it."""
-    prices: Prices | None = None
-    simulated: bool = False
     provider: Provider | None = None
     litellm: bool = False
     """Dialects that `provider` does not speak go through litellm."""
@@ -97,13 +93,16 @@ class State(Model):
 
     kind: Literal["ready", "state", "fault"] = "state"
     usage: list[ModelUsage] = []
+    """Totals per role, in the order of the roles."""
     notes: list[Note] = []
+    """Findings about the agent's behaviour."""
     limit_hit: Limit | None = None
+    """The first limit that a call ran into."""
     error: str | None = None
-    """The fault that ended the cell, beginning with its code."""
+    """The first fault that is ours or the provider's, beginning with its code; the cell cannot be judged then."""
     cassette_miss: bool = False
-    """The fault is the run's own: the cassette does not know what was asked."""
+    """That fault is a cassette which does not know what was asked."""
     stop: bool = False
     """The agent is to be ended: its grace is over, or nothing more will be answered."""
     lost_last: bool = False
-    """The last call was lost in the middle, and the agent has got no answer since."""
+    """The last call was lost in the middle, and no answer has come since: a crash may not be the agent's fault."""

@@ -133,12 +133,8 @@ class Endpoint:
         if "anthropic-version" in asked.headers:
             created = "2024-01-01T00:00:00Z"
             listed = [{"type": "model", "id": it, "display_name": it, "created_at": created} for it in aliases]
-            page: dict[str, object] = {
-                "data": listed,
-                "has_more": False,
-                "first_id": aliases[0],
-                "last_id": aliases[-1],
-            }
+            page: dict[str, object] = {"data": listed, "has_more": False}
+            page |= {"first_id": aliases[0], "last_id": aliases[-1]}
         else:
             listed = [{"id": it, "object": "model", "created": 0, "owned_by": "ml-dev-bench"} for it in aliases]
             page = {"object": "list", "data": listed}
@@ -180,8 +176,7 @@ class _Connection:
         size = 0
         while not isinstance(event, h11.EndOfMessage):
             if self._http.they_are_waiting_for_100_continue:
-                go_on = h11.InformationalResponse(status_code=100, headers=[])
-                self._writer.write(self._http.send(go_on) or b"")
+                self._send(h11.InformationalResponse(status_code=100, headers=[]))
             event = await self._event(_IDLE_S)
             if isinstance(event, h11.Data):
                 size += len(event.data)
@@ -211,24 +206,25 @@ class _Connection:
             framing = ("Transfer-Encoding", "chunked")
         headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in [*response.headers, framing]]
         head = h11.Response(status_code=response.status, headers=headers)
-        start = self._http.send(head) or b""
         if response.chunks is None:
-            whole = self._http.send(h11.Data(data=response.content)) or b""
-            end = self._http.send(h11.EndOfMessage()) or b""
-            self._writer.write(start + whole + end)
+            self._send(head, h11.Data(data=response.content), h11.EndOfMessage())
             await self._writer.drain()
             return
-        self._writer.write(start)
+        self._send(head)
         async with aclosing(response.chunks) as chunks:
             try:
                 async for chunk in chunks:
-                    self._writer.write(self._http.send(h11.Data(data=chunk)) or b"")
+                    self._send(h11.Data(data=chunk))
                     await self._writer.drain()
             except StreamLost:
                 # Without the end of the message the client knows that something is missing.
                 raise _ClientGone from None
-        self._writer.write(self._http.send(h11.EndOfMessage()) or b"")
+        self._send(h11.EndOfMessage())
         await self._writer.drain()
+
+    def _send(self, *events: h11.Event) -> None:
+        # In one write: a client that reads once must find the whole of a short answer.
+        self._writer.write(b"".join(self._http.send(event) or b"" for event in events))
 
     async def _complain(self, error: h11.RemoteProtocolError) -> None:
         """Say what is wrong with a request that is not HTTP, as far as the state of the connection allows."""

@@ -18,11 +18,9 @@ from pydantic import Field, ValidationError
 
 from bench.base.child import send_orders
 from bench.base.errors import InfraError, UserError
-from bench.formats.record import ModelUsage, Note
 from bench.gateway.backends.providers import find_role, secrets_in
 from bench.gateway.config import ALIAS_PREFIX, Config, GatewayBase, Role, State
 from bench.gateway.prices import check_price_limit
-from bench.gateway.run_budget import Limit
 
 _LONGEST_SOCKET_PATH = 107
 """Linux keeps a Unix socket's address in 108 bytes, the closing zero among them."""
@@ -50,9 +48,8 @@ class GatewaySpec(GatewayBase):
 class Gateway:
     """The runner's view of a gateway. Safe to use from several threads; totals are final after `close`."""
 
-    def __init__(self, process: subprocess.Popen[bytes], roles: list[str], keys: dict[str, str], log: int) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], keys: dict[str, str], log: int) -> None:
         self._process = process
-        self._roles = roles
         self._keys = keys
         self._log = log
         self._lock = threading.Lock()
@@ -75,43 +72,16 @@ class Gateway:
 
     def alias(self, role: str) -> str:
         """The neutral name that the agent asks for."""
-        if role not in self._roles:
+        if role not in self._keys:
             raise KeyError(role)
         return f"{ALIAS_PREFIX}{role}"
-
-    @property
-    def limit_hit(self) -> Limit | None:
-        """The first limit that a call ran into."""
-        return self.state().limit_hit
-
-    @property
-    def error(self) -> str | None:
-        """The first fault that is ours or the provider's; the cell cannot be judged then."""
-        return self.state().error
-
-    @property
-    def cassette_miss(self) -> bool:
-        """Whether that fault is a cassette which does not know what was asked."""
-        return self.state().cassette_miss
-
-    @property
-    def lost_last(self) -> bool:
-        """The last call was lost in the middle and nothing was answered since: a crash may be no fault of the agent."""
-        return self.state().lost_last
 
     def should_stop(self) -> bool:
         """Whether the agent is to be ended: its grace after a limit is over, or nothing more will be answered."""
         return self.state().stop
 
-    def usage(self) -> list[ModelUsage]:
-        """Totals per role, in the order of the roles."""
-        return self.state().usage
-
-    def notes(self) -> list[Note]:
-        """Findings about the agent's behaviour."""
-        return self.state().notes
-
     def state(self) -> State:
+        """How the gateway stands now, or stood at its end."""
         with self._lock:
             if self._final is not None:
                 return self._final
@@ -190,7 +160,7 @@ def open_gateway(spec: GatewaySpec) -> Iterator[Gateway]:
             cwd="/",
             start_new_session=True,
         )
-        gateway = Gateway(process, list(roles), keys, log.fileno())
+        gateway = Gateway(process, keys, log.fileno())
         try:
             send_orders(process, config.model_dump_json(by_alias=True).encode())
             gateway.ready()

@@ -19,7 +19,7 @@ from bench.base.model import explain
 from bench.gateway.backends import Backend
 from bench.gateway.backends.recorded import Recorder
 from bench.gateway.backends.replay import ExchangeBackend, TurnBackend, cassette_name, is_recorded
-from bench.gateway.budget import CellBudget, Tariff
+from bench.gateway.budget import CellBudget
 from bench.gateway.call_log import Ledger
 from bench.gateway.calls import CallHandler
 from bench.gateway.config import Config, State
@@ -61,8 +61,7 @@ async def _serve(config: Config, told: BinaryIO) -> None:
         for role, facts in config.roles.items()
         if config.record is not None
     }
-    tariffs = {role: Tariff(it.model, it.prices, it.simulated) for role, it in config.roles.items()}
-    budget = CellBudget(tariffs, config.limits, run_budget)
+    budget = CellBudget(config.roles, config.limits, run_budget)
     calls = CallHandler(backends, budget, Ledger(config.ledger, redactor.known), config.hosted_tools, recorders)
     endpoint = Endpoint(config.socket, calls, config.keys)
     await endpoint.start()

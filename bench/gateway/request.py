@@ -89,7 +89,7 @@ class Call:
     """Of the request, names in lower case."""
     stream: bool = False
     output_cap: int | None = None
-    """The most tokens the client wants back; None: it named no limit."""
+    """The most tokens the client wants back; None: it did not say."""
     copies: int = 1
     earlier_tokens: int = 0
     """Tokens of an earlier answer that this request goes on from without sending it again."""
@@ -143,22 +143,22 @@ def read_call(dialect: Dialect, body: bytes, headers: Mapping[str, str]) -> Call
     except (ValueError, RecursionError) as error:
         raise RequestRefused(400, "invalid_json", f"the body is not JSON: {_first_line(error)}") from None
     if not isinstance(data, dict):
-        raise RequestRefused(400, "invalid_request", f"the body must be an object, is {type(data).__name__}")
+        raise _invalid(f"the body must be an object, is {type(data).__name__}")
     _check_plain(data)
     _check_text(body, data)
     model = data.get("model")
     if not isinstance(model, str):
-        raise RequestRefused(400, "invalid_request", "field `model`: must be a string")
+        raise _invalid("field `model`: must be a string")
     _check_items(dialect, data)
     stream = data.get("stream")
     if not isinstance(stream, bool | None):
-        raise RequestRefused(400, "invalid_request", "field `stream`: must be true or false")
+        raise _invalid("field `stream`: must be true or false")
     if not isinstance(data.get("stream_options"), dict | None):
-        raise RequestRefused(400, "invalid_request", "field `stream_options`: must be an object")
-    cap, copies = _cap(dialect, data), _copies(data)
+        raise _invalid("field `stream_options`: must be an object")
+    cap, copies = _cap(dialect, data), _whole_number(data, "n", _MOST_COPIES) or 1
     call = Call(dialect, data, len(body), sha256_bytes(body), model, headers, bool(stream), cap, copies)
     if dialect == "messages" and call.output_cap is None:
-        raise RequestRefused(400, "invalid_request", "field `max_tokens`: is required")
+        raise _invalid("field `max_tokens`: is required")
     return call
 
 
@@ -168,31 +168,28 @@ def _check_items(dialect: Dialect, data: Json) -> None:
     if dialect in ("responses", "embeddings") and isinstance(items, str):
         return
     if not isinstance(items, list) or not items:
-        raise RequestRefused(400, "invalid_request", f"field `{name}`: must be a list that is not empty")
+        raise _invalid(f"field `{name}`: must be a list that is not empty")
     if dialect != "embeddings" and not all(isinstance(item, dict) for item in items):
-        raise RequestRefused(400, "invalid_request", f"field `{name}`: every item must be an object")
+        raise _invalid(f"field `{name}`: every item must be an object")
 
 
 def _cap(dialect: Dialect, data: Json) -> int | None:
-    for name in _CAPS.get(dialect, ()):
-        value = data.get(name)
-        if value is None:
-            continue
-        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_OUTPUT_CAP:
-            raise RequestRefused(
-                400, "invalid_request", f"field `{name}`: must be a whole number, 1 to {MAX_OUTPUT_CAP}"
-            )
-        return value
-    return None
+    values = (_whole_number(data, name, MAX_OUTPUT_CAP) for name in _CAPS.get(dialect, ()))
+    return next((value for value in values if value is not None), None)
 
 
-def _copies(data: Json) -> int:
-    value = data.get("n")
+def _whole_number(data: Json, name: str, most: int) -> int | None:
+    value = data.get(name)
     if value is None:
-        return 1
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _MOST_COPIES:
-        raise RequestRefused(400, "invalid_request", f"field `n`: must be 1 to {_MOST_COPIES}")
+        return None
+    # JSON's true is a whole number to Python.
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+        raise _invalid(f"field `{name}`: must be a whole number, 1 to {most}")
     return value
+
+
+def _invalid(message: str) -> RequestRefused:
+    return RequestRefused(400, "invalid_request", message)
 
 
 def _check_plain(data: object) -> None:
@@ -210,7 +207,7 @@ def _check_plain(data: object) -> None:
         if not below:
             return
         level = below
-    raise RequestRefused(400, "invalid_request", f"the body is nested more than {_DEEPEST} levels deep")
+    raise _invalid(f"the body is nested more than {_DEEPEST} levels deep")
 
 
 def shallow(value: object, levels: int = _DEEPEST) -> Any:
@@ -239,6 +236,12 @@ def digest_json(data: object) -> str:
     return sha256_bytes(text.encode("ascii"))
 
 
+def count_shared(earlier: list[Any], later: list[Any]) -> int:
+    """How many items two conversations share, from the first."""
+    shorter = min(len(earlier), len(later))
+    return next((at for at in range(shorter) if earlier[at] != later[at]), shorter)
+
+
 def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
@@ -251,7 +254,7 @@ def apply_policy(call: Call, hosted: bool) -> None:
     """Refuse or strip what `call` may not have; raises `RequestRefused`."""
     tier = call.data.get("service_tier")
     if tier is not None and not (isinstance(tier, str) and tier in _PLAIN_TIERS):
-        raise _not_allowed("service_tier", "dearer service is not part of the benchmark")
+        raise _not_allowed("service_tier", "more expensive service is not part of the benchmark")
     if call.data.get("background"):
         raise _not_allowed("background", "answers are taken while the cell lives")
     modalities = call.data.get("modalities")

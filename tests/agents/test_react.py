@@ -77,7 +77,7 @@ def replay_turns(folder: Path, turns: list[Json], max_calls: int = 60, **environ
     with replaying(folder, turns, calls=max_calls) as gateway:
         url = f"http://127.0.0.1:{on_loopback(folder / 'g.sock')}/v1"
         finished = run_agent(folder, url, gateway.key, **environment)
-        assert gateway.error is None, gateway.error
+        assert gateway.state().error is None, gateway.state().error
     return finished
 
 
@@ -331,7 +331,7 @@ def test_the_same_agent_works_live_behind_the_gateway(live_react: tuple[Upstream
         finished = run_agent(folder, url, gateway.key)
     assert finished.status == 0, finished.stderr
     assert {request["model"] for _, request in upstream.requests} == {"real-name"}
-    (usage,) = gateway.usage()
+    (usage,) = gateway.state().usage
     assert (usage.calls, usage.retries, usage.cost_status) == (1, 1, "unknown")
 
 
@@ -340,7 +340,7 @@ def test_a_missed_cassette_is_told_by_the_agent_too(tmp_path: Path) -> None:
     with open_gateway(spec_in(tmp_path)) as gateway:
         url = f"http://127.0.0.1:{on_loopback(tmp_path / 'g.sock')}/v1"
         finished = run_agent(tmp_path, url, gateway.key, task="another task")
-        assert gateway.error is not None
+        assert gateway.state().error is not None
     assert finished.status == 1
     assert "424 cassette demo/demo_case.yaml, turn 0" in finished.stderr
 

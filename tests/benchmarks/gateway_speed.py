@@ -200,8 +200,8 @@ def _gateway(port: int) -> Iterator[tuple[Connect, str, int]]:
         )  # fmt: skip
         with open_gateway(spec) as gateway:
             yield lambda: _unix(spec.socket), gateway.key, gateway.pid
-        assert gateway.error is None, gateway.error
-        assert not math.isnan(gateway.usage()[0].cost_usd or math.nan)
+        assert gateway.state().error is None, gateway.state().error
+        assert not math.isnan(gateway.state().usage[0].cost_usd or math.nan)
 
 
 @contextlib.contextmanager

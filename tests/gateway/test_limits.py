@@ -50,7 +50,7 @@ def test_64_parallel_callers_never_overshoot_a_budget_of_ten(tmp_path: Path, kin
             assert upstream.usage_totals.cost_usd <= 10 * EACH + 1e-12
             if kind == "calls":
                 assert statuses.count(200) == 10, "and none is refused that fits"
-            usage = through.gateway.usage()[0]
+            usage = through.gateway.state().usage[0]
             assert (usage.calls, usage.refused_calls) == (statuses.count(200), statuses.count(402))
             assert usage.cost_usd == pytest.approx(upstream.usage_totals.cost_usd)
 
@@ -62,7 +62,7 @@ def test_the_token_limit_counts_input_and_output(tmp_path: Path) -> None:
             refused = through.post("chat", max_tokens=50).json()["error"]
         assert statuses == [200, 200, 200, 402, 402]
         assert (refused["code"], refused["limit"]) == ("budget_exceeded", "token_limit")
-        assert through.gateway.limit_hit == "token_limit"
+        assert through.gateway.state().limit_hit == "token_limit"
 
 
 def test_a_call_without_a_cap_gets_one_while_there_is_a_limit(tmp_path: Path) -> None:
@@ -151,8 +151,8 @@ def test_a_gateway_that_dies_is_told_and_its_cell_is_infra(tmp_path: Path) -> No
         deadline = time.monotonic() + 10
         while not through.gateway.should_stop() and time.monotonic() < deadline:
             time.sleep(0.05)
-        assert "gateway_broken" in (through.gateway.error or "")
-    assert "gateway_broken" in (through.gateway.error or "")
+        assert "gateway_broken" in (through.gateway.state().error or "")
+    assert "gateway_broken" in (through.gateway.state().error or "")
 
 
 def test_the_gateway_ends_with_the_runner(tmp_path: Path) -> None:

@@ -79,7 +79,9 @@ class Rig:
         transport = NativeTransport(provider, connect_s=5, hosted=False)
         patience = Patience(tries=1, first_wait_s=0, longest_wait_s=0, answer_s=20)
         self._backend = LiveBackend("gpt", transport, patience, math.inf, redactor.known)
-        self._budget = CellBudget({"main": Tariff("openai/gpt", PRICES)}, CellLimits(tokens=10**18, deadline=10**9))
+        self._budget = CellBudget(
+            {"main": Tariff(model="openai/gpt", prices=PRICES)}, CellLimits(tokens=10**18, deadline=10**9)
+        )
         self._trace = self.folder / "calls.jsonl"
         self._ledger = Ledger(self._trace, redactor.known)
         self._cassette = self.folder / "cassette.yaml"

@@ -14,6 +14,10 @@ from bench.gateway.backends.live import NativeTransport
 from bench.gateway.request import Call, Dialect, Json
 
 _JSON = [("content-type", "application/json")]
+_FUNCTIONS: dict[Dialect, str] = {
+    "chat": "acompletion", "responses": "aresponses", "messages": "anthropic_messages", "embeddings": "aembedding",
+}  # fmt: skip
+"""The functions of litellm that answer."""
 _EVENTS = [("content-type", "text/event-stream; charset=utf-8")]
 
 
@@ -50,15 +54,9 @@ class LitellmTransport:
             return Response(status, [*_JSON, *waits], json.dumps(said).encode())
 
     def _function(self, call: Call) -> Any:
-        functions = {
-            "chat": self._litellm.acompletion,
-            "responses": self._litellm.aresponses,
-            "messages": self._litellm.anthropic_messages,
-            "embeddings": self._litellm.aembedding,
-        }
-        if call.dialect not in functions:
-            raise TransportFault("unsupported", f"this provider has no {call.dialect}", billed=False)
-        return functions[call.dialect]
+        if call.dialect not in _FUNCTIONS:
+            raise TransportFault("unsupported", f"this provider does not speak {call.dialect}", billed=False)
+        return getattr(self._litellm, _FUNCTIONS[call.dialect])
 
 
 class NativeOrLitellm:

@@ -15,11 +15,10 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from bench.base.documents import is_file
 from bench.base.errors import UserError
 from bench.base.model import Model, read_yaml
-from bench.formats.record import Tokens
 from bench.gateway.answers import Rule, read_answer, rule_of
 from bench.gateway.backends import BackendError, CallHistory, Headers, Response
 from bench.gateway.backends.recorded import CassetteMiss, find_exchange, load_exchanges
-from bench.gateway.prices import DEAREST, Prices, Rates
+from bench.gateway.prices import MOST_EXPENSIVE, OwnRates, Prices
 from bench.gateway.request import Call, Json
 
 PREFIX = "replay/"
@@ -27,7 +26,7 @@ _LONGEST_LINE = 10_000
 _SET = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _JSON: Headers = [("Content-Type", "application/json")]
 _EVENTS: Headers = [("Content-Type", "text/event-stream; charset=utf-8")]
-_Dollars = Annotated[float, Field(ge=0, le=DEAREST * 1e6)]
+_Dollars = Annotated[float, Field(ge=0, le=MOST_EXPENSIVE * 1e6)]
 _Count = Annotated[int, Field(ge=0, le=10**9)]
 
 
@@ -238,12 +237,6 @@ class Turn(Model):
     tool_calls: list[TurnCall] = Field(default_factory=list)
     usage: TurnUsage
 
-    @property
-    def tokens(self) -> Tokens:
-        return Tokens(
-            input_uncached=self.usage.input, cache_read=self.usage.cache_read, output=self.usage.output, reasoning=0
-        )
-
 
 class Cassette(Model):
     """One conversation about one case."""
@@ -258,9 +251,7 @@ class Cassette(Model):
     turns: list[Turn] = Field(min_length=1)
 
     def as_prices(self) -> Prices:
-        million = 1_000_000
-        read, plain = self.prices.cache_read / million, self.prices.input / million
-        return Prices(Rates(plain, self.prices.output / million, read, plain, plain), f"cassette {self.model}")
+        return OwnRates(**dict(self.prices)).as_prices(f"cassette {self.model}")
 
 
 def load_cassette(path: Path) -> Cassette:
