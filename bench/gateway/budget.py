@@ -23,6 +23,7 @@ class CellLimits(RunLimits):
     """Limits of one cell over all its roles; None is no limit."""
 
     deadline: float
+    """On the monotonic clock."""
     grace_s: float = 30.0
     """After the first refusal for a limit; then the agent is to be ended."""
 
@@ -180,12 +181,7 @@ class CellBudget:
 
     async def fail(self, reservation: Reservation, retries: int) -> None:
         """The call brought no answer and is not charged; tries that may be billed are at risk."""
-        if self._release(reservation):
-            account = reservation.account
-            account.failed += 1
-            account.retries += retries
-            self._spend(reservation, 0.0, 0)
-        await self._tell()
+        await self.settle(reservation, Tokens(), retries, exact=True, ok=False)
 
     def hit(self, limit: Limit) -> None:
         """A call ran into `limit`."""

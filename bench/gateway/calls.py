@@ -1,4 +1,4 @@
-"""What happens to one authenticated call: alias, policy, limits, backend, ledger; and what is known afterwards."""
+"""What happens to one authenticated call: alias, policy, limits, backend, call log; and what is known afterwards."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from bench.gateway.streams import estimate, forward
 
 DEFAULT_OUTPUT_CAP = 16_384
 """Tokens that a call may bring back when it names no cap of its own and there is a limit to keep."""
+# Ids of answers are remembered for the life of the cell.
 _LONGEST_ID = 1000
 
 
@@ -79,7 +80,7 @@ class CallHandler:
         call = read_call(dialect, body, headers)
         role = self._role(call, roles)
         if fault := self._error or self._ledger.fault:
-            raise RequestRefused(503, "gateway_fault", f"the run has ended by a fault that is not yours: {fault}")
+            raise _gateway_fault(fault)
         apply_policy(call, self._hosted_tools)
         self.observations.stripped(call.stripped)
         self._go_on(call)
@@ -131,7 +132,7 @@ class CallHandler:
         earlier = call.data.get("previous_response_id")
         if call.dialect == "responses" and earlier is not None:
             if not isinstance(earlier, str) or earlier not in self._responses:
-                message = "field `previous_response_id` names no answer of this cell"
+                message = "field `previous_response_id` is not the id of an answer of this cell"
                 raise RequestRefused(400, "not_allowed", message)
             call.earlier_tokens = self._responses[earlier]
 
@@ -155,9 +156,7 @@ class CallHandler:
             raise refused from None
         except UserError as damaged:
             self._error = f"gateway_broken: {damaged}"
-            raise RequestRefused(
-                503, "gateway_fault", f"the run has ended by a fault that is not yours: {damaged}"
-            ) from None
+            raise _gateway_fault(damaged) from None
         history = CallHistory(lambda: self._budget.lose(reservation))
         return _Flight(call, role, self._backends[role], reservation, history, began, start)
 
@@ -231,6 +230,10 @@ class CallHandler:
             protocol=call.dialect, stream=call.stream, request=call.digest, status="ok", http=200,
             seconds=round(time.monotonic() - start, 6),
         )  # fmt: skip
+
+
+def _gateway_fault(fault: object) -> RequestRefused:
+    return RequestRefused(503, "gateway_fault", f"the run has ended by a fault that is not yours: {fault}")
 
 
 def _now() -> Instant:

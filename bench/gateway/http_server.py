@@ -117,12 +117,13 @@ class Endpoint:
         models = asked.route == "/models" or asked.route.startswith("/models/")
         if asked.dialect is None and not models:
             known = ", ".join(f"/v1{path}" for path in [*ROUTES, "/models"])
-            raise RequestRefused(404, "not_found", f"no {asked.path[:100]!r} here; there are: {known}")
+            raise RequestRefused(404, "not_found", f"{asked.path[:100]!r} is not served here; served are: {known}")
         wanted = "GET" if models else "POST"
         if asked.method != wanted:
             raise RequestRefused(405, "method_not_allowed", f"{asked.route} takes {wanted}")
         token = asked.token.encode("utf-8", "replace")
         for key, roles in self._keys.items():
+            # In constant time; of text it takes ASCII alone, hence bytes.
             if secrets.compare_digest(token, key.encode()):
                 return roles
         raise RequestRefused(401, "invalid_api_key", "this is not the key of this run, or the run is over")

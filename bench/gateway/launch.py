@@ -131,7 +131,7 @@ class Gateway:
         try:
             return State.model_validate_json(line)
         except ValidationError:
-            return State(error="gateway_broken: the gateway's process told nonsense", stop=True)
+            return State(error="gateway_broken: the gateway's process wrote a line that is not a state", stop=True)
 
     def _broken(self) -> str:
         code = self._process.poll()
@@ -148,7 +148,12 @@ def open_gateway(spec: GatewaySpec) -> Iterator[Gateway]:
     check_socket_path(spec.socket)
     roles = _roles(spec)
     keys = {name: f"bench-{secrets.token_urlsafe(32)}" for name in ["", *spec.models]}
-    config = _config(spec, roles, keys)
+    config = Config(
+        **{name: getattr(spec, name) for name in GatewayBase.model_fields},
+        keys={keys[""]: list(roles)} | {keys[role]: [role] for role in roles},
+        roles=roles,
+        secrets=_secrets(spec, roles),
+    )
     # Without a name: nothing of it is left, however this process ends.
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(
@@ -158,6 +163,7 @@ def open_gateway(spec: GatewaySpec) -> Iterator[Gateway]:
             stderr=log.fileno(),
             env=_environment(spec, roles),
             cwd="/",
+            # Ctrl-C in the runner's terminal must not end the gateway before the calls under way are on record.
             start_new_session=True,
         )
         gateway = Gateway(process, keys, log.fileno())
@@ -190,15 +196,6 @@ def _roles(spec: GatewaySpec) -> dict[str, Role]:
     for role in roles.values():
         check_price_limit(role.model, role.prices, limit)
     return roles
-
-
-def _config(spec: GatewaySpec, roles: dict[str, Role], keys: dict[str, str]) -> Config:
-    return Config(
-        **{name: getattr(spec, name) for name in GatewayBase.model_fields},
-        keys={keys[""]: list(roles)} | {keys[role]: [role] for role in roles},
-        roles=roles,
-        secrets=_secrets(spec, roles),
-    )
 
 
 def _secrets(spec: GatewaySpec, roles: dict[str, Role]) -> list[str]:

@@ -94,7 +94,7 @@ def _tell(told: BinaryIO, state: State) -> None:
         while data:
             data = data[told.write(data) :]
     except BrokenPipeError:
-        # The runner is gone; there is nobody left to tell.
+        # The runner is gone, and the state is of use to no other process.
         return
 
 

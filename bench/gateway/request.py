@@ -223,6 +223,7 @@ def shallow(value: object, levels: int = _DEEPEST) -> Any:
 
 def _check_text(body: bytes, data: object) -> None:
     """Refuse halves of characters, which cannot be written anywhere."""
+    # Writing everything once more costs time; only such an escape can stand for half of a character.
     if b"\\ud" in body.lower():
         try:
             json.dumps(data, ensure_ascii=False).encode("utf-8")

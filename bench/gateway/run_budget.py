@@ -137,6 +137,7 @@ class RunBudget:
     @contextlib.contextmanager
     def _locked(self) -> Iterator[list[Balance]]:
         """The balance in a list of one, whose content is written back."""
+        # The kernel releases this lock with its process: a killed gateway does not stop the others.
         fcntl.flock(self._file, fcntl.LOCK_EX)
         try:
             data = os.pread(self._file, 4096, 0)

@@ -13,6 +13,7 @@ from bench.gateway.request import Call, Dialect, Json, shallow
 
 _END_OF_EVENT = re.compile(rb"\r?\n\r?\n")
 _NO_USAGE = re.compile(rb',\s*"usage"\s*:\s*null')
+# Of the blank line after an event, which may come in two pieces.
 _LONGEST_END = 4
 _MOST_HELD = 20_000_000
 _LAST_EVENTS = frozenset({"message_stop", "response.completed", "response.incomplete", "response.failed"})

@@ -30,6 +30,7 @@ class LitellmTransport:
 
         litellm.telemetry = False
         litellm.suppress_debug_info = True
+        # A setting that this provider does not know is left out; else the whole call would fail.
         litellm.drop_params = True
         self._litellm: Any = litellm
 

@@ -201,8 +201,8 @@ class Recorder:
         )
 
     def _write(self, document: Model) -> None:
+        # The one written in C is many times faster; not every build of PyYAML has it.
         dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
         data = document.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-        data = {"schema": 2, **data} if isinstance(document, Heading) else data
         text = yaml.dump(data, Dumper=dumper, allow_unicode=True, sort_keys=False, width=120, explicit_start=True)
         write_all(self._file, text.encode("utf-8", "replace"))

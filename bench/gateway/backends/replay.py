@@ -58,9 +58,14 @@ def is_recorded(path: Path) -> bool:
 class _ReplayBackend:
     """Answers out of the cassette at `path`."""
 
+    _chat_rule: Rule = "openai"
+
     def __init__(self, model: str, path: Path) -> None:
         self.name = model
         self._path = f"{path.parent.name}/{path.name}"
+
+    def rule(self, call: Call) -> Rule:
+        return rule_of(call.dialect, self._chat_rule)
 
     def _miss(self, why: object) -> BackendError:
         return BackendError(424, "cassette_miss", f"cassette {self._path}, {why}", infra=True)
@@ -75,9 +80,6 @@ class TurnBackend(_ReplayBackend):
     def __init__(self, path: Path) -> None:
         self._cassette = load_cassette(path)
         super().__init__(self._cassette.model, path)
-
-    def rule(self, call: Call) -> Rule:
-        return "openai"
 
     async def answer(self, call: Call, body: Json, history: CallHistory) -> Response:
         if call.dialect != "chat":
@@ -108,10 +110,8 @@ class ExchangeBackend(_ReplayBackend):
         heading, self._played = load_exchanges(path)
         super().__init__(heading.model, path)
         self._redact = redact
-        self._chat_rule: Rule = "gemini" if heading.model.startswith("gemini/") else "openai"
-
-    def rule(self, call: Call) -> Rule:
-        return rule_of(call.dialect, self._chat_rule)
+        if heading.model.startswith("gemini/"):
+            self._chat_rule = "gemini"
 
     async def answer(self, call: Call, body: Json, history: CallHistory) -> Response:
         try:
