@@ -26,7 +26,7 @@ from bench.formats.agent import Agent, AgentSpec, Environment
 from bench.formats.case import Case, Wrong, load_case
 from bench.formats.plan import public_seed
 from bench.formats.record import Provenance
-from bench.gateway import GatewaySpec, open_gateway
+from bench.gateway import CellLimits, GatewaySpec, open_gateway
 from bench.sandbox import Sandbox
 
 CANARY_FILE = "canary.txt"
@@ -187,9 +187,7 @@ def _other_gateway(root: Path) -> Iterator[str]:
         models={"main": "openai/attacked"},
         case="other",
         cassettes=None,
-        max_calls=1000,
-        max_cost_usd=float("inf"),
-        deadline=time.time() + _LONG_S,
+        limits=CellLimits(calls=1000, deadline=time.monotonic() + _LONG_S),
     )
     with open_gateway(spec) as gateway:
         yield gateway.key

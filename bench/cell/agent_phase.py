@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
 import sys
 import time
@@ -22,7 +21,7 @@ from bench.cell.start_state import StartState
 from bench.cell.workspace import make_harmless
 from bench.formats.plan import Cell
 from bench.formats.record import ModelUsage, Note, StopReason
-from bench.gateway import Gateway, GatewaySpec, open_gateway
+from bench.gateway import CellLimits, Gateway, GatewaySpec, RunBudgetConfig, open_gateway
 from bench.sandbox import Ended, Job, Mount, cell_environment, job_limits, run_job
 
 CASE_PYTHON = Path(sys.executable)
@@ -85,14 +84,14 @@ def run_agent(
     if gateway is None:
         return AgentPhase(ended, _stop_reason(ended, None), notes=notes)
     # Read after the gateway has closed: only then are calls that were still open charged.
-    if gateway.error:
-        cause = "cassette_miss" if gateway.cassette_miss else "gateway_error"
-        raise InfraError(cause, gateway.error)
-    if gateway.lost_last and ended.reason == "exit" and ended.code not in (0, GAVE_UP):
+    calls = gateway.state()
+    if calls.error:
+        raise InfraError("cassette_miss" if calls.cassette_miss else "gateway_error", calls.error)
+    if calls.lost_last and ended.reason == "exit" and ended.code not in (0, GAVE_UP):
         raise InfraError(
             "gateway_error", f"the agent ended with status {ended.code} after its last model call was lost"
         )
-    return AgentPhase(ended, _stop_reason(ended, gateway.limit_hit), gateway.usage(), [*gateway.notes(), *notes])
+    return AgentPhase(ended, _stop_reason(ended, calls.limit_hit), calls.usage, [*calls.notes, *notes])
 
 
 @contextlib.contextmanager
@@ -110,19 +109,18 @@ def _gateway(cell: Cell, context: CellContext, socket: Path, deadline: float) ->
     if not cell.models:
         yield None
         return
-    limits = cell.case.spec.limits
+    limits, run_limits = cell.case.spec.limits, context.run_limits
+    cost = limits.cost_usd if context.cost_limited else None
     spec = GatewaySpec(
         socket=socket,
         ledger=context.trace(cell) / "calls.jsonl",
         models=cell.models,
         case=cell.case.id,
         cassettes=cell.agent.folder / "cassettes",
-        max_calls=limits.steps,
-        max_cost_usd=limits.cost_usd if context.cost_limited else math.inf,
-        deadline=deadline,
-        max_tokens=limits.tokens,
-        purse=context.folder / "budget.json" if context.run_limits.any_set else None,
-        run_limits=context.run_limits,
+        limits=CellLimits(calls=limits.steps, cost_usd=cost, tokens=limits.tokens, deadline=deadline),
+        run_budget=RunBudgetConfig(path=context.folder / "budget.json", limits=run_limits)
+        if run_limits.any_set
+        else None,
         hosted_tools=cell.case.spec.needs.network,
         own_prices=_named_path("MLDB_PRICES"),
         record=context.trace(cell) / "cassettes" if os.environ.get("MLDB_RECORD") else None,

@@ -12,14 +12,18 @@ from bench.base.faces import lazy_face
 
 if TYPE_CHECKING:
     from bench.gateway.atif import to_atif
+    from bench.gateway.budget import CellLimits
     from bench.gateway.call_log import read_trace
+    from bench.gateway.config import RunBudgetConfig
     from bench.gateway.launch import Gateway, GatewaySpec, open_gateway
 else:
     __getattr__ = lazy_face(
         __name__,
         {
             "atif": "to_atif",
+            "budget": "CellLimits",
             "call_log": "read_trace",
+            "config": "RunBudgetConfig",
             "launch": "Gateway GatewaySpec open_gateway",
         },
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
@@ -15,7 +16,18 @@ Rule = Literal["openai", "responses", "anthropic", "gemini", "litellm", "embeddi
 """openai, responses: input includes cached tokens, output includes reasoning.
 anthropic: input excludes cache reads and writes. gemini (its OpenAI-compatible address): input includes cached tokens,
 thinking is in the total alone. litellm: as openai, and input includes cache writes, too."""
+_RULES: dict[Dialect, Rule] = {
+    "responses": "responses",
+    "messages": "anthropic",
+    "count_tokens": "anthropic",
+    "embeddings": "embeddings",
+}
 _Count = Annotated[int, Field(ge=0, le=10**12)]
+
+
+def rule_of(dialect: Dialect, chat: Rule = "openai") -> Rule:
+    """How usage in answers of `dialect` is to be read; providers differ in what they count in chat completions."""
+    return chat if dialect == "chat" else _RULES[dialect]
 
 
 @dataclass
@@ -35,7 +47,7 @@ class Answer:
 
 
 def read_answer(dialect: Dialect, content: bytes) -> Answer | None:
-    """What `content` says; None when it is no answer of this protocol."""
+    """What `content` says; None when it is not an answer of this protocol."""
     try:
         body = shallow(json.loads(content.decode("utf-8")))
     except ValueError:
@@ -50,30 +62,33 @@ def read_answer(dialect: Dialect, content: bytes) -> Answer | None:
         return Answer(model=_text(body.get("model")), usage=body.get("usage")) if found else None
     if dialect == "count_tokens":
         return Answer() if isinstance(body.get("input_tokens"), int) else None
-    reader = {"chat": _chat, "responses": responses_answer, "messages": _messages}[dialect]
-    answer = reader(body)
+    answer = answer_of(dialect, body)
     if answer is not None:
         answer.text_size = len(content)
     return answer
 
 
-def _chat(body: Json) -> Answer | None:
+def answer_of(dialect: Dialect, body: Json) -> Answer | None:
+    """What the object of a whole answer in a conversation says; None when it is not an answer of this protocol."""
+    found = _READERS[dialect](body)
+    if found is None:
+        return None
+    said, finish = found
+    return Answer(said, _text(finish), _text(body.get("model")), body.get("usage"), _text(body.get("id")))
+
+
+def _chat(body: Json) -> tuple[Json, object] | None:
     choices = body.get("choices")
     first = choices[0] if isinstance(choices, list) and choices else None
     if not isinstance(first, dict) or not isinstance(first.get("message"), dict):
         return None
-    answer = _facts(body)
-    answer.message = first["message"]
-    answer.finish_reason = _text(first.get("finish_reason"))
-    return answer
+    return first["message"], first.get("finish_reason")
 
 
-def responses_answer(body: Json) -> Answer | None:
-    """What an OpenAI response object says."""
+def _responses(body: Json) -> tuple[Json, object] | None:
     output = body.get("output")
     if not isinstance(output, list):
         return None
-    answer = _facts(body)
     texts, thoughts, calls = [], [], []
     for item in output:
         if not isinstance(item, dict):
@@ -85,19 +100,22 @@ def responses_answer(body: Json) -> Answer | None:
         elif str(item.get("type")).endswith("_call"):
             given = item.get("arguments", item.get("input", item.get("action")))
             calls.append(tool_call(item.get("call_id"), item.get("name") or item.get("type"), given))
-    answer.message = message("".join(texts), calls, "\n".join(thoughts))
-    answer.finish_reason = _text(body.get("status"))
-    return answer
+    return message("".join(texts), calls, "\n".join(thoughts)), body.get("status")
 
 
-def _messages(body: Json) -> Answer | None:
+def _messages(body: Json) -> tuple[Json, object] | None:
     content = body.get("content")
     if not isinstance(content, list) or body.get("type") == "error":
         return None
-    answer = _facts(body)
-    answer.message = blocks_message(content)
-    answer.finish_reason = _text(body.get("stop_reason"))
-    return answer
+    return blocks_message(content), body.get("stop_reason")
+
+
+_READERS: dict[Dialect, Callable[[Json], tuple[Json, object] | None]] = {
+    "chat": _chat,
+    "responses": _responses,
+    "messages": _messages,
+}
+"""Per protocol, what an answer says as a chat message, and how it ended."""
 
 
 def blocks_message(blocks: list[Any]) -> Json:
@@ -128,10 +146,6 @@ def message(text: str, calls: list[Json], thoughts: str = "") -> Json:
 def tool_call(identity: object, name: object, arguments: object) -> Json:
     given = arguments if isinstance(arguments, str) else json.dumps(arguments)
     return {"id": _text(identity), "type": "function", "function": {"name": _text(name), "arguments": given}}
-
-
-def _facts(body: Json) -> Answer:
-    return Answer(model=_text(body.get("model")), usage=body.get("usage"), id=_text(body.get("id")))
 
 
 def _list(value: object) -> list[Any]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any
 
 from bench.formats.record import Tokens
 from bench.gateway.answers import blocks_message
 from bench.gateway.call_log import TracedCall
+from bench.gateway.request import Json
 
 ATIF_VERSION = "ATIF-v1.6"
-Json = dict[str, Any]
 
 
 def to_atif(calls: Iterable[TracedCall], agent: str, session: str, version: str = "unknown") -> Json:

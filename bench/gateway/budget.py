@@ -6,44 +6,34 @@ import asyncio
 import math
 import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
 
+from bench.base.model import Model
+from bench.formats.plan import RunLimits
 from bench.formats.record import CostStatus, ModelUsage, Tokens
 from bench.gateway.prices import Prices
-from bench.gateway.run_budget import RunBudget
+from bench.gateway.run_budget import Balance, Limit, LimitReached, RunBudget, affordable, find_obstacle
 
-Limit = Literal["cost_limit", "token_limit", "step_limit", "time_limit"]
-_ROUNDING = 1e-12
 _LONGEST_WAIT_S = 60.0
 _RUN_BUDGET_WAIT_S = 0.1
 
 
-class LimitReached(Exception):
-    """The call does not fit into what is left."""
+class CellLimits(RunLimits):
+    """Limits of one cell over all its roles; None is no limit."""
 
-    def __init__(self, limit: Limit, message: str) -> None:
-        super().__init__(message)
-        self.limit = limit
+    deadline: float
+    """On the monotonic clock."""
+    grace_s: float = 30.0
+    """After the first refusal for a limit; then the agent is to be ended."""
 
 
-@dataclass(frozen=True)
-class Tariff:
+class Tariff(Model):
     """How the calls of one role are priced."""
 
     model: str
-    prices: Prices | None
+    prices: Prices | None = None
     simulated: bool = False
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """Limits of one cell; infinity is no limit."""
-
-    calls: float
-    cost_usd: float
-    tokens: float
-    deadline: float
 
 
 @dataclass
@@ -107,23 +97,33 @@ class Reservation:
     """Earlier tries that may have been billed although their answer never came."""
 
     @property
-    def held(self) -> float:
+    def reserved(self) -> float:
         return self.each * (self.lost + 1)
 
 
 class CellBudget:
     """Limits of one cell over all its roles. Belongs to one event loop."""
 
-    def __init__(self, tariffs: dict[str, Tariff], bounds: Bounds, purse: RunBudget | None = None) -> None:
+    def __init__(self, tariffs: Mapping[str, Tariff], limits: CellLimits, run_budget: RunBudget | None = None) -> None:
         self._accounts = {role: Account(role, tariff) for role, tariff in tariffs.items()}
-        self._bounds = bounds
-        self._purse = purse
+        self._limits = limits
+        self._run_budget = run_budget
         self._open: list[Reservation] = []
         self._changed = asyncio.Condition()
         self._closed = False
         self.limit_hit: Limit | None = None
-        self.limit_at = math.inf
+        self._limit_at = math.inf
         """Monotonic time of the first refusal."""
+
+    @property
+    def needs_caps(self) -> bool:
+        """Whether there is a limit that only a bounded answer keeps."""
+        return any(it is not None for it in (self._limits.cost_usd, self._limits.tokens, self._run_budget))
+
+    @property
+    def grace_over(self) -> bool:
+        """Whether the agent has had its time to end by itself after the first refusal."""
+        return time.monotonic() > self._limit_at + self._limits.grace_s
 
     def usage(self) -> list[ModelUsage]:
         return [account.usage() for account in self._accounts.values()]
@@ -139,10 +139,10 @@ class CellBudget:
         wanted = Reservation(account, cost, input_tokens + output_tokens, step)
         async with self._changed:
             while True:
-                reached, waits = self._obstacle(wanted)
+                reached = self._obstacle(wanted)
                 if reached is None:
                     break
-                if not waits:
+                if not reached.may_pass:
                     account.refused += not self._closed
                     self.hit(reached.limit)
                     raise reached
@@ -153,9 +153,10 @@ class CellBudget:
     def lose(self, reservation: Reservation) -> bool:
         """The answer of a try was lost and may be billed all the same; False when another try does not fit."""
         reservation.lost += 1
-        if reservation not in self._open or self._over_time() or self._money_short(0.0):
+        over = time.monotonic() >= self._limits.deadline
+        if over or reservation not in self._open or not affordable(self._limits, self._balance(), 0.0):
             return False
-        return self._purse is None or self._purse.hold_more(reservation.each)
+        return self._run_budget is None or self._run_budget.hold_more(reservation.each)
 
     async def settle(
         self, reservation: Reservation, tokens: Tokens, retries: int, *, exact: bool, ok: bool
@@ -180,18 +181,13 @@ class CellBudget:
 
     async def fail(self, reservation: Reservation, retries: int) -> None:
         """The call brought no answer and is not charged; tries that may be billed are at risk."""
-        if self._release(reservation):
-            account = reservation.account
-            account.failed += 1
-            account.retries += retries
-            self._spend(reservation, 0.0, 0)
-        await self._tell()
+        await self.settle(reservation, Tokens(), retries, exact=True, ok=False)
 
     def hit(self, limit: Limit) -> None:
         """A call ran into `limit`."""
         if not self._closed and self.limit_hit is None:
             self.limit_hit = limit
-            self.limit_at = time.monotonic()
+            self._limit_at = time.monotonic()
 
     def close(self) -> list[str]:
         """Let nothing more through; charge calls still under way with their worst case and return their roles."""
@@ -206,40 +202,33 @@ class CellBudget:
             self._spend(reservation, reservation.each, reservation.tokens)
         return [reservation.account.role for reservation in abandoned]
 
-    def _obstacle(self, wanted: Reservation) -> tuple[LimitReached | None, bool]:
-        """What stands in the way, and whether waiting may help."""
-        if self._over_time():
-            return LimitReached("time_limit", "the time of this cell is over"), False
-        bounds = self._bounds
-        calls = sum(account.calls for account in self._accounts.values()) + sum(it.step for it in self._open)
-        if wanted.step and calls >= bounds.calls:
-            return LimitReached("step_limit", f"all {bounds.calls:g} model calls are used"), bool(self._open)
-        if short := self._money_short(wanted.each):
-            return LimitReached("cost_limit", short), bool(self._open)
-        used = sum(sum(_sizes(account.tokens)) for account in self._accounts.values())
-        left = bounds.tokens - used - sum(it.tokens for it in self._open)
-        if wanted.tokens > left:
-            message = f"this call may take {wanted.tokens} tokens, {max(left, 0):.0f} of {bounds.tokens:.0f} are left"
-            return LimitReached("token_limit", message), bool(self._open)
-        if self._purse is not None and (refusal := self._purse.hold(wanted.each, wanted.tokens, wanted.step)):
-            return LimitReached(refusal.limit, refusal.message), refusal.may_pass
-        return None, False
+    def _obstacle(self, wanted: Reservation) -> LimitReached | None:
+        """What stands in the way of another call."""
+        if self._closed:
+            return LimitReached("time_limit", "the time of this cell is over", may_pass=False)
+        if reached := find_obstacle("cell", self._limits, self._balance(), wanted.each, wanted.tokens, wanted.step):
+            # Refused only when nothing is under way: the first refusal starts the agent's grace, and with it the end.
+            reached.may_pass = reached.limit != "time_limit" and bool(self._open)
+            return reached
+        if self._run_budget is None:
+            return None
+        return self._run_budget.hold(wanted.each, wanted.tokens, wanted.step)
 
-    def _over_time(self) -> bool:
-        return self._closed or time.monotonic() >= self._bounds.deadline
-
-    def _money_short(self, cost: float) -> str:
-        spent = math.fsum(account.cost + account.at_risk for account in self._accounts.values())
-        held = math.fsum(reservation.held for reservation in self._open)
-        limit = self._bounds.cost_usd
-        if spent + held + cost <= limit + _ROUNDING:
-            return ""
-        left = max(limit - spent - held, 0.0)
-        return f"this call may cost {cost:.4f} US dollars, {left:.4f} of {limit:g} are left"
+    def _balance(self) -> Balance:
+        accounts = self._accounts.values()
+        # Not validated: a price may be so high that no record could hold the sum, which must still refuse the call.
+        return Balance.model_construct(
+            spent_usd=math.fsum(it.cost + it.at_risk for it in accounts),
+            held_usd=math.fsum(it.reserved for it in self._open),
+            tokens=sum(sum(_sizes(it.tokens)) for it in accounts),
+            held_tokens=sum(it.tokens for it in self._open),
+            calls=sum(it.calls for it in accounts),
+            held_calls=sum(it.step for it in self._open),
+        )
 
     async def _wait(self) -> None:
-        patience = min(max(self._bounds.deadline - time.monotonic(), 0.0) + 0.01, _LONGEST_WAIT_S)
-        if self._purse is not None:
+        patience = min(max(self._limits.deadline - time.monotonic(), 0.0) + 0.01, _LONGEST_WAIT_S)
+        if self._run_budget is not None:
             # Another cell's gateway cannot wake this one.
             patience = min(patience, _RUN_BUDGET_WAIT_S)
         try:
@@ -259,11 +248,11 @@ class CellBudget:
         return True
 
     def _spend(self, reservation: Reservation, cost: float, tokens: int) -> None:
-        """Put lost tries at risk and tell the run's purse what became of the reservation."""
+        """Put lost tries at risk and tell the run's budget what became of the reservation."""
         risk = reservation.each * reservation.lost
         reservation.account.at_risk += risk
-        if self._purse is not None:
-            self._purse.settle(reservation.held, reservation.tokens, reservation.step, cost + risk, tokens)
+        if self._run_budget is not None:
+            self._run_budget.settle(reservation.reserved, reservation.tokens, reservation.step, cost + risk, tokens)
 
 
 def _sizes(tokens: Tokens) -> list[int]:

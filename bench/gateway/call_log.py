@@ -16,7 +16,7 @@ from bench.base.errors import UserError
 from bench.base.files import sha256_bytes
 from bench.base.model import Model, explain
 from bench.formats.record import Instant, Tokens
-from bench.gateway.request import Call, Dialect, shallow
+from bench.gateway.request import Call, Dialect, count_shared, shallow
 
 Status = Literal["ok", "failed", "refused", "abandoned"]
 _LONGEST_TEXT = 20_000
@@ -28,6 +28,7 @@ MESSAGES_SUFFIX = ".bodies.jsonl"
 _LONGEST_STORED_TEXT = 200_000
 _LARGEST_STORE = 200_000_000
 _ID_LENGTH = 20
+# What is written here was JSON a moment ago, so it cannot contain itself.
 _COMPACT = json.JSONEncoder(separators=(",", ":"), check_circular=False)
 
 
@@ -83,7 +84,7 @@ class Ledger:
         path.parent.mkdir(parents=True, exist_ok=True)
         _keep_earlier(path)
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
-        self._bodies = MessageStore(messages_path(path), redact)
+        self._messages = MessageStore(messages_path(path), redact)
         self._redact = redact
         self._closed = False
         self.fault: str | None = None
@@ -94,7 +95,7 @@ class Ledger:
         """The last request of each role and protocol: its number and the ids of its messages."""
 
     def append(self, line: CallLine, call: Call | None = None) -> None:
-        """Number and write one line. Refusals beyond the hundredth are only counted, by the meter."""
+        """Number and write one line. Refusals beyond the hundredth are only counted, by the budget."""
         if self._closed or not self._wanted(line.status):
             return
         self._seq += 1
@@ -111,19 +112,18 @@ class Ledger:
         if not self._closed:
             self._closed = True
             os.close(self._file)
-            self._bodies.close()
+            self._messages.close()
 
     def _wanted(self, status: Status) -> bool:
         self._refused += status == "refused"
         return status != "refused" or self._refused <= _MOST_REFUSED
 
     def _sent(self, role: str, call: Call) -> Sent:
-        ids = [self._bodies.put(item) for item in call.items]
+        ids = [self._messages.put(item) for item in call.items]
         after, before = self._previous.get((role, call.dialect), (0, []))
-        shorter = min(len(before), len(ids))
-        kept = next((index for index in range(shorter) if before[index] != ids[index]), shorter)
+        kept = count_shared(before, ids)
         self._previous[role, call.dialect] = (self._seq, ids)
-        return Sent(frame=self._bodies.put(call.frame), after=after if kept else 0, kept=kept, new=ids[kept:])
+        return Sent(frame=self._messages.put(call.frame), after=after if kept else 0, kept=kept, new=ids[kept:])
 
 
 def messages_path(ledger: Path) -> Path:
@@ -138,7 +138,7 @@ def _bounded(value: object, largest: int) -> JsonValue:
 
 
 def clean(text: str) -> str:
-    """A short text of somebody else's as it can always be written."""
+    """A provider's or an agent's short text as it can always be written."""
     return str(clip(text[:200], 200))
 
 
@@ -192,7 +192,7 @@ def read_messages(path: Path) -> dict[str, JsonValue]:
                     entry = json.loads(line)
                     found[str(entry["id"])] = shallow(entry["value"])
                 except (ValueError, LookupError, TypeError, RecursionError):
-                    fault = f"line {len(found) + 1} is no part of a trace"
+                    fault = f"line {len(found) + 1} is not part of a trace"
                     raise UserError(fault, where=path, remedy="it may come from an older version") from None
     return found
 
@@ -233,8 +233,8 @@ class TracedCall:
 
 
 def read_trace(ledger: Path) -> Iterator[TracedCall]:
-    """The calls of a cell in their order; raises `UserError` when the file is none of ours."""
-    bodies = read_messages(messages_path(ledger))
+    """The calls of a cell in their order; raises `UserError` when the file is not a trace."""
+    messages = read_messages(messages_path(ledger))
     sent: dict[int, list[Any]] = {}
     try:
         data = ledger.read_bytes()
@@ -246,12 +246,12 @@ def read_trace(ledger: Path) -> Iterator[TracedCall]:
         try:
             line = CallLine.model_validate_json(raw)
         except ValidationError as error:
-            message = f"line {number} is no call: {explain(error, CallLine)}"
+            message = f"line {number} is not a call: {explain(error, CallLine)}"
             raise UserError(message, where=ledger, remedy="it may come from an older version") from None
         frame: Any = {}
         items: list[Any] = []
         if line.sent is not None:
-            frame = bodies.get(line.sent.frame)
-            items = sent.get(line.sent.after, [])[: line.sent.kept] + [bodies.get(it) for it in line.sent.new]
+            frame = messages.get(line.sent.frame)
+            items = sent.get(line.sent.after, [])[: line.sent.kept] + [messages.get(it) for it in line.sent.new]
         sent[line.seq] = items
         yield TracedCall(line, frame if isinstance(frame, dict) else {}, items, line.sent.kept if line.sent else 0)

@@ -1,38 +1,30 @@
-"""What happens to one authenticated call: alias, policy, limits, source, ledger; and what is known afterwards."""
+"""What happens to one authenticated call: alias, policy, limits, backend, call log; and what is known afterwards."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from pathlib import Path
+from functools import partial
 
 from bench.base.errors import UserError
 from bench.formats.record import Instant, Tokens
 from bench.gateway.answers import Answer, normalise
-from bench.gateway.backends import Backend, BackendError, CallAttempt, Delivered, Headers
+from bench.gateway.backends import Backend, BackendError, CallHistory, Response
 from bench.gateway.backends.recorded import Recorder
-from bench.gateway.budget import CellBudget, Limit, LimitReached, Reservation
+from bench.gateway.budget import CellBudget, Reservation
 from bench.gateway.call_log import CallLine, Ledger, clean
 from bench.gateway.config import ALIAS_PREFIX, State
 from bench.gateway.observations import Observations
 from bench.gateway.request import Call, Dialect, RequestRefused, apply_policy, read_call
-from bench.gateway.streams import Ending, estimate, forward
+from bench.gateway.run_budget import LimitReached
+from bench.gateway.streams import estimate, forward
 
 DEFAULT_OUTPUT_CAP = 16_384
 """Tokens that a call may bring back when it names no cap of its own and there is a limit to keep."""
+# Ids of answers are remembered for the life of the cell.
 _LONGEST_ID = 1000
-
-
-@dataclass
-class Response:
-    """What the client gets."""
-
-    status: int
-    headers: Headers
-    content: bytes = b""
-    chunks: AsyncGenerator[bytes, None] | None = None
 
 
 @dataclass
@@ -41,22 +33,11 @@ class _Flight:
 
     call: Call
     role: str
-    source: Backend
+    backend: Backend
     reservation: Reservation
-    attempt: CallAttempt
+    history: CallHistory
     began: Instant
     start: float = field(default_factory=time.monotonic)
-
-
-@dataclass(frozen=True)
-class Rules:
-    """How the calls of this cell are treated, apart from their limits."""
-
-    hosted_tools: bool = False
-    capped: bool = True
-    """There is a limit that only a bounded answer keeps."""
-    grace_s: float = 30.0
-    record: Path | None = None
 
 
 class CallHandler:
@@ -64,18 +45,18 @@ class CallHandler:
 
     def __init__(
         self,
-        sources: Mapping[str, Backend],
-        meter: CellBudget,
+        backends: Mapping[str, Backend],
+        budget: CellBudget,
         ledger: Ledger,
-        rules: Rules,
+        hosted_tools: bool,
         recorders: dict[str, Recorder],
     ) -> None:
-        self._sources = sources
-        self._meter = meter
+        self._backends = backends
+        self._budget = budget
         self._ledger = ledger
-        self._rules = rules
+        self._hosted_tools = hosted_tools
         self._recorders = recorders
-        self.notes = Observations()
+        self.observations = Observations()
         self._responses: dict[str, int] = {}
         """Ids of answers given here -> tokens that going on from them brings along."""
         self._error: str | None = None
@@ -84,49 +65,50 @@ class CallHandler:
         self._open = True
 
     def state(self) -> State:
-        grace_over = time.monotonic() > self._meter.limit_at + self._rules.grace_s
         return State(
-            usage=self._meter.usage(),
-            notes=self.notes.as_notes(),
-            limit_hit=self._meter.limit_hit,
+            usage=self._budget.usage(),
+            notes=self.observations.as_notes(),
+            limit_hit=self._budget.limit_hit,
             error=self._error or self._ledger.fault,
             cassette_miss=self._cassette_miss,
-            stop=(self._error or self._ledger.fault) is not None or grace_over,
+            stop=(self._error or self._ledger.fault) is not None or self._budget.grace_over,
             lost_last=self._lost_last,
         )
 
     async def handle(self, dialect: Dialect, roles: list[str], body: bytes, headers: Mapping[str, str]) -> Response:
-        """The answer to the request `body` by somebody who may ask for `roles`, or `RequestRefused`."""
-        call = read_call(dialect, body)
+        """The answer to the request `body` by a client that may ask for `roles`, or `RequestRefused`."""
+        call = read_call(dialect, body, headers)
         role = self._role(call, roles)
         if fault := self._error or self._ledger.fault:
-            raise RequestRefused(503, "gateway_fault", f"the run has ended by a fault that is not yours: {fault}")
-        apply_policy(call, self._rules.hosted_tools)
-        self.notes.stripped(call.stripped)
+            raise _gateway_fault(fault)
+        apply_policy(call, self._hosted_tools)
+        self.observations.stripped(call.stripped)
         self._go_on(call)
         cap = self._cap(call, role)
-        flight = await self._take_off(call, role, cap, headers)
+        flight = await self._take_off(call, role, cap)
         try:
-            forwarded = call.upstream(flight.source.name, cap if self._rules.capped else None)
-            delivered = await flight.source.answer(call, forwarded, flight.attempt)
+            forwarded = call.upstream(flight.backend.name, cap if self._budget.needs_caps else None)
+            response = await flight.backend.answer(call, forwarded, flight.history)
         except BackendError as error:
-            raise await self._failed(flight, error) from None
+            await self._failed(flight, error)
+            raise
         except Exception as error:
             broken = BackendError(500, "gateway_broken", f"the gateway failed: {type(error).__name__}", infra=True)
-            raise await self._failed(flight, broken) from error
-        if delivered.chunks is not None:
-            ending = Ending(lambda answer, fault: self._ended(flight, answer, fault))
+            await self._failed(flight, broken)
+            raise broken from error
+        if response.chunks is not None:
             recorder = self._recorders.get(role)
-            chunks = recorder.tee(call, delivered.chunks) if recorder else delivered.chunks
-            return Response(delivered.status, delivered.headers, chunks=forward(call, chunks, ending))
-        return await self._whole(flight, delivered)
+            chunks = recorder.tee(call, response.chunks) if recorder else response.chunks
+            return replace(response, chunks=forward(call, chunks, partial(self._ended, flight)))
+        await self._whole(flight, response)
+        return response
 
     async def close(self) -> None:
         """End what is under way and make the totals final; the ledger is complete afterwards."""
         self._open = False
-        for role in self._meter.close():
+        for role in self._budget.close():
             text = "still under way at the end; charged with its worst case"
-            account = self._meter.account(role)
+            account = self._budget.account(role)
             line = CallLine(
                 time=_now(), role=role, alias=f"{ALIAS_PREFIX}{role}", model=account.tariff.model, status="abandoned",
                 http=0, error=text, estimated=True,
@@ -135,14 +117,14 @@ class CallHandler:
         self._ledger.close()
         for recorder in self._recorders.values():
             recorder.close()
-        for source in self._sources.values():
-            await source.close()
+        for backend in self._backends.values():
+            await backend.close()
 
     def _role(self, call: Call, roles: list[str]) -> str:
         role = call.model.removeprefix(ALIAS_PREFIX)
-        if call.model.startswith(ALIAS_PREFIX) and role in self._sources and role in roles:
+        if call.model.startswith(ALIAS_PREFIX) and role in self._backends and role in roles:
             return role
-        shown = self.notes.wrong_model(call.model)
+        shown = self.observations.wrong_model(call.model)
         known = ", ".join(f"{ALIAS_PREFIX}{name}" for name in roles) or "none"
         raise RequestRefused(404, "model_not_found", f"no model {shown!r} in this run; the models are: {known}")
 
@@ -150,7 +132,7 @@ class CallHandler:
         earlier = call.data.get("previous_response_id")
         if call.dialect == "responses" and earlier is not None:
             if not isinstance(earlier, str) or earlier not in self._responses:
-                message = "field `previous_response_id` names no answer of this cell"
+                message = "field `previous_response_id` is not the id of an answer of this cell"
                 raise RequestRefused(400, "not_allowed", message)
             call.earlier_tokens = self._responses[earlier]
 
@@ -158,49 +140,47 @@ class CallHandler:
         """The most tokens that may come back."""
         if not call.counts_as_step:
             return 0
-        prices = self._meter.account(role).tariff.prices
+        prices = self._budget.account(role).tariff.prices
         most = prices.max_output if prices and prices.max_output else DEFAULT_OUTPUT_CAP
         return call.output_cap or min(most, DEFAULT_OUTPUT_CAP)
 
-    async def _take_off(self, call: Call, role: str, cap: int, headers: Mapping[str, str]) -> _Flight:
+    async def _take_off(self, call: Call, role: str, cap: int) -> _Flight:
         began, start = _now(), time.monotonic()
         worst = call.worst_input if call.dialect != "count_tokens" else 0
         try:
             step = call.counts_as_step
-            reservation = await self._meter.reserve(role, worst, cap * call.copies, step=step)
+            reservation = await self._budget.reserve(role, worst, cap * call.copies, step=step)
         except LimitReached as reached:
-            line = self._line(role, call, began, start)
-            raise self._refused(line, call, reached.limit, str(reached)) from None
+            refused = RequestRefused(402, "budget_exceeded", str(reached), reached.limit)
+            self._refused(self._line(role, call, began, start), call, refused)
+            raise refused from None
         except UserError as damaged:
             self._error = f"gateway_broken: {damaged}"
-            raise RequestRefused(
-                503, "gateway_fault", f"the run has ended by a fault that is not yours: {damaged}"
-            ) from None
-        attempt = CallAttempt(lambda: self._meter.lose(reservation), headers)
-        return _Flight(call, role, self._sources[role], reservation, attempt, began, start)
+            raise _gateway_fault(damaged) from None
+        history = CallHistory(lambda: self._budget.lose(reservation))
+        return _Flight(call, role, self._backends[role], reservation, history, began, start)
 
-    async def _whole(self, flight: _Flight, delivered: Delivered) -> Response:
-        if delivered.status != 200 or delivered.answer is None:
-            await self._meter.fail(flight.reservation, flight.attempt.retries)
-            self._land(flight, {"status": "failed", "http": delivered.status, "code": "upstream_refused",
-                                "error": delivered.content[:500].decode("utf-8", "replace")})  # fmt: skip
+    async def _whole(self, flight: _Flight, response: Response) -> None:
+        if response.status != 200 or response.answer is None:
+            await self._budget.fail(flight.reservation, flight.history.retries)
+            self._land(flight, {"status": "failed", "http": response.status, "code": "upstream_refused",
+                                "error": response.content[:500].decode("utf-8", "replace")})  # fmt: skip
         else:
-            await self._ended(flight, delivered.answer, "")
+            await self._ended(flight, response.answer, "")
         if recorder := self._recorders.get(flight.role):
-            recorder.whole(flight.call, delivered.status, delivered.content)
-        return Response(delivered.status, delivered.headers, delivered.content)
+            recorder.whole(flight.call, response.status, response.content)
 
     async def _ended(self, flight: _Flight, answer: Answer, fault: str) -> None:
         """Charge an answer that has come, as far as it has, and write it down."""
         call = flight.call
         free = call.dialect == "count_tokens"
-        tokens = Tokens() if free else normalise(flight.source.rule(call), answer.usage)
+        tokens = Tokens() if free else normalise(flight.backend.rule(call), answer.usage)
         exact = tokens is not None and not fault
         if tokens is None or fault:
             tokens = estimate(call, answer, tokens)
-            flight.attempt.faults.append(fault or "usage_unknown")
-        cost = await self._meter.settle(
-            flight.reservation, tokens, flight.attempt.retries, exact=exact, ok=not fault
+            flight.history.faults.append(fault or "usage_unknown")
+        cost = await self._budget.settle(
+            flight.reservation, tokens, flight.history.retries, exact=exact, ok=not fault
         )  # fmt: skip
         if 0 < len(answer.id) <= _LONGEST_ID and call.dialect == "responses":
             self._responses[answer.id] = call.worst_input + (tokens.output or 0)
@@ -212,45 +192,48 @@ class CallHandler:
             "finish_reason": clean(answer.finish_reason), "answer": answer.message or None,
         })  # fmt: skip
 
-    async def _failed(self, flight: _Flight, error: BackendError) -> RequestRefused:
-        await self._meter.fail(flight.reservation, flight.attempt.retries)
+    async def _failed(self, flight: _Flight, error: BackendError) -> None:
+        await self._budget.fail(flight.reservation, flight.history.retries)
         if error.limit:
-            self._meter.hit(error.limit)
+            self._budget.hit(error.limit)
             self._count_trouble(flight)
-            line = self._line(flight.role, flight.call, flight.began, flight.start)
-            return self._refused(line, flight.call, error.limit, str(error))
+            self._refused(self._line(flight.role, flight.call, flight.began, flight.start), flight.call, error)
+            return
         if error.infra and self._open:
-            # What breaks because the cell is over is nobody's fault.
+            # What breaks because the cell is over is not a fault of anything.
             self._cassette_miss = error.code == "cassette_miss" if self._error is None else self._cassette_miss
             self._error = self._error or f"{error.code}: {error}"
         self._land(flight, {"status": "failed", "http": error.status, "code": error.code, "error": str(error)})
-        return RequestRefused(error.status, error.code, str(error))
 
-    def _refused(self, line: CallLine, call: Call, limit: Limit, message: str) -> RequestRefused:
-        code = "budget_exceeded"
-        update = {"status": "refused", "http": 402, "code": code, "error": f"{limit}: {message}"}
+    def _refused(self, line: CallLine, call: Call, refused: RequestRefused) -> None:
+        update = {
+            "status": "refused", "http": refused.status, "code": refused.code, "error": f"{refused.limit}: {refused}",
+        }  # fmt: skip
         self._ledger.append(line.model_copy(update=update), call)
-        return RequestRefused(402, code, message, limit=limit)
 
     def _land(self, flight: _Flight, update: Mapping[str, object]) -> None:
         """Write down how a call ended."""
         self._count_trouble(flight)
         line = self._line(flight.role, flight.call, flight.began, flight.start)
-        facts = {"retries": flight.attempt.retries, "faults": flight.attempt.faults, **update}
+        facts = {"retries": flight.history.retries, "faults": flight.history.faults, **update}
         self._ledger.append(line.model_copy(update=facts), flight.call)
 
     def _count_trouble(self, flight: _Flight) -> None:
-        account = self._meter.account(flight.role)
-        account.faults.update(fault for fault in flight.attempt.faults if fault != "client_gone")
-        if flight.attempt.waited:
-            account.waits.append(flight.attempt.waited)
+        account = self._budget.account(flight.role)
+        account.faults.update(fault for fault in flight.history.faults if fault != "client_gone")
+        if flight.history.waited:
+            account.waits.append(flight.history.waited)
 
     def _line(self, role: str, call: Call, began: Instant, start: float) -> CallLine:
         return CallLine(
-            time=began, role=role, alias=call.model, model=self._meter.account(role).tariff.model,
+            time=began, role=role, alias=call.model, model=self._budget.account(role).tariff.model,
             protocol=call.dialect, stream=call.stream, request=call.digest, status="ok", http=200,
             seconds=round(time.monotonic() - start, 6),
         )  # fmt: skip
+
+
+def _gateway_fault(fault: object) -> RequestRefused:
+    return RequestRefused(503, "gateway_fault", f"the run has ended by a fault that is not yours: {fault}")
 
 
 def _now() -> Instant:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from bench.base.model import Model
 from bench.formats.plan import RunLimits
 from bench.formats.record import ModelUsage, Note
-from bench.gateway.budget import Limit
-from bench.gateway.prices import Prices
+from bench.gateway.budget import CellLimits, Tariff
 from bench.gateway.request import Dialect
+from bench.gateway.run_budget import Limit
 
 ALIAS_PREFIX = "bench-"
+# The gateway's process works in another folder than the runner.
+_Absolute = Annotated[Path, AfterValidator(Path.absolute)]
 
 
 class Patience(Model):
@@ -38,14 +40,11 @@ class Provider(Model):
     dialects: list[Dialect]
 
 
-class Role(Model):
+class Role(Tariff):
     """One model of the cell."""
 
-    model: str
     name: str
     """As the upstream knows it."""
-    prices: Prices | None = None
-    simulated: bool = False
     provider: Provider | None = None
     litellm: bool = False
     """Dialects that `provider` does not speak go through litellm."""
@@ -53,30 +52,40 @@ class Role(Model):
 
 
 class RunBudgetConfig(Model):
-    path: Path
+    """The budget that the cells of a run share."""
+
+    path: _Absolute
+    """Of the file by which they share it."""
     limits: RunLimits
 
 
-class Config(Model):
-    """One gateway."""
+class GatewayBase(Model):
+    """What runner and gateway both need to know of one gateway."""
 
-    socket: Path
-    ledger: Path
+    socket: _Absolute
+    """Unix socket to listen on."""
+    ledger: _Absolute
+    """calls.jsonl: appended per call, before the end of the answer is sent. Its messages lie beside it."""
+    case: str
+    """Names the cassette."""
+    limits: CellLimits
+    run_budget: RunBudgetConfig | None = None
+    """None: the run has no limits."""
+    patience: Patience = Patience()
+    hosted_tools: bool = False
+    """The provider may run tools of its own and fetch addresses: the case allows the network."""
+    record: _Absolute | None = None
+    """Folder for cassettes of what is said."""
+
+
+class Config(GatewayBase):
+    """One gateway, as its process is told."""
+
     keys: dict[str, list[str]]
     """Key -> the roles it may ask for."""
     roles: dict[str, Role]
     secrets: list[str]
     """Never to be written anywhere."""
-    max_calls: int | None = None
-    max_cost_usd: float | None = None
-    max_tokens: int | None = None
-    deadline: float
-    grace_s: float = 30.0
-    patience: Patience = Patience()
-    hosted_tools: bool = False
-    purse: RunBudgetConfig | None = None
-    record: Path | None = None
-    case: str = ""
 
 
 class State(Model):
@@ -84,13 +93,16 @@ class State(Model):
 
     kind: Literal["ready", "state", "fault"] = "state"
     usage: list[ModelUsage] = []
+    """Totals per role, in the order of the roles."""
     notes: list[Note] = []
+    """Findings about the agent's behaviour."""
     limit_hit: Limit | None = None
+    """The first limit that a call ran into."""
     error: str | None = None
-    """The fault that ended the cell, beginning with its code."""
+    """The first fault that is ours or the provider's, beginning with its code; the cell cannot be judged then."""
     cassette_miss: bool = False
-    """The fault is the run's own: the cassette does not know what was asked."""
+    """That fault is a cassette which does not know what was asked."""
     stop: bool = False
     """The agent is to be ended: its grace is over, or nothing more will be answered."""
     lost_last: bool = False
-    """The last call was lost in the middle, and the agent has got no answer since."""
+    """The last call was lost in the middle, and no answer has come since: a crash may not be the agent's fault."""

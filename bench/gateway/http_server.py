@@ -13,10 +13,11 @@ from pathlib import Path
 
 import h11
 
-from bench.gateway.calls import CallHandler, Response
+from bench.gateway.backends import Response
+from bench.gateway.calls import CallHandler
 from bench.gateway.config import ALIAS_PREFIX
 from bench.gateway.request import MAX_BODY_BYTES, ROUTES, Dialect, RequestRefused
-from bench.gateway.streams import StreamFault, StreamLost
+from bench.gateway.streams import StreamLost
 
 _MOST_CONNECTIONS = 256
 _IDLE_S = 120.0
@@ -55,9 +56,9 @@ class _Asked:
 class Endpoint:
     """The listening socket of one cell."""
 
-    def __init__(self, path: Path, gate: CallHandler, keys: Mapping[str, list[str]]) -> None:
+    def __init__(self, path: Path, calls: CallHandler, keys: Mapping[str, list[str]]) -> None:
         self._path = path
-        self._gate = gate
+        self._calls = calls
         self._keys = keys
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
@@ -97,7 +98,7 @@ class Endpoint:
     async def _answer(self, asked: _Asked, body: bytes | None) -> Response:
         """The answer to a request; `body` None: it is too large."""
         if asked.method == "CONNECT" or "://" in asked.path.partition("?")[0]:
-            self._gate.notes.proxied(asked.path)
+            self._calls.observations.proxied(asked.path)
         try:
             roles = self._roles(asked)
             if asked.method == "GET":
@@ -105,7 +106,7 @@ class Endpoint:
             if body is None:
                 raise RequestRefused(413, "too_large", f"a body has at most {MAX_BODY_BYTES} bytes")
             assert asked.dialect is not None
-            return await self._gate.handle(asked.dialect, roles, body, asked.headers)
+            return await self._calls.handle(asked.dialect, roles, body, asked.headers)
         except RequestRefused as refused:
             # OpenAI's own clients repeat calls by themselves unless told not to.
             headers = [*_JSON, ("X-Should-Retry", "false")]
@@ -116,12 +117,13 @@ class Endpoint:
         models = asked.route == "/models" or asked.route.startswith("/models/")
         if asked.dialect is None and not models:
             known = ", ".join(f"/v1{path}" for path in [*ROUTES, "/models"])
-            raise RequestRefused(404, "not_found", f"no {asked.path[:100]!r} here; there are: {known}")
+            raise RequestRefused(404, "not_found", f"{asked.path[:100]!r} is not served here; served are: {known}")
         wanted = "GET" if models else "POST"
         if asked.method != wanted:
             raise RequestRefused(405, "method_not_allowed", f"{asked.route} takes {wanted}")
         token = asked.token.encode("utf-8", "replace")
         for key, roles in self._keys.items():
+            # In constant time; of text it takes ASCII alone, hence bytes.
             if secrets.compare_digest(token, key.encode()):
                 return roles
         raise RequestRefused(401, "invalid_api_key", "this is not the key of this run, or the run is over")
@@ -132,12 +134,8 @@ class Endpoint:
         if "anthropic-version" in asked.headers:
             created = "2024-01-01T00:00:00Z"
             listed = [{"type": "model", "id": it, "display_name": it, "created_at": created} for it in aliases]
-            page: dict[str, object] = {
-                "data": listed,
-                "has_more": False,
-                "first_id": aliases[0],
-                "last_id": aliases[-1],
-            }
+            page: dict[str, object] = {"data": listed, "has_more": False}
+            page |= {"first_id": aliases[0], "last_id": aliases[-1]}
         else:
             listed = [{"id": it, "object": "model", "created": 0, "owned_by": "ml-dev-bench"} for it in aliases]
             page = {"object": "list", "data": listed}
@@ -179,8 +177,7 @@ class _Connection:
         size = 0
         while not isinstance(event, h11.EndOfMessage):
             if self._http.they_are_waiting_for_100_continue:
-                go_on = h11.InformationalResponse(status_code=100, headers=[])
-                self._writer.write(self._http.send(go_on) or b"")
+                self._send(h11.InformationalResponse(status_code=100, headers=[]))
             event = await self._event(_IDLE_S)
             if isinstance(event, h11.Data):
                 size += len(event.data)
@@ -210,24 +207,25 @@ class _Connection:
             framing = ("Transfer-Encoding", "chunked")
         headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in [*response.headers, framing]]
         head = h11.Response(status_code=response.status, headers=headers)
-        start = self._http.send(head) or b""
         if response.chunks is None:
-            whole = self._http.send(h11.Data(data=response.content)) or b""
-            end = self._http.send(h11.EndOfMessage()) or b""
-            self._writer.write(start + whole + end)
+            self._send(head, h11.Data(data=response.content), h11.EndOfMessage())
             await self._writer.drain()
             return
-        self._writer.write(start)
+        self._send(head)
         async with aclosing(response.chunks) as chunks:
             try:
                 async for chunk in chunks:
-                    self._writer.write(self._http.send(h11.Data(data=chunk)) or b"")
+                    self._send(h11.Data(data=chunk))
                     await self._writer.drain()
-            except (StreamLost, StreamFault):
+            except StreamLost:
                 # Without the end of the message the client knows that something is missing.
                 raise _ClientGone from None
-        self._writer.write(self._http.send(h11.EndOfMessage()) or b"")
+        self._send(h11.EndOfMessage())
         await self._writer.drain()
+
+    def _send(self, *events: h11.Event) -> None:
+        # In one write: a client that reads once must find the whole of a short answer.
+        self._writer.write(b"".join(self._http.send(event) or b"" for event in events))
 
     async def _complain(self, error: h11.RemoteProtocolError) -> None:
         """Say what is wrong with a request that is not HTTP, as far as the state of the connection allows."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import secrets
 import select
@@ -13,21 +12,15 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from bench.base.child import send_orders
 from bench.base.errors import InfraError, UserError
-from bench.formats.plan import RunLimits
-from bench.formats.record import ModelUsage, Note
 from bench.gateway.backends.providers import find_role, secrets_in
-from bench.gateway.budget import Limit
-from bench.gateway.config import ALIAS_PREFIX, Config, Patience, Role, RunBudgetConfig, State
+from bench.gateway.config import ALIAS_PREFIX, Config, GatewayBase, Role, State
 from bench.gateway.prices import check_price_limit
-
-__all__ = ["Gateway", "GatewaySpec", "Patience", "RunLimits", "open_gateway"]
 
 _LONGEST_SOCKET_PATH = 107
 """Linux keeps a Unix socket's address in 108 bytes, the closing zero among them."""
@@ -40,49 +33,23 @@ _PROXIES = frozenset({"HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY"})
 _ROOT = Path(__file__).resolve().parents[2]
 
 
-@dataclass(frozen=True)
-class GatewaySpec:
+class GatewaySpec(GatewayBase):
     """What one cell may call, and how much of it."""
 
-    socket: Path
-    """Unix socket to listen on."""
-    ledger: Path
-    """calls.jsonl: appended per call, before the end of the answer is sent. Its bodies lie beside it."""
     models: dict[str, str]
     """Role -> model, such as `replay/demo` or `openai/gpt-4o-mini`."""
-    case: str
-    """Names the cassette."""
     cassettes: Path | None
     """The agent's folder `cassettes`."""
-    max_calls: int
-    """Successful calls, over all roles."""
-    max_cost_usd: float
-    """Over all roles; infinity is no limit."""
-    deadline: float
-    """On the monotonic clock, which nobody sets."""
-    max_tokens: int | None = None
-    """Input and output together, over all roles."""
-    grace_s: float = 30.0
-    """After the first refusal for a limit; then the agent is to be ended."""
-    hosted_tools: bool = False
-    """The provider may run tools of its own and fetch addresses: the case allows the network."""
-    patience: Patience = field(default_factory=Patience)
-    purse: Path | None = None
-    """File by which the cells of a run share `run_limits`."""
-    run_limits: RunLimits = field(default_factory=RunLimits)
-    record: Path | None = None
-    """Folder for cassettes of what is said."""
     own_prices: Path | None = None
-    environment: dict[str, str] = field(default_factory=lambda: dict(os.environ))
+    environment: dict[str, str] = Field(default_factory=lambda: dict(os.environ))
     """Where keys and addresses of providers are looked up."""
 
 
 class Gateway:
     """The runner's view of a gateway. Safe to use from several threads; totals are final after `close`."""
 
-    def __init__(self, process: subprocess.Popen[bytes], roles: list[str], keys: dict[str, str], log: int) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], keys: dict[str, str], log: int) -> None:
         self._process = process
-        self._roles = roles
         self._keys = keys
         self._log = log
         self._lock = threading.Lock()
@@ -105,43 +72,16 @@ class Gateway:
 
     def alias(self, role: str) -> str:
         """The neutral name that the agent asks for."""
-        if role not in self._roles:
+        if role not in self._keys:
             raise KeyError(role)
         return f"{ALIAS_PREFIX}{role}"
-
-    @property
-    def limit_hit(self) -> Limit | None:
-        """The first limit that a call ran into."""
-        return self.state().limit_hit
-
-    @property
-    def error(self) -> str | None:
-        """The first fault that is ours or the provider's; the cell cannot be judged then."""
-        return self.state().error
-
-    @property
-    def cassette_miss(self) -> bool:
-        """Whether that fault is a cassette which does not know what was asked."""
-        return self.state().cassette_miss
-
-    @property
-    def lost_last(self) -> bool:
-        """The last call was lost in the middle and nothing was answered since: a crash may be no fault of the agent."""
-        return self.state().lost_last
 
     def should_stop(self) -> bool:
         """Whether the agent is to be ended: its grace after a limit is over, or nothing more will be answered."""
         return self.state().stop
 
-    def usage(self) -> list[ModelUsage]:
-        """Totals per role, in the order of the roles."""
-        return self.state().usage
-
-    def notes(self) -> list[Note]:
-        """Findings about the agent's behaviour."""
-        return self.state().notes
-
     def state(self) -> State:
+        """How the gateway stands now, or stood at its end."""
         with self._lock:
             if self._final is not None:
                 return self._final
@@ -191,7 +131,7 @@ class Gateway:
         try:
             return State.model_validate_json(line)
         except ValidationError:
-            return State(error="gateway_broken: the gateway's process told nonsense", stop=True)
+            return State(error="gateway_broken: the gateway's process wrote a line that is not a state", stop=True)
 
     def _broken(self) -> str:
         code = self._process.poll()
@@ -208,7 +148,12 @@ def open_gateway(spec: GatewaySpec) -> Iterator[Gateway]:
     check_socket_path(spec.socket)
     roles = _roles(spec)
     keys = {name: f"bench-{secrets.token_urlsafe(32)}" for name in ["", *spec.models]}
-    config = _config(spec, roles, keys)
+    config = Config(
+        **{name: getattr(spec, name) for name in GatewayBase.model_fields},
+        keys={keys[""]: list(roles)} | {keys[role]: [role] for role in roles},
+        roles=roles,
+        secrets=_secrets(spec, roles),
+    )
     # Without a name: nothing of it is left, however this process ends.
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(
@@ -218,9 +163,10 @@ def open_gateway(spec: GatewaySpec) -> Iterator[Gateway]:
             stderr=log.fileno(),
             env=_environment(spec, roles),
             cwd="/",
+            # Ctrl-C in the runner's terminal must not end the gateway before the calls under way are on record.
             start_new_session=True,
         )
-        gateway = Gateway(process, list(roles), keys, log.fileno())
+        gateway = Gateway(process, keys, log.fileno())
         try:
             send_orders(process, config.model_dump_json(by_alias=True).encode())
             gateway.ready()
@@ -245,31 +191,11 @@ def _roles(spec: GatewaySpec) -> dict[str, Role]:
         role: find_role(model, role, spec.case, spec.cassettes, spec.own_prices, spec.environment)
         for role, model in spec.models.items()
     }
-    run_cost = spec.run_limits.cost_usd if spec.purse is not None else None
-    limit = min(spec.max_cost_usd, math.inf if run_cost is None else run_cost)
+    limits = [spec.limits.cost_usd, spec.run_budget.limits.cost_usd if spec.run_budget else None]
+    limit = min((it for it in limits if it is not None), default=None)
     for role in roles.values():
         check_price_limit(role.model, role.prices, limit)
     return roles
-
-
-def _config(spec: GatewaySpec, roles: dict[str, Role], keys: dict[str, str]) -> Config:
-    return Config(
-        socket=spec.socket.absolute(),
-        ledger=spec.ledger.absolute(),
-        keys={keys[""]: list(roles)} | {keys[role]: [role] for role in roles},
-        roles=roles,
-        secrets=_secrets(spec, roles),
-        max_calls=spec.max_calls,
-        max_cost_usd=None if math.isinf(spec.max_cost_usd) else spec.max_cost_usd,
-        max_tokens=spec.max_tokens,
-        deadline=spec.deadline,
-        grace_s=spec.grace_s,
-        patience=spec.patience,
-        hosted_tools=spec.hosted_tools,
-        purse=RunBudgetConfig(path=spec.purse.absolute(), limits=spec.run_limits) if spec.purse else None,
-        record=spec.record.absolute() if spec.record else None,
-        case=spec.case,
-    )
 
 
 def _secrets(spec: GatewaySpec, roles: dict[str, Role]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Findings about the agent's behaviour at the gateway."""
+"""What the gateway observes of the agent's behaviour, and secrets taken out of what it writes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,12 @@ from collections.abc import Iterable
 
 from bench.formats.record import Note
 
+_EVIDENCE = {
+    "wrong_model": "asked for",
+    "network_attempt": "asked the gateway to pass requests on to",
+    "hosted_tools": "provider-side tools taken out:",
+}
+"""Flag -> how its evidence begins."""
 _MOST_NAMES = 5
 SHOWN = "[key]"
 _SHORTEST = 8
@@ -22,45 +28,40 @@ _LOOKS_LIKE_A_KEY = re.compile(
 
 
 class Observations:
+    """What the calls of one cell show about its agent."""
+
     def __init__(self) -> None:
-        self._wrong: Counter[str] = Counter()
-        self._stripped: Counter[str] = Counter()
-        self._proxied: Counter[str] = Counter()
+        self._seen: dict[str, Counter[str]] = {name: Counter() for name in _EVIDENCE}
 
     def wrong_model(self, name: str) -> str:
         """Note that another model was asked for; the name as it may be shown."""
         shown = _printable(name)
-        _count(self._wrong, shown)
+        self._count("wrong_model", shown)
         return shown
 
     def proxied(self, target: str) -> None:
         """Note a request for another server than this one."""
-        _count(self._proxied, _printable(target))
+        self._count("network_attempt", _printable(target))
 
     def stripped(self, tools: list[str]) -> None:
         """Note tools of the provider that were taken out of a request."""
         for tool in tools:
-            _count(self._stripped, tool.encode("ascii", "replace").decode())
+            self._count("hosted_tools", tool.encode("ascii", "replace").decode())
 
     def as_notes(self) -> list[Note]:
-        notes = []
-        if self._wrong:
-            notes.append(Note(name="wrong_model", evidence=f"asked for {_shown(self._wrong)}"))
-        if self._proxied:
-            text = f"asked the gateway to pass requests on to {_shown(self._proxied)}"
-            notes.append(Note(name="network_attempt", evidence=text))
-        if self._stripped:
-            notes.append(Note(name="hosted_tools", evidence=f"provider-side tools taken out: {_shown(self._stripped)}"))
-        return notes
+        return [
+            Note(name=name, evidence=f"{_EVIDENCE[name]} {_shown(seen)}") for name, seen in self._seen.items() if seen
+        ]
+
+    def _count(self, finding: str, name: str) -> None:
+        seen = self._seen[finding]
+        # An agent may ask for a new name with every call, and all of them would go into the record.
+        if name in seen or len(seen) < _MOST_NAMES:
+            seen[name] += 1
 
 
 def _printable(text: str) -> str:
     return " ".join(text.encode("ascii", "replace").decode().split())[:100]
-
-
-def _count(counter: Counter[str], name: str) -> None:
-    if name in counter or len(counter) < _MOST_NAMES:
-        counter[name] += 1
 
 
 def _shown(counter: Counter[str]) -> str:

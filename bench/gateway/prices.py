@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import json
-import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,10 +18,10 @@ from bench.formats.record import Tokens
 
 _TABLE = "model_prices_and_context_window_backup.json"
 _TIER = re.compile(r"input_cost_per_token_above_([0-9]{1,6})k_tokens")
-DEAREST = 1000.0
+MOST_EXPENSIVE = 1000.0
 """US dollars for one token: more is a mistake, and could not be added up."""
-_Price = Annotated[float, Field(ge=0, le=DEAREST, allow_inf_nan=False)]
-_OwnPrice = Annotated[float, Field(ge=0, le=DEAREST * 1e6)]
+_Price = Annotated[float, Field(ge=0, le=MOST_EXPENSIVE, allow_inf_nan=False)]
+_OwnPrice = Annotated[float, Field(ge=0, le=MOST_EXPENSIVE * 1e6)]
 _Most = Annotated[int, Field(ge=0, le=10**9)]
 
 
@@ -49,13 +48,13 @@ class Rates:
 
     def worst(self, input_tokens: int, output_tokens: int) -> float:
         """The most that such a call can cost."""
-        dearest = max(self.input, self.cache_read, self.cache_write, self.cache_write_1h)
-        return input_tokens * dearest + output_tokens * self.output
+        highest = max(self.input, self.cache_read, self.cache_write, self.cache_write_1h)
+        return input_tokens * highest + output_tokens * self.output
 
 
 @dataclass(frozen=True)
 class Prices:
-    """A model's rates, dearer ones for long requests included, and where they come from."""
+    """A model's rates, more expensive ones for long requests included, and where they come from."""
 
     base: Rates
     version: str
@@ -100,6 +99,14 @@ class OwnRates(Model):
     cache_write_1h: _OwnPrice | None = None
     max_output: _Most = 0
 
+    def as_prices(self, version: str) -> Prices:
+        """Prices per token; a rate of the cache that is not given is the nearest one that is."""
+        read = self.input if self.cache_read is None else self.cache_read
+        write = self.input if self.cache_write is None else self.cache_write
+        hour = write if self.cache_write_1h is None else self.cache_write_1h
+        rates = Rates(*(rate / 1_000_000 for rate in (self.input, self.output, read, write, hour)))
+        return Prices(rates, version, max_output=self.max_output)
+
 
 class OwnPrices(Model):
     """A file of prices that go before litellm's table."""
@@ -115,7 +122,7 @@ def find_prices(model: str, own: Path | None = None) -> Prices | None:
     if own is not None:
         prices = read_yaml(own, OwnPrices)
         if model in prices.models:
-            return _own(prices.models[model], prices.version)
+            return prices.models[model].as_prices(f"own {prices.version}")
     table, version = _read_table()
     provider, _, name = model.partition("/")
     for key in (model, name):
@@ -129,9 +136,9 @@ def find_prices(model: str, own: Path | None = None) -> Prices | None:
     return None
 
 
-def check_price_limit(model: str, prices: Prices | None, max_cost_usd: float) -> None:
-    """Refuse a dollar limit that cannot be kept, because nobody knows what `model` costs."""
-    if prices is None and not math.isinf(max_cost_usd):
+def check_price_limit(model: str, prices: Prices | None, max_cost_usd: float | None) -> None:
+    """Refuse a dollar limit that cannot be kept, because the price of `model` is not known."""
+    if prices is None and max_cost_usd is not None:
         raise UserError(
             f"model {model!r} has no price in litellm's table, so the limit of {max_cost_usd:g} US dollars"
             " cannot be kept",
@@ -160,23 +167,14 @@ def _prices(entry: dict[str, object], version: str) -> Prices:
     # One threshold is all that OpenAI's models have; with several the lowest is the cautious one.
     above = min(thresholds)
     suffix = f"_above_{above}k_tokens"
-    dearer = known.model_copy(
+    long = known.model_copy(
         update={
             name: _Entry.model_validate({**entry, name: entry[name + suffix]}).model_dump()[name]
             for name in _Entry.model_fields
             if name + suffix in entry
         }
     )
-    return Prices(_rates(known), version, _rates(dearer), above * 1000, known.max_output_tokens or 0)
-
-
-def _own(rates: OwnRates, version: str) -> Prices:
-    million = 1_000_000
-    plain, output = rates.input / million, rates.output / million
-    read = plain if rates.cache_read is None else rates.cache_read / million
-    write = plain if rates.cache_write is None else rates.cache_write / million
-    hour = write if rates.cache_write_1h is None else rates.cache_write_1h / million
-    return Prices(Rates(plain, output, read, write, hour), f"own {version}", max_output=rates.max_output)
+    return Prices(_rates(known), version, _rates(long), above * 1000, known.max_output_tokens or 0)
 
 
 def _rates(entry: _Entry) -> Rates:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NoReturn
 
@@ -12,6 +12,7 @@ from pydantic import JsonValue
 
 from bench.base.files import sha256_bytes
 from bench.base.text import one_line
+from bench.gateway.run_budget import Limit
 
 Dialect = Literal["chat", "responses", "messages", "count_tokens", "embeddings"]
 Json = dict[str, Any]
@@ -57,20 +58,20 @@ _HOSTED_BETAS = ("mcp-", "code-execution", "files-api", "web-search", "web-fetch
 class RequestRefused(Exception):
     """A request that goes no further: HTTP status, machine-readable code, and the reason in one line."""
 
-    def __init__(self, status: int, code: str, message: str, **extra: str) -> None:
+    def __init__(self, status: int, code: str, message: str, limit: Limit | None = None) -> None:
         super().__init__(one_line(message[:_LONGEST_REASON]))
         self.status = status
         self.code = code
-        self.extra = extra
+        self.limit = limit
 
     def body(self, dialect: Dialect | None = None) -> dict[str, JsonValue]:
         """The error in the spelling of the protocol."""
+        error: dict[str, JsonValue] = {"message": str(self), "type": self.code, "code": self.code}
+        if self.limit:
+            error["limit"] = self.limit
         if dialect in ("messages", "count_tokens"):
-            return {
-                "type": "error",
-                "error": {"type": self.code, "code": self.code, "message": str(self), **self.extra},
-            }
-        return {"error": {"message": str(self), "type": self.code, "code": self.code, "param": None, **self.extra}}
+            return {"type": "error", "error": error}
+        return {"error": {**error, "param": None}}
 
 
 @dataclass
@@ -84,9 +85,11 @@ class Call:
     digest: str
     """Of the body as it came."""
     model: str
+    headers: Mapping[str, str]
+    """Of the request, names in lower case."""
     stream: bool = False
     output_cap: int | None = None
-    """The most tokens the client wants back; None: it named no limit."""
+    """The most tokens the client wants back; None: it did not say."""
     copies: int = 1
     earlier_tokens: int = 0
     """Tokens of an earlier answer that this request goes on from without sending it again."""
@@ -133,28 +136,29 @@ class Call:
         return body
 
 
-def read_call(dialect: Dialect, body: bytes) -> Call:
+def read_call(dialect: Dialect, body: bytes, headers: Mapping[str, str]) -> Call:
     """`body` as a call; raises `RequestRefused` with the first fault of form."""
     try:
         data = json.loads(body.decode("utf-8"), parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         raise RequestRefused(400, "invalid_json", f"the body is not JSON: {_first_line(error)}") from None
     if not isinstance(data, dict):
-        raise RequestRefused(400, "invalid_request", f"the body must be an object, is {type(data).__name__}")
+        raise _invalid(f"the body must be an object, is {type(data).__name__}")
     _check_plain(data)
     _check_text(body, data)
     model = data.get("model")
     if not isinstance(model, str):
-        raise RequestRefused(400, "invalid_request", "field `model`: must be a string")
+        raise _invalid("field `model`: must be a string")
     _check_items(dialect, data)
     stream = data.get("stream")
     if not isinstance(stream, bool | None):
-        raise RequestRefused(400, "invalid_request", "field `stream`: must be true or false")
+        raise _invalid("field `stream`: must be true or false")
     if not isinstance(data.get("stream_options"), dict | None):
-        raise RequestRefused(400, "invalid_request", "field `stream_options`: must be an object")
-    call = Call(dialect, data, len(body), sha256_bytes(body), model, bool(stream), _cap(dialect, data), _copies(data))
+        raise _invalid("field `stream_options`: must be an object")
+    cap, copies = _cap(dialect, data), _whole_number(data, "n", _MOST_COPIES) or 1
+    call = Call(dialect, data, len(body), sha256_bytes(body), model, headers, bool(stream), cap, copies)
     if dialect == "messages" and call.output_cap is None:
-        raise RequestRefused(400, "invalid_request", "field `max_tokens`: is required")
+        raise _invalid("field `max_tokens`: is required")
     return call
 
 
@@ -164,31 +168,28 @@ def _check_items(dialect: Dialect, data: Json) -> None:
     if dialect in ("responses", "embeddings") and isinstance(items, str):
         return
     if not isinstance(items, list) or not items:
-        raise RequestRefused(400, "invalid_request", f"field `{name}`: must be a list that is not empty")
+        raise _invalid(f"field `{name}`: must be a list that is not empty")
     if dialect != "embeddings" and not all(isinstance(item, dict) for item in items):
-        raise RequestRefused(400, "invalid_request", f"field `{name}`: every item must be an object")
+        raise _invalid(f"field `{name}`: every item must be an object")
 
 
 def _cap(dialect: Dialect, data: Json) -> int | None:
-    for name in _CAPS.get(dialect, ()):
-        value = data.get(name)
-        if value is None:
-            continue
-        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_OUTPUT_CAP:
-            raise RequestRefused(
-                400, "invalid_request", f"field `{name}`: must be a whole number, 1 to {MAX_OUTPUT_CAP}"
-            )
-        return value
-    return None
+    values = (_whole_number(data, name, MAX_OUTPUT_CAP) for name in _CAPS.get(dialect, ()))
+    return next((value for value in values if value is not None), None)
 
 
-def _copies(data: Json) -> int:
-    value = data.get("n")
+def _whole_number(data: Json, name: str, most: int) -> int | None:
+    value = data.get(name)
     if value is None:
-        return 1
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _MOST_COPIES:
-        raise RequestRefused(400, "invalid_request", f"field `n`: must be 1 to {_MOST_COPIES}")
+        return None
+    # JSON's true is a whole number to Python.
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+        raise _invalid(f"field `{name}`: must be a whole number, 1 to {most}")
     return value
+
+
+def _invalid(message: str) -> RequestRefused:
+    return RequestRefused(400, "invalid_request", message)
 
 
 def _check_plain(data: object) -> None:
@@ -206,7 +207,7 @@ def _check_plain(data: object) -> None:
         if not below:
             return
         level = below
-    raise RequestRefused(400, "invalid_request", f"the body is nested more than {_DEEPEST} levels deep")
+    raise _invalid(f"the body is nested more than {_DEEPEST} levels deep")
 
 
 def shallow(value: object, levels: int = _DEEPEST) -> Any:
@@ -222,6 +223,7 @@ def shallow(value: object, levels: int = _DEEPEST) -> Any:
 
 def _check_text(body: bytes, data: object) -> None:
     """Refuse halves of characters, which cannot be written anywhere."""
+    # Writing everything once more costs time; only such an escape can stand for half of a character.
     if b"\\ud" in body.lower():
         try:
             json.dumps(data, ensure_ascii=False).encode("utf-8")
@@ -233,6 +235,12 @@ def digest_json(data: object) -> str:
     """One digest for equal JSON values, whatever their spacing and the order of their keys."""
     text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return sha256_bytes(text.encode("ascii"))
+
+
+def count_shared(earlier: list[Any], later: list[Any]) -> int:
+    """How many items two conversations share, from the first."""
+    shorter = min(len(earlier), len(later))
+    return next((at for at in range(shorter) if earlier[at] != later[at]), shorter)
 
 
 def _no_constant(name: str) -> NoReturn:
@@ -247,7 +255,7 @@ def apply_policy(call: Call, hosted: bool) -> None:
     """Refuse or strip what `call` may not have; raises `RequestRefused`."""
     tier = call.data.get("service_tier")
     if tier is not None and not (isinstance(tier, str) and tier in _PLAIN_TIERS):
-        raise _not_allowed("service_tier", "dearer service is not part of the benchmark")
+        raise _not_allowed("service_tier", "more expensive service is not part of the benchmark")
     if call.data.get("background"):
         raise _not_allowed("background", "answers are taken while the cell lives")
     modalities = call.data.get("modalities")

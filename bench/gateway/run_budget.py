@@ -1,4 +1,4 @@
-"""The limits of a whole run, kept in a file that the gateways of all its cells share.
+"""Whether a call fits into a limit; and the limits of a whole run, in a file that the gateways of its cells share.
 
 What a gateway held when it was killed stays held: it may have been billed.
 """
@@ -11,7 +11,6 @@ import math
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -22,11 +21,22 @@ from bench.base.model import Model, explain
 from bench.formats.plan import RunLimits
 from bench.formats.record import Dollars, Whole
 
+Limit = Literal["cost_limit", "token_limit", "step_limit", "time_limit"]
+# Sums of floats: a limit of ten times the price of a call must let ten calls through.
 _ROUNDING = 1e-12
 
 
+class LimitReached(Exception):
+    """A call does not fit into what is left. `may_pass`: calls under way may give some of theirs back."""
+
+    def __init__(self, limit: Limit, message: str, *, may_pass: bool) -> None:
+        super().__init__(message)
+        self.limit = limit
+        self.may_pass = may_pass
+
+
 class Balance(Model):
-    """What the run has used, and what calls under way may use."""
+    """What a run or a cell has used, and what its calls under way may use."""
 
     spent_usd: Dollars = 0.0
     held_usd: Dollars = 0.0
@@ -36,12 +46,35 @@ class Balance(Model):
     held_calls: Whole = 0
 
 
-@dataclass(frozen=True)
-class Refusal:
-    limit: Literal["cost_limit", "token_limit", "step_limit", "time_limit"]
-    message: str
-    may_pass: bool
-    """Calls under way may give some of theirs back."""
+def money_left(limits: RunLimits, now: Balance) -> float:
+    """US dollars that no call has used or may use."""
+    limit = math.inf if limits.cost_usd is None else limits.cost_usd
+    return limit - now.spent_usd - now.held_usd
+
+
+def affordable(limits: RunLimits, now: Balance, cost: float) -> bool:
+    """Whether `cost` fits into what is left."""
+    return cost <= money_left(limits, now) + _ROUNDING
+
+
+def find_obstacle(
+    whole: Literal["cell", "run"], limits: RunLimits, now: Balance, cost: float, tokens: int, step: bool
+) -> LimitReached | None:
+    """The limit of the `whole` that the worst case of one more call does not fit into."""
+    if limits.deadline is not None and time.monotonic() >= limits.deadline:
+        return LimitReached("time_limit", f"the time of this {whole} is over", may_pass=False)
+    if limits.calls is not None and step and now.calls + now.held_calls >= limits.calls:
+        message = f"all {limits.calls} model calls of this {whole} are used"
+        return LimitReached("step_limit", message, may_pass=now.calls < limits.calls)
+    if not affordable(limits, now, cost):
+        money = money_left(limits, now)
+        left_of = f"{max(money, 0):.4f} of this {whole}'s {limits.cost_usd:g} are left"
+        message = f"this call may cost {cost:.4f} US dollars, {left_of}"
+        return LimitReached("cost_limit", message, may_pass=cost <= money + now.held_usd)
+    if limits.tokens is not None and tokens > (left := limits.tokens - now.tokens - now.held_tokens):
+        message = f"this call may take {tokens} tokens, {max(left, 0)} of this {whole}'s {limits.tokens} are left"
+        return LimitReached("token_limit", message, may_pass=tokens <= left + now.held_tokens)
+    return None
 
 
 class RunBudget:
@@ -60,12 +93,12 @@ class RunBudget:
         with self._locked() as balance:
             return balance[0]
 
-    def hold(self, cost: float, tokens: int, step: bool) -> Refusal | None:
+    def hold(self, cost: float, tokens: int, step: bool) -> LimitReached | None:
         """Set aside the worst case of one call; the refusal when it does not fit."""
         with self._locked() as cell:
             now = cell[0]
-            if refusal := self._refusal(now, cost, tokens, step):
-                return refusal
+            if obstacle := find_obstacle("run", self._limits, now, cost, tokens, step):
+                return obstacle
             cell[0] = now.model_copy(
                 update={
                     "held_usd": now.held_usd + cost,
@@ -80,7 +113,7 @@ class RunBudget:
         with self._locked() as cell:
             now = cell[0]
             cell[0] = now.model_copy(update={"held_usd": now.held_usd + cost})
-            return self._left(now) >= cost - _ROUNDING
+            return affordable(self._limits, now, cost)
 
     def settle(self, held: float, held_tokens: int, step: bool, cost: float, tokens: int) -> None:
         """Replace what was set aside by what was used."""
@@ -95,26 +128,6 @@ class RunBudget:
                 held_calls=max(now.held_calls - step, 0),
             )
 
-    def _refusal(self, now: Balance, cost: float, tokens: int, step: bool) -> Refusal | None:
-        limits = self._limits
-        if limits.deadline is not None and time.monotonic() >= limits.deadline:
-            return Refusal("time_limit", "the time of this run is over", may_pass=False)
-        if limits.calls is not None and step and now.calls + now.held_calls >= limits.calls:
-            message = f"all {limits.calls} model calls of this run are used"
-            return Refusal("step_limit", message, may_pass=now.calls < limits.calls)
-        left = self._left(now)
-        if cost > left + _ROUNDING:
-            message = f"this call may cost {cost:.4f} US dollars, {max(left, 0):.4f} of the run's limit are left"
-            return Refusal("cost_limit", message, may_pass=cost <= left + now.held_usd)
-        if limits.tokens is not None and now.tokens + now.held_tokens + tokens > limits.tokens:
-            message = f"this call may take {tokens} tokens, more than this run has left"
-            return Refusal("token_limit", message, may_pass=now.tokens + tokens <= limits.tokens)
-        return None
-
-    def _left(self, now: Balance) -> float:
-        limit = math.inf if self._limits.cost_usd is None else self._limits.cost_usd
-        return limit - now.spent_usd - now.held_usd
-
     def _read(self, data: bytes) -> Balance:
         try:
             return Balance.model_validate_json(data)
@@ -124,6 +137,7 @@ class RunBudget:
     @contextlib.contextmanager
     def _locked(self) -> Iterator[list[Balance]]:
         """The balance in a list of one, whose content is written back."""
+        # The kernel releases this lock with its process: a killed gateway does not stop the others.
         fcntl.flock(self._file, fcntl.LOCK_EX)
         try:
             data = os.pread(self._file, 4096, 0)

@@ -6,30 +6,21 @@ import json
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import aclosing
-from dataclasses import dataclass
-from typing import Protocol
 
 from bench.formats.record import Tokens
-from bench.gateway.answers import Answer, blocks_message, message, responses_answer
+from bench.gateway.answers import Answer, answer_of, blocks_message, message
 from bench.gateway.request import Call, Dialect, Json, shallow
 
 _END_OF_EVENT = re.compile(rb"\r?\n\r?\n")
 _NO_USAGE = re.compile(rb',\s*"usage"\s*:\s*null')
+# Of the blank line after an event, which may come in two pieces.
 _LONGEST_END = 4
 _MOST_HELD = 20_000_000
 _LAST_EVENTS = frozenset({"message_stop", "response.completed", "response.incomplete", "response.failed"})
 
 
 class StreamLost(Exception):
-    """A stream broke after its first bytes; `kind` is the fault's name in the record."""
-
-    def __init__(self, kind: str, message: str) -> None:
-        super().__init__(message)
-        self.kind = kind
-
-
-class StreamFault(Exception):
-    """The stream is none of this protocol."""
+    """A stream broke after its first bytes, or is not of its protocol."""
 
 
 class Events:
@@ -49,7 +40,7 @@ class Events:
             yield event
         self._seen = max(len(self._held) - _LONGEST_END, 0)
         if len(self._held) > _MOST_HELD:
-            raise StreamFault("an event of the stream is too large")
+            raise StreamLost("an event of the stream is too large")
 
     def rest(self) -> bytes:
         """What came after the last whole event."""
@@ -57,23 +48,24 @@ class Events:
         return held
 
 
-class StreamReader(Protocol):
+class StreamReader:
     """Gathers what one stream says."""
 
-    answer: Answer
+    def __init__(self) -> None:
+        self.answer = Answer(complete=False)
+        self._texts: list[str] = []
 
-    def take(self, event: Json) -> None: ...
+    @property
+    def fault(self) -> str:
+        """The fault of a stream that would end now."""
+        return "" if self.answer.complete else "stream_broken"
+
+    def take(self, event: Json) -> None:
+        raise NotImplementedError
 
     def finish(self) -> Answer:
         """What the stream said, whole or not."""
-        ...
-
-
-def open_reader(dialect: Dialect) -> StreamReader:
-    readers: dict[str, type[_Chat] | type[_Responses] | type[_Messages]] = {
-        "chat": _Chat, "responses": _Responses, "messages": _Messages,
-    }  # fmt: skip
-    return readers[dialect]()
+        raise NotImplementedError
 
 
 def event_data(event: bytes) -> Json | None:
@@ -87,7 +79,7 @@ def event_data(event: bytes) -> Json | None:
 
 
 def without_usage(event: bytes, data: Json | None) -> bytes:
-    """A chat event as it would be, had nobody asked for usage."""
+    """A chat event as it would be if usage had not been asked for."""
     if data is None or "usage" not in data:
         return event
     if data["usage"] is None:
@@ -95,10 +87,9 @@ def without_usage(event: bytes, data: Json | None) -> bytes:
     return b"" if not data.get("choices") else event
 
 
-class _Chat:
+class _Chat(StreamReader):
     def __init__(self) -> None:
-        self.answer = Answer(complete=False)
-        self._texts: list[str] = []
+        super().__init__()
         self._thoughts: list[str] = []
         self._calls: dict[int, Json] = {}
 
@@ -142,18 +133,17 @@ class _Chat:
         return self.answer
 
 
-class _Responses:
+class _Responses(StreamReader):
     def __init__(self) -> None:
-        self.answer = Answer(complete=False)
+        super().__init__()
         self._size = 0
-        self._texts: list[str] = []
 
     def take(self, event: Json) -> None:
         kind = event.get("type")
         response = event.get("response")
         if isinstance(response, dict):
             if kind in ("response.completed", "response.incomplete", "response.failed"):
-                self.answer = responses_answer(response) or self.answer
+                self.answer = answer_of("responses", response) or self.answer
                 self.answer.complete = kind != "response.failed"
             else:
                 self.answer.id = str(response.get("id") or self.answer.id)
@@ -171,9 +161,9 @@ class _Responses:
         return self.answer
 
 
-class _Messages:
+class _Messages(StreamReader):
     def __init__(self) -> None:
-        self.answer = Answer(complete=False)
+        super().__init__()
         self._blocks: dict[int, Json] = {}
         self._grown: dict[int, tuple[str, list[str]]] = {}
         """What grows in a block, and its pieces."""
@@ -222,29 +212,32 @@ class _Messages:
         return self.answer
 
 
+_READERS: dict[Dialect, type[StreamReader]] = {"chat": _Chat, "responses": _Responses, "messages": _Messages}
+
+
 def _objects(value: object) -> list[Json]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
-@dataclass
-class Ending:
-    """Settles a stream once, whichever way it ends."""
+async def forward(
+    call: Call, chunks: AsyncGenerator[bytes, None], settle: Callable[[Answer, str], Awaitable[None]]
+) -> AsyncGenerator[bytes, None]:
+    """Pass on `chunks`; raises `StreamLost` when the stream breaks, so that the client's connection is cut, too.
 
-    settle: Callable[[Answer, str], Awaitable[None]]
-    done: bool = False
-
-    async def come(self, reader: StreamReader, fault: str) -> None:
-        if not self.done:
-            self.done = True
-            await self.settle(reader.finish(), fault)
-
-
-async def forward(call: Call, chunks: AsyncGenerator[bytes, None], ending: Ending) -> AsyncGenerator[bytes, None]:
-    """Pass on `chunks`; raises `StreamLost` when the stream breaks, so that the client's connection is cut, too."""
-    reader = open_reader(call.dialect)
+    settle: told once what the stream said and by what fault it ended, whichever way it ends.
+    """
+    reader = _READERS[call.dialect]()
     events = Events()
     strip = call.dialect == "chat" and not call.wants_stream_usage()
     fault = "client_gone"
+    settled = False
+
+    async def end(fault: str) -> None:
+        nonlocal settled
+        if not settled:
+            settled = True
+            await settle(reader.finish(), fault)
+
     try:
         async with aclosing(chunks):
             async for chunk in chunks:
@@ -255,21 +248,21 @@ async def forward(call: Call, chunks: AsyncGenerator[bytes, None], ending: Endin
                         reader.take(data)
                     if _is_last(event, data):
                         # The agent may be gone a moment after this event, and the call must be on record by then.
-                        await ending.come(reader, "" if reader.answer.complete else "stream_broken")
+                        await end(reader.fault)
                     passed += without_usage(event, data) if strip else event
                 if passed:
                     yield bytes(passed)
         rest = events.rest()
-        await ending.come(reader, "" if reader.answer.complete else "stream_broken")
+        await end(reader.fault)
         if rest:
             yield rest
-        if not reader.answer.complete:
-            raise StreamLost("stream_broken", "the upstream's stream ended early")
-    except (StreamLost, StreamFault):
+        if reader.fault:
+            raise StreamLost("the upstream's stream ended early")
+    except StreamLost:
         fault = "stream_broken"
         raise
     finally:
-        await ending.come(reader, fault)
+        await end(fault)
 
 
 def estimate(call: Call, answer: Answer, known: Tokens | None) -> Tokens:

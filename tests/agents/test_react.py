@@ -74,10 +74,10 @@ def on_loopback(path: Path) -> int:
 
 def replay_turns(folder: Path, turns: list[Json], max_calls: int = 60, **environment: str) -> Finished:
     """The agent against the gateway with a cassette."""
-    with replaying(folder, turns, max_calls=max_calls) as gateway:
+    with replaying(folder, turns, calls=max_calls) as gateway:
         url = f"http://127.0.0.1:{on_loopback(folder / 'g.sock')}/v1"
         finished = run_agent(folder, url, gateway.key, **environment)
-        assert gateway.error is None, gateway.error
+        assert gateway.state().error is None, gateway.state().error
     return finished
 
 
@@ -325,13 +325,13 @@ def live_react(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tupl
 
 def test_the_same_agent_works_live_behind_the_gateway(live_react: tuple[Upstream, Path]) -> None:
     upstream, folder = live_react
-    spec = spec_in(folder, models={"main": "openai/real-name"}, cassettes=None, max_cost_usd=float("inf"))
+    spec = spec_in(folder, models={"main": "openai/real-name"}, cassettes=None, cost_usd=None)
     with open_gateway(spec) as gateway:
         url = f"http://127.0.0.1:{on_loopback(folder / 'g.sock')}/v1"
         finished = run_agent(folder, url, gateway.key)
     assert finished.status == 0, finished.stderr
     assert {request["model"] for _, request in upstream.requests} == {"real-name"}
-    (usage,) = gateway.usage()
+    (usage,) = gateway.state().usage
     assert (usage.calls, usage.retries, usage.cost_status) == (1, 1, "unknown")
 
 
@@ -340,7 +340,7 @@ def test_a_missed_cassette_is_told_by_the_agent_too(tmp_path: Path) -> None:
     with open_gateway(spec_in(tmp_path)) as gateway:
         url = f"http://127.0.0.1:{on_loopback(tmp_path / 'g.sock')}/v1"
         finished = run_agent(tmp_path, url, gateway.key, task="another task")
-        assert gateway.error is not None
+        assert gateway.state().error is not None
     assert finished.status == 1
     assert "424 cassette demo/demo_case.yaml, turn 0" in finished.stderr
 

@@ -27,6 +27,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from bench.gateway.budget import CellLimits
 from bench.gateway.launch import GatewaySpec, open_gateway
 
 Connect = Callable[[], http.client.HTTPConnection]
@@ -194,13 +195,13 @@ def _gateway(port: int) -> Iterator[tuple[Connect, str, int]]:
         folder = Path(name)
         spec = GatewaySpec(
             socket=folder / "g.sock", ledger=folder / "calls.jsonl", models={"main": "openai/gpt-4o-mini"},
-            case="none", cassettes=None, max_calls=10**9, max_cost_usd=1e9, deadline=time.monotonic() + 3600,
+            case="none", cassettes=None, limits=CellLimits(calls=10**9, cost_usd=1e9, deadline=time.monotonic() + 3600),
             environment={"OPENAI_API_KEY": _KEY, "OPENAI_BASE_URL": f"http://127.0.0.1:{port}/v1"},
         )  # fmt: skip
         with open_gateway(spec) as gateway:
             yield lambda: _unix(spec.socket), gateway.key, gateway.pid
-        assert gateway.error is None, gateway.error
-        assert not math.isnan(gateway.usage()[0].cost_usd or math.nan)
+        assert gateway.state().error is None, gateway.state().error
+        assert not math.isnan(gateway.state().usage[0].cost_usd or math.nan)
 
 
 @contextlib.contextmanager

@@ -149,9 +149,10 @@ _UPSTREAM = """
 import asyncio, sys
 from pathlib import Path
 from bench.gateway.config import Provider
-from bench.gateway.backends.live import NativeTransport, TransportFault
+from bench.gateway.backends.live import NativeTransport
+from bench.gateway.backends import TransportFault
 from bench.gateway.request import read_call
-from bench.gateway.streams import Events, StreamFault
+from bench.gateway.streams import Events, StreamLost
 
 said = Path(sys.argv[1]).read_bytes()
 
@@ -168,14 +169,14 @@ async def main():
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     transport = NativeTransport(Provider(url=url, headers={}, dialects=["chat"]), 5, hosted=False)
-    call = read_call("chat", b'{"model": "m", "messages": [{}]}')
+    call = read_call("chat", b'{"model": "m", "messages": [{}]}', {})
     try:
-        raw = await transport.send(call, call.data, {}, 60)
+        raw = await transport.send(call, call.data, 60)
         events = Events()
         async for chunk in raw.chunks:
             for event in events.feed(chunk):
                 pass
-    except (TransportFault, StreamFault) as fault:
+    except (TransportFault, StreamLost) as fault:
         print("refused:", fault)
 
 asyncio.run(main())

@@ -118,10 +118,10 @@ def test_embeddings(rig: Rig, tally: Tally, body: bytes) -> None:
 def test_a_request_without_its_journey(tally: Tally, route: str, data: st.DataObject) -> None:
     body = data.draw(json_bytes(BODIES[route]))
     with tally.example(RequestRefused):
-        call = read_call(ROUTES[route], body)
+        call = read_call(ROUTES[route], body, {})
         apply_policy(call, hosted=False)
         forwarded = call.upstream("gpt", 10)
-        assert read_call(ROUTES[route], json.dumps({**forwarded, "model": call.model}).encode()).items == call.items
+        assert read_call(ROUTES[route], json.dumps({**forwarded, "model": call.model}).encode(), {}).items == call.items
 
 
 _HEADS = st.sampled_from(

@@ -16,6 +16,7 @@ from bench.formats.plan import RunLimits
 from bench.formats.record import Tokens
 from bench.gateway.atif import to_atif
 from bench.gateway.backends.providers import find_role
+from bench.gateway.budget import CellLimits
 from bench.gateway.call_log import CallLine, Sent, messages_path, read_trace
 from bench.gateway.config import Config, Provider, Role
 from bench.gateway.observations import Redactor
@@ -90,11 +91,12 @@ def test_the_messages_of_a_cell(tmp_path: Path, tally: Tally, line: bytes) -> No
     check_trace(tmp_path, calls, store(_MESSAGES[0]) + line + b"\n", tally)
 
 
-# --- orders, purse, addresses ----------------------------------------------------------------------------------------
+# --- orders, budget, addresses ---------------------------------------------------------------------------------------
 
 ORDERS = json.loads(
     Config(
-        socket=Path("/tmp/g.sock"), ledger=Path("/tmp/calls.jsonl"), keys={"k": ["main"]}, secrets=["s"], deadline=1.0,
+        socket=Path("/tmp/g.sock"), ledger=Path("/tmp/calls.jsonl"), keys={"k": ["main"]}, secrets=["s"],
+        case="c", limits=CellLimits(deadline=1.0),
         roles={"main": Role(model="openai/x", name="x", provider=Provider(url="http://x", headers={},
         dialects=["chat"]))},
     ).model_dump_json(by_alias=True)
@@ -104,7 +106,7 @@ ORDERS = json.loads(
 @fuzzed
 @given(json_bytes(ORDERS))
 @example(b"")
-@example(as_json({**ORDERS, "deadline": "@@overflow@@"}))
+@example(as_json({**ORDERS, "limits": {"deadline": "@@overflow@@"}}))
 def test_orders_of_the_gateway(tally: Tally, line: bytes) -> None:
     with tally.example(UserError):
         config = read_orders(line)
@@ -129,17 +131,17 @@ BALANCE = json.loads(Balance(spent_usd=1.0, tokens=5, calls=1).model_dump_json()
 @example(as_json({"spent_usd": "@@nan@@"}))
 @example(as_json({"spent_usd": -5}))
 @example(b"\x00" * 400)
-def test_the_purse_of_a_run(tmp_path: Path, tally: Tally, content: bytes) -> None:
-    (tmp_path / "purse.json").write_bytes(content)
-    purse = RunBudget(tmp_path / "purse.json", RunLimits(cost_usd=1.0, tokens=100, calls=5))
+def test_the_budget_of_a_run(tmp_path: Path, tally: Tally, content: bytes) -> None:
+    (tmp_path / "budget.json").write_bytes(content)
+    budget = RunBudget(tmp_path / "budget.json", RunLimits(cost_usd=1.0, tokens=100, calls=5))
     try:
         with tally.example(UserError):
-            before = purse.balance()
-            refusal = purse.hold(0.1, 10, step=True)
+            before = budget.balance()
+            refusal = budget.hold(0.1, 10, step=True)
             assert refusal is not None or before.spent_usd + before.held_usd <= 1.0
-            assert purse.balance() == before or refusal is None
+            assert budget.balance() == before or refusal is None
     finally:
-        purse.close()
+        budget.close()
 
 
 _OWN = "{version: x, models: {openai/x: {input: 1, output: 1}, anthropic/x: {input: 1, output: 1}}}"

@@ -74,7 +74,7 @@ def test_what_was_recorded_is_replayed(tmp_path: Path, protocol: str, stream: bo
         assert again == got
     else:
         assert [json.loads(it) for it in again] == [json.loads(it) for it in got]
-    usage = through.gateway.usage()[1 if protocol == "messages" else 0]
+    usage = through.gateway.state().usage[1 if protocol == "messages" else 0]
     assert (usage.calls, usage.cost_status, usage.tokens.output, usage.tokens.cache_read) == (2, "simulated", 30, 90)
     assert usage.cost_usd == pytest.approx((250 * 3 + 90 * 0.3 + 30 * 15) / 1e6) or protocol != "messages"
 
@@ -99,7 +99,7 @@ def test_a_missing_request_shows_the_nearest(tmp_path: Path, protocol: str) -> N
         assert missed.status_code == 424
         assert "nearest is exchange 1; message 0 was sent as" in missed.text
         assert "something else" in missed.text
-        assert "cassette_miss" in (through.gateway.error or "")
+        assert "cassette_miss" in (through.gateway.state().error or "")
     with replayed(tmp_path / "c", sets) as through:
         assert "field `temperature` was sent as 1, the cassette has null" in through.post(protocol, temperature=1).text
     with replayed(tmp_path / "d", sets) as through:

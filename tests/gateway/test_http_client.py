@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from bench.gateway.backends import http_client
-from bench.gateway.backends.http_client import HttpClient, Incoming, Lost, Unreachable
+from bench.gateway.backends import TransportFault, http_client
+from bench.gateway.backends.http_client import HttpClient, Incoming
 from bench.gateway.backends.live import NativeTransport
 from bench.gateway.config import Provider
 from bench.gateway.request import read_call
@@ -109,8 +109,8 @@ def test_what_a_provider_is_sent_for_a_bare_call() -> None:
         async with serving(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(said), said)) as (server, _):
             provider = Provider(url=server.url, headers={"authorization": "Bearer k"}, dialects=["chat"])
             transport = NativeTransport(provider, 5.0, hosted=False)
-            call = read_call("chat", json.dumps({"model": "m", "messages": [{}]}).encode())
-            assert (await transport.send(call, call.data, {}, 5.0)).content == said
+            call = read_call("chat", json.dumps({"model": "m", "messages": [{}]}).encode(), {})
+            assert (await transport.send(call, call.data, 5.0)).content == said
             await transport.close()
         names = [name for name, _ in fields_of(server.heads[0])]
         expected = "accept-encoding anthropic-version authorization content-length content-type host"
@@ -209,7 +209,7 @@ def test_a_connection_that_the_server_has_closed_is_not_used_again() -> None:
 def test_an_answer_that_breaks_off_is_lost(answer: bytes) -> None:
     async def test() -> None:
         async with serving(answer, close_after=True) as (server, client):
-            with pytest.raises(Lost):
+            with pytest.raises(TransportFault, match="was lost"):
                 await ask(client)
             assert len(server.heads) == 1
 
@@ -219,7 +219,7 @@ def test_an_answer_that_breaks_off_is_lost(answer: bytes) -> None:
 @pytest.mark.parametrize("host", ["127.0.0.1:1", "nowhere.invalid", "a..b", f"{'a' * 64}.test"])
 def test_an_address_where_nothing_answers_is_unreachable(host: str) -> None:
     async def test() -> None:
-        with pytest.raises(Unreachable):
+        with pytest.raises(TransportFault, match="cannot be reached"):
             await HttpClient(f"http://{host}", 5.0).post("/x", SENT, b"{}")
 
     run(test)
@@ -237,7 +237,7 @@ def test_an_answer_may_take_longer_than_a_connection_may() -> None:
 def test_a_handshake_that_does_not_come_about_is_given_up_as_a_connection() -> None:
     async def test() -> None:
         async with serving(None) as (server, _):
-            with pytest.raises(Unreachable):
+            with pytest.raises(TransportFault, match="cannot be reached"):
                 await ask(HttpClient(server.url.replace("http:", "https:"), 0.3))
             await server.ended.wait()
 

@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 from bench.formats.plan import RunLimits
+from bench.gateway.config import RunBudgetConfig
 from bench.gateway.run_budget import RunBudget
 from bench.sandbox.job import Job, JobLimits, Mount, Sandbox
 from bench.sandbox.running import run_job
@@ -37,7 +38,7 @@ def storm(through: Live, callers: int, **fields: Any) -> list[int]:
 @pytest.mark.parametrize("kind", ["calls", "dollars"])
 def test_64_parallel_callers_never_overshoot_a_budget_of_ten(tmp_path: Path, kind: str) -> None:
     """Twenty times: at most ten are served, and what the upstream bills stays within the limit."""
-    bounds: dict[str, Any] = {"max_calls": 10} if kind == "calls" else {"max_cost_usd": 10 * EACH}
+    bounds: dict[str, Any] = {"calls": 10} if kind == "calls" else {"cost_usd": 10 * EACH}
     for repetition in range(20):
         folder = tmp_path / str(repetition)
         folder.mkdir()
@@ -49,19 +50,19 @@ def test_64_parallel_callers_never_overshoot_a_budget_of_ten(tmp_path: Path, kin
             assert upstream.usage_totals.cost_usd <= 10 * EACH + 1e-12
             if kind == "calls":
                 assert statuses.count(200) == 10, "and none is refused that fits"
-            usage = through.gateway.usage()[0]
+            usage = through.gateway.state().usage[0]
             assert (usage.calls, usage.refused_calls) == (statuses.count(200), statuses.count(402))
             assert usage.cost_usd == pytest.approx(upstream.usage_totals.cost_usd)
 
 
 def test_the_token_limit_counts_input_and_output(tmp_path: Path) -> None:
     with ScriptedUpstream(lambda body, protocol: Reply("x", usage=CALL)) as upstream:
-        with live(tmp_path, upstream, max_tokens=450, max_cost_usd=UNLIMITED) as through:
+        with live(tmp_path, upstream, tokens=450, cost_usd=UNLIMITED) as through:
             statuses = [through.post("chat", max_tokens=50).status_code for _ in range(5)]
             refused = through.post("chat", max_tokens=50).json()["error"]
         assert statuses == [200, 200, 200, 402, 402]
         assert (refused["code"], refused["limit"]) == ("budget_exceeded", "token_limit")
-        assert through.gateway.limit_hit == "token_limit"
+        assert through.gateway.state().limit_hit == "token_limit"
 
 
 def test_a_call_without_a_cap_gets_one_while_there_is_a_limit(tmp_path: Path) -> None:
@@ -73,7 +74,7 @@ def test_a_call_without_a_cap_gets_one_while_there_is_a_limit(tmp_path: Path) ->
 
 
 def test_the_refusal_is_in_the_protocols_own_spelling(tmp_path: Path) -> None:
-    with ScriptedUpstream([]) as upstream, live(tmp_path, upstream, max_calls=0) as through:
+    with ScriptedUpstream([]) as upstream, live(tmp_path, upstream, calls=0) as through:
         chat, messages = through.post("chat"), through.post("messages")
     assert chat.json()["error"]["code"] == messages.json()["error"]["type"] == "budget_exceeded"
     assert (messages.json()["type"], messages.json()["error"]["limit"]) == ("error", "step_limit")
@@ -81,7 +82,7 @@ def test_the_refusal_is_in_the_protocols_own_spelling(tmp_path: Path) -> None:
 
 
 def test_after_the_grace_the_agent_is_to_be_stopped(tmp_path: Path) -> None:
-    with ScriptedUpstream([Reply("x")]) as upstream, live(tmp_path, upstream, max_calls=1, grace_s=0.5) as through:
+    with ScriptedUpstream([Reply("x")]) as upstream, live(tmp_path, upstream, calls=1, grace_s=0.5) as through:
         assert through.post("chat").status_code == 200
         assert not through.gateway.should_stop()
         assert through.post("chat").status_code == 402
@@ -104,7 +105,7 @@ def test_cells_share_the_limits_of_their_run(tmp_path: Path) -> None:
     limits = RunLimits(calls=6, cost_usd=1.0)
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
-    shared: dict[str, Any] = {"purse": tmp_path / "purse.json", "run_limits": limits}
+    shared: dict[str, Any] = {"run_budget": RunBudgetConfig(path=tmp_path / "budget.json", limits=limits)}
     with (
         ScriptedUpstream(lambda body, protocol: Reply("x", usage=CALL, hang_s=0.02)) as upstream,
         live(tmp_path / "a", upstream, **shared) as one,
@@ -113,17 +114,17 @@ def test_cells_share_the_limits_of_their_run(tmp_path: Path) -> None:
     ):
         served = [status for them in pool.map(lambda it: storm(it, 8), (one, other)) for status in them]
     assert (served.count(200), served.count(402)) == (6, 10)
-    purse = RunBudget(tmp_path / "purse.json", limits)
-    left = purse.balance()
+    budget = RunBudget(tmp_path / "budget.json", limits)
+    left = budget.balance()
     assert left.spent_usd == pytest.approx(6 * EACH)
     assert left.held_usd == pytest.approx(0.0, abs=1e-12)
     assert (left.tokens, left.calls, left.held_tokens, left.held_calls) == (900, 6, 0, 0)
-    purse.close()
+    budget.close()
 
 
 def test_what_a_killed_gateway_held_stays_held(tmp_path: Path) -> None:
     limits = RunLimits(cost_usd=1.0)
-    killed, living = (RunBudget(tmp_path / "purse.json", limits) for _ in range(2))
+    killed, living = (RunBudget(tmp_path / "budget.json", limits) for _ in range(2))
     assert killed.hold(0.7, 1000, True) is None
     killed.close()
     refusal = living.hold(0.5, 1000, True)
@@ -137,7 +138,9 @@ def test_what_a_killed_gateway_held_stays_held(tmp_path: Path) -> None:
 
 
 def test_the_runs_time_is_a_limit(tmp_path: Path) -> None:
-    shared: dict[str, Any] = {"purse": tmp_path / "purse.json", "run_limits": RunLimits(deadline=time.monotonic() - 1)}
+    shared: dict[str, Any] = {
+        "run_budget": RunBudgetConfig(path=tmp_path / "budget.json", limits=RunLimits(deadline=time.monotonic() - 1))
+    }
     with ScriptedUpstream([]) as upstream, live(tmp_path, upstream, **shared) as through:
         assert through.post("chat").json()["error"]["limit"] == "time_limit"
 
@@ -148,8 +151,8 @@ def test_a_gateway_that_dies_is_told_and_its_cell_is_infra(tmp_path: Path) -> No
         deadline = time.monotonic() + 10
         while not through.gateway.should_stop() and time.monotonic() < deadline:
             time.sleep(0.05)
-        assert "gateway_broken" in (through.gateway.error or "")
-    assert "gateway_broken" in (through.gateway.error or "")
+        assert "gateway_broken" in (through.gateway.state().error or "")
+    assert "gateway_broken" in (through.gateway.state().error or "")
 
 
 def test_the_gateway_ends_with_the_runner(tmp_path: Path) -> None:

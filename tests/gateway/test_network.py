@@ -64,7 +64,7 @@ def ask(
         told = through.post("chat", stream=True).text
         again = through.post("chat").text if "hello" in told else ""
         assert bool(again) == ("hello" in again)
-        return told, through.gateway.usage()[0]
+        return told, through.gateway.state().usage[0]
 
 
 def unreached(told: str, usage: ModelUsage, upstream: ScriptedUpstream) -> bool:

@@ -90,7 +90,7 @@ def test_usage_is_asked_for_in_a_chat_stream_and_taken_out_again(through: Live, 
     assert got.content.replace(b"chatcmpl-0", b"chatcmpl-1") == direct.content.replace(
         b"call_1_0", b"call_0_0"
     ).replace(b"chatcmpl-0", b"chatcmpl-1")
-    assert through.gateway.usage()[0].tokens.output == USAGE.output
+    assert through.gateway.state().usage[0].tokens.output == USAGE.output
 
 
 def test_the_openai_client_gets_the_same_as_from_the_upstream(through: Live, upstream: ScriptedUpstream) -> None:
@@ -110,7 +110,7 @@ def test_the_openai_client_gets_the_same_as_from_the_upstream(through: Live, ups
     count = len(upstream.requests)
     theirs = talk(upstream.url, "any", "scripted")
     assert _without_numbers(mine) == _without_numbers(theirs)
-    assert through.gateway.usage()[0].calls == count - 1, "an embedding is no step"
+    assert through.gateway.state().usage[0].calls == count - 1, "an embedding is no step"
 
 
 def test_the_anthropic_client_gets_the_same_as_from_the_upstream(through: Live, upstream: ScriptedUpstream) -> None:
@@ -125,7 +125,7 @@ def test_the_anthropic_client_gets_the_same_as_from_the_upstream(through: Live, 
     mine = talk(through.url, through.gateway.key, "bench-claude")
     theirs = talk(upstream.url, "any", "scripted")
     assert _without_numbers(mine) == _without_numbers(theirs)
-    tokens = through.gateway.usage()[1].tokens
+    tokens = through.gateway.state().usage[1].tokens
     assert (tokens.input_uncached, tokens.cache_read, tokens.cache_write, tokens.cache_write_1h, tokens.output) == (
         240, 60, 20, 6, 80,
     )  # fmt: skip
@@ -144,7 +144,7 @@ def test_counting_tokens_and_listing_models_cost_nothing(through: Live) -> None:
     other = openai.OpenAI(base_url=f"{through.url}/v1", api_key=through.gateway.key)
     assert [model.id for model in other.models.list()] == ["bench-main", "bench-claude"]
     assert other.models.retrieve("bench-main").id == "bench-main"
-    assert [(usage.calls, usage.cost_usd) for usage in through.gateway.usage()] == [(0, 0.0), (0, 0.0)]
+    assert [(usage.calls, usage.cost_usd) for usage in through.gateway.state().usage] == [(0, 0.0), (0, 0.0)]
 
 
 def test_totals_are_the_upstreams_own(tmp_path: Path, upstream: ScriptedUpstream) -> None:
@@ -152,7 +152,7 @@ def test_totals_are_the_upstreams_own(tmp_path: Path, upstream: ScriptedUpstream
         for protocol in ("chat", "responses", "messages"):
             for stream in (False, True):
                 assert through.post(protocol, stream=stream).status_code == 200
-    usages = through.gateway.usage()
+    usages = through.gateway.state().usage
     billed = upstream.usage_totals
     assert sum(usage.calls for usage in usages) == billed.calls == 6
     assert sum(usage.tokens.input_uncached or 0 for usage in usages) == billed.input
@@ -215,7 +215,7 @@ def test_what_the_provider_would_run_or_fetch_is_refused(
 def test_hosted_tools_beside_others_are_taken_out_and_noted(through: Live, upstream: ScriptedUpstream) -> None:
     assert through.post("responses", tools=[FLAT_TOOL, {"type": "web_search"}]).status_code == 200
     assert upstream.requests[0].body["tools"] == [FLAT_TOOL]
-    (note,) = through.gateway.notes()
+    (note,) = through.gateway.state().notes
     assert (note.name, "'web_search' (1 times)" in note.evidence) == ("hosted_tools", True)
 
 
@@ -261,6 +261,6 @@ def test_other_protocols_of_a_model_go_through_litellm(tmp_path: Path, upstream:
         )
         assert streamed.text.rstrip().endswith("data: [DONE]")
     assert [seen.protocol for seen in upstream.requests] == ["chat", "messages", "messages"]
-    claude = through.gateway.usage()[1]
+    claude = through.gateway.state().usage[1]
     assert (claude.calls, claude.tokens.cache_write, claude.tokens.cache_write_1h) == (2, 20, 6)
     assert claude.cost_usd == pytest.approx(2 * (120 * 3 + 30 * 0.3 + 7 * 3.75 + 3 * 6 + 40 * 15) / 1e6)

@@ -49,7 +49,7 @@ def test_a_conversation_is_replayed_priced_and_recorded(tmp_path: Path) -> None:
         second = client.chat(system, user(), *answered(first, "total 0, took 0.3 s"))
         assert second.message["content"] == "Done."
         assert second.body["usage"]["prompt_tokens"] == 842
-    (usage,) = gateway.usage()
+    (usage,) = gateway.state().usage
     assert (usage.calls, usage.model, usage.cost_status) == (2, "replay/demo", "simulated")
     assert (usage.tokens.input_uncached, usage.tokens.cache_read, usage.tokens.output) == (842, 812, 50)
     assert usage.cost_usd == pytest.approx((842 * 3 + 812 * 0.3 + 50 * 15) / 1e6)
@@ -90,7 +90,7 @@ def test_the_key_is_checked_and_dies_with_the_cell(tmp_path: Path) -> None:
     assert not (tmp_path / "g.sock").exists()
     with kept:
         assert kept.recv(1) == b"", "connections end with the cell"
-    assert gateway.usage()[0].calls == 0
+    assert gateway.state().usage[0].calls == 0
     with replaying(tmp_path / "other", TWO_TURNS) as other:
         assert other.key != gateway.key
 
@@ -120,8 +120,8 @@ def test_requests_outside_the_contract_are_refused(tmp_path: Path, change: Json,
         assert (heard.status, heard.code) == (status, code)
         if code == "invalid_request":
             assert f"`{next(iter(change))}" in heard.body["error"]["message"]
-        assert gateway.error is None
-        assert gateway.usage()[0].calls == 0
+        assert gateway.state().error is None
+        assert gateway.state().usage[0].calls == 0
 
 
 def test_a_picture_must_be_inline(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_hostile_bodies_get_an_error_and_the_gateway_lives_on(tmp_path: Path, bo
         client = client_of(tmp_path, gateway.key)
         assert client.post(body).status == 400
         assert client.chat(user()).status == 200
-        assert gateway.error is None
+        assert gateway.state().error is None
 
 
 def test_framing_faults_and_sizes(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_another_model_is_noted_once_with_evidence(tmp_path: Path) -> None:
         client = client_of(tmp_path, gateway.key)
         for name in ["gpt-4o", "gpt-4o", *(f"model-{number}" for number in range(20)), "x" * 5000]:
             assert client.post({"model": name, "messages": [user()]}).status == 404
-        (note,) = gateway.notes()
+        (note,) = gateway.state().notes
         assert note.name == "wrong_model"
         assert "'gpt-4o' (2 times)" in note.evidence
         assert len(note.evidence) < 300
@@ -189,11 +189,11 @@ def test_a_cassette_miss_names_the_turn_and_the_difference_and_ends_the_cell(tmp
             heard = client.chat(*messages)
             assert (heard.status, heard.code) == (424, "cassette_miss")
             assert expected in heard.body["error"]["message"]
-            assert gateway.error is not None
-            assert "demo/demo_case.yaml" in gateway.error
+            assert gateway.state().error is not None
+            assert "demo/demo_case.yaml" in (gateway.state().error or "")
             assert client.chat(user()).code == "gateway_fault", "nothing more is answered"
         assert ledger_lines(folder / "calls.jsonl")[0]["code"] == "cassette_miss"
-        assert gateway.usage()[0].failed_calls == 1
+        assert gateway.state().usage[0].failed_calls == 1
 
 
 def _two_answers() -> list[Json]:
@@ -218,15 +218,15 @@ def test_a_changed_call_is_a_miss(tmp_path: Path, change: Json, said: str) -> No
 
 
 def test_the_step_limit_counts_answers_not_refusals(tmp_path: Path) -> None:
-    with replaying(tmp_path, TWO_TURNS, max_calls=2) as gateway:
+    with replaying(tmp_path, TWO_TURNS, calls=2) as gateway:
         client = client_of(tmp_path, gateway.key)
         statuses = [client.chat(user()).status for _ in range(4)]
         assert statuses == [200, 200, 402, 402]
         assert client.chat(user()).body["error"] | {"message": ""} == {
             "message": "", "type": "budget_exceeded", "code": "budget_exceeded", "param": None, "limit": "step_limit",
         }  # fmt: skip
-        assert gateway.limit_hit == "step_limit"
-    (usage,) = gateway.usage()
+        assert gateway.state().limit_hit == "step_limit"
+    (usage,) = gateway.state().usage
     assert (usage.calls, usage.refused_calls) == (2, 3)
     assert [line["status"] for line in ledger_lines(tmp_path / "calls.jsonl")] == ["ok"] * 2 + ["refused"] * 3
 
@@ -235,46 +235,46 @@ def test_the_dollar_limit_reserves_the_worst_case(tmp_path: Path) -> None:
     body = {"model": "bench-main", "messages": [user()], "max_tokens": 1000}
     worst = (len(json.dumps(body)) // 2 + 1) * 3e-6 + 1000 * 15e-6
     real = (100 * 3 + 20 * 15) / 1e6
-    with replaying(tmp_path, [turn("x")], max_cost_usd=real + worst) as gateway:
+    with replaying(tmp_path, [turn("x")], cost_usd=real + worst) as gateway:
         client = client_of(tmp_path, gateway.key)
         assert client.post(body).status == 200
         assert client.post(body).status == 200, "what is left is exactly one worst case"
         refused = client.post(body)
         assert (refused.status, refused.body["error"]["limit"]) == (402, "cost_limit")
         assert client.post(body | {"max_tokens": 100}).status == 200, "a smaller call still fits"
-        assert gateway.limit_hit == "cost_limit"
-    assert gateway.usage()[0].cost_usd == pytest.approx(3 * real)
+        assert gateway.state().limit_hit == "cost_limit"
+    assert gateway.state().usage[0].cost_usd == pytest.approx(3 * real)
 
 
 def test_the_deadline_refuses(tmp_path: Path) -> None:
     with replaying(tmp_path, TWO_TURNS, deadline=time.monotonic() - 1) as gateway:
         heard = client_of(tmp_path, gateway.key).chat(user())
         assert (heard.status, heard.body["error"]["limit"]) == (402, "time_limit")
-        assert gateway.limit_hit == "time_limit"
+        assert gateway.state().limit_hit == "time_limit"
 
 
 def test_parallel_calls_never_exceed_the_step_limit(tmp_path: Path) -> None:
-    with replaying(tmp_path, TWO_TURNS, max_calls=7) as gateway:
+    with replaying(tmp_path, TWO_TURNS, calls=7) as gateway:
         client = client_of(tmp_path, gateway.key)
         with ThreadPoolExecutor(16) as pool:
             statuses = list(pool.map(lambda _: client.chat(user()).status, range(40)))
     assert sorted(statuses) == [200] * 7 + [402] * 33
-    assert gateway.usage()[0].calls == 7
+    assert gateway.state().usage[0].calls == 7
     lines = ledger_lines(tmp_path / "calls.jsonl")
     assert [line["seq"] for line in lines] == list(range(1, 41))
 
 
 def test_refusals_cannot_fill_the_disk(tmp_path: Path) -> None:
-    with replaying(tmp_path, TWO_TURNS, max_calls=0) as gateway:
+    with replaying(tmp_path, TWO_TURNS, calls=0) as gateway:
         client = client_of(tmp_path, gateway.key)
         for _ in range(120):
             assert client.chat(user()).status == 402
     assert len(ledger_lines(tmp_path / "calls.jsonl")) == 100
-    assert gateway.usage()[0].refused_calls == 120
+    assert gateway.state().usage[0].refused_calls == 120
 
 
 def test_long_messages_are_cut_in_the_ledger_only(tmp_path: Path) -> None:
-    with replaying(tmp_path, TWO_TURNS, max_cost_usd=1000.0) as gateway:
+    with replaying(tmp_path, TWO_TURNS, cost_usd=1000.0) as gateway:
         client = client_of(tmp_path, gateway.key)
         first = client.chat(user())
         assert client.chat(user(), *answered(first, "y" * 3_000_000)).status == 200
@@ -323,12 +323,12 @@ def test_two_roles_have_their_own_cassette_and_totals_and_one_limit(tmp_path: Pa
     write_cassette(tmp_path / "cassettes", [turn("main")])
     write_cassette(tmp_path / "cassettes", [turn("critic")], case="demo_case.critic")
     models = {"main": "replay/demo", "critic": "replay/demo"}
-    with open_gateway(spec_in(tmp_path, models=models, max_calls=2)) as gateway:
+    with open_gateway(spec_in(tmp_path, models=models, calls=2)) as gateway:
         client = client_of(tmp_path, gateway.key)
         assert client.chat(user()).message["content"] == "main"
         assert client.post({"model": "bench-critic", "messages": [user()]}).message["content"] == "critic"
         assert client.chat(user()).status == 402
-    assert [(usage.role, usage.calls) for usage in gateway.usage()] == [("main", 1), ("critic", 1)]
+    assert [(usage.role, usage.calls) for usage in gateway.state().usage] == [("main", 1), ("critic", 1)]
 
 
 @pytest.mark.parametrize(
@@ -381,4 +381,4 @@ def test_a_cassette_of_turns_is_streamed_where_a_stream_is_asked_for(tmp_path: P
     first = json.loads(events[0])["choices"][0]["delta"]
     assert (first["content"], first["tool_calls"][0]["function"]["name"]) == ("I look first.", "run")
     assert "usage" not in text, "nobody asked for it"
-    assert gateway.usage()[0].tokens.output == 40
+    assert gateway.state().usage[0].tokens.output == 40

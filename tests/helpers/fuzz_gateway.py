@@ -1,4 +1,4 @@
-"""A whole gateway in this process for fuzzing: socket, gate, ledger and purse as they are, and an upstream of bytes."""
+"""A gateway for fuzzing in this process: socket, handler, ledger, budget as they are, and an upstream of bytes."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ import h11
 from bench.gateway.atif import to_atif
 from bench.gateway.backends.live import LiveBackend, NativeTransport
 from bench.gateway.backends.recorded import Recorder, load_exchanges
-from bench.gateway.budget import Bounds, CellBudget, Tariff
+from bench.gateway.budget import CellBudget, CellLimits, Tariff
 from bench.gateway.call_log import CallLine, Ledger, messages_path, read_trace
-from bench.gateway.calls import CallHandler, Rules
+from bench.gateway.calls import CallHandler
 from bench.gateway.config import Patience, Provider, State
 from bench.gateway.http_server import Endpoint
 from bench.gateway.observations import Redactor
@@ -78,8 +78,10 @@ class Rig:
         redactor = Redactor([KEY, SECRET])
         transport = NativeTransport(provider, connect_s=5, hosted=False)
         patience = Patience(tries=1, first_wait_s=0, longest_wait_s=0, answer_s=20)
-        self._source = LiveBackend("gpt", transport, patience, math.inf, redactor.known)
-        self._meter = CellBudget({"main": Tariff("openai/gpt", PRICES)}, Bounds(math.inf, math.inf, math.inf, math.inf))
+        self._backend = LiveBackend("gpt", transport, patience, math.inf, redactor.known)
+        self._budget = CellBudget(
+            {"main": Tariff(model="openai/gpt", prices=PRICES)}, CellLimits(tokens=10**18, deadline=10**9)
+        )
         self._trace = self.folder / "calls.jsonl"
         self._ledger = Ledger(self._trace, redactor.known)
         self._cassette = self.folder / "cassette.yaml"
@@ -89,13 +91,13 @@ class Rig:
         self._open()
 
     def _open(self) -> None:
-        self.gate = CallHandler({"main": self._source}, self._meter, self._ledger, Rules(), self._recorders)
+        self.calls = CallHandler({"main": self._backend}, self._budget, self._ledger, False, self._recorders)
         self._socket = self.folder / f"{self._count}.s"
-        self._endpoint = Endpoint(self._socket, self.gate, {KEY: ["main"]})
+        self._endpoint = Endpoint(self._socket, self.calls, {KEY: ["main"]})
         self.runner.run(self._endpoint.start())
 
     def renew(self) -> None:
-        """Another gate behind another socket, which knows nothing of an earlier fault."""
+        """Another handler behind another socket, which knows nothing of an earlier fault."""
         self.runner.run(self._endpoint.stop())
         self.unseen.clear()
         self._count += 1
@@ -124,7 +126,7 @@ class Rig:
                 await asyncio.sleep(0)
 
     def state(self) -> State:
-        return State.model_validate_json(self.gate.state().model_dump_json())
+        return State.model_validate_json(self.calls.state().model_dump_json())
 
     def new_lines(self) -> list[CallLine]:
         """What was added to the ledger since the last look."""
@@ -137,7 +139,7 @@ class Rig:
     def close(self) -> None:
         """End the cell: its trace and its cassette can be read, and nothing was left under way."""
         self.runner.run(self._endpoint.stop())
-        self.runner.run(self.gate.close())
+        self.runner.run(self.calls.close())
         self.runner.run(self.upstream.stop())
         self.runner.close()
         calls = list(read_trace(self._trace))

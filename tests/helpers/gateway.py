@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import http.client
 import json
-import math
 import os
 import queue
 import socket
@@ -18,6 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from bench.gateway.budget import CellLimits
 from bench.gateway.call_log import messages_path, read_messages
 from bench.gateway.launch import Gateway, GatewaySpec, open_gateway
 from tests.helpers.cells import as_settings
@@ -48,12 +48,14 @@ def write_cassette(root: Path, turns: list[Json], case: str = "demo_case", task:
 
 
 def spec_in(folder: Path, **changes: Any) -> GatewaySpec:
+    """A cell with a cassette in `folder`; `changes` are fields of `GatewaySpec` or of its limits."""
     facts: Json = {
         "socket": folder / "g.sock", "ledger": folder / "calls.jsonl", "models": {"main": "replay/demo"},
-        "case": "demo_case", "cassettes": folder / "cassettes", "max_calls": 10, "max_cost_usd": 1.0,
-        "deadline": time.monotonic() + 60, **changes,
+        "case": "demo_case", "cassettes": folder / "cassettes", **changes,
     }  # fmt: skip
-    return GatewaySpec(**facts)
+    limits: Json = {"calls": 10, "cost_usd": 1.0, "deadline": time.monotonic() + 60}
+    limits |= {name: facts.pop(name) for name in CellLimits.model_fields if name in facts}
+    return GatewaySpec(limits=CellLimits(**limits), **facts)
 
 
 @contextlib.contextmanager
@@ -227,4 +229,4 @@ class Upstream:
         return Handler
 
 
-UNLIMITED = math.inf
+UNLIMITED = None

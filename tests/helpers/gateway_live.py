@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,7 +69,7 @@ def live(folder: Path, upstream: ScriptedUpstream, **changes: Any) -> Iterator[L
     """A gateway for both roles, whose socket is reached over a port."""
     facts: Json = {
         "models": MODELS, "cassettes": None, "environment": {**upstream.environment(), "PATH": "/usr/bin:/bin"},
-        "patience": QUICK, "own_prices": own_prices(folder), "max_calls": 1000, "max_cost_usd": 10.0, **changes,
+        "patience": QUICK, "own_prices": own_prices(folder), "calls": 1000, "cost_usd": 10.0, **changes,
     }  # fmt: skip
     with open_gateway(spec_in(folder, **facts)) as gateway:
         listener = listen()
@@ -85,4 +84,4 @@ def written_below(folder: Path) -> str:
 
 
 __all__ = ["CANARY", "HASTY", "MODELS", "QUICK", "UNLIMITED", "Live", "live", "own_prices", "request", "written_below"]
-UNLIMITED = math.inf
+UNLIMITED = None

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from bench.base.text import one_line
 from bench.gateway.answers import Answer, Rule
-from bench.gateway.budget import Limit
-from bench.gateway.request import Call, Json
+from bench.gateway.request import Call, Json, RequestRefused
+from bench.gateway.run_budget import Limit
 
 Headers = list[tuple[str, str]]
-_LONGEST_REASON = 1000
 
 
 @dataclass
-class CallAttempt:
-    """What happens to one call on its way, told by the source as it happens."""
+class CallHistory:
+    """What happens to one call on its way, told by the backend as it happens."""
 
     lost: Callable[[], bool]
     """Told when a try may have been billed without an answer; says whether another try is affordable."""
-    headers: Mapping[str, str]
-    """Of the client's request, names in lower case."""
     retries: int = 0
     faults: list[str] = field(default_factory=list)
     waited: tuple[float, float] | None = None
@@ -41,7 +37,7 @@ class CallAttempt:
 
 
 @dataclass
-class Delivered:
+class Response:
     """An answer on its way to the client: `content` whole, or `chunks` of a stream."""
 
     status: int
@@ -49,31 +45,44 @@ class Delivered:
     content: bytes = b""
     chunks: AsyncGenerator[bytes, None] | None = None
     answer: Answer | None = None
-    """What `content` says."""
+    """What `content` says, when the call succeeded."""
 
 
-class BackendError(Exception):
-    """No answer: what the agent is told, and whether it is a fault of ours, of the provider, or of the agent."""
+class BackendError(RequestRefused):
+    """No answer. `infra`: by a fault of ours or of the provider, not of the agent."""
 
     def __init__(self, status: int, code: str, message: str, *, infra: bool, limit: Limit | None = None) -> None:
-        super().__init__(one_line(message[:_LONGEST_REASON]))
-        self.status = status
-        self.code = code
+        super().__init__(status, code, message, limit)
         self.infra = infra
-        self.limit = limit
+
+
+class TransportFault(Exception):
+    """A try that brought nothing but may be repeated. `billed`: the upstream may have done the work."""
+
+    def __init__(self, kind: str, message: str, *, billed: bool, wait_s: float | None = None) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.billed = billed
+        self.wait_s = wait_s
+        """What the upstream asks us to wait."""
+
+
+def lost(error: Exception) -> TransportFault:
+    """The fault of a connection that ended, or did not speak HTTP, after the request was sent."""
+    return TransportFault("lost", f"the upstream's answer was lost ({type(error).__name__})", billed=True)
 
 
 class Backend(Protocol):
-    """One model role's source of answers."""
+    """Where the answers of one model role come from."""
 
     name: str
-    """The model as the source knows it."""
+    """The model as the backend knows it."""
 
     def rule(self, call: Call) -> Rule:
         """How its usage is to be read."""
         ...
 
-    async def answer(self, call: Call, body: Json, attempt: CallAttempt) -> Delivered:
+    async def answer(self, call: Call, body: Json, history: CallHistory) -> Response:
         """The answer, or `BackendError`. `body` is what is forwarded."""
         ...
 

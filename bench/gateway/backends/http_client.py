@@ -15,19 +15,12 @@ from typing import Any
 import httpx
 
 from bench.base.errors import UserError
+from bench.gateway.backends import TransportFault, lost
 
 _KEPT_S = 15.0
 """Below what servers keep: a connection they close just as it is used looks like a lost answer."""
 _MOST_KEPT = 64
 _LARGEST_PIECE = 1 << 20
-
-
-class Unreachable(Exception):
-    """No connection came about, so nothing was asked."""
-
-
-class Lost(Exception):
-    """The connection ended or spoke no HTTP after the request was sent."""
 
 
 @dataclass
@@ -60,7 +53,7 @@ class HttpClient:
             ) from None
 
     async def post(self, path: str, headers: dict[str, str], content: bytes) -> Incoming:
-        """Send a request and wait for the head of the answer; raises `Unreachable` or `Lost`."""
+        """Send a request and wait for the head of the answer; raises `TransportFault`."""
         connecting = dict.fromkeys(("connect", "read", "write"), self._connect_s)
 
         async def trace(event: str, info: dict[str, Any]) -> None:
@@ -78,8 +71,9 @@ class HttpClient:
             response = await self._client.send(request, stream=True)
         except (httpx.HTTPError, OSError, UnicodeError) as error:
             if connecting:
-                raise Unreachable(str(error) or type(error).__name__) from None
-            raise Lost(type(error).__name__) from None
+                message = f"the upstream cannot be reached ({str(error) or type(error).__name__})"
+                raise TransportFault("unreachable", message, billed=False) from None
+            raise lost(error) from None
         given = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in response.headers.raw]
         return Incoming(response.status_code, given, _body(response))
 
@@ -101,6 +95,6 @@ async def _body(response: httpx.Response) -> AsyncGenerator[bytes, None]:
                 yield inflater.decompress(piece, _LARGEST_PIECE)
                 piece = inflater.unconsumed_tail
     except (httpx.HTTPError, OSError, zlib.error) as error:
-        raise Lost(type(error).__name__) from None
+        raise lost(error) from None
     finally:
         await response.aclose()

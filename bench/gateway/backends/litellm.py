@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Collection
 from typing import Any
 
-from bench.gateway.answers import Rule
-from bench.gateway.backends import BackendError
-from bench.gateway.backends.live import NativeTransport, Raw, TransportFault
+from bench.gateway.answers import Rule, rule_of
+from bench.gateway.backends import BackendError, Response, TransportFault, lost
+from bench.gateway.backends.live import NativeTransport
 from bench.gateway.request import Call, Dialect, Json
 
 _JSON = [("content-type", "application/json")]
+_FUNCTIONS: dict[Dialect, str] = {
+    "chat": "acompletion", "responses": "aresponses", "messages": "anthropic_messages", "embeddings": "aembedding",
+}  # fmt: skip
+"""The functions of litellm that answer."""
 _EVENTS = [("content-type", "text/event-stream; charset=utf-8")]
 
 
@@ -26,17 +30,17 @@ class LitellmTransport:
 
         litellm.telemetry = False
         litellm.suppress_debug_info = True
+        # A setting that this provider does not know is left out; else the whole call would fail.
         litellm.drop_params = True
         self._litellm: Any = litellm
 
-    async def send(self, call: Call, body: Json, headers: Mapping[str, str], timeout_s: float) -> Raw:
-        del headers  # they are another provider's
+    async def send(self, call: Call, body: Json, timeout_s: float) -> Response:
         asked = self._function(call)
         try:
             answer = await asked(**body, timeout=timeout_s, num_retries=0, max_retries=0)
             if not call.stream:
-                return Raw(200, _JSON, _text(answer).encode())
-            return Raw(200, _EVENTS, chunks=_events(call, answer))
+                return Response(200, _JSON, _text(answer).encode())
+            return Response(200, _EVENTS, chunks=_events(call, answer))
         except Exception as error:
             status = getattr(error, "status_code", None)
             if not isinstance(status, int) or "Timeout" in type(error).__name__:
@@ -48,18 +52,12 @@ class LitellmTransport:
             said = {"error": {"message": str(error)[:2000], "type": type(error).__name__, "code": None, "param": None}}
             response = getattr(error, "response", None)
             waits = [("retry-after", value)] if (value := getattr(response, "headers", {}).get("retry-after")) else []
-            return Raw(status, [*_JSON, *waits], json.dumps(said).encode())
+            return Response(status, [*_JSON, *waits], json.dumps(said).encode())
 
     def _function(self, call: Call) -> Any:
-        functions = {
-            "chat": self._litellm.acompletion,
-            "responses": self._litellm.aresponses,
-            "messages": self._litellm.anthropic_messages,
-            "embeddings": self._litellm.aembedding,
-        }
-        if call.dialect not in functions:
-            raise TransportFault("unsupported", f"this provider has no {call.dialect}", billed=False)
-        return functions[call.dialect]
+        if call.dialect not in _FUNCTIONS:
+            raise TransportFault("unsupported", f"this provider does not speak {call.dialect}", billed=False)
+        return getattr(self._litellm, _FUNCTIONS[call.dialect])
 
 
 class NativeOrLitellm:
@@ -77,27 +75,21 @@ class NativeOrLitellm:
     def rule(self, call: Call) -> Rule:
         if self._native is not None and call.dialect in self._dialects:
             return self._native.rule(call)
-        return translated_rule(call)
+        return rule_of(call.dialect, "litellm")
 
-    async def send(self, call: Call, body: Json, headers: Mapping[str, str], timeout_s: float) -> Raw:
+    async def send(self, call: Call, body: Json, timeout_s: float) -> Response:
         if self._native is not None and call.dialect in self._dialects:
-            return await self._native.send(call, body, headers, timeout_s)
+            return await self._native.send(call, body, timeout_s)
         if not self._translate or call.dialect == "count_tokens":
             message = f"the provider of this model does not speak {call.dialect}"
             raise BackendError(404, "not_supported", message, infra=False)
         if self._litellm is None:
             self._litellm = await asyncio.to_thread(LitellmTransport)
-        return await self._litellm.send(call, {**body, "model": self._model}, headers, timeout_s)
+        return await self._litellm.send(call, {**body, "model": self._model}, timeout_s)
 
     async def close(self) -> None:
         if self._native is not None:
             await self._native.close()
-
-
-def translated_rule(call: Call) -> Rule:
-    """How litellm counts."""
-    rules: dict[str, Rule] = {"responses": "responses", "messages": "anthropic", "embeddings": "embeddings"}
-    return rules.get(call.dialect, "litellm")
 
 
 async def _events(call: Call, answer: AsyncIterator[Any]) -> AsyncGenerator[bytes, None]:
@@ -134,5 +126,7 @@ def _text(answer: object) -> str:
 
 
 def _fault(error: Exception) -> TransportFault:
-    kind = "timeout" if "Timeout" in type(error).__name__ else "lost"
-    return TransportFault(kind, f"the upstream's answer was lost ({type(error).__name__})", billed=True)
+    fault = lost(error)
+    if "Timeout" in type(error).__name__:
+        fault.kind = "timeout"
+    return fault

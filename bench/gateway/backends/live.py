@@ -1,20 +1,21 @@
-"""The live source: bounded retries with jitter around a transport, and what a fault means."""
+"""The live backend: bounded retries with jitter around a transport, and what a fault means."""
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import random
 import re
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Protocol
 
-from bench.gateway.answers import Rule, read_answer
-from bench.gateway.backends import BackendError, CallAttempt, Delivered, Headers
-from bench.gateway.backends.http_client import HttpClient, Incoming, Lost, Unreachable
+from bench.gateway.answers import Rule, read_answer, rule_of
+from bench.gateway.backends import BackendError, CallHistory, Headers, Response, TransportFault
+from bench.gateway.backends.http_client import HttpClient, Incoming
 from bench.gateway.config import Patience, Provider
 from bench.gateway.request import ROUTES, Call, Json, allowed_betas
 from bench.gateway.streams import StreamLost
@@ -40,21 +41,11 @@ class Transport(Protocol):
 
     def rule(self, call: Call) -> Rule: ...
 
-    async def send(self, call: Call, body: Json, headers: Mapping[str, str], timeout_s: float) -> Raw:
+    async def send(self, call: Call, body: Json, timeout_s: float) -> Response:
         """The answer, or `TransportFault`."""
         ...
 
     async def close(self) -> None: ...
-
-
-@dataclass(frozen=True)
-class _Trouble:
-    """A try that brought nothing but may be repeated."""
-
-    kind: str
-    message: str
-    wait_s: float | None = None
-    billed: bool = False
 
 
 class LiveBackend:
@@ -72,74 +63,81 @@ class LiveBackend:
     def rule(self, call: Call) -> Rule:
         return self._transport.rule(call)
 
-    async def answer(self, call: Call, body: Json, attempt: CallAttempt) -> Delivered:
-        for number in range(self._patience.tries):
+    async def answer(self, call: Call, body: Json, history: CallHistory) -> Response:
+        for number in itertools.count():
             if number:
-                attempt.again()
-            outcome = await self._try(call, body, attempt)
-            if isinstance(outcome, Delivered):
-                return outcome
-            attempt.failed(outcome.kind)
-            affordable = attempt.lost() if outcome.billed else True
-            wait = self._wait_s(outcome, number)
-            if time.monotonic() + (wait or 0.0) >= self._deadline:
-                # A long answer that the end cut short is the agent's affair; a provider that was failing is not.
-                slow = outcome.kind == "timeout"
-                raise _out_of_time() if slow else _broken(f"{outcome.message}, until the time of the cell ended")
-            if number + 1 == self._patience.tries or not affordable or wait is None:
-                raise _broken(f"{outcome.message}, after {number + 1} tries")
-            await asyncio.sleep(wait)
-        raise _broken("no try was allowed")
+                history.again()
+            try:
+                return await self._try(call, body)
+            except TransportFault as fault:
+                await asyncio.sleep(self._pause(fault, number, history))
+        raise AssertionError
+
+    def _pause(self, fault: TransportFault, number: int, history: CallHistory) -> float:
+        """Seconds until the next try; raises `BackendError` when there is none."""
+        history.failed(fault.kind)
+        affordable = not fault.billed or history.lost()
+        wait = self._wait_s(fault, number)
+        if time.monotonic() + (wait or 0.0) >= self._deadline:
+            # A long answer that the end cut short is the agent's affair; a provider that was failing is not.
+            if fault.kind == "timeout":
+                message = "the time of this cell ended during the call"
+                raise BackendError(402, "budget_exceeded", message, infra=False, limit="time_limit")
+            raise _broken(f"{fault}, until the time of the cell ended")
+        if number + 1 == self._patience.tries or not affordable or wait is None:
+            raise _broken(f"{fault}, after {number + 1} tries")
+        return wait
 
     async def close(self) -> None:
         await self._transport.close()
 
-    async def _try(self, call: Call, body: Json, attempt: CallAttempt) -> Delivered | _Trouble:
-        left = max(min(self._patience.answer_s, self._deadline - time.monotonic()), 0.1)
+    async def _try(self, call: Call, body: Json) -> Response:
+        left = self._left_s()
         try:
             # The transport's own timeout starts anew with every byte.
             async with asyncio.timeout(left):
-                raw = await self._transport.send(call, body, attempt.headers, left)
+                response = await self._transport.send(call, body, left)
         except TimeoutError:
-            return _Trouble("timeout", "the upstream's answer was too slow", billed=True)
-        except TransportFault as fault:
-            return _Trouble(fault.kind, str(fault), billed=fault.billed)
-        if raw.chunks is not None:
-            return Delivered(raw.status, raw.headers, chunks=self._watched(raw.chunks))
-        return self._read(call, raw)
+            raise TransportFault("timeout", "the upstream's answer was too slow", billed=True) from None
+        if response.chunks is not None:
+            return replace(response, chunks=self._watched(response.chunks))
+        return self._read(call, response)
+
+    def _left_s(self) -> float:
+        """Seconds for the next answer or piece of one."""
+        return max(min(self._patience.answer_s, self._deadline - time.monotonic()), 0.1)
 
     async def _watched(self, chunks: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
         """The stream, whose end by a fault is a `StreamLost`."""
         async with aclosing(chunks):
             while True:
-                left = max(min(self._patience.answer_s, self._deadline - time.monotonic()), 0.1)
                 try:
-                    async with asyncio.timeout(left):
+                    async with asyncio.timeout(self._left_s()):
                         chunk = await anext(chunks)
                 except StopAsyncIteration:
                     return
                 except TimeoutError:
-                    raise StreamLost("stream_broken", "the upstream's stream stood still") from None
+                    raise StreamLost("the upstream's stream stood still") from None
                 except TransportFault as fault:
-                    raise StreamLost("stream_broken", str(fault)) from None
+                    raise StreamLost(str(fault)) from None
                 yield chunk
 
-    def _read(self, call: Call, raw: Raw) -> Delivered | _Trouble:
-        status = raw.status
+    def _read(self, call: Call, response: Response) -> Response:
+        status = response.status
         if status == 200:
-            answer = read_answer(call.dialect, raw.content)
+            answer = read_answer(call.dialect, response.content)
             if answer is None:
-                return _Trouble("invalid", "the upstream's answer is not of its protocol", billed=True)
-            return Delivered(status, raw.headers, raw.content, answer=answer)
-        # What 401 and 403 say may hold parts of the key, and no agent can mend it.
-        said = "" if status in (401, 403) else self._reason(raw.content)
+                raise TransportFault("invalid", "the upstream's answer is not of its protocol", billed=True)
+            return replace(response, answer=answer)
+        # What 401 and 403 say may hold parts of the key, and no agent can fix their cause.
+        said = "" if status in (401, 403) else self._reason(response.content)
         no_money = any(words in said for words in _NO_MONEY)
         if status in _AGENTS_FAULT and not no_money:
-            return Delivered(status, raw.headers, self._redact(raw.content.decode("utf-8", "replace")).encode())
+            return replace(response, content=self._redact(response.content.decode("utf-8", "replace")).encode())
         if status not in _PASSING or no_money:
             raise _broken(f"the upstream answered {status} {said}".rstrip())
-        wait = retry_after({name.lower(): value for name, value in raw.headers})
-        return _Trouble(str(status), f"the upstream answered {status}", wait_s=wait)
+        wait = retry_after({name.lower(): value for name, value in response.headers})
+        raise TransportFault(str(status), f"the upstream answered {status}", billed=False, wait_s=wait)
 
     def _reason(self, content: bytes) -> str:
         """The provider's explanation in one line, without a key."""
@@ -150,11 +148,11 @@ class LiveBackend:
             text = content[:500].decode("utf-8", "replace")
         return " ".join(self._redact(text).split())[:500]
 
-    def _wait_s(self, trouble: _Trouble, number: int) -> float | None:
+    def _wait_s(self, fault: TransportFault, number: int) -> float | None:
         """Seconds until the next try: what the provider asks for, else full jitter; None: longer than we wait."""
         longest = self._patience.longest_wait_s
-        if trouble.wait_s is not None:
-            return trouble.wait_s if trouble.wait_s <= min(longest, self._deadline - time.monotonic()) else None
+        if fault.wait_s is not None:
+            return fault.wait_s if fault.wait_s <= min(longest, self._deadline - time.monotonic()) else None
         return random.uniform(0, min(self._patience.first_wait_s * 2**number, longest))
 
 
@@ -175,33 +173,8 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         return None
 
 
-def _out_of_time() -> BackendError:
-    message = "the time of this cell ended during the call"
-    return BackendError(402, "budget_exceeded", message, infra=False, limit="time_limit")
-
-
 def _broken(message: str) -> BackendError:
     return BackendError(502, "upstream_broken", message, infra=True)
-
-
-class TransportFault(Exception):
-    """A try that brought nothing. `billed`: the upstream may have done the work."""
-
-    def __init__(self, kind: str, message: str, *, billed: bool) -> None:
-        super().__init__(message)
-        self.kind = kind
-        self.billed = billed
-
-
-@dataclass
-class Raw:
-    """An upstream's answer before anybody has looked into it."""
-
-    status: int
-    headers: Headers
-    content: bytes = b""
-    chunks: AsyncGenerator[bytes, None] | None = None
-    """Of a stream that has begun."""
 
 
 class NativeTransport:
@@ -214,23 +187,17 @@ class NativeTransport:
         self._client = HttpClient(provider.url, connect_s)
 
     def rule(self, call: Call) -> Rule:
-        if call.dialect == "chat":
-            return "gemini" if "generativelanguage.googleapis.com" in self._provider.url else "openai"
-        rules: dict[str, Rule] = {"responses": "responses", "embeddings": "embeddings"}
-        return rules.get(call.dialect, "anthropic")
+        gemini = "generativelanguage.googleapis.com" in self._provider.url
+        return rule_of(call.dialect, "gemini" if gemini else "openai")
 
-    async def send(self, call: Call, body: Json, headers: Mapping[str, str], timeout_s: float) -> Raw:
-        del timeout_s  # whoever asks stops waiting by itself
+    async def send(self, call: Call, body: Json, timeout_s: float) -> Response:
+        del timeout_s  # the caller stops waiting by itself
         content = json.dumps(body, separators=(",", ":")).encode("ascii")
-        try:
-            incoming = await self._client.post(self._paths[call.dialect], self._headers(headers), content)
-            if incoming.status == 200 and _is_stream(incoming):
-                return await self._begun(incoming)
-            return Raw(incoming.status, _returned(incoming), await _read(incoming))
-        except Unreachable as error:
-            raise TransportFault("unreachable", f"the upstream cannot be reached ({error})", billed=False) from None
-        except Lost as error:
-            raise _lost(error) from None
+        incoming = await self._client.post(self._paths[call.dialect], self._headers(call.headers), content)
+        if incoming.status == 200 and _is_stream(incoming):
+            return await self._begun(incoming)
+        content = b"".join([piece async for piece in _bounded(incoming)])
+        return Response(incoming.status, _returned(incoming), content)
 
     async def close(self) -> None:
         await self._client.close()
@@ -248,43 +215,36 @@ class NativeTransport:
             **self._provider.headers,
         }
 
-    async def _begun(self, incoming: Incoming) -> Raw:
+    async def _begun(self, incoming: Incoming) -> Response:
         """A stream, after its first piece has come: until then another try is possible."""
+        pieces = _bounded(incoming)
         try:
-            first = await anext(incoming.body, b"")
+            first = await anext(pieces, b"")
         except BaseException:
-            await incoming.body.aclose()
+            await pieces.aclose()
             raise
         if not first:
             raise TransportFault("lost", "the upstream's stream is empty", billed=True)
-        return Raw(incoming.status, _returned(incoming), chunks=_chunks(first, incoming))
+        return Response(incoming.status, _returned(incoming), chunks=_chunks(first, pieces))
 
 
-async def _chunks(first: bytes, incoming: Incoming) -> AsyncGenerator[bytes, None]:
-    async with aclosing(incoming.body):
+async def _chunks(first: bytes, pieces: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    async with aclosing(pieces):
         yield first
-        size = len(first)
-        try:
-            async for piece in incoming.body:
-                size += len(piece)
-                if size > MAX_ANSWER_BYTES:
-                    raise TransportFault(
-                        "invalid", f"the upstream's stream is larger than {MAX_ANSWER_BYTES} bytes", billed=True
-                    )
-                yield piece
-        except Lost as error:
-            raise _lost(error) from None
+        async for piece in pieces:
+            yield piece
 
 
-async def _read(incoming: Incoming) -> bytes:
-    content = bytearray()
+async def _bounded(incoming: Incoming) -> AsyncGenerator[bytes, None]:
+    """The pieces of an answer; `TransportFault` when it is too large."""
+    size = 0
     async with aclosing(incoming.body):
         async for piece in incoming.body:
-            content += piece
-            if len(content) > MAX_ANSWER_BYTES:
+            size += len(piece)
+            if size > MAX_ANSWER_BYTES:
                 message = f"the upstream's answer is larger than {MAX_ANSWER_BYTES} bytes"
                 raise TransportFault("invalid", message, billed=True)
-    return bytes(content)
+            yield piece
 
 
 def _is_stream(incoming: Incoming) -> bool:
@@ -293,7 +253,3 @@ def _is_stream(incoming: Incoming) -> bool:
 
 def _returned(incoming: Incoming) -> Headers:
     return [(name, value) for name, value in incoming.headers if name.lower() not in _NOT_RETURNED]
-
-
-def _lost(error: Exception) -> TransportFault:
-    return TransportFault("lost", f"the upstream's answer was lost ({error})", billed=True)

@@ -18,7 +18,7 @@ from bench.base.errors import UserError
 from bench.base.model import Model, validate
 from bench.gateway.call_log import clip, write_all
 from bench.gateway.prices import Prices
-from bench.gateway.request import ITEMS, Call, Dialect, Json, digest_json, shallow
+from bench.gateway.request import ITEMS, Call, Dialect, Json, count_shared, digest_json, shallow
 from bench.gateway.streams import Events
 
 _LARGEST_FILE = 200_000_000
@@ -66,7 +66,7 @@ class Played:
     used: bool = False
 
 
-class Missing(Exception):
+class CassetteMiss(Exception):
     """The cassette has no answer to this request."""
 
 
@@ -88,7 +88,7 @@ def load_exchanges(path: Path) -> tuple[Heading, list[Played]]:
 
 
 def find_exchange(played: list[Played], dialect: Dialect, data: Json, redact: Callable[[str], str]) -> Played:
-    """The exchange that answers the request `data`, or `Missing` that shows the nearest.
+    """The exchange that answers the request `data`, or `CassetteMiss` that shows the nearest.
 
     The same request wins; else one that differs in nothing but what tools said, for that may hold timings and paths.
     """
@@ -103,7 +103,7 @@ def find_exchange(played: list[Played], dialect: Dialect, data: Json, redact: Ca
         if found := next((it for it in matching if not it.used), matching[-1] if matching else None):
             found.used = True
             return found
-    raise Missing(_nearest(played, same, data, items))
+    raise CassetteMiss(_nearest(played, same, data, items))
 
 
 def _key(frame: Json, items: list[Any], *, blank: bool) -> str:
@@ -115,12 +115,10 @@ def _without_result(item: object) -> Any:
     """A message without what tools said."""
     if not isinstance(item, dict):
         return item
-    if item.get("role") == "tool":
+    if item.get("role") == "tool" or item.get("type") == "tool_result":
         return {**item, "content": ""}
     if str(item.get("type")).endswith("_call_output"):
         return {**item, "output": ""}
-    if item.get("type") == "tool_result":
-        return {**item, "content": ""}
     if isinstance(item.get("content"), list):
         return {**item, "content": [_without_result(part) for part in item["content"]]}
     return item
@@ -145,9 +143,7 @@ def _nearest(played: list[Played], same: list[Played], frame: Json, items: list[
 
 
 def _common(one: list[Any], other: list[Any]) -> int:
-    shorter = min(len(one), len(other))
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((at for at, (a, b) in pairs if _without_result(a) != _without_result(b)), shorter)
+    return count_shared([_without_result(item) for item in one], [_without_result(item) for item in other])
 
 
 def _short(value: object) -> str:
@@ -191,8 +187,7 @@ class Recorder:
     def _exchange(self, call: Call, answer: dict[str, Any]) -> None:
         items = json.loads(self._redact(json.dumps(call.items)))
         after, before = self._previous.get(call.dialect, (0, []))
-        shorter = min(len(before), len(items))
-        kept = next((at for at in range(shorter) if before[at] != items[at]), shorter)
+        kept = count_shared(before, items)
         self._count += 1
         self._previous[call.dialect] = (self._count, items)
         digest = digest_json([call.dialect, call.frame])
@@ -206,8 +201,8 @@ class Recorder:
         )
 
     def _write(self, document: Model) -> None:
+        # The one written in C is many times faster; not every build of PyYAML has it.
         dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
         data = document.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-        data = {"schema": 2, **data} if isinstance(document, Heading) else data
         text = yaml.dump(data, Dumper=dumper, allow_unicode=True, sort_keys=False, width=120, explicit_start=True)
         write_all(self._file, text.encode("utf-8", "replace"))

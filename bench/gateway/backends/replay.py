@@ -1,4 +1,4 @@
-"""The replay sources: the same request gets the same answer, out of a cassette, without a key or a network."""
+"""The replay backends: the same request gets the same answer, out of a cassette, without a key or a network."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from bench.base.documents import is_file
 from bench.base.errors import UserError
 from bench.base.model import Model, read_yaml
-from bench.formats.record import Tokens
-from bench.gateway.answers import Rule, read_answer
-from bench.gateway.backends import BackendError, CallAttempt, Delivered, Headers
-from bench.gateway.backends.recorded import Missing, Played, find_exchange
-from bench.gateway.prices import DEAREST, Prices, Rates
+from bench.gateway.answers import Rule, read_answer, rule_of
+from bench.gateway.backends import BackendError, CallHistory, Headers, Response
+from bench.gateway.backends.recorded import CassetteMiss, find_exchange, load_exchanges
+from bench.gateway.prices import MOST_EXPENSIVE, OwnRates, Prices
 from bench.gateway.request import Call, Json
 
 PREFIX = "replay/"
@@ -27,7 +26,7 @@ _LONGEST_LINE = 10_000
 _SET = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _JSON: Headers = [("Content-Type", "application/json")]
 _EVENTS: Headers = [("Content-Type", "text/event-stream; charset=utf-8")]
-_Dollars = Annotated[float, Field(ge=0, le=DEAREST * 1e6)]
+_Dollars = Annotated[float, Field(ge=0, le=MOST_EXPENSIVE * 1e6)]
 _Count = Annotated[int, Field(ge=0, le=10**9)]
 
 
@@ -56,20 +55,35 @@ def is_recorded(path: Path) -> bool:
         return False
 
 
-class TurnBackend:
-    """Answers chat requests from the turns of one cassette."""
+class _ReplayBackend:
+    """Answers out of the cassette at `path`."""
 
-    def __init__(self, cassette: Cassette, path: Path) -> None:
-        self.name = cassette.model
-        self._cassette = cassette
+    _chat_rule: Rule = "openai"
+
+    def __init__(self, model: str, path: Path) -> None:
+        self.name = model
         self._path = f"{path.parent.name}/{path.name}"
 
     def rule(self, call: Call) -> Rule:
-        return "openai"
+        return rule_of(call.dialect, self._chat_rule)
 
-    async def answer(self, call: Call, body: Json, attempt: CallAttempt) -> Delivered:
+    def _miss(self, why: object) -> BackendError:
+        return BackendError(424, "cassette_miss", f"cassette {self._path}, {why}", infra=True)
+
+    async def close(self) -> None:
+        """Nothing is held open."""
+
+
+class TurnBackend(_ReplayBackend):
+    """Answers chat requests from the turns of one cassette."""
+
+    def __init__(self, path: Path) -> None:
+        self._cassette = load_cassette(path)
+        super().__init__(self._cassette.model, path)
+
+    async def answer(self, call: Call, body: Json, history: CallHistory) -> Response:
         if call.dialect != "chat":
-            raise _miss(self._path, f"it answers chat completions, not {call.dialect}")
+            raise self._miss(f"it answers chat completions, not {call.dialect}")
         try:
             messages = [Message.model_validate(message) for message in call.items]
             index = find_turn(self._cassette, messages)
@@ -78,55 +92,39 @@ class TurnBackend:
                 400, "invalid_request", f"field `messages`: {error.errors()[0]['msg']}", infra=False
             ) from None
         except CassetteMiss as miss:
-            raise _miss(self._path, str(miss)) from None
+            raise self._miss(miss) from None
         made = {**_completion(self._cassette.turns[index], index, call.digest), "model": call.model}
         if call.stream:
-            return Delivered(200, _EVENTS, chunks=_in_pieces(_chunks(made)))
+            return Response(200, _EVENTS, chunks=_in_pieces(_chunks(made)))
         content = json.dumps(made).encode("ascii")
         answer = read_answer("chat", content)
         if answer is not None:
             answer.model = self._cassette.model
-        return Delivered(200, _JSON, content, answer=answer)
-
-    async def close(self) -> None:
-        """Nothing is held open."""
+        return Response(200, _JSON, content, answer=answer)
 
 
-class ExchangeBackend:
+class ExchangeBackend(_ReplayBackend):
     """Answers requests of every protocol from a recorded cassette."""
 
-    def __init__(self, model: str, played: list[Played], path: Path, redact: Callable[[str], str], rules: str) -> None:
-        self.name = model
-        self._played = played
-        self._path = f"{path.parent.name}/{path.name}"
+    def __init__(self, path: Path, redact: Callable[[str], str]) -> None:
+        heading, self._played = load_exchanges(path)
+        super().__init__(heading.model, path)
         self._redact = redact
-        self._gemini = rules == "gemini"
+        if heading.model.startswith("gemini/"):
+            self._chat_rule = "gemini"
 
-    def rule(self, call: Call) -> Rule:
-        rules: dict[str, Rule] = {"chat": "openai", "responses": "responses", "embeddings": "embeddings"}
-        if call.dialect == "chat" and self._gemini:
-            return "gemini"
-        return rules.get(call.dialect, "anthropic")
-
-    async def answer(self, call: Call, body: Json, attempt: CallAttempt) -> Delivered:
+    async def answer(self, call: Call, body: Json, history: CallHistory) -> Response:
         try:
             found = find_exchange(self._played, call.dialect, call.data, self._redact).exchange
-        except Missing as miss:
-            raise _miss(self._path, str(miss)) from None
+        except CassetteMiss as miss:
+            raise self._miss(miss) from None
         if found.events is not None:
             if not call.stream:
-                raise _miss(self._path, "the answer was recorded as a stream, and is asked for in one piece")
-            return Delivered(200, _EVENTS, chunks=_in_pieces([event.encode() for event in found.events if event]))
+                raise self._miss("the answer was recorded as a stream, and is asked for in one piece")
+            return Response(200, _EVENTS, chunks=_in_pieces([event.encode() for event in found.events if event]))
         content = found.body.encode() if isinstance(found.body, str) else json.dumps(found.body).encode("ascii")
         answer = read_answer(call.dialect, content) if found.status == 200 else None
-        return Delivered(found.status, _JSON, content, answer=answer)
-
-    async def close(self) -> None:
-        """Nothing is held open."""
-
-
-def _miss(path: str, why: str) -> BackendError:
-    return BackendError(424, "cassette_miss", f"cassette {path}, {why}", infra=True)
+        return Response(found.status, _JSON, content, answer=answer)
 
 
 async def _in_pieces(parts: list[bytes]) -> AsyncGenerator[bytes, None]:
@@ -239,12 +237,6 @@ class Turn(Model):
     tool_calls: list[TurnCall] = Field(default_factory=list)
     usage: TurnUsage
 
-    @property
-    def tokens(self) -> Tokens:
-        return Tokens(
-            input_uncached=self.usage.input, cache_read=self.usage.cache_read, output=self.usage.output, reasoning=0
-        )
-
 
 class Cassette(Model):
     """One conversation about one case."""
@@ -259,13 +251,7 @@ class Cassette(Model):
     turns: list[Turn] = Field(min_length=1)
 
     def as_prices(self) -> Prices:
-        million = 1_000_000
-        read, plain = self.prices.cache_read / million, self.prices.input / million
-        return Prices(Rates(plain, self.prices.output / million, read, plain, plain), f"cassette {self.model}")
-
-
-class CassetteMiss(Exception):
-    """The cassette has no answer to this request."""
+        return OwnRates(**dict(self.prices)).as_prices(f"cassette {self.model}")
 
 
 def load_cassette(path: Path) -> Cassette:
