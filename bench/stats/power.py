@@ -169,9 +169,13 @@ def _draw(question: Question, cases: int, trials: int) -> Floats:
         noise = rng.normal(0, (2 * parts.within / trials) ** 0.5, size=size)
         return means * (share - 1) + noise
     most = parts.mean * (1 - parts.mean)
-    between = min(max(parts.between, 1e-3 * most), 0.999 * most)
-    weight = most / between - 1
-    chances = rng.beta(parts.mean * weight, (1 - parts.mean) * weight, size=size)
+    if most > 0:
+        between = min(max(parts.between, 1e-3 * most), 0.999 * most)
+        weight = most / between - 1
+        chances = rng.beta(parts.mean * weight, (1 - parts.mean) * weight, size=size)
+    else:
+        # Every trial succeeded: the Beta distribution shrinks to a point, which its two parameters cannot express.
+        chances = np.full(size, parts.mean)
     found: Floats = (rng.binomial(trials, share * chances) - rng.binomial(trials, chances)) / trials
     return found
 
