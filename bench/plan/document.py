@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from bench.base.errors import UserError
 from bench.base.times import now
-from bench.formats.plan import Expected, PlanFile, Shard, ShardPart, make_run_plan
+from bench.formats.plan import Expected, PlanFile, Shard, ShardPart
 from bench.plan.estimate import Estimate
 from bench.plan.experiment import Budget, Experiment
 from bench.plan.selection import RunCells
@@ -18,13 +18,10 @@ def plan_document(
     experiment: Experiment, parts: Sequence[RunCells], made: Sequence[PackedShard], sandbox: str
 ) -> PlanFile:
     """The plan of these batches."""
-    runs = [
-        make_run_plan(part.run, part.suite.id, part.suite.version, part.profile, sandbox, part.cells) for part in parts
-    ]
     return PlanFile(
         name=experiment.name,
         created=now(),
-        runs=runs,
+        runs=[part.plan(sandbox) for part in parts],
         shards=[_shard(batch) for batch in made],
         expected=expected_of(made),
     )
