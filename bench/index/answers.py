@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from bench.base.model import ModelT
 from bench.formats.record import AgentRef, CaseRef, LimitsSet, Machine, ModelUsage, Phase, Provenance, Record, Tokens
-from bench.plan import NEWEST, Measured, model_key
+from bench.plan import NEWEST, History, model_key
 from bench.stats import CaseNight, Entrant
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ _ABSENT = (
 )
 
 
-def cell_history(index: Index) -> Measured:
-    """Everything the index can tell; for `bench.plan.estimate.History.of`."""
+def cell_history(index: Index) -> History:
+    """As `History.of` finds it from all records that count."""
     keys = {text: model_key(json.loads(text)) for (text,) in index.rows("SELECT DISTINCT models FROM cells")}
     newest = f"max_by({{'s': seconds, 'c': cost_usd}}, (started, cell), {NEWEST})"
     exact = index.rows(
@@ -54,7 +54,7 @@ def cell_history(index: Index) -> Measured:
     graded = index.rows(
         "SELECT DISTINCT agent_digest, models, case_digest, profile, trial FROM cells WHERE outcome = 'graded'"
     )
-    return Measured(
+    return History(
         exact={(agent, keys[models], case, profile): (s, c) for agent, models, case, profile, s, c in exact},
         cases={(case, profile): seconds for case, profile, seconds in cases},
         shares={(agent, keys[models]): mean for agent, models, mean in shares},
