@@ -10,9 +10,9 @@ from typing import Literal
 import numpy as np
 
 from bench.formats.record import Record
-from bench.stats.effort import agent_seconds, input_tokens, output_tokens
 from bench.stats.intervals import Floats
 from bench.stats.standing import entrant_of, unique_cells
+from bench.stats.tally import agent_seconds, input_tokens, output_tokens
 
 Allowance = Literal["coverage", "limits", "machine"]
 ALLOWANCES: tuple[Allowance, ...] = ("coverage", "limits", "machine")

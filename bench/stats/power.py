@@ -11,11 +11,10 @@ from statistics import fmean, pvariance, variance
 import numpy as np
 
 from bench.formats.record import Record
-from bench.stats.effort import Cost
 from bench.stats.intervals import SEED, Floats, signs
 from bench.stats.pairing import Measure
 from bench.stats.standing import current, unique_cells
-from bench.stats.tally import tally_of
+from bench.stats.tally import Cost, tally_of
 from bench.stats.tests import DEFAULT_RULES, MOST_CASES, MOST_TRIALS, POWER, Rules
 
 TRIALS = (1, 2, 3, 5, 8, 10, 15, 20)
