@@ -1,4 +1,4 @@
-"""Parts: the Parquet files that hold the rows of the index, each sorted by agent, case and time."""
+"""The files of the index and its state: Parquet files of rows sorted by agent, case and time, replaced as one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import secrets
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -36,13 +35,12 @@ _LINGER_S = 3600.0
 """How long a replaced file stays for those who still read it."""
 
 
-@dataclass(frozen=True)
-class ParquetFile:
-    """A part that is whole."""
+class ParquetFile(Model):
+    """A file of the index that is whole."""
 
-    name: str
-    rows: int
-    size: int
+    name: str = Field(pattern=r"^[a-z]+-[0-9a-f]{16}\.parquet$")
+    rows: int = Field(ge=0)
+    size: int = Field(ge=0)
     """Bytes."""
 
 
@@ -88,7 +86,7 @@ class PartWriter:
             self._writer.close()
             path = self._folder / self._name
             _sync(path)
-            self._done.append(ParquetFile(self._name, self._rows, path.stat().st_size))
+            self._done.append(ParquetFile(name=self._name, rows=self._rows, size=path.stat().st_size))
             self._writer, self._rows = None, 0
 
 
@@ -111,7 +109,7 @@ def write_table(folder: Path, kind: str, table: pa.Table) -> ParquetFile:
     with open_writer(folder / name, table.schema) as writer:
         writer.write_table(table)
     _sync(folder / name)
-    return ParquetFile(name, table.num_rows, (folder / name).stat().st_size)
+    return ParquetFile(name=name, rows=table.num_rows, size=(folder / name).stat().st_size)
 
 
 def merge(folder: Path, parts: Sequence[ParquetFile]) -> list[ParquetFile]:
@@ -137,43 +135,28 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-class FileRef(Model):
-    """A file of the index."""
-
-    name: str = Field(pattern=r"^[a-z]+-[0-9a-f]{16}\.parquet$")
-    rows: int = Field(ge=0)
-    size: int = Field(ge=0)
-
-    @classmethod
-    def of(cls, part: ParquetFile) -> FileRef:
-        return cls(name=part.name, rows=part.rows, size=part.size)
-
-    def part(self) -> ParquetFile:
-        return ParquetFile(self.name, self.rows, self.size)
-
-
 class IndexState(Model):
     """A whole index of one commit."""
 
     index_schema: int = INDEX_SCHEMA
     record_schema: int = RECORD_SCHEMA
     tip: str
-    parts: list[FileRef]
-    files: FileRef
+    parts: list[ParquetFile]
+    files: ParquetFile
     """Path, blob and number of every file that was read."""
-    decisions: FileRef
-    ignored: FileRef
+    decisions: ParquetFile
+    ignored: ParquetFile
     """Ids of the rows that do not count, with the reason."""
-    tally: FileRef
+    tally: ParquetFile
     """Counts and sums of the rows that count, by agent, model, case and their versions."""
     skipped: int = 0
-    """Lines that are no records."""
+    """Lines that are not records."""
     where: str = ""
     """The first of them."""
     retired: dict[str, float] = {}
     """Files of earlier states, and since when (Unix seconds) they are not needed."""
 
-    def refs(self) -> list[FileRef]:
+    def refs(self) -> list[ParquetFile]:
         return [*self.parts, self.files, self.decisions, self.ignored, self.tally]
 
     @property
@@ -183,8 +166,8 @@ class IndexState(Model):
 
 def index_folder(cache: Path, repository: Path | str, branch: str) -> Path:
     """Where the index of a branch is kept; raises `UserError` where there is no repository."""
-    place = str(repository) if is_remote(repository) else str(git_folder(Path(repository)))
-    return cache / "index" / hashlib.sha256(f"{place}\0{branch}".encode()).hexdigest()[:24]
+    address = str(repository) if is_remote(repository) else str(git_folder(Path(repository)))
+    return cache / "index" / hashlib.sha256(f"{address}\0{branch}".encode()).hexdigest()[:24]
 
 
 def load(folder: Path) -> IndexState | None:
@@ -225,7 +208,7 @@ def forget(folder: Path) -> None:
 
 @contextmanager
 def building(folder: Path, patience_s: float = 900.0) -> Iterator[None]:
-    """Only one process at a time builds; the others wait. The lock is gone with its process, however that ends."""
+    """Only one process at a time builds; the others wait. The kernel drops the lock when its process ends."""
     folder.mkdir(parents=True, exist_ok=True)
     deadline = time.monotonic() + patience_s
     descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)

@@ -1,4 +1,4 @@
-"""Which rows count, and their tally: worked out when the index changes, so that questions find it done."""
+"""Which rows count, and their tally: worked out when the index changes, so that answers only look it up."""
 
 from __future__ import annotations
 
@@ -33,22 +33,7 @@ _DECISIONS = pa.schema(
 
 def decisions_table(decisions: Sequence[Decision]) -> pa.Table:
     """The ledger, the oldest first."""
-    rows = [
-        {
-            "seq": number,
-            "kind": it.kind,
-            "run": it.run,
-            "agent": it.agent,
-            "case_id": it.case,
-            "cell": it.cell,
-            "replaced_by": it.replaced_by,
-            "attempt": it.attempt,
-            "why": it.why,
-            "who": it.who,
-            "when": it.when,
-        }
-        for number, it in enumerate(decisions, start=1)
-    ]
+    rows = [{"seq": number, "case_id": it.case, **it.model_dump()} for number, it in enumerate(decisions, start=1)]
     return pa.Table.from_pylist(rows, schema=_DECISIONS)
 
 

@@ -124,11 +124,7 @@ class RecordResults:
         self._counted = counted_cells(self._unique, self._suite)
 
     def standings(self) -> list[Standing]:
-        tallies = {
-            key: (tally_of(records), all(record.agent.ranked for record in records))
-            for key, records in self._counted.items()
-        }
-        return standings_of(tallies, self._suite)
+        return _standings_of_cells(self._counted, self._suite)
 
     def cases(self) -> Mapping[str, CaseSeen]:
         found: dict[str, list[Record]] = defaultdict(list)
@@ -178,7 +174,12 @@ class RecordResults:
 
 def standings(records: Iterable[Record], suite: Suite) -> list[Standing]:
     """One standing per entrant; records of cases outside the suite, or of older versions of a case, do not count."""
-    return RecordResults(records, suite).standings()
+    return _standings_of_cells(counted_cells(unique_cells(records), suite), suite)
+
+
+def _standings_of_cells(cells: Mapping[tuple[Entrant, str], Sequence[Record]], suite: Suite) -> list[Standing]:
+    tallies = {key: (tally_of(records), all(it.agent.ranked for it in records)) for key, records in cells.items()}
+    return standings_of(tallies, suite)
 
 
 def _different(records: Iterable[Record]) -> list[Record]:

@@ -401,7 +401,8 @@ def test_the_planner_learns_the_same(branch: ResultsBranch, tmp_path: Path) -> N
     assert learned.graded == plain.graded
     assert learned.exact.keys() == plain.exact.keys()
     for key, (seconds, usd) in plain.exact.items():
-        assert learned.exact[key] == (pytest.approx(seconds), pytest.approx(usd))
+        assert learned.exact[key][0] == pytest.approx(seconds)
+        assert learned.exact[key][1] == pytest.approx(usd)
     assert learned.cases == pytest.approx(plain.cases)
     assert learned.shares == pytest.approx(plain.shares)
 
