@@ -17,6 +17,7 @@ from bench.base.times import Progress
 from bench.index.columns import LINE_BITS, schema
 from bench.index.extract import Extracted, Source, extract, extract_in_processes
 from bench.index.storage import (
+    FILES,
     MIRROR,
     IndexState,
     ParquetFile,
@@ -24,6 +25,7 @@ from bench.index.storage import (
     forget,
     load,
     merge,
+    read_files,
     store,
     sweep,
     to_merge,
@@ -127,18 +129,13 @@ def _compact(build: _Build, parts: list[ParquetFile]) -> list[ParquetFile]:
 
 
 def _known_files(folder: Path, before: IndexState | None) -> dict[str, tuple[str, int]]:
-    if before is None:
-        return {}
-    columns = pq.read_table(folder / before.files.name).to_pydict()
-    return dict(zip(columns["path"], zip(columns["blob"], columns["number"], strict=True), strict=True))
+    return {path: (blob, number) for number, (path, blob) in read_files(folder, before).items()} if before else {}
 
 
 def _write_files(folder: Path, known: dict[str, tuple[str, int]], sources: list[Source]) -> ParquetFile:
-    paths = [*known, *(source.path for source in sources)]
-    blobs = [*(blob for blob, _ in known.values()), *(source.blob for source in sources)]
-    numbers = [*(number for _, number in known.values()), *(source.number for source in sources)]
-    table = {"path": pa.array(paths, pa.string()), "blob": pa.array(blobs, pa.string()), "number": numbers}
-    return write_table(folder, "files", pa.table(table))
+    files = {**known, **{source.path: (source.blob, source.number) for source in sources}}
+    rows = [{"path": path, "blob": blob, "number": number} for path, (blob, number) in files.items()]
+    return write_table(folder, "files", pa.Table.from_pylist(rows, FILES))
 
 
 def _count(

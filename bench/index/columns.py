@@ -13,7 +13,7 @@ import msgspec
 import pyarrow as pa
 
 from bench.index.line import Line, UsagePart
-from bench.stats import model_label
+from bench.stats import model_label, sum_known
 
 INDEX_SCHEMA = 2
 """Raised with every change of what is below: an index of another one is made anew."""
@@ -69,18 +69,7 @@ def _phase(name: str) -> Callable[[Line], float | None]:
 
 def _tokens(*names: str) -> Callable[[Line], int | None]:
     """The sum over roles; None as soon as one part is unknown."""
-    parts = attrgetter(*names) if len(names) > 1 else lambda tokens: (getattr(tokens, names[0]),)
-
-    def total(line: Line) -> int | None:
-        found = 0
-        for usage in line.usage:
-            for value in parts(usage.tokens):
-                if value is None:
-                    return None
-                found += value
-        return found
-
-    return total
+    return lambda line: sum_known(getattr(usage.tokens, name) for usage in line.usage for name in names)
 
 
 def _used(name: str) -> Callable[[Line], Any]:

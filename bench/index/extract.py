@@ -48,6 +48,10 @@ class Extracted:
     where: str = ""
     """The first of them."""
 
+    def skip(self, where: str) -> None:
+        self.skipped += 1
+        self.where = self.where or where
+
     def add(self, other: Extracted) -> None:
         self.parts += other.parts
         self.rows += other.rows
@@ -81,15 +85,13 @@ def _read(source: Source, content: bytes, rows: list[Row], found: Extracted) -> 
         line = parse_line(text)
         attempt = _attempt(source.path, line, attempts) if line is not None else None
         if line is None or attempt is None:
-            found.skipped += 1
-            found.where = found.where or f"{source.path}:{number}"
+            found.skip(f"{source.path}:{number}")
         else:
             rows.append(Row((source.number << LINE_BITS) + number, source.path, number, attempt, line))
             taken += 1
     found.rows += taken
     if cut_short:
-        found.skipped += 1
-        found.where = found.where or f"{source.path}:{len(lines) + 1}"
+        found.skip(f"{source.path}:{len(lines) + 1}")
 
 
 def _attempt(path: str, line: Line, known: dict[tuple[str, str], int | None]) -> int | None:

@@ -8,13 +8,11 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.parquet as pq
-
 from bench.base.errors import UserError
 from bench.formats.older_records import read_line
 from bench.formats.record import Profile, Record
 from bench.index.columns import LINE_BITS
-from bench.index.storage import MIRROR
+from bench.index.storage import MIRROR, read_files
 from bench.index.tally import SUMS, sum_type
 from bench.stats import (
     PLACES,
@@ -192,7 +190,7 @@ def records_at(index: Index, ids: Collection[int]) -> Mapping[int, Record]:
     wanted: dict[int, list[int]] = defaultdict(list)
     for number in sorted(ids):
         wanted[number >> LINE_BITS].append(number)
-    files = _files(index, wanted)
+    files = {file: it for file, it in read_files(index.folder, index.state).items() if file in wanted}
     found: dict[int, Record] = {}
     contents = Copy(_git(index), index.state.tip).read([blob for _, blob in files.values()])
     try:
@@ -206,13 +204,6 @@ def records_at(index: Index, ids: Collection[int]) -> Mapping[int, Record]:
     finally:
         contents.close()
     return found
-
-
-def _files(index: Index, wanted: Collection[int]) -> dict[int, tuple[str, str]]:
-    """Path and blob by the number of the file."""
-    columns = pq.read_table(index.folder / index.state.files.name).to_pydict()
-    rows = zip(columns["number"], columns["path"], columns["blob"], strict=True)
-    return {number: (path, blob) for number, path, blob in sorted(rows) if number in wanted}
 
 
 def _git(index: Index) -> Git:

@@ -10,6 +10,7 @@ import secrets
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from operator import itemgetter
 from pathlib import Path
 
 import pyarrow as pa
@@ -28,6 +29,7 @@ CHUNK_ROWS = 65_536
 PART_ROWS = 8 * CHUNK_ROWS
 _PLAIN = ("id", "line", "seed", "judge_seed", "score", "cost_usd", "seconds", "started", "finished")
 """Columns in which hardly a value comes twice, so that a dictionary of them is only in the way."""
+FILES = pa.schema([("path", pa.string()), ("blob", pa.string()), ("number", pa.int64())])
 MIRROR = "mirror.git"
 """Of a branch behind a URL: a copy beside its index."""
 _NAME = "state.json"
@@ -84,9 +86,7 @@ class PartWriter:
     def _close(self) -> None:
         if self._writer is not None:
             self._writer.close()
-            path = self._folder / self._name
-            _sync(path)
-            self._done.append(ParquetFile(name=self._name, rows=self._rows, size=path.stat().st_size))
+            self._done.append(_finished(self._folder, self._name, self._rows))
             self._writer, self._rows = None, 0
 
 
@@ -108,8 +108,13 @@ def write_table(folder: Path, kind: str, table: pa.Table) -> ParquetFile:
     name = f"{kind}-{secrets.token_hex(8)}.parquet"
     with open_writer(folder / name, table.schema) as writer:
         writer.write_table(table)
-    _sync(folder / name)
-    return ParquetFile(name=name, rows=table.num_rows, size=(folder / name).stat().st_size)
+    return _finished(folder, name, table.num_rows)
+
+
+def read_files(folder: Path, state: IndexState) -> dict[int, tuple[str, str]]:
+    """Path and blob of every file that was read, by its number, in order."""
+    rows = pq.read_table(folder / state.files.name).to_pylist()
+    return {row["number"]: (row["path"], row["blob"]) for row in sorted(rows, key=itemgetter("number"))}
 
 
 def merge(folder: Path, parts: Sequence[ParquetFile]) -> list[ParquetFile]:
@@ -127,12 +132,11 @@ def to_merge(parts: Sequence[ParquetFile], small: int = 2 * CHUNK_ROWS, most: in
     return found if len(found) > most else []
 
 
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def _finished(folder: Path, name: str, rows: int) -> ParquetFile:
+    """A file that was written, once it is on the disk: the state that names it must not come before it."""
+    with (folder / name).open("rb") as file:
+        os.fsync(file.fileno())
+        return ParquetFile(name=name, rows=rows, size=os.fstat(file.fileno()).st_size)
 
 
 class IndexState(Model):

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
         rank,
         standings_of,
     )
-    from bench.stats.tally import LOST, PLACES, Cost, Tally, agent_seconds, input_tokens, output_tokens
+    from bench.stats.tally import LOST, PLACES, Cost, Tally, agent_seconds, input_tokens, output_tokens, sum_known
     from bench.stats.tests import Rules
     from bench.stats.trends import (
         CaseNight,
@@ -74,7 +74,7 @@ else:
             "power": "Components Design Price Question cases_needed components designs price trials_needed",
             "results": "CaseSeen CheckShares Findings Measured RecordResults Results Suite Trial Version standings",
             "standing": ("Entrant Estimate KS Passes RankedStanding Standing entrant_of model_label rank standings_of"),
-            "tally": "Cost LOST PLACES Tally agent_seconds input_tokens output_tokens",
+            "tally": "Cost LOST PLACES Tally agent_seconds input_tokens output_tokens sum_known",
             "tests": "Rules",
             "trends": "CaseNight Drop Level Series case_nights find_levels find_steps nightly standing_drop",
         },

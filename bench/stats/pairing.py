@@ -52,15 +52,15 @@ def pair(base: Iterable[Record], head: Iterable[Record], allow: Collection[Allow
         *_unlike("model", {entrant_of(r).model for r in one}, {entrant_of(r).model for r in other}),
     ]
     notes: list[str] = []
-    machines = [{_machine(record) for record in side} for side in (one, other)]
-    for fault in _unlike("machine class", *machines, many=True):
-        (notes if "machine" in allow else reasons).append(fault)
+    machines = [{record.machine.fingerprint for record in side} for side in (one, other)]
     first, second = _by_case(one), _by_case(other)
-    for fault in _unlike_limits(first, second):
-        (notes if "limits" in allow else reasons).append(fault)
     faults, common = _unlike_cases(first, second)
-    for fault in faults:
-        (notes if "coverage" in allow else reasons).append(fault)
+    for allowance, found in (
+        ("machine", _unlike("machine class", *machines, many=True)),
+        ("limits", _unlike_limits(first, second)),
+        ("coverage", faults),
+    ):
+        (notes if allowance in allow else reasons).extend(found)
     pairs = [Pair(case, _trials(first[case], second[case])) for case in common]
     kept = [it for it in pairs if it.trials]
     lost = [it.case for it in pairs if not it.trials]
@@ -147,10 +147,6 @@ def _by_case(records: Iterable[Record]) -> dict[str, list[Record]]:
 
 def _suite(record: Record) -> str:
     return f"{record.provenance.suite or '(none)'} {record.provenance.suite_version}".strip()
-
-
-def _machine(record: Record) -> str:
-    return record.machine.fingerprint
 
 
 def _list(names: Iterable[str]) -> str:

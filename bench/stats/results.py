@@ -166,10 +166,10 @@ class RecordResults:
 
     def trials(self, of_case: int, of_entrant: int) -> Sequence[Trial]:
         kept = {id(record) for record in self._unique}
-        return [Trial(record, id(record) in kept, self._is_current(record)) for record in self._records]
-
-    def _is_current(self, record: Record) -> bool:
-        return self._newest.get((record.profile, record.case.id)) == record.case.digest
+        return [
+            Trial(it, id(it) in kept, self._newest.get((it.profile, it.case.id)) == it.case.digest)
+            for it in self._records
+        ]
 
 
 def standings(records: Iterable[Record], suite: Suite) -> list[Standing]:

@@ -170,7 +170,7 @@ def agent_seconds(record: Record) -> float | None:
 
 def input_tokens(record: Record) -> int | None:
     """All tokens sent, cached or not; None when a part is unknown."""
-    return _sum_known(
+    return sum_known(
         part
         for usage in record.usage
         for part in (usage.tokens.input_uncached, usage.tokens.cache_read, usage.tokens.cache_write)
@@ -178,10 +178,12 @@ def input_tokens(record: Record) -> int | None:
 
 
 def output_tokens(record: Record) -> int | None:
-    return _sum_known(usage.tokens.output for usage in record.usage)
+    """All tokens received; None when a part is unknown."""
+    return sum_known(usage.tokens.output for usage in record.usage)
 
 
-def _sum_known(parts: Iterable[int | None]) -> int | None:
+def sum_known(parts: Iterable[int | None]) -> int | None:
+    """The sum; None as soon as one part is unknown."""
     total = 0
     for part in parts:
         if part is None:

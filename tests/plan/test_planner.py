@@ -92,11 +92,11 @@ def test_overrides_reach_every_field(tmp_path: Path, overrides: list[str], expec
 @pytest.mark.parametrize(
     ("override", "fault"),
     [
-        ("trials", "is no override"),
-        ("=3", "is no override"),
+        ("trials", "is not an override"),
+        ("=3", "is not an override"),
         ("trials=many", "field `trials`"),
         ("trails=3", "unknown field"),
-        ("trials.x=3", "holds a value|inside of a value|field `trials`"),
+        ("trials.x=3", "inside of a value|field `trials`"),
         ("machines.7.count=3", "is none of 1 items"),
         ("mode=[", "not YAML"),
         ("agents=a,a", "agents names a value twice"),
