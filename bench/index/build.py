@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 _MANY_FILES = 2_000
 """From here on several processes pay for their start."""
 _MEMORY = "700MB"
+# A fetch leaves one pack each time, and git gets slower with every one.
 _PACKS = 50
 
 

@@ -1,4 +1,4 @@
-"""What the index needs beyond the rest of the program."""
+"""Asking the index: SELECTs with a time limit, in a database that reaches no other file, and answers as files."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from bench.index.storage import IndexState
 
 
+# Of the extra `index`: the rest of the program runs without them.
 _NEEDED = ("duckdb", "msgspec", "pandas", "pyarrow")
 VIEWS = ("records", "cells", "checks", "decisions", "all_records", "tally")
 """`records`: those that count. `cells`: of several attempts at a cell of a run only the one that counts. `checks`: one
@@ -142,12 +143,13 @@ def open_index(
 
 
 def _open(folder: Path, state: IndexState) -> duckdb.DuckDBPyConnection:
-    """A database that shows the views, and from then on can reach no file but the parts, and write none."""
+    """A database that shows the views, and from then on reads only the files of the index and writes no file."""
     import duckdb
 
     from bench.index.build import connect
     from bench.index.tally import literal
 
+    # The order matters: paths are allowed while access is still on, and the last statement forbids later changes.
     connection = connect(MEMORY)
     paths = ", ".join(literal(str(folder / ref.name)) for ref in state.refs())
     try:

@@ -49,7 +49,7 @@ _SUMS = ", ".join(f"sum({name})::{sum_type(name)} AS {name}" for name in SUMS)
 
 
 class IndexedResults:
-    """`Results`; `suite`: None takes every case with a result for the suite of both profiles."""
+    """`Results` of an index; `suite`: None takes every case with a result for the suite of both profiles."""
 
     def __init__(self, index: Index, suite: Suite | None = None) -> None:
         self._index = index

@@ -169,7 +169,7 @@ class IndexState(Model):
 
 
 def index_folder(cache: Path, repository: Path | str, branch: str) -> Path:
-    """Where the index of a branch is kept; raises `UserError` where there is no repository."""
+    """Where the index of a branch is kept; raises `UserError` where the repository does not exist."""
     address = str(repository) if is_remote(repository) else str(git_folder(Path(repository)))
     return cache / "index" / hashlib.sha256(f"{address}\0{branch}".encode()).hexdigest()[:24]
 

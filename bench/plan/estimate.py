@@ -12,6 +12,7 @@ from bench.formats.record import Record
 
 NEWEST = 20
 """Records of one agent and case that count: what is older says little about today."""
+# Where nothing is known: a guess between a cell that fails at once and one that uses all of its time.
 _SHARE_OF_LIMIT = 0.5
 
 

@@ -63,7 +63,7 @@ def make_plan(request: Request, run: str, folders: DataFolders) -> RunCells:
             )
         if profile not in case.spec.profiles:
             raise UserError(
-                f"has no profile {profile!r}",
+                f"does not have the profile {profile!r}",
                 where=case.folder / "case.yaml",
                 remedy=f"use --profile {case.spec.profiles[0]} or leave the case out",
             )
@@ -147,11 +147,11 @@ def models_of(agent: Agent, asked: Sequence[str]) -> dict[str, str]:
         role, _, model = text.rpartition("=")
         if not re.fullmatch(MODEL_PATTERN, model):
             raise UserError(
-                f"{text!r} names no model", where="--model", remedy="write provider/name or role=provider/name"
+                f"{text!r} is not a model", where="--model", remedy="write provider/name or role=provider/name"
             )
         if models and (role or "main") not in models:
             raise UserError(
-                f"agent {agent.id!r} has no role {role or 'main'!r}",
+                f"agent {agent.id!r} does not have a role {role or 'main'!r}",
                 where="--model",
                 remedy=f"its roles: {', '.join(models)}",
             )

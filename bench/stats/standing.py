@@ -56,7 +56,7 @@ class Standing:
 
     entrant: Entrant
     ranked: bool
-    """False: a reference such as the oracle, which competes with nobody."""
+    """False: a reference such as the oracle, which does not compete."""
     cases: Mapping[str, Tally]
     """Each in its newest version, by id in their order; those that were never tried are not here."""
     suite_size: int
@@ -217,6 +217,7 @@ def _ranked_standing(standing: Standing, rivals: Sequence[Standing], band: tuple
 def _merit(standing: Standing) -> tuple[float, float]:
     success = standing.success.mean if standing.success else -1.0
     score = standing.score.mean if standing.score else -1.0
+    # Means that are equal on paper may differ in the last digit, and must share a rank.
     return round(success, 9), round(score, 9)
 
 
@@ -226,7 +227,7 @@ def _order(standing: Standing) -> tuple[bool, bool, float, float, Entrant]:
 
 
 def _precedence(record: Record) -> tuple[bool, str, str]:
-    """The first verdict wins, so that nobody can run again until the dice fall well; then the latest failure."""
+    """The first verdict wins, so that running again until chance is kind gains nothing; then the latest failure."""
     graded = record.outcome == "graded"
     return not graded, record.finished if graded else "", "" if graded else _reversed(record.finished)
 

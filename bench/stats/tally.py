@@ -14,7 +14,7 @@ from bench.formats.record import Record
 from bench.stats.intervals import Interval, wilson
 
 LOST = ("infra", "interrupted")
-"""Outcomes that cost time and tell nothing about the agent."""
+"""Outcomes that took time and say nothing about the agent."""
 PLACES = 18
 """Decimal places of a sum."""
 _UNIT: int = 10**PLACES
@@ -136,6 +136,7 @@ def units(value: float) -> int:
     """`value` in the unit of sums, halves away from zero: as DuckDB makes a DECIMAL of it."""
     if isinstance(value, int):
         return value * _UNIT
+    # DuckDB multiplies in double precision before it rounds; an exact product would differ in the last places.
     scaled = value * float(_UNIT)
     whole = int(scaled)
     return whole + (scaled - whole >= 0.5)

@@ -14,7 +14,9 @@ from bench.stats.intervals import DRAWS, LEVEL, SEED, Floats, Interval, mean_int
 
 MOST_EXACT = 15
 """Pairs up to which every one of the 2^n signs is tried."""
+# Steps: the time of the convolution grows with their square, that of drawing does not.
 _MOST_LATTICE = 10_000
+# Values shuffled at a time: 16 MB.
 _CHUNK = 2_000_000
 Verdict = Literal["regression", "improvement", "no change", "inconclusive", "not comparable"]
 POWER = 0.8
