@@ -13,7 +13,7 @@ from bench.formats.older_records import read_line
 from bench.formats.record import Profile, Record
 from bench.index.columns import LINE_BITS
 from bench.index.storage import MIRROR, read_files
-from bench.index.tally import SUMS, sum_type
+from bench.index.tally import ADDED, SUMS
 from bench.stats import (
     PLACES,
     CaseSeen,
@@ -45,7 +45,6 @@ WITH newest AS (
 )
 """
 _WHO = "profile, agent, model"
-_SUMS = ", ".join(f"sum({name})::{sum_type(name)} AS {name}" for name in SUMS)
 
 
 class IndexedResults:
@@ -62,12 +61,12 @@ class IndexedResults:
 
     def standings(self) -> list[Standing]:
         counted = _CURRENT.replace("FROM cells SEMI", "FROM tally SEMI")
-        select = f"SELECT {_WHO}, case_id, bool_and(ranked) AS ranked, {_SUMS} FROM counted GROUP BY {_WHO}, case_id"  # noqa: S608
+        select = f"SELECT {_WHO}, case_id, bool_and(ranked) AS ranked, {ADDED} FROM counted GROUP BY {_WHO}, case_id"  # noqa: S608
         rows = self._index.table(counted + select, self._members).to_pylist()
-        tallies = {
-            (Entrant(row["profile"], row["agent"], row["model"]), row["case_id"]): (_tally(row), row["ranked"])
-            for row in rows
-        }
+        tallies = {}
+        for row in rows:
+            tally = Tally(**{name: _whole(row[name]) for name in SUMS})
+            tallies[Entrant(row["profile"], row["agent"], row["model"]), row["case_id"]] = tally, row["ranked"]
         return standings_of(tallies, self._suite)
 
     def cases(self) -> Mapping[str, CaseSeen]:
@@ -173,10 +172,6 @@ def _since(most: int) -> str:
     Records order what starts within one second by their text, which is not here: so all of that second are taken.
     """
     return f"date_trunc('second', max(started, {most})[{most}]) AS since"
-
-
-def _tally(row: Mapping[str, Any]) -> Tally:
-    return Tally(**{name: _whole(row[name]) for name in SUMS})
 
 
 def _whole(value: int | Decimal) -> int:

@@ -60,14 +60,14 @@ _QUERIES = """
 import functools, sys, time
 from pathlib import Path
 began = time.monotonic()
-from bench.index.answers import measured
+from bench.index.answers import cell_history
 from bench.index.answers import stored_records
-from bench.index.answers import indexed_nights
+from bench.index.answers import nightly_points
 from bench.index.query import open_index
 from bench.index.results import IndexedResults
 from bench.stats import rank
 from bench.stats.choice import Filters, choose
-from bench.stats.compare import compare
+from bench.stats.compare import compare_records
 def told(name, act):
     start = time.monotonic()
     found = act()
@@ -89,11 +89,11 @@ def sides(base, head):
 if len(digests) > 1:
     pair = f"react-000@{digests[-2][:23]}", "react-000"
     for name in ("compare, first", "compare, again"):
-        answer = told(name, lambda: compare(*sides(*pair)))
+        answer = told(name, lambda: compare_records(*sides(*pair)))
     print(f"  {answer.verdict} {answer.reasons} of {[len(it) for it in sides(*pair)]} records")
 from bench.stats.trends import nightly
-told("trends of 90 nights (no bar)", lambda: nightly(indexed_nights(index, "success")))
-told("planner's history (no bar)", lambda: measured(index))
+told("trends of 90 nights (no bar)", lambda: nightly(nightly_points(index, "success")))
+told("planner's history (no bar)", lambda: cell_history(index))
 told("SQL: success by agent and case", lambda: index.table(
     "SELECT agent, case_id, avg(success::INT) FROM cells WHERE outcome = 'graded' GROUP BY ALL"))
 """
