@@ -86,7 +86,7 @@ def _unlike_cases(base: Mapping[str, list[Record]], head: Mapping[str, list[Reco
     faults = []
     for name, these, those in (("base", base, head), ("head", head, base)):
         if missing := sorted(those.keys() - these.keys()):
-            faults.append(f"cases: {name} lacks {_list(missing)}")
+            faults.append(f"cases: {name} has no {_list(missing)}")
     both = sorted(base.keys() & head.keys())
     same = [case for case in both if len({record.case.digest for record in (*base[case], *head[case])}) == 1]
     if changed := sorted(set(both) - set(same)):
