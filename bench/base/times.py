@@ -1,10 +1,14 @@
-"""When things happened in one try of a cell, told by a clock that nobody sets."""
+"""Instants, jumps of the machine's clock, and the lines in which long work tells how far it is."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+
+Progress = Callable[[str], None]
+"""Is told now and then, in one line of text, what is being done and how much of it is done."""
 
 
 def instant(moment: datetime) -> str:
@@ -19,7 +23,7 @@ def now() -> str:
 
 @dataclass(frozen=True)
 class TimeOfDay:
-    """Tells whether somebody has set the machine's clock since this was made."""
+    """Tells whether the machine's clock was set since this was made."""
 
     offset_s: float = field(default_factory=lambda: time.time() - time.monotonic())
 

@@ -125,7 +125,7 @@ def _make(
 
     indexed = None if missing_from else _from_index(past, quiet)
     records = [] if indexed else _records(past)
-    history = indexed or History(records)
+    history = indexed or History.of(records)
     parts = (
         expand_experiment(experiment, places) if missing_from is None else missing_cells(missing_from, records, places)
     )
@@ -135,9 +135,9 @@ def _make(
     if not kept:
         return None
     jobs = [
-        PlannedJob(part.run, index, cell, estimate)
+        PlannedJob(part.run, index, cell, history.estimate(cell))
         for part in kept
-        for index, (cell, estimate) in enumerate(zip(part.cells, history.estimates(part.cells), strict=True))
+        for index, cell in enumerate(part.cells)
     ]
     made = packed_shards(jobs, experiment)
     check_budget(expected_of(made), experiment.budget)
@@ -161,10 +161,9 @@ def _from_index(past: _Past, quiet: bool) -> History | None:
         return None
     from bench.cli.stored import indexed
     from bench.index import cell_history
-    from bench.plan import History
 
     with indexed(past.repository, past.branch, quiet=quiet) as index:
-        return History.of(cell_history(index)) if index is not None else None
+        return cell_history(index) if index is not None else None
 
 
 def _tell_github(matrix: str, shards: int) -> None:

@@ -1,16 +1,17 @@
-"""What cells took and cost, for the planner: medians and means of the newest, worked out in the index."""
+"""What the planner, `trends` and `compare` ask of the index: a history, nightly points, records of a name."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
+from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
-from bench.base.model import ModelT
+from bench.base.model import Model, ModelT
 from bench.formats.record import AgentRef, CaseRef, LimitsSet, Machine, ModelUsage, Phase, Provenance, Record, Tokens
-from bench.plan import NEWEST, Measured, model_key
+from bench.plan import NEWEST, History, model_key
 from bench.stats import CaseNight, Entrant
 
 if TYPE_CHECKING:
@@ -20,20 +21,17 @@ if TYPE_CHECKING:
 
 _VALUES = {"success": "success::INT", "score": "score"}
 _SERIES = "profile, agent, model, suite, suite_version"
-_COLUMNS = (
-    "run, cell, agent, agent_digest, agent_commit, ranked, case_id, case_category, case_title, case_digest, models,"
-    " profile, trial, outcome, success, score, cost_usd, cost_status, steps, epoch_us(started) AS started,"
-    " epoch_us(finished) AS finished, agent_seconds, input_tokens, output_tokens, machine, limits, suite,"
-    " suite_version, bench_version"
-)
-_ABSENT = (
-    *("judge_seed", "stop_reason", "cause", "error", "checks", "metrics", "claims", "overclaims", "failure_modes"),
-    *("flags", "limits_hit", "artifacts", "tries"),
-)
+_COLUMNS = """cell, models, profile, trial, outcome, success, score, cost_usd, cost_status, steps, limits,
+    epoch_us(started) AS started, epoch_us(finished) AS finished, agent_seconds, input_tokens, output_tokens,
+    {'id': agent, 'digest': agent_digest, 'commit': agent_commit, 'ranked': ranked} AS agent,
+    {'id': case_id, 'category': case_category, 'title': case_title, 'digest': case_digest} AS case,
+    {'run': run, 'suite': suite, 'suite_version': suite_version, 'bench_version': bench_version} AS provenance,
+    {'fingerprint': machine} AS machine"""
+_PARTS: Mapping[str, type[Model]] = {"agent": AgentRef, "case": CaseRef, "provenance": Provenance, "machine": Machine}
 
 
-def cell_history(index: Index) -> Measured:
-    """Everything the index can tell; for `bench.plan.estimate.History.of`."""
+def cell_history(index: Index) -> History:
+    """As `History.of` finds it from all records that count."""
     keys = {text: model_key(json.loads(text)) for (text,) in index.rows("SELECT DISTINCT models FROM cells")}
     newest = f"max_by({{'s': seconds, 'c': cost_usd}}, (started, cell), {NEWEST})"
     exact = index.rows(
@@ -54,7 +52,7 @@ def cell_history(index: Index) -> Measured:
     graded = index.rows(
         "SELECT DISTINCT agent_digest, models, case_digest, profile, trial FROM cells WHERE outcome = 'graded'"
     )
-    return Measured(
+    return History(
         exact={(agent, keys[models], case, profile): (s, c) for agent, models, case, profile, s, c in exact},
         cases={(case, profile): seconds for case, profile, seconds in cases},
         shares={(agent, keys[models]): mean for agent, models, mean in shares},
@@ -123,64 +121,36 @@ def stored_records(index: Index, reference: str, filters: Filters) -> list[Recor
     return as_records(rows.to_pylist())
 
 
-def as_records(rows: Sequence[dict[str, Any]]) -> list[Record]:
-    """Rows with the columns of `_COLUMNS`, each as a record."""
-    build = _Builder()
-    return [build.record(row) for row in rows]
+def as_records(rows: Iterable[dict[str, Any]]) -> list[Record]:
+    """Rows with the columns of `_COLUMNS`, each as a record that lacks what is not in them.
 
-
-class _Builder:
-    """Parts that many records share are made once."""
-
-    def __init__(self) -> None:
-        self._parts: dict[tuple[Any, ...], Any] = {}
-
-    def _part(self, key: tuple[Any, ...], make: Callable[[], ModelT]) -> ModelT:
-        found = self._parts.get(key)
-        if found is None:
-            found = self._parts[key] = make()
-        return found
-
-    def record(self, row: dict[str, Any]) -> Record:
-        agent = (row["agent"], row["agent_digest"], row["agent_commit"], row["ranked"])
-        case = (row["case_id"], row["case_category"], row["case_title"], row["case_digest"])
-        origin = (row["run"], row["suite"], row["suite_version"], row["bench_version"])
-        record: Record = _make(
-            Record,
-            cell=row["cell"],
-            agent=self._part(agent, lambda: _named(AgentRef, ("id", "digest", "commit", "ranked"), agent)),
-            case=self._part(case, lambda: _named(CaseRef, ("id", "category", "title", "digest"), case)),
-            provenance=self._part(
-                origin, lambda: _named(Provenance, ("run", "suite", "suite_version", "bench_version"), origin)
-            ),
-            machine=self._part(("m", row["machine"]), lambda: _make(Machine, fingerprint=row["machine"])),
-            limits=self._part(("l", row["limits"]), lambda: LimitsSet.model_validate_json(row["limits"])),
-            models=self._part(("n", row["models"]), lambda: json.loads(row["models"])),
-            profile=row["profile"],
-            trial=row["trial"],
-            outcome=row["outcome"],
-            success=row["success"],
-            score=row["score"],
-            cost_usd=row["cost_usd"],
-            cost_status=row["cost_status"],
-            steps=row["steps"],
-            started=instant_of(row["started"]),
-            finished=instant_of(row["finished"]),
-            phases=_phases(row["agent_seconds"]),
-            usage=[_usage(row["input_tokens"], row["output_tokens"])],
-        )
-        for name in _ABSENT:
-            del record.__dict__[name]
-        return record
+    To ask such a record for another field is an error, and never answered with the field's default.
+    """
+    # Parts that many records share are made once.
+    part = cache(lambda name, *facts: _make(_PARTS[name], **dict(facts)))
+    limits, models = cache(LimitsSet.model_validate_json), cache(json.loads)
+    found = []
+    for row in rows:
+        facts = {
+            **row,
+            **{name: part(name, *row[name].items()) for name in _PARTS},
+            "limits": limits(row["limits"]),
+            "models": models(row["models"]),
+            "started": instant_of(row["started"]),
+            "finished": instant_of(row["finished"]),
+            "phases": _phases(row["agent_seconds"]),
+            "usage": [_usage(row["input_tokens"], row["output_tokens"])],
+        }
+        record = _make(Record, **{name: facts[name] for name in Record.model_fields.keys() & facts.keys()})
+        for name in Record.model_fields.keys() - facts.keys():
+            record.__dict__.pop(name, None)
+        found.append(record)
+    return found
 
 
 def _make(model: type[ModelT], **facts: Any) -> ModelT:
     """Without validation: what is in the index was checked when it was stored."""
     return cast("ModelT", model.model_construct(**facts))
-
-
-def _named(model: type[ModelT], names: Sequence[str], values: Sequence[object]) -> ModelT:
-    return _make(model, **dict(zip(names, values, strict=True)))
 
 
 def _phases(agent_seconds: float | None) -> list[Phase]:

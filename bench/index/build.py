@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,17 +13,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bench.base.errors import UserError
+from bench.base.times import Progress
 from bench.index.columns import LINE_BITS, schema
 from bench.index.extract import Extracted, Source, extract, extract_in_processes
 from bench.index.storage import (
+    FILES,
     MIRROR,
-    FileRef,
     IndexState,
     ParquetFile,
     building,
     forget,
     load,
     merge,
+    read_files,
     store,
     sweep,
     to_merge,
@@ -38,8 +40,8 @@ if TYPE_CHECKING:
 _MANY_FILES = 2_000
 """From here on several processes pay for their start."""
 _MEMORY = "700MB"
+# A fetch leaves one pack each time, and git gets slower with every one.
 _PACKS = 50
-Progress = Callable[[str], None]
 
 
 def update(folder: Path, repository: Path | str, branch: str, progress: Progress = lambda line: None) -> IndexState:
@@ -84,7 +86,7 @@ def _update(build: _Build, before: IndexState | None) -> IndexState:
     new = [path for path in listed if path not in known]
     sources = [Source(number, path, listed[path]) for number, path in enumerate(sorted(new, key=_by_agent), first)]
     found = _extract(build, sources)
-    old = [ref.part() for ref in before.parts] if before else []
+    old = before.parts if before else []
     parts = _compact(build, [*old, *found.parts])
     files = _write_files(folder, known, sources)
     decisions = write_table(folder, "decisions", decisions_table(build.copy.decisions()))
@@ -92,11 +94,11 @@ def _update(build: _Build, before: IndexState | None) -> IndexState:
     ignored, counted = _count(build, before, parts, found.parts, decisions)
     state = IndexState(
         tip=build.copy.tip or "",
-        parts=[FileRef.of(part) for part in parts],
-        files=FileRef.of(files),
-        decisions=FileRef.of(decisions),
-        ignored=FileRef.of(ignored),
-        tally=FileRef.of(counted),
+        parts=parts,
+        files=files,
+        decisions=decisions,
+        ignored=ignored,
+        tally=counted,
         skipped=found.skipped + (before.skipped if before else 0),
         where=(before.where if before else "") or found.where,
     )
@@ -128,18 +130,13 @@ def _compact(build: _Build, parts: list[ParquetFile]) -> list[ParquetFile]:
 
 
 def _known_files(folder: Path, before: IndexState | None) -> dict[str, tuple[str, int]]:
-    if before is None:
-        return {}
-    columns = pq.read_table(folder / before.files.name).to_pydict()
-    return dict(zip(columns["path"], zip(columns["blob"], columns["number"], strict=True), strict=True))
+    return {path: (blob, number) for number, (path, blob) in read_files(folder, before).items()} if before else {}
 
 
 def _write_files(folder: Path, known: dict[str, tuple[str, int]], sources: list[Source]) -> ParquetFile:
-    paths = [*known, *(source.path for source in sources)]
-    blobs = [*(blob for blob, _ in known.values()), *(source.blob for source in sources)]
-    numbers = [*(number for _, number in known.values()), *(source.number for source in sources)]
-    table = {"path": pa.array(paths, pa.string()), "blob": pa.array(blobs, pa.string()), "number": numbers}
-    return write_table(folder, "files", pa.table(table))
+    files = {**known, **{source.path: (source.blob, source.number) for source in sources}}
+    rows = [{"path": path, "blob": blob, "number": number} for path, (blob, number) in files.items()]
+    return write_table(folder, "files", pa.Table.from_pylist(rows, FILES))
 
 
 def _count(
@@ -155,7 +152,7 @@ def _count(
         if before is None or _old_rows_changed(folder, before, ignored):
             return written, write_table(folder, "tally", tally(connection, scan(folder, parts), where))
         added = write_table(folder, "tally", tally(connection, scan(folder, new), where))
-        both = add_tallies(connection, scan(folder, [before.tally.part()]), scan(folder, [added]))
+        both = add_tallies(connection, scan(folder, [before.tally]), scan(folder, [added]))
         return written, write_table(folder, "tally", both)
     finally:
         connection.close()

@@ -13,7 +13,7 @@ import msgspec
 import pyarrow as pa
 
 from bench.index.line import Line, UsagePart
-from bench.stats import model_label
+from bench.stats import model_label, sum_known
 
 INDEX_SCHEMA = 2
 """Raised with every change of what is below: an index of another one is made anew."""
@@ -54,8 +54,9 @@ class ListColumn:
     fields: Sequence[Column]
 
 
-def _plain(type_: pa.DataType, *names: str) -> list[Column]:
-    return [Column(name, type_, attrgetter(name)) for name in names]
+def _plain(type_: pa.DataType, *paths: str) -> list[Column]:
+    """Columns of attributes, each named after the last of its path."""
+    return [Column(path.rpartition(".")[2], type_, attrgetter(path)) for path in paths]
 
 
 def _phase(name: str) -> Callable[[Line], float | None]:
@@ -68,18 +69,7 @@ def _phase(name: str) -> Callable[[Line], float | None]:
 
 def _tokens(*names: str) -> Callable[[Line], int | None]:
     """The sum over roles; None as soon as one part is unknown."""
-    parts = attrgetter(*names) if len(names) > 1 else lambda tokens: (getattr(tokens, names[0]),)
-
-    def total(line: Line) -> int | None:
-        found = 0
-        for usage in line.usage:
-            for value in parts(usage.tokens):
-                if value is None:
-                    return None
-                found += value
-        return found
-
-    return total
+    return lambda line: sum_known(getattr(usage.tokens, name) for usage in line.usage for name in names)
 
 
 def _used(name: str) -> Callable[[Line], Any]:
@@ -98,8 +88,7 @@ def models_text(models: dict[str, str]) -> str:
 
 
 _LINE_COLUMNS: tuple[Column, ...] = (
-    Column("run", _TEXT, attrgetter("provenance.run")),
-    Column("cell", _TEXT, attrgetter("cell")),
+    *_plain(_TEXT, "provenance.run", "cell"),
     Column("agent", _TEXT, attrgetter("agent.id")),
     Column("agent_digest", _TEXT, attrgetter("agent.digest")),
     Column("agent_commit", _TEXT, attrgetter("agent.commit")),
@@ -128,38 +117,30 @@ _LINE_COLUMNS: tuple[Column, ...] = (
     Column("cache_write_tokens", _INT, _tokens("cache_write")),
     Column("output_tokens", _INT, _tokens("output")),
     Column("reasoning_tokens", _INT, _tokens("reasoning")),
-    Column("calls", _INT, _used("calls")),
-    Column("failed_calls", _INT, _used("failed_calls")),
-    Column("refused_calls", _INT, _used("refused_calls")),
-    Column("retries", _INT, _used("retries")),
+    *(Column(name, _INT, _used(name)) for name in ("calls", "failed_calls", "refused_calls", "retries")),
     Column("at_risk_usd", _FLOAT, _used("at_risk_usd")),
     Column("waited_seconds", _FLOAT, _used("waited_s")),
     Column("price_version", _TEXT, lambda line: line.usage[0].price_version if line.usage else ""),
     Column("machine", _TEXT, attrgetter("machine.fingerprint")),
-    Column("cpu", _TEXT, attrgetter("machine.cpu")),
-    Column("cores", _INT, attrgetter("machine.cores")),
-    Column("memory_mb", _INT, attrgetter("machine.memory_mb")),
-    Column("gpu", _TEXT, attrgetter("machine.gpu")),
+    *_plain(_TEXT, "machine.cpu"),
+    *_plain(_INT, "machine.cores", "machine.memory_mb"),
+    *_plain(_TEXT, "machine.gpu"),
     Column("limits", _TEXT, lambda line: str(line.limits, "utf-8")),
-    Column("suite", _TEXT, attrgetter("provenance.suite")),
-    Column("suite_version", _TEXT, attrgetter("provenance.suite_version")),
-    Column("bench_version", _TEXT, attrgetter("provenance.bench_version")),
-    Column("bench_commit", _TEXT, attrgetter("provenance.bench_commit")),
-    Column("dirty", _BOOL, attrgetter("provenance.dirty")),
-    Column("sandbox", _TEXT, attrgetter("provenance.sandbox")),
-    Column("isolated", _BOOL, attrgetter("provenance.isolated")),
-    Column("run_url", _TEXT, attrgetter("provenance.run_url")),
-    Column("workflow", _TEXT, attrgetter("provenance.workflow")),
+    *_plain(_TEXT, *(f"provenance.{name}" for name in ("suite", "suite_version", "bench_version", "bench_commit"))),
+    *_plain(_BOOL, "provenance.dirty"),
+    *_plain(_TEXT, "provenance.sandbox"),
+    *_plain(_BOOL, "provenance.isolated"),
+    *_plain(_TEXT, "provenance.run_url", "provenance.workflow"),
     Column("tries", _INT, lambda line: len(line.tries)),
-    Column("limits_hit", pa.list_(_TEXT), attrgetter("limits_hit")),
+    *_plain(pa.list_(_TEXT), "limits_hit"),
     Column("failure_modes", pa.list_(_TEXT), _named("failure_modes")),
     Column("flags", pa.list_(_TEXT), _named("flags")),
 )
 _PLACE_COLUMNS: tuple[Column, ...] = (
-    Column("id", _INT, attrgetter("id")),
-    Column("path", _TEXT, attrgetter("path")),
+    *_plain(_INT, "id"),
+    *_plain(_TEXT, "path"),
     Column("line", _INT, attrgetter("number")),
-    Column("attempt", _INT, attrgetter("attempt")),
+    *_plain(_INT, "attempt"),
 )
 LISTS: tuple[ListColumn, ...] = (
     ListColumn(
@@ -187,10 +168,8 @@ LISTS: tuple[ListColumn, ...] = (
         (
             *_plain(_TEXT, "role", "model"),
             *_plain(_INT, "calls"),
-            *(
-                Column(name, _INT, attrgetter(f"tokens.{name}"))
-                for name in ("input_uncached", "cache_read", "cache_write", "output", "reasoning")
-            ),
+            *_plain(_INT, "tokens.input_uncached", "tokens.cache_read", "tokens.cache_write"),
+            *_plain(_INT, "tokens.output", "tokens.reasoning"),
             *_plain(_FLOAT, "cost_usd"),
         ),
     ),

@@ -20,8 +20,8 @@ from bench.index.line import Line, parse_line
 from bench.index.storage import ParquetFile, PartWriter
 from bench.store import Git, GitError
 
-Progress = Callable[[int, int], None]
-"""Called now and then with the files and the rows done."""
+_FilesAndRows = Callable[[int, int], None]
+"""Is told now and then how many files and rows are done."""
 _BATCH = 1024
 """Records that are in memory as objects: few enough for the processor's caches."""
 _MAP_LIMITS = ("-c", "core.packedGitWindowSize=8m", "-c", "core.packedGitLimit=128m")
@@ -44,9 +44,13 @@ class Extracted:
     parts: list[ParquetFile] = field(default_factory=list)
     rows: int = 0
     skipped: int = 0
-    """Lines that are no records, or belong to another file."""
+    """Lines that are not records, or belong to another file."""
     where: str = ""
     """The first of them."""
+
+    def skip(self, where: str) -> None:
+        self.skipped += 1
+        self.where = self.where or where
 
     def add(self, other: Extracted) -> None:
         self.parts += other.parts
@@ -55,7 +59,7 @@ class Extracted:
         self.where = self.where or other.where
 
 
-def extract(git: Git, sources: Sequence[Source], folder: Path, progress: Progress) -> Extracted:
+def extract(git: Git, sources: Sequence[Source], folder: Path, told: _FilesAndRows) -> Extracted:
     """Read files of records and write their rows to new parts in `folder`; raises `UserError`."""
     writer, found = PartWriter(folder), Extracted()
     waiting: list[Row] = []
@@ -64,11 +68,11 @@ def extract(git: Git, sources: Sequence[Source], folder: Path, progress: Progres
         if len(waiting) >= _BATCH:
             writer.add(to_batch(waiting))
             waiting.clear()
-            progress(count, found.rows)
+            told(count, found.rows)
     if waiting:
         writer.add(to_batch(waiting))
     found.parts = writer.finish()
-    progress(len(sources), found.rows)
+    told(len(sources), found.rows)
     return found
 
 
@@ -81,15 +85,13 @@ def _read(source: Source, content: bytes, rows: list[Row], found: Extracted) -> 
         line = parse_line(text)
         attempt = _attempt(source.path, line, attempts) if line is not None else None
         if line is None or attempt is None:
-            found.skipped += 1
-            found.where = found.where or f"{source.path}:{number}"
+            found.skip(f"{source.path}:{number}")
         else:
             rows.append(Row((source.number << LINE_BITS) + number, source.path, number, attempt, line))
             taken += 1
     found.rows += taken
     if cut_short:
-        found.skipped += 1
-        found.where = found.where or f"{source.path}:{len(lines) + 1}"
+        found.skip(f"{source.path}:{len(lines) + 1}")
 
 
 def _attempt(path: str, line: Line, known: dict[tuple[str, str], int | None]) -> int | None:
@@ -133,7 +135,7 @@ def _object(stream: IO[bytes], source: Source) -> bytes:
 
 
 def extract_in_processes(
-    git: Git, sources: Sequence[Source], folder: Path, processes: int, progress: Progress
+    git: Git, sources: Sequence[Source], folder: Path, processes: int, told: _FilesAndRows
 ) -> Extracted:
     """As `extract`, with the files in even shares. The processes end when this one does."""
     share = -(-len(sources) // processes)
@@ -151,7 +153,7 @@ def extract_in_processes(
                     del waiting[number]
                 else:
                     done[number] = said
-                    progress(sum(files for files, _ in done), sum(rows for _, rows in done))
+                    told(sum(files for files, _ in done), sum(rows for _, rows in done))
     return total
 
 
@@ -188,7 +190,7 @@ class _Worker:
 
 
 def main() -> None:
-    """A worker: its job on standard input, lines of JSON on standard output; ends when nobody listens."""
+    """A worker: its job on standard input, lines of JSON on standard output; ends when the parent does."""
 
     def say(**words: object) -> None:
         print(json.dumps(words), flush=True)
@@ -200,7 +202,7 @@ def main() -> None:
         sources = [Source(**source) for source in job["sources"]]
         git = Git(Path(job["git"]))
         found = extract(git, sources, Path(job["folder"]), lambda files, rows: say(files=files, rows=rows))
-        say(**asdict(found))
+        say(**{**vars(found), "parts": [part.model_dump() for part in found.parts]})
     except BrokenPipeError:
         sys.stderr.close()
     except (UserError, GitError, OSError) as error:

@@ -1,8 +1,9 @@
 """What the index reads of a stored line: typed while it is parsed, so that a whole branch takes minutes.
 
-This is a cheap check and no full one. Held are: JSON is whole, every field below is there unless it has a default and
-has its type, closed lists are closed, times exist, and a score belongs to a graded cell alone. Not held are: fields the
-index does not read, patterns of names and digests, bounds of numbers, unknown fields. `results verify` holds it all.
+This is a cheap check and not the full one. Checked are: JSON is whole, every field below is there unless it has a
+default, and has its type, closed lists are closed, times exist, and only a graded cell has a score. Not checked are:
+fields that the index does not read, patterns of names and digests, bounds of numbers, unknown fields. `results verify`
+checks all of it.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from bench.base.errors import UserError
 from bench.formats.older_records import migrated
 from bench.formats.record import RECORD_SCHEMA, CostStatus, Outcome, Profile, StopReason
 
-_WIDE = -(2**63), 2**63 - 1
-_Int = Annotated[int, msgspec.Meta(ge=_WIDE[0], le=_WIDE[1])]
+# What a column of 64-bit numbers can take: one larger number would end the build of the whole index.
+_Int = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _Instant = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
@@ -161,7 +162,7 @@ def _decoder() -> msgspec.json.Decoder[Line]:
 
 
 def parse_line(line: bytes) -> Line | None:
-    """A stored line of a schema that can be read; None for one that is no record."""
+    """A stored line of a schema that can be read; None for one that is not a record."""
     try:
         found = _decoder().decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -170,7 +171,7 @@ def parse_line(line: bytes) -> Line | None:
 
 
 def _older(line: bytes) -> Line | None:
-    """A line of the schema before, brought into today's shape."""
+    """A line of the previous schema, in the form of the current one."""
     try:
         document: Any = json.loads(line)
         if not isinstance(document, dict) or document.get("schema") == RECORD_SCHEMA:

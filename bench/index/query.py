@@ -1,4 +1,4 @@
-"""What the index needs beyond the rest of the program."""
+"""Asking the index: SELECTs with a time limit, in a database that reaches no other file, and answers as files."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal
 
 from bench.base.errors import UserError
 from bench.base.install import find_data_folders
+from bench.base.times import Progress
 
 if TYPE_CHECKING:
     import duckdb
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from bench.index.storage import IndexState
 
 
+# Of the extra `index`: the rest of the program runs without them.
 _NEEDED = ("duckdb", "msgspec", "pandas", "pyarrow")
 VIEWS = ("records", "cells", "checks", "decisions", "all_records", "tally")
 """`records`: those that count. `cells`: of several attempts at a cell of a run only the one that counts. `checks`: one
@@ -119,7 +121,7 @@ def open_index(
     branch: str = "mldb-results",
     *,
     cache: Path | None = None,
-    progress: Callable[[str], None] = lambda line: None,
+    progress: Progress = lambda line: None,
     anew: bool = False,
     timeout_s: float = TIMEOUT_S,
 ) -> Index:
@@ -141,12 +143,13 @@ def open_index(
 
 
 def _open(folder: Path, state: IndexState) -> duckdb.DuckDBPyConnection:
-    """A database that shows the views, and from then on can reach no file but the parts, and write none."""
+    """A database that shows the views, and from then on reads only the files of the index and writes no file."""
     import duckdb
 
     from bench.index.build import connect
     from bench.index.tally import literal
 
+    # The order matters: paths are allowed while access is still on, and the last statement forbids later changes.
     connection = connect(MEMORY)
     paths = ", ".join(literal(str(folder / ref.name)) for ref in state.refs())
     try:
@@ -167,8 +170,8 @@ def _open(folder: Path, state: IndexState) -> duckdb.DuckDBPyConnection:
 def _views(folder: Path, state: IndexState) -> list[tuple[str, str]]:
     from bench.index.tally import scan
 
-    ignored = scan(folder, [state.ignored.part()])
-    everything = scan(folder, [ref.part() for ref in state.parts])
+    ignored = scan(folder, [state.ignored])
+    everything = scan(folder, state.parts)
     undone = _without(ignored, "WHERE why = 'decision'") if state.ignored.rows else ""
     uncounted = _without(ignored, "") if state.ignored.rows else ""
     shown = "id, run, agent, agent_digest, model, case_id, case_digest, profile, trial, started"
@@ -177,8 +180,8 @@ def _views(folder: Path, state: IndexState) -> list[tuple[str, str]]:
         ("records", f"FROM {everything}{undone}"),
         ("cells", f"FROM {everything}{uncounted}"),
         ("checks", f"SELECT * EXCLUDE (c), unnest(c) FROM (SELECT {shown}, unnest(checks) AS c FROM cells)"),  # noqa: S608
-        ("decisions", f"FROM {scan(folder, [state.decisions.part()])}"),
-        ("tally", f"FROM {scan(folder, [state.tally.part()])}"),
+        ("decisions", f"FROM {scan(folder, [state.decisions])}"),
+        ("tally", f"FROM {scan(folder, [state.tally])}"),
     ]
 
 
@@ -212,9 +215,7 @@ def _first_line(error: Exception) -> str:
     return " ".join(str(error).split("\n\n")[0].split())[:500]
 
 
-def export(
-    index: Index, sql: str, path: Path, form: Format, progress: Callable[[str], None] = lambda line: None
-) -> int:
+def export(index: Index, sql: str, path: Path, form: Format, progress: Progress = lambda line: None) -> int:
     """Write the answer to `sql` to `path`, whole or not at all; its rows. Raises `UserError`.
 
     csv: UTF-8 with a header; lists as JSON, unknown as an empty field, an empty text as `""`. json: an object a line.

@@ -1,15 +1,19 @@
-"""`bench.stats.results.Results` from the index: the same answers as from all records, without reading them."""
+"""`bench.stats.Results` from the index: the same answers as from all records, reading only the lines that are shown."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.formats.record import Profile
-from bench.index.lines import records_at
-from bench.index.tally import SUMS, sum_type
+from bench.base.errors import UserError
+from bench.formats.older_records import read_line
+from bench.formats.record import Profile, Record
+from bench.index.columns import LINE_BITS
+from bench.index.storage import MIRROR, read_files
+from bench.index.tally import ADDED, SUMS
 from bench.stats import (
     PLACES,
     CaseSeen,
@@ -24,6 +28,7 @@ from bench.stats import (
     Version,
     standings_of,
 )
+from bench.store import Copy, Git, GitError, git_folder, is_remote
 
 if TYPE_CHECKING:
     from bench.index.query import Index
@@ -40,11 +45,10 @@ WITH newest AS (
 )
 """
 _WHO = "profile, agent, model"
-_SUMS = ", ".join(f"sum({name})::{sum_type(name)} AS {name}" for name in SUMS)
 
 
 class IndexedResults:
-    """`Results`; `suite`: None takes every case with a result for the suite of both profiles."""
+    """`Results` of an index; `suite`: None takes every case with a result for the suite of both profiles."""
 
     def __init__(self, index: Index, suite: Suite | None = None) -> None:
         self._index = index
@@ -57,11 +61,13 @@ class IndexedResults:
 
     def standings(self) -> list[Standing]:
         counted = _CURRENT.replace("FROM cells SEMI", "FROM tally SEMI")
-        select = f"SELECT {_WHO}, case_id, bool_and(ranked) AS ranked, {_SUMS} FROM counted GROUP BY {_WHO}, case_id"  # noqa: S608
+        select = f"SELECT {_WHO}, case_id, bool_and(ranked) AS ranked, {ADDED} FROM counted GROUP BY {_WHO}, case_id"  # noqa: S608
         rows = self._index.table(counted + select, self._members).to_pylist()
-        tallies = {(_entrant(row), row["case_id"]): _tally(row) for row in rows}
-        references = {_entrant(row) for row in rows if not row["ranked"]}
-        return standings_of(tallies, references, self._suite)
+        tallies = {}
+        for row in rows:
+            tally = Tally(**{name: _whole(row[name]) for name in SUMS})
+            tallies[Entrant(row["profile"], row["agent"], row["model"]), row["case_id"]] = tally, row["ranked"]
+        return standings_of(tallies, self._suite)
 
     def cases(self) -> Mapping[str, CaseSeen]:
         rows = self._index.rows(
@@ -80,14 +86,6 @@ class IndexedResults:
         )
         return {case: CaseSeen(*facts) for case, *facts in rows}
 
-    def updated(self) -> str:
-        rows = self._index.rows(
-            """SELECT id FROM records
-            WHERE finished >= (SELECT date_trunc('second', max(finished)) FROM records)"""
-        )
-        newest = records_at(self._index, [number for (number,) in rows])
-        return max((record.finished for record in newest.values()), default="")
-
     def versions(self) -> Mapping[Entrant, Sequence[Version]]:
         rows = self._rows(
             f"""SELECT {_WHO}, agent_digest, arg_max(agent_commit, (case_id, started, run, cell))
@@ -99,22 +97,14 @@ class IndexedResults:
         return found
 
     def findings(self) -> Mapping[tuple[Entrant, str], Findings]:
-        notes: dict[tuple[Any, ...], dict[str, int]] = defaultdict(dict)
-        for column in ("failure_modes", "flags"):
-            for *key, name, times in self._rows(
-                f"""SELECT {_WHO}, case_id, name, count(*)
-                FROM (SELECT {_WHO}, case_id, unnest({column}) AS name FROM counted)
-                GROUP BY {_WHO}, case_id, name ORDER BY name"""  # noqa: S608
-            ):
-                notes[(column, *key)][name] = times
         rows = self._rows(
-            f"""SELECT {_WHO}, case_id, count(*) FILTER (len(flags) > 0), sum(len(claims))::BIGINT,
-                sum(overclaims)::BIGINT
+            f"""SELECT {_WHO}, case_id, {_times("failure_modes")}, {_times("flags")},
+                count(*) FILTER (len(flags) > 0), sum(len(claims))::BIGINT, sum(overclaims)::BIGINT
             FROM counted GROUP BY {_WHO}, case_id"""  # noqa: S608
         )
         return {
-            (Entrant(*key[:3]), key[3]): Findings(notes[("failure_modes", *key)], notes[("flags", *key)], *counts)
-            for *key, counts in ((*row[:4], row[4:]) for row in rows)
+            (Entrant(profile, agent, model), case): Findings(dict(modes or ()), dict(flags or ()), *counts)
+            for profile, agent, model, case, modes, flags, *counts in rows
         }
 
     def checks(self) -> Mapping[tuple[Profile, str], Sequence[CheckShares]]:
@@ -123,23 +113,21 @@ class IndexedResults:
                 SELECT {_WHO}, case_id, started, run, cell, id, generate_subscripts(checks, 1) AS place,
                     unnest(checks) AS it
                 FROM counted WHERE outcome = 'graded'
+            ), shares AS (
+                SELECT {_WHO}, case_id, it.check_id, count(*) FILTER (it.value >= 1) / count(*),
+                    max(max({{'started': started, 'run': run, 'cell': cell, 'place': place, 'id': id}}))
+                        OVER (PARTITION BY profile, case_id, it.check_id) AS last
+                FROM judged GROUP BY {_WHO}, case_id, it.check_id
             )
-            SELECT profile, case_id, it.check_id, agent, model, count(*) FILTER (it.value >= 1) / count(*),
-                max({{'started': started, 'run': run, 'cell': cell, 'place': place, 'id': id}}) AS newest
-            FROM judged GROUP BY profile, case_id, it.check_id, agent, model"""  # noqa: S608
+            FROM shares ORDER BY last.place, check_id"""  # noqa: S608
         )
-        shares: dict[tuple[Profile, str, str], dict[Entrant, float]] = defaultdict(dict)
-        newest: dict[tuple[Profile, str, str], tuple[Any, ...]] = {}
-        for profile, case, name, agent, model, share, last in rows:
-            key, when = (profile, case, name), tuple(last.values())
-            shares[key][Entrant(profile, agent, model)] = share
-            newest[key] = max(when, newest.get(key, when))
-        records = records_at(self._index, {when[-1] for when in newest.values()})
-        found: dict[tuple[Profile, str], list[CheckShares]] = defaultdict(list)
-        for key in sorted(shares, key=lambda key: (newest[key][-2], key[2])):
-            *_, place, number = newest[key]
-            found[key[:2]].append(CheckShares(records[number].checks[place - 1], shares[key]))
-        return found
+        records = records_at(self._index, {last["id"] for *_, last in rows})
+        found: dict[tuple[Profile, str], dict[str, CheckShares]] = defaultdict(dict)
+        for profile, agent, model, case, name, share, last in rows:
+            check = records[last["id"]].checks[last["place"] - 1]
+            row = found[profile, case].setdefault(name, CheckShares(check, {}))
+            row.shares[Entrant(profile, agent, model)] = share
+        return {key: list(by_name.values()) for key, by_name in found.items()}
 
     def metrics(self) -> Mapping[tuple[Profile, str], Sequence[Measured]]:
         rows = self._rows(
@@ -173,6 +161,11 @@ class IndexedResults:
         return self._index.rows(_CURRENT + select, self._members)
 
 
+def _times(column: str) -> str:
+    """How often each name comes in a list of names: as a map, by name."""
+    return f"list_aggregate(flatten(list({column})), 'histogram')"
+
+
 def _since(most: int) -> str:
     """The second in which the `most`-th newest started, NULL where there are fewer.
 
@@ -181,15 +174,33 @@ def _since(most: int) -> str:
     return f"date_trunc('second', max(started, {most})[{most}]) AS since"
 
 
-def _entrant(row: Mapping[str, Any]) -> Entrant:
-    return Entrant(row["profile"], row["agent"], row["model"])
-
-
-def _tally(row: Mapping[str, Any]) -> Tally:
-    return Tally(**{name: _whole(row[name]) for name in SUMS})
-
-
 def _whole(value: int | Decimal) -> int:
     """Of a sum the number of its last places: by whole numbers, since Python rounds decimals to 28 digits."""
     numerator, denominator = value.as_integer_ratio()
     return numerator if isinstance(value, int) else numerator * 10**PLACES // denominator
+
+
+def records_at(index: Index, ids: Collection[int]) -> Mapping[int, Record]:
+    """The whole records of the rows with these ids: each file that holds some is read once. Raises `UserError`."""
+    wanted: dict[int, list[int]] = defaultdict(list)
+    for number in sorted(ids):
+        wanted[number >> LINE_BITS].append(number)
+    files = {file: it for file, it in read_files(index.folder, index.state).items() if file in wanted}
+    found: dict[int, Record] = {}
+    contents = Copy(_git(index), index.state.tip).read([blob for _, blob in files.values()])
+    try:
+        for (file, (path, _)), content in zip(files.items(), contents, strict=True):
+            lines = content.split(b"\n")
+            for number in wanted[file]:
+                line = number - (file << LINE_BITS)
+                found[number] = read_line(lines[line - 1], f"{path}:{line}")
+    except GitError as error:
+        raise UserError(str(error), where=index.repository, remedy="is the repository whole?") from None
+    finally:
+        contents.close()
+    return found
+
+
+def _git(index: Index) -> Git:
+    mirrored = is_remote(index.repository)
+    return Git(index.folder / MIRROR if mirrored else git_folder(Path(index.repository)))

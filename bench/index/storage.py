@@ -1,4 +1,4 @@
-"""Parts: the Parquet files that hold the rows of the index, each sorted by agent, case and time."""
+"""The files of the index and its state: Parquet files of rows sorted by agent, case and time, replaced as one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import secrets
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 
 import pyarrow as pa
@@ -29,6 +29,7 @@ CHUNK_ROWS = 65_536
 PART_ROWS = 8 * CHUNK_ROWS
 _PLAIN = ("id", "line", "seed", "judge_seed", "score", "cost_usd", "seconds", "started", "finished")
 """Columns in which hardly a value comes twice, so that a dictionary of them is only in the way."""
+FILES = pa.schema([("path", pa.string()), ("blob", pa.string()), ("number", pa.int64())])
 MIRROR = "mirror.git"
 """Of a branch behind a URL: a copy beside its index."""
 _NAME = "state.json"
@@ -36,13 +37,12 @@ _LINGER_S = 3600.0
 """How long a replaced file stays for those who still read it."""
 
 
-@dataclass(frozen=True)
-class ParquetFile:
-    """A part that is whole."""
+class ParquetFile(Model):
+    """A file of the index that is whole."""
 
-    name: str
-    rows: int
-    size: int
+    name: str = Field(pattern=r"^[a-z]+-[0-9a-f]{16}\.parquet$")
+    rows: int = Field(ge=0)
+    size: int = Field(ge=0)
     """Bytes."""
 
 
@@ -86,9 +86,7 @@ class PartWriter:
     def _close(self) -> None:
         if self._writer is not None:
             self._writer.close()
-            path = self._folder / self._name
-            _sync(path)
-            self._done.append(ParquetFile(self._name, self._rows, path.stat().st_size))
+            self._done.append(_finished(self._folder, self._name, self._rows))
             self._writer, self._rows = None, 0
 
 
@@ -110,8 +108,13 @@ def write_table(folder: Path, kind: str, table: pa.Table) -> ParquetFile:
     name = f"{kind}-{secrets.token_hex(8)}.parquet"
     with open_writer(folder / name, table.schema) as writer:
         writer.write_table(table)
-    _sync(folder / name)
-    return ParquetFile(name, table.num_rows, (folder / name).stat().st_size)
+    return _finished(folder, name, table.num_rows)
+
+
+def read_files(folder: Path, state: IndexState) -> dict[int, tuple[str, str]]:
+    """Path and blob of every file that was read, by its number, in order."""
+    rows = pq.read_table(folder / state.files.name).to_pylist()
+    return {row["number"]: (row["path"], row["blob"]) for row in sorted(rows, key=itemgetter("number"))}
 
 
 def merge(folder: Path, parts: Sequence[ParquetFile]) -> list[ParquetFile]:
@@ -129,27 +132,11 @@ def to_merge(parts: Sequence[ParquetFile], small: int = 2 * CHUNK_ROWS, most: in
     return found if len(found) > most else []
 
 
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-class FileRef(Model):
-    """A file of the index."""
-
-    name: str = Field(pattern=r"^[a-z]+-[0-9a-f]{16}\.parquet$")
-    rows: int = Field(ge=0)
-    size: int = Field(ge=0)
-
-    @classmethod
-    def of(cls, part: ParquetFile) -> FileRef:
-        return cls(name=part.name, rows=part.rows, size=part.size)
-
-    def part(self) -> ParquetFile:
-        return ParquetFile(self.name, self.rows, self.size)
+def _finished(folder: Path, name: str, rows: int) -> ParquetFile:
+    """A file that was written, once it is on the disk: the state that names it must not come before it."""
+    with (folder / name).open("rb") as file:
+        os.fsync(file.fileno())
+        return ParquetFile(name=name, rows=rows, size=os.fstat(file.fileno()).st_size)
 
 
 class IndexState(Model):
@@ -158,22 +145,22 @@ class IndexState(Model):
     index_schema: int = INDEX_SCHEMA
     record_schema: int = RECORD_SCHEMA
     tip: str
-    parts: list[FileRef]
-    files: FileRef
+    parts: list[ParquetFile]
+    files: ParquetFile
     """Path, blob and number of every file that was read."""
-    decisions: FileRef
-    ignored: FileRef
+    decisions: ParquetFile
+    ignored: ParquetFile
     """Ids of the rows that do not count, with the reason."""
-    tally: FileRef
+    tally: ParquetFile
     """Counts and sums of the rows that count, by agent, model, case and their versions."""
     skipped: int = 0
-    """Lines that are no records."""
+    """Lines that are not records."""
     where: str = ""
     """The first of them."""
     retired: dict[str, float] = {}
     """Files of earlier states, and since when (Unix seconds) they are not needed."""
 
-    def refs(self) -> list[FileRef]:
+    def refs(self) -> list[ParquetFile]:
         return [*self.parts, self.files, self.decisions, self.ignored, self.tally]
 
     @property
@@ -182,9 +169,9 @@ class IndexState(Model):
 
 
 def index_folder(cache: Path, repository: Path | str, branch: str) -> Path:
-    """Where the index of a branch is kept; raises `UserError` where there is no repository."""
-    place = str(repository) if is_remote(repository) else str(git_folder(Path(repository)))
-    return cache / "index" / hashlib.sha256(f"{place}\0{branch}".encode()).hexdigest()[:24]
+    """Where the index of a branch is kept; raises `UserError` where the repository does not exist."""
+    address = str(repository) if is_remote(repository) else str(git_folder(Path(repository)))
+    return cache / "index" / hashlib.sha256(f"{address}\0{branch}".encode()).hexdigest()[:24]
 
 
 def load(folder: Path) -> IndexState | None:
@@ -225,7 +212,7 @@ def forget(folder: Path) -> None:
 
 @contextmanager
 def building(folder: Path, patience_s: float = 900.0) -> Iterator[None]:
-    """Only one process at a time builds; the others wait. The lock is gone with its process, however that ends."""
+    """Only one process at a time builds; the others wait. The kernel drops the lock when its process ends."""
     folder.mkdir(parents=True, exist_ok=True)
     deadline = time.monotonic() + patience_s
     descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)

@@ -1,4 +1,4 @@
-"""Which rows count, and their tally: worked out when the index changes, so that questions find it done."""
+"""Which rows count, and their tally: worked out when the index changes, so that answers only look it up."""
 
 from __future__ import annotations
 
@@ -21,6 +21,10 @@ _KEYS = "profile, agent, model, ranked, agent_digest, case_id, case_digest"
 SUMS = tuple(field.name for field in fields(Tally))
 _DECIMAL = f"DECIMAL(38,{PLACES})"
 """Of sums: exact, so that parts can be added in any order (`bench.stats.tally`)."""
+ADDED = ", ".join(
+    f"sum({name})::{_DECIMAL if name.endswith(('_sum', '_usd')) else 'BIGINT'} AS {name}" for name in SUMS
+)
+"""The columns of a tally, added up over the rows of a group."""
 _DECISIONS = pa.schema(
     [
         pa.field("seq", pa.int64()),
@@ -33,22 +37,7 @@ _DECISIONS = pa.schema(
 
 def decisions_table(decisions: Sequence[Decision]) -> pa.Table:
     """The ledger, the oldest first."""
-    rows = [
-        {
-            "seq": number,
-            "kind": it.kind,
-            "run": it.run,
-            "agent": it.agent,
-            "case_id": it.case,
-            "cell": it.cell,
-            "replaced_by": it.replaced_by,
-            "attempt": it.attempt,
-            "why": it.why,
-            "who": it.who,
-            "when": it.when,
-        }
-        for number, it in enumerate(decisions, start=1)
-    ]
+    rows = [{"seq": number, "case_id": it.case, **it.model_dump()} for number, it in enumerate(decisions, start=1)]
     return pa.Table.from_pylist(rows, schema=_DECISIONS)
 
 
@@ -124,16 +113,10 @@ def tally(connection: duckdb.DuckDBPyConnection, rows: str, ignored: str) -> pa.
 
 def add_tallies(connection: duckdb.DuckDBPyConnection, one: str, other: str) -> pa.Table:
     """The tally of the rows of both."""
-    sums = ", ".join(f"sum({name})::{sum_type(name)} AS {name}" for name in SUMS)
     return connection.sql(
-        f"""SELECT {_KEYS}, {sums}, max(last_graded) AS last_graded, max(last_started) AS last_started
+        f"""SELECT {_KEYS}, {ADDED}, max(last_graded) AS last_graded, max(last_started) AS last_started
         FROM (FROM {one} UNION ALL BY NAME FROM {other}) GROUP BY {_KEYS}"""  # noqa: S608
     ).to_arrow_table()
-
-
-def sum_type(name: str) -> str:
-    """What SQL shall take a sum of `SUMS` for."""
-    return _DECIMAL if name.endswith(("_sum", "_usd")) else "BIGINT"
 
 
 def _exact(column: str, status: str = "") -> str:

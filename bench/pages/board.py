@@ -88,7 +88,7 @@ class Board:
     entrants: frozenset[Entrant]
     """Those on the board: they have a page."""
     updated: str
-    """The end of the last cell, empty without records."""
+    """The end of the last of `entries`, empty without records."""
 
     @property
     def results(self) -> int:
@@ -111,6 +111,7 @@ def make_board(results: Results, cases: Sequence[CaseInfo], title: str) -> Board
     suite = {case.id: case for case in sorted(cases, key=lambda case: (case.category, case.id))}
     seen = results.cases()
     sections = _sections(results.standings())
+    entries = _entries(results.trials(MOST_CELLS, MOST_TRIALS), suite)
     return Board(
         title=title,
         cases=suite,
@@ -120,10 +121,10 @@ def make_board(results: Results, cases: Sequence[CaseInfo], title: str) -> Board
             if case not in suite
         },
         seen=seen,
-        entries=_entries(results.trials(MOST_CELLS, MOST_TRIALS), suite),
+        entries=entries,
         sections=sections,
         entrants=frozenset(place.standing.entrant for section in sections for place in section.places),
-        updated=results.updated(),
+        updated=max((entry.record.finished for entry in entries), default=""),
     )
 
 

@@ -12,18 +12,26 @@ from bench.base.faces import lazy_face
 
 if TYPE_CHECKING:
     from bench.plan.document import check_budget, expected_of, plan_document
-    from bench.plan.estimate import NEWEST, History, Measured, model_key
+    from bench.plan.estimate import NEWEST, History, model_key
     from bench.plan.experiment import Experiment, load_experiment
-    from bench.plan.selection import Plan, Request, cells_of, expand_experiment, make_plan, missing_cells, select_cells
+    from bench.plan.selection import (
+        Request,
+        RunCells,
+        cells_of,
+        expand_experiment,
+        make_plan,
+        missing_cells,
+        select_cells,
+    )
     from bench.plan.shards import PlannedJob, github_matrix, packed_shards
 else:
     __getattr__ = lazy_face(
         __name__,
         {
             "document": "check_budget expected_of plan_document",
-            "estimate": "History Measured NEWEST model_key",
+            "estimate": "History NEWEST model_key",
             "experiment": "Experiment load_experiment",
-            "selection": "Plan Request cells_of expand_experiment make_plan missing_cells select_cells",
+            "selection": "Request RunCells cells_of expand_experiment make_plan missing_cells select_cells",
             "shards": "PlannedJob github_matrix packed_shards",
         },
     )

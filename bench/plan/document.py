@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from bench.base.errors import UserError
 from bench.base.times import now
-from bench.formats.plan import Expected, PlanFile, Shard, ShardPart, make_run_plan
+from bench.formats.plan import Expected, PlanFile, Shard, ShardPart
 from bench.plan.estimate import Estimate
 from bench.plan.experiment import Budget, Experiment
 from bench.plan.selection import RunCells
@@ -17,14 +17,11 @@ from bench.plan.shards import PackedShard
 def plan_document(
     experiment: Experiment, parts: Sequence[RunCells], made: Sequence[PackedShard], sandbox: str
 ) -> PlanFile:
-    """The plan of these batches."""
-    runs = [
-        make_run_plan(part.run, part.suite.id, part.suite.version, part.profile, sandbox, part.cells) for part in parts
-    ]
+    """The plan file of these cells: `parts` by run, `made` by machine; sandbox: the name of the one they run in."""
     return PlanFile(
         name=experiment.name,
         created=now(),
-        runs=runs,
+        runs=[part.plan(sandbox) for part in parts],
         shards=[_shard(batch) for batch in made],
         expected=expected_of(made),
     )
@@ -48,7 +45,7 @@ def _shard(batch: PackedShard) -> Shard:
 
 
 def expected_of(made: Sequence[PackedShard]) -> Expected:
-    """Sums over all batches."""
+    """Sums over all shards."""
     estimates: list[Estimate] = [job.estimate for batch in made for job in batch.jobs]
     return Expected(
         cells=len(estimates),
@@ -64,7 +61,7 @@ def expected_of(made: Sequence[PackedShard]) -> Expected:
 
 
 def check_budget(expected: Expected, budget: Budget) -> None:
-    """Raise `UserError` when the plan is expected to come to more than it may."""
+    """Raise `UserError` when the plan is expected to take more than the budget, or that cannot be told."""
     for what, value, limit in (
         ("USD", expected.usd, budget.usd),
         ("GPU hours", expected.gpu_hours, budget.gpu_hours),

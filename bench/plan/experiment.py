@@ -18,7 +18,7 @@ from bench.formats.record import Name, Profile
 Mode = Literal["full", "changed", "rotating"]
 Variable = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")]
 MAX_JOBS = 256
-"""Jobs of one matrix: a limit of GitHub's that nobody can raise."""
+"""Jobs of one matrix: a fixed limit of GitHub's."""
 
 
 class MachineClass(Model):
@@ -65,7 +65,7 @@ class Experiment(Model):
     """None: the suite's own."""
     mode: Mode = "full"
     period_days: Count = 7
-    """Of the mode `rotating`: in so many days each case is met once."""
+    """Of the mode `rotating`: in so many days each case has one turn."""
     machines: list[MachineClass] = Field([MachineClass(name="cpu")], min_length=1)
     shard_minutes: Positive = 45.0
     """How long a shard should take, where the number of machines allows."""
@@ -104,31 +104,26 @@ def load_experiment(path: Path | None, overrides: Sequence[str]) -> Experiment:
 
 def _override(document: dict[str, Any], text: str) -> None:
     key, equals, value = text.partition("=")
-    parts = key.split(".")
-    if not equals or not all(parts):
-        raise UserError(f"{text!r} is no override", where="plan", remedy="write key=value, such as trials=5")
-    place: Any = document
-    for part in parts[:-1]:
-        place = _step(place, part, text)
-    if isinstance(place, list):
-        place[_index(place, parts[-1], text)] = _value(key, value)
-    elif isinstance(place, dict):
-        place[parts[-1]] = _value(key, value)
-    else:
-        raise UserError(f"{text!r}: {'.'.join(parts[:-1])} holds a value, no fields", where="plan")
+    *parts, last = key.split(".")
+    if not equals or not last or not all(parts):
+        raise UserError(f"{text!r} is not an override", where="plan", remedy="write key=value, such as trials=5")
+    holder: Any = document
+    for part in parts:
+        step = _step(holder, part, text)
+        if isinstance(holder, dict):
+            holder.setdefault(step, {})
+        holder = holder[step]
+    holder[_step(holder, last, text)] = _value(key, value)
 
 
-def _step(place: object, part: str, text: str) -> Any:
-    if isinstance(place, list):
-        return place[_index(place, part, text)]
-    if isinstance(place, dict):
-        return place.setdefault(part, {})
-    raise UserError(f"{text!r}: {part!r} is inside of a value", where="plan", remedy="shorten the key")
-
-
-def _index(items: list[Any], part: str, text: str) -> int:
-    if part not in map(str, range(len(items))):
-        raise UserError(f"{text!r}: {part!r} is none of {len(items)} items", where="plan", remedy="count from 0")
+def _step(holder: object, part: str, text: str) -> str | int:
+    """The key or index in `holder` that `part` means."""
+    if isinstance(holder, dict):
+        return part
+    if not isinstance(holder, list):
+        raise UserError(f"{text!r}: {part!r} is inside of a value", where="plan", remedy="shorten the key")
+    if part not in map(str, range(len(holder))):
+        raise UserError(f"{text!r}: {part!r} is none of {len(holder)} items", where="plan", remedy="count from 0")
     return int(part)
 
 

@@ -14,7 +14,7 @@ from bench.base.errors import UserError
 from bench.base.install import DataFolders
 from bench.formats.agent import MODEL_PATTERN, Agent, find_agent, with_settings
 from bench.formats.case import Case, load_cases
-from bench.formats.plan import Cell, RunPlan, read_plan_file
+from bench.formats.plan import Cell, RunPlan, make_run_plan, read_plan_file
 from bench.formats.record import Profile, Record
 from bench.formats.run_folder import RunFolder
 from bench.formats.suite import Suite, load_suite
@@ -36,30 +36,26 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """The cells of a run, in the order in which they start."""
+class RunCells:
+    """The cells of one run, in the order in which they start: one suite in one profile."""
 
+    run: str
     suite: Suite
     profile: Profile
     cells: list[Cell]
 
+    def plan(self, sandbox: str) -> RunPlan:
+        """What run.json says of them; sandbox: the name of the one they shall run in."""
+        return make_run_plan(self.run, self.suite.id, self.suite.version, self.profile, sandbox, self.cells)
 
-def make_plan(request: Request, places: DataFolders) -> Plan:
-    """Cells for a request; raises `UserError` naming what does not exist or does not fit."""
-    suite = load_suite(places.cases, request.suite)
+
+def make_plan(request: Request, run: str, folders: DataFolders) -> RunCells:
+    """Cells of the run named `run` for a request; raises `UserError` naming what does not exist or does not fit."""
+    suite = load_suite(folders.cases, request.suite)
     profile = request.profile or suite.profile
-    pairs: list[tuple[Agent, Case]] = []
-    if request.agents or not suite.entries:
-        if not request.agents:
-            raise UserError(f"suite {suite.id!r} names no agents", where="run", remedy="add --agent")
-        cases = load_cases(places.cases, list(request.cases) or suite.cases)
-        pairs = [(find_agent(name, places.agents), case) for name in request.agents for case in cases]
-    else:
-        wanted = {case.id for case in load_cases(places.cases, list(request.cases))}
-        for entry in suite.entries:
-            agent = find_agent(entry.agent, places.agents)
-            chosen = [name for name in entry.cases or suite.cases if not request.cases or name in wanted]
-            pairs += [(agent, case) for case in load_cases(places.cases, chosen)]
+    agents = [find_agent(name, folders.agents) for name in request.agents]
+    asked = load_cases(folders.cases, list(request.cases))
+    pairs = _pairs(suite, agents, asked, folders)
     for agent, case in pairs:
         if "person" in agent.spec.capabilities:
             raise UserError(
@@ -67,32 +63,95 @@ def make_plan(request: Request, places: DataFolders) -> Plan:
             )
         if profile not in case.spec.profiles:
             raise UserError(
-                f"has no profile {profile!r}",
+                f"does not have the profile {profile!r}",
                 where=case.folder / "case.yaml",
                 remedy=f"use --profile {case.spec.profiles[0]} or leave the case out",
             )
-    trials = request.trials or suite.trials
+    cells = _cells(pairs, profile, [request.models], request.trials or suite.trials)
+    if not cells:
+        raise UserError("nothing to run", where="run", remedy="name with --case a case that an agent of the suite runs")
+    return RunCells(run, suite, profile, cells)
+
+
+def expand_experiment(experiment: Experiment, folders: DataFolders) -> list[RunCells]:
+    """The grid's cells, in an order that depends on nothing but the experiment; raises `UserError`.
+
+    Cases that a suite does not list, or that do not have the profile, are left out.
+    """
+    named = [find_agent(name, folders.agents) for name in experiment.agents]
+    agents = [variant for agent in named for variant in _variants(agent, experiment)]
+    wanted = {case.id for case in load_cases(folders.cases, experiment.cases)}
+    models = [[model] for model in experiment.models] or [[]]
+    parts = []
+    for name in experiment.suites:
+        suite = load_suite(folders.cases, name)
+        asked = [case for case in load_cases(folders.cases, suite.cases) if not wanted or case.id in wanted]
+        pairs = _pairs(suite, agents, asked, folders) if asked else []
+        for profile in experiment.profiles or [suite.profile]:
+            fitting = [(agent, case) for agent, case in pairs if profile in case.spec.profiles]
+            cells = _cells(fitting, profile, models, experiment.trials or suite.trials)
+            if cells:
+                parts.append(RunCells(_run_name(experiment, suite, profile), suite, profile, cells))
+    if not parts:
+        raise UserError(
+            "nothing to run", where="plan", remedy="name suites, profiles and cases that have a case in common"
+        )
+    return parts
+
+
+def _pairs(
+    suite: Suite, agents: Sequence[Agent], asked: Sequence[Case], folders: DataFolders
+) -> list[tuple[Agent, Case]]:
+    """Each of `agents` on the cases asked for; without agents who the suite itself says runs on which of them.
+
+    asked: empty for all cases of the suite.
+    """
+    if agents:
+        cases = asked or load_cases(folders.cases, suite.cases)
+        return [(agent, case) for agent in agents for case in cases]
+    if not suite.entries:
+        raise UserError(
+            f"suite {suite.id!r} does not name agents", where="agents", remedy="name one: `run --agent`, `plan agents=`"
+        )
+    wanted = {case.id for case in asked}
+    pairs = []
+    for entry in suite.entries:
+        agent = find_agent(entry.agent, folders.agents)
+        names = [name for name in entry.cases or suite.cases if not wanted or name in wanted]
+        pairs += [(agent, case) for case in load_cases(folders.cases, names)]
+    return pairs
+
+
+def _cells(
+    pairs: Sequence[tuple[Agent, Case]], profile: Profile, models: Sequence[Sequence[str]], trials: int
+) -> list[Cell]:
+    """The grid. Trials are its outermost axis: a run that is cut short has met as many cases as it could."""
     cells = [
-        Cell(agent, models_of(agent, request.models), case, profile, trial)
+        Cell(agent, models_of(agent, asked), case, profile, trial)
         for trial in range(1, trials + 1)
         for agent, case in pairs
+        for asked in (models if agent.spec.models else models[:1])
     ]
-    require_distinct(cells)
-    return Plan(suite, profile, cells)
+    seen: set[str] = set()
+    for cell in cells:
+        if cell.id in seen:
+            raise UserError(f"cell {cell.id} is asked for twice", where="run", remedy="name each agent and case once")
+        seen.add(cell.id)
+    return cells
 
 
 def models_of(agent: Agent, asked: Sequence[str]) -> dict[str, str]:
-    """The agent's model per role, with those asked for in their places: `model` for the main one, or `role=model`."""
+    """The agent's model per role, with those asked for in their folders: `model` for the main one, or `role=model`."""
     models = dict(agent.spec.models)
     for text in asked:
         role, _, model = text.rpartition("=")
         if not re.fullmatch(MODEL_PATTERN, model):
             raise UserError(
-                f"{text!r} names no model", where="--model", remedy="write provider/name or role=provider/name"
+                f"{text!r} is not a model", where="--model", remedy="write provider/name or role=provider/name"
             )
         if models and (role or "main") not in models:
             raise UserError(
-                f"agent {agent.id!r} has no role {role or 'main'!r}",
+                f"agent {agent.id!r} does not have a role {role or 'main'!r}",
                 where="--model",
                 remedy=f"its roles: {', '.join(models)}",
             )
@@ -101,31 +160,16 @@ def models_of(agent: Agent, asked: Sequence[str]) -> dict[str, str]:
     return models
 
 
-def require_distinct(cells: Sequence[Cell], *, empty_is_fine: bool = False) -> None:
-    """Raise `UserError` when a cell is asked for twice, or none at all."""
-    seen: set[str] = set()
-    for cell in cells:
-        if cell.id in seen:
-            raise UserError(f"cell {cell.id} is asked for twice", where="run", remedy="name each agent and case once")
-        seen.add(cell.id)
-    if not cells and not empty_is_fine:
-        raise UserError("nothing to run", where="run", remedy="no case of the suite is among those named with --case")
-
-
-def cells_of(plan: RunPlan, places: DataFolders) -> list[Cell]:
+def cells_of(plan: RunPlan, folders: DataFolders) -> list[Cell]:
     """The cells of a stored plan; raises `UserError` when an agent or a case has changed since."""
     cells = []
     for planned in plan.cells:
-        agent = with_settings(find_agent(planned.agent, places.agents), planned.settings)
-        case = load_cases(places.cases, [planned.case])[0]
-        for name, was, digest in (
-            ("agent", planned.agent_digest, agent.digest),
-            ("case", planned.case_digest, case.digest),
-        ):
-            if was != digest:
-                changed = agent.id if name == "agent" else case.id
+        agent = with_settings(find_agent(planned.agent, folders.agents), planned.settings)
+        case = load_cases(folders.cases, [planned.case])[0]
+        for what, was, found in (("agent", planned.agent_digest, agent), ("case", planned.case_digest, case)):
+            if was != found.digest:
                 raise UserError(
-                    f"{name} {changed!r} has changed since the run began",
+                    f"{what} {found.id!r} has changed since the run began",
                     where="--resume",
                     remedy="put its files back, or start a new run; records of two versions are never mixed",
                 )
@@ -133,78 +177,11 @@ def cells_of(plan: RunPlan, places: DataFolders) -> list[Cell]:
     return cells
 
 
-@dataclass(frozen=True)
-class RunCells:
-    """The cells of one suite in one profile: records of one run."""
-
-    run: str
-    suite: Suite
-    profile: Profile
-    cells: list[Cell]
-
-
-def expand_experiment(experiment: Experiment, places: DataFolders) -> list[RunCells]:
-    """The grid's cells, in an order that depends on nothing but the experiment; raises `UserError`."""
-    named = [find_agent(name, places.agents) for name in experiment.agents]
-    agents = [variant for agent in named for variant in _variants(agent, experiment)]
-    parts = []
-    for name in experiment.suites:
-        suite = load_suite(places.cases, name)
-        for profile in experiment.profiles or [suite.profile]:
-            cells = _cells(experiment, suite, profile, agents, places)
-            if cells:
-                parts.append(RunCells(_run_name(experiment, suite, profile), suite, profile, cells))
-    if not parts:
-        raise UserError(
-            "nothing to run", where="plan", remedy="no case is left of the suites, profiles and cases named"
-        )
-    return parts
-
-
 def _variants(agent: Agent, experiment: Experiment) -> Iterator[Agent]:
     """The agent under every combination of settings."""
     names = sorted(experiment.settings)
     for values in itertools.product(*(experiment.settings[name] for name in names)):
         yield with_settings(agent, dict(zip(names, values, strict=True)))
-
-
-def _cells(
-    experiment: Experiment, suite: Suite, profile: Profile, agents: list[Agent], places: DataFolders
-) -> list[Cell]:
-    chosen = load_cases(places.cases, suite.cases)
-    known = {case.id for case in chosen}
-    wanted = {case.id for case in load_cases(places.cases, list(experiment.cases))}
-    cases = [case for case in chosen if not wanted or case.id in wanted]
-    pairs = [(agent, case) for agent in agents for case in cases]
-    if not agents:
-        pairs = _own_pairs(suite, places, wanted & known if wanted else known)
-    runnable = [(agent, case) for agent, case in pairs if profile in case.spec.profiles]
-    cells = [
-        Cell(agent, models, case, profile, trial)
-        for trial in range(1, (experiment.trials or suite.trials) + 1)
-        for agent, case in runnable
-        for models in _models(agent, experiment)
-    ]
-    require_distinct(cells, empty_is_fine=True)
-    return cells
-
-
-def _own_pairs(suite: Suite, places: DataFolders, wanted: set[str]) -> list[tuple[Agent, Case]]:
-    """Who the suite itself says runs on what."""
-    if not suite.entries:
-        raise UserError(f"suite {suite.id!r} names no agents", where="plan", remedy="say agents=NAME")
-    pairs = []
-    for entry in suite.entries:
-        agent = find_agent(entry.agent, places.agents)
-        names = [name for name in entry.cases or suite.cases if name in wanted]
-        pairs += [(agent, case) for case in load_cases(places.cases, names)]
-    return pairs
-
-
-def _models(agent: Agent, experiment: Experiment) -> list[dict[str, str]]:
-    if not agent.spec.models or not experiment.models:
-        return [dict(agent.spec.models)]
-    return [models_of(agent, [model]) for model in experiment.models]
 
 
 def _run_name(experiment: Experiment, suite: Suite, profile: Profile) -> str:
@@ -231,19 +208,19 @@ def turn_of(case: str, period_days: int) -> int:
     return int.from_bytes(hashlib.sha256(case.encode()).digest()[:8], "big") % period_days
 
 
-def missing_cells(earlier: Path, records: Iterable[Record], places: DataFolders) -> list[RunCells]:
+def missing_cells(earlier: Path, records: Iterable[Record], folders: DataFolders) -> list[RunCells]:
     """The cells without a verdict of a run folder, or of a plan.json among `records`; raises `UserError`.
 
     An agent or a case that has changed since is an error: records of two versions are never mixed.
     """
     if earlier.is_dir():
         folder = RunFolder(earlier)
-        return [_missing(folder.read_plan(), folder.records(), places)]
+        return [_missing(folder.read_plan(), folder.records(), folders)]
     known = list(records)
-    return [_missing(plan, known, places) for plan in read_plan_file(earlier).runs]
+    return [_missing(plan, known, folders) for plan in read_plan_file(earlier).runs]
 
 
-def _missing(plan: RunPlan, records: Iterable[Record], places: DataFolders) -> RunCells:
+def _missing(plan: RunPlan, records: Iterable[Record], folders: DataFolders) -> RunCells:
     graded = {it.cell for it in records if it.outcome == "graded" and it.provenance.run == plan.run}
-    cells = [cell for cell in cells_of(plan, places) if cell.id not in graded]
-    return RunCells(plan.run, load_suite(places.cases, plan.suite), plan.profile, cells)
+    cells = [cell for cell in cells_of(plan, folders) if cell.id not in graded]
+    return RunCells(plan.run, load_suite(folders.cases, plan.suite), plan.profile, cells)

@@ -16,11 +16,11 @@ from bench import __version__
 from bench.base.errors import InfraError, UserError
 from bench.base.install import DataFolders, commit_of
 from bench.cell import CellContext, DiskSpace, agent_python, fingerprint, require_same, run_cell, seed_secret
-from bench.formats.plan import Cell, RunLimits, RunPlan, make_run_plan
+from bench.formats.plan import Cell, RunLimits, RunPlan
 from bench.formats.record import Provenance, Record
 from bench.formats.run_folder import RunFolder
 from bench.guest.first_process import children
-from bench.plan import Plan, Request, cells_of, make_plan
+from bench.plan import Request, RunCells, cells_of, make_plan
 from bench.runs.repair import repair
 from bench.sandbox import Sandbox, end_orphans
 
@@ -119,10 +119,9 @@ class Options:
     run_limits: RunLimits = field(default_factory=RunLimits)
 
 
-def write_plan(plan: Plan, folder: Path, run: str, sandbox: Sandbox) -> RunPlan:
+def write_plan(plan: RunCells, folder: Path, sandbox: Sandbox) -> RunPlan:
     """Write down what is asked before anything runs; raises `UserError` when the folder holds a run already."""
-    stored = make_run_plan(run, plan.suite.id, plan.suite.version, plan.profile, sandbox.name, plan.cells)
-    stored = stored.model_copy(update={"seed_secret": fingerprint(seed_secret())})
+    stored = plan.plan(sandbox.name).model_copy(update={"seed_secret": fingerprint(seed_secret())})
     RunFolder(folder).write_plan(stored)
     return stored
 
@@ -136,10 +135,10 @@ def plan_and_run(
     progress: RunObserver,
 ) -> tuple[RunPlan, list[Record]]:
     """Plan what is asked for, write it down in `folder`, whose name is the run's, and run it."""
-    plan = make_plan(request, places)
+    plan = make_plan(request, folder.name, places)
     # Only now: a mistake in what was asked for is told on machines without a sandbox, too.
     sandbox = open_sandbox()
-    stored = write_plan(plan, folder, folder.name, sandbox)
+    stored = write_plan(plan, folder, sandbox)
     progress.start(stored, folder)
     return stored, run_plan(stored, plan.cells, folder, places, sandbox, options, progress)
 

@@ -13,7 +13,6 @@ from bench.base.faces import lazy_face
 if TYPE_CHECKING:
     from bench.stats.choice import Chosen, Filters, Stored, choose
     from bench.stats.compare import Compared, Comparison, compare_records
-    from bench.stats.effort import Cost, agent_seconds, input_tokens, output_tokens
     from bench.stats.intervals import Interval
     from bench.stats.pairing import MEASURES
     from bench.stats.power import (
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
         Suite,
         Trial,
         Version,
+        standings,
     )
     from bench.stats.standing import (
         KS,
@@ -48,10 +48,9 @@ if TYPE_CHECKING:
         entrant_of,
         model_label,
         rank,
-        standings,
         standings_of,
     )
-    from bench.stats.tally import LOST, PLACES, Tally
+    from bench.stats.tally import LOST, PLACES, Cost, Tally, agent_seconds, input_tokens, output_tokens, sum_known
     from bench.stats.tests import Rules
     from bench.stats.trends import (
         CaseNight,
@@ -70,15 +69,12 @@ else:
         {
             "choice": "Chosen Filters Stored choose",
             "compare": "Compared Comparison compare_records",
-            "effort": "Cost agent_seconds input_tokens output_tokens",
             "intervals": "Interval",
             "pairing": "MEASURES",
             "power": "Components Design Price Question cases_needed components designs price trials_needed",
-            "results": "CaseSeen CheckShares Findings Measured RecordResults Results Suite Trial Version",
-            "standing": (
-                "Entrant Estimate KS Passes RankedStanding Standing entrant_of model_label rank standings standings_of"
-            ),
-            "tally": "LOST PLACES Tally",
+            "results": "CaseSeen CheckShares Findings Measured RecordResults Results Suite Trial Version standings",
+            "standing": ("Entrant Estimate KS Passes RankedStanding Standing entrant_of model_label rank standings_of"),
+            "tally": "Cost LOST PLACES Tally agent_seconds input_tokens output_tokens sum_known",
             "tests": "Rules",
             "trends": "CaseNight Drop Level Series case_nights find_levels find_steps nightly standing_drop",
         },

@@ -99,7 +99,8 @@ def _of_agent(name: str, records: Sequence[Record], filters: Filters) -> list[Re
         newest = max(wanted or own, key=lambda record: record.started).agent.digest
         return [record for record in own if record.agent.digest == newest]
     if not _VERSION.fullmatch(version):
-        raise UserError(f"`{version}` is no commit or digest", where=name, remedy="give 7 or more of its characters")
+        raise UserError(f"`{version}` is not a commit or digest", where=name, remedy="give 7 or more of its characters")
+    # A digest reads `sha256:<hex>`; a person may leave the prefix out.
     bare = version.removeprefix("sha256:")
     chosen = [
         record for record in own if (record.agent.commit.startswith(bare) or record.agent.digest[7:].startswith(bare))

@@ -1,4 +1,4 @@
-"""Is HEAD better than BASE, worse or dearer? Two sets of records, paired by case."""
+"""Is HEAD better than BASE, worse or more expensive? Two sets of records, paired by case."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ DRAWS = 20_000
 """Of a Monte Carlo test: at p = 0.05 the error of the p-value is 0.0015."""
 RESAMPLES = 10_000
 """Of a bootstrap."""
+# Numbers of cases are rounded up to a multiple of this, so that few blocks of signs serve all of them.
 _BLOCK = 64
 
 
@@ -32,16 +33,16 @@ class Interval:
         return -margin <= self.low and self.high <= margin
 
 
-def wilson(mean: float, n: int, level: float = LEVEL) -> Interval:
-    """Wilson's score interval of the rate of `n` independent trials (E. B. Wilson, JASA 22, 1927).
+def wilson(mean: float, n: int) -> Interval:
+    """Wilson's 95% score interval of the rate of `n` independent trials (E. B. Wilson, JASA 22, 1927).
 
     For the trials of one case. Over several cases trials are not independent: see `clustered`.
     """
-    return _score_interval(mean, n, NormalDist().inv_cdf((1 + level) / 2))
+    return _score_interval(mean, n, NormalDist().inv_cdf((1 + LEVEL) / 2))
 
 
-def clustered(means: Sequence[float], level: float = LEVEL) -> Interval | None:
-    """The interval of a mean over cases, from the mean of each case (in [0, 1]); None for fewer than two cases.
+def clustered(means: Sequence[float]) -> Interval | None:
+    """The 95% interval of a mean over cases, from the mean of each case (in [0, 1]); None for fewer than two cases.
 
     The cases are the sample, and the trials of a case belong together. With equal weights of the K cases the
     cluster-robust variance with the small-sample correction CR2 (Bell and McCaffrey, Survey Methodology 28, 2002;
@@ -63,7 +64,7 @@ def clustered(means: Sequence[float], level: float = LEVEL) -> Interval | None:
     most = mean * (1 - mean)
     spread = variance(means)
     phi = min(1.0, spread / most) if spread > 0 and most > 0 else 1.0
-    return _score_interval(mean, n / phi, float(stdtrit(n - 1, (1 + level) / 2)))
+    return _score_interval(mean, n / phi, float(stdtrit(n - 1, (1 + LEVEL) / 2)))
 
 
 def _score_interval(mean: float, n: float, quantile: float) -> Interval:
@@ -97,11 +98,6 @@ def _sign_block(width: int, draws: int) -> Floats:
     block: Floats = coins.astype(np.float64) * 2 - 1
     block.setflags(write=False)
     return block
-
-
-def mean_interval(values: Floats, level: float = LEVEL) -> Interval | None:
-    """`mean_intervals` for one level."""
-    return mean_intervals(values, [level])[0]
 
 
 def mean_intervals(values: Floats, levels: Sequence[float]) -> list[Interval | None]:

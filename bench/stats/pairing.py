@@ -10,9 +10,9 @@ from typing import Literal
 import numpy as np
 
 from bench.formats.record import Record
-from bench.stats.effort import agent_seconds, input_tokens, output_tokens
 from bench.stats.intervals import Floats
 from bench.stats.standing import entrant_of, unique_cells
+from bench.stats.tally import agent_seconds, input_tokens, output_tokens
 
 Allowance = Literal["coverage", "limits", "machine"]
 ALLOWANCES: tuple[Allowance, ...] = ("coverage", "limits", "machine")
@@ -52,15 +52,15 @@ def pair(base: Iterable[Record], head: Iterable[Record], allow: Collection[Allow
         *_unlike("model", {entrant_of(r).model for r in one}, {entrant_of(r).model for r in other}),
     ]
     notes: list[str] = []
-    machines = [{_machine(record) for record in side} for side in (one, other)]
-    for fault in _unlike("machine class", *machines, many=True):
-        (notes if "machine" in allow else reasons).append(fault)
+    machines = [{record.machine.fingerprint for record in side} for side in (one, other)]
     first, second = _by_case(one), _by_case(other)
-    for fault in _unlike_limits(first, second):
-        (notes if "limits" in allow else reasons).append(fault)
     faults, common = _unlike_cases(first, second)
-    for fault in faults:
-        (notes if "coverage" in allow else reasons).append(fault)
+    for allowance, found in (
+        ("machine", _unlike("machine class", *machines, many=True)),
+        ("limits", _unlike_limits(first, second)),
+        ("coverage", faults),
+    ):
+        (notes if allowance in allow else reasons).extend(found)
     pairs = [Pair(case, _trials(first[case], second[case])) for case in common]
     kept = [it for it in pairs if it.trials]
     lost = [it.case for it in pairs if not it.trials]
@@ -109,6 +109,7 @@ def _trials(base: Sequence[Record], head: Sequence[Record]) -> list[tuple[Record
     for record in reversed(base):
         if record.outcome == "graded":
             waiting[record.trial].append(record)
+    # From the newest on: of several trials of one number it is the newest that are paired.
     found, alone = [], []
     for record in reversed(head):
         if record.outcome == "graded":
@@ -147,10 +148,6 @@ def _by_case(records: Iterable[Record]) -> dict[str, list[Record]]:
 
 def _suite(record: Record) -> str:
     return f"{record.provenance.suite or '(none)'} {record.provenance.suite_version}".strip()
-
-
-def _machine(record: Record) -> str:
-    return record.machine.fingerprint
 
 
 def _list(names: Iterable[str]) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 
 from bench.stats.intervals import LEVEL, Floats, case_weights
 
+# Fewer than for an interval: a band is in whole ranks.
 _RESAMPLES = 2_000
 
 

@@ -10,7 +10,8 @@ from statistics import fmean
 from typing import Protocol
 
 from bench.formats.record import CheckResult, Note, Profile, Record
-from bench.stats.standing import Entrant, Standing, counted_cells, newest_digests, standings_of_cells, unique_cells
+from bench.stats.standing import Entrant, Standing, counted_cells, newest_digests, standings_of, unique_cells
+from bench.stats.tally import tally_of
 
 Suite = Mapping[Profile, Collection[str]]
 """The cases that count, for each profile."""
@@ -62,7 +63,7 @@ class CheckShares:
     """A check as the newest graded trial shows it, with the share of each entrant's trials that passed it."""
 
     check: CheckResult
-    shares: Mapping[Entrant, float]
+    shares: dict[Entrant, float]
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ class Measured:
 class Results(Protocol):
     """Results that the ledger of decisions has not withdrawn, measured against one suite.
 
-    All but `cases`, `updated` and `trials` know only what counts in the standings.
+    All but `cases` and `trials` know only what counts in the standings.
     """
 
     def standings(self) -> list[Standing]:
@@ -89,9 +90,6 @@ class Results(Protocol):
 
     def cases(self) -> Mapping[str, CaseSeen]:
         """Every case that has a result, in the suite or not."""
-
-    def updated(self) -> str:
-        """The end of the last cell, empty without results."""
 
     def versions(self) -> Mapping[Entrant, Sequence[Version]]:
         """Of each entrant's agent."""
@@ -126,16 +124,13 @@ class RecordResults:
         self._counted = counted_cells(self._unique, self._suite)
 
     def standings(self) -> list[Standing]:
-        return standings_of_cells(self._counted, self._suite)
+        return _standings_of_cells(self._counted, self._suite)
 
     def cases(self) -> Mapping[str, CaseSeen]:
         found: dict[str, list[Record]] = defaultdict(list)
         for record in sorted(self._records, key=lambda record: (record.started, record.cell)):
             found[record.case.id].append(record)
         return {case: _seen(records) for case, records in found.items()}
-
-    def updated(self) -> str:
-        return max((record.finished for record in self._records), default="")
 
     def versions(self) -> Mapping[Entrant, Sequence[Version]]:
         found: dict[Entrant, dict[str, Version]] = defaultdict(dict)
@@ -171,10 +166,20 @@ class RecordResults:
 
     def trials(self, of_case: int, of_entrant: int) -> Sequence[Trial]:
         kept = {id(record) for record in self._unique}
-        return [Trial(record, id(record) in kept, self._is_current(record)) for record in self._records]
+        return [
+            Trial(it, id(it) in kept, self._newest.get((it.profile, it.case.id)) == it.case.digest)
+            for it in self._records
+        ]
 
-    def _is_current(self, record: Record) -> bool:
-        return self._newest.get((record.profile, record.case.id)) == record.case.digest
+
+def standings(records: Iterable[Record], suite: Suite) -> list[Standing]:
+    """One standing per entrant; records of cases outside the suite, or of older versions of a case, do not count."""
+    return _standings_of_cells(counted_cells(unique_cells(records), suite), suite)
+
+
+def _standings_of_cells(cells: Mapping[tuple[Entrant, str], Sequence[Record]], suite: Suite) -> list[Standing]:
+    tallies = {key: (tally_of(records), all(it.agent.ranked for it in records)) for key, records in cells.items()}
+    return standings_of(tallies, suite)
 
 
 def _different(records: Iterable[Record]) -> list[Record]:

@@ -13,10 +13,9 @@ from operator import itemgetter
 from statistics import fmean
 
 from bench.formats.record import Profile, Record
-from bench.stats.effort import Cost, Effort
 from bench.stats.intervals import Interval, clustered
 from bench.stats.ranking import pass_at, pass_hat
-from bench.stats.tally import Tally, tally_of, total_of
+from bench.stats.tally import Cost, Effort, Tally, total_of
 
 KS = (2, 3, 5, 10)
 """The k of pass@k and pass^k. For k = 1 both are the success."""
@@ -57,7 +56,7 @@ class Standing:
 
     entrant: Entrant
     ranked: bool
-    """False: a reference such as the oracle, which competes with nobody."""
+    """False: a reference such as the oracle, which does not compete."""
     cases: Mapping[str, Tally]
     """Each in its newest version, by id in their order; those that were never tried are not here."""
     suite_size: int
@@ -93,15 +92,13 @@ class RankedStanding:
     worst: int | None = None
 
 
-def standings(records: Iterable[Record], suite: Mapping[Profile, Collection[str]]) -> list[Standing]:
-    """One standing per entrant; records of cases outside the suite, or of older versions of a case, do not count."""
-    return standings_of_cells(counted_cells(unique_cells(records), suite), suite)
-
-
 def counted_cells(
     unique: Sequence[Record], suite: Mapping[Profile, Collection[str]]
 ) -> dict[tuple[Entrant, str], list[Record]]:
-    """Those of `unique_cells` that count, by entrant and case in their order."""
+    """Those of `unique_cells` that count, by entrant and case in their order.
+
+    Records of cases outside the suite, or of older versions of a case, do not count.
+    """
     groups: dict[tuple[Entrant, str], list[Record]] = defaultdict(list)
     for record in current(unique):
         if record.case.id in suite.get(record.profile, ()):
@@ -109,23 +106,14 @@ def counted_cells(
     return dict(sorted(groups.items()))
 
 
-def standings_of_cells(
-    cells: Mapping[tuple[Entrant, str], Sequence[Record]], suite: Mapping[Profile, Collection[str]]
-) -> list[Standing]:
-    """The same, of what `counted_cells` found."""
-    references = {who for (who, _), records in cells.items() if not all(record.agent.ranked for record in records)}
-    return standings_of({key: tally_of(records) for key, records in cells.items()}, references, suite)
-
-
 def standings_of(
-    tallies: Mapping[tuple[Entrant, str], Tally],
-    references: Collection[Entrant],
-    suite: Mapping[Profile, Collection[str]],
+    tallies: Mapping[tuple[Entrant, str], tuple[Tally, bool]], suite: Mapping[Profile, Collection[str]]
 ) -> list[Standing]:
-    """The same, of tallies by entrant and case."""
+    """One standing per entrant, from what counts of it by case, each with whether all of it is ranked."""
     cases: dict[Entrant, dict[str, Tally]] = defaultdict(dict)
-    for (entrant, case), tally in sorted(tallies.items(), key=itemgetter(0)):
+    for (entrant, case), (tally, _) in sorted(tallies.items(), key=itemgetter(0)):
         cases[entrant][case] = tally
+    references = {entrant for (entrant, _), (_, ranked) in tallies.items() if not ranked}
     return [_standing(who, who not in references, found, len(suite[who.profile])) for who, found in cases.items()]
 
 
@@ -229,6 +217,7 @@ def _ranked_standing(standing: Standing, rivals: Sequence[Standing], band: tuple
 def _merit(standing: Standing) -> tuple[float, float]:
     success = standing.success.mean if standing.success else -1.0
     score = standing.score.mean if standing.score else -1.0
+    # Means that are equal on paper may differ in the last digit, and must share a rank.
     return round(success, 9), round(score, 9)
 
 
@@ -238,7 +227,7 @@ def _order(standing: Standing) -> tuple[bool, bool, float, float, Entrant]:
 
 
 def _precedence(record: Record) -> tuple[bool, str, str]:
-    """The first verdict wins, so that nobody can run again until the dice fall well; then the latest failure."""
+    """The first verdict wins, so that running again until chance is kind gains nothing; then the latest failure."""
     graded = record.outcome == "graded"
     return not graded, record.finished if graded else "", "" if graded else _reversed(record.finished)
 

@@ -1,20 +1,50 @@
-"""Cells counted and summed up: what tables are worked out from, whether Python or SQL did the adding."""
+"""What cells took in money, model calls, tokens and time: of one record, and counted and summed up over many.
+
+Tables are worked out from a `Tally`, whether Python or SQL (`bench.index`) did the adding.
+"""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from bench.formats.record import Record
-from bench.stats.effort import Cost, Effort, agent_seconds, input_tokens, output_tokens
 from bench.stats.intervals import Interval, wilson
 
 LOST = ("infra", "interrupted")
-"""Outcomes that cost time and tell nothing about the agent."""
+"""Outcomes that took time and say nothing about the agent."""
 PLACES = 18
 """Decimal places of a sum."""
 _UNIT: int = 10**PLACES
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Mean cost of a graded cell. What a replayed conversation would have cost is never mixed with money paid."""
+
+    mean_usd: float | None
+    """Over the cells that were paid for, or made no call."""
+    estimated: bool
+    """Some of it comes from estimated token counts."""
+    replayed_usd: float | None
+    """Over the replayed cells."""
+    unknown: int
+    """Cells whose cost is not known; they are in neither mean."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What the graded cells took. A mean is None where nothing is known; unknown token counts are left out of it."""
+
+    steps: float | None
+    seconds: float | None
+    """Of the agent's own phase."""
+    input_tokens: float | None
+    output_tokens: float | None
+    total_steps: int
+    total_seconds: float
 
 
 @dataclass(frozen=True)
@@ -106,6 +136,7 @@ def units(value: float) -> int:
     """`value` in the unit of sums, halves away from zero: as DuckDB makes a DECIMAL of it."""
     if isinstance(value, int):
         return value * _UNIT
+    # DuckDB multiplies in double precision before it rounds; an exact product would differ in the last places.
     scaled = value * float(_UNIT)
     whole = int(scaled)
     return whole + (scaled - whole >= 0.5)
@@ -130,3 +161,33 @@ def _add_graded(found: Counter[str], record: Record) -> None:
 
 def _mean(total: int, n: int) -> float | None:
     return total / (n * _UNIT) if n else None
+
+
+def agent_seconds(record: Record) -> float | None:
+    """Wall time of the agent's phase."""
+    seconds = [phase.seconds for phase in record.phases if phase.name == "agent"]
+    return math.fsum(seconds) if seconds else None
+
+
+def input_tokens(record: Record) -> int | None:
+    """All tokens sent, cached or not; None when a part is unknown."""
+    return sum_known(
+        part
+        for usage in record.usage
+        for part in (usage.tokens.input_uncached, usage.tokens.cache_read, usage.tokens.cache_write)
+    )
+
+
+def output_tokens(record: Record) -> int | None:
+    """All tokens received; None when a part is unknown."""
+    return sum_known(usage.tokens.output for usage in record.usage)
+
+
+def sum_known(parts: Iterable[int | None]) -> int | None:
+    """The sum; None as soon as one part is unknown."""
+    total = 0
+    for part in parts:
+        if part is None:
+            return None
+        total += part
+    return total

@@ -14,7 +14,9 @@ from bench.stats.intervals import DRAWS, LEVEL, SEED, Floats, Interval, mean_int
 
 MOST_EXACT = 15
 """Pairs up to which every one of the 2^n signs is tried."""
+# Steps: the time of the convolution grows with their square, that of drawing does not.
 _MOST_LATTICE = 10_000
+# Values shuffled at a time: 16 MB.
 _CHUNK = 2_000_000
 Verdict = Literal["regression", "improvement", "no change", "inconclusive", "not comparable"]
 POWER = 0.8
@@ -48,11 +50,7 @@ def sign_flip(differences: Floats) -> Tails:
     observed = float(moved.sum())
     slack = 1e-9 * float(np.abs(moved).sum())
     exact = n <= MOST_EXACT
-    sums = _sums_of_all_signs(moved) if exact else signs(n) @ moved
-    lower, upper = int((sums <= observed + slack).sum()), int((sums >= observed - slack).sum())
-    if exact:
-        return Tails(lower / len(sums), upper / len(sums), None)
-    return Tails((1 + lower) / (1 + len(sums)), (1 + upper) / (1 + len(sums)), len(sums))
+    return _tails(_sums_of_all_signs(moved) if exact else signs(n) @ moved, observed, slack, exact=exact)
 
 
 def within_cases(base: Sequence[Floats], head: Sequence[Floats]) -> Tails:
@@ -74,9 +72,16 @@ def within_cases(base: Sequence[Floats], head: Sequence[Floats]) -> Tails:
         both = np.concatenate([b, h])
         if np.ptp(both) > 0:
             sums += _shuffled_differences(both, len(b), rng)
-    slack = 1e-9 * (1 + abs(observed))
+    return _tails(sums, observed, 1e-9 * (1 + abs(observed)), exact=False)
+
+
+def _tails(sums: Floats, observed: float, slack: float, *, exact: bool) -> Tails:
+    """Where `observed` lies among `sums`, shape (n,): all that are possible where `exact`, else draws of them."""
+    # Sums that are equal on paper differ by rounding, hence the slack.
     lower, upper = int((sums <= observed + slack).sum()), int((sums >= observed - slack).sum())
-    return Tails((1 + lower) / (1 + DRAWS), (1 + upper) / (1 + DRAWS), DRAWS)
+    if exact:
+        return Tails(lower / len(sums), upper / len(sums), None)
+    return Tails((1 + lower) / (1 + len(sums)), (1 + upper) / (1 + len(sums)), len(sums))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -201,6 +206,7 @@ def judge(
     mean = float(differences.mean()) if n else 0.0
     gain = mean if lower_is_worse else -mean
     interval, equivalence = mean_intervals(differences, (LEVEL, 1 - 2 * alpha))
+    # A difference of exactly the margin counts, even where it was rounded to a little less.
     slack = 1e-9
     verdict: Verdict = "inconclusive"
     if p_worse < alpha and gain <= slack - margin:

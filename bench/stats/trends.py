@@ -17,10 +17,11 @@ from bench.stats.standing import Entrant, entrant_of, unique_cells
 LEAST_COVERAGE = 0.8
 """The share of the cases that a night must have graded to be a point of the series."""
 LEAST_NIGHTS = 2
-"""On each side of a step. One bad night is none: a second one must confirm it."""
+"""On each side of a step. One bad night is not a step: a second one must confirm it."""
 ALPHA = 0.005
 """The level of each look. A series is looked at every night, so it is stricter than that of one comparison."""
 MARGIN = 0.05
+# With the series itself 5,000: the smallest p-value is a 25th of ALPHA.
 _DRAWS = 4_999
 
 
@@ -225,6 +226,7 @@ def _segment(values: Floats, first: int, end: int, alpha: float) -> list[Step]:
     if len(part) < 2 * LEAST_NIGHTS or np.ptp(part) == 0:
         return []
     split, statistic = _best_split(part[None, :])
+    # Seeded by where it is, so that a stretch gives the same p-value whatever was found around it.
     rng = np.random.default_rng([SEED, first, end])
     others = _best_split(rng.permuted(np.tile(part, (_DRAWS, 1)), axis=1))[1]
     p = (1 + int((others >= statistic[0] - 1e-12).sum())) / (1 + _DRAWS)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
 
 from bench.base.errors import UserError
 from bench.base.files import sha256_bytes
+from bench.base.times import Progress
 from bench.formats.older_records import read_line
 from bench.formats.record import Outcome
 from bench.store.append import key_path, parse_trailer
@@ -26,7 +27,6 @@ from bench.store.traces import inflate, key_of
 _FOLDERS = ("runs", "manifests", "keys", "decisions", "schema", "traces")
 _LINES = 5
 """Faulty lines of one file that are told one by one."""
-Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,9 @@ def _plan(places: DataFolders, draw: random.Random) -> None:
     asked = Experiment.model_validate({"suites": ["all"], "agents": agents, "machines": machines})
     began = time.perf_counter()
     parts = expand_experiment(asked, places)
-    History().estimates(parts[0].cells)
+    history = History()
+    for cell in parts[0].cells:
+        history.estimate(cell)
     # Times as wide as real ones: half of them under three minutes, a few near the hour.
     took = {(cell.agent.id, cell.case.id): min(draw.lognormvariate(5, 1), 3600) for cell in parts[0].cells}
     jobs = [

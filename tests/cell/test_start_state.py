@@ -19,7 +19,7 @@ from bench.formats.case import Case
 from bench.formats.plan import public_seed
 from bench.formats.run_folder import RunFolder
 from bench.formats.suite import load_suite
-from bench.plan.selection import Plan
+from bench.plan.selection import RunCells
 from bench.runs.execute import Options, RunObserver, run_plan, write_plan
 from bench.sandbox.process import ProcessSandbox
 from tests.helpers.cells import ROOT, make_agent, make_case, make_cell, python, write_files
@@ -151,8 +151,8 @@ def test_a_run_with_a_secret_has_other_data_and_the_same_pairs(tmp_path: Path, m
     for name, secret in (("open", ""), ("closed", SECRET)):
         monkeypatch.setenv(VARIABLE, secret)
         cell = make_cell(agent, make_case(tmp_path / "cases", {"data.py": DATA, "README.md": ""}))
-        plan = Plan(load_suite(places.cases, "one"), "mini", [cell])
-        stored = write_plan(plan, tmp_path / name, name, ProcessSandbox())
+        plan = RunCells(name, load_suite(places.cases, "one"), "mini", [cell])
+        stored = write_plan(plan, tmp_path / name, ProcessSandbox())
         run = (tmp_path / name, places, ProcessSandbox(), Options(), RunObserver())
         (records[name],) = run_plan(stored, [cell], *run)
         (copy,) = (tmp_path / name / "traces").rglob("seed.txt")

@@ -60,7 +60,7 @@ def test_show_prints_the_task_word_for_word() -> None:
         (("run", "--agent", "nop", "--suite", "missing"), "known: "),
         (("run", "--agent", "nop", "--case", "hello_world", "--case", "hello_world"), "asked for twice"),
         (("run", "--agent", "react", "--case", "hello_world", "--model", "nonsense"), "provider/name"),
-        (("run", "--agent", "nop", "--case", "hello_world", "--profile", "full"), "has no profile 'full'"),
+        (("run", "--agent", "nop", "--case", "hello_world", "--profile", "full"), "does not have the profile 'full'"),
         (("run", "--resume", "nowhere"), "no run.json"),
         (("run", "--resume", "nowhere", "--agent", "nop"), "drop --agent"),
         (("cases", "verify"), "say --all"),

@@ -30,10 +30,9 @@ from bench.plan.estimate import History
 from bench.stats import rank, standings
 from bench.stats.choice import Filters, choose
 from bench.stats.compare import compare_records
-from bench.stats.effort import agent_seconds
 from bench.stats.pairing import MEASURES
 from bench.stats.standing import unique_cells
-from bench.stats.tally import PLACES, units
+from bench.stats.tally import PLACES, agent_seconds, units
 from bench.stats.trends import Series, case_nights, nightly
 from bench.store.branch import ResultsBranch
 from bench.store.decisions import Decision
@@ -396,17 +395,16 @@ def test_the_planner_learns_the_same(branch: ResultsBranch, tmp_path: Path) -> N
     ]  # fmt: skip
     for record in records:
         branch.commit(bundle_of([record], record.provenance.run))
-    plain = History(unique_cells(branch.records()))
+    plain = History.of(unique_cells(branch.records()))
     with indexed(tmp_path) as index:
-        learned = History.of(cell_history(index))
+        learned = cell_history(index)
     assert learned.graded == plain.graded
-    assert learned._exact.keys() == plain._exact.keys()
-    for key, known in plain._exact.items():
-        assert flat(vars(known.estimate("measured"))) == vars(learned._exact[key].estimate("measured"))
-    for case, known in plain._case.items():
-        assert known.estimate("case").seconds == pytest.approx(learned._case[case].estimate("case").seconds)
-    for who, shares in plain._share.items():
-        assert sum(shares[-20:]) / len(shares[-20:]) == pytest.approx(learned._share[who][0])
+    assert learned.exact.keys() == plain.exact.keys()
+    for key, (seconds, usd) in plain.exact.items():
+        assert learned.exact[key][0] == pytest.approx(seconds)
+        assert learned.exact[key][1] == pytest.approx(usd)
+    assert learned.cases == pytest.approx(plain.cases)
+    assert learned.shares == pytest.approx(plain.shares)
 
 
 AWKWARD = ["plain", 'it\'s "quoted"', "two\nlines\r\n", "a,b;c\td", "back\\slash", "=1+1", "ünï 😀", "", "\x00\x1b[31m"]

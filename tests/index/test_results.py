@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from bench.cli.results import show
 from bench.formats.record import Metric, Record
-from bench.index import lines
+from bench.index import results as indexed_results
 from bench.index.query import Index, open_index
 from bench.index.results import IndexedResults
 from bench.pages import board
@@ -111,13 +111,13 @@ def test_a_large_branch_has_pages_of_the_newest_cells_and_no_other_line_is_read(
     monkeypatch.setattr(board, "MOST_CELLS", 40)
     monkeypatch.setattr(board, "MOST_TRIALS", 3)
     read: set[int] = set()
-    records_at = lines.records_at
+    records_at = indexed_results.records_at
 
     def counted(index: Index, ids: Sequence[int]) -> object:
         read.update(ids)
         return records_at(index, ids)
 
-    monkeypatch.setattr("bench.index.lines.records_at", counted)
+    monkeypatch.setattr("bench.index.results.records_at", counted)
     world = World(seed=3, nights=30, agents=6, cases=8, last=START)
     make_branch(world, tmp_path / "results.git", lambda line: None)
     site = assert_same_site(tmp_path / "results.git", tmp_path)
@@ -146,5 +146,5 @@ def test_the_table_is_the_same_with_and_without_the_index(
 def test_results_in_any_order_are_the_same_results() -> None:
     records = make_night(seed=1) + make_night("night-2", seed=2)
     one, other = RecordResults(records), RecordResults(random.Random(1).sample(records, len(records)))
-    for name in ("standings", "cases", "updated", "versions", "findings", "checks", "metrics"):
+    for name in ("standings", "cases", "versions", "findings", "checks", "metrics"):
         assert getattr(one, name)() == getattr(other, name)()

@@ -92,11 +92,11 @@ def test_overrides_reach_every_field(tmp_path: Path, overrides: list[str], expec
 @pytest.mark.parametrize(
     ("override", "fault"),
     [
-        ("trials", "is no override"),
-        ("=3", "is no override"),
+        ("trials", "is not an override"),
+        ("=3", "is not an override"),
         ("trials=many", "field `trials`"),
         ("trails=3", "unknown field"),
-        ("trials.x=3", "holds a value|inside of a value|field `trials`"),
+        ("trials.x=3", "inside of a value|field `trials`"),
         ("machines.7.count=3", "is none of 1 items"),
         ("mode=[", "not YAML"),
         ("agents=a,a", "agents names a value twice"),
@@ -136,7 +136,7 @@ def test_estimates_rest_on_the_nearest_that_was_measured(places: DataFolders) ->
     other = cells(places, agents=["b"], trials=1)
     limit = one.case.spec.limits
     whole = limit.agent_s + limit.grade_s
-    history = History([record_of(one, 10.0, 1.0), record_of(one, 12.0, 3.0), record_of(one, 500.0, 2.0)])
+    history = History.of([record_of(one, 10.0, 1.0), record_of(one, 12.0, 3.0), record_of(one, 500.0, 2.0)])
     assert vars(history.estimate(one)) == {"seconds": 12.0, "usd": 2.0, "source": "measured"}
     assert history.estimate(two).source == "agent"
     assert history.estimate(two).usd == limit.cost_usd
@@ -146,19 +146,19 @@ def test_estimates_rest_on_the_nearest_that_was_measured(places: DataFolders) ->
 
 def test_a_cost_nobody_knows_stays_unknown(places: DataFolders) -> None:
     one, _ = cells(places, agents=["a"], trials=1)
-    assert History([record_of(one, 10.0, None)]).estimate(one).usd is None
+    assert History.of([record_of(one, 10.0, None)]).estimate(one).usd is None
 
 
 def test_lost_cells_teach_nothing(places: DataFolders) -> None:
     one, _ = cells(places, agents=["a"], trials=1)
     lost = record_of(one, 10.0, outcome="infra", score=None, success=None, stop_reason=None)
-    assert History([lost]).estimate(one).source == "limit"
+    assert History.of([lost]).estimate(one).source == "limit"
 
 
 def test_changed_means_without_a_verdict_for_this_version(places: DataFolders) -> None:
     every = cells(places, agents=["a", "b"])
     done = [cell for cell in every if cell.agent.id == "a"]
-    history = History([record_of(cell, 1.0) for cell in done])
+    history = History.of([record_of(cell, 1.0) for cell in done])
     today = date(2026, 11, 22)
     assert {cell.agent.id for cell in select_cells(every, "changed", history, today, 7)} == {"b"}
     (places.agents / "a" / "main.py").write_text("pass\n")

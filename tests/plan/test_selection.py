@@ -11,7 +11,6 @@ import yaml
 
 from bench.base.errors import UserError
 from bench.base.install import DataFolders, commit_of
-from bench.formats.plan import make_run_plan
 from bench.plan.selection import Request, cells_of, make_plan
 from tests.helpers.cells import ROOT, make_agent, make_case, write_files
 
@@ -36,7 +35,7 @@ def suite(root: Path, name: str, **facts: Any) -> None:
 
 
 def ids(places: DataFolders, **asked: Any) -> list[str]:
-    return [cell.id for cell in make_plan(Request(**{"suite": "plain", **asked}), places).cells]
+    return [cell.id for cell in make_plan(Request(**{"suite": "plain", **asked}), "name", places).cells]
 
 
 def test_agents_by_cases_by_trials(places: DataFolders) -> None:
@@ -63,7 +62,7 @@ def test_an_agent_by_path(places: DataFolders) -> None:
 
 def test_models_replace_the_agents_own_by_role(places: DataFolders) -> None:
     def models(*asked: str) -> dict[str, str]:
-        return make_plan(Request("plain", ["c"], ["one"], list(asked)), places).cells[0].models
+        return make_plan(Request("plain", ["c"], ["one"], list(asked)), "name", places).cells[0].models
 
     assert models("openai/z") == {"main": "openai/z", "critic": "openai/y"}
     assert models("critic=openai/z", "openai/w") == {"main": "openai/w", "critic": "openai/z"}
@@ -74,18 +73,18 @@ def test_models_replace_the_agents_own_by_role(places: DataFolders) -> None:
     ("asked", "said"),
     [
         ({"suite": "absent", "agents": ["a"]}, "known: plain, shown"),
-        ({}, "names no agents"),
+        ({}, "does not name agents"),
         ({"agents": ["absent"]}, "known: a, b, c"),
         ({"agents": ["a"], "cases": ["on"]}, "did you mean 'one'"),
-        ({"agents": ["a"], "cases": ["big"]}, "no profile 'mini'"),
-        ({"agents": ["a"], "profile": "full"}, "no profile 'full'"),
+        ({"agents": ["a"], "cases": ["big"]}, "does not have the profile 'mini'"),
+        ({"agents": ["a"], "profile": "full"}, "does not have the profile 'full'"),
         ({"agents": ["a", "a"]}, "asked for twice"),
         ({"agents": ["a"], "cases": ["one", "basics/one"]}, "asked for twice"),
-        ({"agents": ["a"], "models": ["gpt"]}, "names no model"),
-        ({"agents": ["a"], "models": ["critic=openai/z"]}, "no role 'critic'"),
-        ({"agents": ["a"], "models": ["open ai/z"]}, "names no model"),
-        ({"agents": ["a"], "models": ["openai/z\nx"]}, "names no model"),
-        ({"agents": ["a"], "models": ["openai/"]}, "names no model"),
+        ({"agents": ["a"], "models": ["gpt"]}, "is not a model"),
+        ({"agents": ["a"], "models": ["critic=openai/z"]}, "does not have a role 'critic'"),
+        ({"agents": ["a"], "models": ["open ai/z"]}, "is not a model"),
+        ({"agents": ["a"], "models": ["openai/z\nx"]}, "is not a model"),
+        ({"agents": ["a"], "models": ["openai/"]}, "is not a model"),
         ({"suite": "shown", "cases": ["three"]}, "nothing to run"),
         ({"suite": "shown", "cases": ["one", "tow"]}, "did you mean 'two'"),
     ],
@@ -97,8 +96,8 @@ def test_what_does_not_fit_is_one_line(places: DataFolders, asked: dict[str, Any
 
 
 def test_the_stored_plan_gives_the_same_cells(places: DataFolders) -> None:
-    plan = make_plan(Request("plain", ["a", str(places.agents / "c")], trials=2), places)
-    stored = make_run_plan("name", "plain", "2026.11", "mini", "process", plan.cells)
+    plan = make_plan(Request("plain", ["a", str(places.agents / "c")], trials=2), "name", places)
+    stored = plan.plan("process")
     again = cells_of(stored, places)
     assert [(cell.id, cell.models, cell.trial) for cell in again] == [
         (cell.id, cell.models, cell.trial) for cell in plan.cells
@@ -109,8 +108,8 @@ def test_the_stored_plan_gives_the_same_cells(places: DataFolders) -> None:
     ("path", "said"), [("cases/basics/one/check.py", "case 'one'"), ("agents/a/main.py", "agent 'a'")]
 )
 def test_a_plan_whose_parts_have_changed_is_refused(places: DataFolders, tmp_path: Path, path: str, said: str) -> None:
-    plan = make_plan(Request("plain", ["a"]), places)
-    stored = make_run_plan("name", "plain", "2026.11", "mini", "process", plan.cells)
+    plan = make_plan(Request("plain", ["a"]), "name", places)
+    stored = plan.plan("process")
     with (tmp_path / path).open("a") as file:
         file.write("\n# changed\n")
     with pytest.raises(UserError, match=f"{said} has changed"):
@@ -119,7 +118,7 @@ def test_a_plan_whose_parts_have_changed_is_refused(places: DataFolders, tmp_pat
 
 def test_slugs_are_file_names_and_keep_cells_apart(places: DataFolders) -> None:
     models = [f"openai/{'x' * 150}{end}" for end in ("/1", "_1", ":1")]
-    cells = [make_plan(Request("plain", ["a"], ["one"], [model]), places).cells[0] for model in models]
+    cells = [make_plan(Request("plain", ["a"], ["one"], [model]), "name", places).cells[0] for model in models]
     slugs = {cell.slug for cell in cells}
     assert len(slugs) == 3
     assert all("/" not in slug and len(slug) < 200 for slug in slugs)

@@ -305,7 +305,7 @@ def test_runs_agents_and_commits_name_records(results: Path) -> None:
     ("name", "filters", "fault"),
     [
         ("nobody", Filters(), "neither a run folder"),
-        ("react@zzz", Filters(), "no commit or digest"),
+        ("react@zzz", Filters(), "is not a commit or digest"),
         ("react@1234567", Filters(), "no such version is stored"),
         ("night-1", Filters(agent="nobody"), "no record is left"),
         ("night-1", Filters(model="x"), "no record is left"),

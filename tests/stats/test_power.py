@@ -97,6 +97,16 @@ def test_plans_are_enough_and_not_more() -> None:
     assert scores <= trials + 3
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("cases", [3, 40, 400])
+def test_a_history_of_nothing_but_successes_can_drop(cases: int) -> None:
+    parts = components(history([2] * 3, 2), SUCCESS)
+    assert parts is not None
+    assert (parts.mean, parts.between, parts.within) == (1.0, 0.0, 0.0)
+    question = Question(parts, 0.1, True)
+    assert power(question, cases, 3) == pytest.approx({3: 0, 40: 1, 400: 1}[cases], abs=0.02)
+
+
 def test_plans_have_a_price() -> None:
     gpu = MACHINE.model_copy(update={"gpu": "NVIDIA L4"})
     records = history([3, 2, 1], 3, agent_seconds=3594.5, cost_usd=0.5, cost_status="exact", machine=gpu)
@@ -128,3 +138,7 @@ def test_the_command_plans_from_a_file_of_records(tmp_path: Path) -> None:
     assert (refused.returncode, "choose a smaller --drop" in refused.stderr) == (2, True)
     file.write_text("".join(f"{record.to_line()}\n" for record in history([3, 0, 1], 3)))
     assert mldb("power", file).returncode == 1, "three cases are never enough"
+    file.write_text("".join(f"{record.to_line()}\n" for record in history([3] * 30, 3)))
+    sure = mldb("power", file)
+    assert (sure.returncode, sure.stderr) == (0, "")
+    assert "<- enough" in sure.stdout

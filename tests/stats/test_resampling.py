@@ -12,11 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.stats.compare import fisher
-from bench.stats.intervals import DRAWS, Floats, mean_interval
+from bench.stats.intervals import DRAWS, LEVEL, Floats, Interval, mean_intervals
 from bench.stats.ranking import rank_bands
 from bench.stats.tests import holm, sign_flip, within_cases
 
 TRIALS = st.lists(st.booleans(), min_size=1, max_size=3)
+
+
+def mean_interval(values: Floats) -> Interval | None:
+    return mean_intervals(values, [LEVEL])[0]
 
 
 def floats(*values: float) -> Floats:
