@@ -215,7 +215,7 @@ def test_shared_folders_are_beside_the_agents_own_and_cannot_be_written(stage: S
     script = f"""
 import os, sys
 from pathlib import Path
-beside = Path(__file__).resolve().parents[2] / "_shared"
+beside = Path(__file__).resolve().parents[1] / "_shared"
 sys.path.insert(0, str(beside / "tools"))
 import words
 assert words.WORD == "shared"

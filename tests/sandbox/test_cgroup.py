@@ -245,7 +245,7 @@ def test_groups_of_a_killed_runner_are_removed_by_the_next(
         assert all(path.exists() for path in mine), "of a living runner"
         runner.send_signal(signal.SIGKILL)
     assert wait_until_gone(token) == []
-    next_runner = "from bench.sandbox.cgroup_location import probe; probe()"
+    next_runner = "from bench.sandbox.cgroup_location import probe_cgroups; probe_cgroups()"
     subprocess.run([sys.executable, "-c", next_runner], cwd=ROOT, check=True)
     assert not any(path.exists() for path in mine)
     assert namespace == Owner.this().namespace
@@ -300,7 +300,7 @@ def run(code, **limits):
     ended = run_job(BubblewrapSandbox(), Job(["python", "-c", code], [mount], mount, limits))
     return [ended.reason, ended.code, ended.stdout.decode(), ended.stderr.decode()[-300:], ended.enforcement]
 print(json.dumps({{
-    "probe": asdict(cgroup.probe()),
+    "probe": asdict(cgroup_location.probe_cgroups()),
     "hello": run("open('made', 'w'); print('hello')"),
     "forks": run({_FORKS!r}),
     "threads": run({_THREADS!r}),

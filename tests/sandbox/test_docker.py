@@ -117,7 +117,7 @@ class Background:
 
 def attendants() -> list[int]:
     """The attendants that this process has started."""
-    return [pid for pid in processes_with("dockerattendant.py") if _parent(pid) == os.getpid()]
+    return [pid for pid in processes_with("docker/attendant.py") if _parent(pid) == os.getpid()]
 
 
 def _parent(pid: int) -> int:
@@ -288,10 +288,10 @@ _RUNNER = """
 import sys
 from pathlib import Path
 from bench.sandbox.docker.backend import DockerSandbox
-from bench.sandbox.job import Setting
+from bench.sandbox.job import CellEnvironment
 from tests.helpers.cells import run_code
 code = "open('up', 'w'); import time; time.sleep(40)"
-run_code(DockerSandbox(), Path(sys.argv[1]), code, sys.argv[2], setting=Setting(run=sys.argv[2]))
+run_code(DockerSandbox(), Path(sys.argv[1]), code, sys.argv[2], setting=CellEnvironment(run=sys.argv[2]))
 """
 
 
@@ -320,7 +320,7 @@ def test_what_a_runner_and_its_attendant_leave_is_removed_by_the_next(
     engine: Engine, killable: tuple[subprocess.Popen[bytes], str]
 ) -> None:
     runner, token = killable
-    mine = [pid for pid in processes_with("dockerattendant.py") if _parent(pid) == runner.pid]
+    mine = [pid for pid in processes_with("docker/attendant.py") if _parent(pid) == runner.pid]
     assert len(mine) == 1
     # In this order, or the attendant would clean up.
     os.kill(mine[0], signal.SIGSTOP)
