@@ -8,11 +8,18 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from bench.base.errors import InfraError
 from bench.base.files import lay_over, sha256_file, walk_files, write_atomic
+from bench.cell.context import CellContext
+from bench.cell.services import running_services
+from bench.cell.start_state import StartState, prepare_start
+from bench.formats.plan import Cell
 from bench.guest.trees import remove_tree
+from bench.judge import Grading, Submission, grade_submission
 
 _MAX_NOTED = 200
 _MAX_PATH = 1000
@@ -36,10 +43,72 @@ class Snapshot:
     files: int = 0
 
 
-def prepare(start: Path, workspace: Path) -> None:
-    """A fresh copy of the start of a trial."""
-    workspace.mkdir(parents=True)
-    lay_over(start, workspace)
+@dataclass(frozen=True)
+class CellFolder:
+    """The folder of one cell at work: prepared for an agent or a person, then made a snapshot, then judged.
+
+    The phases of every cell, also of those that only prove a case or that a person solves.
+    """
+
+    cell: Cell
+    context: CellContext
+    start: StartState
+    path: Path
+
+    @classmethod
+    def prepare(cls, cell: Cell, context: CellContext, path: Path) -> CellFolder:
+        """Make a fresh copy of the start of the trial in the new folder `path`."""
+        made = cls.of(cell, context, path)
+        made.journals.mkdir(parents=True)
+        made.workspace.mkdir()
+        lay_over(made.start.workspace, made.workspace)
+        return made
+
+    @classmethod
+    def of(cls, cell: Cell, context: CellContext, path: Path) -> CellFolder:
+        """The folder `path` as it is."""
+        start = prepare_start(cell.case, cell.profile, context.data_seed(cell), context.places.cache)
+        return cls(cell, context, start, path)
+
+    @property
+    def workspace(self) -> Path:
+        return self.path / "workspace"
+
+    @property
+    def journals(self) -> Path:
+        """What the case's services write down."""
+        return self.path / "journals"
+
+    def running_services(self, sockets: Path) -> AbstractContextManager[dict[str, Path]]:
+        """Run the case's services, with their sockets in a folder of a short path; yields the sockets by name."""
+        case, seed = self.cell.case, self.context.data_seed(self.cell)
+        names = sorted(case.spec.services)
+        return running_services(case.part("services.py"), names, self.start.hidden, self.journals, sockets, seed)
+
+    def take_snapshot(self) -> Snapshot:
+        """Make the finished workspace harmless in place."""
+        return take_snapshot(self.workspace, self.start.workspace, self.cell.case.spec.protected)
+
+    def judge(self) -> Grading:
+        """Judge the snapshot; raises `InfraError` when a check of the case is broken."""
+        grading = grade_submission(self.cell.case, self.submission())
+        if grading.broken:
+            raise InfraError("judge_error", f"a check of case {self.cell.case.id} is broken: {grading.broken}")
+        return grading
+
+    def submission(self, hostile: bool = False) -> Submission:
+        return Submission(
+            snapshot=self.workspace,
+            original=self.start.workspace,
+            hidden=self.start.hidden,
+            journals=self.journals,
+            profile=self.cell.profile,
+            sandbox=self.context.sandbox.name,
+            scratch=self.context.socket_folder(self.cell),
+            hostile=hostile,
+            run=self.context.provenance.run,
+            cell=self.cell.id,
+        )
 
 
 def take_snapshot(workspace: Path, start: Path, protected: list[str]) -> Snapshot:
