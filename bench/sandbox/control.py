@@ -34,15 +34,6 @@ class StatusPipe:
         os.set_blocking(self._read, False)
         self._said = b""
 
-    def started(self) -> None:
-        """The writing end is the child's from now on."""
-        os.close(self.write)
-
-    def abandon(self) -> None:
-        """Nothing was started."""
-        os.close(self.write)
-        self.close()
-
     def close(self) -> None:
         self._listen()
         os.close(self._read)
@@ -75,9 +66,7 @@ class StatusPipe:
 class TreeControl:
     """A job that is a tree of processes below the one that was started."""
 
-    def __init__(
-        self, status: StatusPipe, popen: subprocess.Popen[bytes], isolated: bool, group: Group | None = None
-    ) -> None:
+    def __init__(self, status: StatusPipe, popen: subprocess.Popen[bytes], isolated: bool, group: Group | None) -> None:
         self._group = group
         self._status = status
         self._popen = popen
@@ -124,11 +113,6 @@ class TreeControl:
             for pid in [*descendants(self._popen.pid), self._popen.pid]:
                 send_signal(pid, signal.SIGKILL)
             self._popen.wait()
-
-    def release(self) -> None:
-        self._status.close()
-        if self._group is not None:
-            self._group.remove()
 
     def _end_half(self) -> None:
         """Bubblewrap killed while it starts leaves its other half standing still, in the group that was ours."""

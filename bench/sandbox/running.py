@@ -127,13 +127,12 @@ def start(sandbox: Sandbox, job: Job, *, stdin: int, stdout: int, stderr: int) -
     The calling thread must outlive the job: its end is the signal for the sandbox to end.
     """
     launch = sandbox.launch(job)
-    popen = _spawn(sandbox, job, launch, (stdin, stdout, stderr))
-    running = Running(job, popen, launch.control(popen), launch.enforcement)
-    try:
+    with contextlib.ExitStack() as stack:
+        stack.callback(launch.release)
+        popen = _spawn(sandbox, job, launch, (stdin, stdout, stderr))
+        running = Running(job, popen, launch.control(popen), launch.enforcement)
+        stack.callback(running.stop)
         yield running
-    finally:
-        running.stop()
-        running.control.release()
 
 
 def _spawn(sandbox: Sandbox, job: Job, launch: Launch, streams: tuple[int, int, int]) -> subprocess.Popen[bytes]:
@@ -149,8 +148,10 @@ def _spawn(sandbox: Sandbox, job: Job, launch: Launch, streams: tuple[int, int, 
             pass_fds=launch.descriptors,
         )
     except OSError as error:
-        launch.abandon()
         raise InfraError("sandbox_error", f"the {sandbox.name} sandbox did not start: {error}") from None
+    finally:
+        for descriptor in launch.descriptors:
+            os.close(descriptor)
 
 
 def run_job(sandbox: Sandbox, job: Job, should_stop: Callable[[], bool] | None = None) -> Ended:

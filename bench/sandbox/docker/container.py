@@ -11,12 +11,10 @@ from typing import Any
 
 from bench.sandbox.cgroup import Owner, memory_cap_mb, tasks_cap
 from bench.sandbox.docker.engine import Engine
-from bench.sandbox.job import GUEST, Job, JobLimits
+from bench.sandbox.job import GUEST, GUEST_LIBRARY, GUEST_PRIVATE, Job, JobLimits, guest_socket
 
 IMAGE_PYTHON = "/opt/bench/bin/python"
 """The interpreter of the image that has the cases' libraries."""
-LIBRARY = "/run/bench/library"
-PRIVATE = ("/tmp", "/home/agent", "/dev/shm")  # noqa: S108  targets inside, not files of this machine
 _CONTROL = "/run/bench/.control"
 _MIB = 1 << 20
 _SYSTEM = (Path("/usr"), Path("/bin"))
@@ -51,7 +49,7 @@ def container(job: Job, parts: Parts) -> dict[str, Any]:
     setting = job.setting
     return {
         "Image": parts.image,
-        "Entrypoint": [IMAGE_PYTHON, "-I", "-S", "-B", f"{LIBRARY}/bench/guest/container_entry.py", _CONTROL],
+        "Entrypoint": [IMAGE_PYTHON, "-I", "-S", "-B", f"{GUEST_LIBRARY}/bench/guest/container_entry.py", _CONTROL],
         "Cmd": [],
         "Env": [],
         "User": f"{parts.user.uid}:{parts.user.gid}",
@@ -105,7 +103,7 @@ def _limits(limits: JobLimits) -> dict[str, Any]:
 
 def _folders_in_memory(job: Job, user: User) -> dict[str, str]:
     options = f"rw,nosuid,nodev,exec,size={job.limits.disk_mb}m,mode=0700,uid={user.uid},gid={user.gid}"
-    return dict.fromkeys(PRIVATE, options)
+    return dict.fromkeys(GUEST_PRIVATE, options)
 
 
 def _mounts(job: Job, parts: Parts) -> Iterator[dict[str, Any]]:
@@ -113,10 +111,10 @@ def _mounts(job: Job, parts: Parts) -> Iterator[dict[str, Any]]:
         yield _bind(root, str(root))
     for mount in job.mounts:
         yield _bind(mount.source, mount.target, mount.writable)
-    yield _bind(GUEST, f"{LIBRARY}/bench/guest")
+    yield _bind(GUEST, f"{GUEST_LIBRARY}/bench/guest")
     yield _bind(parts.control, _CONTROL)
     for name, path in job.sockets.items():
-        yield _bind(path, f"/run/bench/{name}.sock")
+        yield _bind(path, guest_socket(name))
     for name, path in parts.etc.items():
         yield _bind(path, f"/etc/{name}")
 
