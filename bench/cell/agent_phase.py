@@ -178,7 +178,7 @@ def _job(
         # The agent's commands in the workspace need the case's libraries, so the case's interpreter is `python` there.
         python=CASE_PYTHON,
         interpreters=[] if python == CASE_PYTHON else [python],
-        setting=cell_environment(cell.case, context.provenance.run, cell.id),
+        cell_environment=cell_environment(cell.case, context.provenance.run, cell.id),
     )
 
 

@@ -141,19 +141,8 @@ def total_cost(usage: list[ModelUsage]) -> tuple[float | None, CostStatus]:
 
 
 def _limits(cell: Cell, context: CellContext) -> LimitsSet:
-    limits = cell.case.spec.limits
-    return LimitsSet(
-        agent_s=limits.agent_s,
-        grade_s=limits.grade_s,
-        memory_mb=limits.memory_mb,
-        cpus=limits.cpus,
-        processes=limits.processes,
-        disk_mb=limits.disk_mb,
-        output_mb=limits.output_mb,
-        steps=limits.steps,
-        cost_usd=limits.cost_usd if context.cost_limited else None,
-        tokens=limits.tokens,
-    )
+    limits = cell.case.spec.limits.model_dump(include=set(LimitsSet.model_fields))
+    return LimitsSet(**limits if context.cost_limited else {**limits, "cost_usd": None})
 
 
 def _artifacts(trace: Path, root: Path) -> list[Artifact]:

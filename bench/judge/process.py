@@ -61,11 +61,11 @@ def _scene(orders: dict[str, Any]) -> Scene:
         limits=JobLimits(**orders["limits"]),
         call_s=orders["call_s"],
         grade_s=orders["grade_s"],
-        setting=_setting(orders["setting"]),
+        cell_environment=_cell_environment(orders["cell_environment"]),
     )
 
 
-def _setting(facts: dict[str, Any]) -> CellEnvironment:
+def _cell_environment(facts: dict[str, Any]) -> CellEnvironment:
     folder = facts["environment"]
     return CellEnvironment(**{**facts, "environment": Path(folder) if folder else None})
 
@@ -103,7 +103,7 @@ def _judge_snapshot(scene: Scene, outputs: dict[str, Any]) -> dict[str, Any]:
         outcome = _judge(ws, scene, outputs)
     finally:
         ws.close()
-    return {**outcome, "attempts": vars(ws.findings.attempts)}
+    return {**outcome, "network_attempts": vars(ws.findings.network_attempts)}
 
 
 def _judge_hostile(scene: Scene, outputs: dict[str, Any]) -> dict[str, Any]:
@@ -177,7 +177,3 @@ def _value(result: Any) -> float:
     if not 0 <= value <= 1:
         raise ValueError(f"a check returns a number in [0, 1], not {value}")
     return value
-
-
-if __name__ == "__main__":
-    main()

@@ -65,17 +65,17 @@ class Subject:
         preload: Sequence[str],
         limits: JobLimits,
         deadline: Deadline,
-        setting: CellEnvironment | None = None,
+        cell_environment: CellEnvironment | None = None,
     ) -> None:
         self._sandbox = sandbox
         self._mount = Mount(snapshot, "/workspace")
         self._preload = list(preload)
         self._limits = limits
         self._deadline = deadline
-        self._setting = setting or CellEnvironment()
+        self._cell_environment = cell_environment or CellEnvironment()
         self._stack = contextlib.ExitStack()
         self._running: Running | None = None
-        self.attempts = NetworkAttempts()
+        self.network_attempts = NetworkAttempts()
         """Tries to reach a network by the code that was called; complete after `close`."""
 
     def call(
@@ -116,7 +116,7 @@ class Subject:
         running, self._running = self._running, None
         self._stack.close()
         if running is not None:
-            self.attempts += running.control.attempts()
+            self.network_attempts += running.control.network_attempts()
 
     def _started(self) -> Running:
         if self._running is not None and self._running.popen.poll() is None:
@@ -133,7 +133,7 @@ class Subject:
             mounts=[self._mount],
             cwd=self._mount,
             limits=self._limits,
-            setting=self._setting,
+            cell_environment=self._cell_environment,
         )
         pipe = subprocess.PIPE
         context = start(self._sandbox, job, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)

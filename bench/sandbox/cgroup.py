@@ -136,20 +136,20 @@ class Group:
     """Controllers whose limits the kernel took."""
 
     @property
-    def places(self) -> list[Path]:
+    def paths(self) -> list[Path]:
         """The folders, each once."""
         return list(dict.fromkeys(self.folders.values()))
 
     def joined(self, argv: Sequence[str]) -> list[str]:
         """`argv`, begun inside the group: nothing of it runs before."""
-        return ["/bin/sh", "-c", _JOIN, "sh", *map(str, self.places), "--", *argv]
+        return ["/bin/sh", "-c", _JOIN, "sh", *map(str, self.paths), "--", *argv]
 
     @property
     def counts_memory(self) -> bool:
         return "memory" in self.in_force
 
     def processes(self) -> list[int]:
-        return _members(self.places[0])
+        return _members(self.paths[0])
 
     def memory_mb(self) -> float:
         """MiB that the job holds, where memory is counted: anonymous, shared and files in memory; no page cache."""
@@ -175,7 +175,7 @@ class Group:
 
     def remove(self) -> None:
         """End whatever is left in the group and remove it."""
-        for place in self.places:
+        for place in self.paths:
             remove_group(place)
 
     @property

@@ -47,7 +47,7 @@ class StatusPipe:
         self._listen()
         return bool(self._said.partition(b"\n")[2])
 
-    def attempts(self) -> NetworkAttempts:
+    def network_attempts(self) -> NetworkAttempts:
         """What it reported; nothing when it was killed before it could."""
         self._listen()
         report = self._said.partition(b"\n")[2]
@@ -92,8 +92,8 @@ class TreeControl:
     def limit_hit(self) -> EndReason | None:
         return None if self._group is None else self._group.limit_hit()
 
-    def attempts(self) -> NetworkAttempts:
-        return self._seen | self._status.attempts()
+    def network_attempts(self) -> NetworkAttempts:
+        return self._seen | self._status.network_attempts()
 
     def end(self) -> None:
         if self._popen.poll() is not None:

@@ -78,7 +78,7 @@ class Job:
     """Interpreter whose installation is mounted read-only and stands first on PATH."""
     interpreters: Sequence[Path] = ()
     """Further ones, mounted too and last on PATH: the programs beside them are found, `python` stays what it was."""
-    setting: CellEnvironment = field(default_factory=CellEnvironment)
+    cell_environment: CellEnvironment = field(default_factory=CellEnvironment)
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class Ended:
     wall_s: float
     peak_memory_mb: float
     peak_processes: int
-    attempts: NetworkAttempts = field(default_factory=NetworkAttempts)
+    network_attempts: NetworkAttempts = field(default_factory=NetworkAttempts)
     enforcement: str = ""
     """See `Launch`."""
 
@@ -246,7 +246,7 @@ class Control(Protocol):
         """The limit that the kernel has enforced on the job, if any."""
         ...
 
-    def attempts(self) -> NetworkAttempts:
+    def network_attempts(self) -> NetworkAttempts:
         """Tries to reach a network so far; still known after the end."""
         ...
 

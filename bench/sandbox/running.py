@@ -179,7 +179,7 @@ def run_job(sandbox: Sandbox, job: Job, should_stop: Callable[[], bool] | None =
             wall_s=running.wall_s,
             peak_memory_mb=running.peak_memory_mb,
             peak_processes=running.peak_processes,
-            attempts=running.control.attempts(),
+            network_attempts=running.control.network_attempts(),
             enforcement=running.enforcement,
         )
 

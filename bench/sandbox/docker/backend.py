@@ -54,7 +54,7 @@ class DockerSandbox:
         for mount in job.mounts:
             if not mount.source.exists():
                 raise InfraError("sandbox_error", f"the docker sandbox did not start: no file {mount.source}")
-        image = case_image(self._engine, self.image, job.setting.environment)
+        image = case_image(self._engine, self.image, job.cell_environment.environment)
         name = Owner.this().new_name()
         user = self._user()
         own = self._prepare(job, name, image, user)

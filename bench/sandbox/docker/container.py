@@ -18,9 +18,9 @@ IMAGE_PYTHON = "/opt/bench/bin/python"
 _CONTROL = "/run/bench/.control"
 _MIB = 1 << 20
 _SYSTEM = (Path("/usr"), Path("/bin"))
-RUN = "ml-dev-bench.run"
-CELL = "ml-dev-bench.cell"
-OWNER = "ml-dev-bench.owner"
+RUN_LABEL = "ml-dev-bench.run"
+CELL_LABEL = "ml-dev-bench.cell"
+OWNER_LABEL = "ml-dev-bench.owner"
 """Holds the container's name, which tells whose it is: see `bench.sandbox.cgroup.Owner`."""
 
 
@@ -46,7 +46,7 @@ class Parts:
 
 def container(job: Job, parts: Parts) -> dict[str, Any]:
     """Body of the request that makes the container."""
-    setting = job.setting
+    cell_environment = job.cell_environment
     return {
         "Image": parts.image,
         "Entrypoint": [IMAGE_PYTHON, "-I", "-S", "-B", f"{GUEST_LIBRARY}/bench/guest/container_entry.py", _CONTROL],
@@ -58,13 +58,13 @@ def container(job: Job, parts: Parts) -> dict[str, Any]:
         "NetworkDisabled": True,
         "Healthcheck": {"Test": ["NONE"]},
         "StopSignal": "SIGKILL",
-        "Labels": {RUN: setting.run, CELL: setting.cell, OWNER: parts.name},
+        "Labels": {RUN_LABEL: cell_environment.run, CELL_LABEL: cell_environment.cell, OWNER_LABEL: parts.name},
         "HostConfig": {
             **_isolation(),
             **_limits(job.limits),
             "Mounts": list(_mounts(job, parts)),
             "Tmpfs": _folders_in_memory(job, parts.user),
-            **({"DeviceRequests": [{"Count": -1, "Capabilities": [["gpu"]]}]} if setting.gpu else {}),
+            **({"DeviceRequests": [{"Count": -1, "Capabilities": [["gpu"]]}]} if cell_environment.gpu else {}),
         },
     }
 
@@ -145,6 +145,6 @@ def sweep(engine: Engine) -> list[str]:
 
 def leftovers(engine: Engine) -> list[str]:
     """Names of the containers whose owners are gone; raises `EngineError`."""
-    found = engine.call("GET", "/containers/json", query={"all": "1", "filters": {"label": [OWNER]}})
-    names = [str(item["Labels"][OWNER]) for item in found]
+    found = engine.call("GET", "/containers/json", query={"all": "1", "filters": {"label": [OWNER_LABEL]}})
+    names = [str(item["Labels"][OWNER_LABEL]) for item in found]
     return [name for name in names if (owner := Owner.of(name)) is not None and owner.gone()]

@@ -96,7 +96,7 @@ class DockerControl:
             self._hit = self._group.limit_hit()
         return self._hit
 
-    def attempts(self) -> NetworkAttempts:
+    def network_attempts(self) -> NetworkAttempts:
         said = [self._notes().get(name, {}) for name in ("seen", "report")]
         addresses, names = (max(int(it.get(key, 0)) for it in said) for key in ("addresses", "names"))
         return NetworkAttempts(addresses, names)
@@ -156,7 +156,7 @@ def group_of(container: str, cap_mb: int) -> Group | None:
     elif theirs.get("", "/") not in ("/", ours.get("")):
         folders, version = dict.fromkeys(CONTROLLERS, _ROOT / theirs[""].lstrip("/")), 2
     group = Group(folders, dict.fromkeys(folders, version), cap_mb, tuple(folders))
-    return group if folders and all((place / "cgroup.procs").is_file() for place in group.places) else None
+    return group if folders and all((place / "cgroup.procs").is_file() for place in group.paths) else None
 
 
 def _by_controller(text: str) -> dict[str, str]:
