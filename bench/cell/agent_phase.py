@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import os
 import sys
 import time
-from collections.abc import Iterator
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -84,22 +83,18 @@ def run_agent(folder: CellFolder, overlay: Overlay | None) -> AgentPhase:
     return AgentPhase(ended, _stop_reason(ended, gateway.limit_hit), gateway.usage(), [*gateway.notes(), *notes])
 
 
-@contextlib.contextmanager
-def _decoys(folder: CellFolder) -> Iterator[Decoys | None]:
+def _decoys(folder: CellFolder) -> AbstractContextManager[Decoys | None]:
     """Decoys for where hidden files would be; without isolation the real files lie there."""
     if not folder.context.sandbox.isolated:
-        yield None
-        return
-    with contextlib.closing(Decoys(folder.path / "decoys", folder.cell.case, folder.context.folder)) as decoys:
-        yield decoys
+        return nullcontext()
+    return closing(Decoys(folder.path / "decoys", folder.cell.case, folder.context.folder))
 
 
-@contextlib.contextmanager
-def _gateway(cell: Cell, context: CellContext, socket: Path, deadline: float) -> Iterator[Gateway | None]:
+def _gateway(cell: Cell, context: CellContext, socket: Path, deadline: float) -> AbstractContextManager[Gateway | None]:
     if not cell.models:
-        yield None
-        return
+        return nullcontext()
     limits = cell.case.spec.limits
+    prices = os.environ.get("MLDB_PRICES")
     spec = GatewaySpec(
         socket=socket,
         ledger=context.trace(cell) / "calls.jsonl",
@@ -113,17 +108,10 @@ def _gateway(cell: Cell, context: CellContext, socket: Path, deadline: float) ->
         purse=context.folder / "budget.json" if context.run_limits.any_set else None,
         run_limits=context.run_limits,
         hosted_tools=cell.case.spec.needs.network,
-        own_prices=_named_path("MLDB_PRICES"),
+        own_prices=Path(prices) if prices else None,
         record=context.trace(cell) / "cassettes" if os.environ.get("MLDB_RECORD") else None,
     )
-    with open_gateway(spec) as gateway:
-        yield gateway
-
-
-def _named_path(variable: str) -> Path | None:
-    """The path in a variable of the runner's environment."""
-    value = os.environ.get(variable)
-    return Path(value) if value else None
+    return open_gateway(spec)
 
 
 def _job(
@@ -140,7 +128,7 @@ def _job(
     agent = Mount(cell.agent.folder, "/agent")
     task = Mount(cell.case.task, "/task/task.md")
     out = Mount(context.trace(cell) / "out", "/out", writable=True)
-    # A folder inside `/agent` would need a place to mount it in the agent's own folder, which is read-only.
+    # Not below `/agent`: a mount needs an empty folder there, and the agent's own folder is read-only.
     shared = [Mount(source, f"/{name.removeprefix('../')}") for name, source in cell.agent.shared.items()]
     mounts = [workspace, agent, *shared, task, out]
     if (cell.agent.folder / "cassettes").is_dir():
@@ -192,7 +180,7 @@ def _command(cell: Cell, folder: str, python: Path) -> list[str]:
 
 
 def _environment(cell: Cell, context: CellContext, gateway: Gateway | None, deadline: float) -> dict[str, str]:
-    """Everything of the agent's environment that names no path."""
+    """Everything of the agent's environment but paths."""
     limits = cell.case.spec.limits
     env = {
         "BENCH_MAX_STEPS": str(limits.steps),

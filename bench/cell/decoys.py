@@ -1,7 +1,7 @@
 """Decoys where the hidden files of a case would lie if the sandbox did not hide them: opening one is noticed.
 
 The real files are not in the sandbox at all. What stands in their place says only what it is, and the kernel's
-inotify tells when it is opened, through whatever mount. Looking at names is nobody's fault and is not noticed.
+inotify tells when it is opened, through any mount. Listing names is harmless and is not noticed.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from bench.sandbox import Mount
 _IN_OPEN = 0x20
 _EVENT = struct.Struct("iIII")
 _READ_BYTES = 1 << 16
+# Each watch counts against the user's limit of inotify watches, which all cells share.
 _MAX_DECOYS = 200
 _MAX_NAMED = 5
 _SECRET_PARTS = ("hidden", "solution", "wrong")

@@ -32,6 +32,7 @@ _LIMIT_MODES = {
 }
 _STEADY_S = 5.0
 """Corrections of the clock below this harm no deadline."""
+# 128 + SIGKILL.
 _KILLED = 137
 
 
@@ -141,7 +142,7 @@ def _no_improvement(it: Evidence) -> str:
 
 
 def _error_loop(it: Evidence) -> str:
-    """The model asked for the same thing several times running."""
+    """The model asked for the same thing several times in a row."""
     if not it.ledger.is_file():
         return ""
     last, run = "", 0
@@ -180,7 +181,7 @@ def require_calm(phase: AgentPhase, day: TimeOfDay, tries: Sequence[Try]) -> Non
         # The agent was told its deadline as a time of day.
         raise InfraError("clock_jump", f"the machine's clock was set by {day.jumped_s:+.0f} s while the agent worked")
     killed = phase.ended.reason == "exit" and phase.ended.code == _KILLED and phase.stop_reason == "crashed"
-    # Nobody can tell who sent the signal: once the machine has the benefit of the doubt, but only once, or an agent
+    # The sender of the signal is unknown: once the machine has the benefit of the doubt, but only once, or an agent
     # could have as many tries as it likes.
     if killed and not any(earlier.cause == "agent_killed" for earlier in tries):
         raise InfraError("agent_killed", "the agent's process was killed (status 137), and by no limit of the case")

@@ -138,7 +138,7 @@ def _answer(command: list[str]) -> str:
 def agent_python(agent: Agent, cache: Path) -> Path:
     """The interpreter of `agent`'s own packages; builds its environment on first use.
 
-    Whoever comes second waits for the first, in this process or another. Raises `UserError` when the wanted
+    A second caller waits for the first, in this process or another. Raises `UserError` when the wanted
     Python is not on this machine, `InfraError` when packages do not install.
     """
     wanted = agent.spec.environment

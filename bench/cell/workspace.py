@@ -23,7 +23,7 @@ from bench.judge import Grading, Submission, grade_submission
 
 _MAX_NOTED = 200
 _MAX_PATH = 1000
-"""Bytes of a path inside; the system takes four times as many, ours before it included."""
+"""Bytes of a path in the workspace; the system takes 4,096, including the runner's own path before it."""
 _CACHE = "__pycache__"
 _COMPILED = (".so", ".pyd", ".pyc")
 _MAX_LISTED = 2000
@@ -112,7 +112,7 @@ class CellFolder:
 
 
 def take_snapshot(workspace: Path, start: Path, protected: list[str]) -> Snapshot:
-    """Make the finished workspace harmless in place: nobody runs in it any more, so nothing need be copied."""
+    """Make the finished workspace harmless in place: no process runs in it any more, so nothing must be copied."""
     snapshot = make_harmless(workspace)
     for name in protected:
         original, present = start / name, workspace / name
@@ -191,7 +191,7 @@ def _own(names: list[str]) -> None:
 
 
 def _is_plain(path: Path, root: Path) -> bool:
-    """A regular file of which no parent inside `root` is anything but a folder."""
+    """A regular file whose parents below `root` are all real folders."""
     parents = list(path.relative_to(root).parents)[:-1]
     return all((root / parent).is_dir() for parent in parents) and path.is_file()
 
@@ -226,7 +226,7 @@ class File:
 
 
 def inventory(root: Path) -> dict[str, File]:
-    """Every regular file below `root` by its relative path; caches of bytecode are nobody's work and left out."""
+    """Every regular file below `root` by its relative path; caches of bytecode are left out."""
     found = {}
     for name, entry in walk_files(root):
         if entry.is_file(follow_symlinks=False):
@@ -242,21 +242,16 @@ def keep_inventory(start: Path, snapshot: Snapshot, place: Path) -> bool:
     under `tampered`. Of many files the first in order are listed and all are counted.
     """
     before, after = inventory(start), inventory(snapshot.folder)
-    added = [name for name in after if name not in before]
-    removed = [name for name in before if name not in after]
-    changed = [name for name in after if name in before and after[name] != before[name]]
+    differences = {
+        "added": [name for name in after if name not in before],
+        "removed": [name for name in before if name not in after],
+        "changed": [name for name in after if name in before and after[name] != before[name]],
+    }
+    counted = {"before": before, "after": after, **differences}
     document = {
         "schema": 1,
-        "counts": {
-            "before": len(before),
-            "after": len(after),
-            "added": len(added),
-            "removed": len(removed),
-            "changed": len(changed),
-        },
-        "added": added[:_MAX_LISTED],
-        "removed": removed[:_MAX_LISTED],
-        "changed": changed[:_MAX_LISTED],
+        "counts": {kind: len(names) for kind, names in counted.items()},
+        **{kind: names[:_MAX_LISTED] for kind, names in differences.items()},
         "tampered": snapshot.tampered[:_MAX_LISTED],
         "dropped": snapshot.dropped,
         "links": snapshot.links,
@@ -264,7 +259,7 @@ def keep_inventory(start: Path, snapshot: Snapshot, place: Path) -> bool:
         "after": _listed(after),
     }
     write_atomic(place, json.dumps(document, indent=1).encode() + b"\n")
-    return bool(added or removed or changed)
+    return any(differences.values())
 
 
 def _listed(files: dict[str, File]) -> dict[str, dict[str, object]]:

@@ -1,4 +1,4 @@
-"""What a grading says, as plain data between the judge's child and the runner."""
+"""The runner's side of judging: starts the judge's child on a snapshot and reads its report as a `Grading`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Grading:
     metrics: tuple[dict[str, Any], ...] = ()
     claims: tuple[dict[str, Any], ...] = ()
     broken: str = ""
-    """A check that failed for a reason of its own: which, and how. Then there is no score."""
+    """The check that failed by its own fault, and how; empty when none did. A broken grading has no score."""
     seed: int = 0
     network_attempts: NetworkAttempts = field(default_factory=NetworkAttempts)
     """Tries of the agent's code to reach a network while it was judged."""

@@ -26,6 +26,7 @@ from bench.sandbox import CellEnvironment, JobLimits, open_sandbox
 
 def main() -> None:
     report = os.fdopen(os.dup(1), "w")
+    # What a check prints goes to standard error: standard output carries the report alone.
     os.dup2(2, 1)
     orders = json.loads(sys.stdin.buffer.readline())
     threading.Thread(target=_end_with_runner, daemon=True).start()
@@ -38,6 +39,7 @@ def main() -> None:
         outcome = {"infra": [error.cause, str(error)]}
     json.dump(outcome, report)
     report.flush()
+    # Past the interpreter's own end, which would wait for threads that a check has left.
     os._exit(0)
 
 
@@ -81,7 +83,7 @@ def load_checks(path: Path) -> list[Check]:
 
 
 def _outputs_check(outputs: dict[str, Any]) -> Check:
-    def outputs_present(ws: Workspace) -> float | None:
+    def outputs_present(ws: Workspace) -> None:
         """Every required file is there, regular and within its size."""
         faults = []
         for item in outputs["files"]:
@@ -91,7 +93,6 @@ def _outputs_check(outputs: dict[str, Any]) -> Check:
             except AssertionError as fault:
                 faults.append(str(fault))
         assert not faults, "; ".join(faults)
-        return None
 
     guard = outputs["weight"] == 0
     return Check(outputs_present, float(outputs["weight"]), required=not guard, guard=guard)
@@ -166,7 +167,7 @@ def _judge(ws: Workspace, scene: Scene, outputs: dict[str, Any]) -> dict[str, An
 
 
 def _clean(text: str) -> str:
-    """The agent's words may hold halves of characters, which no file takes."""
+    """The agent's words may hold lone surrogates, which cannot be written as UTF-8."""
     return text[:2000].encode("utf-8", "replace").decode()
 
 

@@ -19,17 +19,18 @@ from bench.guest import codec
 from bench.sandbox import CellEnvironment, Job, JobLimits, Mount, NetworkAttempts, Running, Sandbox, start
 
 _START_S = 60.0
+# Over the time of the call, which the subject itself watches: its answer to a time-out must still arrive.
 _ANSWER_GRACE_S = 5.0
 _END_S = 2.0
 _TICK_S = 0.1
 
 
 class SubjectError(AssertionError):
-    """The agent's code failed, took too long, or gave something that is no value: a failed check."""
+    """The agent's code failed, took too long, or gave something that is not a value: a failed check."""
 
 
 class Hidden(os.PathLike[str]):
-    """A file that only the judge sees; as an argument of a call it becomes a path inside the subject."""
+    """A file that only the judge sees; as an argument of a call it becomes a path in the subject."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -157,7 +158,7 @@ class Subject:
             return self._receive(running, float(header["timeout"]) + _ANSWER_GRACE_S)
         except (OSError, EOFError, codec.CodecError) as error:
             if not isinstance(error, codec.CodecError):
-                # It is ending. Only by itself does it show whether it was killed.
+                # The subject is ending; only its own end shows whether it was killed.
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     running.popen.wait(_END_S)
             if running.lost():

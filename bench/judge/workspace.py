@@ -1,4 +1,4 @@
-"""What a check sees: the snapshot, the agent's code at arm's length, hidden data, and a place for measurements."""
+"""What a check sees: the snapshot, the agent's code at arm's length, hidden data, and a record of measurements."""
 
 from __future__ import annotations
 

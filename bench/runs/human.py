@@ -169,7 +169,7 @@ def _judge(desk: Desk, sandbox: Sandbox) -> Record:
 
 
 def _copy_plain(source: str, target: str) -> str:
-    """Copy regular files; sockets and pipes, which nobody could read to the end, are not taken along."""
+    """Copy regular files; sockets and pipes, which have no end to read to, are left out."""
     return str(shutil.copy2(source, target)) if Path(source).is_file() else target
 
 
@@ -226,4 +226,4 @@ def _as_user_errors() -> Iterator[None]:
     try:
         yield
     except InfraError as error:
-        raise UserError(str(error), where="human", remedy="mend it and do the same again; no time is lost") from None
+        raise UserError(str(error), where="human", remedy="fix it and do the same again; no time is lost") from None

@@ -64,6 +64,7 @@ _MASKED = (
 )
 """Of /proc: what tells of the kernel and of other users' work."""
 _PACKAGE = Path(__file__).resolve().parents[1]
+# From linux/capability.h.
 _CAP_SYS_ADMIN = 21
 _SHIELD = '"$1" -o rbind,ro /dev /dev || exit 125; shift; exec "$@"'
 _FIRST = 1
@@ -177,8 +178,8 @@ def _python_mounts(interpreters: Iterable[Path]) -> list[str]:
 def shielded(argv: Sequence[str]) -> list[str]:
     """`argv`, started where /dev is read-only: devices can be used, and their permissions and names not be changed.
 
-    The jobs of a root runner own what root owns, also behind other ids inside: without this, one could take
-    /dev/null from everybody. Bubblewrap itself mounts the files of devices writable.
+    The jobs of a root runner own what root owns, also behind the other ids of the guest: without this, one could take
+    /dev/null from every process. Bubblewrap itself mounts the files of devices writable.
     """
     unshare, mount = shutil.which("unshare"), shutil.which("mount")
     if os.geteuid() != 0 or not _may_mount() or unshare is None or mount is None:
@@ -197,7 +198,7 @@ def _may_mount() -> bool:
 def end_orphans(folders: Sequence[Path]) -> None:
     """End bubblewrap processes of this user that have lost their parent and were started with one of `folders`.
 
-    To be called by who holds these folders: no living runner works there then.
+    The caller holds the locks of these folders, so that no living runner works there.
     """
     marks = [os.fsencode(f"{folder}/") for folder in folders]
     for entry in os.listdir("/proc"):

@@ -141,7 +141,7 @@ class Group:
         return list(dict.fromkeys(self.folders.values()))
 
     def joined(self, argv: Sequence[str]) -> list[str]:
-        """`argv`, begun inside the group: nothing of it runs before."""
+        """`argv`, started by a shell that joins the group first: nothing of it runs outside."""
         return ["/bin/sh", "-c", _JOIN, "sh", *map(str, self.paths), "--", *argv]
 
     @property
@@ -180,7 +180,7 @@ class Group:
 
     @property
     def about(self) -> str:
-        """Who enforces what, for people."""
+        """Which version of cgroups enforces which limits, in words."""
         by_version = {
             version: ", ".join(name for name in self.in_force if self.versions[name] == version) for version in (1, 2)
         }
@@ -235,7 +235,7 @@ def remove_group(folder: Path) -> None:
             if time.monotonic() > until:
                 return
         with contextlib.suppress(OSError):
-            # Nobody may be born while the others are killed.
+            # Stop new processes from being created while the rest are killed.
             write_file(folder / "pids.max", "0")
         with contextlib.suppress(OSError):
             write_file(folder / "cgroup.kill", "1")

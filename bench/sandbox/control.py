@@ -20,11 +20,12 @@ from bench.sandbox.job import EndReason, NetworkAttempts
 
 _REPORT_BYTES = 4096
 _END_S = 5.0
+# Scanning more takes seconds, in which the job is not watched.
 _MAX_ENTRIES = 500_000
 
 
 class StatusPipe:
-    """A pipe on which the first process inside says that it runs, and at the end what it has seen.
+    """A pipe on which the first process of the guest says that it runs, and at the end what it has seen.
 
     It belongs to that process alone: the job's command does not inherit it.
     """
@@ -40,27 +41,25 @@ class StatusPipe:
         self._read = -1
 
     def came_up(self) -> bool:
-        self._listen()
-        return bool(self._said)
+        return bool(self._listen())
 
     def saw_end(self) -> bool:
-        self._listen()
-        return bool(self._said.partition(b"\n")[2])
+        return bool(self._listen().partition(b"\n")[2])
 
     def network_attempts(self) -> NetworkAttempts:
         """What it reported; nothing when it was killed before it could."""
-        self._listen()
-        report = self._said.partition(b"\n")[2]
         try:
-            said: Any = json.loads(report)
+            said: Any = json.loads(self._listen().partition(b"\n")[2])
             return NetworkAttempts(int(said["addresses"]), int(said["names"]))
         except (ValueError, KeyError, TypeError):
             return NetworkAttempts()
 
-    def _listen(self) -> None:
+    def _listen(self) -> bytes:
+        """Everything that was said so far: a line when it came up, and the report."""
         with contextlib.suppress(BlockingIOError):
             while self._read >= 0 and (part := os.read(self._read, _REPORT_BYTES)):
                 self._said = (self._said + part)[:_REPORT_BYTES]
+        return self._said
 
 
 class TreeControl:
@@ -102,7 +101,9 @@ class TreeControl:
         if self._isolated:
             # The child of bubblewrap is PID 1 of the namespace: with it every other process there is gone.
             first = descendants(self._popen.pid)[:1]
-            self._look(first)
+            for pid in first:
+                # Read from outside: a first process that is about to be killed reports nothing.
+                self._seen |= NetworkAttempts(*network_counters(f"/proc/{pid}/net"))
             for pid in first or [self._popen.pid]:
                 send_signal(pid, signal.SIGKILL)
         else:
@@ -119,11 +120,6 @@ class TreeControl:
         if self._isolated and self._popen.returncode < 0:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._popen.pid, signal.SIGKILL)
-
-    def _look(self, first: Sequence[int]) -> None:
-        """Read the counters from outside: who is about to be killed reports nothing."""
-        for pid in first:
-            self._seen |= NetworkAttempts(*network_counters(f"/proc/{pid}/net"))
 
 
 def send_signal(pid: int, number: int) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 EndReason = Literal["exit", "stopped", "time_limit", "memory_limit", "process_limit", "disk_limit", "output_limit"]
-"""`stopped`: by whoever asked for the job."""
+"""`stopped`: by the caller that asked for the job."""
 GUEST = Path(__file__).resolve().parents[1] / "guest"
 OWN_ETC = Path(__file__).resolve().parent / "etc"
 """Files for /etc of a guest that isolates."""
@@ -44,7 +44,7 @@ class Mount:
 
     source: Path
     target: str
-    """Absolute path inside, for back ends that have an inside."""
+    """Absolute path in the guest, for back ends that isolate."""
     writable: bool = False
 
 
@@ -138,7 +138,7 @@ class Launch:
 
 
 class Sandbox(Protocol):
-    """A back end: how a job is started, and how paths look inside."""
+    """A back end: how a job is started, and how paths look in the guest."""
 
     name: str
     isolated: bool
@@ -146,14 +146,11 @@ class Sandbox(Protocol):
     """Folders of the guest that a job may write and no other job sees."""
     library: str
     """The guest's import root that holds `bench.guest` and nothing else of value."""
-
-    @property
-    def image(self) -> str:
-        """Content id of the image that jobs see as their system; empty: they see this machine's own."""
-        ...
+    image: str
+    """Content id of the image that jobs see as their system; empty: they see this machine's own."""
 
     def guest_path(self, mount: Mount) -> str:
-        """The path at which a job sees `mount`."""
+        """The path of `mount` in the guest."""
         ...
 
     def interpreter(self, python: Path) -> str:

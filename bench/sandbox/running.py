@@ -82,6 +82,7 @@ class Running:
             return self._over(hit)
         if time.monotonic() >= self._next_disk:
             used, seconds = self._disk()
+            # At most a twentieth of the time goes into looking, however many files there are.
             self._next_disk = time.monotonic() + max(_DISK_TICK_S, 20 * seconds)
             if used > limits.disk_mb:
                 return self._over("disk_limit")
@@ -109,7 +110,7 @@ class Running:
         self.control.end()
 
     def lost(self) -> bool:
-        """Whether the sandbox was ended from outside: by nothing inside, by no limit and not by us."""
+        """Whether the sandbox was ended from outside: neither by the guest, nor by a limit, nor by us."""
         if self.reason != "exit" or self.popen.poll() is None or self.control.saw_end():
             return False
         return self.control.limit_hit() is None
@@ -128,6 +129,7 @@ def start(sandbox: Sandbox, job: Job, *, stdin: int, stdout: int, stderr: int) -
     """
     launch = sandbox.launch(job)
     with contextlib.ExitStack() as stack:
+        # Called in reverse order: first every process is ended, then what was made for the job is given back.
         stack.callback(launch.release)
         popen = _spawn(sandbox, job, launch, (stdin, stdout, stderr))
         running = Running(job, popen, launch.control(popen), launch.enforcement)

@@ -176,7 +176,7 @@ class Attendant:
         self._kill()
 
     def _kill(self) -> None:
-        """Through the engine: slower, and in vain where the engine is gone."""
+        """Kill through the engine: slower, and in vain when the engine is gone."""
         if self._job is not None:
             self._job.close()
         with contextlib.suppress(EngineError):
@@ -202,7 +202,7 @@ class Attendant:
 
 def main() -> None:
     orders, notes, lifeline, listener = map(int, sys.argv[1:])
-    # Without the runner there is nobody to read the notes.
+    # When the runner has ended, the pipe of the notes has no reader.
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     os.chdir("/")
     with os.fdopen(orders, "rb") as file:

@@ -68,7 +68,7 @@ class DockerSandbox:
         if uid == 0:
             return User(_UNPRIVILEGED, _UNPRIVILEGED)
         if self._engine.address.stat().st_uid == uid:
-            # An engine of this user's own maps this user to root inside, who is nobody outside.
+            # A rootless engine maps this user to root in the guest, which has only this user's rights here.
             return User(0, 0)
         return User(uid, os.getgid())
 
@@ -101,7 +101,7 @@ class DockerSandbox:
 
 
 def _listener(path: Path) -> int:
-    """Descriptor of a socket that only the container can reach, since nobody else may enter its folder."""
+    """Descriptor of a socket that only the container can reach, since other users may not enter its folder."""
     listener = socket.socket(socket.AF_UNIX)
     folder = os.open(path.parent, os.O_PATH)
     try:

@@ -26,7 +26,7 @@ OWNER_LABEL = "ml-dev-bench.owner"
 
 @dataclass(frozen=True)
 class User:
-    """Who runs the job."""
+    """The user that runs the job."""
 
     uid: int
     gid: int
@@ -95,7 +95,7 @@ def _limits(limits: JobLimits) -> dict[str, Any]:
         "Ulimits": [
             {"Name": "core", "Soft": 0, "Hard": 0},
             {"Name": "fsize", "Soft": limits.disk_mb * _MIB, "Hard": limits.disk_mb * _MIB},
-            # That of the job itself is lower: its first process forwards sockets beside it.
+            # The job's own limit is lower: its first process forwards sockets beside it.
             {"Name": "nofile", "Soft": limits.open_files + 1024, "Hard": limits.open_files + 1024},
         ],
     }

@@ -31,7 +31,7 @@ class Belongings:
     lent: Sequence[Path] = ()
     """Owned by the container's user while it lives."""
     hold: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
-    """Keeps the folder from those who clean up after dead runners."""
+    """Keeps the folder from being removed as a dead runner's."""
     notes: tuple[int, int] = field(default_factory=os.pipe)
     lifeline: tuple[int, int] = field(default_factory=os.pipe)
 
@@ -86,7 +86,7 @@ class DockerControl:
 
     def memory_mb(self, limit_mb: float) -> float:
         if self.limit_hit() == "memory_limit":
-            # Who was killed for it holds nothing any more.
+            # The processes that were killed for it hold nothing any more.
             return self._cap_mb
         return self._group.memory_mb() if self._group else 0.0
 
