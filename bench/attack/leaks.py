@@ -170,9 +170,9 @@ def processes_with(token: str) -> list[str]:
 
 def containers_of(run: str, cell: str) -> list[str]:
     """Containers of one cell, running or not."""
-    from bench.sandbox import CELL, RUN, find_engine
+    from bench.sandbox import CELL_LABEL, RUN_LABEL, find_engine
 
-    wanted = {"label": [f"{RUN}={run}", f"{CELL}={cell}"]}
+    wanted = {"label": [f"{RUN_LABEL}={run}", f"{CELL_LABEL}={cell}"]}
     found = find_engine().call("GET", "/containers/json", query={"all": "1", "filters": wanted})
     return [f"container {item['Names'][0]} is still there" for item in found]
 

@@ -4,31 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from pathlib import Path
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 from bench.authoring.lint import lint, same_files
 from bench.base.errors import InfraError
 from bench.base.files import digest_folder
 from bench.base.install import DataFolders
 from bench.base.temporary import temporary_folder
-from bench.cell import (
-    CellContext,
-    Overlay,
-    Snapshot,
-    StartState,
-    build_data,
-    prepare,
-    prepare_start,
-    run_agent,
-    take_snapshot,
-)
+from bench.cell import CellContext, CellFolder, Overlay, Snapshot, build_data, run_agent
 from bench.formats.agent import find_agent
 from bench.formats.case import Case, missing_modules
-from bench.formats.plan import Cell, public_seed
+from bench.formats.plan import Cell
 from bench.formats.record import Provenance
-from bench.guest.trees import remove_tree
-from bench.judge import Grading, Submission, grade_submission
+from bench.judge import Grading, grade_submission
 from bench.sandbox import Sandbox
 
 _SHARE_OF_LIMIT = 0.5
@@ -94,8 +83,8 @@ class Verifier:
             "data.py gives other data for the same seed; draw only from the seed, write no times"
         )
         assert digests[0] != digests[2], "data.py gives the same data for another seed; use the seed"
-        start = self._start(case, 1)
-        leaked = same_files(start.hidden, start.workspace)
+        with self._prepared(case, 1) as folder:
+            leaked = same_files(folder.start.hidden, folder.start.workspace)
         assert not leaked, f"data.py gives hidden files to the agent: {', '.join(leaked)}"
         return "the same for the same seed, other for another"
 
@@ -109,7 +98,6 @@ class Verifier:
 
     def _untouched(self, case: Case) -> str:
         grading = self._answer(case, None, 1).grading
-        assert not grading.broken, grading.broken
         assert not grading.success, "the untouched workspace succeeds"
         passing = [it.id for it in grading.verdicts if it.value > 0 and it.weight > 0]
         assert grading.score == 0, f"the untouched workspace earns credit at {', '.join(passing)}; make these guards"
@@ -120,7 +108,6 @@ class Verifier:
     def _solution(self, case: Case, trial: int) -> str:
         answer = self._answer(case, Overlay(case.part("solution"), case.spec.solution.run), trial)
         grading = answer.grading
-        assert not grading.broken, grading.broken
         failures = [f"{it.id} ({it.value:g}): {it.message}" for it in grading.verdicts if it.value < 1]
         assert not failures, "the solution does not pass " + "; ".join(failures)
         assert grading.success and grading.score == 1.0, f"the solution scores {grading.score:g}"
@@ -142,7 +129,6 @@ class Verifier:
     def _wrong(self, case: Case, name: str) -> str:
         wrong = case.spec.wrong[name]
         grading = self._answer(case, Overlay(case.part("wrong") / name, wrong.run), 1).grading
-        assert not grading.broken, grading.broken
         known = {verdict.id for verdict in grading.verdicts}
         unknown = [check for check in wrong.fails if check not in known]
         assert not unknown, f"`fails` names checks that do not exist: {', '.join(unknown)}"
@@ -152,48 +138,34 @@ class Verifier:
         return f"score {grading.score:.2f}, caught by {', '.join(wrong.fails)}"
 
     def _hostile(self, case: Case) -> str:
-        with temporary_folder("verify") as folder:
-            start = self._start(case, 1)
-            prepare(start.workspace, folder / "workspace")
-            submission = self._submission(case, start, folder)
-            grading = grade_submission(case, replace(submission, hostile=True))
+        with self._prepared(case, 1) as folder:
+            grading = grade_submission(case, folder.submission(hostile=True))
         assert not grading.broken, f"an agent can break a check: {grading.broken}"
         return "no answer breaks a check"
 
-    def _start(self, case: Case, trial: int) -> StartState:
-        return prepare_start(case, case.spec.profiles[0], public_seed("verify", case.id, trial), self._places.cache)
-
-    def _submission(self, case: Case, start: StartState, folder: Path) -> Submission:
-        return Submission(
-            snapshot=folder / "workspace",
-            original=start.workspace,
-            hidden=start.hidden,
-            journals=folder / "journals",
-            profile=case.spec.profiles[0],
-            sandbox=self._sandbox.name,
-            scratch=folder,
-        )
-
-    def _answer(self, case: Case, overlay: Overlay | None, trial: int) -> Answer:
-        with temporary_folder("verify") as folder:
-            start = self._start(case, trial)
-            (folder / "journals").mkdir()
-            prepare(start.workspace, folder / "workspace")
-            agent_s = self._lay(case, overlay, trial, start, folder) if overlay is not None else 0.0
-            snapshot = take_snapshot(folder / "workspace", start.workspace, case.spec.protected)
-            began = time.monotonic()
-            grading = grade_submission(case, self._submission(case, start, folder))
-            return Answer(grading, snapshot, agent_s, time.monotonic() - began)
-
-    def _lay(self, case: Case, overlay: Overlay, trial: int, start: StartState, folder: Path) -> float:
-        """Lay the answer as an agent would: in the sandbox, with the case's services."""
+    @contextmanager
+    def _prepared(self, case: Case, trial: int) -> Iterator[CellFolder]:
+        """A fresh workspace of a trial whose agent is the solution's."""
         oracle = find_agent("oracle", self._places.agents)
         provenance = Provenance(
             bench_version="", run="verify", sandbox=self._sandbox.name, isolated=self._sandbox.isolated
         )
-        context = CellContext(folder / "run", folder / "s", self._places, self._sandbox, provenance, "verify", {})
-        phase = run_agent(Cell(oracle, {}, case, case.spec.profiles[0], trial), context, start, folder, overlay)
-        remove_tree(folder / "run" / "traces")
+        cell = Cell(oracle, {}, case, case.spec.profiles[0], trial)
+        with temporary_folder("verify") as folder:
+            context = CellContext(folder / "run", folder / "s", self._places, self._sandbox, provenance, "verify", {})
+            yield CellFolder.prepare(cell, context, folder / "cell")
+
+    def _answer(self, case: Case, overlay: Overlay | None, trial: int) -> Answer:
+        with self._prepared(case, trial) as folder:
+            agent_s = self._lay(folder, overlay) if overlay is not None else 0.0
+            snapshot = folder.take_snapshot()
+            began = time.monotonic()
+            grading = folder.judge()
+            return Answer(grading, snapshot, agent_s, time.monotonic() - began)
+
+    def _lay(self, folder: CellFolder, overlay: Overlay) -> float:
+        """Lay the answer as an agent would: in the sandbox, with the case's services."""
+        phase = run_agent(folder, overlay)
         expected = overlay.folder.name != "solution" or phase.ended.code == 0
         text = phase.ended.stderr.decode("utf-8", "replace").strip()[-800:]
         assert expected, f"the solution's command ends with status {phase.ended.code} ({phase.stop_reason}): {text}"

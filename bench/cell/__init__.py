@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     from bench.cell.machine import DiskSpace, this_machine
     from bench.cell.recorder import Finished, judged, write_record
     from bench.cell.run import run_cell
-    from bench.cell.services import running_services
-    from bench.cell.start_state import StartState, build_data, fingerprint, prepare_start, require_same, seed_secret
-    from bench.cell.workspace import Snapshot, prepare, take_snapshot
+    from bench.cell.start_state import build_data, fingerprint, prepare_start, require_same, seed_secret
+    from bench.cell.workspace import CellFolder, Snapshot
 else:
     __getattr__ = lazy_face(
         __name__,
@@ -32,8 +31,7 @@ else:
             "machine": "DiskSpace this_machine",
             "recorder": "Finished judged write_record",
             "run": "run_cell",
-            "services": "running_services",
-            "start_state": "StartState build_data fingerprint prepare_start require_same seed_secret",
-            "workspace": "Snapshot prepare take_snapshot",
+            "start_state": "build_data fingerprint prepare_start require_same seed_secret",
+            "workspace": "CellFolder Snapshot",
         },
     )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import sys
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from contextlib import AbstractContextManager, closing, nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.base.errors import InfraError
@@ -16,9 +15,7 @@ from bench.base.files import write_atomic
 from bench.cell.context import CellContext
 from bench.cell.decoys import Decoys
 from bench.cell.environment import agent_python
-from bench.cell.services import running_services
-from bench.cell.start_state import StartState
-from bench.cell.workspace import make_harmless
+from bench.cell.workspace import CellFolder, make_harmless
 from bench.formats.plan import Cell
 from bench.formats.record import ModelUsage, Note, StopReason
 from bench.gateway import CellLimits, Gateway, GatewaySpec, RunBudgetConfig, open_gateway
@@ -48,39 +45,30 @@ class Overlay:
     run: list[str]
 
 
-def run_agent(
-    cell: Cell, context: CellContext, start: StartState, scratch: Path, overlay: Overlay | None
-) -> AgentPhase:
+def run_agent(folder: CellFolder, overlay: Overlay | None) -> AgentPhase:
     """Run the agent to its end; raises `InfraError` for faults that are not its own."""
+    cell, context = folder.cell, folder.context
     trace = context.trace(cell)
     (trace / "out").mkdir(parents=True, exist_ok=True)
-    folder = context.socket_folder(cell)
     python = agent_python(cell.agent, context.places.cache)
-    # The agent compares with the time of day, which somebody may set; nobody sets the clock that the gateway goes by.
+    # The agent compares with the time of day, which an administrator may set; the gateway's clock cannot be set.
     deadline, ends = (now + cell.case.spec.limits.agent_s for now in (time.time(), time.monotonic()))
-    services = running_services(
-        cell.case.part("services.py"),
-        sorted(cell.case.spec.services),
-        start.hidden,
-        scratch / "journals",
-        folder,
-        context.data_seed(cell),
-    )
-    tripwire = _decoys(cell, context, scratch)
-    with services as sockets, tripwire as wire, _gateway(cell, context, folder / "gateway.sock", ends) as gateway:
+    socket = context.socket_folder(cell) / "gateway.sock"
+    with (
+        folder.running_services(socket.parent) as sockets,
+        _decoys(folder) as decoys,
+        _gateway(cell, context, socket, ends) as gateway,
+    ):
         if gateway is not None:
-            sockets = {**sockets, "gateway": folder / "gateway.sock"}
-        env = _environment(cell, context, gateway, deadline)
-        job = _job(cell, context, scratch, sockets, env, overlay, python)
-        if wire is not None:
-            job = replace(job, mounts=[*job.mounts, *wire.mounts])
+            sockets = {**sockets, "gateway": socket}
+        job = _job(folder, decoys, sockets, _environment(cell, context, gateway, deadline), overlay, python)
         try:
             ended = run_job(context.sandbox, job, gateway.should_stop if gateway is not None else None)
         finally:
             make_harmless(trace / "out")
-        peeked = wire.evidence() if wire is not None else ""
+        opened = decoys.evidence() if decoys is not None else ""
     _keep_log(trace / "agent.log", ended)
-    notes = [Note(name="hidden_read_attempt", evidence=peeked)] if peeked else []
+    notes = [Note(name="hidden_read_attempt", evidence=opened)] if opened else []
     if gateway is None:
         return AgentPhase(ended, _stop_reason(ended, None), notes=notes)
     # Read after the gateway has closed: only then are calls that were still open charged.
@@ -94,23 +82,19 @@ def run_agent(
     return AgentPhase(ended, _stop_reason(ended, calls.limit_hit), calls.usage, [*calls.notes, *notes])
 
 
-@contextlib.contextmanager
-def _decoys(cell: Cell, context: CellContext, scratch: Path) -> Iterator[Decoys | None]:
+def _decoys(folder: CellFolder) -> AbstractContextManager[Decoys | None]:
     """Decoys for where hidden files would be; without isolation the real files lie there."""
-    if not context.sandbox.isolated:
-        yield None
-        return
-    with contextlib.closing(Decoys(scratch / "decoys", cell.case, context.folder)) as wire:
-        yield wire
+    if not folder.context.sandbox.isolated:
+        return nullcontext()
+    return closing(Decoys(folder.path / "decoys", folder.cell.case, folder.context.folder))
 
 
-@contextlib.contextmanager
-def _gateway(cell: Cell, context: CellContext, socket: Path, deadline: float) -> Iterator[Gateway | None]:
+def _gateway(cell: Cell, context: CellContext, socket: Path, deadline: float) -> AbstractContextManager[Gateway | None]:
     if not cell.models:
-        yield None
-        return
+        return nullcontext()
     limits, run_limits = cell.case.spec.limits, context.run_limits
     cost = limits.cost_usd if context.cost_limited else None
+    prices = os.environ.get("MLDB_PRICES")
     spec = GatewaySpec(
         socket=socket,
         ledger=context.trace(cell) / "calls.jsonl",
@@ -122,53 +106,55 @@ def _gateway(cell: Cell, context: CellContext, socket: Path, deadline: float) ->
         if run_limits.any_set
         else None,
         hosted_tools=cell.case.spec.needs.network,
-        own_prices=_named_path("MLDB_PRICES"),
+        own_prices=Path(prices) if prices else None,
         record=context.trace(cell) / "cassettes" if os.environ.get("MLDB_RECORD") else None,
     )
-    with open_gateway(spec) as gateway:
-        yield gateway
-
-
-def _named_path(variable: str) -> Path | None:
-    """The path in a variable of the runner's environment."""
-    value = os.environ.get(variable)
-    return Path(value) if value else None
+    return open_gateway(spec)
 
 
 def _job(
-    cell: Cell,
-    context: CellContext,
-    scratch: Path,
+    folder: CellFolder,
+    decoys: Decoys | None,
     sockets: dict[str, Path],
     env: dict[str, str],
     overlay: Overlay | None,
     python: Path,
 ) -> Job:
-    inside = context.sandbox.guest_path
-    workspace = Mount(scratch / "workspace", "/workspace", writable=True)
+    cell, context = folder.cell, folder.context
+    guest_path = context.sandbox.guest_path
+    workspace = Mount(folder.workspace, "/workspace", writable=True)
     agent = Mount(cell.agent.folder, "/agent")
     task = Mount(cell.case.task, "/task/task.md")
     out = Mount(context.trace(cell) / "out", "/out", writable=True)
-    # A folder inside `/agent` would need a place to mount it in the agent's own folder, which is read-only.
-    shared = [Mount(folder, f"/{name.removeprefix('../')}") for name, folder in cell.agent.shared.items()]
+    # Not below `/agent`: a mount needs an empty folder there, and the agent's own folder is read-only.
+    shared = [Mount(source, f"/{name.removeprefix('../')}") for name, source in cell.agent.shared.items()]
     mounts = [workspace, agent, *shared, task, out]
     if (cell.agent.folder / "cassettes").is_dir():
         # Replayed conversations show how a case is solved: an empty folder stands before them.
-        empty = scratch / "empty"
+        empty = folder.path / "empty"
         empty.mkdir(exist_ok=True)
         mounts.append(Mount(empty, "/agent/cassettes"))
-    env |= {"BENCH_TASK_FILE": inside(task), "BENCH_WORKSPACE": inside(workspace), "BENCH_OUT_DIR": inside(out)}
     interpreter = context.sandbox.interpreter
-    env |= {"BENCH_PYTHON": interpreter(CASE_PYTHON), "BENCH_AGENT_PYTHON": interpreter(python)}
     variables = cell.agent.spec.environment.variables
-    env = {**{name: value.replace("{agent}", inside(agent)) for name, value in variables.items()}, **env}
+    # Ours come last: no variable of an agent.yaml takes the place of one of the benchmark's.
+    env = {
+        **{name: value.replace("{agent}", guest_path(agent)) for name, value in variables.items()},
+        **env,
+        "BENCH_TASK_FILE": guest_path(task),
+        "BENCH_WORKSPACE": guest_path(workspace),
+        "BENCH_OUT_DIR": guest_path(out),
+        "BENCH_PYTHON": interpreter(CASE_PYTHON),
+        "BENCH_AGENT_PYTHON": interpreter(python),
+    }
     if overlay is not None:
         solution = Mount(overlay.folder, "/solution")
         mounts.append(solution)
-        env |= {"BENCH_SOLUTION_DIR": inside(solution), "BENCH_SOLUTION_RUN": json.dumps(overlay.run)}
+        env |= {"BENCH_SOLUTION_DIR": guest_path(solution), "BENCH_SOLUTION_RUN": json.dumps(overlay.run)}
+    if decoys is not None:
+        mounts += decoys.mounts
     limits = cell.case.spec.limits
     return Job(
-        argv=_command(cell, inside(agent), python),
+        argv=_command(cell, guest_path(agent), python),
         mounts=mounts,
         cwd=workspace,
         limits=job_limits(limits, limits.agent_s),
@@ -178,7 +164,7 @@ def _job(
         # The agent's commands in the workspace need the case's libraries, so the case's interpreter is `python` there.
         python=CASE_PYTHON,
         interpreters=[] if python == CASE_PYTHON else [python],
-        setting=cell_environment(cell.case, context.provenance.run, cell.id),
+        cell_environment=cell_environment(cell.case, context.provenance.run, cell.id),
     )
 
 
@@ -192,7 +178,7 @@ def _command(cell: Cell, folder: str, python: Path) -> list[str]:
 
 
 def _environment(cell: Cell, context: CellContext, gateway: Gateway | None, deadline: float) -> dict[str, str]:
-    """Everything of the agent's environment that names no path."""
+    """Everything of the agent's environment but paths."""
     limits = cell.case.spec.limits
     env = {
         "BENCH_MAX_STEPS": str(limits.steps),

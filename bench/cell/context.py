@@ -37,19 +37,19 @@ class CellContext:
     """Of the agents' folders when the run began; empty: not watched."""
     keep_workspaces: bool = False
     stopped: threading.Event = field(default_factory=threading.Event)
-    """Set when the run is interrupted: what a cell has come to by then is no verdict."""
+    """Set when the run is interrupted: what a cell has reached by then is not a verdict."""
     cost_limited: bool = True
-    """False: no dollar limit, which is the only way to run a model whose price nobody knows."""
+    """False: no dollar limit, which is the only way to run a model whose price is unknown."""
     run_limits: RunLimits = field(default_factory=RunLimits)
     """Limits over all cells together."""
 
     space: DiskSpace = field(default_factory=DiskSpace)
     """The disks that the cells write to."""
     seed_secret: bytes = b""
-    """Mixed into the seeds of the data, so that nobody outside can compute them."""
+    """Mixed into the seeds of the data, so that outsiders cannot compute them."""
 
     def seed(self, cell: Cell) -> int:
-        """By it cells of several runs are paired; also the seed of the cell's public data, where there is no secret."""
+        """Cells of several runs are paired by it; also the seed of the cell's public data, where there is no secret."""
         return public_seed(self.suite_version, cell.case.id, cell.trial)
 
     def data_seed(self, cell: Cell) -> int:

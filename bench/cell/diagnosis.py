@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ _LIMIT_MODES = {
 }
 _STEADY_S = 5.0
 """Corrections of the clock below this harm no deadline."""
+# 128 + SIGKILL.
 _KILLED = 137
 
 
@@ -50,31 +51,38 @@ class Evidence:
 
 def flags(evidence: Evidence) -> list[Note]:
     """What a reader should know about the cell, whether it succeeded or not."""
-    found = [*evidence.phase.notes, *_network_attempts(evidence)]
-    if evidence.snapshot.tampered:
-        found.append(Note(name="tampered", evidence=f"protected files changed: {_some(evidence.snapshot.tampered)}"))
+    snapshot, usage = evidence.snapshot, evidence.phase.usage
     judged_files = {item.path for item in evidence.spec.outputs.files} | set(evidence.spec.protected)
-    irregular = evidence.snapshot.dropped + [name for name in evidence.snapshot.links if name in judged_files]
-    if irregular:
-        found.append(Note(name="irregular_files", evidence=f"no regular files, removed: {_some(irregular)}"))
+    irregular = snapshot.dropped + [name for name in snapshot.links if name in judged_files]
     over = [claim for claim in evidence.grading.claims if claim["overclaim"]]
-    for claim in over:
-        text = f"{claim['name']}: claimed {claim['claimed']:g}, measured {claim['measured']:g}"
-        found.append(Note(name="overclaimed", evidence=text))
-    if evidence.phase.usage and not any(usage.calls for usage in evidence.phase.usage):
-        found.append(Note(name="no_model_calls", evidence="the agent was given a model and got no answer from it"))
-    return found
+    silent = bool(usage) and not any(role.calls for role in usage)
+    found = [
+        ("network_attempt", _network_attempts(evidence)),
+        ("tampered", f"protected files changed: {_some(snapshot.tampered)}" if snapshot.tampered else ""),
+        ("irregular_files", f"no regular files, removed: {_some(irregular)}" if irregular else ""),
+        *(("overclaimed", f"{it['name']}: claimed {it['claimed']:g}, measured {it['measured']:g}") for it in over),
+        ("no_model_calls", "the agent was given a model and got no answer from it" if silent else ""),
+    ]
+    return [*evidence.phase.notes, *_notes(found)]
 
 
-def _network_attempts(it: Evidence) -> list[Note]:
+def _notes(found: Sequence[tuple[str, str]]) -> list[Note]:
+    """Those of the named rules that found evidence."""
+    return [Note(name=name, evidence=text) for name, text in found if text]
+
+
+def _network_attempts(it: Evidence) -> str:
     """What the kernel has counted in namespaces that lead nowhere; loopback, with the gateway on it, is not in it."""
-    phases = {"in the agent phase": it.phase.ended.attempts, "when its code was judged": it.grading.attempts}
+    phases = {
+        "in the agent phase": it.phase.ended.network_attempts,
+        "when its code was judged": it.grading.network_attempts,
+    }
     parts = [
         f"{when}: {tried.addresses} packets to addresses outside, {tried.names} queries to name servers"
         for when, tried in phases.items()
         if tried
     ]
-    return [Note(name="network_attempt", evidence="; ".join(parts))] if parts else []
+    return "; ".join(parts)
 
 
 def flags_of_tries(tries: Sequence[Try]) -> list[Note]:
@@ -87,21 +95,21 @@ def failure_modes(evidence: Evidence) -> list[Note]:
     """Why a cell that did not succeed did not; empty for a success."""
     if evidence.grading.success:
         return []
-    rules: list[tuple[str, Callable[[Evidence], str]]] = [
-        (_LIMIT_MODES.get(evidence.phase.stop_reason, ""), _limit),
-        ("crashed", _crashed),
-        ("no_artifact", _no_artifact),
-        ("tampered", lambda it: _some(it.snapshot.tampered)),
-        ("overclaimed", _overclaimed),
-        ("error_loop", _error_loop),
-        ("ended_early", _ended_early),
-        ("no_improvement", _no_improvement),
+    over = [claim["name"] for claim in evidence.grading.claims if claim["overclaim"]]
+    found = [
+        ("crashed", _crashed(evidence)),
+        ("no_artifact", _no_artifact(evidence)),
+        ("tampered", _some(evidence.snapshot.tampered)),
+        ("overclaimed", _some(over)),
+        ("error_loop", _error_loop(evidence)),
+        ("ended_early", _ended_early(evidence)),
+        ("no_improvement", _no_improvement(evidence)),
     ]
-    return [Note(name=name, evidence=text) for name, rule in rules if name and (text := rule(evidence))]
-
-
-def _limit(it: Evidence) -> str:
-    return f"the agent was stopped by its {it.phase.stop_reason.replace('_', ' ')} after {it.phase.ended.wall_s:.1f} s"
+    limit, seconds = evidence.phase.stop_reason, evidence.phase.ended.wall_s
+    if limit in _LIMIT_MODES:
+        stopped = f"the agent was stopped by its {limit.replace('_', ' ')} after {seconds:.1f} s"
+        found.insert(0, (_LIMIT_MODES[limit], stopped))
+    return _notes(found)
 
 
 def _crashed(it: Evidence) -> str:
@@ -114,10 +122,6 @@ def _crashed(it: Evidence) -> str:
 def _no_artifact(it: Evidence) -> str:
     missing = [item.path for item in it.spec.outputs.files if not (it.snapshot.folder / item.path).is_file()]
     return f"missing: {_some(missing)}" if missing else ""
-
-
-def _overclaimed(it: Evidence) -> str:
-    return _some([claim["name"] for claim in it.grading.claims if claim["overclaim"]])
 
 
 def _ended_early(it: Evidence) -> str:
@@ -138,7 +142,7 @@ def _no_improvement(it: Evidence) -> str:
 
 
 def _error_loop(it: Evidence) -> str:
-    """The model asked for the same thing several times running."""
+    """The model asked for the same thing several times in a row."""
     if not it.ledger.is_file():
         return ""
     last, run = "", 0
@@ -177,7 +181,7 @@ def require_calm(phase: AgentPhase, day: TimeOfDay, tries: Sequence[Try]) -> Non
         # The agent was told its deadline as a time of day.
         raise InfraError("clock_jump", f"the machine's clock was set by {day.jumped_s:+.0f} s while the agent worked")
     killed = phase.ended.reason == "exit" and phase.ended.code == _KILLED and phase.stop_reason == "crashed"
-    # Nobody can tell who sent the signal: once the machine has the benefit of the doubt, but only once, or an agent
+    # The sender of the signal is unknown: once the machine has the benefit of the doubt, but only once, or an agent
     # could have as many tries as it likes.
     if killed and not any(earlier.cause == "agent_killed" for earlier in tries):
         raise InfraError("agent_killed", "the agent's process was killed (status 137), and by no limit of the case")

@@ -49,6 +49,8 @@ class Interpreter:
     """Of the program itself, through all links and shims."""
     version: str
     """With three parts, such as 3.12.1."""
+    able: bool
+    """Whether it can make virtual environments."""
 
 
 def find_interpreter(version: str, where: Path) -> Interpreter:
@@ -59,10 +61,10 @@ def find_interpreter(version: str, where: Path) -> Interpreter:
     lame: list[Path] = []
     for candidate in _candidates(version):
         found = _ask(candidate)
-        if found is None or not f"{found[0].version}.".startswith(f"{version}."):
+        if found is None or not f"{found.version}.".startswith(f"{version}."):
             continue
-        if found[1]:
-            return found[0]
+        if found.able:
+            return found
         lame.append(candidate)
     if lame:
         raise UserError(
@@ -80,35 +82,31 @@ def find_interpreter(version: str, where: Path) -> Interpreter:
 def own_interpreter(where: Path) -> Interpreter:
     """The installation behind the interpreter that runs the benchmark."""
     found = _ask(Path(sys.executable))
-    if found is None or not found[1]:
+    if found is None or not found.able:
         raise UserError(
             f"field `environment.requirements`: {sys.executable} cannot make virtual environments",
             where=where,
             remedy="apt-get install python3-venv, or run the benchmark with a Python that has venv and ensurepip",
         )
-    return found[0]
+    return found
 
 
 def _candidates(version: str) -> Iterator[Path]:
     """Places to look, cheapest first; what is there may be something else."""
-    if f"{platform_version()}.".startswith(f"{version}."):
+    if f"{'.'.join(map(str, sys.version_info[:3]))}.".startswith(f"{version}."):
         yield Path(sys.executable)
     minor = ".".join(version.split(".")[:2])
     pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
     found = shutil.which(f"python{minor}")
     # pyenv's shim is a script that fails unless that version is switched on; its versions are looked at below.
     if found is not None and not Path(found).is_relative_to(pyenv / "shims"):
-        yield Path(found)
-    if (uv := shutil.which("uv")) is not None:
-        yield from _ask_uv(uv, version)
+        yield Path(found).absolute()
+    uv = shutil.which("uv")
+    if uv is not None and (named := _answer([uv, "python", "find", "--no-python-downloads", version]).strip()):
+        yield Path(named)
     folders = [path for path in (pyenv / "versions").glob(f"{version}*") if (path / "bin" / "python").exists()]
     for folder in sorted(folders, key=_as_numbers, reverse=True):
         yield folder / "bin" / "python"
-
-
-def platform_version() -> str:
-    """The version of this interpreter, with three parts."""
-    return ".".join(map(str, sys.version_info[:3]))
 
 
 def _as_numbers(folder: Path) -> list[int]:
@@ -116,38 +114,31 @@ def _as_numbers(folder: Path) -> list[int]:
     return [int(part) if part.isdigit() else -1 for part in folder.name.split(".")]
 
 
-def _ask_uv(uv: str, version: str) -> Iterator[Path]:
-    command = [uv, "python", "find", "--no-python-downloads", version]
+def _ask(candidate: Path) -> Interpreter | None:
+    """What `candidate` is; None when it does not start."""
     try:
+        path, version, able = json.loads(_answer([str(candidate), "-I", "-S", "-c", _QUESTION]))
+    except ValueError:
+        return None
+    return Interpreter(Path(path), version, able)
+
+
+def _answer(command: list[str]) -> str:
+    """What a program says on standard output; empty when it fails."""
+    try:
+        # From a folder in which no file asks uv for another version.
         done = subprocess.run(
             command, cwd="/", capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=_ANSWER_S, check=False
         )
-    except (OSError, subprocess.TimeoutExpired):
-        return
-    if done.returncode == 0 and done.stdout.strip():
-        yield Path(done.stdout.strip())
-
-
-def _ask(candidate: Path) -> tuple[Interpreter, bool] | None:
-    """What `candidate` is, and whether it can make virtual environments; None when it does not start."""
-    try:
-        done = subprocess.run(
-            [str(candidate), "-I", "-S", "-c", _QUESTION],
-            capture_output=True,
-            stdin=subprocess.DEVNULL,
-            timeout=_ANSWER_S,
-            check=False,
-        )
-        path, version, able = json.loads(done.stdout)
-    except (OSError, subprocess.TimeoutExpired, ValueError):
-        return None
-    return Interpreter(Path(path), version), bool(able)
+    except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
+        return ""
+    return done.stdout if done.returncode == 0 else ""
 
 
 def agent_python(agent: Agent, cache: Path) -> Path:
     """The interpreter of `agent`'s own packages; builds its environment on first use.
 
-    Whoever comes second waits for the first, in this process or another. Raises `UserError` when the wanted
+    A second caller waits for the first, in this process or another. Raises `UserError` when the wanted
     Python is not on this machine, `InfraError` when packages do not install.
     """
     wanted = agent.spec.environment

@@ -71,7 +71,6 @@ def write_record(cell: Cell, context: CellContext, finished: Finished, tries: li
 
 def _record(cell: Cell, context: CellContext, finished: Finished, tries: list[Try]) -> Record:
     clock = finished.clock
-    fields: dict[str, Any] = {}
     provenance = context.provenance
     if finished.judged is not None:
         fields = _verdict(finished.judged, tries)

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import errno
 import traceback
-from pathlib import Path
 
 from bench.base.errors import InfraError, UserError
 from bench.base.times import TimeOfDay
-from bench.cell.agent_phase import AgentPhase, Overlay, run_agent
+from bench.cell.agent_phase import Overlay, run_agent
 from bench.cell.context import CellContext, Clock
 from bench.cell.diagnosis import Evidence, require_calm, require_same_files
 from bench.cell.recorder import Finished, judged, write_record
-from bench.cell.start_state import StartState, prepare_start
-from bench.cell.workspace import Snapshot, keep_inventory, prepare, take_snapshot
+from bench.cell.workspace import CellFolder, keep_inventory
 from bench.formats.case import missing_modules
 from bench.formats.failures import FAILURES, MAX_TRIES
 from bench.formats.plan import Cell
 from bench.formats.record import Record, Try
 from bench.guest.trees import remove_tree
-from bench.judge import Grading, Submission, grade_submission
 
 
 def run_cell(cell: Cell, context: CellContext, earlier: list[Try] | None = None) -> Record:
@@ -70,24 +67,23 @@ def _attempt(cell: Cell, context: CellContext, clock: Clock, tries: list[Try]) -
     remove_tree(context.trace(cell))
     try:
         with clock.phase("prepare"):
-            start = prepare_start(cell.case, cell.profile, context.data_seed(cell), context.places.cache)
-            (scratch / "journals").mkdir(parents=True)
-            prepare(start.workspace, scratch / "workspace")
+            folder = CellFolder.prepare(cell, context, scratch)
         with clock.phase("agent"):
             day = TimeOfDay()
-            phase = run_agent(cell, context, start, scratch, _overlay(cell))
+            phase = run_agent(folder, _overlay(cell))
             require_calm(phase, day, tries)
         with clock.phase("snapshot"):
-            snapshot = take_snapshot(scratch / "workspace", start.workspace, cell.case.spec.protected)
-            changed = keep_inventory(start.workspace, snapshot, context.trace(cell) / "workspace.json")
+            snapshot = folder.take_snapshot()
+            changed = keep_inventory(folder.start.workspace, snapshot, context.trace(cell) / "workspace.json")
         with clock.phase("judge"):
-            grading = _judge(cell, context, start, snapshot, scratch)
+            grading = folder.judge()
         require_same_files(cell, context)
         if context.keep_workspaces:
             kept = context.trace(cell) / "workspace"
             remove_tree(kept)
             snapshot.folder.rename(kept)
-        return _finished(cell, context, clock, phase, snapshot, grading, changed)
+        evidence = Evidence(cell.case.spec, phase, snapshot, grading, changed, context.trace(cell) / "calls.jsonl")
+        return Finished(clock, judged(evidence))
     finally:
         # Before what has filled it goes.
         context.space.look()
@@ -99,41 +95,3 @@ def _overlay(cell: Cell) -> Overlay | None:
     if not cell.agent.sees_solution:
         return None
     return Overlay(cell.case.part("solution"), cell.case.spec.solution.run)
-
-
-def _judge(cell: Cell, context: CellContext, start: StartState, snapshot: Snapshot, scratch: Path) -> Grading:
-    submission = Submission(
-        snapshot=snapshot.folder,
-        original=start.workspace,
-        hidden=start.hidden,
-        journals=scratch / "journals",
-        profile=cell.profile,
-        sandbox=context.sandbox.name,
-        scratch=context.socket_folder(cell),
-        run=context.provenance.run,
-        cell=cell.id,
-    )
-    grading = grade_submission(cell.case, submission)
-    if grading.broken:
-        raise InfraError("judge_error", f"a check of case {cell.case.id} is broken: {grading.broken}")
-    return grading
-
-
-def _finished(
-    cell: Cell,
-    context: CellContext,
-    clock: Clock,
-    phase: AgentPhase,
-    snapshot: Snapshot,
-    grading: Grading,
-    changed: bool,
-) -> Finished:
-    evidence = Evidence(
-        spec=cell.case.spec,
-        phase=phase,
-        snapshot=snapshot,
-        grading=grading,
-        changed=changed,
-        ledger=context.trace(cell) / "calls.jsonl",
-    )
-    return Finished(clock=clock, judged=judged(evidence))

@@ -1,4 +1,7 @@
-"""The optional secret in the seeds of the data: without it, whoever knows a case can compute its data beforehand."""
+"""The start of a trial: the case's files and generated data, cached by seed, and the optional secret in these seeds.
+
+Without the secret anyone who knows a case can compute its data beforehand.
+"""
 
 from __future__ import annotations
 

@@ -8,15 +8,22 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from bench.base.errors import InfraError
 from bench.base.files import lay_over, sha256_file, walk_files, write_atomic
+from bench.cell.context import CellContext
+from bench.cell.services import running_services
+from bench.cell.start_state import StartState, prepare_start
+from bench.formats.plan import Cell
 from bench.guest.trees import remove_tree
+from bench.judge import Grading, Submission, grade_submission
 
 _MAX_NOTED = 200
 _MAX_PATH = 1000
-"""Bytes of a path inside; the system takes four times as many, ours before it included."""
+"""Bytes of a path in the workspace; the system takes 4,096, including the runner's own path before it."""
 _CACHE = "__pycache__"
 _COMPILED = (".so", ".pyd", ".pyc")
 _MAX_LISTED = 2000
@@ -36,14 +43,76 @@ class Snapshot:
     files: int = 0
 
 
-def prepare(start: Path, workspace: Path) -> None:
-    """A fresh copy of the start of a trial."""
-    workspace.mkdir(parents=True)
-    lay_over(start, workspace)
+@dataclass(frozen=True)
+class CellFolder:
+    """The folder of one cell at work: prepared for an agent or a person, then made a snapshot, then judged.
+
+    The phases of every cell, also of those that only prove a case or that a person solves.
+    """
+
+    cell: Cell
+    context: CellContext
+    start: StartState
+    path: Path
+
+    @classmethod
+    def prepare(cls, cell: Cell, context: CellContext, path: Path) -> CellFolder:
+        """Make a fresh copy of the start of the trial in the new folder `path`."""
+        made = cls.of(cell, context, path)
+        made.journals.mkdir(parents=True)
+        made.workspace.mkdir()
+        lay_over(made.start.workspace, made.workspace)
+        return made
+
+    @classmethod
+    def of(cls, cell: Cell, context: CellContext, path: Path) -> CellFolder:
+        """The folder `path` as it is."""
+        start = prepare_start(cell.case, cell.profile, context.data_seed(cell), context.places.cache)
+        return cls(cell, context, start, path)
+
+    @property
+    def workspace(self) -> Path:
+        return self.path / "workspace"
+
+    @property
+    def journals(self) -> Path:
+        """What the case's services write down."""
+        return self.path / "journals"
+
+    def running_services(self, sockets: Path) -> AbstractContextManager[dict[str, Path]]:
+        """Run the case's services, with their sockets in a folder of a short path; yields the sockets by name."""
+        case, seed = self.cell.case, self.context.data_seed(self.cell)
+        names = sorted(case.spec.services)
+        return running_services(case.part("services.py"), names, self.start.hidden, self.journals, sockets, seed)
+
+    def take_snapshot(self) -> Snapshot:
+        """Make the finished workspace harmless in place."""
+        return take_snapshot(self.workspace, self.start.workspace, self.cell.case.spec.protected)
+
+    def judge(self) -> Grading:
+        """Judge the snapshot; raises `InfraError` when a check of the case is broken."""
+        grading = grade_submission(self.cell.case, self.submission())
+        if grading.broken:
+            raise InfraError("judge_error", f"a check of case {self.cell.case.id} is broken: {grading.broken}")
+        return grading
+
+    def submission(self, hostile: bool = False) -> Submission:
+        return Submission(
+            snapshot=self.workspace,
+            original=self.start.workspace,
+            hidden=self.start.hidden,
+            journals=self.journals,
+            profile=self.cell.profile,
+            sandbox=self.context.sandbox.name,
+            scratch=self.context.socket_folder(self.cell),
+            hostile=hostile,
+            run=self.context.provenance.run,
+            cell=self.cell.id,
+        )
 
 
 def take_snapshot(workspace: Path, start: Path, protected: list[str]) -> Snapshot:
-    """Make the finished workspace harmless in place: nobody runs in it any more, so nothing need be copied."""
+    """Make the finished workspace harmless in place: no process runs in it any more, so nothing must be copied."""
     snapshot = make_harmless(workspace)
     for name in protected:
         original, present = start / name, workspace / name
@@ -122,7 +191,7 @@ def _own(names: list[str]) -> None:
 
 
 def _is_plain(path: Path, root: Path) -> bool:
-    """A regular file of which no parent inside `root` is anything but a folder."""
+    """A regular file whose parents below `root` are all real folders."""
     parents = list(path.relative_to(root).parents)[:-1]
     return all((root / parent).is_dir() for parent in parents) and path.is_file()
 
@@ -157,7 +226,7 @@ class File:
 
 
 def inventory(root: Path) -> dict[str, File]:
-    """Every regular file below `root` by its relative path; caches of bytecode are nobody's work and left out."""
+    """Every regular file below `root` by its relative path; caches of bytecode are left out."""
     found = {}
     for name, entry in walk_files(root):
         if entry.is_file(follow_symlinks=False):
@@ -173,21 +242,16 @@ def keep_inventory(start: Path, snapshot: Snapshot, place: Path) -> bool:
     under `tampered`. Of many files the first in order are listed and all are counted.
     """
     before, after = inventory(start), inventory(snapshot.folder)
-    added = [name for name in after if name not in before]
-    removed = [name for name in before if name not in after]
-    changed = [name for name in after if name in before and after[name] != before[name]]
+    differences = {
+        "added": [name for name in after if name not in before],
+        "removed": [name for name in before if name not in after],
+        "changed": [name for name in after if name in before and after[name] != before[name]],
+    }
+    counted = {"before": before, "after": after, **differences}
     document = {
         "schema": 1,
-        "counts": {
-            "before": len(before),
-            "after": len(after),
-            "added": len(added),
-            "removed": len(removed),
-            "changed": len(changed),
-        },
-        "added": added[:_MAX_LISTED],
-        "removed": removed[:_MAX_LISTED],
-        "changed": changed[:_MAX_LISTED],
+        "counts": {kind: len(names) for kind, names in counted.items()},
+        **{kind: names[:_MAX_LISTED] for kind, names in differences.items()},
         "tampered": snapshot.tampered[:_MAX_LISTED],
         "dropped": snapshot.dropped,
         "links": snapshot.links,
@@ -195,7 +259,7 @@ def keep_inventory(start: Path, snapshot: Snapshot, place: Path) -> bool:
         "after": _listed(after),
     }
     write_atomic(place, json.dumps(document, indent=1).encode() + b"\n")
-    return bool(added or removed or changed)
+    return any(differences.values())
 
 
 def _listed(files: dict[str, File]) -> dict[str, dict[str, object]]:

@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 
 _MIB = 1 << 20
 _MOST_FIELDS = 2_000_000
+# Python's own limit of recursion, which `repr` and comparisons meet, is ten times as deep.
 _DEEPEST = 100
 
 
 class Folder:
-    """A finished folder, nobody's any more. Every fault of its content is an AssertionError with a message."""
+    """A finished folder that no process writes to. Every fault of its content is an AssertionError with a message."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -62,6 +63,7 @@ class Folder:
         """Content of a file of at most `max_mb` MiB."""
         place = self.path(path)
         limit = int(max_mb * _MIB)
+        # Without O_NONBLOCK opening a pipe that took the file's place would wait for a writer.
         with os.fdopen(os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
             data = file.read(limit + 1)
         assert len(data) <= limit, f"{path} is larger than {max_mb:g} MiB"

@@ -1,4 +1,4 @@
-"""What a grading says, as plain data between the judge's child and the runner."""
+"""The runner's side of judging: starts the judge's child on a snapshot and reads its report as a `Grading`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from bench.base.child import send_orders
 from bench.base.errors import InfraError
-from bench.formats.case import Case, Output
+from bench.formats.case import Case
 from bench.sandbox import NetworkAttempts, base_environment, cell_environment, handed_on, job_limits
 
 _GRACE_S = 30.0
@@ -43,9 +43,9 @@ class Grading:
     metrics: tuple[dict[str, Any], ...] = ()
     claims: tuple[dict[str, Any], ...] = ()
     broken: str = ""
-    """A check that failed for a reason of its own: which, and how. Then there is no score."""
+    """The check that failed by its own fault, and how; empty when none did. A broken grading has no score."""
     seed: int = 0
-    attempts: NetworkAttempts = field(default_factory=NetworkAttempts)
+    network_attempts: NetworkAttempts = field(default_factory=NetworkAttempts)
     """Tries of the agent's code to reach a network while it was judged."""
     log: str = field(default="", compare=False)
 
@@ -156,7 +156,7 @@ def _converse(child: subprocess.Popen[bytes], orders: dict[str, Any], seconds: f
 
 def _orders(case: Case, submission: Submission) -> dict[str, Any]:
     limits = case.spec.limits
-    setting = cell_environment(case, submission.run, submission.cell)
+    environment = cell_environment(case, submission.run, submission.cell)
     return {
         "snapshot": str(submission.snapshot),
         "original": str(submission.original),
@@ -170,14 +170,10 @@ def _orders(case: Case, submission: Submission) -> dict[str, Any]:
         "limits": vars(job_limits(limits, limits.grade_s + _GRACE_S)),
         "call_s": limits.call_s,
         "grade_s": limits.grade_s,
-        "outputs": {"weight": case.spec.outputs.weight, "files": [_output(item) for item in case.spec.outputs.files]},
+        "outputs": case.spec.outputs.model_dump(),
         "hostile": submission.hostile,
-        "setting": {**vars(setting), "environment": str(setting.environment or "")},
+        "cell_environment": {**vars(environment), "environment": str(environment.environment or "")},
     }
-
-
-def _output(item: Output) -> dict[str, Any]:
-    return {"path": item.path, "max_mb": item.max_mb}
 
 
 def _grading(case: Case, report: bytes, log: str, code: int | None) -> Grading:
@@ -197,6 +193,6 @@ def _grading(case: Case, report: bytes, log: str, code: int | None) -> Grading:
         claims=tuple(data["claims"]),
         broken=data["broken"],
         seed=data["seed"],
-        attempts=NetworkAttempts(**data.get("attempts", {})),
+        network_attempts=NetworkAttempts(**data.get("network_attempts", {})),
         log=log,
     )

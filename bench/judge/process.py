@@ -26,6 +26,7 @@ from bench.sandbox import CellEnvironment, JobLimits, open_sandbox
 
 def main() -> None:
     report = os.fdopen(os.dup(1), "w")
+    # What a check prints goes to standard error: standard output carries the report alone.
     os.dup2(2, 1)
     orders = json.loads(sys.stdin.buffer.readline())
     threading.Thread(target=_end_with_runner, daemon=True).start()
@@ -38,6 +39,7 @@ def main() -> None:
         outcome = {"infra": [error.cause, str(error)]}
     json.dump(outcome, report)
     report.flush()
+    # Past the interpreter's own end, which would wait for threads that a check has left.
     os._exit(0)
 
 
@@ -61,11 +63,11 @@ def _scene(orders: dict[str, Any]) -> Scene:
         limits=JobLimits(**orders["limits"]),
         call_s=orders["call_s"],
         grade_s=orders["grade_s"],
-        setting=_setting(orders["setting"]),
+        cell_environment=_cell_environment(orders["cell_environment"]),
     )
 
 
-def _setting(facts: dict[str, Any]) -> CellEnvironment:
+def _cell_environment(facts: dict[str, Any]) -> CellEnvironment:
     folder = facts["environment"]
     return CellEnvironment(**{**facts, "environment": Path(folder) if folder else None})
 
@@ -81,7 +83,7 @@ def load_checks(path: Path) -> list[Check]:
 
 
 def _outputs_check(outputs: dict[str, Any]) -> Check:
-    def outputs_present(ws: Workspace) -> float | None:
+    def outputs_present(ws: Workspace) -> None:
         """Every required file is there, regular and within its size."""
         faults = []
         for item in outputs["files"]:
@@ -91,7 +93,6 @@ def _outputs_check(outputs: dict[str, Any]) -> Check:
             except AssertionError as fault:
                 faults.append(str(fault))
         assert not faults, "; ".join(faults)
-        return None
 
     guard = outputs["weight"] == 0
     return Check(outputs_present, float(outputs["weight"]), required=not guard, guard=guard)
@@ -103,7 +104,7 @@ def _judge_snapshot(scene: Scene, outputs: dict[str, Any]) -> dict[str, Any]:
         outcome = _judge(ws, scene, outputs)
     finally:
         ws.close()
-    return {**outcome, "attempts": vars(ws.findings.attempts)}
+    return {**outcome, "network_attempts": vars(ws.findings.network_attempts)}
 
 
 def _judge_hostile(scene: Scene, outputs: dict[str, Any]) -> dict[str, Any]:
@@ -166,7 +167,7 @@ def _judge(ws: Workspace, scene: Scene, outputs: dict[str, Any]) -> dict[str, An
 
 
 def _clean(text: str) -> str:
-    """The agent's words may hold halves of characters, which no file takes."""
+    """The agent's words may hold lone surrogates, which cannot be written as UTF-8."""
     return text[:2000].encode("utf-8", "replace").decode()
 
 
@@ -177,7 +178,3 @@ def _value(result: Any) -> float:
     if not 0 <= value <= 1:
         raise ValueError(f"a check returns a number in [0, 1], not {value}")
     return value
-
-
-if __name__ == "__main__":
-    main()

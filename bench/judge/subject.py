@@ -19,17 +19,18 @@ from bench.guest import codec
 from bench.sandbox import CellEnvironment, Job, JobLimits, Mount, NetworkAttempts, Running, Sandbox, start
 
 _START_S = 60.0
+# Over the time of the call, which the subject itself watches: its answer to a time-out must still arrive.
 _ANSWER_GRACE_S = 5.0
 _END_S = 2.0
 _TICK_S = 0.1
 
 
 class SubjectError(AssertionError):
-    """The agent's code failed, took too long, or gave something that is no value: a failed check."""
+    """The agent's code failed, took too long, or gave something that is not a value: a failed check."""
 
 
 class Hidden(os.PathLike[str]):
-    """A file that only the judge sees; as an argument of a call it becomes a path inside the subject."""
+    """A file that only the judge sees; as an argument of a call it becomes a path in the subject."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -65,17 +66,17 @@ class Subject:
         preload: Sequence[str],
         limits: JobLimits,
         deadline: Deadline,
-        setting: CellEnvironment | None = None,
+        cell_environment: CellEnvironment | None = None,
     ) -> None:
         self._sandbox = sandbox
         self._mount = Mount(snapshot, "/workspace")
         self._preload = list(preload)
         self._limits = limits
         self._deadline = deadline
-        self._setting = setting or CellEnvironment()
+        self._cell_environment = cell_environment or CellEnvironment()
         self._stack = contextlib.ExitStack()
         self._running: Running | None = None
-        self.attempts = NetworkAttempts()
+        self.network_attempts = NetworkAttempts()
         """Tries to reach a network by the code that was called; complete after `close`."""
 
     def call(
@@ -116,7 +117,7 @@ class Subject:
         running, self._running = self._running, None
         self._stack.close()
         if running is not None:
-            self.attempts += running.control.attempts()
+            self.network_attempts += running.control.network_attempts()
 
     def _started(self) -> Running:
         if self._running is not None and self._running.popen.poll() is None:
@@ -133,7 +134,7 @@ class Subject:
             mounts=[self._mount],
             cwd=self._mount,
             limits=self._limits,
-            setting=self._setting,
+            cell_environment=self._cell_environment,
         )
         pipe = subprocess.PIPE
         context = start(self._sandbox, job, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)
@@ -157,7 +158,7 @@ class Subject:
             return self._receive(running, float(header["timeout"]) + _ANSWER_GRACE_S)
         except (OSError, EOFError, codec.CodecError) as error:
             if not isinstance(error, codec.CodecError):
-                # It is ending. Only by itself does it show whether it was killed.
+                # The subject is ending; only its own end shows whether it was killed.
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     running.popen.wait(_END_S)
             if running.lost():

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _SHOWN = 80
 _MAX_HEADER = 8 << 20
+# The signature of an entry in the central directory of a zip file.
 _ENTRY = b"PK\x01\x02"
 _MOST_MEMBERS = 10_000
 _SAFETENSORS_DTYPES = {
@@ -41,6 +42,7 @@ def shown(value: object) -> str:
 
 def number(value: Any, low: float | None = None, high: float | None = None) -> float:
     """A finite number, not a boolean, within [low, high]."""
+    # Not isinstance: a boolean is an int to it.
     assert type(value) in (int, float), f"a number is needed, not {shown(value)}"
     try:
         result = float(value)
@@ -109,7 +111,7 @@ def array(value: object, shape: Sequence[int | None] | None = None, finite: bool
 
 def read_npz(data: bytes, max_bytes: int) -> dict[str, NDArray[Any]]:
     """Arrays of an .npz archive; AssertionError when it is not one, holds objects, or unpacks to over `max_bytes`."""
-    # Every entry becomes an object before anybody can count them.
+    # zipfile makes an object of every entry before they can be counted.
     assert data.count(_ENTRY) <= _MOST_MEMBERS, f"the archive has more than {_MOST_MEMBERS} members"
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
@@ -121,7 +123,7 @@ def read_npz(data: bytes, max_bytes: int) -> dict[str, NDArray[Any]]:
     except AssertionError:
         raise
     except Exception as error:
-        # The readers below this raise whatever they stumble over; only the agent's bytes can be the reason.
+        # zipfile and numpy raise many kinds of errors; only the agent's bytes can be the reason.
         raise AssertionError(f"not a readable npz archive: {shown(str(error))}") from None
 
 
@@ -179,11 +181,10 @@ def without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _place(name: str, entry: object, size: int) -> tuple[int, int]:
     """Where the buffer of a tensor begins and ends."""
     assert isinstance(entry, dict), f"tensor {shown(name)}: entry is not an object"
-    offsets = entry.get("data_offsets")
-    assert isinstance(offsets, list) and len(offsets) == 2, f"tensor {shown(name)}: impossible offsets"
-    assert all(type(n) is int for n in offsets), f"tensor {shown(name)}: impossible offsets"
-    assert 0 <= offsets[0] <= offsets[1] <= size, f"tensor {shown(name)}: impossible offsets"
-    return offsets[0], offsets[1]
+    match entry.get("data_offsets"):
+        case [int(start), int(end)] if bool not in (type(start), type(end)) and 0 <= start <= end <= size:
+            return start, end
+    raise AssertionError(f"tensor {shown(name)}: impossible offsets")
 
 
 def _tensor(name: str, entry: dict[str, Any], buffer: memoryview) -> NDArray[Any]:

@@ -1,4 +1,4 @@
-"""What a check sees: the snapshot, the agent's code at arm's length, hidden data, and a place for measurements."""
+"""What a check sees: the snapshot, the agent's code at arm's length, hidden data, and a record of measurements."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Scene:
     limits: JobLimits
     call_s: float
     grade_s: float
-    setting: CellEnvironment = field(default_factory=CellEnvironment)
+    cell_environment: CellEnvironment = field(default_factory=CellEnvironment)
 
 
 @dataclass
@@ -47,7 +47,7 @@ class Findings:
 
     metrics: dict[str, dict[str, Any]] = field(default_factory=dict)
     claims: dict[str, dict[str, Any]] = field(default_factory=dict)
-    attempts: NetworkAttempts = field(default_factory=NetworkAttempts)
+    network_attempts: NetworkAttempts = field(default_factory=NetworkAttempts)
     """Tries of the agent's code to reach a network, complete when the workspace is closed."""
 
 
@@ -84,14 +84,14 @@ class Workspace(Folder):
         self._deadline = Deadline(scene.grade_s)
         self._stack = contextlib.ExitStack()
         self._subject = Subject(
-            scene.sandbox, scene.snapshot, scene.preload, scene.limits, self._deadline, scene.setting
+            scene.sandbox, scene.snapshot, scene.preload, scene.limits, self._deadline, scene.cell_environment
         )
 
     def close(self) -> None:
         """End the subject and remove the copies made for `run`."""
         self._subject.close()
         self._stack.close()
-        self.findings.attempts += self._subject.attempts
+        self.findings.network_attempts += self._subject.network_attempts
 
     def hidden(self, name: str) -> Hidden:
         """The judge's file `name`: built by data.py, or lying in the case's hidden/."""
@@ -142,9 +142,11 @@ class Workspace(Folder):
             _place(root, name, content)
         mount = Mount(root, "/workspace", writable=True)
         limits = JobLimits(**{**vars(self._scene.limits), "wall_s": seconds})
-        job = Job(list(argv), [mount], mount, limits, env=dict(env or {}), setting=self._scene.setting)
+        job = Job(
+            list(argv), [mount], mount, limits, env=dict(env or {}), cell_environment=self._scene.cell_environment
+        )
         ended = run_job(self._scene.sandbox, job)
-        self.findings.attempts += ended.attempts
+        self.findings.network_attempts += ended.network_attempts
         out, err = (stream.decode("utf-8", "replace") for stream in (ended.stdout, ended.stderr))
         return Ran(root, ended.code, out, err, " ".join(argv), ended.reason)
 

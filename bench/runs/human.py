@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -24,28 +24,15 @@ from bench.base.install import DataFolders
 from bench.base.model import Model, explain
 from bench.base.temporary import temporary_folder
 from bench.base.times import now
-from bench.cell import (
-    AgentPhase,
-    CellContext,
-    Clock,
-    Evidence,
-    Finished,
-    judged,
-    prepare,
-    prepare_start,
-    running_services,
-    take_snapshot,
-    write_record,
-)
+from bench.cell import AgentPhase, CellContext, CellFolder, Clock, Evidence, Finished, judged, write_record
 from bench.formats.agent import find_agent
-from bench.formats.case import Case, load_cases, missing_modules
+from bench.formats.case import load_cases, missing_modules
 from bench.formats.plan import Cell, RunPlan, make_run_plan
 from bench.formats.record import Instant, Phase, Profile, Record, Seconds
 from bench.formats.run_folder import RunFolder, new_run_name, read_record
 from bench.formats.suite import load_suite
 from bench.guest.first_process import forward, listen
 from bench.guest.trees import remove_tree
-from bench.judge import Submission, grade_submission
 from bench.plan import cells_of
 from bench.runs.execute import provenance_of
 from bench.sandbox import Ended, ProcessSandbox, Sandbox, disk_mb, end_orphans
@@ -111,8 +98,7 @@ def start_attempt(
     plan = make_run_plan(name, suite.id, suite.version, profile, ProcessSandbox.name, [cell])
     clock = Clock()
     with clock.phase("prepare"), _as_user_errors():
-        begin = prepare_start(case, profile, _context(folder, plan, places).data_seed(cell), places.cache)
-        prepare(begin.workspace, folder / "workspace")
+        CellFolder.prepare(cell, _context(folder, plan, places), folder)
     RunFolder(folder).write_plan(plan)
     attempt = Attempt(prepare=clock.phases[0], began=time.time(), started=now())
     _write(folder, attempt)
@@ -164,30 +150,16 @@ def _judge(desk: Desk, sandbox: Sandbox) -> Record:
     scratch = desk.folder / "scratch"
     clock = Clock(started=attempt.prepare.start, phases=[attempt.prepare])
     clock.phases.append(Phase(name="agent", start=attempt.started, seconds=round(desk.elapsed_s, 4)))
-    begin = prepare_start(cell.case, cell.profile, context.data_seed(cell), context.places.cache)
+    folder = CellFolder.of(cell, replace(context, sandbox=sandbox), scratch)
     try:
         with clock.phase("snapshot"):
             scratch.mkdir()
-            shutil.copytree(desk.workspace, scratch / "workspace", symlinks=True, copy_function=_copy_plain)
-            snapshot = take_snapshot(scratch / "workspace", begin.workspace, cell.case.spec.protected)
-            changed = digest_folder(snapshot.folder) != digest_folder(begin.workspace)
-        journals = desk.folder / "journals"
-        journals.mkdir(exist_ok=True)
+            shutil.copytree(desk.workspace, folder.workspace, symlinks=True, copy_function=_copy_plain)
+            shutil.copytree(desk.folder / "journals", folder.journals)
+            snapshot = folder.take_snapshot()
+            changed = digest_folder(snapshot.folder) != digest_folder(folder.start.workspace)
         with clock.phase("judge"):
-            grading = grade_submission(
-                cell.case,
-                Submission(
-                    snapshot.folder,
-                    begin.workspace,
-                    begin.hidden,
-                    journals,
-                    cell.profile,
-                    sandbox.name,
-                    scratch=context.sockets,
-                ),
-            )
-        if grading.broken:
-            raise InfraError("judge_error", f"a check of case {cell.case.id} is broken: {grading.broken}")
+            grading = folder.judge()
         ended = Ended("exit", 0, b"", b"", 0, desk.elapsed_s, 0.0, 0)
         phase = AgentPhase(ended, "finished" if desk.left_s >= 0 else "time_limit")
         evidence = Evidence(cell.case.spec, phase, snapshot, grading, changed, context.trace(cell) / "calls.jsonl")
@@ -197,28 +169,22 @@ def _judge(desk: Desk, sandbox: Sandbox) -> Record:
 
 
 def _copy_plain(source: str, target: str) -> str:
-    """Copy regular files; sockets and pipes, which nobody could read to the end, are not taken along."""
+    """Copy regular files; sockets and pipes, which have no end to read to, are left out."""
     return str(shutil.copy2(source, target)) if Path(source).is_file() else target
 
 
 @contextlib.contextmanager
 def services_of(desk: Desk) -> Iterator[dict[str, str]]:
     """Run the case's services and yield the variables that lead to them, on this machine's loopback."""
-    case: Case = desk.cell.case
-    begin = prepare_start(case, desk.cell.profile, desk.context.data_seed(desk.cell), desk.context.places.cache)
-    journals = desk.folder / "journals"
-    journals.mkdir(exist_ok=True)
-    with temporary_folder("human") as sockets, _as_user_errors():
-        names = sorted(case.spec.services)
-        seed = desk.context.data_seed(desk.cell)
-        running = running_services(case.part("services.py"), names, begin.hidden, journals, sockets, seed)
-        with running as paths:
-            variables = {}
-            for name, path in paths.items():
-                listener = listen()
-                forward(listener, str(path))
-                variables[case.spec.services[name].env] = f"http://127.0.0.1:{listener.getsockname()[1]}"
-            yield variables
+    services = desk.cell.case.spec.services
+    folder = CellFolder.of(desk.cell, desk.context, desk.folder)
+    with temporary_folder("human") as sockets, _as_user_errors(), folder.running_services(sockets) as paths:
+        variables = {}
+        for name, path in paths.items():
+            listener = listen()
+            forward(listener, str(path))
+            variables[services[name].env] = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        yield variables
 
 
 def open_shell(desk: Desk) -> None:
@@ -260,4 +226,4 @@ def _as_user_errors() -> Iterator[None]:
     try:
         yield
     except InfraError as error:
-        raise UserError(str(error), where="human", remedy="mend it and do the same again; no time is lost") from None
+        raise UserError(str(error), where="human", remedy="fix it and do the same again; no time is lost") from None

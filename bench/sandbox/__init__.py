@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from bench.sandbox.choose import choose_sandbox, handed_on, open_sandbox, probe_bubblewrap, probe_docker
     from bench.sandbox.control import disk_mb
     from bench.sandbox.docker.client import find_address, find_engine, image_id, open_client
-    from bench.sandbox.docker.container import CELL, RUN, leftovers
+    from bench.sandbox.docker.container import CELL_LABEL, RUN_LABEL, leftovers
     from bench.sandbox.docker.engine import EngineError
     from bench.sandbox.docker.images import Build, build_case, build_shared, shared_image, shared_tag
     from bench.sandbox.job import (
@@ -43,7 +43,7 @@ else:
             "choose": "choose_sandbox handed_on open_sandbox probe_bubblewrap probe_docker",
             "control": "disk_mb",
             "docker.client": "find_address find_engine image_id open_client",
-            "docker.container": "CELL RUN leftovers",
+            "docker.container": "CELL_LABEL RUN_LABEL leftovers",
             "docker.engine": "EngineError",
             "docker.images": "Build build_case build_shared shared_image shared_tag",
             "job": "CellEnvironment Ended Job JobLimits Mount NetworkAttempts Sandbox base_environment",

@@ -7,9 +7,9 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import sys
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
 from bench.sandbox.cgroup import Group, tasks_cap
@@ -17,18 +17,23 @@ from bench.sandbox.cgroup_location import new_group
 from bench.sandbox.control import StatusPipe, TreeControl
 from bench.sandbox.job import (
     GUEST,
-    Control,
+    GUEST_LIBRARY,
+    GUEST_PRIVATE,
+    OWN_ETC,
     Job,
     JobLimits,
     Launch,
     Mount,
-    base_environment,
-    command_line,
+    guest_socket,
     host_environment,
-    resource_limits,
+    orders_for,
 )
 from bench.sandbox.seccomp import filter_file, filter_program
 
+_NAMESPACES = (
+    *("--unshare-all", "--unshare-user", "--uid", "1000", "--gid", "1000", "--hostname", "bench"),
+    *("--die-with-parent", "--as-pid-1", "--new-session", "--cap-drop", "ALL"),
+)
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _ETC = (
     "ld.so.cache",
@@ -46,9 +51,6 @@ _ETC = (
     "protocols",
     "services",
 )
-_LIBRARY = "/run/bench/library"
-_INSIDE_TARGET = f"{_LIBRARY}/bench/guest"
-_PRIVATE = ("/tmp", "/home/agent", "/dev/shm")  # noqa: S108  targets inside, not files of this machine
 _MASKED = (
     "kcore",
     "keys",
@@ -62,7 +64,7 @@ _MASKED = (
 )
 """Of /proc: what tells of the kernel and of other users' work."""
 _PACKAGE = Path(__file__).resolve().parents[1]
-_OWN_ETC = Path(__file__).resolve().parent / "etc"
+# From linux/capability.h.
 _CAP_SYS_ADMIN = 21
 _SHIELD = '"$1" -o rbind,ro /dev /dev || exit 125; shift; exec "$@"'
 _FIRST = 1
@@ -73,8 +75,9 @@ class BubblewrapSandbox:
 
     name = "bubblewrap"
     isolated = True
-    private: Sequence[str] = _PRIVATE
+    private: Sequence[str] = GUEST_PRIVATE
     image = ""
+    library = GUEST_LIBRARY
 
     def __init__(self, program: str | None = None) -> None:
         self.program = program or shutil.which("bwrap") or "bwrap"
@@ -85,82 +88,40 @@ class BubblewrapSandbox:
     def guest_path(self, mount: Mount) -> str:
         return mount.target
 
-    @property
-    def library(self) -> str:
-        return _LIBRARY
-
     def launch(self, job: Job) -> Launch:
         python = job.python or Path(sys.executable)
-        env = base_environment(
-            home="/home/agent",
-            tmp="/tmp",  # noqa: S108
-            python=python,
-            cpus=job.limits.cpus,
-            also=job.interpreters,
-        )
         status, program, group = StatusPipe(), filter_program(), new_group(job.limits)
         tasks = _task_limit(job.limits, group)
         descriptors = [status.write] if program is None else [status.write, filter_file(program)]
-        orders = {
-            "argv": command_line(job, python),
-            "environment": {**env, **job.env},
-            "status": status.write,
-            "sockets": {name: f"/run/bench/{name}.sock" for name in job.sockets},
-            "limits": resource_limits(job.limits) | tasks,
-            "adopt": False,
-        }
+        orders = orders_for(job, python) | {"status": status.write, "adopt": False}
+        orders["limits"] |= tasks
         argv = [self.program, *self._arguments(job, python)]
         for descriptor in descriptors[1:]:
             argv += ["--seccomp", str(descriptor)]
-        argv += ["--", str(python), "-I", "-S", "-B", f"{_INSIDE_TARGET}/first_process.py"]
+        argv += ["--", str(python), "-I", "-S", "-B", f"{GUEST_LIBRARY}/bench/guest/first_process.py"]
 
-        def control(popen: subprocess.Popen[bytes]) -> Control:
-            status.started()
-            for descriptor in descriptors[1:]:
-                os.close(descriptor)
-            return TreeControl(status, popen, isolated=True, group=group)
-
-        def abandon() -> None:
-            status.abandon()
-            for descriptor in descriptors[1:]:
-                os.close(descriptor)
+        def release() -> None:
+            status.close()
             if group is not None:
                 group.remove()
 
         argv = shielded(argv if group is None else group.joined(argv))
         enforcement = _enforcement(group, bool(tasks), program is not None)
-        return Launch(argv, host_environment(orders), control, abandon, descriptors, enforcement)
+        control = partial(TreeControl, status, isolated=True, group=group)
+        return Launch(argv, host_environment(orders), control, release, descriptors, enforcement)
 
     def _arguments(self, job: Job, python: Path) -> list[str]:
         """What bubblewrap makes of this machine."""
-        argv = [*self._namespaces(), *self._system(job), *_python_mounts([python, *job.interpreters])]
+        argv = [*_NAMESPACES, *self._system(job), *_python_mounts([python, *job.interpreters])]
         for mount in job.mounts:
             argv += ["--bind" if mount.writable else "--ro-bind", str(mount.source), mount.target]
-        argv += ["--ro-bind", str(GUEST), _INSIDE_TARGET]
+        argv += ["--ro-bind", str(GUEST), f"{GUEST_LIBRARY}/bench/guest"]
         for name, path in job.sockets.items():
-            argv += ["--ro-bind", str(path), f"/run/bench/{name}.sock"]
+            argv += ["--ro-bind", str(path), guest_socket(name)]
         # /proc too: to a runner that is root, the job would be the owner of the whole machine's /proc/sys.
         for folder in ("/proc", "/dev", "/"):
             argv += ["--remount-ro", folder]
         return [*argv, "--chdir", job.cwd.target]
-
-    @staticmethod
-    def _namespaces() -> list[str]:
-        return [
-            "--unshare-all",
-            "--unshare-user",
-            "--uid",
-            "1000",
-            "--gid",
-            "1000",
-            "--hostname",
-            "bench",
-            "--die-with-parent",
-            "--as-pid-1",
-            "--new-session",
-            "--cap-drop",
-            "ALL",
-        ]
 
     @staticmethod
     def _system(job: Job) -> list[str]:
@@ -175,9 +136,9 @@ class BubblewrapSandbox:
             if os.access(f"/proc/{name}", os.R_OK):
                 argv += ["--ro-bind", "/dev/null", f"/proc/{name}"]
         size = str(job.limits.disk_mb << 20)
-        for folder in _PRIVATE:
+        for folder in GUEST_PRIVATE:
             argv += ["--size", size, "--tmpfs", folder]
-        for file in sorted(_OWN_ETC.iterdir()):
+        for file in sorted(OWN_ETC.iterdir()):
             argv += ["--ro-bind", str(file), f"/etc/{file.name}"]
         for name in _ETC:
             argv += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
@@ -217,8 +178,8 @@ def _python_mounts(interpreters: Iterable[Path]) -> list[str]:
 def shielded(argv: Sequence[str]) -> list[str]:
     """`argv`, started where /dev is read-only: devices can be used, and their permissions and names not be changed.
 
-    The jobs of a root runner own what root owns, also behind other ids inside: without this, one could take
-    /dev/null from everybody. Bubblewrap itself mounts the files of devices writable.
+    The jobs of a root runner own what root owns, also behind the other ids of the guest: without this, one could take
+    /dev/null from every process. Bubblewrap itself mounts the files of devices writable.
     """
     unshare, mount = shutil.which("unshare"), shutil.which("mount")
     if os.geteuid() != 0 or not _may_mount() or unshare is None or mount is None:
@@ -237,7 +198,7 @@ def _may_mount() -> bool:
 def end_orphans(folders: Sequence[Path]) -> None:
     """End bubblewrap processes of this user that have lost their parent and were started with one of `folders`.
 
-    To be called by who holds these folders: no living runner works there then.
+    The caller holds the locks of these folders, so that no living runner works there.
     """
     marks = [os.fsencode(f"{folder}/") for folder in folders]
     for entry in os.listdir("/proc"):

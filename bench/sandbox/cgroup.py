@@ -136,20 +136,20 @@ class Group:
     """Controllers whose limits the kernel took."""
 
     @property
-    def places(self) -> list[Path]:
+    def paths(self) -> list[Path]:
         """The folders, each once."""
         return list(dict.fromkeys(self.folders.values()))
 
     def joined(self, argv: Sequence[str]) -> list[str]:
-        """`argv`, begun inside the group: nothing of it runs before."""
-        return ["/bin/sh", "-c", _JOIN, "sh", *map(str, self.places), "--", *argv]
+        """`argv`, started by a shell that joins the group first: nothing of it runs outside."""
+        return ["/bin/sh", "-c", _JOIN, "sh", *map(str, self.paths), "--", *argv]
 
     @property
     def counts_memory(self) -> bool:
         return "memory" in self.in_force
 
     def processes(self) -> list[int]:
-        return _members(self.places[0])
+        return _members(self.paths[0])
 
     def memory_mb(self) -> float:
         """MiB that the job holds, where memory is counted: anonymous, shared and files in memory; no page cache."""
@@ -175,12 +175,12 @@ class Group:
 
     def remove(self) -> None:
         """End whatever is left in the group and remove it."""
-        for place in self.places:
+        for place in self.paths:
             remove_group(place)
 
     @property
     def about(self) -> str:
-        """Who enforces what, for people."""
+        """Which version of cgroups enforces which limits, in words."""
         by_version = {
             version: ", ".join(name for name in self.in_force if self.versions[name] == version) for version in (1, 2)
         }
@@ -235,7 +235,7 @@ def remove_group(folder: Path) -> None:
             if time.monotonic() > until:
                 return
         with contextlib.suppress(OSError):
-            # Nobody may be born while the others are killed.
+            # Stop new processes from being created while the rest are killed.
             write_file(folder / "pids.max", "0")
         with contextlib.suppress(OSError):
             write_file(folder / "cgroup.kill", "1")

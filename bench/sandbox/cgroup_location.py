@@ -27,7 +27,7 @@ _REMEDY = "run as root, or in a delegated group: systemd-run --user --scope -p D
 
 @dataclass(frozen=True)
 class Probe:
-    """Whether the kernel enforces limits on this runner's jobs, and if not, why and what to do."""
+    """Whether something that a runner needs works on this machine, and if not, why and what to do."""
 
     works: bool
     detail: str

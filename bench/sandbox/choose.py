@@ -7,11 +7,11 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 from bench.base.errors import InfraError, UserError
 from bench.sandbox.bubblewrap import BubblewrapSandbox
+from bench.sandbox.cgroup_location import Probe
 from bench.sandbox.docker.backend import DockerSandbox
 from bench.sandbox.docker.client import find_engine
 from bench.sandbox.docker.container import sweep
@@ -21,38 +21,25 @@ from bench.sandbox.job import Job, JobLimits, Mount, Sandbox
 from bench.sandbox.process import ProcessSandbox
 
 NAMES = ("auto", "docker", "bubblewrap", "process")
-
-
-@dataclass(frozen=True)
-class Probe:
-    """Whether a back end works on this machine, and if not, why and what to do."""
-
-    name: str
-    works: bool
-    detail: str
-    remedy: str = ""
+_SEE = "see docs/concepts.md, sandboxes"
 
 
 @functools.lru_cache(maxsize=1)
 def probe_bubblewrap() -> Probe:
     """Start a real sandbox: being installed says nothing about what the kernel allows."""
-    from bench.sandbox.running import run_job
-
     if sys.platform != "linux":
-        return Probe("bubblewrap", False, f"needs Linux, this is {sys.platform}", "use Docker")
+        return Probe(False, f"needs Linux, this is {sys.platform}", "use Docker")
     program = shutil.which("bwrap")
     if program is None:
-        return Probe("bubblewrap", False, "bwrap is not installed", "apt-get install bubblewrap")
-    folder = Mount(Path("/usr/share"), "/workspace")
+        return Probe(False, "bwrap is not installed", "apt-get install bubblewrap")
     try:
-        ended = run_job(BubblewrapSandbox(program), Job(("true",), (folder,), folder, JobLimits(wall_s=10)))
+        code, last = _trial(BubblewrapSandbox(program), ["true"], 10)
     except (OSError, subprocess.SubprocessError, InfraError) as error:
-        return Probe("bubblewrap", False, f"does not start: {error}", "see docs/concepts.md, sandboxes")
-    if ended.code != 0:
-        reason = ended.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["no message"]
+        return Probe(False, f"does not start: {error}", _SEE)
+    if code != 0:
         remedy = "allow unprivileged user namespaces (sysctl kernel.apparmor_restrict_unprivileged_userns=0)"
-        return Probe("bubblewrap", False, f"cannot make namespaces: {reason[0]}", remedy)
-    return Probe("bubblewrap", True, "no network, read-only system, own processes")
+        return Probe(False, f"cannot make namespaces: {last}", remedy)
+    return Probe(True, "no network, read-only system, own processes")
 
 
 def probe_docker() -> Probe:
@@ -60,26 +47,31 @@ def probe_docker() -> Probe:
     try:
         return _probe_docker(find_engine().address, os.environ.get(IMAGE_VARIABLE, ""))
     except UserError as error:
-        return Probe("docker", False, str(error))
+        return Probe(False, str(error))
 
 
 @functools.lru_cache(maxsize=8)
 def _probe_docker(socket: Path, image: str) -> Probe:
-    from bench.sandbox.running import run_job
-
+    # The image is read from the environment again; here it only makes the answers of two images two.
     del image
     try:
         sandbox = DockerSandbox(Engine(socket))
-        folder = Mount(Path("/usr/share"), "/workspace")
-        ended = run_job(sandbox, Job(("python", "-c", "pass"), (folder,), folder, JobLimits(wall_s=60)))
-    except UserError as error:
-        return Probe("docker", False, str(error))
+        code, last = _trial(sandbox, ["python", "-c", "pass"], 60)
     except (OSError, subprocess.SubprocessError, InfraError) as error:
-        return Probe("docker", False, str(error), "see docs/concepts.md, sandboxes")
-    if ended.code != 0:
-        reason = ended.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["no message"]
-        return Probe("docker", False, f"a container ended with status {ended.code}: {reason[0]}")
-    return Probe("docker", True, f"image {sandbox.image[7:19]}")
+        return Probe(False, str(error), _SEE)
+    if code != 0:
+        return Probe(False, f"a container ended with status {code}: {last}")
+    return Probe(True, f"image {sandbox.image[7:19]}")
+
+
+def _trial(sandbox: Sandbox, argv: list[str], wall_s: float) -> tuple[int, str]:
+    """The status of a small job, and the last line that it said."""
+    from bench.sandbox.running import run_job
+
+    folder = Mount(Path("/usr/share"), "/workspace")
+    ended = run_job(sandbox, Job(argv, (folder,), folder, JobLimits(wall_s=wall_s)))
+    lines = ended.stderr.decode(errors="replace").strip().splitlines()
+    return ended.code, lines[-1] if lines else "no message"
 
 
 def choose_sandbox(name: str) -> Sandbox:
@@ -89,11 +81,13 @@ def choose_sandbox(name: str) -> Sandbox:
     """
     if name == "process":
         return ProcessSandbox()
-    docker = Probe("docker", False, "not asked for") if name == "bubblewrap" else probe_docker()
+    docker = Probe(False, "not asked for") if name == "bubblewrap" else probe_docker()
     if docker.works:
-        with_engine = DockerSandbox()
-        _sweep()
-        return with_engine
+        try:
+            sweep(find_engine())
+        except EngineError as error:
+            raise UserError(str(error), where="docker", remedy="look at the engine's log") from None
+        return DockerSandbox()
     if name == "docker":
         raise UserError(docker.detail, where="--sandbox", remedy=docker.remedy)
     probe = probe_bubblewrap()
@@ -102,13 +96,6 @@ def choose_sandbox(name: str) -> Sandbox:
     remedy = f"{probe.remedy}; or ask for --sandbox process, which does not isolate"
     faults = probe.detail if name == "bubblewrap" else f"{probe.detail}; {docker.detail}"
     raise UserError(f"no isolating sandbox works here: {faults}", where="--sandbox", remedy=remedy)
-
-
-def _sweep() -> None:
-    try:
-        sweep(find_engine())
-    except EngineError as error:
-        raise UserError(str(error), where="docker", remedy="look at the engine's log") from None
 
 
 def open_sandbox(name: str) -> Sandbox:

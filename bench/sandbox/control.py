@@ -20,11 +20,12 @@ from bench.sandbox.job import EndReason, NetworkAttempts
 
 _REPORT_BYTES = 4096
 _END_S = 5.0
+# Scanning more takes seconds, in which the job is not watched.
 _MAX_ENTRIES = 500_000
 
 
 class StatusPipe:
-    """A pipe on which the first process inside says that it runs, and at the end what it has seen.
+    """A pipe on which the first process of the guest says that it runs, and at the end what it has seen.
 
     It belongs to that process alone: the job's command does not inherit it.
     """
@@ -34,50 +35,37 @@ class StatusPipe:
         os.set_blocking(self._read, False)
         self._said = b""
 
-    def started(self) -> None:
-        """The writing end is the child's from now on."""
-        os.close(self.write)
-
-    def abandon(self) -> None:
-        """Nothing was started."""
-        os.close(self.write)
-        self.close()
-
     def close(self) -> None:
         self._listen()
         os.close(self._read)
         self._read = -1
 
     def came_up(self) -> bool:
-        self._listen()
-        return bool(self._said)
+        return bool(self._listen())
 
     def saw_end(self) -> bool:
-        self._listen()
-        return bool(self._said.partition(b"\n")[2])
+        return bool(self._listen().partition(b"\n")[2])
 
-    def attempts(self) -> NetworkAttempts:
+    def network_attempts(self) -> NetworkAttempts:
         """What it reported; nothing when it was killed before it could."""
-        self._listen()
-        report = self._said.partition(b"\n")[2]
         try:
-            said: Any = json.loads(report)
+            said: Any = json.loads(self._listen().partition(b"\n")[2])
             return NetworkAttempts(int(said["addresses"]), int(said["names"]))
         except (ValueError, KeyError, TypeError):
             return NetworkAttempts()
 
-    def _listen(self) -> None:
+    def _listen(self) -> bytes:
+        """Everything that was said so far: a line when it came up, and the report."""
         with contextlib.suppress(BlockingIOError):
             while self._read >= 0 and (part := os.read(self._read, _REPORT_BYTES)):
                 self._said = (self._said + part)[:_REPORT_BYTES]
+        return self._said
 
 
 class TreeControl:
     """A job that is a tree of processes below the one that was started."""
 
-    def __init__(
-        self, status: StatusPipe, popen: subprocess.Popen[bytes], isolated: bool, group: Group | None = None
-    ) -> None:
+    def __init__(self, status: StatusPipe, popen: subprocess.Popen[bytes], isolated: bool, group: Group | None) -> None:
         self._group = group
         self._status = status
         self._popen = popen
@@ -103,8 +91,8 @@ class TreeControl:
     def limit_hit(self) -> EndReason | None:
         return None if self._group is None else self._group.limit_hit()
 
-    def attempts(self) -> NetworkAttempts:
-        return self._seen | self._status.attempts()
+    def network_attempts(self) -> NetworkAttempts:
+        return self._seen | self._status.network_attempts()
 
     def end(self) -> None:
         if self._popen.poll() is not None:
@@ -113,7 +101,9 @@ class TreeControl:
         if self._isolated:
             # The child of bubblewrap is PID 1 of the namespace: with it every other process there is gone.
             first = descendants(self._popen.pid)[:1]
-            self._look(first)
+            for pid in first:
+                # Read from outside: a first process that is about to be killed reports nothing.
+                self._seen |= NetworkAttempts(*network_counters(f"/proc/{pid}/net"))
             for pid in first or [self._popen.pid]:
                 send_signal(pid, signal.SIGKILL)
         else:
@@ -125,21 +115,11 @@ class TreeControl:
                 send_signal(pid, signal.SIGKILL)
             self._popen.wait()
 
-    def release(self) -> None:
-        self._status.close()
-        if self._group is not None:
-            self._group.remove()
-
     def _end_half(self) -> None:
         """Bubblewrap killed while it starts leaves its other half standing still, in the group that was ours."""
         if self._isolated and self._popen.returncode < 0:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._popen.pid, signal.SIGKILL)
-
-    def _look(self, first: Sequence[int]) -> None:
-        """Read the counters from outside: who is about to be killed reports nothing."""
-        for pid in first:
-            self._seen |= NetworkAttempts(*network_counters(f"/proc/{pid}/net"))
 
 
 def send_signal(pid: int, number: int) -> None:

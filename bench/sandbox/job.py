@@ -8,11 +8,15 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 EndReason = Literal["exit", "stopped", "time_limit", "memory_limit", "process_limit", "disk_limit", "output_limit"]
-"""`stopped`: by whoever asked for the job."""
+"""`stopped`: by the caller that asked for the job."""
 GUEST = Path(__file__).resolve().parents[1] / "guest"
+OWN_ETC = Path(__file__).resolve().parent / "etc"
+"""Files for /etc of a guest that isolates."""
+GUEST_LIBRARY = "/run/bench/library"
+GUEST_PRIVATE = ("/tmp", "/home/agent", "/dev/shm")  # noqa: S108  paths in the guest, not on this machine
 _MIB = 1 << 20
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 # Chosen per machine: without it some builds of OpenBLAS compute wrong results or crash on some processors.
@@ -40,7 +44,7 @@ class Mount:
 
     source: Path
     target: str
-    """Absolute path inside, for back ends that have an inside."""
+    """Absolute path in the guest, for back ends that isolate."""
     writable: bool = False
 
 
@@ -74,7 +78,7 @@ class Job:
     """Interpreter whose installation is mounted read-only and stands first on PATH."""
     interpreters: Sequence[Path] = ()
     """Further ones, mounted too and last on PATH: the programs beside them are found, `python` stays what it was."""
-    setting: CellEnvironment = field(default_factory=CellEnvironment)
+    cell_environment: CellEnvironment = field(default_factory=CellEnvironment)
 
 
 @dataclass(frozen=True)
@@ -112,7 +116,7 @@ class Ended:
     wall_s: float
     peak_memory_mb: float
     peak_processes: int
-    attempts: NetworkAttempts = field(default_factory=NetworkAttempts)
+    network_attempts: NetworkAttempts = field(default_factory=NetworkAttempts)
     enforcement: str = ""
     """See `Launch`."""
 
@@ -125,34 +129,28 @@ class Launch:
     env: dict[str, str]
     control: Callable[[subprocess.Popen[bytes]], Control]
     """Called once, right after the start."""
-    abandon: Callable[[], None]
-    """Called instead when the program could not be executed: gives back what was made for the job."""
+    release: Callable[[], None]
+    """Called once at the end, also when the program could not be executed: gives back what was made for the job."""
     descriptors: Sequence[int] = ()
-    """Inherited by what is started."""
+    """Inherited by what is started; closed on this side then."""
     enforcement: str = ""
     """What the kernel itself enforces: of the limits, and of the system calls. For people and records."""
 
 
 class Sandbox(Protocol):
-    """A back end: how a job is started, and how paths look inside."""
+    """A back end: how a job is started, and how paths look in the guest."""
 
     name: str
     isolated: bool
     private: Sequence[str]
-    """Folders inside that a job may write and no other job sees."""
-
-    @property
-    def library(self) -> str:
-        """The import root inside that holds `bench.guest` and nothing else of value."""
-        ...
-
-    @property
-    def image(self) -> str:
-        """Content id of the image that jobs see as their system; empty: they see this machine's own."""
-        ...
+    """Folders of the guest that a job may write and no other job sees."""
+    library: str
+    """The guest's import root that holds `bench.guest` and nothing else of value."""
+    image: str
+    """Content id of the image that jobs see as their system; empty: they see this machine's own."""
 
     def guest_path(self, mount: Mount) -> str:
-        """The path at which a job sees `mount`."""
+        """The path of `mount` in the guest."""
         ...
 
     def interpreter(self, python: Path) -> str:
@@ -164,7 +162,28 @@ class Sandbox(Protocol):
         ...
 
 
-def resource_limits(limits: JobLimits) -> dict[str, int]:
+def guest_socket(name: str) -> str:
+    """The path of a job's socket in a guest that isolates."""
+    return f"/run/bench/{name}.sock"
+
+
+def orders_for(job: Job, python: Path, folder: Path | None = None) -> dict[str, Any]:
+    """What the first process of every sandbox is told.
+
+    python: the guest's path of the job's interpreter, which is `python` to it whatever else PATH offers.
+    folder: of this machine, for the job's files, where nothing isolates.
+    """
+    home, tmp = ("/home/agent", "/tmp") if folder is None else (str(folder / "home"), str(folder))  # noqa: S108
+    env = base_environment(home=home, tmp=tmp, python=python, cpus=job.limits.cpus, also=job.interpreters)
+    return {
+        "argv": [str(python), *job.argv[1:]] if job.argv[0] == "python" else list(job.argv),
+        "environment": {**env, **job.env},
+        "sockets": {name: str(path) if folder else guest_socket(name) for name, path in job.sockets.items()},
+        "limits": _resource_limits(job.limits),
+    }
+
+
+def _resource_limits(limits: JobLimits) -> dict[str, int]:
     """rlimits by name. Memory and processes are not among them: rlimits count neither per sandbox."""
     return {
         "RLIMIT_CORE": 0,
@@ -201,11 +220,6 @@ def base_environment(*, home: str, tmp: str, python: Path, cpus: int, also: Sequ
     return env
 
 
-def command_line(job: Job, python: Path) -> list[str]:
-    """The job's argument list, with `python` as the job's own interpreter whatever else PATH offers."""
-    return [str(python), *job.argv[1:]] if job.argv[0] == "python" else list(job.argv)
-
-
 class Control(Protocol):
     """One started job, from outside."""
 
@@ -229,14 +243,10 @@ class Control(Protocol):
         """The limit that the kernel has enforced on the job, if any."""
         ...
 
-    def attempts(self) -> NetworkAttempts:
+    def network_attempts(self) -> NetworkAttempts:
         """Tries to reach a network so far; still known after the end."""
         ...
 
     def end(self) -> None:
         """End every process of the job and wait until none is left; harmless when there is none."""
-        ...
-
-    def release(self) -> None:
-        """Give back what was made for the job on this machine; once, after the end."""
         ...

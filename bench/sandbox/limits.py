@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 from bench.formats.case import Case, Limits
 from bench.sandbox.job import CellEnvironment, JobLimits
+
+_LIMITS = {limit.name for limit in fields(JobLimits)}
 
 
 def job_limits(limits: Limits, wall_s: float) -> JobLimits:
     """The limits of a job of `wall_s` seconds."""
-    return JobLimits(
-        wall_s=wall_s,
-        memory_mb=limits.memory_mb,
-        cpus=limits.cpus,
-        processes=limits.processes,
-        open_files=limits.open_files,
-        disk_mb=limits.disk_mb,
-        output_mb=limits.output_mb,
-    )
+    return JobLimits(wall_s, **limits.model_dump(include=_LIMITS))
 
 
 def cell_environment(case: Case, run: str, cell: str) -> CellEnvironment:

@@ -82,6 +82,7 @@ class Running:
             return self._over(hit)
         if time.monotonic() >= self._next_disk:
             used, seconds = self._disk()
+            # At most a twentieth of the time goes into looking, however many files there are.
             self._next_disk = time.monotonic() + max(_DISK_TICK_S, 20 * seconds)
             if used > limits.disk_mb:
                 return self._over("disk_limit")
@@ -109,7 +110,7 @@ class Running:
         self.control.end()
 
     def lost(self) -> bool:
-        """Whether the sandbox was ended from outside: by nothing inside, by no limit and not by us."""
+        """Whether the sandbox was ended from outside: neither by the guest, nor by a limit, nor by us."""
         if self.reason != "exit" or self.popen.poll() is None or self.control.saw_end():
             return False
         return self.control.limit_hit() is None
@@ -127,13 +128,13 @@ def start(sandbox: Sandbox, job: Job, *, stdin: int, stdout: int, stderr: int) -
     The calling thread must outlive the job: its end is the signal for the sandbox to end.
     """
     launch = sandbox.launch(job)
-    popen = _spawn(sandbox, job, launch, (stdin, stdout, stderr))
-    running = Running(job, popen, launch.control(popen), launch.enforcement)
-    try:
+    with contextlib.ExitStack() as stack:
+        # Called in reverse order: first every process is ended, then what was made for the job is given back.
+        stack.callback(launch.release)
+        popen = _spawn(sandbox, job, launch, (stdin, stdout, stderr))
+        running = Running(job, popen, launch.control(popen), launch.enforcement)
+        stack.callback(running.stop)
         yield running
-    finally:
-        running.stop()
-        running.control.release()
 
 
 def _spawn(sandbox: Sandbox, job: Job, launch: Launch, streams: tuple[int, int, int]) -> subprocess.Popen[bytes]:
@@ -149,8 +150,10 @@ def _spawn(sandbox: Sandbox, job: Job, launch: Launch, streams: tuple[int, int, 
             pass_fds=launch.descriptors,
         )
     except OSError as error:
-        launch.abandon()
         raise InfraError("sandbox_error", f"the {sandbox.name} sandbox did not start: {error}") from None
+    finally:
+        for descriptor in launch.descriptors:
+            os.close(descriptor)
 
 
 def run_job(sandbox: Sandbox, job: Job, should_stop: Callable[[], bool] | None = None) -> Ended:
@@ -178,7 +181,7 @@ def run_job(sandbox: Sandbox, job: Job, should_stop: Callable[[], bool] | None =
             wall_s=running.wall_s,
             peak_memory_mb=running.peak_memory_mb,
             peak_processes=running.peak_processes,
-            attempts=running.control.attempts(),
+            network_attempts=running.control.network_attempts(),
             enforcement=running.enforcement,
         )
 

@@ -33,16 +33,16 @@ Instruction = tuple[int, int, int, int]
 Numbers = tuple[int | None, int | None]
 """On x86_64, on aarch64."""
 LAST_REVIEWED = 466
-"""Numbers above it were not looked at when this list was made: such a call does not exist inside."""
+"""Numbers above it were not looked at when this list was made: such a call does not exist in the guest."""
 REFUSED: dict[str, Numbers] = {
-    # Namespaces and mounts: the way to privileges inside, and to most of the kernel's attack surface.
+    # Namespaces and mounts: the way to privileges in the guest, and to most of the kernel's attack surface.
     "mount": (165, 40),
     "umount2": (166, 39),
     "pivot_root": (155, 41),
     "chroot": (161, 51),
     "unshare": (272, 97),
     "setns": (308, 268),
-    # Other processes: debuggers do not work inside.
+    # Other processes: debuggers do not work in the guest.
     "ptrace": (101, 117),
     "process_vm_readv": (310, 270),
     "process_vm_writev": (311, 271),
@@ -221,7 +221,7 @@ def _rules(special: int) -> dict[str, list[Instruction]]:
         "socket": _families(),
         "ioctl": _not(1, _TIOCSTI, _TIOCLINUX),
         "personality": _only(0, 0, _NO_CHANGE),
-        # A lease on a file of the machine makes whoever opens it wait.
+        # A lease on a file of the machine makes every process that opens it wait.
         "fcntl": _not(1, _F_SETLEASE),
         # 0 is the caller: limits and priorities of others, the first process among them, are out of reach.
         "prlimit64": _only(0, 0),

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.base.files import digest_folder, walk_files
-from bench.cell.workspace import prepare, take_snapshot
+from bench.base.files import digest_folder, lay_over, walk_files
+from bench.cell.workspace import take_snapshot
 from bench.guest.trees import remove_tree
 from tests.helpers.cells import ROOT, python, write_files
 
@@ -30,7 +30,7 @@ def start(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def workspace(start: Path, tmp_path: Path) -> Path:
-    prepare(start, tmp_path / "workspace")
+    lay_over(start, tmp_path / "workspace")
     return tmp_path / "workspace"
 
 
@@ -257,7 +257,7 @@ def test_nothing_can_be_imported_in_place_of_a_protected_file(start: Path, works
 
 def test_what_the_starter_has_beside_a_protected_file_stays(tmp_path: Path) -> None:
     start = write_files(tmp_path / "start", {"main.py": "x = 1\n", "main/__init__.py": "x = 2\n"})
-    prepare(start, tmp_path / "workspace")
+    lay_over(start, tmp_path / "workspace")
     assert take_snapshot(tmp_path / "workspace", start, ["main.py"]).tampered == []
     assert digest_folder(tmp_path / "workspace") == digest_folder(start)
 

@@ -178,7 +178,7 @@ def test_the_first_process_is_out_of_reach_and_sees_the_end(bubblewrap: Bubblewr
     """A job that could end it would be taken for a fault of the machine, and its tries to leave forgotten."""
     ended = run_code(bubblewrap, tmp_path, _FIRST)
     assert (ended.reason, ended.code, ended.stdout) == ("exit", 7, b""), ended.stderr
-    assert ended.attempts.addresses == 1
+    assert ended.network_attempts.addresses == 1
 
 
 def test_many_connections_do_not_end_the_forwarding(bubblewrap: BubblewrapSandbox, tmp_path: Path) -> None:

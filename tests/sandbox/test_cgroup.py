@@ -170,13 +170,13 @@ def test_version_2_live_members_and_end(tmp_path: Path) -> None:
             assert child.pid in group.processes()
             group.remove()
             assert child.wait(5) == -signal.SIGKILL
-        assert not group.places[0].exists()
+        assert not group.paths[0].exists()
     assert processes_with(token) == []
 
 
 def test_version_2_live_processes_move_down_to_make_room() -> None:
     with _group_of_version_2() as group:
-        own = group.places[0]
+        own = group.paths[0]
         with subprocess.Popen(group.joined(["sleep", "40"])) as child:
             until = time.monotonic() + 5
             while child.pid not in group.processes() and time.monotonic() < until:
@@ -201,7 +201,7 @@ def test_a_group_has_its_limits_and_goes(enforced: Probe) -> None:
     assert int((group.folders["memory"] / file).read_text()) == (100 + 3 + 64) << 20
     assert int((group.folders["pids"] / "pids.max").read_text()) == 144
     group.remove()
-    assert not any(place.exists() for place in group.places)
+    assert not any(place.exists() for place in group.paths)
     group.remove()
 
 
@@ -349,7 +349,7 @@ def test_an_ordinary_user_with_groups_of_his_own_has_all(enforced: Probe) -> Non
     if 2 in group.versions.values():
         group.remove()
         pytest.skip("the limits of this group are its own: needs version 1")
-    for place in group.places:
+    for place in group.paths:
         for path in (place, place / "cgroup.procs", place / "tasks"):
             os.chown(path, _ORDINARY, _ORDINARY)
     try:

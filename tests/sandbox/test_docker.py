@@ -24,7 +24,17 @@ from bench.formats.record import Record
 from bench.sandbox.choose import choose_sandbox, handed_on, open_sandbox
 from bench.sandbox.docker.backend import DockerSandbox
 from bench.sandbox.docker.client import find_engine
-from bench.sandbox.docker.container import CELL, IMAGE_PYTHON, OWNER, RUN, Parts, User, container, leftovers, sweep
+from bench.sandbox.docker.container import (
+    CELL_LABEL,
+    IMAGE_PYTHON,
+    OWNER_LABEL,
+    RUN_LABEL,
+    Parts,
+    User,
+    container,
+    leftovers,
+    sweep,
+)
 from bench.sandbox.docker.engine import Engine, EngineError
 from bench.sandbox.docker.images import case_tag, shared_tag
 from bench.sandbox.job import CellEnvironment, Ended, Job
@@ -82,8 +92,8 @@ class Background:
 
     def __init__(self, engine: Engine, sandbox: DockerSandbox, job: Job) -> None:
         self.engine = engine
-        self.label = f"{RUN}={new_token()}"
-        self._job = replace(job, setting=replace(job.setting, run=self.label.partition("=")[2]))
+        self.label = f"{RUN_LABEL}={new_token()}"
+        self._job = replace(job, cell_environment=replace(job.cell_environment, run=self.label.partition("=")[2]))
         self._sandbox = sandbox
         self.ended: Ended | None = None
         self.fault: InfraError | None = None
@@ -132,7 +142,7 @@ def _parent(pid: int) -> int:
 
 def test_a_container_is_made_as_closed_as_the_engine_can(docker: DockerSandbox, engine: Engine, tmp_path: Path) -> None:
     setting = CellEnvironment(cell="agent/model/case/mini/1")
-    job = make_job(tmp_path, ["sleep", "2"], limits=make_limits(memory_mb=300, processes=20), setting=setting)
+    job = make_job(tmp_path, ["sleep", "2"], limits=make_limits(memory_mb=300, processes=20), cell_environment=setting)
     with Background(engine, docker, job) as running:
         found = running.inspect()
     host, config = found["HostConfig"], found["Config"]
@@ -145,7 +155,7 @@ def test_a_container_is_made_as_closed_as_the_engine_can(docker: DockerSandbox, 
     assert (host["PidsLimit"], host["NanoCpus"]) == (144, 10**9)
     assert host["LogConfig"]["Type"] == "none"
     assert (host["IpcMode"], host["PidMode"], host["UTSMode"]) == ("private", "", "")
-    assert (config["Labels"][CELL], config["Labels"][OWNER]) == (setting.cell, found["Name"].lstrip("/"))
+    assert (config["Labels"][CELL_LABEL], config["Labels"][OWNER_LABEL]) == (setting.cell, found["Name"].lstrip("/"))
     writable = [mount["Destination"] for mount in found["Mounts"] if mount["RW"]]
     assert writable == ["/workspace"]
     assert running.ended is not None and running.ended.reason == "exit"
@@ -180,9 +190,9 @@ def test_nobody_else_can_read_what_a_job_is_told(docker: DockerSandbox, engine: 
 def test_a_gpu_is_passed_through_when_it_is_asked_for(tmp_path: Path) -> None:
     # The request alone: there is no machine with a GPU to run it on.
     parts = Parts("name", "sha256:0", User(1, 1), tmp_path / "control", {})
-    job = make_job(tmp_path, ["true"], setting=CellEnvironment(gpu=True))
+    job = make_job(tmp_path, ["true"], cell_environment=CellEnvironment(gpu=True))
     assert container(job, parts)["HostConfig"]["DeviceRequests"] == [{"Count": -1, "Capabilities": [["gpu"]]}]
-    assert "DeviceRequests" not in container(replace(job, setting=CellEnvironment()), parts)["HostConfig"]
+    assert "DeviceRequests" not in container(replace(job, cell_environment=CellEnvironment()), parts)["HostConfig"]
 
 
 def test_a_case_that_needs_a_gpu_asks_for_it(tmp_path: Path) -> None:
@@ -241,8 +251,8 @@ except RuntimeError:
 def test_no_container_is_left(docker: DockerSandbox, engine: Engine, tmp_path: Path) -> None:
     setting = CellEnvironment(run=new_token())
     for code in ("pass", "raise SystemExit(3)", "import time; time.sleep(30)"):
-        run_code(docker, tmp_path, code, setting=setting, limits=make_limits(wall_s=2))
-    assert containers(engine, f"{RUN}={setting.run}") == []
+        run_code(docker, tmp_path, code, cell_environment=setting, limits=make_limits(wall_s=2))
+    assert containers(engine, f"{RUN_LABEL}={setting.run}") == []
 
 
 def test_the_job_cannot_end_what_watches_it(docker: DockerSandbox, tmp_path: Path) -> None:
@@ -291,7 +301,7 @@ from bench.sandbox.docker.backend import DockerSandbox
 from bench.sandbox.job import CellEnvironment
 from tests.helpers.cells import run_code
 code = "open('up', 'w'); import time; time.sleep(40)"
-run_code(DockerSandbox(), Path(sys.argv[1]), code, sys.argv[2], setting=CellEnvironment(run=sys.argv[2]))
+run_code(DockerSandbox(), Path(sys.argv[1]), code, sys.argv[2], cell_environment=CellEnvironment(run=sys.argv[2]))
 """
 
 
@@ -313,7 +323,7 @@ def test_the_container_of_a_killed_runner_is_removed_at_once(
     runner, token = killable
     runner.send_signal(signal.SIGKILL)
     assert wait_until_gone(token) == []
-    wait_for(lambda: not containers(engine, f"{RUN}={token}"))
+    wait_for(lambda: not containers(engine, f"{RUN_LABEL}={token}"))
 
 
 def test_what_a_runner_and_its_attendant_leave_is_removed_by_the_next(
@@ -328,12 +338,12 @@ def test_what_a_runner_and_its_attendant_leave_is_removed_by_the_next(
     runner.wait()
     os.kill(mine[0], signal.SIGKILL)
     assert wait_until_gone(token) == []
-    left = containers(engine, f"{RUN}={token}")
+    left = containers(engine, f"{RUN_LABEL}={token}")
     assert len(left) == 1
     name = left[0]["Names"][0].lstrip("/")
     assert name in leftovers(engine)
     assert name in sweep(engine)
-    assert containers(engine, f"{RUN}={token}") == []
+    assert containers(engine, f"{RUN_LABEL}={token}") == []
 
 
 def test_containers_of_living_runners_are_not_swept(docker: DockerSandbox, engine: Engine, tmp_path: Path) -> None:

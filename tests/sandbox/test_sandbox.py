@@ -645,18 +645,18 @@ def tries(family, address):
 def test_tries_to_reach_a_network_are_counted(isolating: Sandbox, tmp_path: Path, what: str, field: str) -> None:
     ended = run_code(isolating, tmp_path, _TRIES.format(what=what))
     assert ended.code == 0, ended.stderr
-    assert vars(ended.attempts) == {"addresses": 0, "names": 0, field: 1}
+    assert vars(ended.network_attempts) == {"addresses": 0, "names": 0, field: 1}
 
 
 def test_tries_of_a_job_that_is_killed_are_counted_too(isolating: Sandbox, tmp_path: Path) -> None:
     code = _TRIES.format(what="tries(socket.AF_INET, ('203.0.113.9', 80)); import time; time.sleep(30)")
     ended = run_code(isolating, tmp_path, code, limits=make_limits(wall_s=3))
     assert ended.reason == "time_limit"
-    assert ended.attempts.addresses == 1
+    assert ended.network_attempts.addresses == 1
 
 
 def test_looking_for_oneself_is_no_try(isolating: Sandbox, tmp_path: Path) -> None:
     code = "import socket; socket.getaddrinfo(socket.gethostname(), 80); socket.getfqdn()"
     ended = run_code(isolating, tmp_path, code)
     assert ended.code == 0, ended.stderr
-    assert vars(ended.attempts) == {"addresses": 0, "names": 0}
+    assert vars(ended.network_attempts) == {"addresses": 0, "names": 0}

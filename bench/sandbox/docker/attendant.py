@@ -40,7 +40,7 @@ class Attendant:
         self._engine = Engine(Path(orders["engine"]))
         self._name: str = orders["name"]
         self._container: dict[str, Any] = orders["container"]
-        self._inside: bytes = json.dumps(orders["inside"]).encode() + b"\n"
+        self._guest_orders: bytes = json.dumps(orders["guest"]).encode() + b"\n"
         self._notes = notes
         self._lifeline = lifeline
         self._listener = listener
@@ -113,7 +113,7 @@ class Attendant:
             self._group = group_of(groups, 0)
             self._note({"groups": groups})
             self._net = f"/proc/{peer}/net"
-        socket.send_fds(self._job, [self._inside], [0, 1, 2])
+        socket.send_fds(self._job, [self._guest_orders], [0, 1, 2])
         # Kept open here, they would have no end.
         null = os.open(os.devnull, os.O_RDWR)
         for descriptor in range(3):
@@ -176,7 +176,7 @@ class Attendant:
         self._kill()
 
     def _kill(self) -> None:
-        """Through the engine: slower, and in vain where the engine is gone."""
+        """Kill through the engine: slower, and in vain when the engine is gone."""
         if self._job is not None:
             self._job.close()
         with contextlib.suppress(EngineError):
@@ -202,7 +202,7 @@ class Attendant:
 
 def main() -> None:
     orders, notes, lifeline, listener = map(int, sys.argv[1:])
-    # Without the runner there is nobody to read the notes.
+    # When the runner has ended, the pipe of the notes has no reader.
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     os.chdir("/")
     with os.fdopen(orders, "rb") as file:

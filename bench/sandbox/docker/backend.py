@@ -6,25 +6,23 @@ import contextlib
 import json
 import os
 import socket
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from bench.base.errors import InfraError
 from bench.base.temporary import temporary_folder
 from bench.sandbox.cgroup import Owner, memory_cap_mb
 from bench.sandbox.docker.client import find_engine
-from bench.sandbox.docker.container import IMAGE_PYTHON, LIBRARY, PRIVATE, Parts, User, container
+from bench.sandbox.docker.container import IMAGE_PYTHON, Parts, User, container
 from bench.sandbox.docker.control import Belongings, DockerControl, change_owner
 from bench.sandbox.docker.engine import Engine
 from bench.sandbox.docker.images import case_image, shared_image
-from bench.sandbox.job import Control, Job, Launch, Mount, base_environment, command_line, resource_limits
+from bench.sandbox.job import GUEST_LIBRARY, GUEST_PRIVATE, OWN_ETC, Job, Launch, Mount, orders_for
 
 _ATTENDANT = Path(__file__).resolve().parent / "attendant.py"
-_OWN_ETC = Path(__file__).resolve().parents[1] / "etc"
 _ENFORCEMENT = "memory, pids, cpu by the engine; system calls filtered by the engine"
 _UNPRIVILEGED = 61_000
 """User of jobs where the runner is root: of a range that neither Debian nor systemd hands out."""
@@ -35,7 +33,8 @@ class DockerSandbox:
 
     name = "docker"
     isolated = True
-    private: Sequence[str] = PRIVATE
+    private: Sequence[str] = GUEST_PRIVATE
+    library = GUEST_LIBRARY
 
     def __init__(self, engine: Engine | None = None, image: str | None = None) -> None:
         """Raises `UserError` when there is no engine, or no image on it.
@@ -44,10 +43,6 @@ class DockerSandbox:
         """
         self._engine = engine or find_engine()
         self.image = image or shared_image(self._engine.image_id)
-
-    @property
-    def library(self) -> str:
-        return LIBRARY
 
     def guest_path(self, mount: Mount) -> str:
         return mount.target
@@ -59,23 +54,21 @@ class DockerSandbox:
         for mount in job.mounts:
             if not mount.source.exists():
                 raise InfraError("sandbox_error", f"the docker sandbox did not start: no file {mount.source}")
-        image = case_image(self._engine, self.image, job.setting.environment)
+        image = case_image(self._engine, self.image, job.cell_environment.environment)
         name = Owner.this().new_name()
         user = self._user()
         own = self._prepare(job, name, image, user)
         argv = [sys.executable, "-I", "-S", "-B", str(_ATTENDANT), *map(str, own.handed_over)]
 
-        def control(popen: subprocess.Popen[bytes]) -> Control:
-            return DockerControl(popen, self._engine, name, own, memory_cap_mb(job.limits))
-
-        return Launch(argv, {}, control, own.abandon, own.handed_over, _ENFORCEMENT)
+        control = partial(DockerControl, self._engine, name, own, memory_cap_mb(job.limits))
+        return Launch(argv, {}, control, own.give_back, own.handed_over, _ENFORCEMENT)
 
     def _user(self) -> User:
         uid = os.getuid()
         if uid == 0:
             return User(_UNPRIVILEGED, _UNPRIVILEGED)
         if self._engine.address.stat().st_uid == uid:
-            # An engine of this user's own maps this user to root inside, who is nobody outside.
+            # A rootless engine maps this user to root in the guest, which has only this user's rights here.
             return User(0, 0)
         return User(uid, os.getgid())
 
@@ -94,7 +87,11 @@ class DockerSandbox:
             "engine": str(self._engine.address),
             "name": name,
             "container": container(job, parts),
-            "inside": self._inside(job),
+            "guest": {
+                **orders_for(job, Path(self.interpreter(job.python or Path(sys.executable)))),
+                "folder": job.cwd.target,
+                "interpreters": [str(path) for path in job.interpreters],
+            },
         }
         descriptor = os.memfd_create("orders")
         with os.fdopen(os.dup(descriptor), "wb") as file:
@@ -102,28 +99,9 @@ class DockerSandbox:
         os.lseek(descriptor, 0, os.SEEK_SET)
         return Belongings(folder, _listener(parts.control), descriptor, lent, hold)
 
-    def _inside(self, job: Job) -> dict[str, Any]:
-        """What the first process of the container is told."""
-        python = Path(self.interpreter(job.python or Path(sys.executable)))
-        env = base_environment(
-            home="/home/agent",
-            tmp="/tmp",  # noqa: S108
-            python=python,
-            cpus=job.limits.cpus,
-            also=job.interpreters,
-        )
-        return {
-            "argv": command_line(job, python),
-            "environment": {**env, **job.env},
-            "folder": job.cwd.target,
-            "sockets": {name: f"/run/bench/{name}.sock" for name in job.sockets},
-            "limits": resource_limits(job.limits),
-            "interpreters": [str(path) for path in job.interpreters],
-        }
 
-
-def _listener(path: Path) -> socket.socket:
-    """A socket that only the container can reach, since nobody else may enter its folder."""
+def _listener(path: Path) -> int:
+    """Descriptor of a socket that only the container can reach, since other users may not enter its folder."""
     listener = socket.socket(socket.AF_UNIX)
     folder = os.open(path.parent, os.O_PATH)
     try:
@@ -133,12 +111,12 @@ def _listener(path: Path) -> socket.socket:
         os.close(folder)
     path.chmod(0o666)
     listener.listen(1)
-    return listener
+    return listener.detach()
 
 
 def _system_files(folder: Path, user: User) -> dict[str, Path]:
     """Files for /etc: the job's user has a name, and neither this machine's name servers nor its name are told."""
-    texts = {path.name: path.read_text() for path in _OWN_ETC.iterdir()}
+    texts = {path.name: path.read_text() for path in OWN_ETC.iterdir()}
     texts["passwd"] = texts["passwd"].replace("1000:1000", f"{user.uid}:{user.gid}")
     texts["group"] = texts["group"].replace("1000", str(user.gid))
     texts["resolv.conf"] = ""

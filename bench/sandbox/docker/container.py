@@ -11,24 +11,22 @@ from typing import Any
 
 from bench.sandbox.cgroup import Owner, memory_cap_mb, tasks_cap
 from bench.sandbox.docker.engine import Engine
-from bench.sandbox.job import GUEST, Job, JobLimits
+from bench.sandbox.job import GUEST, GUEST_LIBRARY, GUEST_PRIVATE, Job, JobLimits, guest_socket
 
 IMAGE_PYTHON = "/opt/bench/bin/python"
 """The interpreter of the image that has the cases' libraries."""
-LIBRARY = "/run/bench/library"
-PRIVATE = ("/tmp", "/home/agent", "/dev/shm")  # noqa: S108  targets inside, not files of this machine
 _CONTROL = "/run/bench/.control"
 _MIB = 1 << 20
 _SYSTEM = (Path("/usr"), Path("/bin"))
-RUN = "ml-dev-bench.run"
-CELL = "ml-dev-bench.cell"
-OWNER = "ml-dev-bench.owner"
+RUN_LABEL = "ml-dev-bench.run"
+CELL_LABEL = "ml-dev-bench.cell"
+OWNER_LABEL = "ml-dev-bench.owner"
 """Holds the container's name, which tells whose it is: see `bench.sandbox.cgroup.Owner`."""
 
 
 @dataclass(frozen=True)
 class User:
-    """Who runs the job."""
+    """The user that runs the job."""
 
     uid: int
     gid: int
@@ -48,10 +46,10 @@ class Parts:
 
 def container(job: Job, parts: Parts) -> dict[str, Any]:
     """Body of the request that makes the container."""
-    setting = job.setting
+    cell_environment = job.cell_environment
     return {
         "Image": parts.image,
-        "Entrypoint": [IMAGE_PYTHON, "-I", "-S", "-B", f"{LIBRARY}/bench/guest/container_entry.py", _CONTROL],
+        "Entrypoint": [IMAGE_PYTHON, "-I", "-S", "-B", f"{GUEST_LIBRARY}/bench/guest/container_entry.py", _CONTROL],
         "Cmd": [],
         "Env": [],
         "User": f"{parts.user.uid}:{parts.user.gid}",
@@ -60,13 +58,13 @@ def container(job: Job, parts: Parts) -> dict[str, Any]:
         "NetworkDisabled": True,
         "Healthcheck": {"Test": ["NONE"]},
         "StopSignal": "SIGKILL",
-        "Labels": {RUN: setting.run, CELL: setting.cell, OWNER: parts.name},
+        "Labels": {RUN_LABEL: cell_environment.run, CELL_LABEL: cell_environment.cell, OWNER_LABEL: parts.name},
         "HostConfig": {
             **_isolation(),
             **_limits(job.limits),
             "Mounts": list(_mounts(job, parts)),
             "Tmpfs": _folders_in_memory(job, parts.user),
-            **({"DeviceRequests": [{"Count": -1, "Capabilities": [["gpu"]]}]} if setting.gpu else {}),
+            **({"DeviceRequests": [{"Count": -1, "Capabilities": [["gpu"]]}]} if cell_environment.gpu else {}),
         },
     }
 
@@ -97,7 +95,7 @@ def _limits(limits: JobLimits) -> dict[str, Any]:
         "Ulimits": [
             {"Name": "core", "Soft": 0, "Hard": 0},
             {"Name": "fsize", "Soft": limits.disk_mb * _MIB, "Hard": limits.disk_mb * _MIB},
-            # That of the job itself is lower: its first process forwards sockets beside it.
+            # The job's own limit is lower: its first process forwards sockets beside it.
             {"Name": "nofile", "Soft": limits.open_files + 1024, "Hard": limits.open_files + 1024},
         ],
     }
@@ -105,7 +103,7 @@ def _limits(limits: JobLimits) -> dict[str, Any]:
 
 def _folders_in_memory(job: Job, user: User) -> dict[str, str]:
     options = f"rw,nosuid,nodev,exec,size={job.limits.disk_mb}m,mode=0700,uid={user.uid},gid={user.gid}"
-    return dict.fromkeys(PRIVATE, options)
+    return dict.fromkeys(GUEST_PRIVATE, options)
 
 
 def _mounts(job: Job, parts: Parts) -> Iterator[dict[str, Any]]:
@@ -113,10 +111,10 @@ def _mounts(job: Job, parts: Parts) -> Iterator[dict[str, Any]]:
         yield _bind(root, str(root))
     for mount in job.mounts:
         yield _bind(mount.source, mount.target, mount.writable)
-    yield _bind(GUEST, f"{LIBRARY}/bench/guest")
+    yield _bind(GUEST, f"{GUEST_LIBRARY}/bench/guest")
     yield _bind(parts.control, _CONTROL)
     for name, path in job.sockets.items():
-        yield _bind(path, f"/run/bench/{name}.sock")
+        yield _bind(path, guest_socket(name))
     for name, path in parts.etc.items():
         yield _bind(path, f"/etc/{name}")
 
@@ -147,6 +145,6 @@ def sweep(engine: Engine) -> list[str]:
 
 def leftovers(engine: Engine) -> list[str]:
     """Names of the containers whose owners are gone; raises `EngineError`."""
-    found = engine.call("GET", "/containers/json", query={"all": "1", "filters": {"label": [OWNER]}})
-    names = [str(item["Labels"][OWNER]) for item in found]
+    found = engine.call("GET", "/containers/json", query={"all": "1", "filters": {"label": [OWNER_LABEL]}})
+    names = [str(item["Labels"][OWNER_LABEL]) for item in found]
     return [name for name in names if (owner := Owner.of(name)) is not None and owner.gone()]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import socket
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -27,47 +26,43 @@ class Belongings:
     """What was made on this machine for one container."""
 
     folder: Path
-    listener: socket.socket
+    listener: int
     orders: int
     lent: Sequence[Path] = ()
     """Owned by the container's user while it lives."""
     hold: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
-    """Keeps the folder from those who clean up after dead runners."""
+    """Keeps the folder from being removed as a dead runner's."""
     notes: tuple[int, int] = field(default_factory=os.pipe)
     lifeline: tuple[int, int] = field(default_factory=os.pipe)
 
     @property
     def handed_over(self) -> list[int]:
         """Descriptors for the attendant, in the order in which it expects them."""
-        return [self.orders, self.notes[1], self.lifeline[0], self.listener.fileno()]
+        return [self.orders, self.notes[1], self.lifeline[0], self.listener]
 
-    def started(self) -> None:
-        """The attendant has its own copies now."""
-        self.listener.close()
-        for descriptor in (self.orders, self.notes[1], self.lifeline[0]):
-            os.close(descriptor)
-        os.set_blocking(self.notes[0], False)
+    def let_go(self) -> None:
+        """End the lifeline, upon which the attendant ends the container."""
+        if self.lifeline[1] >= 0:
+            os.close(self.lifeline[1])
+            self.lifeline = (-1, -1)
 
     def give_back(self) -> None:
-        """Whatever the container's user made is ours again, and the folder is gone."""
+        """Own again what the container's user made, and remove the folder."""
+        self.let_go()
+        os.close(self.notes[0])
+        # The number may soon be that of another file, and the control still asks for notes.
+        self.notes = (-1, -1)
         change_owner(self.lent, os.getuid(), os.getgid())
         with contextlib.suppress(OSError):
             remove_tree(self.folder)
         self.hold.close()
 
-    def abandon(self) -> None:
-        """Nothing was started."""
-        self.started()
-        for descriptor in (self.notes[0], self.lifeline[1]):
-            os.close(descriptor)
-        self.give_back()
-
 
 class DockerControl:
     """One container and the process that attends it."""
 
-    def __init__(self, popen: subprocess.Popen[bytes], engine: Engine, name: str, own: Belongings, cap_mb: int) -> None:
-        own.started()
+    def __init__(self, engine: Engine, name: str, own: Belongings, cap_mb: int, popen: subprocess.Popen[bytes]) -> None:
+        os.set_blocking(own.notes[0], False)
         self._popen = popen
         self._engine = engine
         self._name = name
@@ -91,7 +86,7 @@ class DockerControl:
 
     def memory_mb(self, limit_mb: float) -> float:
         if self.limit_hit() == "memory_limit":
-            # Who was killed for it holds nothing any more.
+            # The processes that were killed for it hold nothing any more.
             return self._cap_mb
         return self._group.memory_mb() if self._group else 0.0
 
@@ -101,14 +96,14 @@ class DockerControl:
             self._hit = self._group.limit_hit()
         return self._hit
 
-    def attempts(self) -> NetworkAttempts:
+    def network_attempts(self) -> NetworkAttempts:
         said = [self._notes().get(name, {}) for name in ("seen", "report")]
         addresses, names = (max(int(it.get(key, 0)) for it in said) for key in ("addresses", "names"))
         return NetworkAttempts(addresses, names)
 
     def end(self) -> None:
         if self._popen.poll() is None:
-            self._let_go()
+            self._own.let_go()
             try:
                 self._popen.wait(_END_S)
             except subprocess.TimeoutExpired:
@@ -119,19 +114,6 @@ class DockerControl:
             with contextlib.suppress(EngineError):
                 self._engine.remove(self._name)
         self._alive = False
-
-    def release(self) -> None:
-        self._notes()
-        self._let_go()
-        os.close(self._own.notes[0])
-        self._own.give_back()
-
-    def _let_go(self) -> None:
-        """End the lifeline, upon which the attendant ends the container."""
-        ours = self._own.lifeline[1]
-        if ours >= 0:
-            os.close(ours)
-            self._own.lifeline = (-1, -1)
 
     def _notes(self) -> dict[str, Any]:
         with contextlib.suppress(OSError):
@@ -174,7 +156,7 @@ def group_of(container: str, cap_mb: int) -> Group | None:
     elif theirs.get("", "/") not in ("/", ours.get("")):
         folders, version = dict.fromkeys(CONTROLLERS, _ROOT / theirs[""].lstrip("/")), 2
     group = Group(folders, dict.fromkeys(folders, version), cap_mb, tuple(folders))
-    return group if folders and all((place / "cgroup.procs").is_file() for place in group.places) else None
+    return group if folders and all((place / "cgroup.procs").is_file() for place in group.paths) else None
 
 
 def _by_controller(text: str) -> dict[str, str]:
