@@ -189,7 +189,7 @@ def _other_gateway(root: Path) -> Iterator[str]:
         cassettes=None,
         max_calls=1000,
         max_cost_usd=float("inf"),
-        deadline=time.time() + _LONG_S,
+        deadline=time.monotonic() + _LONG_S,
     )
     with open_gateway(spec) as gateway:
         yield gateway.key
