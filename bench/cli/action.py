@@ -38,7 +38,22 @@ Words = Annotated[list[str], BeforeValidator(_words)]
 """Separated by commas or line breaks."""
 
 
-class Inputs(Model):
+class _Destination(Model):
+    """Where records and pages go."""
+
+    results_repository: str = Field("", alias="results-repository")
+    results_branch: str = Field("mldb-results", alias="results-branch")
+    site: str = ""
+
+
+class _Demands(Model):
+    """What must be so for the job to succeed."""
+
+    require_success: bool = Field(False, alias="require-success")
+    fail_on_lost: bool = Field(True, alias="fail-on-lost")
+
+
+class Inputs(_Destination, _Demands):
     """The inputs of the action, under their own names."""
 
     agent: Words = Field(min_length=1)
@@ -49,30 +64,20 @@ class Inputs(Model):
     jobs: int = Field(1, ge=1, le=256)
     profile: Profile | None = None
     sandbox: Literal["auto", "docker", "bubblewrap", "process"] = "auto"
-    results_repository: str = Field("", alias="results-repository")
-    results_branch: str = Field("mldb-results", alias="results-branch")
-    site: str = ""
-    require_success: bool = Field(False, alias="require-success")
-    fail_on_lost: bool = Field(True, alias="fail-on-lost")
 
 
-class Outcome(Model):
+class Outcome(_Demands):
     """What the last step is told."""
 
     records: Path
     commit: str = ""
     site: str = ""
-    require_success: bool = Field(False, alias="require-success")
-    fail_on_lost: bool = Field(True, alias="fail-on-lost")
 
 
-class Publication(Model):
+class Publication(_Destination):
     """What the committing step is told."""
 
     records: Path
-    results_repository: str = Field("", alias="results-repository")
-    results_branch: str = Field("mldb-results", alias="results-branch")
-    site: str = ""
 
 
 def _annotated(step: Callable[[], None]) -> Callable[[], None]:

@@ -28,12 +28,6 @@ _MEASURES = ("success", "score", "cost", "tokens", "time")
 _MOST_FINDINGS = 10
 
 
-def _rules(margin: float, ratio_margin: float, alpha: float) -> Rules:
-    from bench.stats import Rules
-
-    return Rules(margin, ratio_margin, alpha)
-
-
 @click.command()
 @click.argument("base", metavar="BASE")
 @click.argument("head", metavar="HEAD")
@@ -70,7 +64,7 @@ def _rules(margin: float, ratio_margin: float, alpha: float) -> Rules:
     help="Compare although this differs; repeat for several.",
 )
 @as_json("Print everything as one JSON object.")
-@gathered("rules", _rules)
+@gathered("rules", "bench.stats:Rules", "margin ratio_margin alpha")
 def compare(
     base: str,
     head: str,

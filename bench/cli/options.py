@@ -1,10 +1,12 @@
-"""Options that several commands share, and the one way in which a signal ends a command."""
+"""What several commands share: options, JSON on standard output, and the way in which a signal ends them."""
 
 from __future__ import annotations
 
+import importlib
+import json
 import signal
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,16 +14,37 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from bench.formats.record import Profile
-    from bench.stats import Filters
+    from bench.base.install import DataFolders
 
 Command = Callable[..., None]
 Decorator = Callable[[Command], Command]
 
 PATH = click.Path(path_type=Path)
+FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+def _folders(name: str, context: click.Context, parameter: click.Parameter, given: Path | None) -> DataFolders:
+    from bench.base.install import find_data_folders
+
+    del context, parameter
+    return find_data_folders(**{name: given})
+
+
 RUN_FOLDERS = click.option("--out", type=PATH, default=Path("runs"), show_default=True, help="Folder of run folders.")
 CASES = click.option(
-    "--cases", "case_root", type=PATH, help="Folder of cases; default: those that ship with the benchmark."
+    "--cases",
+    "folders",
+    type=PATH,
+    callback=partial(_folders, "cases"),
+    help="Folder of cases; default: those that ship with the benchmark.",
+)
+"""The command gets the data folders of this installation, with these cases."""
+AGENTS = click.option(
+    "--agents",
+    "folders",
+    type=PATH,
+    callback=partial(_folders, "agents"),
+    help="Folder of agents; default: those that ship with the benchmark.",
 )
 
 
@@ -65,14 +88,18 @@ def alpha(about: str | None = None) -> Decorator:
     return click.option("--alpha", type=kind, default=0.05, show_default=True, help=about)
 
 
-def gathered(argument: str, make: Callable[..., object]) -> Decorator:
-    """Give the command one `argument`, made by `make` of the options that its parameters name."""
-    names = list(signature(make).parameters)
+def gathered(argument: str, make: Callable[..., object] | str, options: str = "") -> Decorator:
+    """Give the command one `argument`, made by `make` of these options; default: of those that it has parameters for.
+
+    make: or where it is, as `bench.stats:Rules`. Only the command's call imports it, so that --help stays quick.
+    """
+    names = options.split() if isinstance(make, str) else list(signature(make).parameters)
 
     def decorate(command: Command) -> Command:
         @wraps(command)
         def called(**values: object) -> None:
-            values[argument] = make(**{name: values.pop(name) for name in names})
+            made = _imported(make) if isinstance(make, str) else make
+            values[argument] = made(**{name: values.pop(name) for name in names})
             command(**values)
 
         return called
@@ -80,11 +107,17 @@ def gathered(argument: str, make: Callable[..., object]) -> Decorator:
     return decorate
 
 
+def _imported(name: str) -> Callable[..., object]:
+    module, _, attribute = name.partition(":")
+    found: Callable[..., object] = getattr(importlib.import_module(module), attribute)
+    return found
+
+
 def filters(of: str) -> Decorator:
     """Options that narrow records to one agent with its models; the command gets them as `filters`."""
 
     def decorate(command: Command) -> Command:
-        command = gathered("filters", _filters)(command)
+        command = gathered("filters", "bench.stats:Filters", "agent model profile suite")(command)
         command = click.option("--suite", default="", help="Take records of this suite only.")(command)
         command = profile(f"Take this profile, where {of} holds both.")(command)
         for name in ("model", "agent"):
@@ -95,10 +128,9 @@ def filters(of: str) -> Decorator:
     return decorate
 
 
-def _filters(agent: str, model: str, profile: Profile | None, suite: str) -> Filters:
-    from bench.stats import Filters
-
-    return Filters(agent, model, profile, suite)
+def print_json(document: object) -> None:
+    """One JSON document on standard output."""
+    click.echo(json.dumps(document, indent=1))
 
 
 def interrupt_on_sigterm() -> None:

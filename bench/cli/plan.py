@@ -66,7 +66,7 @@ def plan(
     sandbox: str,
     out: Path | None,
     github_output: bool,
-    case_root: Path | None,
+    folders: DataFolders,
     as_json: bool,
 ) -> None:
     """Turn an experiment into shards of cells, and say what they will take and cost before anything runs.
@@ -76,16 +76,16 @@ def plan(
 
     Exit status: 0 planned; 2 nothing was planned: a mistake, or more than the budget.
     """
-    from bench.base.install import find_data_folders
+    from bench.github import set_outputs
     from bench.plan import load_experiment
 
     file = Path(words[0]) if words and "=" not in words[0] else None
     experiment = load_experiment(file, words[1:] if file is not None else words)
-    made = _make(experiment, find_data_folders(cases=case_root), past, missing_from, day, sandbox, quiet=as_json)
+    made = _make(experiment, folders, past, missing_from, day, sandbox, quiet=as_json)
     if made is None:
         click.echo("nothing to run: every cell has a verdict already, or no case has its turn")
         if github_output:
-            _tell_github('{"include":[]}', 0)
+            set_outputs({"matrix": '{"include":[]}', "shards": "0"})
         return
     document, matrix = made
     if out is not None:
@@ -93,7 +93,7 @@ def plan(
 
         write_atomic(out, document.model_dump_json(by_alias=True, indent=1).encode() + b"\n")
     if github_output:
-        _tell_github(matrix, len(document.shards))
+        set_outputs({"matrix": matrix, "shards": str(len(document.shards))})
     if as_json:
         click.echo(document.model_dump_json(by_alias=True, indent=1))
     else:
@@ -102,7 +102,7 @@ def plan(
 
 def _make(
     experiment: Experiment,
-    places: DataFolders,
+    folders: DataFolders,
     past: _Past,
     missing_from: Path | None,
     day: date,
@@ -110,38 +110,28 @@ def _make(
     *,
     quiet: bool,
 ) -> tuple[PlanFile, str] | None:
-    from bench.plan import (
-        History,
-        PlannedJob,
-        check_budget,
-        expand_experiment,
-        expected_of,
-        github_matrix,
-        missing_cells,
-        packed_shards,
-        plan_document,
-        select_cells,
-    )
+    from bench import plan as planning
 
     indexed = None if missing_from else _from_index(past, quiet)
     records = [] if indexed else _records(past)
-    history = indexed or History(records)
-    parts = (
-        expand_experiment(experiment, places) if missing_from is None else missing_cells(missing_from, records, places)
-    )
+    history = indexed or planning.History(records)
+    if missing_from is None:
+        parts = planning.expand_experiment(experiment, folders)
+    else:
+        parts = planning.missing_cells(missing_from, records, folders)
     mode, period = experiment.mode, experiment.period_days
-    kept = [replace(part, cells=select_cells(part.cells, mode, history, day, period)) for part in parts]
+    kept = [replace(part, cells=planning.select_cells(part.cells, mode, history, day, period)) for part in parts]
     kept = [part for part in kept if part.cells]
     if not kept:
         return None
     jobs = [
-        PlannedJob(part.run, index, cell, estimate)
+        planning.PlannedJob(part.run, index, cell, estimate)
         for part in kept
         for index, (cell, estimate) in enumerate(zip(part.cells, history.estimates(part.cells), strict=True))
     ]
-    made = packed_shards(jobs, experiment)
-    check_budget(expected_of(made), experiment.budget)
-    return plan_document(experiment, kept, made, sandbox), github_matrix(made)
+    made = planning.packed_shards(jobs, experiment)
+    planning.check_budget(planning.expected_of(made), experiment.budget)
+    return planning.plan_document(experiment, kept, made, sandbox), planning.github_matrix(made)
 
 
 def _records(past: _Past) -> list[Record]:
@@ -167,16 +157,6 @@ def _from_index(past: _Past, quiet: bool) -> History | None:
         return History.of(cell_history(index)) if index is not None else None
 
 
-def _tell_github(matrix: str, shards: int) -> None:
-    import os
-
-    place = os.environ.get("GITHUB_OUTPUT")
-    if not place:
-        raise UserError("is not set", where="GITHUB_OUTPUT", remedy="drop --github-output outside of GitHub's jobs")
-    with open(place, "a", encoding="utf-8") as file:
-        file.write(f"matrix={matrix}\nshards={shards}\n")
-
-
 def _show(document: PlanFile) -> None:
     from bench.report import table
 
@@ -200,7 +180,8 @@ def _show(document: PlanFile) -> None:
     ]
     header = ("machine", "cells", "shards", "side by side", "hours", "USD")
     click.echo(table(rows, header=header, right=range(1, 6)))
-    click.echo(f"models    {expected.model_usd:.2f} USD{_unpriced(expected.unpriced_cells)}")
+    unpriced = f", and {expected.unpriced_cells} cells without a known price" if expected.unpriced_cells else ""
+    click.echo(f"models    {expected.model_usd:.2f} USD{unpriced}")
     click.echo(f"machines  {expected.machine_usd:.2f} USD, {expected.gpu_hours:.1f} GPU hours")
     named = {
         "measured": "measured before",
@@ -210,7 +191,3 @@ def _show(document: PlanFile) -> None:
     }
     sources = ", ".join(f"{expected.sources[key]} {text}" for key, text in named.items() if key in expected.sources)
     click.echo(f"estimates {sources}")
-
-
-def _unpriced(count: int) -> str:
-    return f", and {count} cells without a known price" if count else ""

@@ -29,7 +29,8 @@ from bench.cli.options import (
 from bench.report import render
 
 if TYPE_CHECKING:
-    from bench.formats.record import Profile, Record
+    from bench.base.install import DataFolders
+    from bench.formats.record import Record
     from bench.plan import Request
     from bench.runs import Options
     from bench.sandbox import Sandbox
@@ -57,19 +58,6 @@ def _safe_name(context: click.Context, parameter: click.Parameter, value: str | 
     except ValidationError:
         message = f"{value!r} is not 1 to 64 of a-z, 0-9, _ and -, starting with a letter or digit"
         raise click.BadParameter(message, context, parameter) from None
-
-
-def _request(
-    suite: str,
-    agents: Sequence[str],
-    cases: Sequence[str],
-    models: Sequence[str],
-    trials: int | None,
-    profile: Profile | None,
-) -> Request:
-    from bench.plan import Request
-
-    return Request(suite, agents, cases, models, trials, profile)
 
 
 def _how(
@@ -119,7 +107,7 @@ def _how(
 @CASES
 @click.option("--require-success", is_flag=True, help="Exit with 1 unless every graded cell succeeded.")
 @as_json("Print the records as JSON.")
-@gathered("request", _request)
+@gathered("request", "bench.plan:Request", "suite agents cases models trials profile")
 @gathered("how", _how)
 def run(
     request: Request,
@@ -130,7 +118,7 @@ def run(
     resume: Path | None,
     repository: str,
     branch: str,
-    case_root: Path | None,
+    folders: DataFolders,
     require_success: bool,
     as_json: bool,
 ) -> None:
@@ -139,7 +127,6 @@ def run(
     Exit status: 0 every cell has a verdict (whatever it is); 1 cells were lost to infrastructure or skipped;
     2 nothing was started; 130 interrupted, go on with --resume.
     """
-    from bench.base.install import find_data_folders
     from bench.base.text import printable_json
     from bench.cli.console import Reporter
     from bench.formats.run_folder import RunFolder, new_run_name
@@ -147,12 +134,11 @@ def run(
     from bench.store import publish
 
     interrupt_on_sigterm()
-    places = find_data_folders(cases=case_root)
     opened = partial(open_sandbox, sandbox, quiet=as_json)
     with Reporter(quiet=as_json) as reporter:
         if resume is None:
             folder = out / (name or _run_name() or new_run_name())
-            stored, records = plan_and_run(request, folder, places, opened, how, reporter)
+            stored, records = plan_and_run(request, folder, folders, opened, how, reporter)
         elif request.agents or request.cases or request.models or request.trials:
             raise UserError(
                 "takes what to run from the run itself",
@@ -161,7 +147,7 @@ def run(
             )
         else:
             folder, stored = resume, RunFolder(resume).read_plan()
-            records = run_plan(stored, None, folder, places, opened(), how, reporter)
+            records = run_plan(stored, None, folder, folders, opened(), how, reporter)
     commit = publish(stored, records, repository, branch, folder) if repository else None
     if as_json:
         click.echo(printable_json(json.dumps([json.loads(record.to_line()) for record in records], indent=1)))
@@ -216,7 +202,7 @@ def run_shard(
     sandbox: str,
     no_cost_limit: bool,
     keep_workspaces: bool,
-    case_root: Path | None,
+    folders: DataFolders,
 ) -> None:
     """Run one shard of a plan made by `plan --out`; started again, it goes on where it stopped.
 
@@ -225,7 +211,6 @@ def run_shard(
     Exit status: 0 every cell has a verdict (whatever it is); 1 cells were lost to infrastructure or skipped;
     2 nothing was started; 130 interrupted, call it again.
     """
-    from bench.base.install import find_data_folders
     from bench.cli.console import Reporter
     from bench.formats.plan import read_plan_file
     from bench.formats.run_folder import RunFolder
@@ -235,7 +220,7 @@ def run_shard(
     interrupt_on_sigterm()
     document = read_plan_file(plan)
     chosen = document.shard(shard)
-    places, box = find_data_folders(cases=case_root), choose_sandbox(sandbox)
+    box = choose_sandbox(sandbox)
     how = Options(jobs=jobs or chosen.jobs, keep_workspaces=keep_workspaces, cost_limited=not no_cost_limit)
     lost = 0
     for part in chosen.parts:
@@ -248,7 +233,7 @@ def run_shard(
             run.write_plan(stored)
         click.echo(f"shard {chosen.id} of run {stored.run}: {len(stored.cells)} cells in {folder}", err=True)
         with Reporter() as reporter:
-            records = run_plan(stored, None, folder, places, box, how, reporter)
+            records = run_plan(stored, None, folder, folders, box, how, reporter)
         lost += sum(record.outcome != "graded" for record in records)
     if lost:
         click.echo(f"{lost} cells have no verdict", err=True)
