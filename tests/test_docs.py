@@ -214,7 +214,7 @@ def test_every_message_in_troubleshooting_is_one_of_the_program() -> None:
         ),
         ("run --resume . --sandbox process", "no run.json"),
         ("results show gone.git", "no such repository or run folder"),
-        ("site serve .", "holds no built site"),
+        ("site serve .", "does not hold a built site"),
     ],
 )
 def test_a_message_in_troubleshooting_is_what_the_command_prints(tmp_path: Path, words: str, message: str) -> None:

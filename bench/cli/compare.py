@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from bench.base.errors import EXIT_OK
-from bench.cli.options import alpha, as_json, branch, filters, gathered, margin, repository
+from bench.cli.options import alpha, as_json, branch, filters, gathered, margin, print_text, repository
 
 if TYPE_CHECKING:
     from bench.stats import Chosen, Compared, Comparison, Filters, Rules
@@ -106,7 +106,10 @@ def compare(
         one, other = choose(base, stored, filters), choose(head, stored, filters)
     deciding = tuple(dict.fromkeys(gates)) or ("success",)
     answer = compare_records(one.records, other.records, rules=rules, gates=deciding, test=test, allow=allow)
-    click.echo(as_document(one, other, answer) if as_json else as_text(one, other, answer))
+    if as_json:
+        click.echo(as_document(one, other, answer))
+    else:
+        print_text(as_text(one, other, answer))
     sys.exit(_EXIT[answer.verdict])
 
 

@@ -1,10 +1,13 @@
-"""What several commands share: options, JSON on standard output, and the way in which a signal ends them."""
+"""What several commands share: options, ways to print, and the way in which a signal ends a command."""
 
 from __future__ import annotations
 
 import importlib
 import json
+import shutil
 import signal
+import sys
+import textwrap
 from collections.abc import Callable
 from functools import partial, wraps
 from inspect import signature
@@ -46,6 +49,13 @@ AGENTS = click.option(
     callback=partial(_folders, "agents"),
     help="Folder of agents; default: those that ship with the benchmark.",
 )
+VIA = click.option(
+    "--via",
+    type=click.Choice(["git", "api"]),
+    default="git",
+    show_default=True,
+    help="api: GitHub's REST API, without git's transport; the token is MLDB_TOKEN or GITHUB_TOKEN.",
+)
 
 
 def as_json(about: str = "For programs.") -> Decorator:
@@ -59,10 +69,10 @@ def branch(about: str | None = None) -> Decorator:
 
 
 def repository(about: str = "Path or URL.", *, required: bool = False) -> Decorator:
-    """`--results`: a repository, empty where it is not given."""
-    if required:
-        return click.option("--results", "repository", metavar="REPOSITORY", required=True, help=about)
-    return click.option("--results", "repository", metavar="REPOSITORY", default="", help=about)
+    """`--results`: a repository; the empty text where the option is not given and not required."""
+    # click takes even an empty default for a value, so a required option must not have one.
+    default = None if required else ""
+    return click.option("--results", "repository", metavar="REPOSITORY", required=required, default=default, help=about)
 
 
 def sandbox(about: str | None = None) -> Decorator:
@@ -133,6 +143,15 @@ def print_json(document: object) -> None:
     click.echo(json.dumps(document, indent=1))
 
 
+def print_text(text: str) -> None:
+    """Lines for people; a terminal too narrow for a line gets it broken between words, not inside of one."""
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
+    for line in text.splitlines():
+        fits = len(click.unstyle(line)) <= width
+        parts = [line] if fits else textwrap.wrap(line, width, subsequent_indent="  ", break_on_hyphens=False)
+        click.echo("\n".join(parts))
+
+
 def interrupt_on_sigterm() -> None:
-    """Let SIGTERM end this command as Ctrl-C does, so that what is under way is written down."""
+    """Let SIGTERM end this command as Ctrl-C does, so that cells under way still get their records."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)

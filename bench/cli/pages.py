@@ -47,9 +47,9 @@ def write_site(results_of: ResultsOf, cases: Sequence[str], out: Path) -> Path:
     from bench.formats.case import load_cases
     from bench.pages import write_site as write
 
-    places = find_data_folders()
-    infos = [_info(case) for case in load_cases(places.cases, list(cases))]
-    write(results_of, infos, out, places.site)
+    folders = find_data_folders()
+    infos = [_info(case) for case in load_cases(folders.cases, list(cases))]
+    write(results_of, infos, out, folders.site)
     return out / "index.html"
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bench.base.errors import UserError
-from bench.cli.options import CASES, PATH, as_json, branch, gathered, repository
+from bench.cli.options import CASES, PATH, as_json, branch, gathered, print_text, repository
 
 if TYPE_CHECKING:
     from bench.base.install import DataFolders
@@ -161,7 +161,7 @@ def _show(document: PlanFile) -> None:
     from bench.report import table
 
     expected = document.expected
-    click.echo(
+    print_text(
         f"{expected.cells} cells in {expected.shards} shards, {expected.wall_s / 60:.0f} minutes to the last one"
     )
     by_machine: dict[str, list[Shard]] = defaultdict(list)
@@ -181,8 +181,8 @@ def _show(document: PlanFile) -> None:
     header = ("machine", "cells", "shards", "side by side", "hours", "USD")
     click.echo(table(rows, header=header, right=range(1, 6)))
     unpriced = f", and {expected.unpriced_cells} cells without a known price" if expected.unpriced_cells else ""
-    click.echo(f"models    {expected.model_usd:.2f} USD{unpriced}")
-    click.echo(f"machines  {expected.machine_usd:.2f} USD, {expected.gpu_hours:.1f} GPU hours")
+    print_text(f"models    {expected.model_usd:.2f} USD{unpriced}")
+    print_text(f"machines  {expected.machine_usd:.2f} USD, {expected.gpu_hours:.1f} GPU hours")
     named = {
         "measured": "measured before",
         "agent": "from the agent's other cases",
@@ -190,4 +190,4 @@ def _show(document: PlanFile) -> None:
         "limit": "from limits alone",
     }
     sources = ", ".join(f"{expected.sources[key]} {text}" for key, text in named.items() if key in expected.sources)
-    click.echo(f"estimates {sources}")
+    print_text(f"estimates {sources}")

@@ -14,18 +14,8 @@ from typing import TYPE_CHECKING
 import click
 
 from bench.base.errors import EXIT_FAILED, UserError
-from bench.cli.options import (
-    CASES,
-    PATH,
-    RUN_FOLDERS,
-    as_json,
-    branch,
-    gathered,
-    interrupt_on_sigterm,
-    profile,
-    repository,
-    sandbox,
-)
+from bench.cli import options
+from bench.cli.options import CASES, PATH, RUN_FOLDERS, gathered, interrupt_on_sigterm
 from bench.report import render
 
 if TYPE_CHECKING:
@@ -37,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("folder", metavar="RUN_FOLDER", type=click.Path(path_type=Path))
+@click.argument("folder", metavar="RUN_FOLDER", type=PATH)
 def summary(folder: Path) -> None:
     """A run as Markdown: agents, cells, and the evidence where a cell did not succeed."""
     from bench.formats.run_folder import RunFolder
@@ -86,14 +76,14 @@ def _how(
     "--model", "models", multiple=True, help="provider/name or role=provider/name, in place of the agent's own."
 )
 @click.option("--trials", type=click.IntRange(1, 1000), help="Repetitions; default: the suite's.")
-@profile("Default: the suite's.")
+@options.profile("Default: the suite's.")
 @click.option("--jobs", type=click.IntRange(1, 256), default=1, show_default=True, help="Cells side by side.")
-@sandbox("auto: the strongest that works here. process does not isolate.")
+@options.sandbox("auto: the strongest that works here. process does not isolate.")
 @RUN_FOLDERS
 @click.option("--name", callback=_safe_name, help="Name of the run, which no other run has; default: from the time.")
 @click.option("--resume", type=PATH, metavar="RUN_FOLDER", help="Go on with this run: what is finished is kept.")
-@repository("Commit the records to this git repository (path or URL).")
-@branch("Branch of --results.")
+@options.repository("Commit the records to this git repository (path or URL).")
+@options.branch("Branch of --results.")
 @click.option("--keep-workspaces", is_flag=True, help="Keep what each agent left, beside its trace.")
 @click.option(
     "--no-cost-limit", is_flag=True, help="No dollar limit: the only way to run a model without a known price."
@@ -106,7 +96,7 @@ def _how(
 )
 @CASES
 @click.option("--require-success", is_flag=True, help="Exit with 1 unless every graded cell succeeded.")
-@as_json("Print the records as JSON.")
+@options.as_json("Print the records as JSON.")
 @gathered("request", "bench.plan:Request", "suite agents cases models trials profile")
 @gathered("how", _how)
 def run(
@@ -141,7 +131,7 @@ def run(
             stored, records = plan_and_run(request, folder, folders, opened, how, reporter)
         elif request.agents or request.cases or request.models or request.trials:
             raise UserError(
-                "takes what to run from the run itself",
+                "the run itself says what to run",
                 where="--resume",
                 remedy="drop --agent, --case, --model and --trials",
             )
@@ -155,8 +145,8 @@ def run(
         tell_records(folder, records)
         if commit is not None:
             click.echo(f"results: {'commit' if commit.new else 'already stored in commit'} {commit.commit[:12]}")
-    unwanted = any(record.outcome != "graded" for record in records)
-    if unwanted or (require_success and not all(record.success for record in records)):
+    lost = any(record.outcome != "graded" for record in records)
+    if lost or (require_success and not all(record.success for record in records)):
         sys.exit(EXIT_FAILED)
 
 
@@ -173,14 +163,14 @@ def open_sandbox(name: str, *, quiet: bool = False) -> Sandbox:
 def tell_records(folder: Path, records: Sequence[Record]) -> None:
     """One line about all records of a run."""
     graded = [record for record in records if record.outcome == "graded"]
-    click.echo(
+    options.print_text(
         f"{sum(bool(record.success) for record in graded)} of {len(graded)} graded cells succeeded; "
         f"{len(records) - len(graded)} without a verdict; records in {folder / 'cells'}"
     )
 
 
 def _run_name() -> str:
-    """On GitHub, the workflow run's own id, so that a record can be traced to it."""
+    """The id of GitHub's workflow run, so that a record can be traced to it; empty elsewhere."""
     number = os.environ.get("GITHUB_RUN_ID", "")
     return f"gh-{number}" if number.isdigit() else ""
 
