@@ -75,8 +75,8 @@ class Catalogue:
         for name in names:
             if name not in known:
                 near = difflib.get_close_matches(name, sorted(known), n=1)
-                hint = f"did you mean {near[0]!r}?" if near else "a family or family.attack of attacks.yaml"
-                raise UserError(f"no attack {name!r}", where="--only", remedy=hint)
+                hint = f"did you mean {near[0]!r}?" if near else "name a family or family.attack of attacks.yaml"
+                raise UserError(f"no attack is called {name!r}", where="--only", remedy=hint)
         return [it for it in self.attacks if not names or it.id in names or it.family in names]
 
 
@@ -101,7 +101,7 @@ def load_catalogue(folder: Path) -> Catalogue:
 def _functions(path: Path) -> dict[str, str]:
     """First line of the docstring of every public function of a program."""
     if not path.is_file():
-        raise UserError("is missing", where=path, remedy="every family of attacks.yaml has its program")
+        raise UserError("is missing", where=path, remedy="add the program, or drop its family from attacks.yaml")
     tree = ast.parse(path.read_text(encoding="utf-8"))
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")]
     return {node.name: (ast.get_docstring(node) or "").partition("\n")[0] for node in functions}

@@ -1,12 +1,13 @@
-"""One trial: attacks carried out in a real cell, and everything that they may have got held against them."""
+"""One trial: attacks carried out in a real cell, and the evidence of everything that they achieved."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import resource
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,6 @@ from bench.attack.leaks import acting_text, changes, containers_of, processes_wi
 from bench.attack.stage import Stage, make_agent
 from bench.base.errors import InfraError
 from bench.cell import run_cell
-from bench.formats.agent import Agent
 from bench.formats.case import Case
 from bench.formats.plan import Cell
 from bench.formats.record import Record
@@ -94,10 +94,7 @@ class Trial:
         began = time.monotonic()
         contacts, calls = self._stage.listeners.count(), len(self._stage.upstream.misuses)
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        cell = self._cell()
-        trace = self._stage.context.trace(cell)
-        try:
-            record = run_cell(cell, self._stage.context)
+        with self._ran() as (cell, record, trace):
             survivors = processes_with(self._token)
             grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory) / 1024
             common = [*survivors, *self._left_behind(cell)]
@@ -110,37 +107,37 @@ class Trial:
             outcome = _Outcome(trace, common, self._canaries(record, trace))
             seconds = time.monotonic() - began
             return [self._result(attack, record, outcome, seconds) for attack in self._attacks]
-        finally:
-            remove_tree(trace)
-            remove_tree(self._folder)
 
     def measure(self) -> Baseline:
         """What the base is worth when next to nothing is done to it; raises `InfraError` without a verdict."""
+        with self._ran() as (_, record, _):
+            if record.outcome != "graded":
+                raise InfraError(record.cause, f"the base of attacks on {self._case.id} has no verdict: {record.error}")
+            return Baseline({check.id: check.value for check in record.checks})
+
+    @contextlib.contextmanager
+    def _ran(self) -> Iterator[tuple[Cell, Record, Path]]:
+        """The cell with its record and trace; afterwards the folders are removed, for many trials share a disk."""
         cell = self._cell()
+        trace = self._stage.context.trace(cell)
         try:
-            record = run_cell(cell, self._stage.context)
+            yield cell, run_cell(cell, self._stage.context), trace
         finally:
-            remove_tree(self._stage.context.trace(cell))
+            remove_tree(trace)
             remove_tree(self._folder)
-        if record.outcome != "graded":
-            raise InfraError(record.cause, f"the base of attacks on {self._case.id} has no verdict: {record.error}")
-        return Baseline({check.id: check.value for check in record.checks})
 
     def _cell(self) -> Cell:
         spec, limits = self._case.spec, self._case.spec.limits
         case = self._case
         if self._base == "untouched":
-            changed = {**self._stage.catalogue.limits}
+            changed = dict(self._stage.catalogue.limits)
             for attack in self._attacks:
                 changed |= attack.spec.limits
             case = replace(case, spec=spec.model_copy(update={"limits": limits.model_copy(update=changed)}))
-        agent = self._agent(case)
-        return Cell(agent, dict(agent.spec.models), case, case.spec.profiles[0], 1)
-
-    def _agent(self, case: Case) -> Agent:
         self._folder.mkdir(parents=True)
         programs = self._stage.catalogue.folder
-        return make_agent(self._folder / "agent", programs, self._attacks, case, self._base, self._facts(case))
+        agent = make_agent(self._folder / "agent", programs, self._attacks, case, self._base, self._facts(case))
+        return Cell(agent, dict(agent.spec.models), case, case.spec.profiles[0], 1)
 
     def _facts(self, case: Case) -> Mapping[str, Any]:
         limits = case.spec.limits
@@ -190,8 +187,8 @@ class Trial:
     def _left_behind(self, cell: Cell) -> list[str]:
         context = self._stage.context
         # Not through socket_folder(), which would make it.
-        places = [context.folder / "scratch" / cell.slug, context.sockets / cell.slug[-8:]]
-        found = [f"{place.name} is still there" for place in places if place.exists()]
+        folders = [context.folder / "scratch" / cell.slug, context.sockets / cell.slug[-8:]]
+        found = [f"{folder.name} is still there" for folder in folders if folder.exists()]
         if context.sandbox.name == "docker":
             found += containers_of(context.provenance.run, cell.id)
         return found

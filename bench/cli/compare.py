@@ -9,21 +9,13 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from bench.base.errors import EXIT_OK
-from bench.cli.options import alpha, as_json, branch, filters, gathered, margin, print_text, repository
+from bench.cli.options import alpha, as_json, branch, filters, fraction, gathered, print_text, repository
 
 if TYPE_CHECKING:
     from bench.stats import Chosen, Compared, Comparison, Filters, Rules
 
-EXIT_REGRESSION = 1
-EXIT_INCONCLUSIVE = 3
-EXIT_NOT_COMPARABLE = 4
-_EXIT = {
-    "regression": EXIT_REGRESSION,
-    "inconclusive": EXIT_INCONCLUSIVE,
-    "not comparable": EXIT_NOT_COMPARABLE,
-    "improvement": EXIT_OK,
-    "no change": EXIT_OK,
-}
+# 2 is taken: by a wrong command, as everywhere.
+_EXIT = {"improvement": EXIT_OK, "no change": EXIT_OK, "regression": 1, "inconclusive": 3, "not comparable": 4}
 _MEASURES = ("success", "score", "cost", "tokens", "time")
 _MOST_FINDINGS = 10
 
@@ -41,14 +33,8 @@ _MOST_FINDINGS = 10
     type=click.Choice(_MEASURES),
     help="Measures that decide; repeat for several. They share alpha.  [default: success]",
 )
-@margin("Smallest difference of success or score that matters.")
-@click.option(
-    "--ratio-margin",
-    type=click.FloatRange(0, min_open=True),
-    default=0.10,
-    show_default=True,
-    help="Smallest relative difference of cost, tokens or time that matters.",
-)
+@fraction("--margin", 0.05, "Smallest difference of success or score that matters.")
+@fraction("--ratio-margin", 0.10, "Smallest relative difference of cost, tokens or time that matters.", most=None)
 @alpha("Chance of calling a regression where nothing changed.")
 @click.option(
     "--test",

@@ -34,21 +34,15 @@ def _folders(name: str, context: click.Context, parameter: click.Parameter, give
 
 
 RUN_FOLDERS = click.option("--out", type=PATH, default=Path("runs"), show_default=True, help="Folder of run folders.")
-CASES = click.option(
-    "--cases",
-    "folders",
-    type=PATH,
-    callback=partial(_folders, "cases"),
-    help="Folder of cases; default: those that ship with the benchmark.",
-)
-"""The command gets the data folders of this installation, with these cases."""
-AGENTS = click.option(
-    "--agents",
-    "folders",
-    type=PATH,
-    callback=partial(_folders, "agents"),
-    help="Folder of agents; default: those that ship with the benchmark.",
-)
+
+
+def _data(name: str) -> Decorator:
+    """An option that replaces one data folder; the command gets all of them as `folders`."""
+    about = f"Folder of {name}; default: those that ship with the benchmark."
+    return click.option(f"--{name}", "folders", type=PATH, callback=partial(_folders, name), help=about)
+
+
+CASES, AGENTS = _data("cases"), _data("agents")
 VIA = click.option(
     "--via",
     type=click.Choice(["git", "api"]),
@@ -86,10 +80,10 @@ def profile(about: str) -> Decorator:
     return click.option("--profile", type=click.Choice(["mini", "full"]), help=about)
 
 
-def margin(about: str) -> Decorator:
-    """`--margin`, a difference of success or score."""
-    kind = click.FloatRange(0, 1, min_open=True)
-    return click.option("--margin", type=kind, default=0.05, show_default=True, help=about)
+def fraction(name: str, default: float, about: str | None, *, most: float | None = 1) -> Decorator:
+    """An option for a positive number up to `most`."""
+    kind = click.FloatRange(0, most, min_open=True)
+    return click.option(name, type=kind, default=default, show_default=True, help=about)
 
 
 def alpha(about: str | None = None) -> Decorator:

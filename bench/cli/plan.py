@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bench.base.errors import UserError
 from bench.cli.options import CASES, PATH, as_json, branch, gathered, print_text, repository
 
 if TYPE_CHECKING:
@@ -19,6 +18,8 @@ if TYPE_CHECKING:
     from bench.formats.plan import PlanFile, Shard
     from bench.formats.record import Record
     from bench.plan import Experiment, History
+
+_DAY = click.DateTime(["%Y-%m-%d"])
 
 
 @dataclass(frozen=True)
@@ -28,16 +29,6 @@ class _Past:
     repository: str
     branch: str
     run_folders: Sequence[Path]
-
-
-def _day(context: click.Context, parameter: click.Parameter, text: str | None) -> date:
-    del context, parameter
-    if text is None:
-        return datetime.now(UTC).date()
-    try:
-        return datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC).date()
-    except ValueError:
-        raise UserError(f"{text!r} is not a day", where="--date", remedy="write YYYY-MM-DD") from None
 
 
 @click.command()
@@ -51,7 +42,7 @@ def _day(context: click.Context, parameter: click.Parameter, text: str | None) -
     metavar="RUN",
     help="Plan only what has no verdict: of a run folder, or of a plan.json among the records of --results or --runs.",
 )
-@click.option("--date", "day", callback=_day, help="Day of mode=rotating, YYYY-MM-DD; default: today, UTC.")
+@click.option("--date", "day", type=_DAY, metavar="YYYY-MM-DD", help="Day of mode=rotating; default: today, UTC.")
 @click.option("--sandbox", default="auto", show_default=True, help="What the shards are to run in.")
 @click.option("--out", type=PATH, help="Write plan.json here, for `run --plan`.")
 @click.option("--github-output", is_flag=True, help="Also write `matrix` and `shards` to the file $GITHUB_OUTPUT.")
@@ -62,7 +53,7 @@ def plan(
     words: tuple[str, ...],
     past: _Past,
     missing_from: Path | None,
-    day: date,
+    day: datetime | None,
     sandbox: str,
     out: Path | None,
     github_output: bool,
@@ -81,7 +72,8 @@ def plan(
 
     file = Path(words[0]) if words and "=" not in words[0] else None
     experiment = load_experiment(file, words[1:] if file is not None else words)
-    made = _make(experiment, folders, past, missing_from, day, sandbox, quiet=as_json)
+    today = (day or datetime.now(UTC)).date()
+    made = _make(experiment, folders, past, missing_from, today, sandbox, quiet=as_json)
     if made is None:
         click.echo("nothing to run: every cell has a verdict already, or no case has its turn")
         if github_output:

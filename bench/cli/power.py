@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bench.base.errors import EXIT_FAILED, UserError
-from bench.cli.options import alpha, as_json, branch, filters, margin, print_json, print_text, repository
+from bench.cli.options import alpha, as_json, branch, filters, fraction, print_json, print_text, repository
 
 if TYPE_CHECKING:
     from bench.stats import Chosen, Components, Design, Filters, Price, Question
@@ -35,14 +35,8 @@ class _Answer:
 @branch("Its branch.")
 @filters("the history")
 @click.option("--measure", type=click.Choice(["success", "score"]), default="success", show_default=True)
-@click.option(
-    "--drop",
-    type=click.FloatRange(0, 1, min_open=True),
-    default=0.10,
-    show_default=True,
-    help="The drop of the mean that must be seen.",
-)
-@margin("Margin of the comparison; the drop itself where that is smaller.")
+@fraction("--drop", 0.10, "The drop of the mean that must be seen.")
+@fraction("--margin", 0.05, "Margin of the comparison; the drop itself where that is smaller.")
 @alpha()
 @click.option("--base-stored", is_flag=True, help="Only HEAD is to be run: BASE is stored with as many trials.")
 @click.option("--gpu-price", type=click.FloatRange(0), default=None, metavar="USD", help="Price of a GPU hour.")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bench.base.errors import EXIT_FAILED, UserError
-from bench.cli.options import as_json, branch, margin, print_json, print_text
+from bench.cli.options import as_json, branch, fraction, print_json, print_text
 
 if TYPE_CHECKING:
     from bench.github import Notice
@@ -33,7 +33,7 @@ class Trend:
 @branch("Branch of a repository.")
 @click.option("--runs", default="*", show_default=True, metavar="PATTERN", help="Names of the nightly runs.")
 @click.option("--measure", type=click.Choice(["success", "score"]), default="success", show_default=True)
-@margin("Smallest drop that matters.")
+@fraction("--margin", 0.05, "Smallest drop that matters.")
 @click.option("--nights", type=click.IntRange(4, 1000), default=90, show_default=True, help="Look back this far.")
 @click.option(
     "--issues",

@@ -18,11 +18,18 @@ from typing import Any
 
 import pytest
 
-from bench.attack.campaign import Campaign, Task, honest_cells, tasks_of
+from bench.attack.campaign import (
+    Campaign,
+    Task,
+    honest_cells,
+    matrix_line,
+    matrix_summary,
+    tasks_of,
+    write_page,
+)
 from bench.attack.catalogue import Catalogue, load_catalogue
 from bench.attack.leaks import Canaries, changes, processes_with
 from bench.attack.listeners import METADATA, NAME_SERVER
-from bench.attack.matrix import matrix_line, matrix_summary, write_page
 from bench.attack.stage import Stage, open_stage
 from bench.attack.trial import Baseline, Result, Trial
 from bench.base.errors import UserError
