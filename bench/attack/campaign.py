@@ -74,7 +74,7 @@ class Campaign:
                 raise InfraError("needs_missing", f"modules are missing: {', '.join(missing)}")
             return Trial(self._stage, task.case, task.attacks, task.base).run(self._baseline(task))
         except (InfraError, OSError) as fault:
-            # One that could not be carried out has shown nothing, and must not end the others.
+            # A trial that could not be carried out shows nothing: it counts as an escape, and the others go on.
             sandbox = self._stage.context.sandbox.name
             reason = [f"it was not carried out: {fault}"[:800]]
             return [Result(it.id, task.case.id, task.base, sandbox, reason) for it in task.attacks]
@@ -122,7 +122,7 @@ def tasks_of(cases: Sequence[Case], attacks: Sequence[Attack]) -> Iterator[Task]
 
 @dataclass(frozen=True)
 class Honest:
-    """What a solution's cell was said of, beyond its success."""
+    """The cell of a solution, with everything that was wrongly held against it."""
 
     case: str
     trial: int

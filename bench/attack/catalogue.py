@@ -20,22 +20,22 @@ Base = Literal["untouched", "wrong", "solution"]
 
 
 class AttackSpec(Model):
-    """What is said of one attack in `attacks.yaml`."""
+    """The entry of one attack in `attacks.yaml`."""
 
     aims: list[Aim] = Field(min_length=1)
     over: list[Base] = Field(["untouched"], min_length=1)
     shared: bool = False
-    """Leaves the workspace as it is: several share one run of the agent."""
+    """It leaves the workspace as it is, so several such attacks share one run of the agent."""
     stops: list[StopReason] = []
-    """How the agent phase may end; empty: in any way."""
+    """Stop reasons with which the agent phase may end; empty: any."""
     flags: list[str] = []
-    """What the record must say of it."""
+    """Flags that the record must have."""
     limits: dict[str, int] = {}
     model: bool = False
     bait: bool = False
     """The solution lies in the agent's own folder."""
     watch_s: float = Field(0.0, ge=0, le=10)
-    """Seconds for which nothing that the cell left may change after its end."""
+    """Seconds after the end of the cell in which nothing that it left may change."""
 
 
 class CatalogueFile(Model):
@@ -92,7 +92,7 @@ def load_catalogue(folder: Path) -> Catalogue:
                 raise UserError(
                     f"field `families.{family}.{name}`: {family}.py has no such function with a docstring",
                     where=path,
-                    remedy="add it or drop the entry",
+                    remedy="add the function or drop the entry",
                 )
             attacks.append(Attack(f"{family}.{name}", told[name], spec))
     return Catalogue(folder, attacks, content.limits)

@@ -61,6 +61,7 @@ class Canaries:
         return {
             place
             for plain in _unpacked(data, 2)
+            # All words begin alike, and searching for that alone is many times faster.
             if any(form in plain for form in _PREFIX_FORMS)
             for place, word in self.words.items()
             if any(form in plain for form in forms(word))
@@ -83,10 +84,10 @@ def forms(word: str) -> list[bytes]:
 
 
 def _in_base64(data: bytes) -> Iterator[bytes]:
-    """What is the same in every base64 text that holds `data`, for each place where it may begin."""
+    """The parts that every base64 text of `data` has in common, for each of three alignments."""
     for shift in range(3):
         text = base64.b64encode(bytes(shift) + data)
-        # The first and the last group mix with the neighbours.
+        # The first and the last group of four also encode neighbouring bytes.
         yield text[4 if shift else 0 : len(text) - 4]
 
 

@@ -38,8 +38,8 @@ _OWN_HEADERS = frozenset({"api_base", "api-base", "x-upstream", "x-forwarded-hos
 def enter_own_network(works: Callable[[], bool]) -> bool:
     """Move this process, which must not have threads yet, into a network of its own; False where that cannot be.
 
-    Loopback is up there, and so are the addresses of the metadata service and of a name server. There is no way back,
-    so a child tries it first. works: asked there; whether what is needed still works.
+    Loopback is up there, and so are the addresses of the metadata service and of a name server. A process cannot
+    return to its old network, so a child tries it first. works: called in the child; whether sandboxes still start.
     """
     child = os.fork()
     if child == 0:
@@ -101,6 +101,7 @@ class Listeners:
         if own_network:
             self._stream("metadata", socket.AF_INET, (METADATA, 80))
             self._datagram("nameserver", (NAME_SERVER, 53))
+            # The TCP port again, on an address of this machine that is not loopback.
             self._stream("machine", socket.AF_INET, (NAME_SERVER, self.port))
 
     @property
@@ -168,6 +169,7 @@ class Listeners:
                     data, sender = handle.recvfrom(4096)
                 except OSError:
                     return
+                # After shutdown() in close(), recvfrom() returns without a sender.
                 if sender is None:
                     return
                 self._note(kind, data)
@@ -182,7 +184,7 @@ class Upstream:
 
     def __init__(self) -> None:
         self.misuses: list[str] = []
-        """Requests that no model call of a gateway looks like."""
+        """Requests that the gateway would never send for a model call."""
         self.calls = 0
         misuses, owner = self.misuses, self
 
@@ -218,7 +220,7 @@ class Upstream:
                 self.wfile.write(data)
 
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the name is inherited
-                """Nothing of it belongs on our own output."""
+                """Keep requests out of the output of the campaign."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True

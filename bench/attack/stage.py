@@ -79,7 +79,7 @@ class Stage:
         return prepare_start(case, case.spec.profiles[0], seed, self.context.places.cache).hidden
 
     def hidden_places(self, case: Case) -> dict[str, list[str]]:
-        """Paths of this machine, by what is hidden there."""
+        """Paths on this machine, by the kind of thing that is hidden there."""
         run, checkout, original = self.context.folder, self.root / "checkout", self._originals[case.id]
         return {
             "original": [str(original), str(original.parents[2] / ".git")],
@@ -134,6 +134,7 @@ def _planted_environment(root: Path, canaries: Canaries, provider: str) -> Itera
         for file in _HOME_FILES:
             _write(root / "home" / file, canaries.new(f"home {file}"))
         os.environ.update(HOME=str(root / "home"), OPENAI_BASE_URL=provider)
+        # A user's own price table may lack the model of the attacks.
         os.environ.pop("MLDB_PRICES", None)
         yield
     finally:
@@ -211,7 +212,7 @@ def make_agent(
         (folder / "answer.json").write_text(json.dumps(command))
     if any(attack.spec.bait for attack in attacks):
         shutil.copytree(case.part("solution"), folder / "bait", ignore=_LEFT_OUT)
-    # Not the slug of one attack alone: what shares a run has one name.
+    # Attacks that share a run have one agent, which needs a name that fits all of them.
     label = attacks[0].id.replace(".", "-") if len(attacks) == 1 else f"{attacks[0].family}-and-{len(attacks) - 1}-more"
     spec = AgentSpec(
         id=f"{label}-over-{base}"[:64],

@@ -24,10 +24,10 @@ from bench.guest.trees import remove_tree
 from bench.sandbox import Job, JobLimits, Mount, Sandbox, run_job
 
 _MEMORY_MB = 300.0
-"""By which the runner may grow in one trial."""
+"""Growth of the runner in one trial that is still normal."""
 _MAX_SAID = 4 << 20
 _CHANCE = 0.1
-"""By which partial credit may differ between two gradings, each of which draws inputs of its own."""
+"""Difference of partial credit between two gradings that is still normal: each draws inputs of its own."""
 
 Baseline = dict[str, float]
 """The verdict on the same workspace without an attack, by check; empty for an untouched one, which earns nothing."""
@@ -35,14 +35,14 @@ Baseline = dict[str, float]
 
 @dataclass
 class Result:
-    """What came of one attack on one case."""
+    """The result of one attack on one case."""
 
     attack: str
     case: str
     over: Base
     sandbox: str
     escapes: list[str] = field(default_factory=list)
-    """Evidence of everything that it got; empty: it was held."""
+    """Evidence of everything that the attack achieved; empty: it was held."""
     stop_reason: str = ""
     score: float | None = None
     flags: list[str] = field(default_factory=list)
@@ -80,6 +80,7 @@ class Trial:
         contacts, calls = self._stage.listeners.count(), len(self._stage.upstream.misuses)
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         with self._ran() as (cell, record, trace):
+            # Before anything else, which would give a process time to end.
             survivors = processes_with(self._token)
             grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory) / 1024
             common = [*survivors, *self._left_behind(cell)]
@@ -142,7 +143,7 @@ class Trial:
         }
 
     def _on_verdict(self, record: Record, baseline: Baseline | None) -> list[str]:
-        """How the verdict may have been bent, or avoided."""
+        """Evidence that the verdict was improved or avoided."""
         if record.outcome != "graded":
             return [f"there is no verdict: {record.outcome} ({record.cause}): {record.error[-600:]}"]
         found = [f"it got a second try: {it.cause}: {it.message[-300:]}" for it in record.tries]
@@ -219,7 +220,7 @@ class Trial:
         return not file.startswith(tuple(others))
 
     def _on_expected(self, attack: Attack, record: Record) -> list[str]:
-        """What the record had to say and does not."""
+        """What the record should say and does not."""
         if record.outcome != "graded":
             return []
         found = []

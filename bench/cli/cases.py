@@ -45,12 +45,13 @@ def list_(folders: DataFolders, as_json: bool) -> None:
 
 
 def _row(path: Path) -> tuple[str, str, str, str]:
-    """What is shown of a case, read without its model: building that takes longer than all the rest."""
+    """The row of one case, read without its model: building the model takes longer than everything else."""
     from bench.base.documents import read_yaml_documents
 
     match list(read_yaml_documents(path, _MAX_BYTES)):
         case [{"category": str(category), "id": str(name), "title": str(title), "profiles": [*profiles]}]:
             return category, name, ",".join(map(str, profiles)), title
+    # Something is wrong with the file: its model says what.
     from bench.formats.case import load_case
 
     spec = load_case(path.parent).spec
@@ -210,7 +211,7 @@ def _run_attacks(cases: Sequence[Case], folders: DataFolders, way: _Way) -> bool
     if way.matrix is not None:
         attack.write_page(way.matrix, results, attacks, notes)
     escaped = [result for result in results if not result.held]
-    # Once more and together: they may stand far apart in a long log.
+    # Repeated together, because they may stand far apart in a long log.
     for line in (*map(attack.matrix_line, escaped), *(f"ESCAPED {left}" for left in groups)):
         way.say(line)
     way.conclude([asdict(result) for result in results], attack.matrix_summary(results))

@@ -107,6 +107,7 @@ def as_document(base: Chosen, head: Chosen, answer: Comparison) -> str:
         name: {"label": side.label, **asdict(side.entrant), "records": len(side.records)}
         for name, side in (("base", base), ("head", head))
     }
+    # A property, which asdict() leaves out.
     factors = {it.measure: it.factor for it in answer.measures}
     document = {"schema": 1, **sides, **asdict(answer)}
     for measure in document["measures"]:

@@ -1,4 +1,4 @@
-"""What this machine can do: each finding with its remedy."""
+"""`ml-dev-bench doctor`: what this machine can do, each finding with its remedy."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class HealthCheck:
 
 
 def check_health(cache: Path) -> Iterator[HealthCheck]:
-    """Look at everything that a run may need; starts a sandbox, reaches no network."""
+    """Check everything that a run may need; starts a sandbox and does not use the network."""
     machine = this_machine()
     yield HealthCheck(
         "machine", "ok", f"{machine.system}, {machine.cores} cores, {machine.memory_mb / 1024:.0f} GiB, {machine.cpu}"
@@ -74,6 +74,7 @@ def _docker() -> Iterator[HealthCheck]:
     try:
         yield _engine()
     except UserError as error:
+        # Usually the probe has already reported the same fault.
         if str(error) != probe.detail:
             yield HealthCheck("engine", "note", str(error))
     left = []
@@ -84,7 +85,7 @@ def _docker() -> Iterator[HealthCheck]:
 
 
 def _engine() -> HealthCheck:
-    """Of any engine, one of another machine too: that runs no cells, but its images can be looked at."""
+    """Any engine, also one on another machine: it cannot run cells, but its images can be listed."""
     address = find_address()
     with open_client() as client:
         said = client.version()
@@ -105,6 +106,7 @@ def _disk(cache: Path) -> HealthCheck:
 def _gpu(name: str) -> HealthCheck:
     if name:
         return HealthCheck("gpu", "ok", name)
+    # A container may get the device without the driver's programs.
     if os.path.exists("/dev/nvidia0"):
         return HealthCheck("gpu", "missing", "a device, but nvidia-smi does not answer", "install the driver's tools")
     return HealthCheck("gpu", "note", "none", "profile mini needs none; profile full does")

@@ -23,7 +23,7 @@ _FOLDER = click.argument("folder", required=False, type=PATH)
 def human() -> None:
     """Solve a case yourself, judged and recorded like an agent.
 
-    The clock runs from `start` to `submit`. Nothing isolates you: the record says so, and is not ranked.
+    The clock runs from `start` to `submit`. You work without isolation: the record says so, and is not ranked.
     """
 
 

@@ -40,7 +40,7 @@ def build(base: str, python: str, network: str, case_id: str, folders: DataFolde
     if case_id:
         environment = load_cases(folders.cases, [case_id])[0].part("environment")
         if not environment.is_dir():
-            raise UserError("the case adds nothing to the shared image", where=environment, remedy="drop --case")
+            raise UserError("does not exist: the case uses the shared image", where=environment, remedy="drop --case")
         made = build_case(environment, how)
     else:
         made = build_shared(how)

@@ -111,6 +111,7 @@ def main() -> None:
         # Not sys.exit(), which would wait for threads of cells, whose sandboxes end with this process.
         os._exit(EXIT_INTERRUPTED)
     except BrokenPipeError:
+        # The reader, such as `head`, has enough; Python would fail once more on flushing at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except click.exceptions.Exit as leave:

@@ -78,6 +78,7 @@ def serve(folder: Path, port: int) -> None:
     """Serve a built site on this machine."""
     if not (folder / "index.html").is_file():
         raise UserError("does not hold a built site", where=folder, remedy="run `ml-dev-bench site build` first")
+    # Loopback only: a page of results may hold text that an agent wrote.
     handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(folder))
     try:
         server = http.server.ThreadingHTTPServer(("127.0.0.1", port), handler)

@@ -24,7 +24,7 @@ _DAY = click.DateTime(["%Y-%m-%d"])
 
 @dataclass(frozen=True)
 class _Past:
-    """Where to look for what cells took and cost."""
+    """The stored results from which times and costs are estimated."""
 
     repository: str
     branch: str
@@ -104,6 +104,7 @@ def _make(
 ) -> tuple[PlanFile, str] | None:
     from bench import plan as planning
 
+    # Finding what is missing needs the records themselves.
     indexed = None if missing_from else _from_index(past, quiet)
     records = [] if indexed else _records(past)
     history = indexed or planning.History(records)
@@ -139,6 +140,7 @@ def _records(past: _Past) -> list[Record]:
 
 def _from_index(past: _Past, quiet: bool) -> History | None:
     """The history of --results alone, from its index; None where run folders are asked for too, or it is missing."""
+    # History is made of either an index or records; those of folders are not in the index.
     if not past.repository or past.run_folders:
         return None
     from bench.cli.stored import indexed

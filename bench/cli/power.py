@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Answer:
-    """What is enough, and what other designs would do and cost (in dollars, with GPU hours; None: not known)."""
+    """How many trials or cases are enough, and what other designs can show and cost (dollars; None: unknown)."""
 
     measure: str
     drop: float
@@ -71,9 +71,14 @@ def power(
     parts = components(chosen.records, MEASURES[measure])
     cost = price(chosen.records)
     if parts is None or cost is None:
-        raise UserError("fewer than two cases with a verdict", where=history, remedy="name more records")
+        raise UserError("has fewer than two cases with a verdict", where=history, remedy="name a set with more records")
     if drop > parts.mean:
-        raise UserError(f"the mean is {parts.mean:.3f} and cannot drop by {drop:g}", remedy="choose a smaller --drop")
+        raise UserError(
+            f"the mean of {history} is {parts.mean:.3f} and cannot drop by {drop:g}",
+            where="--drop",
+            remedy="choose a smaller drop",
+        )
+    # A margin larger than the drop would call the drop too small to matter, with any number of trials.
     question = Question(parts, drop, measure == "success", Rules(margin=min(margin, drop), alpha=alpha))
     sides = 1 if base_stored else 2
     answer = _answer(question, measure, cost, sides, gpu_price)

@@ -80,20 +80,22 @@ def trace(source: Path, cell: str, form: str, out: Path | None) -> None:
 
 
 def find_ledger(source: Path, cell: str) -> Path:
-    """The calls.jsonl that is meant; raises `UserError` when it is not exactly one."""
+    """The calls.jsonl of the cell; raises `UserError` when none or several match."""
     if source.is_file():
         return source
     found = [path for path in sorted(source.glob("**/calls.jsonl")) if cell.replace("/", "_") in path.parent.name]
     if len(found) == 1:
         return found[0]
     if not found:
-        raise UserError("no cell with model calls", where=source, remedy="name the folder of a run, and its cell")
+        raise UserError(
+            "does not hold a cell with model calls", where=source, remedy="name another run folder or cell"
+        )
     names = ", ".join(path.parent.name for path in found[:5])
     raise UserError(f"{len(found)} cells have model calls", where=source, remedy=f"choose with --cell: {names}")
 
 
 def trace_text(ledger: Path) -> str:
-    """One line a call."""
+    """One line for each call."""
     from bench.gateway import read_trace
 
     lines = []
@@ -117,7 +119,7 @@ def trace_atif(ledger: Path) -> str:
 
 
 def suite_cases(suite: str) -> list[str]:
-    """The cases of a suite; none where no suite is named."""
+    """The cases of a suite; an empty name has none."""
     from bench.base.install import find_data_folders
     from bench.formats.suite import load_suite
 
@@ -193,8 +195,8 @@ def export(out: Path, form: str | None, where: str, sql: str, as_json: bool, ope
     if kind is None:
         raise UserError("the name does not tell the format", where=out, remedy="give --format csv, json or parquet")
     if where and sql:
-        raise UserError("excludes --sql", where="--where", remedy="write the condition into the query")
-    # A line break of its own, so that a comment in the condition does not swallow the rest.
+        raise UserError("cannot be given with --sql", where="--where", remedy="write the condition into the query")
+    # The condition has lines of its own, so that a comment at its end does not hide the bracket.
     asked = sql or (f"SELECT * FROM records WHERE (\n{where}\n)" if where else "SELECT * FROM records")  # noqa: S608
     with Ticker(as_json) as ticker, opened(ticker) as index:
         rows = write(index, asked, out, kind, ticker)

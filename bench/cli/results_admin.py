@@ -1,4 +1,4 @@
-"""`ml-dev-bench results verify`, `decide`, `decisions` and `traces`: looking after what is stored."""
+"""`ml-dev-bench results verify`, `decide`, `decisions` and `traces`: checking and correcting stored results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 _FINDINGS = 1000
-"""Findings after which there is no point in going on."""
+"""More findings than a person reads; the check stops there."""
 
 
 @click.command()
@@ -45,6 +45,7 @@ def verify(repository: str, branch: str, known: str | None, as_json: bool) -> No
         audit = Audit(copy, progress=ticker)
         findings = [
             {"where": shown(finding.where), "what": shown(finding.what)}
+            # One more than is printed, to know whether there are more.
             for finding in islice(audit.findings(known), _FINDINGS + 1)
         ]
     if as_json:

@@ -27,7 +27,7 @@ _LISTED = 200
 
 
 class Report:
-    """What became of one run."""
+    """The result of collecting one run."""
 
     def __init__(self, run: str, collected: Collected) -> None:
         self.run = run
@@ -108,7 +108,7 @@ def _add_summary(reports: Sequence[Report]) -> None:
 
 @dataclass(frozen=True)
 class _Target:
-    """Where to store, and how long to try."""
+    """The branch to store in, and how long to try."""
 
     repository: str
     branch: str
@@ -194,6 +194,7 @@ def collect(
                 report.committed, report.kept = _store(bundle, target, kept)
             reports.append(report)
     show(reports, target.branch, dry_run=dry_run, as_json=as_json)
+    # Of several runs the worst status counts: given up (3), then refused or missing (1).
     sys.exit(max(report.status for report in reports))
 
 
@@ -233,6 +234,7 @@ def _store(bundle: Bundle, target: _Target, kept: Path) -> tuple[Committed | Non
     from bench.store import RetriesExhausted, discard_bundle, keep_bundle
 
     branch = target.open()
+    # On disk before the first try, so that a killed process loses nothing.
     folder = keep_bundle(bundle, kept)
     where = ["--results", target.repository, "--branch", target.branch, "--via", target.via]
     resume = shlex.join(["ml-dev-bench", "results", "push", str(folder), *where])

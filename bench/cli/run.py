@@ -33,12 +33,13 @@ def summary(folder: Path) -> None:
     from bench.formats.run_folder import RunFolder
 
     run = RunFolder(folder)
+    # Refuses a folder that is not a run's; without it an empty page would be printed.
     run.read_plan()
     click.echo(render(run.records()), nl=False)
 
 
 def _safe_name(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """The name becomes a folder and a file of the results branch."""
+    """Check the run's name, which becomes a folder here and a file name on the results branch."""
     from pydantic import TypeAdapter, ValidationError
 
     from bench.formats.record import Name
@@ -63,6 +64,7 @@ def _how(
     from bench.formats.plan import RunLimits
     from bench.runs import Options
 
+    # From the start of the command, so that time spent on planning and images counts.
     deadline = None if max_run_minutes is None else time.monotonic() + 60 * max_run_minutes
     limits = {"cost_usd": max_run_cost, "tokens": max_run_tokens, "calls": max_run_calls, "deadline": deadline}
     return Options(jobs, keep_workspaces, not no_cost_limit, validate(limits, RunLimits, where="limits of the run"))

@@ -35,7 +35,9 @@ def stored_records(repository: str, branch: str) -> Iterator[Stored]:
         def opened() -> Stored:
             if not repository:
                 raise UserError(
-                    "no folder, file or run of this name here", remedy="name the results repository with --results"
+                    "a set is neither a run folder nor a file here",
+                    where="--results",
+                    remedy="correct its path, or name the results repository that holds it",
                 )
             index = stack.enter_context(indexed(repository, branch))
             if index is not None:
@@ -114,12 +116,14 @@ def require_source(source: str) -> None:
 
     if not is_remote(source) and not Path(source).exists():
         raise UserError(
-            "no such repository or run folder", where=source, remedy="name what `run --results` or --out made"
+            "no such repository or run folder",
+            where=source,
+            remedy="name the repository of `run --results`, or a run folder below --out",
         )
 
 
 def tell_skipped(index: Index) -> None:
-    """Say on standard error how many lines of the branch the index had to leave out."""
+    """Print on standard error how many lines of the branch the index left out."""
     if index.state.skipped:
         click.echo(
             f"note: {index.state.skipped} lines are not records and are left out; the first is {index.state.where}"

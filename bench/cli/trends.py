@@ -1,4 +1,4 @@
-"""`ml-dev-bench trends`: steps in nightly series, and the issues about them."""
+"""`ml-dev-bench trends`: steps in nightly series, and the GitHub issues about them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Trend:
-    """What there is to say of one series."""
+    """One series with its levels and the drop that stands, if any."""
 
     series: Series
     levels: Sequence[Level]
@@ -103,6 +103,7 @@ def file_issues(repository: str, found: Sequence[Trend], measure: str, margin: f
     watched: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
     for it in found:
         if len(it.series.nights):
+            # Of two nights the worse: one good night alone does not close an issue.
             latest = min(float(value) for value in it.series.values[-2:])
             watched[it.series.entrant.agent, it.series.suite][_name(it)] = latest
     return keep_issues(repository, notices(found, measure, margin), watched, token, api=api)

@@ -132,10 +132,10 @@ _ROWS: list[Row] = [
         ({}, {"wrong": {}}, "folder", "at least 3 are needed"),
         ({}, {"protected": ["absent.py"]}, "folder", "protected file absent.py"),
         ({"hidden/facts.txt": "the secret of this case is forty-two\n",
-          "workspace/notes.txt": "the secret of this case is forty-two\n"}, {}, "folder", "lies in workspace/ too"),
+          "workspace/notes.txt": "the secret of this case is forty-two\n"}, {}, "folder", "is in workspace/, too"),
         ({"solution/extra.py": "the_whole_answer = 'this very line and no other'\n",
           "task.md": "answer.py\nthe_whole_answer = 'this very line and no other'\n"}, {}, "folder",
-         "stands in task.md"),
+         "is in task.md, too"),
 ]  # fmt: skip
 _QUICK = ("folder", "needs", "data", "untouched")
 
