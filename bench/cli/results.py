@@ -87,9 +87,7 @@ def find_ledger(source: Path, cell: str) -> Path:
     if len(found) == 1:
         return found[0]
     if not found:
-        raise UserError(
-            "does not hold a cell with model calls", where=source, remedy="name another run folder or cell"
-        )
+        raise UserError("does not hold a cell with model calls", where=source, remedy="name another run folder or cell")
     names = ", ".join(path.parent.name for path in found[:5])
     raise UserError(f"{len(found)} cells have model calls", where=source, remedy=f"choose with --cell: {names}")
 
