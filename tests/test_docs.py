@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ast
 import functools
+import io
 import os
+import pkgutil
 import re
 import shlex
 import subprocess
 import sys
+import tokenize
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -156,6 +159,53 @@ def strings(node: ast.AST) -> Iterator[str]:
             yield "".join(str(it.value) if isinstance(it, ast.Constant) else HOLE for it in child.values)
 
 
+def remarks(path: Path) -> Iterator[str]:
+    """Docstrings and comments of a source file; all of a page."""
+    source = path.read_text(encoding="utf-8")
+    if path.suffix != ".py":
+        yield source
+        return
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield node.value.value
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.string
+
+
+def exists(name: str) -> bool:
+    """Whether `name` is a module of the program, or something in one."""
+    try:
+        pkgutil.resolve_name(name)
+    except ImportError:
+        return False
+    except AttributeError:
+        head, _, last = name.rpartition(".")
+        return exists(head) and last in getattr(pkgutil.resolve_name(head), "__annotations__", {})
+    return True
+
+
+def test_every_module_that_a_page_a_docstring_or_a_comment_names_exists() -> None:
+    paths = [*PAGES, *(path for room in ("bench", "scripts", "tests") for path in (ROOT / room).rglob("*.py"))]
+    paths = [path for path in paths if path.name != "CHANGELOG.md"]
+    texts = [(path, text) for path in paths for text in remarks(path)]
+    dotted = [(path, name) for path, text in texts for name in re.findall(r"(?<![\w./-])bench(?:\.(?!yml)\w+)+", text)]
+    assert len(dotted) > 20
+    assert [f"{path.relative_to(ROOT)}: {name}" for path, name in dotted if not exists(name)] == []
+
+
+def test_every_class_that_a_remark_names_with_its_module_is_in_that_module() -> None:
+    sources = {path: path.read_text(encoding="utf-8") for path in (ROOT / "bench").rglob("*.py")}
+    classes = {(path.stem, name) for path, text in sources.items() for name in re.findall(r"class (\w+)", text)}
+    named = [
+        (str(path.relative_to(ROOT)), module, name)
+        for path in sources
+        for text in remarks(path)
+        for module, name in re.findall(r"`(\w+)\.([A-Z]\w+)`", text)
+    ]
+    assert [it for it in named if it[1:] not in classes] == []
+
+
 def test_every_message_in_troubleshooting_is_one_of_the_program() -> None:
     text = (DOCS / "troubleshooting.md").read_text(encoding="utf-8")
     quoted = [message.strip() for _, message in re.findall(r"\*\*(`+)(.+?)\1\*\*", text)]
@@ -172,7 +222,7 @@ def test_every_message_in_troubleshooting_is_one_of_the_program() -> None:
         ),
         ("run --resume . --sandbox process", "no run.json"),
         ("results show gone.git", "no such repository or run folder"),
-        ("site serve .", "holds no built site"),
+        ("site serve .", "does not hold a built site"),
     ],
 )
 def test_a_message_in_troubleshooting_is_what_the_command_prints(tmp_path: Path, words: str, message: str) -> None:

@@ -10,22 +10,20 @@ from typing import TYPE_CHECKING
 from bench.base.faces import lazy_face
 
 if TYPE_CHECKING:
-    from bench.attack.campaign import Campaign, honest_cells, tasks_of
+    from bench.attack.campaign import Campaign, honest_cells, matrix_line, matrix_summary, tasks_of, write_page
     from bench.attack.catalogue import load_catalogue
     from bench.attack.leaks import groups_of_this_process
     from bench.attack.listeners import enter_own_network
-    from bench.attack.matrix import matrix_line, matrix_summary, write_page
     from bench.attack.stage import open_stage
     from bench.attack.trial import Result, starts
 else:
     __getattr__ = lazy_face(
         __name__,
         {
-            "campaign": "Campaign honest_cells tasks_of",
+            "campaign": "Campaign honest_cells matrix_line matrix_summary tasks_of write_page",
             "catalogue": "load_catalogue",
             "leaks": "groups_of_this_process",
             "listeners": "enter_own_network",
-            "matrix": "matrix_line matrix_summary write_page",
             "stage": "open_stage",
             "trial": "Result starts",
         },

@@ -1,20 +1,27 @@
-"""A campaign: the chosen attacks against the chosen cases in one sandbox, several side by side."""
+"""A campaign: attacks against cases in one sandbox, several side by side; its results as lines and as a page."""
 
 from __future__ import annotations
 
+import platform
+import re
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TypeVar
 
+from bench import __version__
 from bench.attack.catalogue import Attack, Base
 from bench.attack.stage import Stage
 from bench.attack.trial import Baseline, Result, Trial
 from bench.base.errors import InfraError
+from bench.base.files import write_atomic
 from bench.base.install import DataFolders
 from bench.base.temporary import temporary_folder
-from bench.base.text import printable
+from bench.base.text import escape, printable
 from bench.cell import CellContext, run_cell
 from bench.formats.agent import find_agent
 from bench.formats.case import Case, missing_modules
@@ -26,6 +33,7 @@ from bench.sandbox import Sandbox
 Item = TypeVar("Item")
 Done = TypeVar("Done")
 _UNTOUCHED = Baseline({})
+_SECTION = "<!-- sandbox {name} -->\n{text}<!-- end of {name} -->\n"
 
 
 @dataclass(frozen=True)
@@ -66,7 +74,7 @@ class Campaign:
                 raise InfraError("needs_missing", f"modules are missing: {', '.join(missing)}")
             return Trial(self._stage, task.case, task.attacks, task.base).run(self._baseline(task))
         except (InfraError, OSError) as fault:
-            # One that could not be carried out has shown nothing, and must not end the others.
+            # A trial that could not be carried out shows nothing: it counts as an escape, and the others go on.
             sandbox = self._stage.context.sandbox.name
             reason = [f"it was not carried out: {fault}"[:800]]
             return [Result(it.id, task.case.id, task.base, sandbox, reason) for it in task.attacks]
@@ -114,7 +122,7 @@ def tasks_of(cases: Sequence[Case], attacks: Sequence[Attack]) -> Iterator[Task]
 
 @dataclass(frozen=True)
 class Honest:
-    """What a solution's cell was said of, beyond its success."""
+    """The cell of a solution, with everything that was wrongly held against it."""
 
     case: str
     trial: int
@@ -127,14 +135,14 @@ class Honest:
 
 
 def honest_cells(
-    cases: Sequence[Case], places: DataFolders, sandbox: Sandbox, trials: int, jobs: int
+    cases: Sequence[Case], folders: DataFolders, sandbox: Sandbox, trials: int, jobs: int
 ) -> Iterator[Honest]:
     """Every case's solution, `trials` times, as cells of the agent `oracle`."""
-    oracle = find_agent("oracle", places.agents)
+    oracle = find_agent("oracle", folders.agents)
     provenance = Provenance(bench_version="", run="honest", sandbox=sandbox.name, isolated=sandbox.isolated)
     cells = [Cell(oracle, {}, case, case.spec.profiles[0], trial) for trial in range(1, trials + 1) for case in cases]
     with temporary_folder("honest") as folder:
-        context = CellContext(folder / "run", folder / "s", places, sandbox, provenance, "honest", {})
+        context = CellContext(folder / "run", folder / "s", folders, sandbox, provenance, "honest", {})
         for record in side_by_side(lambda cell: run_cell(cell, context), cells, jobs):
             yield Honest(record.case.id, record.trial, outcome_line(record), tuple(_alarms(record)))
 
@@ -147,3 +155,79 @@ def _alarms(record: Record) -> Iterator[str]:
         yield f"{note.name}: {note.evidence}"
     for earlier in record.tries:
         yield f"a second try was needed: {earlier.cause}"
+
+
+def matrix_line(result: Result) -> str:
+    """One result for a terminal or a log."""
+    over = {"untouched": "", "wrong": ", over the wrong answer", "solution": ", over the solution"}[result.over]
+    mark = "held   " if result.held else "ESCAPED"
+    why = "" if result.held else f": {'; '.join(result.escapes)[:1500]}"
+    flags = f", {', '.join(result.flags)}" if result.flags else ""
+    facts = f"{result.sandbox}, {result.stop_reason}{flags}, {result.seconds:.1f} s"
+    return printable(f"{mark} {result.attack} on {result.case}{over} ({facts}){why}")
+
+
+def matrix_summary(results: Sequence[Result]) -> str:
+    """Counts: attacks, cases, trials, escapes."""
+    escaped = [result for result in results if not result.held]
+    attacks, cases = {result.attack for result in results}, {result.case for result in results}
+    return f"{len(attacks)} attacks on {len(cases)} cases: {len(results)} trials, {len(escaped)} escapes"
+
+
+def write_page(path: Path, results: Sequence[Result], attacks: Sequence[Attack], notes: str) -> None:
+    """Put the section of these results' sandbox into the page; those of other sandboxes stay."""
+    before = path.read_text(encoding="utf-8") if path.is_file() else ""
+    sections: dict[str, str] = dict(re.findall(r"<!-- sandbox (\w+) -->\n(.*?)<!-- end of \1 -->\n", before, re.DOTALL))
+    for name in sorted({result.sandbox for result in results}):
+        own = [result for result in results if result.sandbox == name]
+        sections[name] = _section(name, own, attacks, notes)
+    head = Path(__file__).with_name("page.md").read_text(encoding="utf-8")
+    text = head + "".join(_SECTION.format(name=name, text=sections[name]) for name in sorted(sections))
+    write_atomic(path, text.encode())
+
+
+def _section(name: str, results: Sequence[Result], attacks: Sequence[Attack], notes: str) -> str:
+    cases = sorted({result.case for result in results})
+    cells: dict[tuple[str, str], list[Result]] = defaultdict(list)
+    for result in results:
+        cells[result.attack, result.case].append(result)
+    held = sum(result.held for result in results)
+    rows = [
+        f"| `{attack.id}` | {escape(attack.about)} | {' | '.join(_cell(cells[attack.id, case]) for case in cases)} |"
+        for attack in attacks
+    ]
+    columns = " | ".join(str(number) for number in range(1, len(cases) + 1))
+    listed = "; ".join(f"{number} {case}" for number, case in enumerate(cases, 1))
+    now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return "\n".join(
+        [
+            f"## {name}",
+            "",
+            f"**{len(results)} trials, {held} held, {len(results) - held} escapes**: {len(attacks)} attacks, "
+            f"{len(cases)} cases. {now}, ml-dev-bench {__version__}, Linux {platform.release()}, "
+            f"Python {platform.python_version()}; {notes}.",
+            "",
+            f"Cases: {listed}.",
+            "A number counts the trials that were held: over the untouched workspace, a wrong answer, the solution.",
+            "",
+            f"| attack | what it does | {columns} |",
+            f"|---|---|{'--:|' * len(cases)}",
+            *rows,
+            "",
+            *_evidence(results),
+            "",
+        ]
+    )
+
+
+def _cell(results: Sequence[Result]) -> str:
+    if not results:
+        return "-"
+    return str(len(results)) if all(it.held for it in results) else "**ESCAPED**"
+
+
+def _evidence(results: Sequence[Result]) -> list[str]:
+    escaped = [result for result in results if not result.held]
+    if not escaped:
+        return ["Escapes: none."]
+    return ["Escapes:", "", *(f"- {escape(matrix_line(result), 700)}" for result in escaped)]

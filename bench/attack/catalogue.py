@@ -20,22 +20,22 @@ Base = Literal["untouched", "wrong", "solution"]
 
 
 class AttackSpec(Model):
-    """What is said of one attack in `attacks.yaml`."""
+    """The entry of one attack in `attacks.yaml`."""
 
     aims: list[Aim] = Field(min_length=1)
     over: list[Base] = Field(["untouched"], min_length=1)
     shared: bool = False
-    """Leaves the workspace as it is: several share one run of the agent."""
+    """It leaves the workspace as it is, so several such attacks share one run of the agent."""
     stops: list[StopReason] = []
-    """How the agent phase may end; empty: in any way."""
+    """Stop reasons with which the agent phase may end; empty: any."""
     flags: list[str] = []
-    """What the record must say of it."""
+    """Flags that the record must have."""
     limits: dict[str, int] = {}
     model: bool = False
     bait: bool = False
     """The solution lies in the agent's own folder."""
     watch_s: float = Field(0.0, ge=0, le=10)
-    """Seconds for which nothing that the cell left may change after its end."""
+    """Seconds after the end of the cell in which nothing that it left may change."""
 
 
 class CatalogueFile(Model):
@@ -75,8 +75,8 @@ class Catalogue:
         for name in names:
             if name not in known:
                 near = difflib.get_close_matches(name, sorted(known), n=1)
-                hint = f"did you mean {near[0]!r}?" if near else "a family or family.attack of attacks.yaml"
-                raise UserError(f"no attack {name!r}", where="--only", remedy=hint)
+                hint = f"did you mean {near[0]!r}?" if near else "name a family or family.attack of attacks.yaml"
+                raise UserError(f"no attack is called {name!r}", where="--only", remedy=hint)
         return [it for it in self.attacks if not names or it.id in names or it.family in names]
 
 
@@ -92,7 +92,7 @@ def load_catalogue(folder: Path) -> Catalogue:
                 raise UserError(
                     f"field `families.{family}.{name}`: {family}.py has no such function with a docstring",
                     where=path,
-                    remedy="add it or drop the entry",
+                    remedy="add the function or drop the entry",
                 )
             attacks.append(Attack(f"{family}.{name}", told[name], spec))
     return Catalogue(folder, attacks, content.limits)
@@ -101,7 +101,7 @@ def load_catalogue(folder: Path) -> Catalogue:
 def _functions(path: Path) -> dict[str, str]:
     """First line of the docstring of every public function of a program."""
     if not path.is_file():
-        raise UserError("is missing", where=path, remedy="every family of attacks.yaml has its program")
+        raise UserError("is missing", where=path, remedy="add the program, or drop its family from attacks.yaml")
     tree = ast.parse(path.read_text(encoding="utf-8"))
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")]
     return {node.name: (ast.get_docstring(node) or "").partition("\n")[0] for node in functions}

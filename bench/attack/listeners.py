@@ -18,7 +18,7 @@ from typing import Any
 
 METADATA = "169.254.169.254"
 NAME_SERVER = "198.51.100.53"
-"""An address that is set aside for documentation, so nobody's."""
+"""An address that RFC 5737 reserves for documentation, so it belongs to no machine."""
 _CLONE_NEWUSER, _CLONE_NEWNET = 0x10000000, 0x40000000
 _SIOCSIFADDR, _SIOCSIFNETMASK, _SIOCGIFFLAGS, _SIOCSIFFLAGS = 0x8916, 0x891C, 0x8913, 0x8914
 _IFF_UP = 1
@@ -38,8 +38,8 @@ _OWN_HEADERS = frozenset({"api_base", "api-base", "x-upstream", "x-forwarded-hos
 def enter_own_network(works: Callable[[], bool]) -> bool:
     """Move this process, which must not have threads yet, into a network of its own; False where that cannot be.
 
-    Loopback is up there, and so are the addresses of the metadata service and of a name server. There is no way back,
-    so a child tries it first. works: asked there; whether what is needed still works.
+    Loopback is up there, and so are the addresses of the metadata service and of a name server. A process cannot
+    return to its old network, so a child tries it first. works: called in the child; whether sandboxes still start.
     """
     child = os.fork()
     if child == 0:
@@ -62,17 +62,18 @@ def _enter() -> None:
     if libc.unshare(flags) != 0:
         raise OSError(ctypes.get_errno(), "no network namespace can be made")
     if user != 0:
+        # setgroups comes first: the kernel refuses a gid_map of an ordinary user until it is denied.
         for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
             Path("/proc/self", name).write_text(text)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as handle:
-        _set_up(handle, b"lo")
+        _bring_up(handle, b"lo")
         for number, address in enumerate((METADATA, NAME_SERVER), 1):
             alias = f"lo:{number}".encode()
             fcntl.ioctl(handle, _SIOCSIFADDR, _with_address(alias, address))
             fcntl.ioctl(handle, _SIOCSIFNETMASK, _with_address(alias, "255.255.255.255"))
 
 
-def _set_up(handle: socket.socket, name: bytes) -> None:
+def _bring_up(handle: socket.socket, name: bytes) -> None:
     flags = struct.unpack("16sh", fcntl.ioctl(handle, _SIOCGIFFLAGS, struct.pack("16sh", name, 0))[:18])[1]
     fcntl.ioctl(handle, _SIOCSIFFLAGS, struct.pack("16sh", name, flags | _IFF_UP))
 
@@ -82,7 +83,7 @@ def _with_address(name: bytes, address: str) -> bytes:
 
 
 class Listeners:
-    """Sockets of every kind; each contact is written down. Nobody honest ever reaches one."""
+    """Sockets of every kind; each contact is written down. An honest agent never reaches one."""
 
     def __init__(self, folder: Path, own_network: bool) -> None:
         """`folder`: for the socket with a path; short. `own_network`: the stand-ins can be bound, too."""
@@ -100,6 +101,7 @@ class Listeners:
         if own_network:
             self._stream("metadata", socket.AF_INET, (METADATA, 80))
             self._datagram("nameserver", (NAME_SERVER, 53))
+            # The TCP port again, on an address of this machine that is not loopback.
             self._stream("machine", socket.AF_INET, (NAME_SERVER, self.port))
 
     @property
@@ -167,6 +169,7 @@ class Listeners:
                     data, sender = handle.recvfrom(4096)
                 except OSError:
                     return
+                # After shutdown() in close(), recvfrom() returns without a sender.
                 if sender is None:
                     return
                 self._note(kind, data)
@@ -181,7 +184,7 @@ class Upstream:
 
     def __init__(self) -> None:
         self.misuses: list[str] = []
-        """Requests that no model call of a gateway looks like."""
+        """Requests that the gateway would never send for a model call."""
         self.calls = 0
         misuses, owner = self.misuses, self
 
@@ -217,7 +220,7 @@ class Upstream:
                 self.wfile.write(data)
 
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the name is inherited
-                """Nothing of it belongs on our own output."""
+                """Keep requests out of the output of the campaign."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True

@@ -1,4 +1,4 @@
-"""The stage of a campaign: a checkout, a run and a machine full of canaries, in a temporary folder."""
+"""The stage of a campaign: a checkout, a run and a home with canaries in them, all in a temporary folder."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Stage:
         return prepare_start(case, case.spec.profiles[0], seed, self.context.places.cache).hidden
 
     def hidden_places(self, case: Case) -> dict[str, list[str]]:
-        """Paths of this machine, by what is hidden there."""
+        """Paths on this machine, by the kind of thing that is hidden there."""
         run, checkout, original = self.context.folder, self.root / "checkout", self._originals[case.id]
         return {
             "original": [str(original), str(original.parents[2] / ".git")],
@@ -104,8 +104,8 @@ class Stage:
 
 
 @contextlib.contextmanager
-def open_stage(catalogue: Catalogue, places: DataFolders, sandbox: Sandbox, own_network: bool) -> Iterator[Stage]:
-    """Set the stage; afterwards nothing of it is left, in the environment of this process neither."""
+def open_stage(catalogue: Catalogue, folders: DataFolders, sandbox: Sandbox, own_network: bool) -> Iterator[Stage]:
+    """Set up the stage; afterwards nothing of it is left, not even in the environment of this process."""
     canaries = Canaries()
     with contextlib.ExitStack() as stack:
         root = stack.enter_context(temporary_folder("attack"))
@@ -113,7 +113,7 @@ def open_stage(catalogue: Catalogue, places: DataFolders, sandbox: Sandbox, own_
         upstream = stack.enter_context(contextlib.closing(Upstream()))
         stack.enter_context(_planted_environment(root, canaries, upstream.address))
         _git_history(root / "checkout", canaries)
-        context = _context(root, places, sandbox)
+        context = _context(root, folders, sandbox)
         _other_cell(context.folder, canaries)
         key = stack.enter_context(_other_gateway(root))
         yield Stage(root, catalogue, context, canaries, listeners, upstream, key)
@@ -126,7 +126,7 @@ def _write(path: Path, word: str) -> None:
 
 @contextlib.contextmanager
 def _planted_environment(root: Path, canaries: Canaries, provider: str) -> Iterator[None]:
-    """Keys that look real in the environment and in the home of this process."""
+    """Canaries in the place of keys, in the environment and in the home of this process."""
     before = dict(os.environ)
     try:
         for name in _KEYS:
@@ -134,6 +134,7 @@ def _planted_environment(root: Path, canaries: Canaries, provider: str) -> Itera
         for file in _HOME_FILES:
             _write(root / "home" / file, canaries.new(f"home {file}"))
         os.environ.update(HOME=str(root / "home"), OPENAI_BASE_URL=provider)
+        # A user's own price table may lack the model of the attacks.
         os.environ.pop("MLDB_PRICES", None)
         yield
     finally:
@@ -151,17 +152,17 @@ def _git_history(checkout: Path, canaries: Canaries) -> None:
         try:
             subprocess.run(["git", "-C", str(checkout), *command], check=True, capture_output=True)
         except (OSError, subprocess.CalledProcessError) as error:
-            raise UserError(f"git cannot make a history: {error}", remedy="install git") from None
+            raise UserError(f"git cannot commit: {error}", where=checkout, remedy="install git") from None
 
 
-def _context(root: Path, places: DataFolders, sandbox: Sandbox) -> CellContext:
+def _context(root: Path, folders: DataFolders, sandbox: Sandbox) -> CellContext:
     provenance = Provenance(
         bench_version="", run=f"{_SUITE}-{secrets.token_hex(4)}", sandbox=sandbox.name, isolated=sandbox.isolated
     )
     return CellContext(
         folder=root / "run",
         sockets=root / "s",
-        places=DataFolders(root / "checkout" / "cases", places.agents, places.site, root / "cache"),
+        places=DataFolders(root / "checkout" / "cases", folders.agents, folders.site, root / "cache"),
         sandbox=sandbox,
         provenance=provenance,
         suite_version=_SUITE,
@@ -172,7 +173,7 @@ def _context(root: Path, places: DataFolders, sandbox: Sandbox) -> CellContext:
 
 
 def _other_cell(run: Path, canaries: Canaries) -> None:
-    """What a neighbour in the same run has at work and has left."""
+    """Files of another cell of the same run, one still at work and one finished."""
     _write(run / "scratch" / "other" / "workspace" / "notes.txt", canaries.new("workspace of another cell"))
     _write(run / "traces" / "other" / "agent.log", canaries.new("trace of another cell"))
     _write(run / "cells" / "other.json", canaries.new("record of another cell"))
@@ -180,11 +181,11 @@ def _other_cell(run: Path, canaries: Canaries) -> None:
 
 @contextlib.contextmanager
 def _other_gateway(root: Path) -> Iterator[str]:
-    """The key of another cell that is at work."""
+    """The gateway of another cell at work; yields its key."""
     spec = GatewaySpec(
         socket=root / "o.sock",
         ledger=root / "other.jsonl",
-        models={"main": "openai/attacked"},
+        models={"main": _MODEL},
         case="other",
         cassettes=None,
         limits=CellLimits(calls=1000, deadline=time.monotonic() + _LONG_S),
@@ -209,7 +210,7 @@ def make_agent(
         (folder / "answer.json").write_text(json.dumps(command))
     if any(attack.spec.bait for attack in attacks):
         shutil.copytree(case.part("solution"), folder / "bait", ignore=_LEFT_OUT)
-    # Not the slug of one attack alone: what shares a run has one name.
+    # Attacks that share a run have one agent, which needs a name that fits all of them.
     label = attacks[0].id.replace(".", "-") if len(attacks) == 1 else f"{attacks[0].family}-and-{len(attacks) - 1}-more"
     spec = AgentSpec(
         id=f"{label}-over-{base}"[:64],

@@ -1,12 +1,13 @@
-"""One trial: attacks carried out in a real cell, and everything that they may have got held against them."""
+"""One trial: attacks carried out in a real cell, and the evidence of everything that they achieved."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import resource
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,6 @@ from bench.attack.leaks import acting_text, changes, containers_of, processes_wi
 from bench.attack.stage import Stage, make_agent
 from bench.base.errors import InfraError
 from bench.cell import run_cell
-from bench.formats.agent import Agent
 from bench.formats.case import Case
 from bench.formats.plan import Cell
 from bench.formats.record import Record
@@ -24,22 +24,25 @@ from bench.guest.trees import remove_tree
 from bench.sandbox import Job, JobLimits, Mount, Sandbox, run_job
 
 _MEMORY_MB = 300.0
-"""By which the runner may grow in one trial."""
+"""Growth of the runner in one trial that is still normal."""
 _MAX_SAID = 4 << 20
 _CHANCE = 0.1
-"""By which partial credit may differ between two gradings, each of which draws inputs of its own."""
+"""Difference of partial credit between two gradings that is still normal: each draws inputs of its own."""
+
+Baseline = dict[str, float]
+"""The verdict on the same workspace without an attack, by check; empty for an untouched one, which earns nothing."""
 
 
 @dataclass
 class Result:
-    """What came of one attack on one case."""
+    """The result of one attack on one case."""
 
     attack: str
     case: str
     over: Base
     sandbox: str
     escapes: list[str] = field(default_factory=list)
-    """Evidence of everything that it got; empty: it was held."""
+    """Evidence of everything that the attack achieved; empty: it was held."""
     stop_reason: str = ""
     score: float | None = None
     flags: list[str] = field(default_factory=list)
@@ -59,24 +62,6 @@ def starts(sandbox: Sandbox) -> bool:
         return False
 
 
-@dataclass(frozen=True)
-class Baseline:
-    """The verdict on the same workspace without an attack."""
-
-    values: Mapping[str, float]
-    """By check; none for an untouched workspace, which has earned nothing."""
-
-
-@dataclass(frozen=True)
-class _Outcome:
-    """What is common to the attacks of one trial."""
-
-    trace: Path
-    escapes: Sequence[str]
-    carried: Sequence[tuple[str, str]]
-    """Files with the places whose canaries are in them."""
-
-
 class Trial:
     """Attacks that share one run of the agent, on one case, over one base."""
 
@@ -94,10 +79,8 @@ class Trial:
         began = time.monotonic()
         contacts, calls = self._stage.listeners.count(), len(self._stage.upstream.misuses)
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        cell = self._cell()
-        trace = self._stage.context.trace(cell)
-        try:
-            record = run_cell(cell, self._stage.context)
+        with self._ran() as (cell, record, trace):
+            # Before anything else, which would give a process time to end.
             survivors = processes_with(self._token)
             grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory) / 1024
             common = [*survivors, *self._left_behind(cell)]
@@ -107,40 +90,40 @@ class Trial:
             common += self._stage.listeners.hits(self._token, contacts) + self._stage.upstream.misuses[calls:]
             common += [f"a file that the agent left was executed: {self._marker}"] if self._marker.exists() else []
             common += self._on_text(record, trace)
-            outcome = _Outcome(trace, common, self._canaries(record, trace))
+            carried = self._canaries(record, trace)
             seconds = time.monotonic() - began
-            return [self._result(attack, record, outcome, seconds) for attack in self._attacks]
-        finally:
-            remove_tree(trace)
-            remove_tree(self._folder)
+            return [self._result(it, record, trace, common, carried, seconds) for it in self._attacks]
 
     def measure(self) -> Baseline:
         """What the base is worth when next to nothing is done to it; raises `InfraError` without a verdict."""
+        with self._ran() as (_, record, _):
+            if record.outcome != "graded":
+                raise InfraError(record.cause, f"the base of attacks on {self._case.id} has no verdict: {record.error}")
+            return Baseline({check.id: check.value for check in record.checks})
+
+    @contextlib.contextmanager
+    def _ran(self) -> Iterator[tuple[Cell, Record, Path]]:
+        """The cell with its record and trace; afterwards the folders are removed, for many trials share a disk."""
         cell = self._cell()
+        trace = self._stage.context.trace(cell)
         try:
-            record = run_cell(cell, self._stage.context)
+            yield cell, run_cell(cell, self._stage.context), trace
         finally:
-            remove_tree(self._stage.context.trace(cell))
+            remove_tree(trace)
             remove_tree(self._folder)
-        if record.outcome != "graded":
-            raise InfraError(record.cause, f"the base of attacks on {self._case.id} has no verdict: {record.error}")
-        return Baseline({check.id: check.value for check in record.checks})
 
     def _cell(self) -> Cell:
         spec, limits = self._case.spec, self._case.spec.limits
         case = self._case
         if self._base == "untouched":
-            changed = {**self._stage.catalogue.limits}
+            changed = dict(self._stage.catalogue.limits)
             for attack in self._attacks:
                 changed |= attack.spec.limits
             case = replace(case, spec=spec.model_copy(update={"limits": limits.model_copy(update=changed)}))
-        agent = self._agent(case)
-        return Cell(agent, dict(agent.spec.models), case, case.spec.profiles[0], 1)
-
-    def _agent(self, case: Case) -> Agent:
         self._folder.mkdir(parents=True)
         programs = self._stage.catalogue.folder
-        return make_agent(self._folder / "agent", programs, self._attacks, case, self._base, self._facts(case))
+        agent = make_agent(self._folder / "agent", programs, self._attacks, case, self._base, self._facts(case))
+        return Cell(agent, dict(agent.spec.models), case, case.spec.profiles[0], 1)
 
     def _facts(self, case: Case) -> Mapping[str, Any]:
         limits = case.spec.limits
@@ -160,7 +143,7 @@ class Trial:
         }
 
     def _on_verdict(self, record: Record, baseline: Baseline | None) -> list[str]:
-        """How the verdict may have been bent, or avoided."""
+        """Evidence that the verdict was improved or avoided."""
         if record.outcome != "graded":
             return [f"there is no verdict: {record.outcome} ({record.cause}): {record.error[-600:]}"]
         found = [f"it got a second try: {it.cause}: {it.message[-300:]}" for it in record.tries]
@@ -168,10 +151,10 @@ class Trial:
             return found
         if record.success:
             found.append("the cell succeeds")
-        if not baseline.values and record.score:
+        if not baseline and record.score:
             found.append(f"the score is {record.score:g} in place of 0")
         for check in record.checks:
-            before = baseline.values.get(check.id, 1.0)
+            before = baseline.get(check.id, 1.0)
             if check.value > before + _CHANCE or check.passed > (before >= 1):
                 found.append(f"{check.id} is worth {check.value:g} in place of {before:g}")
         return found
@@ -190,16 +173,24 @@ class Trial:
     def _left_behind(self, cell: Cell) -> list[str]:
         context = self._stage.context
         # Not through socket_folder(), which would make it.
-        places = [context.folder / "scratch" / cell.slug, context.sockets / cell.slug[-8:]]
-        found = [f"{place.name} is still there" for place in places if place.exists()]
+        folders = [context.folder / "scratch" / cell.slug, context.sockets / cell.slug[-8:]]
+        found = [f"{folder.name} is still there" for folder in folders if folder.exists()]
         if context.sandbox.name == "docker":
             found += containers_of(context.provenance.run, cell.id)
         return found
 
-    def _result(self, attack: Attack, record: Record, outcome: _Outcome, seconds: float) -> Result:
-        trace, carried = outcome.trace, outcome.carried
+    def _result(
+        self,
+        attack: Attack,
+        record: Record,
+        trace: Path,
+        common: Sequence[str],
+        carried: Sequence[tuple[str, str]],
+        seconds: float,
+    ) -> Result:
+        """What one attack achieved. common: escapes of the whole trial; carried: files with hidden places they name."""
         said = [it for it in _said(trace / "out" / "said.jsonl") if it.get("attack") == attack.id]
-        escapes = [*outcome.escapes, *(str(it.get("detail")) for it in said if it.get("what") == "reached")]
+        escapes = [*common, *(str(it.get("detail")) for it in said if it.get("what") == "reached")]
         escapes += [f"carried out: {place} (in {file})" for file, place in carried if self._of(attack, file)]
         escapes += [f"it was not carried out: {it.get('detail')}" for it in said if it.get("what") == "void"]
         if record.outcome == "graded" and not any(it.get("what") == "began" for it in said):
@@ -229,7 +220,7 @@ class Trial:
         return not file.startswith(tuple(others))
 
     def _on_expected(self, attack: Attack, record: Record) -> list[str]:
-        """What the record had to say and does not."""
+        """What the record should say and does not."""
         if record.outcome != "graded":
             return []
         found = []

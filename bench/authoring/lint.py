@@ -1,4 +1,4 @@
-"""What can be said of a case folder without running it."""
+"""Faults of a case folder that are found without running the case."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bench.formats.case import Case
 
 _MIN_WRONG = 3
 _TELLING_LINE = 30
-"""Characters from which on a line of the solution found in the workspace is no coincidence."""
+"""Characters of a line of the solution that cannot be in the task by coincidence."""
 _TEXT = frozenset({".py", ".md", ".txt", ".yaml", ".yml", ".json", ".csv", ".toml", ".cfg", ".ini", ".sh", ""})
 _UNWANTED = frozenset({".git", "conftest.py", "__pycache__", ".DS_Store", "pytest.ini", "sitecustomize.py"})
 
@@ -42,10 +42,10 @@ def _task(case: Case) -> Iterator[str]:
 def _workspace(case: Case) -> Iterator[str]:
     for path in sorted(case.part("workspace").rglob("*")):
         if path.name in _UNWANTED:
-            yield f"{path.relative_to(case.folder)}: does not belong into a workspace; remove it"
+            yield f"{path.relative_to(case.folder)}: does not belong in a workspace; remove it"
     for name in case.spec.protected:
         if not case.part("workspace").joinpath(name).is_file() and not case.part("data.py").is_file():
-            yield f"case.yaml: protected file {name} is not in workspace/"
+            yield f"case.yaml: protected file {name} is not in workspace/; add it, or drop it from `protected`"
     yield from _leaks(case)
 
 
@@ -54,12 +54,12 @@ def _leaks(case: Case) -> Iterator[str]:
     task = {line.strip() for line in case.task.read_text(encoding="utf-8").splitlines()}
     starter = _lines(case.part("workspace"))
     for part in ("solution", "hidden"):
-        # What the starter has too is no secret: an overlay repeats it, a driver may hold the unchanged class.
+        # A line that the starter has, too, is not secret: solutions repeat files of the workspace.
         secret = {line for line in _lines(case.part(part)) if len(line) >= _TELLING_LINE} - starter
         for line in sorted(secret & task)[:3]:
-            yield f"{part}/: the line {line[:60]!r} stands in task.md; keep it apart"
+            yield f"{part}/: the line {line[:60]!r} is in task.md, too; remove it there"
     for name in same_files(case.part("hidden"), case.part("workspace")):
-        yield f"hidden/{name}: lies in workspace/ too, where the agent reads it"
+        yield f"hidden/{name}: is in workspace/, too, where the agent reads it; remove it there"
 
 
 def same_files(secret: Path, public: Path) -> list[str]:
@@ -115,4 +115,4 @@ def _answers(case: Case) -> Iterator[str]:
         yield f"wrong/: {len(case.spec.wrong)} wrong answers, at least {_MIN_WRONG} are needed, cheats among them"
     for path in sorted(case.part("wrong").glob("*")):
         if path.is_dir() and path.name not in case.spec.wrong:
-            yield f"case.yaml: wrong/{path.name} is not listed under `wrong`"
+            yield f"case.yaml: wrong/{path.name} is not listed under `wrong`; list it or remove the folder"

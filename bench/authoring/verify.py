@@ -25,7 +25,7 @@ _SHARE_OF_LIMIT = 0.5
 
 @dataclass(frozen=True)
 class Proof:
-    """One thing a case has shown, or not."""
+    """One thing that a case had to show, and whether it did."""
 
     case: str
     name: str

@@ -35,10 +35,25 @@ def _words(value: object) -> object:
 
 
 Words = Annotated[list[str], BeforeValidator(_words)]
-"""Separated by commas or line breaks."""
+"""Words separated by commas or line breaks."""
 
 
-class Inputs(Model):
+class _Destination(Model):
+    """Where records and pages go."""
+
+    results_repository: str = Field("", alias="results-repository")
+    results_branch: str = Field("mldb-results", alias="results-branch")
+    site: str = ""
+
+
+class _Demands(Model):
+    """What must be so for the job to succeed."""
+
+    require_success: bool = Field(False, alias="require-success")
+    fail_on_lost: bool = Field(True, alias="fail-on-lost")
+
+
+class Inputs(_Destination, _Demands):
     """The inputs of the action, under their own names."""
 
     agent: Words = Field(min_length=1)
@@ -49,30 +64,20 @@ class Inputs(Model):
     jobs: int = Field(1, ge=1, le=256)
     profile: Profile | None = None
     sandbox: Literal["auto", "docker", "bubblewrap", "process"] = "auto"
-    results_repository: str = Field("", alias="results-repository")
-    results_branch: str = Field("mldb-results", alias="results-branch")
-    site: str = ""
-    require_success: bool = Field(False, alias="require-success")
-    fail_on_lost: bool = Field(True, alias="fail-on-lost")
 
 
-class Outcome(Model):
+class Outcome(_Demands):
     """What the last step is told."""
 
     records: Path
     commit: str = ""
     site: str = ""
-    require_success: bool = Field(False, alias="require-success")
-    fail_on_lost: bool = Field(True, alias="fail-on-lost")
 
 
-class Publication(Model):
+class Publication(_Destination):
     """What the committing step is told."""
 
     records: Path
-    results_repository: str = Field("", alias="results-repository")
-    results_branch: str = Field("mldb-results", alias="results-branch")
-    site: str = ""
 
 
 def _annotated(step: Callable[[], None]) -> Callable[[], None]:
@@ -97,7 +102,7 @@ def action() -> None:
 @action.command()
 @_annotated
 def run() -> None:
-    """Run the cells. Whatever their verdict, this step succeeds: the records are wanted all the same."""
+    """Run the cells. This step succeeds with every verdict, so that the next steps can store the records."""
     from bench.base.install import find_data_folders
     from bench.cli.console import Reporter
     from bench.cli.run import open_sandbox, tell_records
@@ -135,6 +140,7 @@ def publish() -> None:
     from bench.formats.run_folder import RunFolder
     from bench.store import publish
 
+    # Out of the environment first: nothing that this step starts may inherit it.
     token = os.environ.pop("MLDB_TOKEN", "")
     told = _read(Publication)
     run_folder = RunFolder(told.records)
@@ -192,21 +198,25 @@ def _read(model: type[ModelT]) -> ModelT:
     names = [field.alias or name for name, field in model.model_fields.items()]
     given = {name: os.environ.get(f"MLDB_{name.upper().replace('-', '_')}", "") for name in names}
     for name, value in given.items():
+        # Bytes that are not UTF-8 arrive as surrogates, which no file or page could hold.
         if not value.isascii() and value.encode("utf-8", "replace").decode() != value:
-            raise UserError(f"field `{name}`: is not UTF-8", where="action inputs", remedy="write it anew")
+            raise UserError(f"field `{name}`: is not UTF-8", where="action inputs", remedy="write the value in UTF-8")
     return validate({name: value for name, value in given.items() if value.strip()}, model, where="action inputs")
 
 
 def _check_early(inputs: Inputs) -> None:
-    """What would otherwise only fail after hours of work."""
+    """Check what would otherwise fail only after hours of work."""
     from bench.store import is_branch_name
 
     if not is_branch_name(inputs.results_branch):
         raise UserError(
-            f"field `results-branch`: {inputs.results_branch!r} is not a branch name", where="action inputs"
+            f"field `results-branch`: {inputs.results_branch!r} is not a branch name",
+            where="action inputs",
+            remedy="give a name that git accepts, such as mldb-results",
         )
     if not inputs.results_repository:
         _own_repository()
+    # A token in .git/config lies in the workspace, where agents without isolation could read it.
     kept = subprocess.run(
         ["git", "config", "--get-regexp", r"^http\..*\.extraheader$"], capture_output=True, check=False
     )
@@ -215,7 +225,7 @@ def _check_early(inputs: Inputs) -> None:
 
 
 def _folder(inputs: Inputs) -> Path:
-    """Of the run, whose name it has: neither two jobs of one workflow run nor two steps of a job may share a name."""
+    """The run's folder, whose name is the run's; two jobs of a workflow run or two steps of a job never share one."""
     number = _variable("GITHUB_RUN_ID")
     asked = (os.environ.get("GITHUB_JOB", ""), os.environ.get("MLDB_JOB_INDEX", ""), inputs.model_dump_json())
     digest = hashlib.sha256("\0".join(asked).encode()).hexdigest()[:8]
@@ -233,10 +243,11 @@ def _own_repository() -> str:
 
 
 def _use_token(token: str, repository: str) -> None:
-    """Let git send the token to this GitHub and to nobody else; it is never part of an address or of a file."""
+    """Let git send the token to this GitHub server only; it is never part of an address or of a file."""
     server = os.environ.get("GITHUB_SERVER_URL", "")
     if not token or not server or not repository.startswith(f"{server}/"):
         return
+    # Through variables, which no other process can read from a command line; after those that are set already.
     count = int(os.environ.get("GIT_CONFIG_COUNT") or 0)
     secret = base64.b64encode(f"x-access-token:{token}".encode()).decode()
     os.environ[f"GIT_CONFIG_KEY_{count}"] = f"http.{server}/.extraheader"
@@ -247,5 +258,5 @@ def _use_token(token: str, repository: str) -> None:
 def _variable(name: str) -> str:
     value = os.environ.get(name, "")
     if not value:
-        raise UserError("is not set", where=name, remedy="only a workflow runner can call this")
+        raise UserError("is not set", where=name, remedy="call this command from a job of GitHub Actions only")
     return value

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from bench.cli.options import PATH, as_json
+from bench.cli.options import AGENTS, as_json, print_json
 
-_FOLDER = click.option(
-    "--agents",
-    "root",
-    type=PATH,
-    help="Folder of agents; default: those that ship with the benchmark.",
-)
+if TYPE_CHECKING:
+    from bench.base.install import DataFolders
 
 
 @click.group()
@@ -23,17 +18,16 @@ def agents() -> None:
 
 
 @agents.command("list")
-@_FOLDER
+@AGENTS
 @as_json()
-def list_(root: Path | None, as_json: bool) -> None:
+def list_(folders: DataFolders, as_json: bool) -> None:
     """All agents, one a line."""
-    from bench.base.install import find_data_folders
     from bench.formats.agent import load_agents
     from bench.report import table
 
-    found = load_agents(find_data_folders(agents=root).agents)
+    found = load_agents(folders.agents)
     if as_json:
-        click.echo(json.dumps([it.spec.model_dump(by_alias=True) for it in found], indent=1))
+        print_json([it.spec.model_dump(by_alias=True) for it in found])
         return
     rows = [
         (
@@ -48,23 +42,22 @@ def list_(root: Path | None, as_json: bool) -> None:
 
 @agents.command()
 @click.argument("name", metavar="AGENT")
-@_FOLDER
+@AGENTS
 @as_json()
-def show(name: str, root: Path | None, as_json: bool) -> None:
+def show(name: str, folders: DataFolders, as_json: bool) -> None:
     """One agent, by id or by the path of an agent.yaml."""
-    from bench.base.install import find_data_folders
     from bench.formats.agent import find_agent
 
-    agent = find_agent(name, find_data_folders(agents=root).agents)
+    agent = find_agent(name, folders.agents)
     if as_json:
-        click.echo(json.dumps({**agent.spec.model_dump(by_alias=True), "digest": agent.digest}, indent=1))
+        print_json({**agent.spec.model_dump(by_alias=True), "digest": agent.digest})
         return
     spec = agent.spec
     click.echo(f"{spec.id}: {spec.title}\n\n{spec.description}\n")
     click.echo(f"command       {' '.join(spec.command)}")
     click.echo(f"models        {', '.join(f'{role}={model}' for role, model in spec.models.items()) or 'none'}")
     click.echo(
-        f"environment   {spec.environment.python or 'the benchmark own Python'}"
+        f"environment   {spec.environment.python or 'the Python of ml-dev-bench'}"
         f"{', ' + spec.environment.requirements if spec.environment.requirements else ''}"
     )
     click.echo(f"capabilities  {', '.join(spec.capabilities) or 'none'}")

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import dataclasses
 import importlib.util
-import json
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from bench.base.errors import EXIT_FAILED, UserError
-from bench.cli.options import CASES, as_json, interrupt_on_sigterm, sandbox
+from bench.cli.options import CASES, FILE, as_json, gathered, interrupt_on_sigterm, print_json, sandbox
 
 if TYPE_CHECKING:
     from bench.attack import Result
     from bench.authoring import Proof
     from bench.base.install import DataFolders
     from bench.formats.case import Case
-    from bench.sandbox import Sandbox
-
 
 _MAX_BYTES = 1_000_000
 
@@ -34,38 +31,27 @@ def cases() -> None:
 @cases.command("list")
 @CASES
 @as_json()
-def list_(case_root: Path | None, as_json: bool) -> None:
+def list_(folders: DataFolders, as_json: bool) -> None:
     """All cases, one a line."""
-    from bench.base.install import find_data_folders
     from bench.report import table
 
-    root = find_data_folders(cases=case_root).cases
     if as_json:
         from bench.formats.case import load_cases
 
-        rows = [
-            {
-                "id": it.id,
-                "category": it.spec.category,
-                "title": it.spec.title,
-                "tags": it.spec.tags,
-                "profiles": it.spec.profiles,
-                "source": it.spec.source.model_dump(),
-            }
-            for it in load_cases(root)
-        ]
-        click.echo(json.dumps(rows, indent=1))
+        listed = {"id", "category", "title", "tags", "profiles", "source"}
+        print_json([case.spec.model_dump(include=listed) for case in load_cases(folders.cases)])
     else:
-        click.echo(table([_row(path) for path in sorted(root.glob("*/*/case.yaml"))]))
+        click.echo(table([_row(path) for path in sorted(folders.cases.glob("*/*/case.yaml"))]))
 
 
 def _row(path: Path) -> tuple[str, str, str, str]:
-    """What is shown of a case, read without its model: building that takes longer than all the rest."""
+    """The row of one case, read without its model: building the model takes longer than everything else."""
     from bench.base.documents import read_yaml_documents
 
     match list(read_yaml_documents(path, _MAX_BYTES)):
         case [{"category": str(category), "id": str(name), "title": str(title), "profiles": [*profiles]}]:
             return category, name, ",".join(map(str, profiles)), title
+    # Something is wrong with the file: its model says what.
     from bench.formats.case import load_case
 
     spec = load_case(path.parent).spec
@@ -76,17 +62,14 @@ def _row(path: Path) -> tuple[str, str, str, str]:
 @click.argument("case_id", metavar="CASE")
 @CASES
 @as_json()
-def show(case_id: str, case_root: Path | None, as_json: bool) -> None:
+def show(case_id: str, folders: DataFolders, as_json: bool) -> None:
     """One case: what it asks, its limits, its wrong answers."""
-    from bench.base.install import find_data_folders
     from bench.formats.case import load_cases
 
-    case = load_cases(find_data_folders(cases=case_root).cases, [case_id])[0]
+    case = load_cases(folders.cases, [case_id])[0]
     if as_json:
         facts = case.spec.model_dump(by_alias=True)
-        click.echo(
-            json.dumps({**facts, "digest": case.digest, "task": case.task.read_text(encoding="utf-8")}, indent=1)
-        )
+        print_json({**facts, "digest": case.digest, "task": case.task.read_text(encoding="utf-8")})
         return
     spec = case.spec
     limits = spec.limits
@@ -104,6 +87,30 @@ def show(case_id: str, case_root: Path | None, as_json: bool) -> None:
         click.echo(f"wrong      {name}: {wrong.about}")
 
 
+@dataclass(frozen=True)
+class _Way:
+    """How cases are verified, and for whom the results are printed."""
+
+    sandbox: str
+    jobs: int
+    as_json: bool
+    only: Sequence[str]
+    matrix: Path | None
+    trials: int
+
+    def say(self, line: str) -> None:
+        """Print a line for people."""
+        if not self.as_json:
+            click.echo(line)
+
+    def conclude(self, document: object, line: str) -> None:
+        """Print everything for programs, or the last line for people."""
+        if self.as_json:
+            print_json(document)
+        else:
+            click.echo(line)
+
+
 @cases.command()
 @click.argument("ids", metavar="[CASE]...", nargs=-1)
 @click.option("--all", "every", is_flag=True, help="All cases.")
@@ -111,190 +118,134 @@ def show(case_id: str, case_root: Path | None, as_json: bool) -> None:
 @sandbox()
 @click.option("--attacks", is_flag=True, help="Try to cheat the cases and the sandbox instead.")
 @click.option("--only", multiple=True, metavar="FAMILY[.ATTACK]", help="With --attacks: these alone. May be repeated.")
-@click.option(
-    "--matrix",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="With --attacks: write the table of all attacks and cases into this Markdown page.",
-)
-@click.option("--honest", is_flag=True, help="Let the solutions run as cells instead, and flag none.")
+@click.option("--matrix", type=FILE, help="With --attacks: write the table of attacks and cases to this Markdown page.")
+@click.option("--honest", is_flag=True, help="Run the solutions as cells instead; none of them may be flagged.")
 @click.option(
     "--trials", type=click.IntRange(1, 100), default=3, show_default=True, help="With --honest: of each case."
 )
 @CASES
 @as_json()
-def verify(
-    ids: tuple[str, ...],
-    every: bool,
-    jobs: int,
-    sandbox: str,
-    attacks: bool,
-    only: tuple[str, ...],
-    matrix: Path | None,
-    honest: bool,
-    trials: int,
-    case_root: Path | None,
-    as_json: bool,
-) -> None:
+@gathered("way", _Way)
+def verify(ids: tuple[str, ...], every: bool, attacks: bool, honest: bool, folders: DataFolders, way: _Way) -> None:
     """Let cases prove themselves.
 
     The untouched workspace fails, the solution succeeds with score 1.0 on two seeds, every wrong answer fails at
-    the check that case.yaml names, data is the same for the same seed, and no answer of an agent's breaks a check.
+    the check that case.yaml names, data is the same for the same seed, and no answer of an agent can break a check.
 
-    With --attacks: every generic attack is carried out against every case, in real cells. None may better a verdict,
-    avoid one, reach hidden files, keys or a network, or outlive its cell.
+    With --attacks: every generic attack is carried out against every case, in real cells. No attack may improve a
+    verdict, avoid one, reach hidden files, keys or a network, or outlive its cell.
     """
-    from bench.base.install import find_data_folders
     from bench.formats.case import load_cases
-    from bench.sandbox import choose_sandbox
 
     if bool(ids) == every:
-        raise UserError("name one or more cases, or say --all", where="cases verify")
+        fault = "cases and --all exclude each other" if every else "no case is named"
+        raise UserError(fault, where="cases verify", remedy="name one or more cases, or say --all")
     if attacks and honest:
         raise UserError("--attacks and --honest are two commands", where="cases verify", remedy="say one of them")
-    if not attacks and (only or matrix):
-        raise UserError("--only and --matrix belong to --attacks", where="cases verify")
-    places = find_data_folders(cases=case_root)
-    chosen = load_cases(places.cases, list(ids) or None)
-    if attacks:
-        good = run_attacks(chosen, places, sandbox, only=only, jobs=jobs, as_json=as_json, matrix=matrix)
-    elif honest:
-        good = run_honest(chosen, places, choose_sandbox(sandbox), trials=trials, jobs=jobs, as_json=as_json)
-    else:
-        good = _prove(chosen, places, choose_sandbox(sandbox), jobs, as_json)
-    if not good:
+    if not attacks and (way.only or way.matrix):
+        raise UserError("--only and --matrix belong to --attacks", where="cases verify", remedy="add --attacks")
+    carry_out = _run_attacks if attacks else _run_honest if honest else _prove
+    if not carry_out(load_cases(folders.cases, list(ids) or None), folders, way):
         sys.exit(EXIT_FAILED)
 
 
-def _prove(chosen: list[Case], places: DataFolders, sandbox: Sandbox, jobs: int, as_json: bool) -> bool:
+def _prove(cases: Sequence[Case], folders: DataFolders, way: _Way) -> bool:
     """Print every proof; returns whether all hold."""
     from concurrent.futures import ThreadPoolExecutor
 
     from bench.authoring import Verifier
     from bench.base.text import printable
+    from bench.sandbox import choose_sandbox
 
-    verifier = Verifier(places, sandbox)
+    verifier = Verifier(folders, choose_sandbox(way.sandbox))
 
     def prove(case: Case) -> list[Proof]:
         proofs = []
         for proof in verifier.verify(case):
             proofs.append(proof)
-            if not as_json:
-                mark = click.style("ok  ", fg="green") if proof.ok else click.style("FAIL", fg="red", bold=True)
-                click.echo(f"{mark} {proof.case}: {proof.name} ({proof.seconds:.1f} s): {printable(proof.detail)}")
+            mark = click.style("ok  ", fg="green") if proof.ok else click.style("FAIL", fg="red", bold=True)
+            way.say(f"{mark} {proof.case}: {proof.name} ({proof.seconds:.1f} s): {printable(proof.detail)}")
         return proofs
 
-    with ThreadPoolExecutor(jobs) as pool:
-        proofs = [proof for found in pool.map(prove, chosen) for proof in found]
-    failed = [proof for proof in proofs if not proof.ok]
-    if as_json:
-        click.echo(json.dumps([vars(proof) for proof in proofs], indent=1))
-    else:
-        count = len({proof.case for proof in proofs})
-        click.echo(f"{count} cases, {len(proofs)} proofs, {len(failed)} failed")
+    with ThreadPoolExecutor(way.jobs) as pool:
+        proofs = [proof for found in pool.map(prove, cases) for proof in found]
+    failed = sum(not proof.ok for proof in proofs)
+    count = len({proof.case for proof in proofs})
+    way.conclude([vars(proof) for proof in proofs], f"{count} cases, {len(proofs)} proofs, {failed} failed")
     return not failed
 
 
-@cases.command()
-@click.argument("name", metavar="CATEGORY/ID")
-@CASES
-def new(name: str, case_root: Path | None) -> None:
-    """Make a small working case to start from; `cases verify` is green at once."""
-    from bench.authoring import scaffold_case
-    from bench.base.install import find_data_folders
-
-    folder = scaffold_case(find_data_folders(cases=case_root).cases, name)
-    click.echo(f"made {folder}")
-    click.echo(
-        f"next: edit task.md, workspace/, solution/ and check.py, then `ml-dev-bench cases verify {folder.name}`"
-    )
-
-
-def run_attacks(
-    cases: Sequence[Case],
-    places: DataFolders,
-    sandbox_name: str,
-    *,
-    only: Sequence[str],
-    jobs: int,
-    as_json: bool,
-    matrix: Path | None,
-) -> bool:
+def _run_attacks(cases: Sequence[Case], folders: DataFolders, way: _Way) -> bool:
     """Carry out the attacks and print what came of each; returns whether all were held."""
-    from bench.attack import (
-        Campaign,
-        enter_own_network,
-        groups_of_this_process,
-        load_catalogue,
-        matrix_line,
-        open_stage,
-        starts,
-        tasks_of,
-        write_page,
-    )
+    from bench import attack
     from bench.base.install import find_data_folders
     from bench.sandbox import choose_sandbox
 
     interrupt_on_sigterm()
-    # Somebody's own cases are attacked by the same programs.
-    catalogue = load_catalogue(find_data_folders().cases / "attacks")
-    attacks = catalogue.select(only)
+    # The installation's own: a user's --cases has no attacks, and is attacked by the same programs.
+    catalogue = attack.load_catalogue(find_data_folders().cases / "attacks")
+    attacks = catalogue.select(way.only)
     if importlib.util.find_spec("jinja2") is None:
-        raise UserError("the pages are looked at, too, and Jinja2 is missing", remedy="install ml-dev-bench[site]")
-    sandbox = choose_sandbox(sandbox_name)
-    own_network = enter_own_network(lambda: starts(sandbox))
+        raise UserError(
+            "Jinja2 is missing, and the attacks on web pages need it",
+            where="cases verify --attacks",
+            remedy="install ml-dev-bench[site]",
+        )
+    sandbox = choose_sandbox(way.sandbox)
+    # Before any thread starts: a process with threads cannot enter another user namespace.
+    own_network = attack.enter_own_network(lambda: attack.starts(sandbox))
     notes = "with stand-ins for name server and metadata address" if own_network else "without stand-ins"
-    tasks = list(tasks_of(cases, attacks))
+    tasks = list(attack.tasks_of(cases, attacks))
     total = sum(len(task.attacks) for task in tasks)
     done = 0
 
     def tell(result: Result) -> None:
         nonlocal done
         done += 1
-        if not as_json:
-            click.echo(f"[{done}/{total}] {matrix_line(result)}")
+        way.say(f"[{done}/{total}] {attack.matrix_line(result)}")
 
-    if not as_json:
-        click.echo(f"{len(attacks)} attacks, {len(cases)} cases, {total} trials; sandbox: {sandbox.name}, {notes}")
-    with open_stage(catalogue, places, sandbox, own_network) as stage:
-        results = Campaign(stage).run(tasks, jobs, tell)
-    groups = groups_of_this_process()
-    if matrix is not None:
-        write_page(matrix, results, attacks, notes)
-    if as_json:
-        click.echo(json.dumps([dataclasses.asdict(result) for result in results], indent=1))
-    else:
-        _conclude(results, groups)
-    return not groups and all(result.held for result in results)
-
-
-def _conclude(results: Sequence[Result], groups: Sequence[str]) -> None:
-    """What got through, once more and together, and the counts."""
-    from bench.attack import matrix_line, matrix_summary
-
-    for result in results:
-        if not result.held:
-            click.echo(matrix_line(result))
-    for left in groups:
-        click.echo(f"ESCAPED {left}")
-    click.echo(matrix_summary(results))
+    way.say(f"{len(attacks)} attacks, {len(cases)} cases, {total} trials; sandbox: {sandbox.name}, {notes}")
+    with attack.open_stage(catalogue, folders, sandbox, own_network) as stage:
+        results = attack.Campaign(stage).run(tasks, way.jobs, tell)
+    groups = attack.groups_of_this_process()
+    if way.matrix is not None:
+        attack.write_page(way.matrix, results, attacks, notes)
+    escaped = [result for result in results if not result.held]
+    # Repeated together, because they may stand far apart in a long log.
+    for line in (*map(attack.matrix_line, escaped), *(f"ESCAPED {left}" for left in groups)):
+        way.say(line)
+    way.conclude([asdict(result) for result in results], attack.matrix_summary(results))
+    return not (groups or escaped)
 
 
-def run_honest(
-    cases: Sequence[Case], places: DataFolders, sandbox: Sandbox, *, trials: int, jobs: int, as_json: bool
-) -> bool:
+def _run_honest(cases: Sequence[Case], folders: DataFolders, way: _Way) -> bool:
     """Run every solution as a real cell, several times, and print what was flagged; returns whether nothing was."""
     from bench.attack import honest_cells
+    from bench.sandbox import choose_sandbox
 
     interrupt_on_sigterm()
     alarms = []
     count = 0
-    for found in honest_cells(cases, places, sandbox, trials, jobs):
+    for found in honest_cells(cases, folders, choose_sandbox(way.sandbox), way.trials, way.jobs):
         count += 1
         alarms += [found] if found.alarms else []
-        if not as_json:
-            click.echo(found.line())
-    if as_json:
-        click.echo(json.dumps([dataclasses.asdict(found) for found in alarms], indent=1))
-    else:
-        click.echo(f"{len(cases)} solutions x {trials} trials: {count} cells, {len(alarms)} false alarms")
+        way.say(found.line())
+    way.conclude(
+        [asdict(found) for found in alarms],
+        f"{len(cases)} solutions x {way.trials} trials: {count} cells, {len(alarms)} false alarms",
+    )
     return not alarms
+
+
+@cases.command()
+@click.argument("name", metavar="CATEGORY/ID")
+@CASES
+def new(name: str, folders: DataFolders) -> None:
+    """Make a small working case to start from; `cases verify` is green at once."""
+    from bench.authoring import scaffold_case
+
+    folder = scaffold_case(folders.cases, name)
+    click.echo(f"made {folder}")
+    click.echo(
+        f"next: edit task.md, workspace/, solution/ and check.py, then `ml-dev-bench cases verify {folder.name}`"
+    )

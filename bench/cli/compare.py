@@ -9,29 +9,15 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from bench.base.errors import EXIT_OK
-from bench.cli.options import alpha, as_json, branch, filters, gathered, margin, repository
+from bench.cli.options import alpha, as_json, branch, filters, fraction, gathered, print_text, repository
 
 if TYPE_CHECKING:
     from bench.stats import Chosen, Compared, Comparison, Filters, Rules
 
-EXIT_REGRESSION = 1
-EXIT_INCONCLUSIVE = 3
-EXIT_NOT_COMPARABLE = 4
-_EXIT = {
-    "regression": EXIT_REGRESSION,
-    "inconclusive": EXIT_INCONCLUSIVE,
-    "not comparable": EXIT_NOT_COMPARABLE,
-    "improvement": EXIT_OK,
-    "no change": EXIT_OK,
-}
+# 2 is taken: by a wrong command, as everywhere.
+_EXIT = {"improvement": EXIT_OK, "no change": EXIT_OK, "regression": 1, "inconclusive": 3, "not comparable": 4}
 _MEASURES = ("success", "score", "cost", "tokens", "time")
 _MOST_FINDINGS = 10
-
-
-def _rules(margin: float, ratio_margin: float, alpha: float) -> Rules:
-    from bench.stats import Rules
-
-    return Rules(margin, ratio_margin, alpha)
 
 
 @click.command()
@@ -47,14 +33,8 @@ def _rules(margin: float, ratio_margin: float, alpha: float) -> Rules:
     type=click.Choice(_MEASURES),
     help="Measures that decide; repeat for several. They share alpha.  [default: success]",
 )
-@margin("Smallest difference of success or score that matters.")
-@click.option(
-    "--ratio-margin",
-    type=click.FloatRange(0, min_open=True),
-    default=0.10,
-    show_default=True,
-    help="Smallest relative difference of cost, tokens or time that matters.",
-)
+@fraction("--margin", 0.05, "Smallest difference of success or score that matters.")
+@fraction("--ratio-margin", 0.10, "Smallest relative difference of cost, tokens or time that matters.", most=None)
 @alpha("Chance of calling a regression where nothing changed.")
 @click.option(
     "--test",
@@ -70,7 +50,7 @@ def _rules(margin: float, ratio_margin: float, alpha: float) -> Rules:
     help="Compare although this differs; repeat for several.",
 )
 @as_json("Print everything as one JSON object.")
-@gathered("rules", _rules)
+@gathered("rules", "bench.stats:Rules", "margin ratio_margin alpha")
 def compare(
     base: str,
     head: str,
@@ -112,7 +92,10 @@ def compare(
         one, other = choose(base, stored, filters), choose(head, stored, filters)
     deciding = tuple(dict.fromkeys(gates)) or ("success",)
     answer = compare_records(one.records, other.records, rules=rules, gates=deciding, test=test, allow=allow)
-    click.echo(as_document(one, other, answer) if as_json else as_text(one, other, answer))
+    if as_json:
+        click.echo(as_document(one, other, answer))
+    else:
+        print_text(as_text(one, other, answer))
     sys.exit(_EXIT[answer.verdict])
 
 
@@ -124,6 +107,7 @@ def as_document(base: Chosen, head: Chosen, answer: Comparison) -> str:
         name: {"label": side.label, **asdict(side.entrant), "records": len(side.records)}
         for name, side in (("base", base), ("head", head))
     }
+    # A property, which asdict() leaves out.
     factors = {it.measure: it.factor for it in answer.measures}
     document = {"schema": 1, **sides, **asdict(answer)}
     for measure in document["measures"]:

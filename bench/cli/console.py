@@ -1,4 +1,4 @@
-"""What a command says while it works: a live line on a terminal, now and then a plain one elsewhere."""
+"""Progress of a command: a live line on a terminal, a plain line from time to time elsewhere."""
 
 from __future__ import annotations
 
@@ -29,11 +29,20 @@ _PLAIN_S = 15.0
 
 
 class LiveLine:
-    """The last line of a terminal, redrawn in place below what is said."""
+    """The last line of a terminal, redrawn in place below what is said; a context that clears it at its end."""
 
     def __init__(self, quiet: bool = False) -> None:
+        self.quiet = quiet
         self.works = sys.stderr.isatty() and not quiet and not os.environ.get("CI")
         self._live: Live | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.clear()
 
     def show(self, line: RenderableType) -> None:
         from rich.console import Console
@@ -41,7 +50,7 @@ class LiveLine:
 
         if self._live is None:
             console = Console(stderr=True, highlight=False, markup=False, emoji=False)
-            # It is redrawn when something is known, and needs no thread for it.
+            # Without auto_refresh rich starts no thread: the line is redrawn only when there is news.
             self._live = Live(console=console, auto_refresh=False, transient=True, redirect_stdout=False)
             self._live.start()
         self._live.update(line, refresh=True)
@@ -56,56 +65,39 @@ class LiveLine:
             self._live = None
 
 
-class Ticker:
-    """Call it with the state of things as often as you like; it speaks when two seconds have passed."""
+class Ticker(LiveLine):
+    """Progress of one long step: call it with the state as often as you like; it prints after two seconds."""
 
     def __init__(self, quiet: bool = False) -> None:
-        self._quiet = quiet
-        self._line = LiveLine(quiet)
+        super().__init__(quiet)
         self._next = time.monotonic() + _SILENT_S
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._line.clear()
 
     def __call__(self, line: str) -> None:
         now = time.monotonic()
-        if self._quiet or now < self._next:
+        if self.quiet or now < self._next:
             return
-        self._next = now + (_REDRAW_S if self._line.works else _PLAIN_S)
-        if not self._line.works:
+        self._next = now + (_REDRAW_S if self.works else _PLAIN_S)
+        if not self.works:
             click.echo(one_line(line), err=True)
             return
         from rich.text import Text
 
-        self._line.show(Text(one_line(line), no_wrap=True, overflow="ellipsis"))
+        self.show(Text(one_line(line), no_wrap=True, overflow="ellipsis"))
 
 
-class Reporter(RunObserver):
-    """Prints one line a finished cell; below them, on a terminal, how far the run is and what is under way."""
+class Reporter(RunObserver, LiveLine):
+    """Prints one line for each finished cell and, on a terminal, below them the progress and what is running."""
 
     def __init__(self, quiet: bool = False) -> None:
-        super().__init__()
-        self._quiet = quiet
-        self._line = LiveLine(quiet)
+        RunObserver.__init__(self)
+        LiveLine.__init__(self, quiet)
+        # Cells begin and end in threads of their own.
         self._lock = threading.Lock()
         self._began = time.monotonic()
         self._kept = 0
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._line.clear()
-
     def start(self, plan: RunPlan, folder: Path) -> None:
-        if not self._quiet:
+        if not self.quiet:
             click.echo(f"run {plan.run}: {len(plan.cells)} cells in {folder}, sandbox {plan.sandbox}", err=True)
 
     def begin(self, cell: Cell) -> None:
@@ -120,17 +112,17 @@ class Reporter(RunObserver):
             self.running.pop(record.cell, None)
             self.done += 1
             self._kept += kept
-            if not self._quiet:
-                self._line.say(f"[{self.done}/{self.total}] {outcome_line(record)}{' (kept)' if kept else ''}")
+            if not self.quiet:
+                self.say(f"[{self.done}/{self.total}] {outcome_line(record)}{' (kept)' if kept else ''}")
 
     def note(self, line: str) -> None:
         with self._lock:
-            self._line.say(f"note: {printable(line)}")
+            self.say(f"note: {printable(line)}")
 
     def tick(self) -> None:
         with self._lock:
-            if self._line.works and self.running:
-                self._line.show(self._state(time.monotonic()))
+            if self.works and self.running:
+                self.show(self._state(time.monotonic()))
 
     def _state(self, now: float) -> RenderableType:
         from rich.progress_bar import ProgressBar
@@ -150,7 +142,7 @@ class Reporter(RunObserver):
 
 
 def _spoken(seconds: float) -> str:
-    """A duration, with no more digits than a person wants."""
+    """A duration, rounded for people."""
     whole = round(seconds)
     if whole < 100:
         return f"{whole} s"

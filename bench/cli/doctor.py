@@ -1,11 +1,10 @@
-"""What this machine can do: each finding with its remedy."""
+"""`ml-dev-bench doctor`: what this machine can do, each finding with its remedy."""
 
 from __future__ import annotations
 
 import contextlib
 import importlib.metadata
 import importlib.util
-import json
 import os
 import platform
 import shutil
@@ -20,7 +19,7 @@ import click
 
 from bench.base.errors import UserError
 from bench.cell import this_machine
-from bench.cli.options import as_json
+from bench.cli.options import as_json, print_json
 from bench.sandbox import (
     EngineError,
     find_address,
@@ -48,19 +47,18 @@ class HealthCheck:
 
 
 def check_health(cache: Path) -> Iterator[HealthCheck]:
-    """Look at everything that a run may need; starts a sandbox, reaches no network."""
+    """Check everything that a run may need; starts a sandbox and does not use the network."""
     machine = this_machine()
     yield HealthCheck(
         "machine", "ok", f"{machine.system}, {machine.cores} cores, {machine.memory_mb / 1024:.0f} GiB, {machine.cpu}"
     )
-    yield _python()
-    bubblewrap = probe_bubblewrap()
+    # An older Python cannot import this module, so there is nothing to check.
+    yield HealthCheck("python", "ok", f"{platform.python_version()} at {sys.executable}")
+    bubblewrap, cgroups = probe_bubblewrap(), probe_cgroups()
     yield HealthCheck("bubblewrap", "ok" if bubblewrap.works else "missing", bubblewrap.detail, bubblewrap.remedy)
-    yield _limits()
+    yield HealthCheck("limits", "ok" if cgroups.works else "note", cgroups.detail, cgroups.remedy)
     yield from _docker()
-    yield HealthCheck(
-        "process sandbox", "note", "always there, isolates nothing", "ask for it by name: --sandbox process"
-    )
+    yield HealthCheck("process sandbox", "note", "always works, isolates nothing", "choose it with --sandbox process")
     yield _disk(cache)
     yield _gpu(machine.gpu)
     for name in _ML_STACK:
@@ -70,25 +68,13 @@ def check_health(cache: Path) -> Iterator[HealthCheck]:
     yield _git()
 
 
-def _python() -> HealthCheck:
-    version = platform.python_version()
-    good = sys.version_info >= (3, 11)
-    return HealthCheck(
-        "python", "ok" if good else "missing", f"{version} at {sys.executable}", "" if good else "use 3.11 or newer"
-    )
-
-
-def _limits() -> HealthCheck:
-    probe = probe_cgroups()
-    return HealthCheck("limits", "ok" if probe.works else "note", probe.detail, probe.remedy)
-
-
 def _docker() -> Iterator[HealthCheck]:
     probe = probe_docker()
     yield HealthCheck("docker", "ok" if probe.works else "note", probe.detail, probe.remedy)
     try:
         yield _engine()
     except UserError as error:
+        # Usually the probe has already reported the same fault.
         if str(error) != probe.detail:
             yield HealthCheck("engine", "note", str(error))
     left = []
@@ -99,7 +85,7 @@ def _docker() -> Iterator[HealthCheck]:
 
 
 def _engine() -> HealthCheck:
-    """Of any engine, one of another machine too: that runs no cells, but its images can be looked at."""
+    """Any engine, also one on another machine: it cannot run cells, but its images can be listed."""
     address = find_address()
     with open_client() as client:
         said = client.version()
@@ -109,22 +95,18 @@ def _engine() -> HealthCheck:
 
 
 def _disk(cache: Path) -> HealthCheck:
-    place = cache
-    while not place.exists():
-        place = place.parent
-    free = shutil.disk_usage(place).free / (1 << 30)
-    state: Literal["ok", "missing"] = "ok" if free >= _MIN_FREE_GIB else "missing"
-    return HealthCheck(
-        "disk",
-        state,
-        f"{free:.0f} GiB free for the cache at {cache}",
-        "" if state == "ok" else "make room or set ML_DEV_BENCH_CACHE to a larger disk",
-    )
+    existing = next(folder for folder in (cache, *cache.parents) if folder.exists())
+    free = shutil.disk_usage(existing).free / (1 << 30)
+    detail = f"{free:.0f} GiB free for the cache at {cache}"
+    if free >= _MIN_FREE_GIB:
+        return HealthCheck("disk", "ok", detail)
+    return HealthCheck("disk", "missing", detail, "free disk space, or set ML_DEV_BENCH_CACHE to a larger disk")
 
 
 def _gpu(name: str) -> HealthCheck:
     if name:
         return HealthCheck("gpu", "ok", name)
+    # A container may get the device without the driver's programs.
     if os.path.exists("/dev/nvidia0"):
         return HealthCheck("gpu", "missing", "a device, but nvidia-smi does not answer", "install the driver's tools")
     return HealthCheck("gpu", "note", "none", "profile mini needs none; profile full does")
@@ -153,7 +135,7 @@ def doctor(as_json: bool) -> None:
 
     findings = list(check_health(find_data_folders().cache))
     if as_json:
-        click.echo(json.dumps([vars(finding) for finding in findings], indent=1))
+        print_json([vars(finding) for finding in findings])
         return
     rows = [(it.state, it.name, f"{it.detail}{f'  -> {it.remedy}' if it.remedy else ''}") for it in findings]
     click.echo(table(rows, colours={"ok": "green", "missing": "red", "note": "yellow"}))

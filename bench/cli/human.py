@@ -12,6 +12,7 @@ from bench.base.errors import UserError
 from bench.cli.options import CASES, PATH, RUN_FOLDERS, interrupt_on_sigterm, profile, sandbox
 
 if TYPE_CHECKING:
+    from bench.base.install import DataFolders
     from bench.formats.record import Profile
     from bench.runs import Desk
 
@@ -22,7 +23,7 @@ _FOLDER = click.argument("folder", required=False, type=PATH)
 def human() -> None:
     """Solve a case yourself, judged and recorded like an agent.
 
-    The clock runs from `start` to `submit`. Nothing isolates you: the record says so, and is not ranked.
+    The clock runs from `start` to `submit`. You work without isolation: the record says so, and is not ranked.
     """
 
 
@@ -35,24 +36,22 @@ def human() -> None:
 @click.option("--shell", is_flag=True, help="Open a shell in the workspace; services run until you leave it.")
 @CASES
 def start(
-    case: str, profile: Profile | None, trial: int, suite: str, out: Path, shell: bool, case_root: Path | None
+    case: str, profile: Profile | None, trial: int, suite: str, out: Path, shell: bool, folders: DataFolders
 ) -> None:
     """Prepare a workspace, start the clock, and say where it is and what to do."""
-    from bench.base.install import find_data_folders
     from bench.formats.case import load_cases
     from bench.runs import open_shell
     from bench.runs import start_attempt as begin
 
     interrupt_on_sigterm()
-    places = find_data_folders(cases=case_root)
-    services = sorted(load_cases(places.cases, [case])[0].spec.services)
+    services = sorted(load_cases(folders.cases, [case])[0].spec.services)
     if services and not shell:
         raise UserError(
             f"case {case} has services ({', '.join(services)}), which run only while a shell is open",
             where="human start",
             remedy="add --shell; leave the shell when you are done, then submit",
         )
-    desk = begin(case, profile, trial, suite, out, places)
+    desk = begin(case, profile, trial, suite, out, folders)
     click.echo(desk.cell.case.task.read_text(encoding="utf-8"))
     click.echo("-" * 80)
     _describe(desk)
@@ -66,16 +65,16 @@ def start(
 @human.command()
 @_FOLDER
 @CASES
-def status(folder: Path | None, case_root: Path | None) -> None:
+def status(folder: Path | None, folders: DataFolders) -> None:
     """Time and limits of the attempt in FOLDER, or in the current folder."""
-    _describe(_desk(folder, case_root))
+    _describe(_desk(folder, folders))
 
 
 @human.command()
 @_FOLDER
 @CASES
 @sandbox("In which the judge runs what you wrote.")
-def submit(folder: Path | None, case_root: Path | None, sandbox: str) -> None:
+def submit(folder: Path | None, folders: DataFolders, sandbox: str) -> None:
     """Stop the clock, judge the workspace in FOLDER or the current one, and store the record.
 
     Exit status: 0 it succeeded; 1 it did not; 2 nothing was judged.
@@ -86,7 +85,7 @@ def submit(folder: Path | None, case_root: Path | None, sandbox: str) -> None:
     from bench.sandbox import choose_sandbox
 
     interrupt_on_sigterm()
-    desk = _desk(folder, case_root)
+    desk = _desk(folder, folders)
     record = hand_in(desk, choose_sandbox(sandbox))
     for check in record.checks:
         mark = "passed" if check.passed else f"{check.value:.2f}"
@@ -97,11 +96,10 @@ def submit(folder: Path | None, case_root: Path | None, sandbox: str) -> None:
         sys.exit(1)
 
 
-def _desk(folder: Path | None, case_root: Path | None) -> Desk:
-    from bench.base.install import find_data_folders
+def _desk(folder: Path | None, folders: DataFolders) -> Desk:
     from bench.runs import find_desk, open_desk
 
-    return open_desk(find_desk((folder or Path()).absolute()), find_data_folders(cases=case_root))
+    return open_desk(find_desk((folder or Path()).absolute()), folders)
 
 
 def _describe(desk: Desk) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import time
 from functools import partial
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from bench.base.errors import UserError
 from bench.cli.options import CASES
+
+if TYPE_CHECKING:
+    from bench.base.install import DataFolders
 
 
 @click.group()
@@ -23,22 +26,21 @@ def image() -> None:
 @click.option("--network", default="", help="Network of the build, such as `host`; default: the engine's own.")
 @click.option("--case", "case_id", default="", help="Build the additions of this case to the shared image instead.")
 @CASES
-def build(base: str, python: str, network: str, case_id: str, case_root: Path | None) -> None:
+def build(base: str, python: str, network: str, case_id: str, folders: DataFolders) -> None:
     """Build the shared image from cases/environment/, or with --case that of a case with its environment/.
 
     pip fetches the packages on this machine, with its own settings. An image of the same definition is replaced.
     What happens is shown as it does; the last line is the image.
     """
-    from bench.base.install import find_data_folders
     from bench.formats.case import load_cases
     from bench.sandbox import Build, build_case, build_shared
 
     began = time.monotonic()
     how = Build(base=base, python=python, network=network)
     if case_id:
-        environment = load_cases(find_data_folders(cases=case_root).cases, [case_id])[0].part("environment")
+        environment = load_cases(folders.cases, [case_id])[0].part("environment")
         if not environment.is_dir():
-            raise UserError("the case adds nothing to the shared image", where=environment, remedy="drop --case")
+            raise UserError("does not exist: the case uses the shared image", where=environment, remedy="drop --case")
         made = build_case(environment, how)
     else:
         made = build_shared(how)

@@ -1,10 +1,12 @@
-"""Entry of `ml-dev-bench` (short: `mldb`)."""
+"""Entry of `ml-dev-bench` (short: `mldb`), and its smallest command: `schema`."""
 
 from __future__ import annotations
 
 import importlib
 import os
 import sys
+from collections.abc import Sequence
+from typing import Any
 
 import click
 
@@ -25,10 +27,21 @@ _COMMANDS = {
     "results": ("bench.cli.results", "results", "Show stored results."),
     "run": ("bench.cli.run", "run", "Run agents on cases."),
     "run-shard": ("bench.cli.run", "run_shard", "Run one shard of a plan."),
-    "schema": ("bench.cli.schema", "schema", "Print the JSON Schema of a file format."),
+    "schema": ("bench.cli.main", "schema", "Print the JSON Schema of a file format."),
     "site": ("bench.cli.pages", "site", "Build and serve the leaderboard."),
     "summary": ("bench.cli.run", "summary", "Print a run as Markdown."),
     "trends": ("bench.cli.trends", "trends", "Find steps in nightly series, and keep issues about them."),
+}
+_FORMATS = {
+    "agent": ("bench.formats.agent", "AgentSpec"),
+    "case": ("bench.formats.case", "CaseSpec"),
+    "cassette": ("bench.gateway.backends.replay", "Cassette"),
+    "decision": ("bench.store.decisions", "Decision"),
+    "manifest": ("bench.store.bundle", "Manifest"),
+    "record": ("bench.formats.record", "Record"),
+    "run": ("bench.formats.plan", "RunPlan"),
+    "shards": ("bench.store.collect", "Shards"),
+    "suite": ("bench.formats.suite", "Suite"),
 }
 
 
@@ -61,6 +74,27 @@ def cli() -> None:
     """
 
 
+@click.command()
+@click.argument("name", type=click.Choice(sorted(_FORMATS)))
+def schema(name: str) -> None:
+    """Print the JSON Schema of a file format."""
+    from bench.cli.options import print_json
+
+    module, model = _FORMATS[name]
+    document: dict[str, Any] = getattr(importlib.import_module(module), model).model_json_schema(by_alias=True)
+    print_json({"$schema": "https://json-schema.org/draft/2020-12/schema", **document})
+
+
+def _interrupted(command: Sequence[str]) -> str:
+    """What to say after an interrupt: how the command continues, where it can."""
+    match command:
+        case ["run"]:
+            return "interrupted; `ml-dev-bench run --resume RUN_FOLDER` continues the run"
+        case ["run-shard"]:
+            return "interrupted; the same command continues the shard"
+    return "interrupted"
+
+
 def main() -> None:
     """Run the command line; a user's mistake is one line on standard error."""
     try:
@@ -72,11 +106,12 @@ def main() -> None:
         error.show()
         sys.exit(EXIT_USAGE)
     except (KeyboardInterrupt, click.Abort):
-        click.echo("interrupted; `--resume` goes on where this stopped", err=True)
+        click.echo(_interrupted(sys.argv[1:2]), err=True)
         sys.stdout.flush()
-        # Threads may still wait for cells, whose sandboxes end with this process.
+        # Not sys.exit(), which would wait for threads of cells, whose sandboxes end with this process.
         os._exit(EXIT_INTERRUPTED)
     except BrokenPipeError:
+        # The reader, such as `head`, has enough; Python would fail once more on flushing at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except click.exceptions.Exit as leave:

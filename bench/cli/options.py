@@ -1,10 +1,15 @@
-"""Options that several commands share, and the one way in which a signal ends a command."""
+"""What several commands share: options, ways to print, and the way in which a signal ends a command."""
 
 from __future__ import annotations
 
+import importlib
+import json
+import shutil
 import signal
+import sys
+import textwrap
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,16 +17,38 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from bench.formats.record import Profile
-    from bench.stats import Filters
+    from bench.base.install import DataFolders
 
 Command = Callable[..., None]
 Decorator = Callable[[Command], Command]
 
 PATH = click.Path(path_type=Path)
+FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+def _folders(name: str, context: click.Context, parameter: click.Parameter, given: Path | None) -> DataFolders:
+    from bench.base.install import find_data_folders
+
+    del context, parameter
+    return find_data_folders(**{name: given})
+
+
 RUN_FOLDERS = click.option("--out", type=PATH, default=Path("runs"), show_default=True, help="Folder of run folders.")
-CASES = click.option(
-    "--cases", "case_root", type=PATH, help="Folder of cases; default: those that ship with the benchmark."
+
+
+def _data(name: str) -> Decorator:
+    """An option that replaces one data folder; the command gets all of them as `folders`."""
+    about = f"Folder of {name}; default: those that ship with the benchmark."
+    return click.option(f"--{name}", "folders", type=PATH, callback=partial(_folders, name), help=about)
+
+
+CASES, AGENTS = _data("cases"), _data("agents")
+VIA = click.option(
+    "--via",
+    type=click.Choice(["git", "api"]),
+    default="git",
+    show_default=True,
+    help="api: GitHub's REST API, without git's transport; the token is MLDB_TOKEN or GITHUB_TOKEN.",
 )
 
 
@@ -36,10 +63,10 @@ def branch(about: str | None = None) -> Decorator:
 
 
 def repository(about: str = "Path or URL.", *, required: bool = False) -> Decorator:
-    """`--results`: a repository, empty where it is not given."""
-    if required:
-        return click.option("--results", "repository", metavar="REPOSITORY", required=True, help=about)
-    return click.option("--results", "repository", metavar="REPOSITORY", default="", help=about)
+    """`--results`: a repository; the empty text where the option is not given and not required."""
+    # click takes even an empty default for a value, so a required option must not have one.
+    default = None if required else ""
+    return click.option("--results", "repository", metavar="REPOSITORY", required=required, default=default, help=about)
 
 
 def sandbox(about: str | None = None) -> Decorator:
@@ -53,10 +80,10 @@ def profile(about: str) -> Decorator:
     return click.option("--profile", type=click.Choice(["mini", "full"]), help=about)
 
 
-def margin(about: str) -> Decorator:
-    """`--margin`, a difference of success or score."""
-    kind = click.FloatRange(0, 1, min_open=True)
-    return click.option("--margin", type=kind, default=0.05, show_default=True, help=about)
+def fraction(name: str, default: float, about: str | None, *, most: float | None = 1) -> Decorator:
+    """An option for a positive number up to `most`."""
+    kind = click.FloatRange(0, most, min_open=True)
+    return click.option(name, type=kind, default=default, show_default=True, help=about)
 
 
 def alpha(about: str | None = None) -> Decorator:
@@ -65,14 +92,18 @@ def alpha(about: str | None = None) -> Decorator:
     return click.option("--alpha", type=kind, default=0.05, show_default=True, help=about)
 
 
-def gathered(argument: str, make: Callable[..., object]) -> Decorator:
-    """Give the command one `argument`, made by `make` of the options that its parameters name."""
-    names = list(signature(make).parameters)
+def gathered(argument: str, make: Callable[..., object] | str, options: str = "") -> Decorator:
+    """Give the command one `argument`, made by `make` of these options; default: of those that it has parameters for.
+
+    make: or where it is, as `bench.stats:Rules`. Only the command's call imports it, so that --help stays quick.
+    """
+    names = options.split() if isinstance(make, str) else list(signature(make).parameters)
 
     def decorate(command: Command) -> Command:
         @wraps(command)
         def called(**values: object) -> None:
-            values[argument] = make(**{name: values.pop(name) for name in names})
+            made = _imported(make) if isinstance(make, str) else make
+            values[argument] = made(**{name: values.pop(name) for name in names})
             command(**values)
 
         return called
@@ -80,11 +111,17 @@ def gathered(argument: str, make: Callable[..., object]) -> Decorator:
     return decorate
 
 
+def _imported(name: str) -> Callable[..., object]:
+    module, _, attribute = name.partition(":")
+    found: Callable[..., object] = getattr(importlib.import_module(module), attribute)
+    return found
+
+
 def filters(of: str) -> Decorator:
     """Options that narrow records to one agent with its models; the command gets them as `filters`."""
 
     def decorate(command: Command) -> Command:
-        command = gathered("filters", _filters)(command)
+        command = gathered("filters", "bench.stats:Filters", "agent model profile suite")(command)
         command = click.option("--suite", default="", help="Take records of this suite only.")(command)
         command = profile(f"Take this profile, where {of} holds both.")(command)
         for name in ("model", "agent"):
@@ -95,12 +132,20 @@ def filters(of: str) -> Decorator:
     return decorate
 
 
-def _filters(agent: str, model: str, profile: Profile | None, suite: str) -> Filters:
-    from bench.stats import Filters
+def print_json(document: object) -> None:
+    """One JSON document on standard output."""
+    click.echo(json.dumps(document, indent=1))
 
-    return Filters(agent, model, profile, suite)
+
+def print_text(text: str) -> None:
+    """Lines for people; a terminal too narrow for a line gets it broken between words, not inside of one."""
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
+    for line in text.splitlines():
+        fits = len(click.unstyle(line)) <= width
+        parts = [line] if fits else textwrap.wrap(line, width, subsequent_indent="  ", break_on_hyphens=False)
+        click.echo("\n".join(parts))
 
 
 def interrupt_on_sigterm() -> None:
-    """Let SIGTERM end this command as Ctrl-C does, so that what is under way is written down."""
+    """Let SIGTERM end this command as Ctrl-C does, so that cells under way still get their records."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -47,9 +47,9 @@ def write_site(results_of: ResultsOf, cases: Sequence[str], out: Path) -> Path:
     from bench.formats.case import load_cases
     from bench.pages import write_site as write
 
-    places = find_data_folders()
-    infos = [_info(case) for case in load_cases(places.cases, list(cases))]
-    write(results_of, infos, out, places.site)
+    folders = find_data_folders()
+    infos = [_info(case) for case in load_cases(folders.cases, list(cases))]
+    write(results_of, infos, out, folders.site)
     return out / "index.html"
 
 
@@ -78,6 +78,7 @@ def serve(folder: Path, port: int) -> None:
     """Serve a built site on this machine."""
     if not (folder / "index.html").is_file():
         raise UserError("does not hold a built site", where=folder, remedy="run `ml-dev-bench site build` first")
+    # Loopback only: a page of results may hold text that an agent wrote.
     handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(folder))
     try:
         server = http.server.ThreadingHTTPServer(("127.0.0.1", port), handler)

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bench.base.errors import UserError
-from bench.cli.options import CASES, PATH, as_json, branch, gathered, repository
+from bench.cli.options import CASES, PATH, as_json, branch, gathered, print_text, repository
 
 if TYPE_CHECKING:
     from bench.base.install import DataFolders
@@ -20,24 +19,16 @@ if TYPE_CHECKING:
     from bench.formats.record import Record
     from bench.plan import Experiment, History
 
+_DAY = click.DateTime(["%Y-%m-%d"])
+
 
 @dataclass(frozen=True)
 class _Past:
-    """Where to look for what cells took and cost."""
+    """The stored results from which times and costs are estimated."""
 
     repository: str
     branch: str
     run_folders: Sequence[Path]
-
-
-def _day(context: click.Context, parameter: click.Parameter, text: str | None) -> date:
-    del context, parameter
-    if text is None:
-        return datetime.now(UTC).date()
-    try:
-        return datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC).date()
-    except ValueError:
-        raise UserError(f"{text!r} is not a day", where="--date", remedy="write YYYY-MM-DD") from None
 
 
 @click.command()
@@ -51,7 +42,7 @@ def _day(context: click.Context, parameter: click.Parameter, text: str | None) -
     metavar="RUN",
     help="Plan only what has no verdict: of a run folder, or of a plan.json among the records of --results or --runs.",
 )
-@click.option("--date", "day", callback=_day, help="Day of mode=rotating, YYYY-MM-DD; default: today, UTC.")
+@click.option("--date", "day", type=_DAY, metavar="YYYY-MM-DD", help="Day of mode=rotating; default: today, UTC.")
 @click.option("--sandbox", default="auto", show_default=True, help="What the shards are to run in.")
 @click.option("--out", type=PATH, help="Write plan.json here, for `run --plan`.")
 @click.option("--github-output", is_flag=True, help="Also write `matrix` and `shards` to the file $GITHUB_OUTPUT.")
@@ -62,11 +53,11 @@ def plan(
     words: tuple[str, ...],
     past: _Past,
     missing_from: Path | None,
-    day: date,
+    day: datetime | None,
     sandbox: str,
     out: Path | None,
     github_output: bool,
-    case_root: Path | None,
+    folders: DataFolders,
     as_json: bool,
 ) -> None:
     """Turn an experiment into shards of cells, and say what they will take and cost before anything runs.
@@ -76,16 +67,17 @@ def plan(
 
     Exit status: 0 planned; 2 nothing was planned: a mistake, or more than the budget.
     """
-    from bench.base.install import find_data_folders
+    from bench.github import set_outputs
     from bench.plan import load_experiment
 
     file = Path(words[0]) if words and "=" not in words[0] else None
     experiment = load_experiment(file, words[1:] if file is not None else words)
-    made = _make(experiment, find_data_folders(cases=case_root), past, missing_from, day, sandbox, quiet=as_json)
+    today = (day or datetime.now(UTC)).date()
+    made = _make(experiment, folders, past, missing_from, today, sandbox, quiet=as_json)
     if made is None:
         click.echo("nothing to run: every cell has a verdict already, or no case has its turn")
         if github_output:
-            _tell_github('{"include":[]}', 0)
+            set_outputs({"matrix": '{"include":[]}', "shards": "0"})
         return
     document, matrix = made
     if out is not None:
@@ -93,7 +85,7 @@ def plan(
 
         write_atomic(out, document.model_dump_json(by_alias=True, indent=1).encode() + b"\n")
     if github_output:
-        _tell_github(matrix, len(document.shards))
+        set_outputs({"matrix": matrix, "shards": str(len(document.shards))})
     if as_json:
         click.echo(document.model_dump_json(by_alias=True, indent=1))
     else:
@@ -102,7 +94,7 @@ def plan(
 
 def _make(
     experiment: Experiment,
-    places: DataFolders,
+    folders: DataFolders,
     past: _Past,
     missing_from: Path | None,
     day: date,
@@ -110,38 +102,29 @@ def _make(
     *,
     quiet: bool,
 ) -> tuple[PlanFile, str] | None:
-    from bench.plan import (
-        History,
-        PlannedJob,
-        check_budget,
-        expand_experiment,
-        expected_of,
-        github_matrix,
-        missing_cells,
-        packed_shards,
-        plan_document,
-        select_cells,
-    )
+    from bench import plan as planning
 
+    # Finding what is missing needs the records themselves.
     indexed = None if missing_from else _from_index(past, quiet)
     records = [] if indexed else _records(past)
-    history = indexed or History.of(records)
-    parts = (
-        expand_experiment(experiment, places) if missing_from is None else missing_cells(missing_from, records, places)
-    )
+    history = indexed or planning.History.of(records)
+    if missing_from is None:
+        parts = planning.expand_experiment(experiment, folders)
+    else:
+        parts = planning.missing_cells(missing_from, records, folders)
     mode, period = experiment.mode, experiment.period_days
-    kept = [replace(part, cells=select_cells(part.cells, mode, history, day, period)) for part in parts]
+    kept = [replace(part, cells=planning.select_cells(part.cells, mode, history, day, period)) for part in parts]
     kept = [part for part in kept if part.cells]
     if not kept:
         return None
     jobs = [
-        PlannedJob(part.run, index, cell, history.estimate(cell))
+        planning.PlannedJob(part.run, index, cell, history.estimate(cell))
         for part in kept
         for index, cell in enumerate(part.cells)
     ]
-    made = packed_shards(jobs, experiment)
-    check_budget(expected_of(made), experiment.budget)
-    return plan_document(experiment, kept, made, sandbox), github_matrix(made)
+    made = planning.packed_shards(jobs, experiment)
+    planning.check_budget(planning.expected_of(made), experiment.budget)
+    return planning.plan_document(experiment, kept, made, sandbox), planning.github_matrix(made)
 
 
 def _records(past: _Past) -> list[Record]:
@@ -157,6 +140,7 @@ def _records(past: _Past) -> list[Record]:
 
 def _from_index(past: _Past, quiet: bool) -> History | None:
     """The history of --results alone, from its index; None where run folders are asked for too, or it is missing."""
+    # History is made of either an index or records; those of folders are not in the index.
     if not past.repository or past.run_folders:
         return None
     from bench.cli.stored import indexed
@@ -166,21 +150,11 @@ def _from_index(past: _Past, quiet: bool) -> History | None:
         return cell_history(index) if index is not None else None
 
 
-def _tell_github(matrix: str, shards: int) -> None:
-    import os
-
-    place = os.environ.get("GITHUB_OUTPUT")
-    if not place:
-        raise UserError("is not set", where="GITHUB_OUTPUT", remedy="drop --github-output outside of GitHub's jobs")
-    with open(place, "a", encoding="utf-8") as file:
-        file.write(f"matrix={matrix}\nshards={shards}\n")
-
-
 def _show(document: PlanFile) -> None:
     from bench.report import table
 
     expected = document.expected
-    click.echo(
+    print_text(
         f"{expected.cells} cells in {expected.shards} shards, {expected.wall_s / 60:.0f} minutes to the last one"
     )
     by_machine: dict[str, list[Shard]] = defaultdict(list)
@@ -199,8 +173,9 @@ def _show(document: PlanFile) -> None:
     ]
     header = ("machine", "cells", "shards", "side by side", "hours", "USD")
     click.echo(table(rows, header=header, right=range(1, 6)))
-    click.echo(f"models    {expected.model_usd:.2f} USD{_unpriced(expected.unpriced_cells)}")
-    click.echo(f"machines  {expected.machine_usd:.2f} USD, {expected.gpu_hours:.1f} GPU hours")
+    unpriced = f", and {expected.unpriced_cells} cells without a known price" if expected.unpriced_cells else ""
+    print_text(f"models    {expected.model_usd:.2f} USD{unpriced}")
+    print_text(f"machines  {expected.machine_usd:.2f} USD, {expected.gpu_hours:.1f} GPU hours")
     named = {
         "measured": "measured before",
         "agent": "from the agent's other cases",
@@ -208,8 +183,4 @@ def _show(document: PlanFile) -> None:
         "limit": "from limits alone",
     }
     sources = ", ".join(f"{expected.sources[key]} {text}" for key, text in named.items() if key in expected.sources)
-    click.echo(f"estimates {sources}")
-
-
-def _unpriced(count: int) -> str:
-    return f", and {count} cells without a known price" if count else ""
+    print_text(f"estimates {sources}")

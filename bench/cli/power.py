@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bench.base.errors import EXIT_FAILED, UserError
-from bench.cli.options import alpha, as_json, branch, filters, margin, repository
+from bench.cli.options import alpha, as_json, branch, filters, fraction, print_json, print_text, repository
 
 if TYPE_CHECKING:
     from bench.stats import Chosen, Components, Design, Filters, Price, Question
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Answer:
-    """What is enough, and what other designs would do and cost (in dollars, with GPU hours; None: not known)."""
+    """How many trials or cases are enough, and what other designs can show and cost (dollars; None: unknown)."""
 
     measure: str
     drop: float
@@ -35,14 +35,8 @@ class _Answer:
 @branch("Its branch.")
 @filters("the history")
 @click.option("--measure", type=click.Choice(["success", "score"]), default="success", show_default=True)
-@click.option(
-    "--drop",
-    type=click.FloatRange(0, 1, min_open=True),
-    default=0.10,
-    show_default=True,
-    help="The drop of the mean that must be seen.",
-)
-@margin("Margin of the comparison; the drop itself where that is smaller.")
+@fraction("--drop", 0.10, "The drop of the mean that must be seen.")
+@fraction("--margin", 0.05, "Margin of the comparison; the drop itself where that is smaller.")
 @alpha()
 @click.option("--base-stored", is_flag=True, help="Only HEAD is to be run: BASE is stored with as many trials.")
 @click.option("--gpu-price", type=click.FloatRange(0), default=None, metavar="USD", help="Price of a GPU hour.")
@@ -64,7 +58,8 @@ def power(
 
     HISTORY names records as BASE and HEAD of `compare` do: a run folder, a file of records, or on the results branch
     (--results) a run, an agent or agent@commit. Between-case and within-case variance, cost and time are taken from
-    these records; two trials a case are the least that can tell the variances apart. Formulas: docs/statistics.md.
+    these records; two trials a case are the least that can tell the variances apart.
+    Formulas: docs/statistics-reference.md.
 
     Exit status: 0 some number of trials on these cases is enough; 1 none is, more cases are needed; 2 wrong command.
     """
@@ -76,13 +71,21 @@ def power(
     parts = components(chosen.records, MEASURES[measure])
     cost = price(chosen.records)
     if parts is None or cost is None:
-        raise UserError("fewer than two cases with a verdict", where=history, remedy="name more records")
+        raise UserError("has fewer than two cases with a verdict", where=history, remedy="name a set with more records")
     if drop > parts.mean:
-        raise UserError(f"the mean is {parts.mean:.3f} and cannot drop by {drop:g}", remedy="choose a smaller --drop")
+        raise UserError(
+            f"the mean of {history} is {parts.mean:.3f} and cannot drop by {drop:g}",
+            where="--drop",
+            remedy="choose a smaller drop",
+        )
+    # A margin larger than the drop would call the drop too small to matter, with any number of trials.
     question = Question(parts, drop, measure == "success", Rules(margin=min(margin, drop), alpha=alpha))
     sides = 1 if base_stored else 2
     answer = _answer(question, measure, cost, sides, gpu_price)
-    click.echo(_document(chosen, parts, cost, answer) if as_json else _text(chosen, parts, cost, answer, sides))
+    if as_json:
+        print_json(_document(chosen, parts, cost, answer))
+    else:
+        print_text(_text(chosen, parts, cost, answer, sides))
     if answer.trials is None:
         sys.exit(EXIT_FAILED)
 
@@ -110,19 +113,16 @@ def _total(design: Design, gpu_price: float | None) -> float | None:
     return design.usd + (gpu_price or 0.0) * design.gpu_hours
 
 
-def _document(chosen: Chosen, parts: Components, cost: Price, answer: _Answer) -> str:
-    import json
-
+def _document(chosen: Chosen, parts: Components, cost: Price, answer: _Answer) -> dict[str, object]:
     designs = [{**asdict(it), "total_usd": total} for it, total in answer.designs]
     history = {"label": chosen.label, **asdict(chosen.entrant), "components": asdict(parts), "price": asdict(cost)}
-    return json.dumps({"schema": 1, "history": history, **asdict(answer), "designs": designs}, indent=1)
+    return {"schema": 1, "history": history, **asdict(answer), "designs": designs}
 
 
 def _text(chosen: Chosen, parts: Components, cost: Price, answer: _Answer, sides: int) -> str:
     from bench.base.text import printable
     from bench.report import table
 
-    replayed = cost.cost.mean_usd is None and cost.cost.replayed_usd is not None
     bound = "" if parts.repeated else " (no case has two trials: an upper bound)"
     header = ("trials", "cells", "chance", "calls", "machine h", "GPU h", "in all", "")
     rows = [
@@ -152,7 +152,7 @@ def _text(chosen: Chosen, parts: Components, cost: Price, answer: _Answer, sides
         lines.append(f"with {trials} trials: {cases if cases is not None else 'more than 10,000'} cases like these")
     whose = "head alone" if sides == 1 else "base and head together"
     lines.append(f"cells and costs are those of {whose}; trials are a case and side")
-    if replayed:
+    if cost.cost.mean_usd is None and cost.cost.replayed_usd is not None:
         lines.append("costs are what the replayed conversations would have cost")
     return "\n".join(lines)
 

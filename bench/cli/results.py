@@ -1,21 +1,32 @@
-"""`ml-dev-bench results`."""
+"""`ml-dev-bench results`: the group, and its commands that read: `show`, `trace`, `query` and `export`."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from bench.base.errors import UserError
-from bench.cli.options import as_json, branch
+from bench.cli.console import Ticker
+from bench.cli.options import FILE, Command, as_json, branch, gathered, print_text, repository
 from bench.cli.results_admin import decide, decisions, traces, verify
 from bench.cli.results_collect import collect, push
-from bench.cli.results_query import export, query
+from bench.cli.stored import tell_skipped
 from bench.report import leaderboard
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    import pyarrow as pa
+
+    from bench.index import Format, Index
     from bench.stats import Suite
+
+_FORMATS: dict[str, Format] = {"csv": "csv", "json": "json", "jsonl": "json", "parquet": "parquet"}
+_WIDEST = 60
 
 
 @click.group()
@@ -23,7 +34,7 @@ def results() -> None:
     """Collect, show, verify and judge stored results."""
 
 
-for _command in (collect, push, verify, decide, decisions, traces, query, export):
+for _command in (collect, push, verify, decide, decisions, traces):
     results.add_command(_command)
 
 
@@ -43,7 +54,7 @@ def show(source: str, branch: str, suite: str, cells: bool, withdrawn: bool, as_
     if not (cells or as_json):
         counted: Suite | None = {"mini": suite_cases(suite), "full": suite_cases(suite)} if suite else None
         with stored_results(source, branch, withdrawn=withdrawn) as results_of:
-            click.echo(leaderboard(results_of(counted)))
+            print_text(leaderboard(results_of(counted)))
         return
     for record in read_records(source, branch, withdrawn=withdrawn):
         click.echo(printable_json(record.to_line()) if as_json else outcome_line(record))
@@ -53,7 +64,7 @@ def show(source: str, branch: str, suite: str, cells: bool, withdrawn: bool, as_
 @click.argument("source", metavar="RUN_FOLDER|CALLS_JSONL", type=click.Path(exists=True, path_type=Path))
 @click.option("--cell", default="", help="Part of the cell's id or folder name, where the run has several.")
 @click.option("--format", "form", type=click.Choice(["text", "atif"]), default="text", show_default=True)
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write to this file; default: print.")
+@click.option("--out", type=FILE, help="Write to this file; default: print.")
 def trace(source: Path, cell: str, form: str, out: Path | None) -> None:
     """Every model call of one cell: as a table, or in the ATIF format that other tools read."""
     from bench.base.files import write_atomic
@@ -69,20 +80,20 @@ def trace(source: Path, cell: str, form: str, out: Path | None) -> None:
 
 
 def find_ledger(source: Path, cell: str) -> Path:
-    """The calls.jsonl that is meant; raises `UserError` when it is not exactly one."""
+    """The calls.jsonl of the cell; raises `UserError` when none or several match."""
     if source.is_file():
         return source
     found = [path for path in sorted(source.glob("**/calls.jsonl")) if cell.replace("/", "_") in path.parent.name]
     if len(found) == 1:
         return found[0]
     if not found:
-        raise UserError("no cell with model calls", where=source, remedy="name the folder of a run, and its cell")
+        raise UserError("does not hold a cell with model calls", where=source, remedy="name another run folder or cell")
     names = ", ".join(path.parent.name for path in found[:5])
     raise UserError(f"{len(found)} cells have model calls", where=source, remedy=f"choose with --cell: {names}")
 
 
 def trace_text(ledger: Path) -> str:
-    """One line a call."""
+    """One line for each call."""
     from bench.gateway import read_trace
 
     lines = []
@@ -99,8 +110,6 @@ def trace_text(ledger: Path) -> str:
 
 def trace_atif(ledger: Path) -> str:
     """The trajectory as JSON."""
-    import json
-
     from bench.gateway import read_trace, to_atif
 
     folder = ledger.parent.name
@@ -108,8 +117,124 @@ def trace_atif(ledger: Path) -> str:
 
 
 def suite_cases(suite: str) -> list[str]:
-    """The cases of a suite; none where no suite is named."""
+    """The cases of a suite; an empty name has none."""
     from bench.base.install import find_data_folders
     from bench.formats.suite import load_suite
 
     return load_suite(find_data_folders().cases, suite).cases if suite else []
+
+
+_Opener = Callable[[Ticker], "AbstractContextManager[Index]"]
+
+
+def _opener(repository: str, branch: str, rebuild: bool, timeout: float) -> _Opener:
+    from bench.index import open_index
+
+    return lambda ticker: open_index(repository, branch, progress=ticker, anew=rebuild, timeout_s=timeout)
+
+
+def _indexed(command: Command) -> Command:
+    """Which branch, and how to come to its index, which the command gets as `opened`."""
+    for option in (
+        gathered("opened", _opener),
+        repository(required=True),
+        branch("Its branch."),
+        click.option("--rebuild", is_flag=True, help="Make the cached index anew first."),
+        click.option(
+            "--timeout", type=click.FloatRange(1), default=300, show_default=True, help="Seconds a query has."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+@results.command()
+@click.argument("sql")
+@click.option("--format", "form", type=click.Choice(["table", "csv", "json"]), default="table", show_default=True)
+@as_json("The same as --format json: an array of objects.")
+@_indexed
+def query(sql: str, form: str, as_json: bool, opened: _Opener) -> None:
+    """Ask the results in SQL (DuckDB's), through an index that is brought to the newest commit first.
+
+    Tables: records (those that count), cells (one row a cell: of several attempts the one that counts), checks,
+    decisions, all_records (withdrawn ones too), tally. `DESCRIBE records` lists columns; docs/querying.md explains.
+    Only one SELECT is taken. It can read no file and no network, and write nothing.
+
+    \b
+    ml-dev-bench results query --results results.git \\
+      "SELECT agent, model, avg(success::INT) FROM cells WHERE outcome = 'graded' GROUP BY ALL"
+
+    Exit status: 0 answered; 2 the query, the branch or the set-up is wrong.
+    """
+    form = "json" if as_json else form
+    with Ticker(form == "json") as ticker, opened(ticker) as index:
+        answer = index.table(sql)
+        tell_skipped(index)
+    click.echo({"table": _as_text, "csv": _as_csv, "json": _as_json}[form](answer))
+
+
+@results.command()
+@click.argument("out", type=FILE)
+@click.option(
+    "--format", "form", type=click.Choice(["csv", "json", "parquet"]), help="Default: by the name of the file."
+)
+@click.option("--where", metavar="SQL", default="", help="Only rows for which this holds, as after WHERE.")
+@click.option("--sql", metavar="SELECT", default="", help="This answer instead of the records.")
+@as_json("Print what was written as JSON.")
+@_indexed
+def export(out: Path, form: str | None, where: str, sql: str, as_json: bool, opened: _Opener) -> None:
+    """Write the records that count, or the answer to a query, to a file: CSV, JSON (an object a line) or Parquet.
+
+    Exit status: 0 written; 2 the query, the branch or the set-up is wrong, and nothing was written.
+    """
+    from bench.index import export as write
+
+    kind = _FORMATS.get(form or out.suffix.removeprefix("."))
+    if kind is None:
+        raise UserError("the name does not tell the format", where=out, remedy="give --format csv, json or parquet")
+    if where and sql:
+        raise UserError("cannot be given with --sql", where="--where", remedy="write the condition into the query")
+    # The condition has lines of its own, so that a comment at its end does not hide the bracket.
+    asked = sql or (f"SELECT * FROM records WHERE (\n{where}\n)" if where else "SELECT * FROM records")  # noqa: S608
+    with Ticker(as_json) as ticker, opened(ticker) as index:
+        rows = write(index, asked, out, kind, ticker)
+        tell_skipped(index)
+        tip = index.state.tip
+    facts = {"schema": 1, "file": str(out), "format": kind, "rows": rows, "size": out.stat().st_size, "tip": tip}
+    click.echo(json.dumps(facts) if as_json else f"wrote {rows:,} rows to {out}")
+
+
+def _as_json(answer: pa.Table) -> str:
+    from bench.index import to_json
+
+    return "[" + ",\n ".join(map(to_json, answer.to_pylist())) + "]"
+
+
+def _as_csv(answer: pa.Table) -> str:
+    import io
+
+    from bench.index import write_csv
+
+    file = io.BytesIO()
+    write_csv(file, answer)
+    return file.getvalue().decode().rstrip("\n")
+
+
+def _as_text(answer: pa.Table) -> str:
+    from bench.report import table
+
+    if not answer.column_names:
+        return "(no columns)"
+    rows = [[_cell(value) for value in row.values()] for row in answer.to_pylist()]
+    return f"{table(rows, header=answer.column_names)}\n({answer.num_rows:,} rows)"
+
+
+def _cell(value: object) -> str:
+    from bench.index import to_json
+
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    text = to_json(value) if isinstance(value, list | dict) else str(value)
+    return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 1]}…"

@@ -1,8 +1,7 @@
-"""`ml-dev-bench results verify`: is everything stored still what it was?"""
+"""`ml-dev-bench results verify`, `decide`, `decisions` and `traces`: checking and correcting stored results."""
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from pathlib import Path
@@ -12,14 +11,15 @@ import click
 
 from bench.base.errors import EXIT_FAILED, UserError
 from bench.cli.console import Ticker
-from bench.cli.options import PATH, as_json, branch
+from bench.cli.options import PATH, VIA, as_json, branch, print_json
+from bench.cli.stored import require_source
 
 if TYPE_CHECKING:
-    from bench.store import Kind, Via
+    from bench.store import Via
 
 
 _FINDINGS = 1000
-"""Findings after which there is no point in going on."""
+"""More findings than a person reads; the check stops there."""
 
 
 @click.command()
@@ -38,23 +38,23 @@ def verify(repository: str, branch: str, known: str | None, as_json: bool) -> No
     from itertools import islice
 
     from bench.base.text import shown
-    from bench.store import Audit, is_remote, open_copy
+    from bench.store import Audit, open_copy
 
-    if not is_remote(repository) and not Path(repository).exists():
-        raise UserError("no such repository", where=repository, remedy="name what `run --results` made")
+    require_source(repository)
     with open_copy(repository, branch, history=True) as copy, Ticker(as_json) as ticker:
         audit = Audit(copy, progress=ticker)
         findings = [
             {"where": shown(finding.where), "what": shown(finding.what)}
+            # One more than is printed, to know whether there are more.
             for finding in islice(audit.findings(known), _FINDINGS + 1)
         ]
     if as_json:
-        click.echo(json.dumps({"tip": copy.tip, **vars(audit.done), "findings": findings}, indent=1))
+        print_json({"tip": copy.tip, **vars(audit.done), "findings": findings})
     else:
         for finding in findings[:_FINDINGS]:
             click.echo(f"{finding['where']}: {finding['what']}")
         if len(findings) > _FINDINGS:
-            click.echo(f"more than {_FINDINGS} findings: the rest was not looked at")
+            click.echo(f"more than {_FINDINGS} findings: the rest was not checked")
         looked = ", ".join(f"{count} {name}" for name, count in vars(audit.done).items())
         click.echo(f"{len(findings)} findings; {looked}; tip {copy.tip}")
     if findings:
@@ -73,28 +73,15 @@ def verify(repository: str, branch: str, known: str | None, as_json: bool) -> No
 @click.option("--why", required=True, help="The reason, one line; it is public.")
 @click.option("--who", help="Who decided; default: GITHUB_ACTOR, or the user of this machine.")
 @branch()
-@click.option("--via", type=click.Choice(["git", "api"]), default="git", show_default=True)
-def decide(
-    repository: str,
-    kind: Kind,
-    run: str,
-    attempt: int | None,
-    agent: str | None,
-    case: str | None,
-    cell: str | None,
-    replaced_by: str | None,
-    why: str,
-    who: str | None,
-    branch: str,
-    via: Via,
-) -> None:
+@VIA
+def decide(repository: str, branch: str, via: Via, who: str | None, **facts: object) -> None:
     """Add a decision about stored records; nothing stored is changed.
 
     withdrawn: they do not count any more. rescored: those of the run --by count instead. accepted: they count,
     whatever was decided before. The last decision about a record holds.
 
-    Exit status: 0 it is in the ledger; 2 it makes no sense, or the run is not stored; 3 the branch could not be
-    reached, say it again.
+    Exit status: 0 it is in the ledger; 2 it is not valid, or the run is not stored; 3 the branch could not be
+    reached, repeat the command.
     """
     import getpass
 
@@ -103,25 +90,15 @@ def decide(
     from bench.cli.results_collect import EXIT_GIVEN_UP
     from bench.store import Decision, ResultsBranch, RetriesExhausted
 
-    facts = {
-        "kind": kind,
-        "run": run,
-        "attempt": attempt,
-        "agent": agent,
-        "case": case,
-        "cell": cell,
-        "replaced_by": replaced_by,
-        "why": why,
-        "who": who or os.environ.get("GITHUB_ACTOR") or getpass.getuser(),
-        "when": now(),
-    }
-    decision = validate(facts, Decision, where="decision")
+    # The other options have the names of a decision's fields.
+    who = who or os.environ.get("GITHUB_ACTOR") or getpass.getuser()
+    decision = validate({**facts, "who": who, "when": now()}, Decision, where="decision")
     try:
-        landed = ResultsBranch(repository, branch, via=via).decide(decision)
+        appended = ResultsBranch(repository, branch, via=via).decide(decision)
     except RetriesExhausted as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(EXIT_GIVEN_UP)
-    click.echo(f"decision: commit {landed.commit} on branch {branch}")
+    click.echo(f"decision: commit {appended.commit} on branch {branch}")
 
 
 @click.command()
@@ -130,12 +107,9 @@ def decide(
 @as_json("Print the decisions as JSON lines.")
 def decisions(repository: str, branch: str, as_json: bool) -> None:
     """The ledger of decisions, the oldest first."""
-    from pathlib import Path
+    from bench.store import ResultsBranch
 
-    from bench.store import ResultsBranch, is_remote
-
-    if not is_remote(repository) and not Path(repository).exists():
-        raise UserError("no such repository", where=repository, remedy="name what `run --results` made")
+    require_source(repository)
     for decision in ResultsBranch(repository, branch).decisions():
         if as_json:
             click.echo(decision.to_line())
@@ -165,17 +139,21 @@ def traces(
     from bench.formats.plan import slug_of
     from bench.store import open_stored_traces, open_trace_storage, unpack
 
-    place = open_trace_storage(where) if where else None
-    with open_stored_traces(repository, branch, run, attempt) as shelf:
-        wanted = [trace for trace in shelf.traces if cell in trace.cell]
+    storage = open_trace_storage(where) if where else None
+    with open_stored_traces(repository, branch, run, attempt) as stored:
+        wanted = [trace for trace in stored.traces if cell in trace.cell]
         if not wanted:
-            raise UserError("has no such trace", where=f"run {run}, attempt {attempt}", remedy="choose with --cell")
+            raise UserError(
+                f"no stored trace is of a cell with {cell!r} in its id" if cell else "no trace is stored",
+                where=f"run {run}, attempt {attempt}",
+                remedy="choose another --run, --attempt or --cell",
+            )
         if out is not None and out.exists():
-            raise UserError("exists", where=out, remedy="name a folder that does not")
+            raise UserError("exists already", where=out, remedy="name a folder that does not exist")
         for trace in wanted:
             if out is None:
                 lost = f", {trace.left_out} files left out" if trace.left_out else ""
                 click.echo(f"{trace.cell}  {trace.size} bytes ({trace.stored} stored{lost})  {trace.place}")
             else:
-                names = unpack(shelf.read(trace, place), out / slug_of(trace.cell))
+                names = unpack(stored.read(trace, storage), out / slug_of(trace.cell))
                 click.echo(f"{trace.cell}: {len(names)} files in {out / slug_of(trace.cell)}")

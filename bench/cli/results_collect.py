@@ -1,8 +1,7 @@
-"""What `results collect` says at the end: to people, to programs, and below the page of a job."""
+"""`ml-dev-bench results collect` and `push`: store what the jobs of a run left, and report to people and programs."""
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import sys
@@ -15,20 +14,20 @@ import click
 
 from bench.base.errors import EXIT_FAILED, UserError
 from bench.cli.console import Ticker
-from bench.cli.options import PATH, Command, as_json, branch, gathered, repository
+from bench.cli.options import PATH, VIA, Command, as_json, branch, gathered, print_json, repository
 
 if TYPE_CHECKING:
     from bench.store import Bundle, Collected, Committed, Refusal, ResultsBranch, Taken, Via
 
 
 EXIT_GIVEN_UP = 3
-"""Others were quicker, or the network failed, for too long; the bundle is kept."""
+"""Other writers were faster, or the network failed, for too long; the bundle is kept."""
 _LISTED = 200
 """Lines of the job's summary."""
 
 
 class Report:
-    """What became of one run."""
+    """The result of collecting one run."""
 
     def __init__(self, run: str, collected: Collected) -> None:
         self.run = run
@@ -73,7 +72,7 @@ def show(reports: Sequence[Report], branch: str, *, dry_run: bool, as_json: bool
     """Print the reports, and add them to the job's summary where there is one."""
     _add_summary(reports)
     if as_json:
-        click.echo(json.dumps({"runs": [report.document() for report in reports]}, indent=1))
+        print_json({"runs": [report.document() for report in reports]})
         return
     for report in reports:
         for refusal in report.refused:
@@ -109,7 +108,7 @@ def _add_summary(reports: Sequence[Report]) -> None:
 
 @dataclass(frozen=True)
 class _Target:
-    """Where to store, and how long to try."""
+    """The branch to store in, and how long to try."""
 
     repository: str
     branch: str
@@ -128,13 +127,7 @@ def _target(command: Command) -> Command:
         gathered("target", _Target),
         repository(required=True),
         branch(),
-        click.option(
-            "--via",
-            type=click.Choice(["git", "api"]),
-            default="git",
-            show_default=True,
-            help="api: GitHub's REST API, without git's transport; the token is MLDB_TOKEN or GITHUB_TOKEN.",
-        ),
+        VIA,
         click.option("--patience", type=click.FloatRange(1), default=300, show_default=True, help="Seconds of trying."),
     ):
         command = option(command)
@@ -183,24 +176,25 @@ def collect(
     from bench.store import Caps, find_artifacts, read_plan_checks
     from bench.store import collect_bundle as merge
 
-    admissions = read_plan_checks(plan, shards, run_url)
+    plan_checks = read_plan_checks(plan, shards, run_url)
     artifacts, refused = find_artifacts(folders, Caps())
     reports: list[Report] = []
     with Ticker(as_json) as ticker:
-        for number, admission in enumerate(admissions):
-            theirs = {name for other in admissions if other is not admission for name in other.artifacts}
-            # What no run knows is the first one's to refuse.
-            mine = [it for it in artifacts if it.name in admission.artifacts or not (number or it.name in theirs)]
-            report = Report(admission.plan.run, merge(mine, admission, Caps(), ticker))
+        for number, plan_check in enumerate(plan_checks):
+            theirs = {name for other in plan_checks if other is not plan_check for name in other.artifacts}
+            # An artifact that belongs to none of the runs is refused once, with the first run.
+            mine = [it for it in artifacts if it.name in plan_check.artifacts or not (number or it.name in theirs)]
+            report = Report(plan_check.plan.run, merge(mine, plan_check, Caps(), ticker))
             report.refused += [] if number else refused
             if report.collected.taken and not dry_run:
-                bundle = report.collected.bundle(admission, attempt)
+                bundle = report.collected.bundle(plan_check, attempt)
                 bundle, unfit = _with_traces(bundle, report.collected.taken, trace_place, sample, ticker)
                 report.refused += unfit
                 report.traces = len(bundle.traces)
                 report.committed, report.kept = _store(bundle, target, kept)
             reports.append(report)
     show(reports, target.branch, dry_run=dry_run, as_json=as_json)
+    # Of several runs the worst status counts: given up (3), then refused or missing (1).
     sys.exit(max(report.status for report in reports))
 
 
@@ -240,9 +234,10 @@ def _store(bundle: Bundle, target: _Target, kept: Path) -> tuple[Committed | Non
     from bench.store import RetriesExhausted, discard_bundle, keep_bundle
 
     branch = target.open()
+    # On disk before the first try, so that a killed process loses nothing.
     folder = keep_bundle(bundle, kept)
-    places = ["--results", target.repository, "--branch", target.branch, "--via", target.via]
-    resume = shlex.join(["ml-dev-bench", "results", "push", str(folder), *places])
+    where = ["--results", target.repository, "--branch", target.branch, "--via", target.via]
+    resume = shlex.join(["ml-dev-bench", "results", "push", str(folder), *where])
     try:
         branch.ensure()
         done = branch.commit(bundle)

@@ -14,40 +14,32 @@ from typing import TYPE_CHECKING
 import click
 
 from bench.base.errors import EXIT_FAILED, UserError
-from bench.cli.options import (
-    CASES,
-    PATH,
-    RUN_FOLDERS,
-    as_json,
-    branch,
-    gathered,
-    interrupt_on_sigterm,
-    profile,
-    repository,
-    sandbox,
-)
+from bench.cli import options
+from bench.cli.options import CASES, PATH, RUN_FOLDERS, gathered, interrupt_on_sigterm
 from bench.report import render
 
 if TYPE_CHECKING:
-    from bench.formats.record import Profile, Record
+    from bench.base.install import DataFolders
+    from bench.formats.record import Record
     from bench.plan import Request
     from bench.runs import Options
     from bench.sandbox import Sandbox
 
 
 @click.command()
-@click.argument("folder", metavar="RUN_FOLDER", type=click.Path(path_type=Path))
+@click.argument("folder", metavar="RUN_FOLDER", type=PATH)
 def summary(folder: Path) -> None:
     """A run as Markdown: agents, cells, and the evidence where a cell did not succeed."""
     from bench.formats.run_folder import RunFolder
 
     run = RunFolder(folder)
+    # Refuses a folder that is not a run's; without it an empty page would be printed.
     run.read_plan()
     click.echo(render(run.records()), nl=False)
 
 
 def _safe_name(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """The name becomes a folder and a file of the results branch."""
+    """Check the run's name, which becomes a folder here and a file name on the results branch."""
     from pydantic import TypeAdapter, ValidationError
 
     from bench.formats.record import Name
@@ -57,19 +49,6 @@ def _safe_name(context: click.Context, parameter: click.Parameter, value: str | 
     except ValidationError:
         message = f"{value!r} is not 1 to 64 of a-z, 0-9, _ and -, starting with a letter or digit"
         raise click.BadParameter(message, context, parameter) from None
-
-
-def _request(
-    suite: str,
-    agents: Sequence[str],
-    cases: Sequence[str],
-    models: Sequence[str],
-    trials: int | None,
-    profile: Profile | None,
-) -> Request:
-    from bench.plan import Request
-
-    return Request(suite, agents, cases, models, trials, profile)
 
 
 def _how(
@@ -85,6 +64,7 @@ def _how(
     from bench.formats.plan import RunLimits
     from bench.runs import Options
 
+    # From the start of the command, so that time spent on planning and images counts.
     deadline = None if max_run_minutes is None else time.monotonic() + 60 * max_run_minutes
     limits = {"cost_usd": max_run_cost, "tokens": max_run_tokens, "calls": max_run_calls, "deadline": deadline}
     return Options(jobs, keep_workspaces, not no_cost_limit, validate(limits, RunLimits, where="limits of the run"))
@@ -98,14 +78,14 @@ def _how(
     "--model", "models", multiple=True, help="provider/name or role=provider/name, in place of the agent's own."
 )
 @click.option("--trials", type=click.IntRange(1, 1000), help="Repetitions; default: the suite's.")
-@profile("Default: the suite's.")
+@options.profile("Default: the suite's.")
 @click.option("--jobs", type=click.IntRange(1, 256), default=1, show_default=True, help="Cells side by side.")
-@sandbox("auto: the strongest that works here. process does not isolate.")
+@options.sandbox("auto: the strongest that works here. process does not isolate.")
 @RUN_FOLDERS
 @click.option("--name", callback=_safe_name, help="Name of the run, which no other run has; default: from the time.")
 @click.option("--resume", type=PATH, metavar="RUN_FOLDER", help="Go on with this run: what is finished is kept.")
-@repository("Commit the records to this git repository (path or URL).")
-@branch("Branch of --results.")
+@options.repository("Commit the records to this git repository (path or URL).")
+@options.branch("Branch of --results.")
 @click.option("--keep-workspaces", is_flag=True, help="Keep what each agent left, beside its trace.")
 @click.option(
     "--no-cost-limit", is_flag=True, help="No dollar limit: the only way to run a model without a known price."
@@ -118,8 +98,8 @@ def _how(
 )
 @CASES
 @click.option("--require-success", is_flag=True, help="Exit with 1 unless every graded cell succeeded.")
-@as_json("Print the records as JSON.")
-@gathered("request", _request)
+@options.as_json("Print the records as JSON.")
+@gathered("request", "bench.plan:Request", "suite agents cases models trials profile")
 @gathered("how", _how)
 def run(
     request: Request,
@@ -130,7 +110,7 @@ def run(
     resume: Path | None,
     repository: str,
     branch: str,
-    case_root: Path | None,
+    folders: DataFolders,
     require_success: bool,
     as_json: bool,
 ) -> None:
@@ -139,7 +119,6 @@ def run(
     Exit status: 0 every cell has a verdict (whatever it is); 1 cells were lost to infrastructure or skipped;
     2 nothing was started; 130 interrupted, go on with --resume.
     """
-    from bench.base.install import find_data_folders
     from bench.base.text import printable_json
     from bench.cli.console import Reporter
     from bench.formats.run_folder import RunFolder, new_run_name
@@ -147,21 +126,20 @@ def run(
     from bench.store import publish
 
     interrupt_on_sigterm()
-    places = find_data_folders(cases=case_root)
     opened = partial(open_sandbox, sandbox, quiet=as_json)
     with Reporter(quiet=as_json) as reporter:
         if resume is None:
             folder = out / (name or _run_name() or new_run_name())
-            stored, records = plan_and_run(request, folder, places, opened, how, reporter)
+            stored, records = plan_and_run(request, folder, folders, opened, how, reporter)
         elif request.agents or request.cases or request.models or request.trials:
             raise UserError(
-                "takes what to run from the run itself",
+                "the run itself says what to run",
                 where="--resume",
                 remedy="drop --agent, --case, --model and --trials",
             )
         else:
             folder, stored = resume, RunFolder(resume).read_plan()
-            records = run_plan(stored, None, folder, places, opened(), how, reporter)
+            records = run_plan(stored, None, folder, folders, opened(), how, reporter)
     commit = publish(stored, records, repository, branch, folder) if repository else None
     if as_json:
         click.echo(printable_json(json.dumps([json.loads(record.to_line()) for record in records], indent=1)))
@@ -169,8 +147,8 @@ def run(
         tell_records(folder, records)
         if commit is not None:
             click.echo(f"results: {'commit' if commit.new else 'already stored in commit'} {commit.commit[:12]}")
-    unwanted = any(record.outcome != "graded" for record in records)
-    if unwanted or (require_success and not all(record.success for record in records)):
+    lost = any(record.outcome != "graded" for record in records)
+    if lost or (require_success and not all(record.success for record in records)):
         sys.exit(EXIT_FAILED)
 
 
@@ -187,14 +165,14 @@ def open_sandbox(name: str, *, quiet: bool = False) -> Sandbox:
 def tell_records(folder: Path, records: Sequence[Record]) -> None:
     """One line about all records of a run."""
     graded = [record for record in records if record.outcome == "graded"]
-    click.echo(
+    options.print_text(
         f"{sum(bool(record.success) for record in graded)} of {len(graded)} graded cells succeeded; "
         f"{len(records) - len(graded)} without a verdict; records in {folder / 'cells'}"
     )
 
 
 def _run_name() -> str:
-    """On GitHub, the workflow run's own id, so that a record can be traced to it."""
+    """The id of GitHub's workflow run, so that a record can be traced to it; empty elsewhere."""
     number = os.environ.get("GITHUB_RUN_ID", "")
     return f"gh-{number}" if number.isdigit() else ""
 
@@ -216,7 +194,7 @@ def run_shard(
     sandbox: str,
     no_cost_limit: bool,
     keep_workspaces: bool,
-    case_root: Path | None,
+    folders: DataFolders,
 ) -> None:
     """Run one shard of a plan made by `plan --out`; started again, it goes on where it stopped.
 
@@ -225,7 +203,6 @@ def run_shard(
     Exit status: 0 every cell has a verdict (whatever it is); 1 cells were lost to infrastructure or skipped;
     2 nothing was started; 130 interrupted, call it again.
     """
-    from bench.base.install import find_data_folders
     from bench.cli.console import Reporter
     from bench.formats.plan import read_plan_file
     from bench.formats.run_folder import RunFolder
@@ -235,7 +212,7 @@ def run_shard(
     interrupt_on_sigterm()
     document = read_plan_file(plan)
     chosen = document.shard(shard)
-    places, box = find_data_folders(cases=case_root), choose_sandbox(sandbox)
+    box = choose_sandbox(sandbox)
     how = Options(jobs=jobs or chosen.jobs, keep_workspaces=keep_workspaces, cost_limited=not no_cost_limit)
     lost = 0
     for part in chosen.parts:
@@ -248,7 +225,7 @@ def run_shard(
             run.write_plan(stored)
         click.echo(f"shard {chosen.id} of run {stored.run}: {len(stored.cells)} cells in {folder}", err=True)
         with Reporter() as reporter:
-            records = run_plan(stored, None, folder, places, box, how, reporter)
+            records = run_plan(stored, None, folder, folders, box, how, reporter)
         lost += sum(record.outcome != "graded" for record in records)
     if lost:
         click.echo(f"{lost} cells have no verdict", err=True)

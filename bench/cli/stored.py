@@ -1,4 +1,4 @@
-"""Stored results by what a command wants of them: through the index where that is installed, else line by line."""
+"""Stored results as a command needs them: through the index where it is installed, else line by line."""
 
 from __future__ import annotations
 
@@ -23,33 +23,38 @@ if TYPE_CHECKING:
 
 @contextmanager
 def stored_records(repository: str, branch: str) -> Iterator[Stored]:
-    """Finds the records of references on a results branch, all at one tip; raises `UserError` when none is named."""
+    """A function that finds records by reference on one commit of a results branch.
+
+    It raises `UserError` when the command line did not name a repository.
+    """
     from bench.index import stored_records as from_index
 
     with ExitStack() as stack:
 
         @functools.cache
-        def opened() -> Index | None:
+        def opened() -> Stored:
             if not repository:
                 raise UserError(
-                    "no folder, file or run of this name here", remedy="name the results repository with --results"
+                    "a set is neither a run folder nor a file here",
+                    where="--results",
+                    remedy="correct its path, or name the results repository that holds it",
                 )
-            return stack.enter_context(indexed(repository, branch))
+            index = stack.enter_context(indexed(repository, branch))
+            if index is not None:
+                return partial(from_index, index)
+            records = read_records(repository, branch)
+            return lambda reference, filters: records
 
-        @functools.cache
-        def everything() -> Sequence[Record]:
-            return read_records(repository, branch)
-
+        # Not before a reference asks for it: those of folders and files need no repository.
         def find(reference: str, filters: Filters) -> Sequence[Record]:
-            index = opened()
-            return everything() if index is None else from_index(index, reference, filters)
+            return opened()(reference, filters)
 
         yield find
 
 
 @contextmanager
 def stored_results(source: str, branch: str, *, withdrawn: bool = False) -> Iterator[ResultsOf]:
-    """What tables and pages are made from: of a results branch from its index, of a run folder from its records."""
+    """The source of tables and pages: the index of a results branch, or the records of a run folder."""
     from bench.index import IndexedResults
     from bench.stats import RecordResults
 
@@ -81,7 +86,7 @@ def indexed(source: str, branch: str, *, quiet: bool = False) -> Iterator[Index 
     if is_run_folder(source) or not is_available():
         yield None
         return
-    require_place(source)
+    require_source(source)
     with Ticker(quiet) as ticker, open_index(source, branch, progress=ticker) as index:
         tell_skipped(index)
         yield index
@@ -97,7 +102,7 @@ def read_records(source: str, branch: str, *, withdrawn: bool = False) -> list[R
 
     if is_run_folder(source):
         return RunFolder(Path(source)).records()
-    require_place(source)
+    require_source(source)
     return list(ResultsBranch(source, branch).records(withdrawn=withdrawn))
 
 
@@ -105,18 +110,20 @@ def is_run_folder(source: str) -> bool:
     return (Path(source) / "run.json").is_file()
 
 
-def require_place(source: str) -> None:
-    """Raises `UserError` when `source` is neither on this machine nor a URL."""
+def require_source(source: str) -> None:
+    """Raise `UserError` when `source` is neither on this machine nor a URL."""
     from bench.store import is_remote
 
     if not is_remote(source) and not Path(source).exists():
         raise UserError(
-            "no such repository or run folder", where=source, remedy="name what `run --results` or --out made"
+            "no such repository or run folder",
+            where=source,
+            remedy="name the repository of `run --results`, or a run folder below --out",
         )
 
 
 def tell_skipped(index: Index) -> None:
-    """Say on standard error how many lines of the branch the index had to leave out."""
+    """Print on standard error how many lines of the branch the index left out."""
     if index.state.skipped:
         click.echo(
             f"note: {index.state.skipped} lines are not records and are left out; the first is {index.state.where}"

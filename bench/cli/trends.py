@@ -1,4 +1,4 @@
-"""`ml-dev-bench trends`: steps in nightly series, and the issues about them."""
+"""`ml-dev-bench trends`: steps in nightly series, and the GitHub issues about them."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import os
 import sys
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 import click
 
 from bench.base.errors import EXIT_FAILED, UserError
-from bench.cli.options import as_json, branch, margin
+from bench.cli.options import as_json, branch, fraction, print_json, print_text
 
 if TYPE_CHECKING:
     from bench.github import Notice
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Trend:
-    """What there is to say of one series."""
+    """One series with its levels and the drop that stands, if any."""
 
     series: Series
     levels: Sequence[Level]
@@ -33,7 +33,7 @@ class Trend:
 @branch("Branch of a repository.")
 @click.option("--runs", default="*", show_default=True, metavar="PATTERN", help="Names of the nightly runs.")
 @click.option("--measure", type=click.Choice(["success", "score"]), default="success", show_default=True)
-@margin("Smallest drop that matters.")
+@fraction("--margin", 0.05, "Smallest drop that matters.")
 @click.option("--nights", type=click.IntRange(4, 1000), default=90, show_default=True, help="Look back this far.")
 @click.option(
     "--issues",
@@ -59,7 +59,7 @@ def trends(
 
     A series is one agent with its models on one version of a suite, a point a run. A step is reported when two nights
     or more lie on its new level, so a single bad night never raises an alarm; a drop stands until the level is back
-    within the margin of where it was. How steps are found, and how often wrongly: docs/statistics.md.
+    within the margin of where it was. How steps are found, and how often wrongly: docs/statistics-reference.md.
 
     With --issues, drops become GitHub issues: one for each agent and suite, updated while the drop stands, closed when
     it has recovered. Close one by hand to accept the new level: it stays closed. Without it nothing is written.
@@ -70,7 +70,10 @@ def trends(
     from bench.cli.stored import stored_nights
 
     found = find_trends(stored_nights(source, branch, measure, runs, nights), margin, nights)
-    click.echo(as_document(found, measure) if as_json else as_text(found, measure))
+    if as_json:
+        print_json({"schema": 1, "measure": measure, "series": [asdict(it) for it in found]})
+    else:
+        print_text(as_text(found, measure))
     if repository:
         for line in file_issues(repository, found, measure, margin):
             click.echo(line, err=as_json)
@@ -95,11 +98,12 @@ def file_issues(repository: str, found: Sequence[Trend], measure: str, margin: f
 
     token = os.environ.get("GITHUB_TOKEN", "")
     if not token:
-        raise UserError("no token", where="GITHUB_TOKEN", remedy="give the step a token with `issues: write`")
+        raise UserError("is not set", where="GITHUB_TOKEN", remedy="give the step a token with `issues: write`")
     api = os.environ.get("GITHUB_API_URL") or "https://api.github.com"
     watched: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
     for it in found:
         if len(it.series.nights):
+            # Of two nights the worse: one good night alone does not close an issue.
             latest = min(float(value) for value in it.series.values[-2:])
             watched[it.series.entrant.agent, it.series.suite][_name(it)] = latest
     return keep_issues(repository, notices(found, measure, margin), watched, token, api=api)
@@ -146,14 +150,6 @@ def notices(found: Sequence[Trend], measure: str, margin: float) -> list[Notice]
 def _name(it: Trend) -> str:
     """Of a series, within its agent and suite."""
     return f"{it.series.entrant.model} {it.series.entrant.profile}"
-
-
-def as_document(found: Sequence[Trend], measure: str) -> str:
-    """Everything as JSON."""
-    import json
-    from dataclasses import asdict
-
-    return json.dumps({"schema": 1, "measure": measure, "series": [asdict(it) for it in found]}, indent=1)
 
 
 def as_text(found: Sequence[Trend], measure: str) -> str:

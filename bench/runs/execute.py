@@ -1,4 +1,4 @@
-"""Running the cells of a run side by side, going on where a killed runner stopped."""
+"""Running the cells of a run side by side, and continuing where a killed runner stopped."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from bench.runs.repair import repair
 from bench.sandbox import Sandbox, end_orphans
 
 _STOP_S = 15.0
-"""After it, what still runs is left to end with this process."""
+"""Seconds that interrupted cells have to write their records; then they end with this process."""
 _PACKAGES = ("numpy", "torch", "pandas", "scikit-learn", "safetensors", "wandb", "pydantic", "litellm")
 
 
 @dataclass
 class RunObserver:
-    """Told as the run goes; the default says nothing."""
+    """Is told what happens in a run; this base class ignores it."""
 
     total: int = 0
     done: int = 0
@@ -59,7 +59,7 @@ def run_cells(
     """Run every cell that is not graded yet, `jobs` at a time; returns the records of all, in the cells' order.
 
     On KeyboardInterrupt the cells under way get a record of outcome `interrupted`; then it is raised again. So is the
-    `UserError` of a record that could not be written: without room for one there is none for the others.
+    `UserError` of a record that could not be written: a disk without space for it has none for the other records.
     """
     for line in repair(folder, cells):
         progress.note(line)
@@ -120,7 +120,7 @@ class Options:
 
 
 def write_plan(plan: RunCells, folder: Path, sandbox: Sandbox) -> RunPlan:
-    """Write down what is asked before anything runs; raises `UserError` when the folder holds a run already."""
+    """Write the plan into `folder` before anything runs; raises `UserError` when the folder holds a run already."""
     stored = plan.plan(sandbox.name).model_copy(update={"seed_secret": fingerprint(seed_secret())})
     RunFolder(folder).write_plan(stored)
     return stored
@@ -129,25 +129,25 @@ def write_plan(plan: RunCells, folder: Path, sandbox: Sandbox) -> RunPlan:
 def plan_and_run(
     request: Request,
     folder: Path,
-    places: DataFolders,
+    folders: DataFolders,
     open_sandbox: Callable[[], Sandbox],
     options: Options,
     progress: RunObserver,
 ) -> tuple[RunPlan, list[Record]]:
     """Plan what is asked for, write it down in `folder`, whose name is the run's, and run it."""
-    plan = make_plan(request, folder.name, places)
-    # Only now: a mistake in what was asked for is told on machines without a sandbox, too.
+    plan = make_plan(request, folder.name, folders)
+    # After the plan, so that a mistake in the request is reported on a machine without a sandbox, too.
     sandbox = open_sandbox()
     stored = write_plan(plan, folder, sandbox)
     progress.start(stored, folder)
-    return stored, run_plan(stored, plan.cells, folder, places, sandbox, options, progress)
+    return stored, run_plan(stored, plan.cells, folder, folders, sandbox, options, progress)
 
 
 def run_plan(
     stored: RunPlan,
     cells: Sequence[Cell] | None,
     folder: Path,
-    places: DataFolders,
+    folders: DataFolders,
     sandbox: Sandbox,
     options: Options,
     progress: RunObserver,
@@ -162,11 +162,11 @@ def run_plan(
     secret = seed_secret()
     require_same(secret, stored.seed_secret)
     run = RunFolder(folder)
-    cells = cells if cells is not None else cells_of(stored, places)
+    cells = cells if cells is not None else cells_of(stored, folders)
     context = CellContext(
         folder=folder.resolve(),
         sockets=run.sockets,
-        places=places,
+        places=folders,
         sandbox=sandbox,
         provenance=provenance_of(stored, sandbox),
         suite_version=stored.suite_version,
@@ -179,8 +179,8 @@ def run_plan(
     )
     progress.total = len(cells)
     with run.locked(end_orphans):
-        _prepare_environments(cells, places.cache)
-        # Only now: packages that build themselves may leave files in an agent's folder.
+        _prepare_environments(cells, folders.cache)
+        # After the environments: packages that build themselves may leave files in an agent's folder.
         context.agent_digests.update({cell.agent.id: replace(cell.agent).digest for cell in _one_each(cells)})
         return run_cells(cells, context, run, options.jobs, progress)
 
@@ -188,7 +188,7 @@ def run_plan(
 def _prepare_environments(cells: Sequence[Cell], cache: Path) -> None:
     """Build what agents need before any clock runs; raises `UserError` when an interpreter is missing."""
     for cell in _one_each(cells):
-        # What does not build is tried again, and recorded, by each of its cells.
+        # A failure is not reported here: each cell of the agent builds again and records what failed.
         with contextlib.suppress(InfraError):
             agent_python(cell.agent, cache)
 
@@ -227,8 +227,6 @@ def provenance_of(stored: RunPlan, sandbox: Sandbox) -> Provenance:
 def _packages() -> dict[str, str]:
     found = {}
     for name in _PACKAGES:
-        try:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
     return found

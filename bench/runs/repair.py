@@ -1,4 +1,4 @@
-"""What was damaged in a run's folder since it was written: put aside or restored, before a runner goes on."""
+"""Repair of a run folder: damaged records are set aside, a damaged plan is restored, before a runner continues."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from bench.formats.run_folder import COPY, PLAN, RunFolder, read_record, writing
 
 
 def repair(run: RunFolder, cells: Sequence[Cell]) -> list[str]:
-    """Put aside what is no record of ours, so that its cell runs again; restore the plan from its copy.
+    """Set aside each file that is not a record of this run, so that its cell runs again; restore the plan.
 
-    To be called under the folder's lock. Says in one line each what was done.
+    The caller holds the folder's lock. Returns one line for each repair.
     """
     with writing(run.path):
         return [*_repair_plan(run), *_repair_records(run, {f"{cell.slug}.json": cell.id for cell in cells})]
@@ -24,7 +24,7 @@ def _repair_records(run: RunFolder, cells: dict[str, str]) -> list[str]:
     known = Checksums(run.path).known()
     said = []
     for path in run.record_files():
-        # Under its own name only: what was put aside as an earlier try was written under the name of the record.
+        # Checksums are known by the name at writing; a record set aside as an earlier try has another name now.
         fault = _fault(path, known.get(f"cells/{path.name}"), cells.get(path.name))
         if fault:
             said.append(f"{path}: {fault}; kept as {_put_aside(path).name}, and its cell runs again")
@@ -63,7 +63,7 @@ def _restore(run: RunFolder, name: str, other: str) -> bool:
 
 
 def _put_aside(path: Path) -> Path:
-    """Under a name that is no record's."""
+    """Rename the file, so that it is not read as a record."""
     number = 1
     while (other := path.with_name(f"{path.name}.broken{number}")).exists():
         number += 1

@@ -96,7 +96,7 @@ class ResultsBranch:
     def commit(self, bundle: Bundle) -> Committed:
         """Add the files of a bundle in one commit; the same bundle again changes nothing.
 
-        Raises `landing.RetriesExhausted` when others were quicker for too long, `UserError` where waiting cannot help.
+        Raises `RetriesExhausted` when others were quicker for too long, `UserError` where waiting cannot help.
         """
         rendered = render(bundle)
         landed = self._land(lambda place, tip: add_bundle(place, tip, bundle, rendered), f"run {bundle.key}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import gzip
 import json
 import os
@@ -12,20 +13,29 @@ import time
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from bench.attack.campaign import Campaign, Task, honest_cells, tasks_of
+from bench.attack.campaign import (
+    Campaign,
+    Task,
+    honest_cells,
+    matrix_line,
+    matrix_summary,
+    tasks_of,
+    write_page,
+)
 from bench.attack.catalogue import Catalogue, load_catalogue
 from bench.attack.leaks import Canaries, changes, processes_with
 from bench.attack.listeners import METADATA, NAME_SERVER
-from bench.attack.matrix import matrix_line, matrix_summary, write_page
 from bench.attack.stage import Stage, open_stage
 from bench.attack.trial import Baseline, Result, Trial
 from bench.base.errors import UserError
 from bench.base.install import DataFolders, find_data_folders
 from bench.formats.case import Case, case_folders, load_cases
+from bench.gateway import GatewaySpec
 from bench.sandbox.bubblewrap import BubblewrapSandbox
 from bench.sandbox.process import ProcessSandbox
 from tests.helpers.cells import CHECK, ROOT, make_case, new_token, not_here, write_files
@@ -265,6 +275,22 @@ def test_the_stand_ins_are_in_a_network_of_our_own() -> None:
     if done.stdout == "False\n":
         not_here("a network namespace of its own")
     assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
+
+
+def test_the_gateway_of_another_cell_ends_by_the_monotonic_clock(
+    tmp_path: Path, catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deadlines = []
+
+    @contextlib.contextmanager
+    def opened(spec: GatewaySpec) -> Iterator[SimpleNamespace]:
+        deadlines.append(spec.limits.deadline)
+        yield SimpleNamespace(key="key")
+
+    monkeypatch.setattr("bench.attack.stage.open_gateway", opened)
+    with open_stage(catalogue, open_places(tmp_path), ProcessSandbox(), own_network=False):
+        pass
+    assert 0 < deadlines[0] - time.monotonic() < 86400
 
 
 def test_nothing_of_a_stage_is_left(tmp_path: Path, catalogue: Catalogue) -> None:

@@ -54,7 +54,7 @@ def test_the_small_case_of_these_tests_proves_itself(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["x", "A/b", "a/b/c", "a/", "../a/b", "a/b c", ""])
 def test_a_name_that_is_none_makes_nothing(tmp_path: Path, name: str) -> None:
-    with pytest.raises(UserError, match="is no name"):
+    with pytest.raises(UserError, match="is not a name"):
         scaffold_case(tmp_path, name)
     assert list(tmp_path.iterdir()) == []
 
@@ -71,7 +71,7 @@ def test_a_name_that_is_taken_changes_nothing(tmp_path: Path) -> None:
     folder = scaffold_case(tmp_path, "basics/mine")
     (folder / "task.md").write_text("mine")
     for name in ("basics/mine", "other/mine"):
-        with pytest.raises(UserError, match="already there"):
+        with pytest.raises(UserError, match="exists already"):
             scaffold_case(tmp_path, name)
     assert (folder / "task.md").read_text() == "mine"
     assert [it.name for it in tmp_path.iterdir()] == ["basics"]
@@ -132,10 +132,10 @@ _ROWS: list[Row] = [
         ({}, {"wrong": {}}, "folder", "at least 3 are needed"),
         ({}, {"protected": ["absent.py"]}, "folder", "protected file absent.py"),
         ({"hidden/facts.txt": "the secret of this case is forty-two\n",
-          "workspace/notes.txt": "the secret of this case is forty-two\n"}, {}, "folder", "lies in workspace/ too"),
+          "workspace/notes.txt": "the secret of this case is forty-two\n"}, {}, "folder", "is in workspace/, too"),
         ({"solution/extra.py": "the_whole_answer = 'this very line and no other'\n",
           "task.md": "answer.py\nthe_whole_answer = 'this very line and no other'\n"}, {}, "folder",
-         "stands in task.md"),
+         "is in task.md, too"),
 ]  # fmt: skip
 _QUICK = ("folder", "needs", "data", "untouched")
 

@@ -59,7 +59,7 @@ def main() -> None:
 
         cli.main(argv, standalone_mode=False)
         sys.setprofile(None)
-        threading.setprofile(None)  # type: ignore[arg-type]
+        threading.setprofile(None)
     print(f"{len(trace.run)} files in the run, {len(trace.cell)} of them in the cell")
     if chosen.list:
         print("\n".join(sorted(trace.run)))

@@ -78,6 +78,23 @@ def test_a_mistake_is_one_line_with_a_remedy(arguments: tuple[str, ...], expecte
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [("run", "run --resume RUN_FOLDER"), ("run-shard", "the same command continues"), ("site", ""), ("compare", "")],
+)
+def test_an_interrupted_command_names_a_way_on_only_where_there_is_one(command: str, said: str) -> None:
+    code = (
+        "import sys\nfrom bench.cli import main\n"
+        "def stop(**_):\n    raise KeyboardInterrupt\n"
+        f"main.cli.main = stop\nsys.argv = ['mldb', {command!r}]\nmain.main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 130
+    assert said in done.stderr
+    assert done.stderr.startswith("interrupted")
+    assert ("--resume" in done.stderr) == (command == "run")
+
+
 def test_a_broken_agent_file_names_file_field_and_remedy(tmp_path: Path) -> None:
     path = tmp_path / "agent.yaml"
     path.write_text("id: x\ncommand: [a]\ncomand: [b]\n")

@@ -134,6 +134,16 @@ def test_a_table_is_wrapped_to_the_terminal_and_loses_nothing(width: int) -> Non
     assert said.count("x") == 150
 
 
+def test_prose_below_a_table_is_broken_between_words_on_a_terminal_only() -> None:
+    prose = "n = cases; 95 % intervals over cases; ranks in brackets: what success leaves open"
+    code = f"from bench.cli.options import print_text\nprint_text({prose!r})"
+    lines = on_terminal(code, width=30).rstrip().split("\r\n")
+    assert len(lines) > 2
+    assert max(map(len, lines)) <= 30
+    assert " ".join(line.strip() for line in lines) == prose
+    assert elsewhere(code).stdout == f"{prose}\n"
+
+
 def test_a_table_that_fits_needs_no_wrapping() -> None:
     assert _STYLE.sub("", show([("a", "b")], width=80)) == "a  b\r\n"
     code = "from bench.report.tables import table\nimport sys\nprint(table([('a', 'b')]), 'rich' in sys.modules)"

@@ -284,7 +284,7 @@ def test_the_command_lists_and_unpacks_what_was_kept(tmp_path: Path) -> None:
         assert found.read_bytes() == (run / "traces" / slug_of(item.record.cell) / "calls.jsonl").read_bytes()
     for arguments, said in (
         (("--run", "night-2"), "no such run is stored"),
-        (("--run", "night-1", "--cell", "zzz"), "has no such trace"),
+        (("--run", "night-1", "--cell", "zzz"), "no stored trace is of a cell with 'zzz'"),
         (("--run", "night-1", "--out", "out"), "exists"),
         (("--run", "night-1", "--out", "new"), "name the folder with --traces"),
     ):
