@@ -1,23 +1,29 @@
-"""Files that are either whole or absent."""
+"""Files that are either whole or absent, what they add up to, and a lock on one."""
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import fcntl
 import hashlib
+import math
 import os
 import re
 import shutil
 import stat
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.base.errors import UserError
 from bench.guest.trees import remove_tree
 
 __all__ = [
     "digest_folder",
     "lay_over",
+    "lock",
     "remove_tree",
     "sha256_bytes",
     "sha256_file",
@@ -26,6 +32,7 @@ __all__ = [
 ]
 _CHUNK = 1 << 20
 NAME = "SHA256SUMS"
+_LOCK_TICK_S = 0.1
 _LINE = re.compile(r"([0-9a-f]{64})  (\S.*)")
 
 
@@ -43,6 +50,34 @@ def write_atomic(path: Path, data: bytes) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+@contextlib.contextmanager
+def lock(path: Path, *, patience_s: float = math.inf, busy: str = "") -> Iterator[int]:
+    """Hold the file `path` against every other process, and yield its descriptor.
+
+    After `patience_s`, `busy` is raised as a `UserError` about the folder. The lock ends with its process, however that
+    ends. The lock file is never deleted: deleting it would let two processes hold the lock.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        deadline = time.monotonic() + patience_s
+        while not _take(descriptor, wait=patience_s == math.inf):
+            if time.monotonic() >= deadline:
+                raise UserError(busy, where=path.parent, remedy="wait for it to end")
+            time.sleep(_LOCK_TICK_S)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _take(descriptor: int, wait: bool) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        return False
+    return True
 
 
 def sha256_bytes(data: bytes) -> str:

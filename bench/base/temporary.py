@@ -1,6 +1,6 @@
 """Folders for the time of one command, below TMPDIR: removed at its end, or by the next start if it was killed.
 
-Whoever uses such a folder holds a lock on it, which ends with the process, however that ends.
+A process that uses such a folder holds a lock on it, which ends with the process, however that ends.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def temporary_path(kind: str, name: str) -> Path:
 
 @contextlib.contextmanager
 def temporary_folder(kind: str) -> Iterator[Path]:
-    """A folder of a name that nobody else has."""
+    """A folder of a name that is not used yet."""
     with held_folder(temporary_path(kind, secrets.token_hex(4))) as folder:
         yield folder
 
@@ -48,7 +48,7 @@ def sweep(parent: Path) -> list[Path]:
     removed = []
     for path in parent.glob(f"{_prefix()}*"):
         with contextlib.suppress(OSError):
-            lock = _try_lock(path)
+            lock = _try_lock(path, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if lock is not None:
                 remove_tree(path)
                 removed.append(path)
@@ -61,41 +61,32 @@ def _prefix() -> str:
 
 
 def _hold(path: Path) -> int:
-    """Make and lock `path`; until it is locked, somebody who sweeps may remove it."""
+    """Make and lock `path`; until it is locked, another process that sweeps may remove it."""
     while True:
         with contextlib.suppress(FileNotFoundError):
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            lock = _open(path)
-            if os.fstat(lock).st_uid != os.getuid():
-                os.close(lock)
+            if path.lstat().st_uid != os.getuid():
                 raise UserError("belongs to another user", where=path, remedy="set TMPDIR to a folder of yours")
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if _is_still(lock, path):
+            lock = _try_lock(path, fcntl.LOCK_EX)
+            if lock is not None:
                 return lock
-            os.close(lock)
 
 
-def _try_lock(path: Path) -> int | None:
-    """The lock of a folder of ours that nobody holds."""
-    lock = _open(path)
-    try:
+def _try_lock(path: Path, how: int) -> int | None:
+    """The lock of a folder of this user; None when another process holds or has replaced it."""
+    lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    with contextlib.suppress(BlockingIOError):
         if os.fstat(lock).st_uid == os.getuid():
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Somebody else may have swept it, and its user made it again, since it was opened.
+            fcntl.flock(lock, how)
+            # Since it was opened, another process may have swept it and its user may have made it again.
             if _is_still(lock, path):
                 return lock
-    except BlockingIOError:
-        pass
     os.close(lock)
     return None
 
 
-def _open(path: Path) -> int:
-    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-
-
 def _is_still(lock: int, path: Path) -> bool:
-    """Is the locked folder the one at `path`? From then on nobody but its holder removes it."""
+    """Is the locked folder the one at `path`? From then on only its holder removes it."""
     try:
         return os.path.samestat(os.fstat(lock), path.stat(follow_symlinks=False))
     except FileNotFoundError:

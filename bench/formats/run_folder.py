@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import hashlib
 import re
 import secrets
@@ -16,7 +15,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from bench.base.errors import UserError
-from bench.base.files import Checksums, sha256_bytes, write_atomic
+from bench.base.files import Checksums, lock, sha256_bytes, write_atomic
 from bench.base.model import explain
 from bench.base.temporary import held_folder, temporary_path
 from bench.formats.plan import Cell, RunPlan
@@ -117,17 +116,8 @@ class RunFolder:
                 with contextlib.suppress(OSError):
                     self._clean(end_orphans)
 
-    @contextlib.contextmanager
-    def _lock(self) -> Iterator[None]:
-        self.path.mkdir(parents=True, exist_ok=True)
-        with (self.path / "lock").open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise UserError(
-                    "another runner works on this run", where=self.path, remedy="wait for it to end"
-                ) from None
-            yield
+    def _lock(self) -> contextlib.AbstractContextManager[int]:
+        return lock(self.path / "lock", patience_s=0, busy="another runner works on this run")
 
     def _clean(self, end_orphans: Callable[[Sequence[Path]], None]) -> None:
         end_orphans((self.path.resolve(), self.sockets))

@@ -7,8 +7,6 @@ import os
 import secrets
 import select
 import subprocess
-import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -18,7 +16,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from bench.base.child import send_orders
+from bench.base.child import Child, python_child
 from bench.base.errors import InfraError, UserError
 from bench.formats.plan import RunLimits
 from bench.formats.record import ModelUsage, Note
@@ -80,11 +78,11 @@ class GatewaySpec:
 class Gateway:
     """The runner's view of a gateway. Safe to use from several threads; totals are final after `close`."""
 
-    def __init__(self, process: subprocess.Popen[bytes], roles: list[str], keys: dict[str, str], log: int) -> None:
-        self._process = process
+    def __init__(self, child: Child, roles: list[str], keys: dict[str, str]) -> None:
+        self._child = child
+        self._process = child.popen
         self._roles = roles
         self._keys = keys
-        self._log = log
         self._lock = threading.Lock()
         self._held = b""
         self._final: State | None = None
@@ -196,9 +194,7 @@ class Gateway:
     def _broken(self) -> str:
         code = self._process.poll()
         how = "does not answer" if code is None else f"ended with status {code}"
-        size = os.fstat(self._log).st_size
-        text = os.pread(self._log, _LOG_BYTES, max(size - _LOG_BYTES, 0)).decode("utf-8", "replace")
-        last = text.strip().splitlines()[-1:]
+        last = self._child.log_tail(_LOG_BYTES).splitlines()[-1:]
         return f"gateway_broken: the gateway's process {how}{': ' + last[0][:300] if last else ''}"
 
 
@@ -209,20 +205,12 @@ def open_gateway(spec: GatewaySpec) -> Iterator[Gateway]:
     roles = _roles(spec)
     keys = {name: f"bench-{secrets.token_urlsafe(32)}" for name in ["", *spec.models]}
     config = _config(spec, roles, keys)
-    # Without a name: nothing of it is left, however this process ends.
-    with tempfile.TemporaryFile() as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "bench.gateway.process"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=log.fileno(),
-            env=_environment(spec, roles),
-            cwd="/",
-            start_new_session=True,
-        )
-        gateway = Gateway(process, list(roles), keys, log.fileno())
+    orders = config.model_dump_json(by_alias=True).encode()
+    # Not isolated: a library that litellm needs may be in PYTHONPATH.
+    env = _environment(spec, roles)
+    with python_child("bench.gateway.process", orders, env=env, cwd="/", isolated=False) as child:
+        gateway = Gateway(child, list(roles), keys)
         try:
-            send_orders(process, config.model_dump_json(by_alias=True).encode())
             gateway.ready()
             yield gateway
         finally:

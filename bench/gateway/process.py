@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import gc
 import math
-import os
 import sys
 from pathlib import Path
 from typing import BinaryIO
 
 from pydantic import ValidationError
 
+from bench.base.child import private_answers
 from bench.base.errors import UserError
 from bench.base.model import explain
 from bench.gateway.backends import Backend
@@ -33,9 +33,7 @@ _LONGEST_ORDERS = 10_000_000
 
 
 def main() -> None:
-    # Whatever a library prints must not get between our lines.
-    told = os.fdopen(os.dup(1), "wb", buffering=0)
-    os.dup2(2, 1)
+    told = private_answers(buffering=0)
     try:
         config = read_orders(sys.stdin.buffer.readline(_LONGEST_ORDERS))
         asyncio.run(_serve(config, told))
@@ -79,8 +77,6 @@ async def _serve(config: Config, told: BinaryIO) -> None:
     await endpoint.stop()
     await gate.close()
     _tell(told, gate.state())
-    if purse is not None:
-        purse.close()
 
 
 async def _obey(gate: CallHandler, told: BinaryIO) -> None:

@@ -6,7 +6,6 @@ What a gateway held when it was killed stays held: it may have been billed.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import math
 import os
 import time
@@ -18,6 +17,7 @@ from typing import Literal
 from pydantic import ValidationError
 
 from bench.base.errors import UserError
+from bench.base.files import lock
 from bench.base.model import Model, explain
 from bench.formats.plan import RunLimits
 from bench.formats.record import Dollars, Whole
@@ -48,13 +48,8 @@ class RunBudget:
     """One gateway's access to the run's limits; each look at them raises `UserError` when the file is damaged."""
 
     def __init__(self, path: Path, limits: RunLimits) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         self._path = path
         self._limits = limits
-
-    def close(self) -> None:
-        os.close(self._file)
 
     def balance(self) -> Balance:
         with self._locked() as balance:
@@ -124,14 +119,11 @@ class RunBudget:
     @contextlib.contextmanager
     def _locked(self) -> Iterator[list[Balance]]:
         """The balance in a list of one, whose content is written back."""
-        fcntl.flock(self._file, fcntl.LOCK_EX)
-        try:
-            data = os.pread(self._file, 4096, 0)
+        with lock(self._path) as file:
+            data = os.pread(file, 4096, 0)
             before = self._read(data) if data.strip() else Balance()
             cell = [before]
             yield cell
             if cell[0] is not before:
                 # Of one length, so that a shorter balance leaves no rest of a longer one.
-                os.pwrite(self._file, cell[0].model_dump_json().encode().ljust(400) + b"\n", 0)
-        finally:
-            fcntl.flock(self._file, fcntl.LOCK_UN)
+                os.pwrite(file, cell[0].model_dump_json().encode().ljust(400) + b"\n", 0)

@@ -132,14 +132,11 @@ BALANCE = json.loads(Balance(spent_usd=1.0, tokens=5, calls=1).model_dump_json()
 def test_the_purse_of_a_run(tmp_path: Path, tally: Tally, content: bytes) -> None:
     (tmp_path / "purse.json").write_bytes(content)
     purse = RunBudget(tmp_path / "purse.json", RunLimits(cost_usd=1.0, tokens=100, calls=5))
-    try:
-        with tally.example(UserError):
-            before = purse.balance()
-            refusal = purse.hold(0.1, 10, step=True)
-            assert refusal is not None or before.spent_usd + before.held_usd <= 1.0
-            assert purse.balance() == before or refusal is None
-    finally:
-        purse.close()
+    with tally.example(UserError):
+        before = purse.balance()
+        refusal = purse.hold(0.1, 10, step=True)
+        assert refusal is not None or before.spent_usd + before.held_usd <= 1.0
+        assert purse.balance() == before or refusal is None
 
 
 _OWN = "{version: x, models: {openai/x: {input: 1, output: 1}, anthropic/x: {input: 1, output: 1}}}"
