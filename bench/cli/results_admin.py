@@ -37,7 +37,7 @@ def verify(repository: str, branch: str, known: str | None, as_json: bool) -> No
     """
     from itertools import islice
 
-    from bench.base.text import shown
+    from bench.base.text import printable
     from bench.store import Audit, is_remote, open_copy
 
     if not is_remote(repository) and not Path(repository).exists():
@@ -45,7 +45,7 @@ def verify(repository: str, branch: str, known: str | None, as_json: bool) -> No
     with open_copy(repository, branch, history=True) as copy, Ticker(as_json) as ticker:
         audit = Audit(copy, progress=ticker)
         findings = [
-            {"where": shown(finding.where), "what": shown(finding.what)}
+            {"where": printable(finding.where, 300), "what": printable(finding.what, 300)}
             for finding in islice(audit.findings(known), _FINDINGS + 1)
         ]
     if as_json:

@@ -6,9 +6,11 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
+from bench.base.text import printable
 from bench.formats.record import Note
 
 _MOST_NAMES = 5
+_LONGEST_NAME = 100
 SHOWN = "[key]"
 _SHORTEST = 8
 # In the text of a JSON document, what stands before a key may be an escape, which ends with a letter or digit.
@@ -29,13 +31,13 @@ class Observations:
 
     def wrong_model(self, name: str) -> str:
         """Note that another model was asked for; the name as it may be shown."""
-        shown = _printable(name)
+        shown = printable(name, _LONGEST_NAME)
         _count(self._wrong, shown)
         return shown
 
     def proxied(self, target: str) -> None:
         """Note a request for another server than this one."""
-        _count(self._proxied, _printable(target))
+        _count(self._proxied, printable(target, _LONGEST_NAME))
 
     def stripped(self, tools: list[str]) -> None:
         """Note tools of the provider that were taken out of a request."""
@@ -52,10 +54,6 @@ class Observations:
         if self._stripped:
             notes.append(Note(name="hosted_tools", evidence=f"provider-side tools taken out: {_shown(self._stripped)}"))
         return notes
-
-
-def _printable(text: str) -> str:
-    return " ".join(text.encode("ascii", "replace").decode().split())[:100]
 
 
 def _count(counter: Counter[str], name: str) -> None:

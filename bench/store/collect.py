@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from bench.base.errors import UserError
 from bench.base.files import sha256_bytes
 from bench.base.model import Model, explain
-from bench.base.text import shown
+from bench.base.text import printable
 from bench.formats.plan import PlannedCell, RunPlan, public_seed
 from bench.formats.record import Name, Record
 from bench.store.artifacts import Artifact, Caps, Found, Refusal, read_cells, survey
@@ -232,7 +232,7 @@ def collect_bundle(
     untold = 0
     claims: dict[str, _Claims] = {}
     for number, artifact in enumerate(artifacts, start=1):
-        progress(f"artifact {number} of {len(artifacts)}: {shown(artifact.name)}")
+        progress(f"artifact {number} of {len(artifacts)}: {printable(artifact.name, 300)}")
         faults = [*_claim(artifact, admission, caps, claims), *islice(survey(artifact, caps), caps.lines + 1)]
         refused += faults[: caps.lines]
         untold += max(0, len(faults) - caps.lines)

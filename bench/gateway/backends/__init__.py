@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from bench.base.text import one_line
+from bench.base.text import printable
 from bench.gateway.answers import Answer, Rule
 from bench.gateway.budget import Limit
 from bench.gateway.request import Call, Json
@@ -56,7 +56,7 @@ class BackendError(Exception):
     """No answer: what the agent is told, and whether it is a fault of ours, of the provider, or of the agent."""
 
     def __init__(self, status: int, code: str, message: str, *, infra: bool, limit: Limit | None = None) -> None:
-        super().__init__(one_line(message[:_LONGEST_REASON]))
+        super().__init__(printable(message[:_LONGEST_REASON]))
         self.status = status
         self.code = code
         self.infra = infra
