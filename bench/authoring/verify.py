@@ -9,9 +9,8 @@ from pathlib import Path
 
 from bench.authoring.lint import lint, same_files
 from bench.base.errors import InfraError
-from bench.base.files import digest_folder
+from bench.base.files import digest_folder, temporary_folder
 from bench.base.install import DataFolders
-from bench.base.temporary import temporary_folder
 from bench.cell import (
     CellContext,
     Overlay,

@@ -15,9 +15,8 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from bench.base.errors import UserError
-from bench.base.files import Checksums, lock, sha256_bytes, write_atomic
+from bench.base.files import Checksums, held_folder, lock, sha256_bytes, temporary_path, write_atomic
 from bench.base.model import explain
-from bench.base.temporary import held_folder, temporary_path
 from bench.formats.plan import Cell, RunPlan
 from bench.formats.record import Record, Try
 from bench.guest.trees import remove_tree
