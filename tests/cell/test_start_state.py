@@ -108,8 +108,8 @@ def test_the_builder_ends_with_the_runner(tmp_path: Path) -> None:
     case = make_case(tmp_path / "cases", {"data.py": text})
     script = (
         "import sys\nfrom pathlib import Path\n"
-        "from bench.formats.case import load_case\nfrom bench.cell.start_state import start_of\n"
-        "start_of(load_case(Path(sys.argv[1])), 'mini', 7, Path(sys.argv[2]))\n"
+        "from bench.formats.case import load_case\nfrom bench.cell.start_state import prepare_start\n"
+        "prepare_start(load_case(Path(sys.argv[1])), 'mini', 7, Path(sys.argv[2]))\n"
     )
     runner = subprocess.Popen(python("-c", script, str(case.folder), str(tmp_path / "cache")), cwd=ROOT)
     children = Path(f"/proc/{runner.pid}/task/{runner.pid}/children")
