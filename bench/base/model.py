@@ -43,6 +43,23 @@ def validate(data: object, model: type[ModelT], *, where: Path | str) -> ModelT:
         raise UserError(explain(error, model), where=where) from None
 
 
+def parse_json(data: bytes, model: type[ModelT], *, where: Path | str, remedy: str = "") -> ModelT:
+    """The JSON document `data` as a `model`; raises `UserError`."""
+    try:
+        return model.model_validate_json(data)
+    except ValidationError as error:
+        raise UserError(explain(error, model), where=where, remedy=remedy) from None
+
+
+def read_json(path: Path, model: type[ModelT], *, remedy: str) -> ModelT:
+    """The JSON document in the file `path` as a `model`; raises `UserError`."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"cannot be read: {error.strerror}", where=path, remedy=remedy) from None
+    return parse_json(data, model, where=path, remedy=remedy)
+
+
 def explain(error: ValidationError, model: type[BaseModel]) -> str:
     """One line from pydantic's report: the likeliest fault, its field and remedy, and how many more there are."""
     faults = error.errors(include_url=False, include_context=False)

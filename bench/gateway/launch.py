@@ -10,13 +10,13 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from bench.base.child import Child, python_child
+from bench.base.child import Child, log_tail, python_child
 from bench.base.errors import InfraError, UserError
 from bench.formats.plan import RunLimits
 from bench.formats.record import ModelUsage, Note
@@ -169,11 +169,9 @@ class Gateway:
                 self._held = b""
             self._final = self._listen(_REPLY_S)
             self._process.stdout.close()
-            try:
+            # After that `open_gateway` kills it.
+            with suppress(subprocess.TimeoutExpired):
                 self._process.wait(_REPLY_S)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
 
     def _listen(self, patience: float) -> State:
         """The next line from the gateway as a state; one that tells a fault when none comes."""
@@ -194,7 +192,7 @@ class Gateway:
     def _broken(self) -> str:
         code = self._process.poll()
         how = "does not answer" if code is None else f"ended with status {code}"
-        last = self._child.log_tail(_LOG_BYTES).splitlines()[-1:]
+        last = log_tail(self._child.log, _LOG_BYTES).splitlines()[-1:]
         return f"gateway_broken: the gateway's process {how}{': ' + last[0][:300] if last else ''}"
 
 

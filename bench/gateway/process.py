@@ -13,11 +13,9 @@ import sys
 from pathlib import Path
 from typing import BinaryIO
 
-from pydantic import ValidationError
-
 from bench.base.child import private_answers
 from bench.base.errors import UserError
-from bench.base.model import explain
+from bench.base.model import parse_json
 from bench.gateway.backends import Backend
 from bench.gateway.backends.recorded import Recorder, load_exchanges
 from bench.gateway.backends.replay import ExchangeBackend, TurnBackend, cassette_name, is_recorded, load_cassette
@@ -43,10 +41,7 @@ def main() -> None:
 
 def read_orders(line: bytes) -> Config:
     """The configuration in the runner's first line; raises `UserError`."""
-    try:
-        return Config.model_validate_json(line)
-    except ValidationError as error:
-        raise UserError(explain(error, Config), where="orders of the gateway") from None
+    return parse_json(line, Config, where="orders of the gateway")
 
 
 async def _serve(config: Config, told: BinaryIO) -> None:

@@ -14,11 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from pydantic import ValidationError
-
-from bench.base.errors import UserError
 from bench.base.files import lock
-from bench.base.model import Model, explain
+from bench.base.model import Model, parse_json
 from bench.formats.plan import RunLimits
 from bench.formats.record import Dollars, Whole
 
@@ -110,18 +107,14 @@ class RunBudget:
         limit = math.inf if self._limits.cost_usd is None else self._limits.cost_usd
         return limit - now.spent_usd - now.held_usd
 
-    def _read(self, data: bytes) -> Balance:
-        try:
-            return Balance.model_validate_json(data)
-        except ValidationError as error:
-            raise UserError(explain(error, Balance), where=self._path, remedy="start a new run") from None
-
     @contextlib.contextmanager
     def _locked(self) -> Iterator[list[Balance]]:
         """The balance in a list of one, whose content is written back."""
         with lock(self._path) as file:
             data = os.pread(file, 4096, 0)
-            before = self._read(data) if data.strip() else Balance()
+            # Empty when this is the first gateway of the run.
+            data = data.strip() or b"{}"
+            before = parse_json(data, Balance, where=self._path, remedy="start a new run")
             cell = [before]
             yield cell
             if cell[0] is not before:
