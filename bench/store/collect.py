@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from bench.base.errors import UserError
 from bench.base.files import sha256_bytes
-from bench.base.model import Model, explain
+from bench.base.model import Model, explain, read_json
 from bench.base.text import printable
 from bench.formats.plan import PlannedCell, RunPlan, public_seed
 from bench.formats.record import Name, Record
@@ -154,13 +154,7 @@ def read_plan_checks(path: Path, shards: Path | None = None, run_url: str | None
         return _of_plan_file(path, shards, run_url)
     if shards is None:
         return [PlanCheck.to(plan, None, run_url)]
-    try:
-        owners = Shards.model_validate_json(shards.read_bytes())
-    except OSError as error:
-        raise UserError(f"cannot be read: {error.strerror}", where=shards, remedy="correct --shards") from None
-    except ValidationError as error:
-        raise UserError(explain(error, Shards), where=shards, remedy="correct --shards") from None
-    return [PlanCheck.to(plan, owners, run_url)]
+    return [PlanCheck.to(plan, read_json(shards, Shards, remedy="correct --shards"), run_url)]
 
 
 def _of_plan_file(path: Path, shards: Path | None, run_url: str | None) -> list[PlanCheck]:
