@@ -30,6 +30,7 @@ class Child:
 
     popen: subprocess.Popen[bytes]
     log: IO[bytes]
+    """What the child prints."""
 
     def answer(self, seconds: float) -> bytes | None:
         """What the child says until it closes its answers; None after `seconds`, when it has been killed."""
@@ -41,10 +42,6 @@ class Child:
             return said if timer.is_alive() else None
         finally:
             timer.cancel()
-
-    def log_tail(self, most: int = _ERROR_BYTES) -> str:
-        """The end of what the child has printed."""
-        return log_tail(self.log, most)
 
 
 @contextlib.contextmanager
@@ -59,7 +56,7 @@ def python_child(
 ) -> Iterator[Child]:
     """Run `main()` of `module` in an interpreter and a session of its own, killed at the end of the block.
 
-    isolated: without PYTHONPATH and the working folder, which may hold modules that nobody reviewed.
+    isolated: without PYTHONPATH and the working folder, which may hold modules of a stranger.
     """
     flags = ["-I", "-B"] if isolated else []
     # A log without a name: nothing of it is left, however this process ends.

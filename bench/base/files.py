@@ -25,20 +25,6 @@ from pathlib import Path
 from bench.base.errors import UserError
 from bench.guest.trees import remove_tree
 
-__all__ = [
-    "digest_folder",
-    "held_folder",
-    "lay_over",
-    "lock",
-    "remove_tree",
-    "sha256_bytes",
-    "sha256_file",
-    "sweep",
-    "temporary_folder",
-    "temporary_path",
-    "walk_files",
-    "write_atomic",
-]
 NAME = "SHA256SUMS"
 _LOCK_TICK_S = 0.1
 _LINE = re.compile(r"([0-9a-f]{64})  (\S.*)")
@@ -71,21 +57,17 @@ def lock(path: Path, *, patience_s: float = math.inf, busy: str = "") -> Iterato
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         deadline = time.monotonic() + patience_s
-        while not _take(descriptor, wait=patience_s == math.inf):
-            if time.monotonic() >= deadline:
-                raise UserError(busy, where=path.parent, remedy="wait for it to end")
-            time.sleep(_LOCK_TICK_S)
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if patience_s == math.inf else fcntl.LOCK_NB))
+                break
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    raise UserError(busy, where=path.parent, remedy="wait for it to end") from None
+                time.sleep(_LOCK_TICK_S)
         yield descriptor
     finally:
         os.close(descriptor)
-
-
-def _take(descriptor: int, wait: bool) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except BlockingIOError:
-        return False
-    return True
 
 
 def sha256_bytes(data: bytes) -> str:
@@ -141,15 +123,15 @@ def lay_over(source: Path, target: Path) -> None:
     """Copy all regular files below `source` over `target`, keeping modes; caches and links are left out."""
     for relative, entry in walk_files(source):
         if entry.is_file(follow_symlinks=False):
-            place = target / relative
-            place.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(entry.path, place, follow_symlinks=False)
-            place.chmod(0o755 if entry.stat().st_mode & stat.S_IXUSR else 0o644)
+            copy = target / relative
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(entry.path, copy, follow_symlinks=False)
+            copy.chmod(0o755 if entry.stat().st_mode & stat.S_IXUSR else 0o644)
 
 
 @dataclass(frozen=True)
 class Checksums:
-    """The sums of the files below `root`. A file that was written anew has several, each of them good."""
+    """The digests of the files below `root`. A file that was written again has several, and each of them is valid."""
 
     root: Path
 
@@ -161,8 +143,9 @@ class Checksums:
         try:
             size = os.fstat(descriptor).st_size
             if size and os.pread(descriptor, 1, size - 1) != b"\n":
-                # A full disk or a kill has cut the last line off.
+                # A full disk or a kill has cut off the last line.
                 line = b"\n" + line
+            # In one call: several processes append, and only a whole write keeps their lines apart.
             if os.write(descriptor, line) != len(line):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.root / NAME))
             os.fsync(descriptor)
@@ -170,7 +153,7 @@ class Checksums:
             os.close(descriptor)
 
     def known(self) -> dict[str, set[str]]:
-        """The good digests (`sha256:<hex>`) by name; lines that are none are left out."""
+        """The valid digests (`sha256:<hex>`) by name; lines of another form are left out."""
         found: dict[str, set[str]] = {}
         try:
             text = (self.root / NAME).read_text(encoding="utf-8", errors="replace")

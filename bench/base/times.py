@@ -1,4 +1,4 @@
-"""When things happened in one try of a cell, told by a clock that nobody sets."""
+"""Instants as text, and whether the machine's clock was set in the meantime."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ def instant(moment: datetime) -> str:
 
 
 def now() -> str:
-    """This instant."""
+    """The present instant."""
     return instant(datetime.now(UTC))
 
 
 @dataclass(frozen=True)
 class TimeOfDay:
-    """Tells whether somebody has set the machine's clock since this was made."""
+    """Tells whether the machine's clock has been set since this was made."""
 
     offset_s: float = field(default_factory=lambda: time.time() - time.monotonic())
 

@@ -1,4 +1,4 @@
-"""For authors of data.py: deterministic writers. And the child process that runs one data.py."""
+"""For authors of data.py: deterministic writers; and the entry of the child process that runs one data.py."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from bench.base.files import write_atomic
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+# The earliest time that a zip archive can hold: the same bytes whenever the archive is written.
 _ZIP_TIME = (1980, 1, 1, 0, 0, 0)
 
 

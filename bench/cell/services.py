@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
-from bench.base.child import load_module, python_child, receive_orders
+from bench.base.child import load_module, log_tail, python_child, receive_orders
 from bench.base.errors import InfraError
 from bench.casekit.services import Handler, Request, Response, Service
 from bench.sandbox import base_environment
@@ -47,7 +47,9 @@ def running_services(
         try:
             if host.answer(_START_S) != b"ready":
                 host.popen.wait()
-                raise InfraError("service_error", f"services of {script.parent.name} did not start: {host.log_tail()}")
+                raise InfraError(
+                    "service_error", f"services of {script.parent.name} did not start: {log_tail(host.log)}"
+                )
             yield paths
             code = host.popen.poll()
             if code is not None:

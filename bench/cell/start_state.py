@@ -10,7 +10,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.base.child import python_child
+from bench.base.child import log_tail, python_child
 from bench.base.errors import InfraError, UserError
 from bench.base.files import digest_folder, lay_over, lock, write_atomic
 from bench.formats.case import Case
@@ -125,4 +125,4 @@ def build_data(case: Case, profile: str, seed: int, public: Path, hidden: Path) 
             raise InfraError("data_error", f"data.py of {case.id} took over {_BUILD_S} s") from None
         if code != 0:
             cause = "builder_killed" if code < 0 else "data_error"
-            raise InfraError(cause, f"data.py of {case.id} failed (status {code}): {builder.log_tail()}")
+            raise InfraError(cause, f"data.py of {case.id} failed (status {code}): {log_tail(builder.log)}")

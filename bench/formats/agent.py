@@ -23,7 +23,9 @@ Capability = Literal["shell", "solution", "person"]
 MODEL_PATTERN = r"[a-z0-9_-]+/[A-Za-z0-9._:/@-]+"
 ModelName = Annotated[str, Field(pattern=f"^{MODEL_PATTERN}$", max_length=200)]
 _SHARED = re.compile(r"\.\./_shared/[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+# Not `_shared`, which holds what several agents use.
 _AGENTS = "[!_]*/agent.yaml"
+# What tools put into the folder of an agent that is being developed.
 _NOT_CONTENT = frozenset({"__pycache__", ".git", ".venv", "node_modules"})
 
 
@@ -141,6 +143,7 @@ def with_settings(agent: Agent, settings: Mapping[str, str]) -> Agent:
     mark = sha256_bytes(json.dumps(dict(settings), sort_keys=True).encode())[7:13]
     environment = agent.spec.environment
     environment = environment.model_copy(update={"variables": {**environment.variables, **settings}})
+    # A name has at most 64 characters: 57, a dash, and the mark's six.
     spec = agent.spec.model_copy(update={"id": f"{agent.spec.id[:57]}-{mark}", "environment": environment})
     return replace(agent, spec=spec, settings=dict(settings))
 

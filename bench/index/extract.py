@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from bench.base.child import Child, python_child, receive_orders
+from bench.base.child import Child, log_tail, python_child, receive_orders
 from bench.base.errors import UserError
 from bench.index.columns import LINE_BITS, Row, to_batch
 from bench.index.line import Line, parse_line
@@ -163,7 +163,7 @@ def _listen(worker: Child) -> tuple[int, int] | Extracted:
     assert worker.popen.stdout is not None
     line = worker.popen.stdout.readline()
     if not line.endswith(b"\n"):
-        raise UserError(f"a process of the index ended early {worker.log_tail()}".rstrip())
+        raise UserError(f"a process of the index ended early {log_tail(worker.log)}".rstrip())
     said = json.loads(line)
     if "fault" in said:
         raise UserError(str(said["fault"]))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.base.child import python_child
+from bench.base.child import log_tail, python_child
 from bench.base.errors import InfraError
 from bench.formats.case import Case, Output
 from bench.sandbox import NetworkAttempts, base_environment, cell_environment, handed_on, job_limits
@@ -109,7 +109,7 @@ def grade_submission(case: Case, submission: Submission) -> Grading:
         if report is None:
             raise InfraError("judge_timeout", f"judging {case.id} took over {limits.grade_s + _GRACE_S:g} s")
         code = child.popen.wait(10)
-        return _grading(case, report, child.log_tail(_LOG_BYTES), code)
+        return _grading(case, report, log_tail(child.log, _LOG_BYTES), code)
 
 
 def _orders(case: Case, submission: Submission) -> dict[str, Any]:
