@@ -107,7 +107,7 @@ def private_answers(buffering: int = -1) -> BinaryIO:
 def _end_with_runner() -> None:
     while os.read(0, 1):
         continue
-    # The whole group: case code may have started processes, and there is no runner left to end them.
+    # The whole group: case code may have started processes, and the runner that would end them is not there any more.
     os.killpg(0, signal.SIGKILL)
 
 

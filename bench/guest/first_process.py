@@ -12,7 +12,6 @@ import resource
 import signal
 import sys
 import time
-from types import FrameType
 
 # Importing `typing` would take a third of the time that this process needs to start.
 TYPE_CHECKING = False
@@ -235,8 +234,7 @@ def main() -> None:
         prctl(PR_SET_CHILD_SUBREAPER, 1)
         prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
-        def leave(number: int, frame: FrameType | None) -> None:
-            del number, frame
+        def leave(*_: object) -> None:
             end_descendants()
             os._exit(137)
 

@@ -10,7 +10,6 @@ import contextlib
 import importlib
 import importlib.util
 import io
-import itertools
 import json
 import os
 import resource
@@ -170,13 +169,10 @@ def _child(workspace: str, log: int, writer: int, header: dict[str, Any], buffer
 
 def _call(workspace: str, header: dict[str, Any], buffers: list[bytes]) -> Any:
     """Import the target beside the workspace's modules and call it."""
-    inputs = Path(tempfile.mkdtemp(prefix="inputs-"))
-    count = itertools.count()
 
     def file(name: str, content: bytes) -> str:
         # Two files of one name may be among the arguments.
-        path = inputs / str(next(count)) / Path(name).name
-        path.parent.mkdir()
+        path = Path(tempfile.mkdtemp(prefix="inputs-")) / Path(name).name
         path.write_bytes(content)
         return str(path)
 
