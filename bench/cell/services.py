@@ -46,6 +46,8 @@ def running_services(
     with python_child("bench.cell.services", orders, env=env) as host:
         try:
             if host.answer(_START_S) != b"ready":
+                # A thread of the case may keep it alive after its error.
+                host.popen.kill()
                 host.popen.wait()
                 raise InfraError(
                     "service_error", f"services of {script.parent.name} did not start: {log_tail(host.log)}"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import secrets
+import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass, field
@@ -16,6 +18,7 @@ from bench.formats.case import Case, Output
 from bench.sandbox import NetworkAttempts, base_environment, cell_environment, handed_on, job_limits
 
 _GRACE_S = 30.0
+_EXIT_S = 10.0
 _LOG_BYTES = 8000
 
 
@@ -106,10 +109,11 @@ def grade_submission(case: Case, submission: Submission) -> Grading:
     env |= handed_on(submission.sandbox)
     with python_child("bench.judge.process", orders, env=env, python=submission.python, cwd="/") as child:
         report = child.answer(limits.grade_s + _GRACE_S)
-        if report is None:
-            raise InfraError("judge_timeout", f"judging {case.id} took over {limits.grade_s + _GRACE_S:g} s")
-        code = child.popen.wait(10)
-        return _grading(case, report, log_tail(child.log, _LOG_BYTES), code)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            if report is not None:
+                code = child.popen.wait(_EXIT_S)
+                return _grading(case, report, log_tail(child.log, _LOG_BYTES), code)
+    raise InfraError("judge_timeout", f"judging {case.id} took over {limits.grade_s + _GRACE_S:g} s")
 
 
 def _orders(case: Case, submission: Submission) -> dict[str, Any]:
