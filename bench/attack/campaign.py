@@ -18,9 +18,8 @@ from bench.attack.catalogue import Attack, Base
 from bench.attack.stage import Stage
 from bench.attack.trial import Baseline, Result, Trial
 from bench.base.errors import InfraError
-from bench.base.files import write_atomic
+from bench.base.files import temporary_folder, write_atomic
 from bench.base.install import DataFolders
-from bench.base.temporary import temporary_folder
 from bench.base.text import escape, printable
 from bench.cell import CellContext, run_cell
 from bench.formats.agent import find_agent

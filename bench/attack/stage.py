@@ -19,8 +19,8 @@ from bench.attack.catalogue import Attack, Base, Catalogue
 from bench.attack.leaks import Canaries
 from bench.attack.listeners import Listeners, Upstream
 from bench.base.errors import UserError
+from bench.base.files import temporary_folder
 from bench.base.install import DataFolders
-from bench.base.temporary import temporary_folder
 from bench.cell import CellContext, prepare_start
 from bench.formats.agent import Agent, AgentSpec, Environment
 from bench.formats.case import Case, Wrong, load_case

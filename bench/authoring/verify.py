@@ -9,9 +9,8 @@ from dataclasses import dataclass
 
 from bench.authoring.lint import lint, same_files
 from bench.base.errors import InfraError
-from bench.base.files import digest_folder
+from bench.base.files import digest_folder, temporary_folder
 from bench.base.install import DataFolders
-from bench.base.temporary import temporary_folder
 from bench.cell import CellContext, CellFolder, Overlay, Snapshot, build_data, run_agent
 from bench.formats.agent import find_agent
 from bench.formats.case import Case, missing_modules

@@ -1,4 +1,4 @@
-"""Files of somebody else's: read without believing their size, and YAML without what its loader crashes or hangs on."""
+"""Files that a stranger may have written: read up to a size, and YAML without what its loader crashes or hangs on."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ import yaml
 
 from bench.base.errors import UserError
 
+# Each level costs the loader several frames of Python's stack, which a document must not exhaust.
 _MAX_DEPTH = 80
 _LONGEST_NUMBER = 100
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NUMBER = re.compile(r"[-+]?(0[bxBX][0-9a-fA-F_]+|[0-9_]+(:[0-9_.]+)+)")
 
 
@@ -25,7 +27,7 @@ def read_file(path: Path, limit: int, *, absent: str = "create it or correct the
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise UserError("cannot be read: it is no regular file", where=path)
+                raise UserError("cannot be read: it is not a regular file", where=path)
             with os.fdopen(descriptor, "rb", closefd=False) as file:
                 data = file.read(limit + 1)
         finally:
@@ -36,7 +38,7 @@ def read_file(path: Path, limit: int, *, absent: str = "create it or correct the
         reason = error.strerror if isinstance(error, OSError) else error
         raise UserError(f"cannot be read: {reason}", where=path) from None
     if len(data) > limit:
-        raise UserError(f"larger than {limit} bytes", where=path, remedy="this is no such file")
+        raise UserError(f"larger than {limit} bytes", where=path, remedy="correct the path or shorten the file")
     return data
 
 
@@ -54,17 +56,26 @@ def parse_yaml(text: str, where: Path | str) -> Iterator[Any]:
     """The documents in `text`, one by one; raises `UserError`."""
     try:
         _Inspection(text, where).run()
-        yield from yaml.load_all(text, Loader=_loader())
+        yield from yaml.load_all(text, Loader=_LOADER)
     except yaml.YAMLError as error:
-        raise UserError(f"is not YAML: {str(error)[:500]}", where=where, remedy="mend the syntax") from None
+        remedy = "fix the syntax; text that contains `: ` or begins with a special character needs quotes"
+        raise UserError(f"is not YAML: {_fault(error)}", where=where, remedy=remedy) from None
     except (ValueError, LookupError, ArithmeticError, AttributeError, TypeError) as error:
-        # The loader lets through what the constructors of dates, numbers and tagged values stumble over.
-        reason = f"a value that is none of its kind: {str(error)[:200]}"
-        raise UserError(f"is not YAML: {reason}", where=where, remedy="write it in quotes") from None
+        # The constructors of dates, numbers and tagged values raise what comes to them: `2026-02-30` is a ValueError.
+        fault = f"is not YAML: a date, number or tag is not valid: {str(error)[:200]}"
+        raise UserError(fault, where=where, remedy="write it in quotes if it is a text") from None
+
+
+def _fault(error: yaml.YAMLError) -> str:
+    """What is wrong and where; the parser's own message begins with where the surrounding part begins."""
+    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
+        return str(error)[:500]
+    context = f" ({error.context})" if error.context else ""
+    return f"line {error.problem_mark.line + 1}: {error.problem}{context}"[:500]
 
 
 def is_file(path: Path) -> bool:
-    """Whether a file is at `path`; no, where the name cannot be one."""
+    """Whether a file is at `path`; False for a name that no file can have."""
     try:
         return path.is_file()
     except (OSError, ValueError):
@@ -75,7 +86,7 @@ class _Inspection:
     """Refuses what the loader would crash on, hang on, unfold without end, or silently take a part of."""
 
     def __init__(self, text: str, where: Path | str) -> None:
-        self._events = yaml.parse(text, Loader=_loader())
+        self._events = yaml.parse(text, Loader=_LOADER)
         self._where = where
         self._open: list[set[str] | None] = []
         """For each open mapping its keys, None for a list."""
@@ -96,14 +107,14 @@ class _Inspection:
         if self._open and (names := self._open[-1]) is not None:
             if self._at_key[-1] and isinstance(event, yaml.ScalarEvent):
                 if event.value in names:
-                    self._refuse(event, f"names `{event.value[:100]}` a second time", "keep one")
+                    self._refuse(event, f"repeats the key `{event.value[:100]}`", "keep one of them")
                 names.add(event.value)
             self._at_key[-1] = not self._at_key[-1]
         if isinstance(event, yaml.CollectionStartEvent):
             self._open.append(set() if isinstance(event, yaml.MappingStartEvent) else None)
             self._at_key.append(True)
             if len(self._open) > _MAX_DEPTH:
-                self._refuse(event, "is nested too deeply", "this is not a settings file")
+                self._refuse(event, "is nested too deeply", "reduce the nesting")
         else:
             self._check_number(event)
 
@@ -116,7 +127,3 @@ class _Inspection:
     def _refuse(self, event: Any, fault: str, remedy: str) -> None:
         line = event.start_mark.line + 1
         raise UserError(f"line {line} {fault}", where=self._where, remedy=remedy)
-
-
-def _loader() -> Any:
-    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)

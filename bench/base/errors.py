@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bench.base.text import _LONGEST_LINE, _LONGEST_PLACE, one_line
+from bench.base.text import printable
 
 EXIT_OK = 0
 """Everything asked for was done."""
@@ -14,15 +14,17 @@ EXIT_USAGE = 2
 """The command, a file or the set-up is wrong; nothing was started."""
 EXIT_INTERRUPTED = 130
 """Stopped by the user; `--resume` goes on."""
+_LONGEST_PLACE = 400
+_LONGEST_LINE = 1400
 
 
 class UserError(Exception):
-    """A mistake somebody can mend: one line that names the place, the fault and the remedy."""
+    """A mistake that the user can fix: one line that names the place, the fault and the remedy."""
 
     def __init__(self, message: str, *, where: Path | str | None = None, remedy: str = "") -> None:
         place = f"{where}: " if where is not None else ""
         hint = f" ({remedy})" if remedy else ""
-        super().__init__(one_line(f"{place[-_LONGEST_PLACE:]}{message[:_LONGEST_LINE]}{hint}"))
+        super().__init__(printable(f"{place[-_LONGEST_PLACE:]}{message[:_LONGEST_LINE]}{hint}"))
 
 
 class InfraError(Exception):

@@ -1,31 +1,32 @@
-"""Files that are either whole or absent."""
+"""Files that are either whole or absent, their digests, locks, and folders for the time of one command.
+
+A temporary folder lies below TMPDIR and is removed at the end, or by the next start if its process was killed: the
+process holds a lock on it, which ends with the process, however that ends.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import fcntl
 import hashlib
+import math
 import os
 import re
+import secrets
 import shutil
 import stat
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.base.errors import UserError
 from bench.guest.trees import remove_tree
 
-__all__ = [
-    "digest_folder",
-    "lay_over",
-    "remove_tree",
-    "sha256_bytes",
-    "sha256_file",
-    "walk_files",
-    "write_atomic",
-]
-_CHUNK = 1 << 20
 NAME = "SHA256SUMS"
+_LOCK_TICK_S = 0.1
 _LINE = re.compile(r"([0-9a-f]{64})  (\S.*)")
 
 
@@ -45,6 +46,30 @@ def write_atomic(path: Path, data: bytes) -> None:
         raise
 
 
+@contextlib.contextmanager
+def lock(path: Path, *, patience_s: float = math.inf, busy: str = "") -> Iterator[int]:
+    """Hold the file `path` against every other process, and yield its descriptor.
+
+    After `patience_s`, `busy` is raised as a `UserError` about the folder. The lock ends with its process, however that
+    ends. The lock file is never deleted: deleting it would let two processes hold the lock.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        deadline = time.monotonic() + patience_s
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if patience_s == math.inf else fcntl.LOCK_NB))
+                break
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    raise UserError(busy, where=path.parent, remedy="wait for it to end") from None
+                time.sleep(_LOCK_TICK_S)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
 def sha256_bytes(data: bytes) -> str:
     """`sha256:<hex>` of `data`."""
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
@@ -52,11 +77,8 @@ def sha256_bytes(data: bytes) -> str:
 
 def sha256_file(path: Path) -> str:
     """`sha256:<hex>` of the regular file at `path`, read in chunks and without following a link."""
-    digest = hashlib.sha256()
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-    return f"sha256:{digest.hexdigest()}"
+        return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
 
 
 def walk_files(
@@ -101,15 +123,15 @@ def lay_over(source: Path, target: Path) -> None:
     """Copy all regular files below `source` over `target`, keeping modes; caches and links are left out."""
     for relative, entry in walk_files(source):
         if entry.is_file(follow_symlinks=False):
-            place = target / relative
-            place.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(entry.path, place, follow_symlinks=False)
-            place.chmod(0o755 if entry.stat().st_mode & stat.S_IXUSR else 0o644)
+            copy = target / relative
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(entry.path, copy, follow_symlinks=False)
+            copy.chmod(0o755 if entry.stat().st_mode & stat.S_IXUSR else 0o644)
 
 
 @dataclass(frozen=True)
 class Checksums:
-    """The sums of the files below `root`. A file that was written anew has several, each of them good."""
+    """The digests of the files below `root`. A file that was written again has several, and each of them is valid."""
 
     root: Path
 
@@ -121,8 +143,9 @@ class Checksums:
         try:
             size = os.fstat(descriptor).st_size
             if size and os.pread(descriptor, 1, size - 1) != b"\n":
-                # A full disk or a kill has cut the last line off.
+                # A full disk or a kill has cut off the last line.
                 line = b"\n" + line
+            # In one call: several processes append, and only a whole write keeps their lines apart.
             if os.write(descriptor, line) != len(line):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.root / NAME))
             os.fsync(descriptor)
@@ -130,7 +153,7 @@ class Checksums:
             os.close(descriptor)
 
     def known(self) -> dict[str, set[str]]:
-        """The good digests (`sha256:<hex>`) by name; lines that are none are left out."""
+        """The valid digests (`sha256:<hex>`) by name; lines of another form are left out."""
         found: dict[str, set[str]] = {}
         try:
             text = (self.root / NAME).read_text(encoding="utf-8", errors="replace")
@@ -140,3 +163,79 @@ class Checksums:
             if match := _LINE.fullmatch(line):
                 found.setdefault(match[2], set()).add(f"sha256:{match[1]}")
         return found
+
+
+def temporary_path(kind: str, name: str) -> Path:
+    """Where the folder `name` of this kind lies; short, since there are Unix sockets below it."""
+    return Path(tempfile.gettempdir()) / f"{_prefix()}{kind}.{name}"
+
+
+@contextlib.contextmanager
+def temporary_folder(kind: str) -> Iterator[Path]:
+    """A folder of a name that is not used yet."""
+    with held_folder(temporary_path(kind, secrets.token_hex(4))) as folder:
+        yield folder
+
+
+@contextlib.contextmanager
+def held_folder(path: Path) -> Iterator[Path]:
+    """The empty folder `path`, held; what killed processes of this user have left is removed first."""
+    sweep(path.parent)
+    lock = _hold(path)
+    try:
+        yield path
+    finally:
+        # What is still at work in there ends with this process; the next start removes the rest.
+        with contextlib.suppress(OSError):
+            remove_tree(path)
+        os.close(lock)
+
+
+def sweep(parent: Path) -> list[Path]:
+    """Remove the folders of this user whose holders are gone; returns them."""
+    removed = []
+    for path in parent.glob(f"{_prefix()}*"):
+        with contextlib.suppress(OSError):
+            lock = _try_lock(path, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if lock is not None:
+                remove_tree(path)
+                removed.append(path)
+                os.close(lock)
+    return removed
+
+
+def _prefix() -> str:
+    return f"mldb-{os.getuid()}."
+
+
+def _hold(path: Path) -> int:
+    """Make and lock `path`; until it is locked, another process that sweeps may remove it."""
+    while True:
+        with contextlib.suppress(FileNotFoundError):
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if path.lstat().st_uid != os.getuid():
+                raise UserError("belongs to another user", where=path, remedy="set TMPDIR to a folder of yours")
+            lock = _try_lock(path, fcntl.LOCK_EX)
+            if lock is not None:
+                return lock
+
+
+def _try_lock(path: Path, how: int) -> int | None:
+    """The lock of a folder of this user; None when another process holds or has replaced it."""
+    lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    with contextlib.suppress(BlockingIOError):
+        if os.fstat(lock).st_uid == os.getuid():
+            fcntl.flock(lock, how)
+            # Since it was opened, another process may have swept it and its user may have made it again.
+            if _is_still(lock, path):
+                return lock
+    os.close(lock)
+    return None
+
+
+def _is_still(lock: int, path: Path) -> bool:
+    """Is the locked folder the one at `path`? From then on only its holder removes it."""
+    try:
+        return os.path.samestat(os.fstat(lock), path.stat(follow_symlinks=False))
+    except FileNotFoundError:
+        return False

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench.base.errors import UserError
 
+_HEAD = re.compile(r"^# branch\.oid ([0-9a-f]+)$", re.MULTILINE)
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 
@@ -45,14 +47,11 @@ def _data_folder(name: str, explicit: Path | None) -> Path:
 
 def commit_of(folder: Path) -> tuple[str, bool]:
     """The git commit that `folder` is at, and whether there are changes beyond it; ("", False) outside git."""
-    base = ["git", "-C", str(folder)]
+    command = ["git", "-C", str(folder), "status", "--porcelain=v2", "--branch", "--no-ahead-behind", "--", "."]
     try:
-        head = subprocess.run([*base, "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10, check=False)
-        if head.returncode != 0:
-            return "", False
-        status = subprocess.run(
-            [*base, "status", "--porcelain", "--", "."], capture_output=True, text=True, timeout=30, check=False
-        )
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return "", False
-    return head.stdout.strip(), bool(status.stdout.strip())
+    head = _HEAD.search(done.stdout)
+    changes = [line for line in done.stdout.splitlines() if not line.startswith("# ")]
+    return (head[1], bool(changes)) if head else ("", False)

@@ -1,9 +1,10 @@
-"""The base of every validated model: closed, immutable, and with errors a person can act on."""
+"""The base of every validated model: closed, immutable, and with errors that tell the user what to do."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -27,30 +28,68 @@ def read_yaml(path: Path, model: type[ModelT]) -> ModelT:
     """The document at `path` as a `model`; raises `UserError` naming file, field and remedy."""
     documents = list(read_yaml_documents(path, MAX_DOCUMENT_BYTES))
     if len(documents) > 1:
-        raise UserError(f"holds {len(documents)} documents", where=path, remedy="keep one")
+        raise UserError(f"holds {len(documents)} documents", where=path, remedy="keep one of them")
     return validate(documents[0] if documents else None, model, where=path)
 
 
 def validate(data: object, model: type[ModelT], *, where: Path | str) -> ModelT:
     """`data` as a `model`; raises `UserError` with the first fault, its field and what the field wants."""
     if not isinstance(data, dict):
-        raise UserError(f"must be a mapping, is {type(data).__name__}", where=where)
+        found = "empty" if data is None else f"a {type(data).__name__}"
+        raise UserError(f"must be a mapping, but is {found}", where=where, remedy="write lines of `field: value`")
     try:
         return model.model_validate(data)
     except ValidationError as error:
         raise UserError(explain(error, model), where=where) from None
 
 
+def parse_json(data: bytes, model: type[ModelT], *, where: Path | str, remedy: str = "") -> ModelT:
+    """The JSON document `data` as a `model`; raises `UserError`."""
+    try:
+        return model.model_validate_json(data)
+    except ValidationError as error:
+        raise UserError(explain(error, model), where=where, remedy=remedy) from None
+
+
+def read_json(path: Path, model: type[ModelT], *, remedy: str) -> ModelT:
+    """The JSON document in the file `path` as a `model`; raises `UserError`."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"cannot be read: {error.strerror}", where=path, remedy=remedy) from None
+    return parse_json(data, model, where=path, remedy=remedy)
+
+
 def explain(error: ValidationError, model: type[BaseModel]) -> str:
-    """One line from pydantic's report: field, fault, remedy; and how many more there are."""
+    """One line from pydantic's report: the likeliest fault, its field and remedy, and how many more there are."""
     faults = error.errors(include_url=False, include_context=False)
-    first = faults[0]
+    # First the unknown fields: a field with a spelling mistake is also reported as missing.
+    first = min(faults, key=lambda fault: fault["type"] != "extra_forbidden")
     field = ".".join(str(part) for part in first["loc"])[:_LONGEST_FIELD] or "document"
     remedy = first["msg"]
     if first["type"] == "extra_forbidden":
-        known = ", ".join(sorted(info.alias or name for name, info in model.model_fields.items()))
-        remedy = f"unknown field; remove it or correct its spelling (top-level fields: {known})"
+        remedy = _unknown_field(first["loc"], model)
     elif first["type"] == "missing":
         remedy = "is required; add it"
     more = f" [and {len(faults) - 1} more]" if len(faults) > 1 else ""
     return f"field `{field}`: {remedy}{more}"
+
+
+def _unknown_field(location: tuple[int | str, ...], model: type[BaseModel]) -> str:
+    import difflib
+
+    for part in location[:-1]:
+        # The number of a list's item and the key of a mapping are not fields.
+        if field := model.model_fields.get(str(part)):
+            model = next(_models_in(field.annotation), model)
+    known = sorted(info.alias or name for name, info in model.model_fields.items())
+    near = difflib.get_close_matches(str(location[-1])[:_LONGEST_FIELD], known, n=1)
+    remedy = f"did you mean `{near[0]}`?" if near else "remove it or correct its spelling"
+    return f"unknown field; {remedy} (known: {', '.join(known)})"
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models_in(part)

@@ -17,13 +17,13 @@ def instant(moment: datetime) -> str:
 
 
 def now() -> str:
-    """This instant."""
+    """The present instant."""
     return instant(datetime.now(UTC))
 
 
 @dataclass(frozen=True)
 class TimeOfDay:
-    """Tells whether the machine's clock was set since this was made."""
+    """Tells whether the machine's clock has been set since this was made."""
 
     offset_s: float = field(default_factory=lambda: time.time() - time.monotonic())
 

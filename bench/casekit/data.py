@@ -1,25 +1,23 @@
-"""For authors of data.py: deterministic writers. And the child process that runs one data.py."""
+"""For authors of data.py: deterministic writers; and the entry of the child process that runs one data.py."""
 
 from __future__ import annotations
 
 import gzip
-import importlib.util
 import io
-import json
-import os
 import sys
 import tarfile
-import threading
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench.base.child import load_module, receive_orders
 from bench.base.files import write_atomic
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+# The earliest time that a zip archive can hold: the same bytes whenever the archive is written.
 _ZIP_TIME = (1980, 1, 1, 0, 0, 0)
 
 
@@ -48,19 +46,10 @@ def write_tar(path: Path, files: Mapping[str, bytes]) -> None:
     write_atomic(path, gzip.compress(stream.getvalue(), compresslevel=6, mtime=0))
 
 
-def build_main() -> None:
+def main() -> None:
     """Entry of the child process: run one data.py as told on standard input, whose end ends it."""
-    orders = json.loads(sys.stdin.buffer.readline())
-    threading.Thread(target=_end_with_runner, daemon=True).start()
-    sys.path[:0] = [str(Path(orders["script"]).parent / "hidden")]
-    spec = importlib.util.spec_from_file_location("data", orders["script"])
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    orders, _ = receive_orders()
+    script = Path(orders["script"])
+    sys.path[:0] = [str(script.parent / "hidden")]
+    module = load_module("data", script)
     module.build(Path(orders["public"]), Path(orders["hidden"]), orders["profile"], orders["seed"])
-
-
-def _end_with_runner() -> None:
-    while os.read(0, 1):
-        continue
-    os._exit(137)

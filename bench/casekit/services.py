@@ -55,6 +55,7 @@ class Service:
 
     def journal(self, event: Mapping[str, Any]) -> None:
         """Write down what happened; the judge reads it, the agent cannot reach it."""
+        # Opened for each line: nothing is lost in a buffer when the host is killed at the end of the cell.
         line = json.dumps({"time": time.time(), **event}) + "\n"
         with self._journal_lock, self._journal.open("a", encoding="utf-8") as file:
             file.write(line)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import json
 import os
 import platform
@@ -17,8 +15,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.base.child import log_tail
 from bench.base.errors import InfraError, UserError
-from bench.base.files import sha256_bytes
+from bench.base.files import lock, sha256_bytes
 from bench.formats.agent import Agent
 from bench.guest.trees import remove_tree
 
@@ -149,9 +148,9 @@ def agent_python(agent: Agent, cache: Path) -> Path:
     place = cache / "environments" / f"{agent.id}-{_digest(agent, base)}"
     if _is_complete(place):
         return place / "bin" / "python"
-    with _locked(place) as lock:
+    with lock(place.with_name(f".{place.name}.lock")) as descriptor:
         if not _is_complete(place):
-            _build(place, base, agent, lock)
+            _build(place, base, agent, descriptor)
     return place / "bin" / "python"
 
 
@@ -185,15 +184,6 @@ def _contents(path: Path, seen: set[Path]) -> Iterator[bytes]:
 def _is_complete(place: Path) -> bool:
     """Built to its end, with an interpreter that still starts: the base it links to may have been removed."""
     return (place / "complete").is_file() and (place / "bin" / "python").exists()
-
-
-@contextlib.contextmanager
-def _locked(place: Path) -> Iterator[int]:
-    """One builder at a time; yields the lock's descriptor. The file stays: removing it would let two hold it."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with place.with_name(f".{place.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield lock.fileno()
 
 
 def _build(place: Path, base: Interpreter, agent: Agent, lock: int) -> None:
@@ -241,9 +231,5 @@ def _run(command: list[str], agent: Agent, lock: int) -> None:
         except subprocess.TimeoutExpired:
             code, fault = -1, f"took over {_INSTALL_S} s"
         if code != 0:
-            log.seek(0)
-            text = log.read()[-1500:].decode("utf-8", "replace").strip()
-            raise InfraError(
-                "environment_error",
-                f"the environment of agent {agent.id} could not be built: {shlex.join(command)}: {fault}: {text}",
-            )
+            told = f"{shlex.join(command)}: {fault}: {log_tail(log)}"
+            raise InfraError("environment_error", f"the environment of agent {agent.id} could not be built: {told}")

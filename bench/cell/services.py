@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import http.server
-import importlib.util
-import json
 import os
 import signal
 import socketserver
-import subprocess
 import sys
 import tempfile
 import threading
@@ -19,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
-from bench.base.child import send_orders
+from bench.base.child import load_module, log_tail, python_child, receive_orders
 from bench.base.errors import InfraError
 from bench.casekit.services import Handler, Request, Response, Service
 from bench.sandbox import base_environment
@@ -46,46 +43,26 @@ def running_services(
     }
     python = Path(sys.executable)
     env = base_environment(home="/nonexistent", tmp=tempfile.gettempdir(), python=python, cpus=1)
-    with (
-        tempfile.TemporaryFile() as log,
-        subprocess.Popen(
-            [str(python), "-I", "-B", "-c", "from bench.cell.services import main; main()"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            env=env,
-            start_new_session=True,
-        ) as host,
-    ):
-        assert host.stdout is not None
-        timer = threading.Timer(_START_S, host.kill)
-        timer.start()
+    with python_child("bench.cell.services", orders, env=env) as host:
         try:
-            send_orders(host, orders)
-            ready = host.stdout.readline().strip() == b"ready"
-        finally:
-            timer.cancel()
-        try:
-            if not ready:
-                _end(host)
-                host.wait()
-                log.seek(0)
-                text = log.read()[-1500:].decode("utf-8", "replace").strip()
-                raise InfraError("service_error", f"services of {script.parent.name} did not start: {text}")
+            if host.answer(_START_S) != b"ready":
+                # A thread of the case may keep it alive after its error.
+                host.popen.kill()
+                host.popen.wait()
+                raise InfraError(
+                    "service_error", f"services of {script.parent.name} did not start: {log_tail(host.log)}"
+                )
             yield paths
-            if host.poll() is not None:
+            code = host.popen.poll()
+            if code is not None:
                 # What the agent met then was no fault of its own.
-                raise InfraError("service_error", f"services of {script.parent.name} ended: status {host.returncode}")
+                raise InfraError("service_error", f"services of {script.parent.name} ended: status {code}")
         finally:
-            _end(host)
+            # With whatever the services have started: the host leads a session of its own.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(host.popen.pid, signal.SIGKILL)
             for path in paths.values():
                 path.unlink(missing_ok=True)
-
-
-def _end(host: subprocess.Popen[bytes]) -> None:
-    """End the host with whatever its services have started; it leads a session of its own."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(host.pid, signal.SIGKILL)
 
 
 class _UnixServer(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
@@ -166,23 +143,15 @@ class _Exchange(http.server.BaseHTTPRequestHandler):
 
 def main() -> None:
     """Entry of the host process; ends when its standard input does."""
-    ready = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    orders = json.loads(sys.stdin.buffer.readline())
+    orders, ready = receive_orders()
     script = Path(orders["script"])
     sys.path[:0] = [str(script.parent / "hidden")]
-    spec = importlib.util.spec_from_file_location("services", script)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["services"] = module
-    spec.loader.exec_module(module)
+    module = load_module("services", script)
     for name, path in orders["sockets"].items():
         journal = Path(orders["journals"]) / f"{name}.jsonl"
         service = Service(name, Path(orders["hidden"]), orders["seed"], journal)
         server = _UnixServer(path, getattr(module, name), service)
         threading.Thread(target=server.serve_forever, daemon=True).start()
-    ready.write(b"ready\n")
-    ready.flush()
-    while os.read(0, 1):
-        continue
-    os.killpg(0, signal.SIGKILL)
+    ready.write(b"ready")
+    ready.close()
+    threading.Event().wait()

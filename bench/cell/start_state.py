@@ -5,20 +5,17 @@ Without the secret anyone who knows a case can compute its data beforehand.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import hmac
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.base.child import send_orders
+from bench.base.child import log_tail, python_child
 from bench.base.errors import InfraError, UserError
-from bench.base.files import digest_folder, lay_over, write_atomic
+from bench.base.files import digest_folder, lay_over, lock, write_atomic
 from bench.formats.case import Case
 from bench.guest.trees import remove_tree
 from bench.sandbox import base_environment
@@ -74,8 +71,8 @@ def prepare_start(case: Case, profile: str, seed: int, cache: Path) -> StartStat
     has_data = case.part("data.py").is_file()
     place = cache / "starts" / f"{case.id}-{case.digest[7:23]}-{profile}-{seed if has_data else 0}"
     if not _is_intact(place):
-        with _locked(place):
-            # Somebody else may have built it meanwhile.
+        with lock(place.with_name(f".{place.name}.lock")):
+            # Another process may have built it meanwhile.
             if not _is_intact(place):
                 _build(case, profile, seed, place)
     return StartState(place / "workspace", place / "hidden")
@@ -91,15 +88,6 @@ def _is_intact(place: Path) -> bool:
 
 def _digest(place: Path) -> bytes:
     return f"{digest_folder(place, skip=frozenset(), without=frozenset({_COMPLETE}))}\n".encode()
-
-
-@contextlib.contextmanager
-def _locked(place: Path) -> Iterator[None]:
-    """One builder at a time. The file stays: removing it would let two hold it."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with place.with_name(f".{place.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _build(case: Case, profile: str, seed: int, place: Path) -> None:
@@ -132,26 +120,12 @@ def build_data(case: Case, profile: str, seed: int, public: Path, hidden: Path) 
         "profile": profile,
         "seed": seed,
     }
-    python = Path(sys.executable)
-    with (
-        tempfile.TemporaryFile() as log,
-        subprocess.Popen(
-            [str(python), "-I", "-B", "-c", "from bench.casekit.data import build_main; build_main()"],
-            stdin=subprocess.PIPE,
-            stdout=log,
-            stderr=log,
-            env=base_environment(home="/nonexistent", tmp=tempfile.gettempdir(), python=python, cpus=1),
-        ) as builder,
-    ):
+    env = base_environment(home="/nonexistent", tmp=tempfile.gettempdir(), python=Path(sys.executable), cpus=1)
+    with python_child("bench.casekit.data", orders, env=env) as builder:
         try:
-            send_orders(builder, orders)
-            code = builder.wait(_BUILD_S)
+            code = builder.popen.wait(_BUILD_S)
         except subprocess.TimeoutExpired:
             raise InfraError("data_error", f"data.py of {case.id} took over {_BUILD_S} s") from None
-        finally:
-            builder.kill()
         if code != 0:
-            log.seek(0)
-            text = log.read()[-1500:].decode("utf-8", "replace").strip()
             cause = "builder_killed" if code < 0 else "data_error"
-            raise InfraError(cause, f"data.py of {case.id} failed (status {code}): {text}")
+            raise InfraError(cause, f"data.py of {case.id} failed (status {code}): {log_tail(builder.log)}")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 import click
 
-from bench.base.text import one_line, printable
+from bench.base.text import printable
 from bench.formats.plan import Cell, RunPlan
 from bench.formats.record import Record
 from bench.report import outcome_line
@@ -78,11 +78,11 @@ class Ticker(LiveLine):
             return
         self._next = now + (_REDRAW_S if self.works else _PLAIN_S)
         if not self.works:
-            click.echo(one_line(line), err=True)
+            click.echo(printable(line), err=True)
             return
         from rich.text import Text
 
-        self.show(Text(one_line(line), no_wrap=True, overflow="ellipsis"))
+        self.show(Text(printable(line), no_wrap=True, overflow="ellipsis"))
 
 
 class Reporter(RunObserver, LiveLine):

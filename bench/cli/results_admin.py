@@ -37,14 +37,14 @@ def verify(repository: str, branch: str, known: str | None, as_json: bool) -> No
     """
     from itertools import islice
 
-    from bench.base.text import shown
+    from bench.base.text import printable
     from bench.store import Audit, open_copy
 
     require_source(repository)
     with open_copy(repository, branch, history=True) as copy, Ticker(as_json) as ticker:
         audit = Audit(copy, progress=ticker)
         findings = [
-            {"where": shown(finding.where), "what": shown(finding.what)}
+            {"where": printable(finding.where, 300), "what": printable(finding.what, 300)}
             # One more than is printed, to know whether there are more.
             for finding in islice(audit.findings(known), _FINDINGS + 1)
         ]

@@ -53,7 +53,7 @@ class Report:
         )
 
     def document(self) -> dict[str, object]:
-        from bench.base.text import shown
+        from bench.base.text import printable
 
         return {
             "run": self.run,
@@ -61,7 +61,7 @@ class Report:
             "new": self.committed.new if self.committed else False,
             "records": len(self.collected.taken),
             "missing": self.collected.missing,
-            "refused": [{"where": shown(it.where), "why": shown(it.why)} for it in self.refused],
+            "refused": [{"where": printable(it.where, 300), "why": printable(it.why, 300)} for it in self.refused],
             "refused_not_shown": self.collected.untold,
             "traces": self.traces,
             "resume": self.kept or None,

@@ -23,7 +23,9 @@ Capability = Literal["shell", "solution", "person"]
 MODEL_PATTERN = r"[a-z0-9_-]+/[A-Za-z0-9._:/@-]+"
 ModelName = Annotated[str, Field(pattern=f"^{MODEL_PATTERN}$", max_length=200)]
 _SHARED = re.compile(r"\.\./_shared/[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+# Not `_shared`, which holds what several agents use.
 _AGENTS = "[!_]*/agent.yaml"
+# What tools put into the folder of an agent that is being developed.
 _NOT_CONTENT = frozenset({"__pycache__", ".git", ".venv", "node_modules"})
 
 
@@ -53,7 +55,7 @@ class AgentSpec(Model):
     shared: list[str] = Field([], max_length=16)
     """Folders `../_shared/NAME` that several agents use; the same relative path leads to them inside the sandbox."""
     models: dict[Name, ModelName] = {}
-    """Default model per role, in litellm's spelling; empty: the agent calls none."""
+    """Default model per role, in litellm's spelling; empty for an agent that calls no model."""
     capabilities: list[Capability] = []
     ranked: bool = True
     """False keeps it out of the ranking (oracle, nop)."""
@@ -67,7 +69,7 @@ class Agent:
     """Its description: a folder may hold several variants."""
     spec: AgentSpec
     trusted: bool
-    """It ships with the benchmark."""
+    """True for an agent that ships with the benchmark."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """Variables in which it differs from what its folder says: a variant, with an id and a digest of its own."""
 
@@ -86,13 +88,13 @@ class Agent:
 
     @cached_property
     def digest(self) -> str:
-        own = digest_folder(self.folder, skip=_NOT_CONTENT)
-        if self.spec.shared:
-            shared = {name: digest_folder(folder, skip=_NOT_CONTENT) for name, folder in sorted(self.shared.items())}
-            own = sha256_bytes(json.dumps([own, shared]).encode())
-        if not self.settings:
-            return own
-        return sha256_bytes(json.dumps([own, dict(sorted(self.settings.items()))]).encode())
+        digest = digest_folder(self.folder, skip=_NOT_CONTENT)
+        shared = {name: digest_folder(folder, skip=_NOT_CONTENT) for name, folder in self.shared.items()}
+        for more in (shared, dict(self.settings)):
+            # An agent without them keeps the digest of its folder, which published records carry.
+            if more:
+                digest = sha256_bytes(json.dumps([digest, more], sort_keys=True).encode())
+        return digest
 
     @property
     def sees_solution(self) -> bool:
@@ -104,12 +106,12 @@ def load_agent(where: Path, *, trusted: bool = False) -> Agent:
     path = where if is_file(where) or where.suffix in (".yaml", ".yml") else where / "agent.yaml"
     spec = read_yaml(path, AgentSpec)
     if "solution" in spec.capabilities and not trusted:
-        raise UserError(
-            "field `capabilities`: `solution` is for the benchmark's own oracle", where=path, remedy="remove it"
-        )
+        fault = "field `capabilities`: only the benchmark's own oracle may have `solution`"
+        raise UserError(fault, where=path, remedy="remove it from the list")
     requirements = spec.environment.requirements
     if requirements and not is_file(path.parent / requirements):
-        raise UserError(f"field `environment.requirements`: no file {requirements!r}", where=path, remedy="add it")
+        fault = f"field `environment.requirements`: {requirements!r} is not a file in the agent's folder"
+        raise UserError(fault, where=path, remedy="add the file or correct its name")
     agent = Agent(path.resolve(), spec, trusted)
     for name, folder in agent.shared.items():
         _require_shared(agent, name, folder)
@@ -117,13 +119,16 @@ def load_agent(where: Path, *, trusted: bool = False) -> Agent:
 
 
 def _require_shared(agent: Agent, name: str, folder: Path) -> None:
-    """A description is a stranger's: it must not choose what else of this machine the agent gets to see."""
+    """Raise `UserError` for a folder that may not be shared.
+
+    A stranger may have written the description: it must not choose what else of this machine the agent can see.
+    """
     if not _SHARED.fullmatch(name):
-        fault, remedy = f"{name[:100]!r} is not of the form ../_shared/NAME", "move the folder there"
+        fault, remedy = f"{name[:100]!r} is not of the form ../_shared/NAME", "move the folder into _shared/"
     elif (agent.folder / ".git").exists():
         fault, remedy = f"{name!r} is outside the agent's repository", "move the agent into a folder of its repository"
     elif folder.is_symlink() or folder.parent.is_symlink():
-        fault, remedy = f"{name!r} is a link", "put the folder itself there"
+        fault, remedy = f"{name!r} is a link", "replace the link by the folder"
     elif not folder.is_dir():
         fault, remedy = f"{name!r} is not a folder", "create it or correct the path"
     else:
@@ -135,9 +140,10 @@ def with_settings(agent: Agent, settings: Mapping[str, str]) -> Agent:
     """The agent with these variables in its environment, as an agent of its own; itself without any."""
     if not settings:
         return agent
-    mark = sha256_bytes(json.dumps(dict(sorted(settings.items()))).encode())[7:13]
+    mark = sha256_bytes(json.dumps(dict(settings), sort_keys=True).encode())[7:13]
     environment = agent.spec.environment
     environment = environment.model_copy(update={"variables": {**environment.variables, **settings}})
+    # A name has at most 64 characters: 57, a dash, and the mark's six.
     spec = agent.spec.model_copy(update={"id": f"{agent.spec.id[:57]}-{mark}", "environment": environment})
     return replace(agent, spec=spec, settings=dict(settings))
 
@@ -152,7 +158,8 @@ def find_agent(name: str, root: Path) -> Agent:
         raise UserError(f"no agent {name!r}", where=root, remedy=f"known: {known}; a path to an agent.yaml works too")
     agent = load_agent(folder, trusted=True)
     if agent.id != name:
-        raise UserError(f"field `id`: is {agent.id!r}, the folder is {name!r}", where=folder / "agent.yaml")
+        fault = f"field `id` is {agent.id!r}, but the folder is {name!r}"
+        raise UserError(fault, where=agent.file, remedy="make them equal")
     return agent
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,14 +22,8 @@ Count = Annotated[int, Field(ge=1, le=10**9)]
 
 
 def _inside(path: str) -> str:
-    parts = path.split("/")
-    if (
-        not path
-        or path.startswith("/")
-        or any(part in ("", ".", "..") for part in parts)
-        or "\\" in path
-        or "\0" in path
-    ):
+    # A leading slash and an empty path show as an empty part.
+    if {"", ".", ".."} & set(path.split("/")) or {"\\", "\0"} & set(path):
         raise ValueError("must be a relative path inside the workspace, without `.` or `..`")
     return path
 
@@ -154,7 +149,7 @@ class Case:
 
     @cached_property
     def digest(self) -> str:
-        """Of everything that decides what a score means: the whole folder but its README."""
+        """Of everything that decides what a score means: the whole folder except its README."""
         return digest_folder(self.folder, without=frozenset({"README.md"}))
 
     @property
@@ -169,38 +164,36 @@ def load_case(folder: Path) -> Case:
     """The case in `folder`; raises `UserError` naming file, field and remedy."""
     path = folder / "case.yaml"
     spec = read_yaml(path, CaseSpec)
-    if spec.id != folder.name:
-        raise UserError(
-            f"field `id`: is {spec.id!r}, the folder is {folder.name!r}", where=path, remedy="make them equal"
-        )
-    if spec.category != folder.parent.name:
-        raise UserError(
-            f"field `category`: is {spec.category!r}, the parent folder is {folder.parent.name!r}",
-            where=path,
-            remedy="make them equal",
-        )
-    for name in ("task.md", "check.py"):
-        if not (folder / name).is_file():
-            raise UserError("is missing", where=folder / name, remedy="every case has one; see docs/adding-a-case.md")
-    for name in spec.wrong:
-        if not (folder / "wrong" / name).is_dir():
-            raise UserError(
-                f"field `wrong.{name}`: no folder wrong/{name}", where=path, remedy="add it or drop the entry"
-            )
-    if spec.services and not (folder / "services.py").is_file():
-        raise UserError("field `services`: there is no services.py", where=path, remedy="add it or drop the entry")
+    for fault, remedy in _faults(folder, spec):
+        raise UserError(fault, where=path, remedy=remedy)
     return Case(folder, spec)
 
 
+def _faults(folder: Path, spec: CaseSpec) -> Iterator[tuple[str, str]]:
+    """Where case.yaml and its folder do not fit each other: fault and remedy."""
+    category = folder.parent.name
+    if spec.id != folder.name:
+        yield f"field `id` is {spec.id!r}, but the folder is {folder.name!r}", "make them equal"
+    if spec.category != category:
+        yield f"field `category` is {spec.category!r}, but the parent folder is {category!r}", "make them equal"
+    for name in ("task.md", "check.py"):
+        if not (folder / name).is_file():
+            yield f"{name} is missing beside it", "every case needs one, see docs/adding-a-case.md"
+    for name in spec.wrong:
+        if not (folder / "wrong" / name).is_dir():
+            yield f"field `wrong.{name}`: folder wrong/{name} is missing", "add the folder or remove the entry"
+    if spec.services and not (folder / "services.py").is_file():
+        yield "field `services`: services.py is missing", "add the file or remove the field"
+
+
 def case_folders(root: Path) -> dict[str, Path]:
-    """Folder of every case below `root`, by id; two of one id are an error."""
+    """Folder of every case below `root`, by id; raises `UserError` when two have the same id."""
     found: dict[str, Path] = {}
     for path in sorted(root.glob("*/*/case.yaml")):
         folder = path.parent
         if folder.name in found:
-            raise UserError(
-                f"case id {folder.name!r} is taken by {found[folder.name]}", where=folder, remedy="rename one"
-            )
+            taken = f"the case id {folder.name!r} is already used by {found[folder.name]}"
+            raise UserError(taken, where=folder, remedy="rename one of the two folders")
         found[folder.name] = folder
     return found
 
@@ -208,26 +201,26 @@ def case_folders(root: Path) -> dict[str, Path]:
 def load_cases(root: Path, ids: list[str] | None = None) -> list[Case]:
     """The named cases below `root` in the order given, or all of them by category and id."""
     folders = case_folders(root)
-    if ids is None:
-        return [load_case(folder) for folder in sorted(folders.values())]
-    return [load_case(find_case(folders, name, root)) for name in ids]
+    wanted = sorted(folders.values()) if ids is None else [_find_case(folders, name, root) for name in ids]
+    return [load_case(folder) for folder in wanted]
 
 
-def find_case(folders: dict[str, Path], name: str, root: Path) -> Path:
+def _find_case(folders: dict[str, Path], name: str, root: Path) -> Path:
     """The folder of case `name`, given as id or as category/id."""
     wanted = name.rsplit("/", 1)[-1]
     if wanted not in folders or not f"/{folders[wanted].parent.name}/{wanted}".endswith(f"/{name}"):
         import difflib
 
         near = difflib.get_close_matches(wanted, folders, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else "`ml-dev-bench cases list` shows them"
+        hint = f"did you mean {near[0]!r}?" if near else "`ml-dev-bench cases list` shows all cases"
         raise UserError(f"no case {name!r}", where=root, remedy=hint)
     return folders[wanted]
 
 
 @functools.lru_cache(maxsize=256)
-def _is_there(module: str) -> bool:
+def _can_import(module: str) -> bool:
     try:
+        # The package alone: looking for a module inside it would import the package.
         return importlib.util.find_spec(module.partition(".")[0]) is not None
     except (ImportError, ValueError):
         return False
@@ -235,4 +228,4 @@ def _is_there(module: str) -> bool:
 
 def missing_modules(modules: list[str]) -> list[str]:
     """Those of `modules` that cannot be imported here; looks without importing."""
-    return [module for module in modules if not _is_there(module)]
+    return [module for module in modules if not _can_import(module)]

@@ -10,7 +10,7 @@ Outcome = Literal["infra", "interrupted", "skipped"]
 
 @dataclass(frozen=True)
 class Failure:
-    """A cause for which a cell has no score. None of them counts against the agent."""
+    """Why a cell did not get a score. No cause counts against the agent."""
 
     outcome: Outcome
     retry: bool

@@ -1,4 +1,7 @@
-"""The folder of one run: what was asked, what is finished, and what a killed runner left behind."""
+"""What is to be run: a cell, the plan of one run (run.json), and runs divided among machines (plan.json).
+
+Also what a cell's name and the seed of its data are made of.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from bench.base.errors import UserError
 from bench.base.files import sha256_bytes
-from bench.base.model import Model, explain
+from bench.base.model import Model, read_json
 from bench.base.times import now
 from bench.formats.agent import Agent
 from bench.formats.case import Case
@@ -85,13 +88,13 @@ def make_run_plan(
 
 
 class RunLimits(Model):
-    """Limits over all cells of a run; None is no limit."""
+    """Limits over all cells of a run; None for one that is not limited."""
 
     cost_usd: float | None = Field(None, ge=0, allow_inf_nan=False)
     tokens: int | None = Field(None, ge=0)
     calls: int | None = Field(None, ge=0)
     deadline: float | None = None
-    """On the monotonic clock, which nobody sets."""
+    """On the monotonic clock: setting the time of day does not move it."""
 
     @property
     def any_set(self) -> bool:
@@ -160,16 +163,16 @@ class PlanFile(Model):
         if len(sizes) < len(self.runs) or seen.keys() != whole or (seen and max(seen.values()) > 1):
             raise ValueError("every cell of every run belongs to exactly one shard")
         if len({shard.id for shard in self.shards}) < len(self.shards):
-            raise ValueError("two shards have one id")
+            raise ValueError("two shards have the same id")
         return self
 
     def shard(self, name: str) -> Shard:
         """The shard called `name`; raises `UserError`."""
-        for shard in self.shards:
-            if shard.id == name:
-                return shard
-        count, first = len(self.shards), self.shards[0].id
-        raise UserError(f"no shard {name!r}", where="run-shard", remedy=f"there are {count}, such as {first}")
+        found = next((shard for shard in self.shards if shard.id == name), None)
+        if found is None:
+            remedy = f"the plan has {len(self.shards)}, the first is {self.shards[0].id}"
+            raise UserError(f"no shard {name!r}", where="run-shard", remedy=remedy)
+        return found
 
     def part(self, part: ShardPart) -> RunPlan:
         """The plan of the run, with the part's cells alone."""
@@ -179,12 +182,7 @@ class PlanFile(Model):
 
 def read_plan_file(path: Path) -> PlanFile:
     """The plan at `path`; raises `UserError`."""
-    try:
-        return PlanFile.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise UserError(f"cannot be read: {error.strerror}", where=path, remedy="make one with `plan --out`") from None
-    except ValidationError as error:
-        raise UserError(explain(error, PlanFile), where=path, remedy="make a new one with `plan --out`") from None
+    return read_json(path, PlanFile, remedy="make one with `plan --out`")
 
 
 @dataclass(frozen=True)
@@ -200,6 +198,7 @@ class Cell:
     @cached_property
     def id(self) -> str:
         """Unique within a run, and readable."""
+        # Of several roles all models: two runs of an agent may differ in one of them.
         model = "+".join(self.models.values()) or "none"
         return f"{self.agent.id}/{model}/{self.case.id}/{self.profile}/{self.trial}"
 
@@ -211,14 +210,16 @@ class Cell:
 
 def slug_of(cell: str) -> str:
     """A cell's id as a file name."""
+    # The digest tells ids apart that are equal after the replacement and the cut; file systems take 255 bytes.
     return f"{re.sub(r'[^A-Za-z0-9._+-]', '_', cell)[:120]}.{sha256_bytes(cell.encode())[7:15]}"
 
 
 def public_seed(suite_version: str, case: str, trial: int, secret: bytes = b"") -> int:
     """Seed of the public data: two agents meet the same data at the same trial.
 
-    Without a `secret` anybody can compute it.
+    Without a `secret`, anyone who knows the case can compute it.
     """
+    # Four bytes: NumPy's older generators take no longer seed.
     text = f"{suite_version}\0{case}\0{trial}".encode()
     digest = hmac.digest(secret, text, "sha256") if secret else hashlib.sha256(text).digest()
     return int.from_bytes(digest[:4], "big")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import hashlib
 import re
 import secrets
@@ -13,12 +12,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from bench.base.errors import UserError
-from bench.base.files import Checksums, sha256_bytes, write_atomic
-from bench.base.model import explain
-from bench.base.temporary import held_folder, temporary_path
+from bench.base.files import Checksums, held_folder, lock, sha256_bytes, temporary_path, write_atomic
+from bench.base.model import parse_json, read_json
 from bench.formats.plan import Cell, RunPlan
 from bench.formats.record import Record, Try
 from bench.guest.trees import remove_tree
@@ -27,12 +23,9 @@ _TRY = re.compile(r"\.try(\d+)\.json$")
 PLAN = "run.json"
 COPY = "run.json.copy"
 _REFUSALS = {
-    errno.ENOSPC: "make room",
-    errno.EDQUOT: "make room",
-    errno.EROFS: "make it writable",
-    errno.EACCES: "make it writable",
-    errno.EPERM: "make it writable",
-    errno.EIO: "mend the disk",
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "make room"),
+    **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), "make it writable"),
+    errno.EIO: "check the disk",
 }
 
 
@@ -57,9 +50,8 @@ class RunFolder:
         data = plan.model_dump_json(by_alias=True, indent=1).encode() + b"\n"
         with writing(self.path, then="start again"), self._lock():
             if any((self.path / name).exists() for name in (PLAN, COPY)):
-                raise UserError(
-                    "holds a run already", where=self.path, remedy="go on with --resume, or choose another --name"
-                )
+                remedy = "go on with --resume, or choose another --name"
+                raise UserError("holds a run already", where=self.path, remedy=remedy)
             Checksums(self.path).add(PLAN, data)
             # Twice: without its plan, nothing of a run could go on. The copy last: a run begins with run.json.
             write_atomic(self.path / PLAN, data)
@@ -82,19 +74,15 @@ class RunFolder:
         except FileNotFoundError:
             raise UserError("no run.json", where=self.path, remedy="name the folder of a run with --resume") from None
         except OSError as error:
-            raise UserError(
-                f"cannot be read: {error.strerror}", where=path, remedy="name the folder of a run"
-            ) from None
+            fault = f"cannot be read: {error.strerror}"
+            raise UserError(fault, where=path, remedy="name the folder of a run") from None
         known = Checksums(self.path).known().get(PLAN)
         if known is not None and sha256_bytes(data) not in known:
-            raise UserError("is not what was written here", where=path, remedy="start a new run")
-        try:
-            return RunPlan.model_validate_json(data)
-        except ValidationError as error:
-            raise UserError(explain(error, RunPlan), where=path, remedy="start a new run") from None
+            raise UserError("does not match its checksum in SHA256SUMS", where=path, remedy="start a new run")
+        return parse_json(data, RunPlan, where=path, remedy="start a new run")
 
     def records(self) -> list[Record]:
-        """All finished records, sorted by cell; raises `UserError` for a file that is none."""
+        """All finished records, sorted by cell; raises `UserError` for a file that is not one."""
         found = [read_record(path) for path in self.record_files() if not _TRY.search(path.name)]
         return sorted(found, key=lambda record: record.cell)
 
@@ -117,17 +105,8 @@ class RunFolder:
                 with contextlib.suppress(OSError):
                     self._clean(end_orphans)
 
-    @contextlib.contextmanager
-    def _lock(self) -> Iterator[None]:
-        self.path.mkdir(parents=True, exist_ok=True)
-        with (self.path / "lock").open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise UserError(
-                    "another runner works on this run", where=self.path, remedy="wait for it to end"
-                ) from None
-            yield
+    def _lock(self) -> contextlib.AbstractContextManager[int]:
+        return lock(self.path / "lock", patience_s=0, busy="another runner works on this run")
 
     def _clean(self, end_orphans: Callable[[Sequence[Path]], None]) -> None:
         end_orphans((self.path.resolve(), self.sockets))
@@ -150,10 +129,8 @@ class RunFolder:
     def finished(self, cell: Cell) -> Record | None:
         """The cell's record when it has a verdict."""
         path = self.path / "cells" / f"{cell.slug}.json"
-        if not path.is_file():
-            return None
-        record = read_record(path)
-        return record if record.outcome == "graded" else None
+        record = read_record(path) if path.is_file() else None
+        return record if record is not None and record.outcome == "graded" else None
 
     def set_aside(self, cell: Cell) -> list[Try]:
         """Put an ungraded record aside for another try; returns all tries the cell has had."""
@@ -166,7 +143,7 @@ class RunFolder:
                 found[count] = path.rename(path.with_name(f"{cell.slug}.try{count}.json"))
         if not found:
             return []
-        # The last one knows those before it. It may be there without a record: of a runner killed in the next try.
+        # The last one lists those before it. It may be there without a record: a runner was killed in the next try.
         record = read_record(found[count])
         last = Try(outcome=record.outcome, cause=record.cause, message=record.error[:500], at=record.started)
         return [*record.tries, last]
@@ -174,7 +151,7 @@ class RunFolder:
 
 @contextlib.contextmanager
 def writing(folder: Path, then: str = "go on with --resume") -> Iterator[None]:
-    """What a machine refuses to write in `folder` is a `UserError`: all that is finished is kept, and waits."""
+    """Turn a full, read-only or broken disk below `folder` into a `UserError`; what is finished there stays valid."""
     try:
         yield
     except OSError as error:
@@ -186,9 +163,4 @@ def writing(folder: Path, then: str = "go on with --resume") -> Iterator[None]:
 
 def read_record(path: Path) -> Record:
     """The record in the file `path`; raises `UserError`."""
-    try:
-        return Record.model_validate_json(path.read_bytes())
-    except ValidationError as error:
-        raise UserError(
-            explain(error, Record), where=path, remedy="--resume puts it aside and runs its cell again"
-        ) from None
+    return read_json(path, Record, remedy="--resume puts it aside and runs its cell again")

@@ -44,5 +44,7 @@ def load_suite(root: Path, name: str) -> Suite:
         raise UserError(f"no suite {name!r}", where=path.parent, remedy=f"known: {known}")
     suite = read_yaml(path, Suite)
     if suite.id != name:
-        raise UserError(f"field `id`: is {suite.id!r}, the file is {path.name!r}", where=path, remedy="make them equal")
+        raise UserError(
+            f"field `id` is {suite.id!r}, but the file is {path.name!r}", where=path, remedy="make them equal"
+        )
     return suite

@@ -6,17 +6,15 @@ import os
 import secrets
 import select
 import subprocess
-import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pydantic import Field, ValidationError
 
-from bench.base.child import send_orders
+from bench.base.child import Child, log_tail, python_child
 from bench.base.errors import InfraError, UserError
 from bench.gateway.backends.providers import find_role, secrets_in
 from bench.gateway.config import ALIAS_PREFIX, Config, GatewayBase, Role, State
@@ -48,10 +46,10 @@ class GatewaySpec(GatewayBase):
 class Gateway:
     """The runner's view of a gateway. Safe to use from several threads; totals are final after `close`."""
 
-    def __init__(self, process: subprocess.Popen[bytes], keys: dict[str, str], log: int) -> None:
-        self._process = process
+    def __init__(self, child: Child, keys: dict[str, str]) -> None:
+        self._child = child
+        self._process = child.popen
         self._keys = keys
-        self._log = log
         self._lock = threading.Lock()
         self._held = b""
         self._final: State | None = None
@@ -111,11 +109,9 @@ class Gateway:
                 self._held = b""
             self._final = self._listen(_REPLY_S)
             self._process.stdout.close()
-            try:
+            # After that `open_gateway` kills it.
+            with suppress(subprocess.TimeoutExpired):
                 self._process.wait(_REPLY_S)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
 
     def _listen(self, patience: float) -> State:
         """The next line from the gateway as a state; one that tells a fault when none comes."""
@@ -136,9 +132,7 @@ class Gateway:
     def _broken(self) -> str:
         code = self._process.poll()
         how = "does not answer" if code is None else f"ended with status {code}"
-        size = os.fstat(self._log).st_size
-        text = os.pread(self._log, _LOG_BYTES, max(size - _LOG_BYTES, 0)).decode("utf-8", "replace")
-        last = text.strip().splitlines()[-1:]
+        last = log_tail(self._child.log, _LOG_BYTES).splitlines()[-1:]
         return f"gateway_broken: the gateway's process {how}{': ' + last[0][:300] if last else ''}"
 
 
@@ -154,21 +148,12 @@ def open_gateway(spec: GatewaySpec) -> Iterator[Gateway]:
         roles=roles,
         secrets=_secrets(spec, roles),
     )
-    # Without a name: nothing of it is left, however this process ends.
-    with tempfile.TemporaryFile() as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "bench.gateway.process"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=log.fileno(),
-            env=_environment(spec, roles),
-            cwd="/",
-            # Ctrl-C in the runner's terminal must not end the gateway before the calls under way are on record.
-            start_new_session=True,
-        )
-        gateway = Gateway(process, keys, log.fileno())
+    orders = config.model_dump_json(by_alias=True).encode()
+    # Not isolated: a library that litellm needs may be in PYTHONPATH.
+    env = _environment(spec, roles)
+    with python_child("bench.gateway.process", orders, env=env, cwd="/", isolated=False) as child:
+        gateway = Gateway(child, keys)
         try:
-            send_orders(process, config.model_dump_json(by_alias=True).encode())
             gateway.ready()
             yield gateway
         finally:

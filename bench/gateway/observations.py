@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
+from bench.base.text import printable
 from bench.formats.record import Note
 
 _EVIDENCE = {
@@ -15,6 +16,7 @@ _EVIDENCE = {
 }
 """Flag -> how its evidence begins."""
 _MOST_NAMES = 5
+_LONGEST_NAME = 100
 SHOWN = "[key]"
 _SHORTEST = 8
 # In the text of a JSON document, what stands before a key may be an escape, which ends with a letter or digit.
@@ -35,13 +37,13 @@ class Observations:
 
     def wrong_model(self, name: str) -> str:
         """Note that another model was asked for; the name as it may be shown."""
-        shown = _printable(name)
+        shown = printable(name, _LONGEST_NAME)
         self._count("wrong_model", shown)
         return shown
 
     def proxied(self, target: str) -> None:
         """Note a request for another server than this one."""
-        self._count("network_attempt", _printable(target))
+        self._count("network_attempt", printable(target, _LONGEST_NAME))
 
     def stripped(self, tools: list[str]) -> None:
         """Note tools of the provider that were taken out of a request."""
@@ -58,10 +60,6 @@ class Observations:
         # An agent may ask for a new name with every call, and all of them would go into the record.
         if name in seen or len(seen) < _MOST_NAMES:
             seen[name] += 1
-
-
-def _printable(text: str) -> str:
-    return " ".join(text.encode("ascii", "replace").decode().split())[:100]
 
 
 def _shown(counter: Counter[str]) -> str:

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
 import sys
 from typing import BinaryIO
 
-from pydantic import ValidationError
-
+from bench.base.child import private_answers
 from bench.base.errors import UserError
-from bench.base.model import explain
+from bench.base.model import parse_json
 from bench.gateway.backends import Backend
 from bench.gateway.backends.recorded import Recorder
 from bench.gateway.backends.replay import ExchangeBackend, TurnBackend, cassette_name, is_recorded
@@ -31,9 +29,7 @@ _LONGEST_ORDERS = 10_000_000
 
 
 def main() -> None:
-    # Whatever a library prints must not get between our lines.
-    told = os.fdopen(os.dup(1), "wb", buffering=0)
-    os.dup2(2, 1)
+    told = private_answers(buffering=0)
     try:
         config = read_orders(sys.stdin.buffer.readline(_LONGEST_ORDERS))
         asyncio.run(_serve(config, told))
@@ -43,10 +39,7 @@ def main() -> None:
 
 def read_orders(line: bytes) -> Config:
     """The configuration in the runner's first line; raises `UserError`."""
-    try:
-        return Config.model_validate_json(line)
-    except ValidationError as error:
-        raise UserError(explain(error, Config), where="orders of the gateway") from None
+    return parse_json(line, Config, where="orders of the gateway")
 
 
 async def _serve(config: Config, told: BinaryIO) -> None:
@@ -73,8 +66,6 @@ async def _serve(config: Config, told: BinaryIO) -> None:
     await endpoint.stop()
     await calls.close()
     _tell(told, calls.state())
-    if run_budget is not None:
-        run_budget.close()
 
 
 async def _obey(calls: CallHandler, told: BinaryIO) -> None:

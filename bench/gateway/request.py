@@ -11,7 +11,7 @@ from typing import Any, Literal, NoReturn
 from pydantic import JsonValue
 
 from bench.base.files import sha256_bytes
-from bench.base.text import one_line
+from bench.base.text import printable
 from bench.gateway.run_budget import Limit
 
 Dialect = Literal["chat", "responses", "messages", "count_tokens", "embeddings"]
@@ -59,7 +59,7 @@ class RequestRefused(Exception):
     """A request that goes no further: HTTP status, machine-readable code, and the reason in one line."""
 
     def __init__(self, status: int, code: str, message: str, limit: Limit | None = None) -> None:
-        super().__init__(one_line(message[:_LONGEST_REASON]))
+        super().__init__(printable(message[:_LONGEST_REASON]))
         self.status = status
         self.code = code
         self.limit = limit

@@ -6,7 +6,6 @@ What a gateway held when it was killed stays held: it may have been billed.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import math
 import os
 import time
@@ -14,10 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
-from pydantic import ValidationError
-
-from bench.base.errors import UserError
-from bench.base.model import Model, explain
+from bench.base.files import lock
+from bench.base.model import Model, parse_json
 from bench.formats.plan import RunLimits
 from bench.formats.record import Dollars, Whole
 
@@ -81,13 +78,8 @@ class RunBudget:
     """One gateway's access to the run's limits; each look at them raises `UserError` when the file is damaged."""
 
     def __init__(self, path: Path, limits: RunLimits) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         self._path = path
         self._limits = limits
-
-    def close(self) -> None:
-        os.close(self._file)
 
     def balance(self) -> Balance:
         with self._locked() as balance:
@@ -128,24 +120,16 @@ class RunBudget:
                 held_calls=max(now.held_calls - step, 0),
             )
 
-    def _read(self, data: bytes) -> Balance:
-        try:
-            return Balance.model_validate_json(data)
-        except ValidationError as error:
-            raise UserError(explain(error, Balance), where=self._path, remedy="start a new run") from None
-
     @contextlib.contextmanager
     def _locked(self) -> Iterator[list[Balance]]:
         """The balance in a list of one, whose content is written back."""
-        # The kernel releases this lock with its process: a killed gateway does not stop the others.
-        fcntl.flock(self._file, fcntl.LOCK_EX)
-        try:
-            data = os.pread(self._file, 4096, 0)
-            before = self._read(data) if data.strip() else Balance()
+        with lock(self._path) as file:
+            data = os.pread(file, 4096, 0)
+            # Empty when this is the first gateway of the run.
+            data = data.strip() or b"{}"
+            before = parse_json(data, Balance, where=self._path, remedy="start a new run")
             cell = [before]
             yield cell
             if cell[0] is not before:
                 # Of one length, so that a shorter balance leaves no rest of a longer one.
-                os.pwrite(self._file, cell[0].model_dump_json().encode().ljust(400) + b"\n", 0)
-        finally:
-            fcntl.flock(self._file, fcntl.LOCK_UN)
+                os.pwrite(file, cell[0].model_dump_json().encode().ljust(400) + b"\n", 0)

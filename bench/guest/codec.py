@@ -17,14 +17,7 @@ MAX_NODES = 2_000_000
 MAX_FRAME = 1 << 30
 MAX_TEXT = 64 << 20
 """Of the JSON part alone: parsed, it takes twenty times as much memory."""
-_DTYPES = frozenset(
-    [
-        "|b1",
-        "|i1",
-        "|u1",
-        *(f"<{kind}{size}" for kind, sizes in (("i", "248"), ("u", "248"), ("f", "248")) for size in sizes),
-    ]
-)
+_DTYPES = frozenset(["|b1", "|i1", "|u1", *(f"<{kind}{size}" for kind in "iuf" for size in "248")])
 
 
 class CodecError(ValueError):
@@ -60,8 +53,10 @@ def encode(value: object, *, scalars: bool = True) -> tuple[Any, list[bytes]]:
         return visit_other(item, depth)
 
     def visit_other(item: Any, depth: int) -> Any:
+        # A tensor, recognised by its methods: torch is not imported here for cases that do without it.
         if hasattr(item, "detach") and hasattr(item, "numpy"):
             item = item.detach().cpu()
+            # NumPy does not have this type.
             item = (item.float() if str(item.dtype) == "torch.bfloat16" else item).contiguous().numpy()
         if hasattr(item, "__array_interface__") and hasattr(item, "tobytes"):
             if item.shape == () and (scalars or type(item).__name__ != "ndarray"):
@@ -154,5 +149,5 @@ def read_frame(read: Callable[[int], bytes]) -> tuple[dict[str, Any], list[bytes
     if not isinstance(sizes, list) or len(sizes) > MAX_NODES or not all(type(n) is int and n >= 0 for n in sizes):
         raise CodecError("message without valid sizes")
     if sum(sizes) > MAX_FRAME:
-        raise CodecError("message without valid sizes")
+        raise CodecError("message too large")
     return header, [read(n) for n in sizes]

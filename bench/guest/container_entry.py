@@ -28,7 +28,7 @@ def main() -> None:
     runner = socket.socket(socket.AF_UNIX)
     runner.connect(sys.argv[1])
     orders = receive(runner)
-    # Before any other code runs: whoever could look into this process could forge what it reports, or end it.
+    # Before any other code runs: a process that can look into this one can forge what it reports, or end it.
     first_process.hide()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.chdir(orders["folder"])
@@ -38,7 +38,7 @@ def main() -> None:
             os._exit(125)
     go_on = threading.Event()
     code = first_process.run({**orders, "status": runner.fileno(), "adopt": False}, lambda: end_with(runner, go_on))
-    # The runner reads the counters of the kernel while there is still somebody they belong to.
+    # The runner reads the kernel's counters first: they end with the processes they count.
     go_on.wait()
     os._exit(code if code >= 0 else 128 - code)
 
@@ -51,14 +51,14 @@ def receive(runner: socket.socket) -> Any:
         streams.frombytes(content)
     with runner.makefile("rb") as stream:
         line = data + stream.readline()
-    for place, descriptor in enumerate(streams):
-        os.dup2(descriptor, place)
+    for number, descriptor in enumerate(streams):
+        os.dup2(descriptor, number)
         os.close(descriptor)
     return json.loads(line)
 
 
 def does_not_start(python: str) -> str:
-    """Why an interpreter of the machine's cannot be used in this image; empty when it can."""
+    """Why an interpreter of the machine cannot be used in this image; empty when it can."""
     import subprocess
 
     try:

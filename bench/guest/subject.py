@@ -10,12 +10,10 @@ import contextlib
 import importlib
 import importlib.util
 import io
-import itertools
 import json
 import os
 import resource
 import select
-import signal
 import sys
 import tempfile
 import time
@@ -25,11 +23,10 @@ from typing import IO, Any, BinaryIO
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from bench.guest import codec
-from bench.guest.first_process import PR_SET_CHILD_SUBREAPER, descendants
+from bench.guest.first_process import PR_SET_CHILD_SUBREAPER, end_descendants, hide, prctl
 from bench.guest.trees import clear, listing
 
 del sys.path[0]
-PR_SET_DUMPABLE = 4
 _LOG_BYTES = 4000
 
 
@@ -37,20 +34,18 @@ def main() -> None:
     orders = json.loads(sys.argv[1])
     workspace = orders["workspace"]
     requests, answers = _private_streams()
-    _guard()
+    # Children of the same user must not reach into this process, nor leave its tree by forking twice.
+    hide()
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
     missing = [f"{name}: {fault}" for name in orders["preload"] if (fault := _preload(name))]
     rooms = {room: listing(room) for room in [*orders["private"], *_own_room()]}
     standing = _standing()
     codec.write_frame(answers, {"ready": not missing, "missing": missing}, [])
-
-    def exactly(count: int) -> bytes:
-        data = requests.read(count)
-        if len(data) < count:
-            os._exit(0)
-        return data
-
     while True:
-        header, buffers = codec.read_frame(exactly)
+        try:
+            header, buffers = codec.read_frame(lambda count: _exact(requests, count))
+        except EOFError:
+            os._exit(0)
         answer, parts = _serve(workspace, header, buffers)
         for room, kept in rooms.items():
             clear(room, kept)
@@ -79,21 +74,10 @@ def _own_room() -> list[str]:
     return [folder] if folder and Path(folder).name == os.environ.get("BENCH_JOB") and Path(folder).is_dir() else []
 
 
-def _guard() -> None:
-    """Children of the same user must not reach into this process, nor leave its tree by forking twice."""
-    import ctypes
-
-    libc = ctypes.CDLL(None)
-    libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
-    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-
-
 def _standing() -> tuple[object, ...]:
     """What every call inherits from this process, and what a process of the same user could change for the next."""
     names = sorted(name for name in dir(resource) if name.startswith("RLIMIT_"))
     limits = tuple(resource.getrlimit(getattr(resource, name)) for name in names)
-    if sys.platform != "linux":
-        return limits
     schedule = (os.sched_getaffinity(0), os.sched_getscheduler(0), os.sched_getparam(0).sched_priority)
     return (*limits, *schedule, os.getpriority(os.PRIO_PROCESS, 0))
 
@@ -117,7 +101,8 @@ def _serve(workspace: str, header: dict[str, Any], buffers: list[bytes]) -> tupl
         os.close(writer)
         data, late = _collect(reader, pid, time.monotonic() + float(header["timeout"]))
         os.close(reader)
-        status = _end(pid)
+        # With whatever it has started: no call may see what another has left.
+        status = end_descendants(pid)
         log = _tail(log_file)
     if late:
         return {"error": f"took longer than {header['timeout']:g} s", "log": log}, []
@@ -131,7 +116,7 @@ def _serve(workspace: str, header: dict[str, Any], buffers: list[bytes]) -> tupl
     return {"value": answer.get("value"), "error": answer.get("error"), "log": log}, parts
 
 
-def _exact(stream: io.BytesIO, count: int) -> bytes:
+def _exact(stream: BinaryIO, count: int) -> bytes:
     data = stream.read(count)
     if len(data) < count:
         raise EOFError("cut short")
@@ -154,24 +139,6 @@ def _collect(reader: int, pid: int, deadline: float) -> tuple[bytes, bool]:
     finally:
         os.close(ended)
     return b"", True
-
-
-def _end(pid: int) -> int:
-    """Reap the child, and kill whatever it started: no call sees another's leftovers."""
-    status = 0
-    for _ in range(10_000):
-        for other in descendants(os.getpid()):
-            with contextlib.suppress(OSError):
-                os.kill(other, signal.SIGKILL)
-        try:
-            ended, code = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
-            break
-        if ended == pid:
-            status = os.waitstatus_to_exitcode(code)
-        elif ended == 0:
-            time.sleep(0.001)
-    return status
 
 
 def _tail(file: IO[bytes]) -> str:
@@ -202,13 +169,10 @@ def _child(workspace: str, log: int, writer: int, header: dict[str, Any], buffer
 
 def _call(workspace: str, header: dict[str, Any], buffers: list[bytes]) -> Any:
     """Import the target beside the workspace's modules and call it."""
-    inputs = Path(tempfile.mkdtemp(prefix="inputs-"))
-    count = itertools.count()
 
     def file(name: str, content: bytes) -> str:
         # Two files of one name may be among the arguments.
-        path = inputs / str(next(count)) / Path(name).name
-        path.parent.mkdir()
+        path = Path(tempfile.mkdtemp(prefix="inputs-")) / Path(name).name
         path.write_bytes(content)
         return str(path)
 

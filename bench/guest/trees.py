@@ -23,21 +23,25 @@ def remove_tree(path: Path) -> None:
     pending = [root]
     while pending:
         folder = pending.pop()
-        os.chmod(folder, stat.S_IRWXU)
-        with os.scandir(folder) as found:
-            entries = list(found)
-        for entry in entries:
+        for entry in _opened(folder):
             if entry.is_dir(follow_symlinks=False):
                 os.chmod(entry.path, stat.S_IRWXU)
                 count += 1
-                place = f"{root}/.{mark}-{count}"
-                os.rename(entry.path, place)
-                pending.append(place)
+                moved = f"{root}/.{mark}-{count}"
+                os.rename(entry.path, moved)
+                pending.append(moved)
             else:
                 os.unlink(entry.path)
         if folder != root:
             os.rmdir(folder)
     os.rmdir(root)
+
+
+def _opened(folder: str) -> list[os.DirEntry[str]]:
+    """What is in `folder`, which its owner is allowed to change from now on."""
+    os.chmod(folder, stat.S_IRWXU)
+    with os.scandir(folder) as found:
+        return list(found)
 
 
 def listing(folder: str) -> set[str]:
@@ -60,11 +64,7 @@ def clear(folder: str, kept: set[str]) -> None:
     device = os.lstat(folder).st_dev
     pending = [folder]
     while pending:
-        place = pending.pop()
-        os.chmod(place, stat.S_IRWXU)
-        with os.scandir(place) as found:
-            entries = list(found)
-        for entry in entries:
+        for entry in _opened(pending.pop()):
             info = entry.stat(follow_symlinks=False)
             if entry.path not in kept:
                 remove_tree(Path(entry.path))

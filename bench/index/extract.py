@@ -6,14 +6,13 @@ import contextlib
 import gc
 import json
 import re
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+from bench.base.child import Child, log_tail, python_child, receive_orders
 from bench.base.errors import UserError
 from bench.index.columns import LINE_BITS, Row, to_batch
 from bench.index.line import Line, parse_line
@@ -141,13 +140,13 @@ def extract_in_processes(
     share = -(-len(sources) // processes)
     shares = [sources[start : start + share] for start in range(0, len(sources), share)]
     with contextlib.ExitStack() as stack:
-        workers = [stack.enter_context(_Worker(git, part, folder)) for part in shares]
+        workers = [stack.enter_context(python_child("bench.index.extract", _job(git, it, folder))) for it in shares]
         total = Extracted()
         done = [(0, 0)] * len(workers)
         waiting = dict(enumerate(workers))
         while waiting:
             for number, worker in list(waiting.items()):
-                said = worker.listen()
+                said = _listen(worker)
                 if isinstance(said, Extracted):
                     total.add(said)
                     del waiting[number]
@@ -157,57 +156,38 @@ def extract_in_processes(
     return total
 
 
-class _Worker:
-    """One process that extracts a share."""
+def _job(git: Git, sources: Sequence[Source], folder: Path) -> dict[str, Any]:
+    return {"git": str(git.folder), "folder": str(folder), "sources": [asdict(source) for source in sources]}
 
-    def __init__(self, git: Git, sources: Sequence[Source], folder: Path) -> None:
-        job = {"git": str(git.folder), "folder": str(folder), "sources": [asdict(source) for source in sources]}
-        command = [sys.executable, "-m", "bench.index.extract"]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError), self._process.stdin as stdin:
-            stdin.write(json.dumps(job).encode())
 
-    def __enter__(self) -> _Worker:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.__exit__(None, None, None)
-
-    def listen(self) -> tuple[int, int] | Extracted:
-        """What it says next: files and rows done, or the end."""
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        said: dict[str, Any] = (
-            json.loads(line) if line.endswith(b"\n") else {"fault": "a process of the index ended early"}
-        )
-        if "fault" in said:
-            raise UserError(str(said["fault"]))
-        if "parts" in said:
-            return Extracted(**{**said, "parts": [ParquetFile(**part) for part in said["parts"]]})
-        return said["files"], said["rows"]
+def _listen(worker: Child) -> tuple[int, int] | Extracted:
+    """What the worker says next: files and rows done, or the end."""
+    assert worker.popen.stdout is not None
+    line = worker.popen.stdout.readline()
+    if not line.endswith(b"\n"):
+        raise UserError(f"a process of the index ended early {log_tail(worker.log)}".rstrip())
+    said = json.loads(line)
+    if "fault" in said:
+        raise UserError(str(said["fault"]))
+    if "parts" in said:
+        return Extracted(**{**said, "parts": [ParquetFile(**part) for part in said["parts"]]})
+    return said["files"], said["rows"]
 
 
 def main() -> None:
-    """A worker: its job on standard input, lines of JSON on standard output; ends when the parent does."""
-
-    def say(**words: object) -> None:
-        print(json.dumps(words), flush=True)
-
+    """A worker: its job on standard input, lines of JSON on standard output; ends when the runner does."""
     # Nothing here makes cycles, and looking for them among a million new objects costs a third of the time.
     gc.disable()
-    job = json.load(sys.stdin)
+    job, answers = receive_orders()
+
+    def say(**words: object) -> None:
+        answers.write(json.dumps(words).encode() + b"\n")
+        answers.flush()
+
     try:
         sources = [Source(**source) for source in job["sources"]]
         git = Git(Path(job["git"]))
         found = extract(git, sources, Path(job["folder"]), lambda files, rows: say(files=files, rows=rows))
         say(**{**vars(found), "parts": [part.model_dump() for part in found.parts]})
-    except BrokenPipeError:
-        sys.stderr.close()
     except (UserError, GitError, OSError) as error:
         say(fault=str(error))
-
-
-if __name__ == "__main__":
-    main()

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import os
 import secrets
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from operator import itemgetter
 from pathlib import Path
 
@@ -17,8 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import Field, ValidationError
 
-from bench.base.errors import UserError
-from bench.base.files import write_atomic
+from bench.base.files import lock, write_atomic
 from bench.base.model import Model
 from bench.formats.record import RECORD_SCHEMA
 from bench.index.columns import INDEX_SCHEMA, SORTED_BY, schema
@@ -33,6 +30,8 @@ FILES = pa.schema([("path", pa.string()), ("blob", pa.string()), ("number", pa.i
 MIRROR = "mirror.git"
 """Of a branch behind a URL: a copy beside its index."""
 _NAME = "state.json"
+_PATIENCE_S = 900.0
+"""For another process that builds."""
 _LINGER_S = 3600.0
 """How long a replaced file stays for those who still read it."""
 
@@ -210,21 +209,6 @@ def forget(folder: Path) -> None:
         (folder / _NAME).unlink()
 
 
-@contextmanager
-def building(folder: Path, patience_s: float = 900.0) -> Iterator[None]:
-    """Only one process at a time builds; the others wait. The kernel drops the lock when its process ends."""
-    folder.mkdir(parents=True, exist_ok=True)
-    deadline = time.monotonic() + patience_s
-    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise UserError("is being built by another process", where=folder, remedy="wait for it") from None
-                time.sleep(0.1)
-        yield
-    finally:
-        os.close(descriptor)
+def building(folder: Path) -> contextlib.AbstractContextManager[int]:
+    """Only one process at a time builds; the others wait."""
+    return lock(folder / "lock", patience_s=_PATIENCE_S, busy="is being built by another process")

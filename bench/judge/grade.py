@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import secrets
 import subprocess
@@ -11,12 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.base.child import send_orders
+from bench.base.child import log_tail, python_child
 from bench.base.errors import InfraError
 from bench.formats.case import Case
 from bench.sandbox import NetworkAttempts, base_environment, cell_environment, handed_on, job_limits
 
 _GRACE_S = 30.0
+_EXIT_S = 10.0
 _LOG_BYTES = 8000
 
 
@@ -98,7 +100,6 @@ def grade_submission(case: Case, submission: Submission) -> Grading:
     """Run the case's checks on a snapshot; raises `InfraError` when the judge itself fails."""
     orders = _orders(case, submission)
     limits = case.spec.limits
-    argv = [str(submission.python), "-I", "-B", "-c", "from bench.judge.process import main; main()"]
     env = base_environment(
         home="/nonexistent",
         tmp=str(submission.scratch or tempfile.gettempdir()),
@@ -106,52 +107,13 @@ def grade_submission(case: Case, submission: Submission) -> Grading:
         cpus=limits.cpus,
     )
     env |= handed_on(submission.sandbox)
-    with subprocess.Popen(
-        argv,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=env,
-        cwd="/",
-        start_new_session=True,
-    ) as child:
-        try:
-            report, log = _converse(child, orders, limits.grade_s + _GRACE_S)
-        except subprocess.TimeoutExpired:
-            raise InfraError("judge_timeout", f"judging {case.id} took over {limits.grade_s + _GRACE_S:g} s") from None
-        finally:
-            child.kill()
-    return _grading(case, report, log.decode("utf-8", "replace")[-_LOG_BYTES:], child.returncode)
-
-
-def _converse(child: subprocess.Popen[bytes], orders: dict[str, Any], seconds: float) -> tuple[bytes, bytes]:
-    """Send the orders, keep standard input open as the child's lifeline, and collect what it says."""
-    import threading
-
-    assert child.stdout is not None and child.stderr is not None
-    stderr = child.stderr
-    log = bytearray()
-
-    def drain() -> None:
-        while part := stderr.read1(1 << 16):  # type: ignore[attr-defined]
-            log.extend(part)
-            del log[: -4 * _LOG_BYTES]
-
-    timer = threading.Timer(seconds, child.kill)
-    drainer = threading.Thread(target=drain, daemon=True)
-    drainer.start()
-    timer.start()
-    try:
-        send_orders(child, orders)
-        report = child.stdout.read()
-    finally:
-        expired = not timer.is_alive()
-        timer.cancel()
-    if expired:
-        raise subprocess.TimeoutExpired("judge", seconds)
-    child.wait(10)
-    drainer.join(1)
-    return report, bytes(log)
+    with python_child("bench.judge.process", orders, env=env, python=submission.python, cwd="/") as child:
+        report = child.answer(limits.grade_s + _GRACE_S)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            if report is not None:
+                code = child.popen.wait(_EXIT_S)
+                return _grading(case, report, log_tail(child.log, _LOG_BYTES), code)
+    raise InfraError("judge_timeout", f"judging {case.id} took over {limits.grade_s + _GRACE_S:g} s")
 
 
 def _orders(case: Case, submission: Submission) -> dict[str, Any]:
@@ -176,12 +138,12 @@ def _orders(case: Case, submission: Submission) -> dict[str, Any]:
     }
 
 
-def _grading(case: Case, report: bytes, log: str, code: int | None) -> Grading:
-    if code is not None and code < 0:
+def _grading(case: Case, report: bytes, log: str, code: int) -> Grading:
+    if code < 0:
         # It may have been killed in the middle of its report.
         raise InfraError("judge_killed", f"the judge of {case.id} was ended by signal {-code}: {log[-1000:]}".rstrip())
     if not report:
-        last = (log.strip().splitlines() or ["it said nothing"])[-1]
+        last = (log.splitlines() or ["it said nothing"])[-1]
         message = f"the judge of {case.id} ended without a report (status {code}): {last}\n{log[-1000:]}"
         raise InfraError("judge_error", message)
     data = json.loads(report)

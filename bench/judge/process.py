@@ -7,16 +7,15 @@ child, and with it every subject. The report leaves through a private copy of st
 from __future__ import annotations
 
 import errno
-import importlib.util
 import json
 import os
 import sys
-import threading
 import time
 import traceback
 from pathlib import Path
 from typing import Any
 
+from bench.base.child import load_module, receive_orders
 from bench.base.errors import InfraError
 from bench.judge.checks import Check
 from bench.judge.hostile import hostile_workspaces
@@ -25,11 +24,7 @@ from bench.sandbox import CellEnvironment, JobLimits, open_sandbox
 
 
 def main() -> None:
-    report = os.fdopen(os.dup(1), "w")
-    # What a check prints goes to standard error: standard output carries the report alone.
-    os.dup2(2, 1)
-    orders = json.loads(sys.stdin.buffer.readline())
-    threading.Thread(target=_end_with_runner, daemon=True).start()
+    orders, report = receive_orders()
     scene = _scene(orders)
     sys.path[:0] = [str(folder) for folder in scene.hidden if folder.is_dir()]
     judge = _judge_hostile if orders["hostile"] else _judge_snapshot
@@ -37,16 +32,10 @@ def main() -> None:
         outcome = judge(scene, orders["outputs"])
     except InfraError as error:
         outcome = {"infra": [error.cause, str(error)]}
-    json.dump(outcome, report)
+    report.write(json.dumps(outcome).encode())
     report.flush()
     # Past the interpreter's own end, which would wait for threads that a check has left.
     os._exit(0)
-
-
-def _end_with_runner() -> None:
-    while os.read(0, 1):
-        continue
-    os._exit(137)
 
 
 def _scene(orders: dict[str, Any]) -> Scene:
@@ -74,12 +63,7 @@ def _cell_environment(facts: dict[str, Any]) -> CellEnvironment:
 
 def load_checks(path: Path) -> list[Check]:
     """The checks of a check.py in the order of their definition."""
-    spec = importlib.util.spec_from_file_location("check", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["check"] = module
-    spec.loader.exec_module(module)
-    return [value for value in vars(module).values() if isinstance(value, Check)]
+    return [value for value in vars(load_module("check", path)).values() if isinstance(value, Check)]
 
 
 def _outputs_check(outputs: dict[str, Any]) -> Check:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import click
 
-from bench.base.text import shown
+from bench.base.text import printable
 
 _GAP = 2
 _LONGEST_CELL = 2000
@@ -25,7 +25,7 @@ def table(
 
     right: columns to align there. colours: of cells that hold just this text, on a terminal.
     """
-    cells = [[shown(text, _LONGEST_CELL) for text in row] for row in ([header] if header else []) + list(rows)]
+    cells = [[printable(text, _LONGEST_CELL) for text in row] for row in ([header] if header else []) + list(rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     terminal = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     colours = (colours or {}) if terminal else {}

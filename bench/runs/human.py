@@ -19,10 +19,9 @@ from typing import Literal
 from pydantic import Field, ValidationError
 
 from bench.base.errors import InfraError, UserError
-from bench.base.files import digest_folder, write_atomic
+from bench.base.files import digest_folder, temporary_folder, write_atomic
 from bench.base.install import DataFolders
 from bench.base.model import Model, explain
-from bench.base.temporary import temporary_folder
 from bench.base.times import now
 from bench.cell import AgentPhase, CellContext, CellFolder, Clock, Evidence, Finished, judged, write_record
 from bench.formats.agent import find_agent

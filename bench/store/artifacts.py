@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from bench.base.text import shown
+from bench.base.text import printable
 
 _CELL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}\.json")
 _EARLIER = re.compile(r"\.try\d{1,6}\.json$")
@@ -47,7 +47,7 @@ class Refusal:
     why: str
 
     def __str__(self) -> str:
-        return f"{shown(self.where)}: {shown(self.why)}"
+        return f"{printable(self.where, 300)}: {printable(self.why, 300)}"
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from pydantic_core import PydanticSerializationError
 
 from bench.base.errors import UserError
 from bench.base.files import sha256_bytes
-from bench.base.model import Model, explain
+from bench.base.model import Model, parse_json
 from bench.formats.older_records import read_line
 from bench.formats.record import RECORD_SCHEMA, Digest, Instant, Name, Outcome, Provenance, Record
 from bench.store.decisions import Decision
@@ -95,10 +95,7 @@ class Manifest(Model):
 
 def parse_manifest(content: bytes, path: str) -> Manifest:
     """A stored manifest; a fault is a `UserError` that names the file."""
-    try:
-        return Manifest.model_validate_json(content)
-    except ValidationError as error:
-        raise UserError(explain(error, Manifest), where=path, remedy="this is no manifest of schema 1") from None
+    return parse_json(content, Manifest, where=path, remedy="this is no manifest of schema 1")
 
 
 @dataclass(frozen=True)

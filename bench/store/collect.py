@@ -14,8 +14,8 @@ from pydantic import ValidationError
 
 from bench.base.errors import UserError
 from bench.base.files import sha256_bytes
-from bench.base.model import Model, explain
-from bench.base.text import shown
+from bench.base.model import Model, explain, read_json
+from bench.base.text import printable
 from bench.formats.plan import PlannedCell, RunPlan, public_seed
 from bench.formats.record import Name, Record
 from bench.store.artifacts import Artifact, Caps, Found, Refusal, read_cells, survey
@@ -154,13 +154,7 @@ def read_plan_checks(path: Path, shards: Path | None = None, run_url: str | None
         return _of_plan_file(path, shards, run_url)
     if shards is None:
         return [PlanCheck.to(plan, None, run_url)]
-    try:
-        owners = Shards.model_validate_json(shards.read_bytes())
-    except OSError as error:
-        raise UserError(f"cannot be read: {error.strerror}", where=shards, remedy="correct --shards") from None
-    except ValidationError as error:
-        raise UserError(explain(error, Shards), where=shards, remedy="correct --shards") from None
-    return [PlanCheck.to(plan, owners, run_url)]
+    return [PlanCheck.to(plan, read_json(shards, Shards, remedy="correct --shards"), run_url)]
 
 
 def _of_plan_file(path: Path, shards: Path | None, run_url: str | None) -> list[PlanCheck]:
@@ -232,7 +226,7 @@ def collect_bundle(
     untold = 0
     claims: dict[str, _Claims] = {}
     for number, artifact in enumerate(artifacts, start=1):
-        progress(f"artifact {number} of {len(artifacts)}: {shown(artifact.name)}")
+        progress(f"artifact {number} of {len(artifacts)}: {printable(artifact.name, 300)}")
         faults = [*_claim(artifact, admission, caps, claims), *islice(survey(artifact, caps), caps.lines + 1)]
         refused += faults[: caps.lines]
         untold += max(0, len(faults) - caps.lines)

@@ -12,11 +12,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from bench.base.errors import UserError
 from bench.base.files import sha256_bytes
-from bench.base.model import Model, explain
+from bench.base.model import Model, parse_json
 from bench.formats.record import Digest, Instant, Name, Record
 
 Kind = Literal["accepted", "withdrawn", "rescored"]
@@ -114,13 +114,7 @@ def parse_decisions(content: bytes, path: str) -> list[Decision]:
     lines = content.split(b"\n")
     if lines.pop():
         raise UserError("does not end with a line break: it was cut short", where=path)
-    decisions = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            decisions.append(Decision.model_validate_json(line))
-        except ValidationError as error:
-            raise UserError(explain(error, Decision), where=f"{path}:{number}") from None
-    return decisions
+    return [parse_json(line, Decision, where=f"{path}:{number}") for number, line in enumerate(lines, start=1)]
 
 
 def last_digest(content: bytes) -> str | None:

@@ -146,8 +146,9 @@ def _members(raw: bytes) -> Iterator[tuple[str, bytes]]:
                     raise UserError("holds more than a trace can", where="archive", remedy="this is no trace of ours")
                 file = tar.extractfile(member) if member.isreg() and not member.issparse() else None
                 if file is None or not is_safe_name(member.name) or _clashes(member.name, seen):
-                    shown = "".join(char if char.isprintable() else "?" for char in member.name[:200])
-                    raise UserError("is no plain file with a plain name", where=shown, remedy="nothing was unpacked")
+                    raise UserError(
+                        "is no plain file with a plain name", where=member.name[:200], remedy="nothing was unpacked"
+                    )
                 yield member.name, file.read()
     except (tarfile.TarError, ValueError, EOFError) as error:
         raise UserError(f"is no archive: {error}", where="archive", remedy="this is no trace of ours") from None

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.base.files import digest_folder, lay_over, sha256_bytes, sha256_file, walk_files, write_atomic
+from bench.base.errors import UserError
+from bench.base.files import digest_folder, lay_over, lock, sha256_bytes, sha256_file, walk_files, write_atomic
 from bench.cell.workspace import inventory
 from bench.guest.trees import remove_tree
 from tests.helpers.cells import ROOT, python, write_files
@@ -163,3 +165,16 @@ def test_removing_goes_deeper_than_any_path(tmp_path: Path) -> None:
     subprocess.run(python("-c", code), cwd=tmp_path / "tree", check=True)
     remove_tree(tmp_path / "tree")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_lock_is_waited_for_so_long_and_then_says_who_holds_it(tmp_path: Path) -> None:
+    path = tmp_path / "folder" / "lock"
+    with lock(path) as descriptor:
+        assert os.fstat(descriptor).st_ino == path.stat().st_ino
+        began = time.monotonic()
+        again = lock(path, patience_s=0.2, busy="another builds")
+        with pytest.raises(UserError, match=r"folder: another builds \(wait for it to end\)"), again:
+            raise AssertionError("both hold it")
+        assert time.monotonic() - began >= 0.2
+    with lock(path, patience_s=0, busy="another builds"):
+        assert path.is_file(), "it stays, so that all lock the same file"

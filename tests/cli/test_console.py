@@ -106,7 +106,7 @@ def test_a_run_shows_its_progress_and_the_time_left_on_a_terminal() -> None:
     assert "1/3 done, 0 s; running: react on nan_loss_debug 0 s, react on nan_loss_debug 0 s" in plain
     assert "2/3 done, 0 s, about 0 s left; running: react on nan_loss_debug 0 s" in plain
     assert "[2/3] " in plain
-    assert "note: [red]?[2J" in plain
+    assert "note: [red]\\x1b[2J" in plain
     assert "\x1b[2J" not in said
     assert said.rindex("\x1b[?25h") > said.rindex("\x1b[?25l"), "the cursor is shown again"
 

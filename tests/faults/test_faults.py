@@ -348,7 +348,7 @@ def test_a_plan_without_a_good_copy_is_one_line(stand: Stand) -> None:
         flip(rig.run / name)
     status, said = finish(rig.resume())
     assert status == 2
-    assert "run.json: is not what was written here (start a new run)" in one_line(said)
+    assert "run.json: does not match its checksum in SHA256SUMS (start a new run)" in one_line(said)
     assert {path: path.read_bytes() for path in (rig.run / "cells").iterdir()} == before
 
 

@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from bench.base.errors import UserError
-from bench.base.files import Checksums, sha256_bytes
-from bench.base.temporary import sweep, temporary_folder, temporary_path
+from bench.base.files import Checksums, sha256_bytes, sweep, temporary_folder, temporary_path
 from bench.cell.context import Clock
 from bench.cell.recorder import Finished, write_record
 from bench.formats.plan import Cell, make_run_plan

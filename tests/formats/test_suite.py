@@ -35,7 +35,7 @@ def test_a_sound_suite(tmp_path: Path) -> None:
         ({"cases": ["Bad Name"]}, "`cases.0`"),
         ({"trials": 0}, "`trials`"),
         ({"profile": "tiny"}, "`profile`"),
-        ({"id": "other"}, "the file is 'mine.yaml'"),
+        ({"id": "other"}, "but the file is 'mine.yaml'"),
         ({"more": 1}, "unknown field"),
     ],
 )

@@ -134,14 +134,11 @@ BALANCE = json.loads(Balance(spent_usd=1.0, tokens=5, calls=1).model_dump_json()
 def test_the_budget_of_a_run(tmp_path: Path, tally: Tally, content: bytes) -> None:
     (tmp_path / "budget.json").write_bytes(content)
     budget = RunBudget(tmp_path / "budget.json", RunLimits(cost_usd=1.0, tokens=100, calls=5))
-    try:
-        with tally.example(UserError):
-            before = budget.balance()
-            refusal = budget.hold(0.1, 10, step=True)
-            assert refusal is not None or before.spent_usd + before.held_usd <= 1.0
-            assert budget.balance() == before or refusal is None
-    finally:
-        budget.close()
+    with tally.example(UserError):
+        before = budget.balance()
+        refusal = budget.hold(0.1, 10, step=True)
+        assert refusal is not None or before.spent_usd + before.held_usd <= 1.0
+        assert budget.balance() == before or refusal is None
 
 
 _OWN = "{version: x, models: {openai/x: {input: 1, output: 1}, anthropic/x: {input: 1, output: 1}}}"

@@ -119,14 +119,12 @@ def test_cells_share_the_limits_of_their_run(tmp_path: Path) -> None:
     assert left.spent_usd == pytest.approx(6 * EACH)
     assert left.held_usd == pytest.approx(0.0, abs=1e-12)
     assert (left.tokens, left.calls, left.held_tokens, left.held_calls) == (900, 6, 0, 0)
-    budget.close()
 
 
 def test_what_a_killed_gateway_held_stays_held(tmp_path: Path) -> None:
     limits = RunLimits(cost_usd=1.0)
     killed, living = (RunBudget(tmp_path / "budget.json", limits) for _ in range(2))
     assert killed.hold(0.7, 1000, True) is None
-    killed.close()
     refusal = living.hold(0.5, 1000, True)
     assert refusal is not None
     assert (refusal.limit, refusal.may_pass) == ("cost_limit", True)
@@ -134,7 +132,6 @@ def test_what_a_killed_gateway_held_stays_held(tmp_path: Path) -> None:
     living.settle(0.3, 1000, True, 0.1, 200)
     assert living.hold_more(0.2)
     assert not living.hold_more(0.1)
-    living.close()
 
 
 def test_the_runs_time_is_a_limit(tmp_path: Path) -> None:

@@ -17,13 +17,13 @@ PLANTED = "<script>alert(1)</script> | [x](https://evil.example) **b** `c` @team
 
 @given(st.text())
 def test_an_escaped_text_is_one_inert_line_and_loses_nothing_printable(text: str) -> None:
-    shown = escape(text, limit=10_000)
+    shown = escape(text, longest=10_000)
     assert re.fullmatch(r"(?:[A-Za-z0-9 ,/%()]|\.(?=\d)|&#\d+;)*", shown)
     assert html.unescape(shown) == "".join(char if char.isprintable() else " " for char in text)
 
 
 def test_a_long_text_is_cut_before_it_is_escaped() -> None:
-    assert html.unescape(escape("<" * 500, limit=10)) == "<" * 9 + "…"
+    assert html.unescape(escape("<" * 500, longest=10)) == "<" * 9 + "…"
 
 
 def test_agents_and_cells_are_listed() -> None:

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from bench.base.errors import InfraError
-from bench.base.temporary import temporary_folder
+from bench.base.files import temporary_folder
 from bench.sandbox.cgroup import Owner, memory_cap_mb
 from bench.sandbox.docker.client import find_engine
 from bench.sandbox.docker.container import IMAGE_PYTHON, Parts, User, container

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 
 from bench.base.errors import UserError
-from bench.base.temporary import temporary_folder
+from bench.base.files import temporary_folder
 from bench.store.git import Entry, Git, GitError, init_bare
 from bench.store.git.backend import BranchBackend, Tip, TryAgain, add_files, git_folder, is_remote, without_secrets
 from bench.store.git.objects import ObjectReader, object_id, packed_ids, parse_tree
