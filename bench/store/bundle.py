@@ -134,10 +134,6 @@ class Bundle:
     def day(self) -> str:
         return self.started.astimezone(UTC).strftime("%Y/%m/%d")
 
-    @property
-    def manifest_path(self) -> str:
-        return f"manifests/{self.day}/{self.key}.json"
-
     def _check_cells(self) -> None:
         cells = Counter(record.cell for record in self.records)
         twice = [cell for cell, count in cells.items() if count > 1]

@@ -169,15 +169,15 @@ def _of_plan_file(path: Path, shards: Path | None, run_url: str | None) -> list[
     if shards is not None:
         raise UserError("is not needed: the plan has its own", where="--shards", remedy="leave it out")
     document = read_plan_file(path)
-    admissions = []
+    checks = []
     for run in document.runs:
         artifacts = {
             f"{run.run}-{shard.id}": [run.cells[index].cell for part in parts for index in part.cells]
             for shard in document.shards
             if (parts := [part for part in shard.parts if part.run == run.run])
         }
-        admissions.append(PlanCheck.to(run, Shards(run=run.run, artifacts=artifacts), run_url))
-    return admissions
+        checks.append(PlanCheck.to(run, Shards(run=run.run, artifacts=artifacts), run_url))
+    return checks
 
 
 def _leaves(path: str) -> bool:
@@ -207,9 +207,9 @@ class Collected:
     missing: list[str]
     """Planned cells without a record."""
 
-    def bundle(self, admission: PlanCheck, attempt: int) -> Bundle:
+    def bundle(self, check: PlanCheck, attempt: int) -> Bundle:
         """The bundle of what was taken; raises `UserError` where that is nothing."""
-        plan = admission.plan
+        plan = check.plan
         records = [taken.record for taken in self.taken]
         return Bundle(plan.run, attempt, records, datetime.fromisoformat(plan.created))
 
@@ -225,7 +225,7 @@ class _Claims:
 
 
 def collect_bundle(
-    artifacts: Sequence[Artifact], admission: PlanCheck, caps: Caps, progress: Callable[[str], None] = lambda line: None
+    artifacts: Sequence[Artifact], check: PlanCheck, caps: Caps, progress: Callable[[str], None] = lambda line: None
 ) -> Collected:
     """Read artifacts, hold each record against the plan, and merge what is left. Nothing outside is written."""
     refused: list[Refusal] = []
@@ -233,25 +233,25 @@ def collect_bundle(
     claims: dict[str, _Claims] = {}
     for number, artifact in enumerate(artifacts, start=1):
         progress(f"artifact {number} of {len(artifacts)}: {shown(artifact.name)}")
-        faults = [*_claim(artifact, admission, caps, claims), *islice(survey(artifact, caps), caps.lines + 1)]
+        faults = [*_claim(artifact, check, caps, claims), *islice(survey(artifact, caps), caps.lines + 1)]
         refused += faults[: caps.lines]
         untold += max(0, len(faults) - caps.lines)
     taken, disputed = _settle(claims)
     taken, bulky = _fitting(taken)
     refused += [*disputed, *bulky]
     have = {item.record.cell for item in taken}
-    missing = [cell for cell in admission.cells if cell not in have]
+    missing = [cell for cell in check.cells if cell not in have]
     return Collected(sorted(taken, key=lambda item: item.record.cell), refused, untold, sorted(missing))
 
 
-def _claim(artifact: Artifact, admission: PlanCheck, caps: Caps, claims: dict[str, _Claims]) -> list[Refusal]:
+def _claim(artifact: Artifact, check: PlanCheck, caps: Caps, claims: dict[str, _Claims]) -> list[Refusal]:
     """Enter what an artifact says into `claims`; returns what of it is not worth entering."""
     refused = []
     for found in read_cells(artifact, caps):
         if isinstance(found, Refusal):
             refused.append(found)
             continue
-        record = admission.read(found.content, artifact.name)
+        record = check.read(found.content, artifact.name)
         if isinstance(record, str):
             refused.append(Refusal(found.where, record))
         else:

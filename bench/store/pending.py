@@ -37,7 +37,7 @@ class PendingBundle(Model):
     inline: list[str] = []
 
 
-def keep_bundle(bundle: Bundle, parent: Path) -> Path:
+def save_pending(bundle: Bundle, parent: Path) -> Path:
     """Write a bundle below `parent`, whole or not at all; returns its folder."""
     folder = parent / f"{bundle.key}-{os.getpid()}"
     parent.mkdir(parents=True, exist_ok=True)
@@ -61,7 +61,7 @@ def keep_bundle(bundle: Bundle, parent: Path) -> Path:
     return folder
 
 
-def load_bundle(folder: Path) -> Bundle:
+def load_pending(folder: Path) -> Bundle:
     """The bundle kept in `folder`; raises `UserError` where it is not whole."""
     try:
         about = PendingBundle.model_validate_json((folder / _ABOUT).read_bytes())
@@ -81,7 +81,7 @@ def load_bundle(folder: Path) -> Bundle:
     return Bundle(about.run, about.attempt, records, datetime.fromisoformat(about.started), tuple(about.traces), inline)
 
 
-def discard_bundle(folder: Path) -> None:
+def discard_pending(folder: Path) -> None:
     """Remove a kept bundle, once it is stored; killed meanwhile, it is whole or has another name."""
     gone = folder.with_name(f".{folder.name}.stored")
     remove_tree(gone)

@@ -13,7 +13,7 @@ from bench.formats.older_records import parse_records
 from bench.formats.record import Record
 from bench.store.decisions import Decision, Ledger, parse_decisions
 from bench.store.git import Entry, Git, GitError
-from bench.store.git.backend import git_folder, is_remote, without_secrets
+from bench.store.git.backend import edited_by_hand, git_folder, is_remote, without_secrets
 from bench.store.git.git_backend import scratch_clone
 from bench.store.git.objects import ObjectReader
 
@@ -87,9 +87,5 @@ def attempt_of(path: str, record: Record) -> int:
     head, tail = f"{record.provenance.run}-", f"-{record.agent.id}.jsonl"
     number = name.removeprefix(head).removesuffix(tail)
     if not (name.startswith(head) and name.endswith(tail) and number.isascii() and number.isdigit()):
-        raise UserError(
-            f"holds cell {record.cell} of run {record.provenance.run}",
-            where=path,
-            remedy="somebody changed the results branch by hand; restore its last good commit",
-        )
+        raise edited_by_hand(f"holds cell {record.cell} of run {record.provenance.run}", where=path)
     return int(number)

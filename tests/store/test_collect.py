@@ -21,7 +21,7 @@ from bench.formats.record import Record
 from bench.store.artifacts import Caps, find_artifacts
 from bench.store.branch import ResultsBranch
 from bench.store.collect import Collected, PlanCheck, Shards, collect_bundle
-from bench.store.pending import keep_bundle, load_bundle
+from bench.store.pending import load_pending, save_pending
 from tests.helpers.hostile import (
     FORGERIES,
     SHAPES,
@@ -406,17 +406,17 @@ def test_a_kept_bundle_comes_back_whole_or_not_at_all(night: Night, tmp_path: Pa
     night.lay_out(tmp_path / "artifacts")
     bundle = merge(night, tmp_path / "artifacts").bundle(PlanCheck.to(night.plan), 3)
     bundle = replace(bundle, inline={"traces/sha256/ab/x.tar.gz": b"\x00\xff"})
-    folder = keep_bundle(bundle, tmp_path / "kept")
-    assert load_bundle(folder) == bundle
+    folder = save_pending(bundle, tmp_path / "kept")
+    assert load_pending(folder) == bundle
     (folder / "records.jsonl").write_bytes((folder / "records.jsonl").read_bytes()[:-1])
     with pytest.raises(UserError, match="is not what was kept"):
-        load_bundle(folder)
+        load_pending(folder)
     about = json.loads((folder / "bundle.json").read_text())
     (folder / "bundle.json").write_text(json.dumps({**about, "inline": ["../../x"]}))
     with pytest.raises(UserError, match="cannot be a name on the results branch"):
-        load_bundle(folder)
+        load_pending(folder)
     with pytest.raises(UserError, match="cannot be read"):
-        load_bundle(tmp_path / "nowhere")
+        load_pending(tmp_path / "nowhere")
 
 
 def test_traces_of_failures_and_a_sample_go_where_they_are_told(tmp_path: Path) -> None:
@@ -484,7 +484,8 @@ def test_a_plan_of_several_runs_and_shards_is_collected_run_by_run(tmp_path: Pat
     assert "run night-2: 16 of 16 planned cells; 0 missing; 1 refused" in done.stdout
     assert done.stderr.count("aa-nobody/cells/") == 4
     assert "night-2-cpu-0/cells/zz.json: is of run night-1, not of night-2" in done.stderr
-    assert [run.records for run in ResultsBranch(tmp_path / "results.git").runs()] == [16, 16]
+    manifests = ResultsBranch(tmp_path / "results.git").manifests()
+    assert [sum(file.records for file in manifest.files) for manifest in manifests] == [16, 16]
 
 
 def test_a_machine_s_choice_of_sandbox_never_falls_on_none(night: Night, tmp_path: Path) -> None:
@@ -522,7 +523,7 @@ def test_a_commit_after_a_lost_answer_is_found_and_not_made_twice(night: Night, 
     # The server's process dies right after the branch has moved, once.
     hook.write_text(f"#!/bin/sh\nrm {hook}\nkill -9 $PPID\n")
     hook.chmod(0o755)
-    done = ResultsBranch(f"file://{bare}", patience=HASTY).commit(bundle)
+    done = ResultsBranch(f"file://{bare}", retry=HASTY).commit(bundle)
     assert not done.new
     assert done.commit == tip_of(bare)
     assert git(bare, "rev-list", "--count", BRANCH).strip() == "1"

@@ -73,20 +73,25 @@ def git_folder(path: Path) -> Path:
     return folder
 
 
+def edited_by_hand(what: str, where: str) -> UserError:
+    """The error for a branch that this program alone would not have left like this."""
+    return UserError(what, where=where, remedy="the results branch was changed by hand; restore its last good commit")
+
+
 def without_secrets(text: str) -> str:
     """`text` with the credentials of any address left out."""
     return re.sub(r"://[^/@\s]+@", "://…@", text)
 
 
-def find(place: BranchBackend, tree: str | None, paths: Iterable[str]) -> dict[str, Entry]:
-    """What lies at each of `paths`, where something does: one batch of trees a level, whatever the tree's size.
+def find(backend: BranchBackend, tip: Tip | None, paths: Iterable[str]) -> dict[str, Entry]:
+    """The entries that exist at `paths`: one batch of trees for each level of folders, however large the tree is.
 
-    Raises `UserError` where a file stands in the way of a folder.
+    Raises `UserError` where a file is in the place of a folder.
     """
     found: dict[str, Entry] = {}
-    level = {tree: {"": sorted(set(paths))}} if tree else {}
+    level = {tip.tree: {"": sorted(set(paths))}} if tip else {}
     while level:
-        listings = place.trees(list(level))
+        listings = backend.trees(list(level))
         below: dict[str, dict[str, list[str]]] = {}
         for sha, groups in level.items():
             for prefix, rests in groups.items():
@@ -105,12 +110,12 @@ def find(place: BranchBackend, tree: str | None, paths: Iterable[str]) -> dict[s
     return found
 
 
-def walk(place: BranchBackend, tree: str, prefix: str) -> dict[str, Entry]:
-    """Every file below a tree by its path: as dear as the tree is large."""
+def walk(backend: BranchBackend, tree: str, prefix: str) -> dict[str, Entry]:
+    """Every file below a tree by its path: the cost grows with the tree."""
     files: dict[str, Entry] = {}
     pending = [(prefix, tree)]
     while pending:
-        listings = place.trees([sha for _, sha in pending])
+        listings = backend.trees([sha for _, sha in pending])
         deeper = []
         for path, sha in pending:
             for name, entry in listings[sha].items():
@@ -138,10 +143,10 @@ class Grown:
 
 
 def add_files(
-    place: BranchBackend, tree: str | None, files: Mapping[str, str], format_: str, *, below: str = ""
+    backend: BranchBackend, tree: str | None, files: Mapping[str, str], format_: str, *, below: str = ""
 ) -> Grown:
     """The tree with the blobs of `files` (path to object id) laid over it; only the touched folders are read."""
-    entries = dict(place.trees([tree])[tree]) if tree else {}
+    entries = dict(backend.trees([tree])[tree]) if tree else {}
     folders: dict[str, dict[str, str]] = defaultdict(dict)
     new: dict[str, bytes] = {}
     for path, sha in files.items():
@@ -154,7 +159,7 @@ def add_files(
         held = entries.get(name)
         if held and held.kind != "tree":
             raise _in_the_way(below + name)
-        grown = add_files(place, held.sha if held else None, inner, format_, below=f"{below}{name}/")
+        grown = add_files(backend, held.sha if held else None, inner, format_, below=f"{below}{name}/")
         entries[name] = Entry("40000", "tree", grown.id)
         new |= grown.new
     content = render_tree(entries)
