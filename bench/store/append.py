@@ -21,13 +21,13 @@ from bench.store.git.backend import BranchBackend, Tip, TryAgain, check_path, ed
 _LAST = re.compile(
     r"^(?:Manifest-Digest: (?P<digest>sha256:[0-9a-f]{64})\n)?Manifest: (?P<path>manifests/\S+)$", re.MULTILINE
 )
-"""Ends the message of every commit of ours: the manifest that was stored last, by this commit or one before."""
+"""The end of each commit's message: the manifest that was stored last, by this commit or an earlier one."""
 _FOREIGN = 1000
-"""Commits of others that are stepped over in search of one of ours."""
+"""At most so many commits by others are skipped in search of one of ours."""
 Prepare = Callable[[BranchBackend, "Tip | None"], "Change | None"]
 """Builds a change on a tip; None: the tip holds it already."""
 _ATTEMPTS = 20
-"""Attempts looked for when a decision names none; GitHub's own re-runs stop long before."""
+"""Attempts that are looked for when a decision names none; GitHub's own re-runs stop long before."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,9 @@ class Link:
 
 
 def last_link(backend: BranchBackend, tip: Tip) -> Link | None:
-    """The end of the chain, as the newest commit of ours names it; None: nothing was stored yet.
+    """The end of the chain, from the newest commit of ours; None: nothing is stored yet.
 
-    Raises `UserError` where the branch no longer has what that commit names.
+    Raises `UserError` where the branch no longer has the manifest that this commit names.
     """
     commit = tip
     for _ in range(_FOREIGN):
@@ -59,7 +59,7 @@ def last_link(backend: BranchBackend, tip: Tip) -> Link | None:
 
 
 def parse_trailer(message: str) -> str | None:
-    """The manifest that a commit message names, None where it names none."""
+    """The manifest that a commit message names, None for a message of another program."""
     found = list(_LAST.finditer(message))
     return found[-1]["path"] if found else None
 
@@ -124,7 +124,7 @@ class Appended:
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """How long to go on: design 4.7 and issue 5 say 12 tries in 5 minutes."""
+    """How often and how long to try again (design 4.7: 12 tries in 5 minutes)."""
 
     tries: int = 12
     seconds: float = 300.0
@@ -139,9 +139,9 @@ class RetriesExhausted(UserError):
 def append_with_retry(
     backend: BranchBackend, prepare: Prepare, retry: RetryPolicy, deadline: float, what: str
 ) -> Appended:
-    """Build what `prepare` asks for on the tip and move the branch there; `prepare` answers None where it is held.
+    """Build the change that `prepare` makes for the tip and move the branch there; no change: the tip has it already.
 
-    Raises `RetriesExhausted` when the retry is at its end, `UserError` where trying again cannot help.
+    Raises `RetriesExhausted` after the last try, `UserError` where trying again cannot help.
     """
     lasted, reason, failures = retry.first_wait_s, "", 0
     while failures < retry.tries and (not failures or time.monotonic() < deadline):
@@ -151,7 +151,7 @@ def append_with_retry(
             tip = backend.tip()
             change = prepare(backend, tip)
             if change is None:
-                assert tip is not None, "what is held is held by a commit"
+                assert tip is not None, "only a commit can have it already"
                 return Appended(tip.commit, new=False)
             commit = backend.build(tip, _missing(backend, tip, change), change.message)
             backend.advance(tip, commit)
@@ -165,7 +165,7 @@ def append_with_retry(
 
 
 def _missing(backend: BranchBackend, tip: Tip | None, change: Change) -> dict[str, bytes]:
-    """The files that the tip lacks; raises `UserError` where a path is taken by other content."""
+    """The files that the tip does not have; raises `UserError` for a path with other content."""
     for path in change.files:
         check_path(path)
     held = find(backend, tip, change.files)
@@ -184,7 +184,7 @@ def _missing(backend: BranchBackend, tip: Tip | None, change: Change) -> dict[st
 
 
 def _wait(failures: int, lasted: float, retry: RetryPolicy, deadline: float) -> None:
-    """Full jitter up to a bound that doubles, so that those who met once do not meet again.
+    """Sleep a random time up to a bound that doubles, so that writers who collided once do not collide again.
 
     (M. Brooker, "Exponential Backoff And Jitter", 2015.) The bound starts from what one try takes: writers must spread
     over as many tries' time as there are writers.
@@ -255,7 +255,7 @@ def _holds(backend: BranchBackend, tip: Tip, wanted: Manifest) -> bool:
 
 
 def _new_schemas(backend: BranchBackend, tip: Tip | None, schemas: dict[str, bytes]) -> dict[str, bytes]:
-    """The schemas as files, unless they are there; a later wording of the same version gets a name of its own."""
+    """The schemas that are not stored yet; another text of the same version gets a file name with its digest."""
     new = {}
     for name, text in schemas.items():
         plain, dated = _schema_paths(name, text)
@@ -272,9 +272,9 @@ def _schema_paths(name: str, text: bytes) -> tuple[str, str]:
 
 
 def _require_runs(backend: BranchBackend, tip: Tip, decision: Decision) -> None:
-    """Raises `UserError` for a decision about what is not stored."""
+    """Raises `UserError` for a decision about a run that is not stored."""
     for run, attempt in ((decision.run, decision.attempt), (decision.replaced_by, None)):
         attempts = range(1, _ATTEMPTS + 1) if attempt is None else (attempt,)
         if run is not None and all(manifest_of(backend, tip, f"{run}-{number}") is None for number in attempts):
             named = run if attempt is None else f"{run}, attempt {attempt}"
-            raise UserError("no such run is stored", where=f"run {named}", remedy="`results show` lists what is")
+            raise UserError("no such run is stored", where=f"run {named}", remedy="list them with `results show`")

@@ -117,7 +117,7 @@ class Audit:
             yield from self._ledger(files, manifests)
             yield from self._inline(files, manifests)
         except GitError as error:
-            raise UserError(str(error), where=copy.git.folder, remedy="is the repository whole?") from None
+            raise UserError(str(error), where=copy.git.folder, remedy="check the repository with `git fsck`") from None
 
     def _history(self, tip: str, order: list[str]) -> Iterator[AuditFinding]:
         """Every commit from the first to `tip`; fills `order` with the manifests as the commits brought them."""

@@ -41,7 +41,7 @@ class ResultsBranch:
     ) -> None:
         """`pause_s`: seconds between two writes through the API, None for GitHub's advice."""
         if not is_branch_name(name):
-            raise UserError(f"`{name}` is no branch name")
+            raise UserError(f"`{name}` is not a branch name")
         self._repository = repository
         self._name = name
         self._via = via
@@ -49,7 +49,7 @@ class ResultsBranch:
         self._pause_s = pause_s
 
     def ensure(self) -> None:
-        """Make the repository when its path does not exist; otherwise see that it can be used."""
+        """Make the repository when its path does not exist; otherwise check that it can be used."""
         if self._via == "api" or is_remote(self._repository):
             try:
                 with self._open(time.monotonic() + self._retry.seconds) as backend:
@@ -65,14 +65,14 @@ class ResultsBranch:
         try:
             init_bare(path, self._name)
         except GitError as error:
-            # Somebody else may be making it at this moment; what counts is that it is there.
+            # Another process may have made it at the same moment; then it is there, and that is enough.
             if find_git_folder(path) is None:
                 raise UserError(error.message, where=path, remedy="choose a path that can be written") from None
 
     def commit(self, bundle: Bundle) -> Appended:
         """Add the files of a bundle in one commit; the same bundle again changes nothing.
 
-        Raises `RetriesExhausted` when others were quicker for too long, `UserError` where waiting cannot help.
+        Raises `RetriesExhausted` after the last try, `UserError` where trying again cannot help.
         """
         rendered = render(bundle)
         return self._append(lambda backend, tip: add_bundle(backend, tip, bundle, rendered), f"run {bundle.key}")
@@ -107,7 +107,7 @@ class ResultsBranch:
             with self._open(deadline) as backend:
                 return append_with_retry(backend, prepare, self._retry, deadline, f"{what} on {self._name}")
         except GitError as error:
-            raise UserError(str(error), where=self._name, remedy="is the repository whole?") from None
+            raise UserError(str(error), where=self._name, remedy="check the repository with `git fsck`") from None
 
     def _open(self, deadline: float) -> AbstractContextManager[BranchBackend]:
         if self._via == "git":

@@ -36,11 +36,11 @@ class Copy:
                 yield reader.read(sha, "blob")
 
     def contents(self, folder: str, suffix: str) -> Iterator[tuple[str, bytes]]:
-        """Path and content of each file below `folder`; raises `UserError` for one that has no business there."""
+        """Path and content of each file below `folder`; raises `UserError` for any other kind of file."""
         files = self.files(folder)
         for path, entry in files.items():
             if not path.endswith(suffix) or entry.kind != "blob":
-                raise UserError(f"is no {suffix} file", where=path, remedy="only the benchmark writes this branch")
+                raise UserError(f"is not a {suffix} file", where=path, remedy="only the benchmark writes this branch")
         try:
             yield from zip(files, self.read([entry.sha for entry in files.values()]), strict=True)
         except GitError as error:

@@ -129,7 +129,7 @@ Change = Callable[[Path], "dict[str, bytes | None]"]
         ),
         (lambda bare: {LEDGER: show(bare, LEDGER) + b"{}\n"}, [f"{LEDGER}:3: field"]),
         (lambda bare: {TRACE_PATH: None}, [f"{TRACE_PATH}: was removed", f"{TRACE_PATH}: file is missing"]),
-        (lambda bare: {TRACE_PATH: pack({"a": b"b"}).data}, [f"{TRACE_PATH}: is not what was stored"]),
+        (lambda bare: {TRACE_PATH: pack({"a": b"b"}).data}, [f"{TRACE_PATH}: does not match its digest"]),
         (lambda bare: {"traces/sha256/00/x.tar.gz": b""}, ["traces/sha256/00/x.tar.gz: belongs to no manifest"]),
     ],
 )

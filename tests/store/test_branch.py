@@ -196,7 +196,7 @@ def test_an_empty_branch_has_no_records_and_no_runs(bare: Path) -> None:
         ("runs/2026/11/20/bad.jsonl", b'{"schema": 1}\n', r"runs/2026/11/20/bad.jsonl:1: field"),
         ("runs/2026/11/20/bad.jsonl", b"{}", r"bad.jsonl: does not end with a line break"),
         ("runs/2026/11/20/bad.jsonl", b"\n", r"bad.jsonl:1: field `document`"),
-        ("runs/notes.txt", b"hello\n", r"runs/notes.txt: is no .jsonl file"),
+        ("runs/notes.txt", b"hello\n", r"runs/notes.txt: is not a .jsonl file"),
     ],
 )
 def test_readers_skip_nothing_silently(bare: Path, path: str, content: bytes, message: str) -> None:
@@ -234,8 +234,8 @@ def test_another_wording_of_the_schema_gets_its_own_file(bare: Path) -> None:
 @pytest.mark.parametrize(
     ("facts", "message"),
     [
-        ({"run": "../../etc"}, "is no run name"),
-        ({"run": "a\n"}, "is no run name"),
+        ({"run": "../../etc"}, "is not a run name"),
+        ({"run": "a\n"}, "is not a run name"),
         ({"attempt": 0}, "count from 1"),
         ({"records": []}, "has no records"),
         ({"started": datetime(2026, 1, 1)}, "no time zone"),
@@ -267,11 +267,11 @@ def test_what_would_not_read_back_is_not_stored(bare: Path) -> None:
 def test_places_that_are_no_repository_are_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     for path in (tmp_path, tmp_path / "file"):
-        with pytest.raises(UserError, match="is no git repository"):
+        with pytest.raises(UserError, match="is not a git repository"):
             ResultsBranch(path).ensure()
-    with pytest.raises(UserError, match="is no git repository"):
+    with pytest.raises(UserError, match="is not a git repository"):
         list(ResultsBranch(tmp_path / "missing").records())
-    with pytest.raises(UserError, match="is no branch name"):
+    with pytest.raises(UserError, match="is not a branch name"):
         ResultsBranch(tmp_path, "a b")
 
 

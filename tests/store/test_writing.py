@@ -267,7 +267,7 @@ def test_a_token_that_may_not_write_is_a_clear_error(tmp_path: Path, monkeypatch
     with open_target("api", tmp_path, monkeypatch) as target:
         assert target.service is not None
         monkeypatch.setenv("MLDB_TOKEN", "wrong")
-        with pytest.raises(UserError, match=r"GitHub answered 401: Bad credentials \(may the token write"):
+        with pytest.raises(UserError, match=r"GitHub answered 401: Bad credentials \(check that the token may write"):
             target.branch().commit(bundle_of())
         monkeypatch.setenv("MLDB_TOKEN", "")
         for name in ("GITHUB_TOKEN", "GH_TOKEN"):
@@ -280,7 +280,7 @@ def test_a_token_that_may_not_write_is_a_clear_error(tmp_path: Path, monkeypatch
         )
         with pytest.raises(UserError, match="Protected branch"):
             target.branch().commit(bundle_of())
-        with pytest.raises(UserError, match="names no repository on GitHub"):
+        with pytest.raises(UserError, match="is not the name of a repository on GitHub"):
             ResultsBranch("git@github.com:a/b.git", via="api").commit(bundle_of())
 
 

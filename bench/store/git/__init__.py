@@ -1,4 +1,4 @@
-"""git's plumbing as a subprocess that no hook, configuration or variable of the surroundings can bend."""
+"""git's plumbing as a subprocess, isolated from hooks, from the user's configuration and from `GIT_*` variables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ AUTHOR_EMAIL = "results@ml-dev-bench.invalid"
 
 _SECONDS = 300
 _TRANSPORT = ("GIT_SSH", "GIT_ASKPASS", "GIT_SSL_", "GIT_PROXY", "GIT_HTTP", "GIT_CONFIG_", "GIT_TRACE")
-"""What a transfer may inherit: how to reach and to convince the other side."""
+"""Variables that a transfer may inherit: how to reach the server and how to authenticate."""
 _SETTINGS = {
     "core.hooksPath": os.devnull,
     "core.fsync": "committed",
@@ -65,11 +65,11 @@ class Git:
         return self._done(arguments, stdin).stdout
 
     def notes(self, *arguments: str) -> str:
-        """What a command that succeeded said on standard error."""
+        """Standard error of a command that succeeded."""
         return self._done(arguments, b"").stderr.decode("utf-8", "replace")
 
     def begin(self, *arguments: str) -> subprocess.Popen[bytes]:
-        """A command that is talked to through its pipes."""
+        """A started command, to be used through its pipes."""
         env = _environment(self.transfers)
         return subprocess.Popen(self._command(*arguments), stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env)
 
@@ -81,7 +81,7 @@ class Git:
         return self.run(*arguments, stdin=stdin).decode("utf-8", "replace").strip()
 
     def commit_of(self, revision: str) -> str | None:
-        """The commit that `revision` names, None when it names nothing."""
+        """The commit of `revision`, None when there is none."""
         try:
             return self.text("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
         except GitError:
@@ -105,7 +105,7 @@ class Git:
         return self.text("commit-tree", tree, *parents, stdin=message.encode())
 
     def _command(self, *arguments: str) -> list[str]:
-        # What is transferred goes through a scratch repository, which nobody misses after a power cut.
+        # A transfer writes to a scratch repository only, which need not survive a power cut.
         settings = _SETTINGS | ({"core.fsync": "none"} if self.transfers else {})
         options = [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
         return ["git", f"--git-dir={self.folder}", *options, *arguments]

@@ -38,11 +38,11 @@ class ObjectReader:
             raise GitError("cat-file", "ended early") from None
         header = stdout.readline().split()
         if len(header) != 3:
-            raise GitError("cat-file", f"no {kind} {sha}: the repository is damaged or incomplete")
+            raise GitError("cat-file", f"{kind} {sha} is missing: the repository is damaged or incomplete")
         size = int(header[2])
         content = stdout.read(size + 1)
         if len(content) != size + 1 or header[1] != kind.encode():
-            raise GitError("cat-file", f"{sha} is no whole {kind}: the repository is damaged")
+            raise GitError("cat-file", f"{sha} is not a whole {kind}: the repository is damaged")
         return content[:-1]
 
     def close(self) -> None:
