@@ -48,6 +48,7 @@ class Notice:
         """The body with the line by which the issue is found again."""
         about = {"agent": self.agent, "suite": self.suite, "since": self.since, "recovered_at": self.recovered_at}
         facts = json.dumps(about, sort_keys=True)
+        # `-->` in a value would end the HTML comment.
         hidden = facts.replace("<", "\\u003c").replace(">", "\\u003e").replace("--", "-\\u002d")
         return f"{self.body}\n\n<!-- ml-dev-bench:drop {hidden} -->\n"
 

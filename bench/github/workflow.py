@@ -37,6 +37,7 @@ def commands_stopped() -> Iterator[None]:
 def set_outputs(outputs: Mapping[str, str]) -> None:
     """Outputs of the step. A value of several lines is refused: its other lines would be outputs too."""
     for name, value in outputs.items():
+        # The full stop makes a line break at the end count as a second line.
         if len(f"{value}.".splitlines()) != 1:
             raise UserError(f"output `{name}` has several lines", where="GITHUB_OUTPUT")
     _append("GITHUB_OUTPUT", "".join(f"{name}={value}\n" for name, value in outputs.items()))
@@ -56,4 +57,5 @@ def _append(variable: str, text: str) -> None:
 
 
 def _escape(text: str) -> str:
+    # The per cent sign first, or the codes of the others would be encoded again.
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")

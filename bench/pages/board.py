@@ -147,6 +147,7 @@ def newest_cells(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
 
 def _entries(trials: Iterable[Trial], suite: Mapping[str, CaseInfo]) -> list[Entry]:
     """The trials that a page lists. Two identical records are one entry: the one that counts, where one does."""
+    # Sorted: of two trials with one address, the counted one comes later and stays.
     by_address = {cell_page(trial.record): trial for trial in sorted(trials, key=lambda trial: trial.kept)}
     entries = [Entry(trial.record, address, _why_not(trial, suite)) for address, trial in sorted(by_address.items())]
     entries.sort(key=lambda entry: entry.record.started, reverse=True)

@@ -130,6 +130,7 @@ def write_site(
     fresh = Path(tempfile.mkdtemp(prefix=f".{out.name}.", suffix=".new", dir=out.parent))
     try:
         written = [_write(fresh, path, content) for path, content in site_files(board, results, site)]
+        # A temporary folder is its owner's alone; the web server may be another user.
         fresh.chmod(0o755)
         _swap(fresh, out)
     except BaseException:

@@ -128,6 +128,7 @@ def _cost_axis(costs: Sequence[float], most: int) -> tuple[Callable[[float], flo
     """From cost to [0, 1], and where the ticks are."""
     low, high = min(costs), max(costs)
     if low > _NOTHING and high / low >= _LOG_FROM:
+        # More room on the right, where labels stand beside their points.
         start, end = math.log10(low / 1.5), math.log10(high * 1.8)
         steps = [base * 10.0**power for power in range(math.floor(start), math.ceil(end) + 1) for base in (1, 2, 5)]
         inside = [step for step in steps if start <= math.log10(step) <= end]
@@ -148,6 +149,7 @@ def _place_labels(
     line: Sequence[tuple[float, float]],
 ) -> list[Mark]:
     """Each label at the first side of its point where it meets nothing placed before."""
+    # No label may cover a point or the line.
     taken = [Box(x_of(p.cost) - 6, y_of(p.score) - 6, x_of(p.cost) + 6, y_of(p.score) + 6) for p in points]
     taken += [
         Box(min(x, next_x) - 1, min(y, next_y) - 1, max(x, next_x) + 1, max(y, next_y) + 1)

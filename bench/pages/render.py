@@ -35,7 +35,7 @@ def agent_page(entrant: Entrant) -> str:
     """One page for all profiles.
 
     Plain names are kept readable: only a `/` becomes `--`, which no plain name holds. Any other name is shortened to
-    what is safe and told apart by a digest after `---`, which no plain name holds either.
+    safe characters and gets a digest after `---`, which no plain name holds either.
     """
     agent, model = entrant.agent, entrant.model
     plain = _PLAIN_AGENT.fullmatch(agent) and (not model or _PLAIN_MODEL.fullmatch(model))

@@ -32,6 +32,7 @@ def render(records: Sequence[Record], *, commit: str = "", limit: int = MAX_BYTE
         "|---|---|---|--:|---|--:|---|--:|---|",
     ]
     text = "\n".join(head) + "\n"
+    # 400 bytes for the notes about what was left out.
     budget = limit - len(text.encode()) - 400
     rows, left_out = _fitting((_cell_row(record) for record in records), budget)
     budget -= sum(map(len, rows))

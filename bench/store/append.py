@@ -99,6 +99,7 @@ def _link(backend: BranchBackend, tip: Tip, path: str, digest: str | None) -> Li
     entry = find(backend, tip, [path]).get(path)
     if entry is None:
         raise edited_by_hand("is the last stored manifest, and the file is missing", where=path)
+    # A message with the digest saves reading the manifest, which is a request to a remote repository.
     return Link(path, digest or sha256_bytes(backend.blob(entry.sha)))
 
 
@@ -144,6 +145,7 @@ def append_with_retry(
     Raises `RetriesExhausted` after the last try, `UserError` where trying again cannot help.
     """
     lasted, reason, failures = retry.first_wait_s, "", 0
+    # At least one try, however long it took to get here.
     while failures < retry.tries and (not failures or time.monotonic() < deadline):
         _wait(failures, lasted, retry, deadline)
         began = time.monotonic()
@@ -191,6 +193,7 @@ def _wait(failures: int, lasted: float, retry: RetryPolicy, deadline: float) -> 
     """
     if failures:
         bound = min(retry.longest_wait_s, max(retry.first_wait_s, lasted) * 2 ** (failures - 1))
+        # From the system: writers that were started alike must not draw alike.
         time.sleep(min(random.SystemRandom().uniform(0, bound), max(0.0, deadline - time.monotonic())))
 
 
@@ -227,6 +230,7 @@ def add_decision(backend: BranchBackend, tip: Tip | None, decision: Decision) ->
     _require_runs(backend, tip, decision)
     folder = find(backend, tip, ["decisions"]).get("decisions")
     held = backend.trees([folder.sha])[folder.sha] if folder else {}
+    # The names sort by month.
     newest = max((f"decisions/{name}" for name in held if FILE.fullmatch(f"decisions/{name}")), default=None)
     path = month_of(decision, newest)
     last = backend.blob(held[newest.removeprefix("decisions/")].sha) if newest else b""

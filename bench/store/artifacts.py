@@ -122,6 +122,7 @@ def read_cells(artifact: Artifact, caps: Caps) -> Iterator[Found | Refusal]:
             yield Refusal(f"{artifact.name}/cells", "is not a folder: `ml-dev-bench run` makes one")
             return
         with os.scandir(cells) as entries:
+            # One more than allowed shows that there are too many, without listing them all.
             names = sorted(islice((entry.name for entry in entries), caps.cells + 1))
         if len(names) > caps.cells:
             yield Refusal(f"{artifact.name}/cells", f"holds more than {caps.cells} files: nothing was taken")
@@ -131,6 +132,7 @@ def read_cells(artifact: Artifact, caps: Caps) -> Iterator[Found | Refusal]:
             where = f"{artifact.name}/cells/{name}"
             if not _CELL.fullmatch(name):
                 yield Refusal(where, "is not a name of a record")
+            # On some file systems they would be one file.
             elif name.casefold() in folded:
                 yield Refusal(where, "differs from another name only in upper and lower case")
             elif not _EARLIER.search(name):
@@ -165,6 +167,7 @@ def survey(artifact: Artifact, caps: Caps) -> Iterator[Refusal]:
                         pending.append((path, depth + 1))
                     elif stat.S_ISDIR(info.st_mode):
                         yield Refusal(f"{artifact.name}/{path}", f"lies deeper than {caps.depth} folders")
+                    # `read_cells` reports those in `cells/`.
                     elif folder != "cells" and (not stat.S_ISREG(info.st_mode) or info.st_nlink > 1):
                         yield Refusal(f"{artifact.name}/{path}", f"is {_kind(info)}")
         except OSError as error:
@@ -208,6 +211,7 @@ def _read(name: str, folder: int, cap: int) -> bytes | str:
                 return "was replaced while it was read"
             if info.st_size > cap:
                 return f"has {info.st_size} bytes, more than the {cap} left for it"
+            # The file may have grown since it was looked at.
             content = file.read(cap + 1)
     except OSError as error:
         return f"cannot be read: {error.strerror}"

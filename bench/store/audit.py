@@ -126,6 +126,7 @@ class Audit:
             raise UserError("is a shallow clone, without its history", where=git.folder, remedy="git fetch --unshallow")
         lines = git.text("rev-list", "--reverse", "--first-parent", "--parents", tip).splitlines()
         for commit, *parents in (line.split() for line in lines):
+            # Only the first parents are followed, so that a merge could hide changes.
             if len(parents) > 1:
                 yield AuditFinding(f"commit {commit[:12]}", f"has {len(parents)} parents: it was merged by hand")
         grown: list[tuple[str, _Edit]] = []
@@ -154,6 +155,7 @@ class Audit:
         contents = dict(self._contents(files, r"manifests/.*\.json"))
         self.done.manifests = len(contents)
         previous: str | None = None
+        # In the order of the commits; then those that no commit seems to have brought.
         for path in dict.fromkeys([*(path for path in order if path in contents), *contents]):
             try:
                 manifest = parse_manifest(contents[path], path)

@@ -119,6 +119,7 @@ class ResultsBranch:
 
     def _refuse_checked_out(self, folder: Path) -> None:
         """Moving a checked-out branch would make its work tree look as if everything new had been deleted."""
+        # All work trees of the repository: any of them can have the branch checked out.
         trees = Git(folder).text("worktree", "list", "--porcelain").split("\n\n")
         for tree in trees:
             lines = tree.splitlines()

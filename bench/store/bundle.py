@@ -87,6 +87,7 @@ class Manifest(Model):
         return f"manifests/{self.started[:10].replace('-', '/')}/{self.key}.json"
 
     def to_bytes(self) -> bytes:
+        # Sorted: the chain needs the same bytes from every version of this program.
         text = json.dumps(self.model_dump(mode="json", by_alias=True), indent=1, sort_keys=True, ensure_ascii=False)
         return f"{text}\n".encode()
 
@@ -164,6 +165,7 @@ def render(bundle: Bundle) -> Rendered:
     stored: list[StoredFile] = []
     for agent, records in sorted(by_agent.items()):
         path = f"runs/{bundle.day}/{bundle.key}-{agent}.jsonl"
+        # Sorted, so that publishing twice gives the same file whatever the order of the jobs.
         content = b"".join(stored_line(record) for record in sorted(records, key=lambda record: record.cell))
         if len(content) > MAX_FILE_BYTES:
             raise UserError(

@@ -81,6 +81,7 @@ class PlanCheck:
         if fault is not None:
             return fault
         try:
+            # What is stored must be what was checked here.
             again = Record.model_validate_json(line_of(record))
         except UserError as error:
             return str(error)
@@ -150,6 +151,7 @@ def read_plan_checks(path: Path, shards: Path | None = None, run_url: str | None
     try:
         plan = _read_model(path, RunPlan, "--plan")
     except UserError:
+        # Only a plan.json has runs, and its own reader explains its faults.
         if not (path.is_file() and b'"runs"' in path.read_bytes()):
             raise
         return _of_plan_file(path, shards, run_url)

@@ -57,6 +57,7 @@ def save_pending(bundle: Bundle, parent: Path) -> Path:
         write_atomic(new / _INLINE / path, content)
     write_atomic(new / _ABOUT, about.model_dump_json(by_alias=True, indent=1).encode() + b"\n")
     remove_tree(folder)
+    # bundle.json was written last, and the rename comes after it: a folder with this name is complete.
     new.rename(folder)
     return folder
 

@@ -73,6 +73,7 @@ def open_copy(repository: Path | str, branch: str, *, history: bool = False) -> 
     with scratch_clone(str(repository), branch) as git:
         depth = [] if history else ["--depth=1"]
         try:
+            # `ls-remote` matches the ends of names, so that it may list other references too.
             if any(line.split("\t")[-1] == ref for line in git.text("ls-remote", "origin", ref).splitlines()):
                 git.run("fetch", "--quiet", "--no-tags", *depth, "origin", f"+{ref}:{ref}")
         except GitError as error:

@@ -76,6 +76,7 @@ def is_wanted(record: Record, sample: float) -> bool:
 def pack(files: Mapping[str, bytes], left_out: int = 0) -> Packed:
     """Files by their relative names as one archive; the smallest first where the cap does not let in all."""
     chosen: dict[str, bytes] = {}
+    # tar pads its end to whole records, and each file to blocks; long names take an extended header.
     room = MAX_TRACE_BYTES - 2 * tarfile.RECORDSIZE
     for name, content in sorted(files.items(), key=lambda item: (len(item[1]), item[0])):
         room -= len(content) + 4 * tarfile.BLOCKSIZE + 2 * len(name.encode("utf-8", "surrogateescape"))
@@ -90,6 +91,7 @@ def pack(files: Mapping[str, bytes], left_out: int = 0) -> Packed:
             member.size, member.mode = len(content), 0o644
             tar.addfile(member, io.BytesIO(content))
     raw = archive.getvalue()
+    # Without a time in the header, the same files are the same bytes.
     return Packed(sha256_bytes(raw), len(raw), gzip.compress(raw, compresslevel=6, mtime=0), left_out)
 
 
@@ -97,6 +99,7 @@ def inflate(data: bytes, digest: str, where: str) -> bytes:
     """The archive in `data`, decompressed to at most `MAX_TRACE_BYTES`; raises `UserError` unless it has `digest`."""
     stream = zlib.decompressobj(wbits=31)
     try:
+        # One byte more than allowed tells too large an archive from one of exactly this size.
         raw = stream.decompress(data, MAX_TRACE_BYTES + 1)
     except zlib.error as error:
         raise UserError(f"is not a gzip archive: {error}", where=where, remedy="fetch it again") from None
@@ -148,6 +151,7 @@ def _members(raw: bytes) -> Iterator[tuple[str, bytes]]:
     seen: set[str] = set()
     total = 0
     try:
+        # "r:": the archive is plain; decompressing once more could expand a bomb.
         with tarfile.open(fileobj=io.BytesIO(raw), mode="r:") as tar:
             for number, member in enumerate(tar):
                 total += member.size

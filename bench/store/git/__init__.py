@@ -13,18 +13,23 @@ from pathlib import Path
 from bench.base.errors import UserError
 
 AUTHOR_NAME = "ml-dev-bench"
+# A reserved domain (RFC 2606): this address cannot belong to a person.
 AUTHOR_EMAIL = "results@ml-dev-bench.invalid"
 
 _SECONDS = 300
 _TRANSPORT = ("GIT_SSH", "GIT_ASKPASS", "GIT_SSL_", "GIT_PROXY", "GIT_HTTP", "GIT_CONFIG_", "GIT_TRACE")
 """Variables that a transfer may inherit: how to reach the server and how to authenticate."""
 _SETTINGS = {
+    # Hooks of the repository would run foreign code, or refuse a commit.
     "core.hooksPath": os.devnull,
+    # What was reported as stored must survive a power cut.
     "core.fsync": "committed",
+    # No collection of garbage in the background while objects are written that no reference names yet.
     "gc.auto": "0",
     "maintenance.auto": "false",
     "i18n.commitEncoding": "UTF-8",
     "advice.detachedHead": "false",
+    # The user's configuration must not push more than the one branch.
     "push.followTags": "false",
     "push.gpgSign": "false",
     "push.recurseSubmodules": "no",
@@ -122,6 +127,7 @@ def find_git_folder(folder: Path) -> Path | None:
     root = folder.resolve()
     if not root.is_dir():
         return None
+    # A work tree, then a bare repository. Left alone, git would search upwards and find an enclosing one.
     for candidate in (root / ".git", root):
         try:
             command = ["git", f"--git-dir={candidate}", "rev-parse", "--git-common-dir"]
@@ -175,6 +181,7 @@ def _environment(transfers: bool) -> dict[str, str]:
     fixed = {
         "LC_ALL": "C",
         "GIT_TERMINAL_PROMPT": "0",
+        # Replacement references would show other contents than those that the ids stand for.
         "GIT_NO_REPLACE_OBJECTS": "1",
         "GIT_AUTHOR_NAME": AUTHOR_NAME,
         "GIT_AUTHOR_EMAIL": AUTHOR_EMAIL,

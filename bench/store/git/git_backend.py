@@ -81,6 +81,7 @@ class GitBackend(BranchBackend):
     def _write(self, kind: str, contents: Mapping[str, bytes]) -> None:
         new = {sha: content for sha, content in contents.items() if sha not in self._written}
         written = self.git.store(kind, list(new.values())) if new else []
+        # With other ids, the trees that name these objects would point nowhere.
         if written != list(new):
             raise GitError("hash-object", "wrote other objects than it was given")
         self._written.update(new)
@@ -96,6 +97,7 @@ class LocalGitBackend(GitBackend):
     def advance(self, tip: Tip | None, commit: str) -> None:
         old = tip.commit if tip else None
         try:
+            # All zeros: git moves the reference only if it does not exist yet.
             self.git.run("update-ref", self.ref, commit, old or "0" * len(commit))
         except GitError as error:
             if _is_temporary(error) or self.git.commit_of(self.ref) != old:

@@ -88,6 +88,7 @@ class GitHubBackend(BranchBackend):
 
         base = self._tree(tip.tree) if tip else None
         with _faults(self.repository):
+            # Each batch is laid over the tree of the batch before.
             for batch in _batches(files):
                 elements = [self._element(path, files[path]) for path in batch]
                 base = self.repository.create_git_tree(elements, NotSet if base is None else base)
@@ -142,6 +143,7 @@ def open_github_backend(repository: str, branch: str, pause_s: float = PAUSE_S) 
         auth=Auth.Token(token),
         base_url=base,
         timeout=_SECONDS,
+        # `append_with_retry` decides whether and how long to try again.
         retry=None,
         seconds_between_requests=None,
         seconds_between_writes=pause_s,
@@ -163,6 +165,7 @@ def address(repository: str) -> tuple[str, str]:
             remedy="write owner/name or https://host/owner/name",
         )
     scheme = repository.partition("://")[0]
+    # Servers of GitHub Enterprise have the API below their own address.
     base = "https://api.github.com" if match[1] == "github.com" else f"{scheme}://{match[1]}/api/v3"
     return base, match[2]
 
