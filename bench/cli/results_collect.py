@@ -17,7 +17,7 @@ from bench.cli.console import Ticker
 from bench.cli.options import PATH, VIA, Command, as_json, branch, gathered, print_json, repository
 
 if TYPE_CHECKING:
-    from bench.store import Bundle, Collected, Committed, Refusal, ResultsBranch, Taken, Via
+    from bench.store import Appended, Bundle, Collected, Refusal, ResultsBranch, Taken, Via
 
 
 EXIT_GIVEN_UP = 3
@@ -34,7 +34,7 @@ class Report:
         self.collected = collected
         self.refused: list[Refusal] = list(collected.refused)
         self.traces = 0
-        self.committed: Committed | None = None
+        self.committed: Appended | None = None
         self.kept = ""
         """The command that resumes, where the bundle could not be stored."""
 
@@ -86,7 +86,7 @@ def show(reports: Sequence[Report], branch: str, *, dry_run: bool, as_json: bool
             click.echo("nothing was stored" + (" (--dry-run)" if dry_run else ""))
 
 
-def stored_line(done: Committed, branch: str) -> str:
+def stored_line(done: Appended, branch: str) -> str:
     """One line about a stored bundle."""
     return f"results: {'commit' if done.new else 'already stored in commit'} {done.commit} on branch {branch}"
 
@@ -118,7 +118,7 @@ class _Target:
     def open(self) -> ResultsBranch:
         from bench.store import ResultsBranch, RetryPolicy
 
-        return ResultsBranch(self.repository, self.branch, via=self.via, patience=RetryPolicy(seconds=self.patience))
+        return ResultsBranch(self.repository, self.branch, via=self.via, retry=RetryPolicy(seconds=self.patience))
 
 
 def _target(command: Command) -> Command:
@@ -206,16 +206,16 @@ def push(folders: tuple[Path, ...], target: _Target) -> None:
 
     Exit status: 0 all are stored; 2 a bundle is not whole or cannot be stored; 3 given up once more, they are kept.
     """
-    from bench.store import RetriesExhausted, discard_bundle, load_bundle
+    from bench.store import RetriesExhausted, discard_pending, load_pending
 
     for folder in folders:
-        bundle = load_bundle(folder)
+        bundle = load_pending(folder)
         try:
             done = target.open().commit(bundle)
         except RetriesExhausted as error:
             click.echo(f"error: {error}\nkept in {folder}", err=True)
             sys.exit(EXIT_GIVEN_UP)
-        discard_bundle(folder)
+        discard_pending(folder)
         click.echo(stored_line(done, target.branch))
 
 
@@ -223,19 +223,19 @@ def _with_traces(
     bundle: Bundle, taken: Sequence[Taken], trace_place: str | None, sample: float, ticker: Ticker
 ) -> tuple[Bundle, list[Refusal]]:
     """The bundle with its traces, and what of these was refused."""
-    from bench.store import keep_traces, open_trace_storage
+    from bench.store import open_trace_storage, store_traces
 
-    kept = keep_traces(taken, open_trace_storage(trace_place) if trace_place else None, sample, ticker)
+    kept = store_traces(taken, open_trace_storage(trace_place) if trace_place else None, sample, ticker)
     return replace(bundle, traces=kept.traces, inline=kept.inline), kept.refused
 
 
-def _store(bundle: Bundle, target: _Target, kept: Path) -> tuple[Committed | None, str]:
+def _store(bundle: Bundle, target: _Target, kept: Path) -> tuple[Appended | None, str]:
     """Store a bundle that lies on disk until it is stored; else the command that resumes."""
-    from bench.store import RetriesExhausted, discard_bundle, keep_bundle
+    from bench.store import RetriesExhausted, discard_pending, save_pending
 
     branch = target.open()
     # On disk before the first try, so that a killed process loses nothing.
-    folder = keep_bundle(bundle, kept)
+    folder = save_pending(bundle, kept)
     where = ["--results", target.repository, "--branch", target.branch, "--via", target.via]
     resume = shlex.join(["ml-dev-bench", "results", "push", str(folder), *where])
     try:
@@ -247,5 +247,5 @@ def _store(bundle: Bundle, target: _Target, kept: Path) -> tuple[Committed | Non
     except UserError:
         click.echo(f"not stored, and kept; when that is fixed, resume with\n  {resume}", err=True)
         raise
-    discard_bundle(folder)
+    discard_pending(folder)
     return done, ""

@@ -28,7 +28,7 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True)
 class Notice:
-    """What an issue should say."""
+    """The text that an issue should have."""
 
     agent: str
     suite: str
@@ -48,6 +48,7 @@ class Notice:
         """The body with the line by which the issue is found again."""
         about = {"agent": self.agent, "suite": self.suite, "since": self.since, "recovered_at": self.recovered_at}
         facts = json.dumps(about, sort_keys=True)
+        # `-->` in a value would end the HTML comment.
         hidden = facts.replace("<", "\\u003c").replace(">", "\\u003e").replace("--", "-\\u002d")
         return f"{self.body}\n\n<!-- ml-dev-bench:drop {hidden} -->\n"
 
@@ -62,7 +63,7 @@ class Known:
     recovered_at: Mapping[str, float]
 
     def recovered(self, now: Mapping[str, float]) -> bool:
-        """Is every series back that had fallen?"""
+        """Has every series that fell come back?"""
         return all(now.get(series, -1.0) >= level for series, level in self.recovered_at.items())
 
 
@@ -75,18 +76,18 @@ def keep_issues(
     api: str = "https://api.github.com",
     pause_s: float = 1.0,
 ) -> list[str]:
-    """Make the issues of `repository` (owner/name) say what `notices` say; returns one line for each thing done.
+    """Bring the issues of `repository` (owner/name) in line with `notices`; returns one line for each action.
 
     watched: the agents and suites that were looked at, with the worse of the last two nights of each of their series.
     Only issues about these are touched, and only those with the label `LABEL` and our marker. An issue closes when no
-    drop stands and every series it names has been back for two nights. One that somebody closed while its drop still
-    stood stays closed: the new level was accepted.
+    drop stands and every series it names has been back for two nights. An issue that was closed by hand while its
+    drop still stood stays closed: the new level was accepted.
     Raises `UserError` when GitHub cannot be reached or refuses.
     """
     import github
 
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", repository, re.ASCII):
-        raise UserError(f"`{repository}` is no repository", remedy="write owner/name")
+        raise UserError(f"`{repository}` is not a repository", remedy="write owner/name")
     client = github.Github(
         auth=github.Auth.Token(token),
         base_url=api,
@@ -96,8 +97,7 @@ def keep_issues(
         lazy=True,
     )
     try:
-        place = client.get_repo(repository)
-        return _keep(place, {notice.key: notice for notice in notices}, watched)
+        return _keep(client.get_repo(repository), {notice.key: notice for notice in notices}, watched)
     except github.GithubException as error:
         message = error.data.get("message", "") if isinstance(error.data, dict) else ""
         raise UserError(
@@ -111,8 +111,8 @@ def keep_issues(
         client.close()
 
 
-def _keep(place: Repository, notices: dict[Key, Notice], watched: Mapping[Key, Mapping[str, float]]) -> list[str]:
-    known = list(_known(place))
+def _keep(repository: Repository, notices: dict[Key, Notice], watched: Mapping[Key, Mapping[str, float]]) -> list[str]:
+    known = list(_known(repository))
     done: list[str] = []
     for key in sorted(watched):
         own = sorted((it for it in known if it.key == key), key=lambda it: it.issue.number)
@@ -127,16 +127,16 @@ def _keep(place: Repository, notices: dict[Key, Notice], watched: Mapping[Key, M
         elif open_now:
             done += _update(open_now[0].issue, notice)
         elif accepted := [it for it in own if _same_drop(it.since, notice.since)]:
-            done.append(f"left #{accepted[-1].issue.number} closed: somebody accepted this drop")
+            done.append(f"left #{accepted[-1].issue.number} closed: this drop was accepted")
         else:
-            _ensure_label(place)
-            made = place.create_issue(notice.title, notice.marked(), labels=[LABEL])
+            _ensure_label(repository)
+            made = repository.create_issue(notice.title, notice.marked(), labels=[LABEL])
             done.append(f"opened #{made.number}: {notice.title}")
     return done
 
 
-def _known(place: Repository) -> Iterable[Known]:
-    for issue in place.get_issues(state="all", labels=[LABEL]):
+def _known(repository: Repository) -> Iterable[Known]:
+    for issue in repository.get_issues(state="all", labels=[LABEL]):
         found = _MARKER.search(issue.body or "")
         # `issue.pull_request` would ask GitHub once for every issue: lists leave it out where there is none.
         if not found or "/pull/" in issue.html_url:
@@ -146,7 +146,7 @@ def _known(place: Repository) -> Iterable[Known]:
             back = {str(series): float(level) for series, level in facts["recovered_at"].items()}
             yield Known(issue, (str(facts["agent"]), str(facts["suite"])), str(facts["since"]), back)
         except (ValueError, KeyError, TypeError, AttributeError):
-            continue  # somebody edited the marker away: the issue is theirs now
+            continue  # the marker was edited by hand: the issue is no longer ours
 
 
 def _recover(open_now: Iterable[Known], now: Mapping[str, float]) -> list[str]:
@@ -170,9 +170,9 @@ def _update(issue: Issue, notice: Notice) -> list[str]:
     return [f"updated #{issue.number}: {notice.title}"]
 
 
-def _ensure_label(place: Repository) -> None:
-    if all(label.name != LABEL for label in place.get_labels()):
-        place.create_label(LABEL, "b60205", "Opened and closed by ml-dev-bench trends")
+def _ensure_label(repository: Repository) -> None:
+    if all(label.name != LABEL for label in repository.get_labels()):
+        repository.create_label(LABEL, "b60205", "Opened and closed by ml-dev-bench trends")
 
 
 def _same_drop(one: str, other: str) -> bool:

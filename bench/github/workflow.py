@@ -14,18 +14,18 @@ from bench.base.errors import UserError
 
 
 def annotate_error(message: str) -> None:
-    """An annotation of the job. Line breaks and whatever else could begin another command are encoded."""
+    """An error annotation of the job; line breaks and the marks of commands are encoded."""
     click.echo(f"::error title=ml-dev-bench::{_escape(message)}")
 
 
 def annotate_warning(message: str) -> None:
-    """An annotation that does not fail the job."""
+    """A warning annotation of the job."""
     click.echo(f"::warning title=ml-dev-bench::{_escape(message)}")
 
 
 @contextlib.contextmanager
 def commands_stopped() -> Iterator[None]:
-    """Nothing that is printed meanwhile is taken for a command, whoever wrote it."""
+    """A context in which the runner takes no printed text for a command."""
     word = secrets.token_hex(16)
     click.echo(f"::stop-commands::{word}")
     try:
@@ -35,8 +35,9 @@ def commands_stopped() -> Iterator[None]:
 
 
 def set_outputs(outputs: Mapping[str, str]) -> None:
-    """Outputs of the step. A value of several lines is refused, for it could bring outputs of its own."""
+    """Outputs of the step. A value of several lines is refused: its other lines would be outputs too."""
     for name, value in outputs.items():
+        # The full stop makes a line break at the end count as a second line.
         if len(f"{value}.".splitlines()) != 1:
             raise UserError(f"output `{name}` has several lines", where="GITHUB_OUTPUT")
     _append("GITHUB_OUTPUT", "".join(f"{name}={value}\n" for name, value in outputs.items()))
@@ -50,10 +51,11 @@ def add_summary(text: str) -> None:
 def _append(variable: str, text: str) -> None:
     path = os.environ.get(variable)
     if not path:
-        raise UserError("is not set", where=variable, remedy="only a workflow runner can call this")
+        raise UserError("is not set", where=variable, remedy="call this from a workflow")
     with Path(path).open("a", encoding="utf-8") as file:
         file.write(text)
 
 
 def _escape(text: str) -> str:
+    # The per cent sign first, or the codes of the others would be encoded again.
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")

@@ -1,4 +1,4 @@
-"""What the pages are made from."""
+"""The board: everything that the pages of a site are made from."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.formats.record import Profile, Record
-from bench.pages.address import cell_page
 from bench.pages.chart import Chart, Point, scatter
+from bench.pages.render import cell_page
 from bench.stats import CaseSeen, Entrant, RankedStanding, Results, Standing, Suite, Trial, entrant_of, rank
 
 MOST_CELLS = 300
@@ -61,13 +61,13 @@ class Section:
     about: str
     ranked: Sequence[RankedStanding]
     unranked: Sequence[RankedStanding]
-    """Competitors that have not met every case."""
+    """Competitors without a verdict on every case."""
     references: Sequence[RankedStanding]
     charts: Sequence[Chart]
     """The same chart for a wide and for a narrow screen; none when no cost is known."""
 
     @property
-    def places(self) -> list[RankedStanding]:
+    def everyone(self) -> list[RankedStanding]:
         return [*self.ranked, *self.unranked, *self.references]
 
 
@@ -92,7 +92,7 @@ class Board:
 
     @property
     def results(self) -> int:
-        """Different results, with a page or without."""
+        """Different results, with or without a page."""
         return sum(case.results for case in self.seen.values())
 
     @property
@@ -123,7 +123,7 @@ def make_board(results: Results, cases: Sequence[CaseInfo], title: str) -> Board
         seen=seen,
         entries=entries,
         sections=sections,
-        entrants=frozenset(place.standing.entrant for section in sections for place in section.places),
+        entrants=frozenset(row.standing.entrant for section in sections for row in section.everyone),
         updated=max((entry.record.finished for entry in entries), default=""),
     )
 
@@ -147,7 +147,8 @@ def newest_cells(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
 
 
 def _entries(trials: Iterable[Trial], suite: Mapping[str, CaseInfo]) -> list[Entry]:
-    """Those that a page lists. Of two that are the same word for word the one that counts, where one does."""
+    """The trials that a page lists. Two identical records are one entry: the one that counts, where one does."""
+    # Sorted: of two trials with one address, the counted one comes later and stays.
     by_address = {cell_page(trial.record): trial for trial in sorted(trials, key=lambda trial: trial.kept)}
     entries = [Entry(trial.record, address, _why_not(trial, suite)) for address, trial in sorted(by_address.items())]
     entries.sort(key=lambda entry: entry.record.started, reverse=True)
@@ -177,23 +178,23 @@ def _sections(table: Sequence[Standing]) -> list[Section]:
     ]
 
 
-def _section(profile: Profile, places: Sequence[RankedStanding]) -> Section:
-    competitors = [place for place in places if place.standing.ranked]
+def _section(profile: Profile, rows: Sequence[RankedStanding]) -> Section:
+    competitors = [row for row in rows if row.standing.ranked]
     return Section(
         profile=profile,
         about=PROFILES[profile],
-        ranked=[place for place in competitors if place.rank is not None],
-        unranked=[place for place in competitors if place.rank is None],
-        references=[place for place in places if not place.standing.ranked],
+        ranked=[row for row in competitors if row.rank is not None],
+        unranked=[row for row in competitors if row.rank is None],
+        references=[row for row in rows if not row.standing.ranked],
         charts=_charts(profile, competitors),
     )
 
 
 def _charts(profile: Profile, competitors: Sequence[RankedStanding]) -> list[Chart]:
-    agents = Counter(place.standing.entrant.agent for place in competitors)
+    agents = Counter(row.standing.entrant.agent for row in competitors)
     points = []
-    for place in competitors:
-        entrant, cost, score = place.standing.entrant, place.standing.cost, place.standing.score
+    for row in competitors:
+        entrant, cost, score = row.standing.entrant, row.standing.cost, row.standing.score
         usd = cost.replayed_usd if cost.mean_usd is None else cost.mean_usd
         if usd is None or score is None:
             continue

@@ -1,4 +1,4 @@
-"""The same figures as data: the records that have a page, and the board as JSON and CSV."""
+"""Building the site: all pages, and the same figures as data (records as JSON lines, the board as JSON and CSV)."""
 
 from __future__ import annotations
 
@@ -16,21 +16,20 @@ from pathlib import Path
 
 from bench.base.errors import UserError
 from bench.formats.record import Record
-from bench.pages.address import agent_page, case_page
 from bench.pages.board import Board, CaseInfo, counted_trials, make_board, newest_cells, suite_of
-from bench.pages.render import Renderer
-from bench.pages.views import AgentFacts, CaseFacts, agent_view, case_view
+from bench.pages.render import Renderer, agent_page, case_page
+from bench.pages.views import Details, agent_view, case_view
 from bench.stats import KS, Entrant, Estimate, Passes, RankedStanding, RecordResults, Results, Suite
 
 Cell = str | int | float | bool | None
 RECORDS, BOARD_JSON, BOARD_CSV = "data/records.jsonl", "data/leaderboard.json", "data/leaderboard.csv"
 TITLE = "ML development benchmark"
 MARKER = ".ml-dev-bench-site"
-"""In every folder this module made: only such a folder is ever replaced."""
+"""In every folder that this module made: no other folder is ever replaced."""
 
 
 def data_files(board: Board) -> dict[str, bytes]:
-    rows = [_row(place) for section in board.sections for place in section.places]
+    rows = [_row(ranked) for section in board.sections for ranked in section.everyone]
     lines = [entry.record.to_line() for entry in reversed(board.entries)]
     document = {"schema": 1, "updated": board.updated or None, "entrants": rows}
     return {
@@ -40,13 +39,13 @@ def data_files(board: Board) -> dict[str, bytes]:
     }
 
 
-def _row(place: RankedStanding) -> dict[str, Cell]:
-    standing = place.standing
+def _row(ranked: RankedStanding) -> dict[str, Cell]:
+    standing = ranked.standing
     return {
         "profile": standing.entrant.profile,
-        "rank": place.rank,
-        "rank_best": place.best,
-        "rank_worst": place.worst,
+        "rank": ranked.rank,
+        "rank_best": ranked.best,
+        "rank_worst": ranked.worst,
         "ranked": standing.ranked,
         "agent": standing.entrant.agent,
         "model": standing.entrant.model,
@@ -131,6 +130,7 @@ def write_site(
     fresh = Path(tempfile.mkdtemp(prefix=f".{out.name}.", suffix=".new", dir=out.parent))
     try:
         written = [_write(fresh, path, content) for path, content in site_files(board, results, site)]
+        # A temporary folder is its owner's alone; the web server may be another user.
         fresh.chmod(0o755)
         _swap(fresh, out)
     except BaseException:
@@ -141,41 +141,40 @@ def write_site(
 
 def site_files(board: Board, results: Results, site: Path) -> Iterator[tuple[str, bytes]]:
     """Every file of the site: its address and its content."""
-    renderer = Renderer.of(site)
+    renderer = Renderer(site)
     yield MARKER, b""
     for path in sorted((site / "static").iterdir()):
         yield f"static/{path.name}", path.read_bytes()
     yield from data_files(board).items()
     for name in ("index.html", "cases.html"):
         yield name, renderer.page(name, name, {"board": board})
-    yield from _case_pages(board, results, renderer)
-    yield from _agent_pages(board, results, renderer)
+    newest, counted = newest_cells(board.entries), counted_trials(board.entries)
+    details = Details(
+        results.checks(), results.metrics(), results.findings(), results.versions(), cells=newest, trials=counted
+    )
+    for case in board.pages.values():
+        address = case_page(case.id)
+        view = case_view(board, case, details)
+        yield address, renderer.page("case.html", address, {"board": board, "view": view})
+    yield from _agent_pages(board, details, renderer)
     for entry in board.entries:
         yield entry.address, renderer.page("cell.html", entry.address, {"board": board, "entry": entry})
 
 
-def _case_pages(board: Board, results: Results, renderer: Renderer) -> Iterator[tuple[str, bytes]]:
-    facts = CaseFacts(results.checks(), results.metrics(), newest_cells(board.entries))
-    for case in board.pages.values():
-        place = case_page(case.id)
-        yield place, renderer.page("case.html", place, {"board": board, "view": case_view(board, case, facts)})
-
-
-def _agent_pages(board: Board, results: Results, renderer: Renderer) -> Iterator[tuple[str, bytes]]:
-    facts = AgentFacts(results.findings(), results.versions(), counted_trials(board.entries))
+def _agent_pages(board: Board, details: Details, renderer: Renderer) -> Iterator[tuple[str, bytes]]:
     profiles: dict[str, list[Entrant]] = defaultdict(list)
     for section in board.sections:
-        for row in section.places:
+        for row in section.everyone:
             profiles[agent_page(row.standing.entrant)].append(row.standing.entrant)
-    for place, entrants in profiles.items():
-        view = agent_view(board, entrants, facts)
-        yield place, renderer.page("agent.html", place, {"board": board, "view": view})
+    for address, entrants in profiles.items():
+        view = agent_view(board, entrants, details)
+        yield address, renderer.page("agent.html", address, {"board": board, "view": view})
 
 
 def _write(folder: Path, path: str, content: bytes) -> str:
     target = folder / path
     target.parent.mkdir(parents=True, exist_ok=True)
-    with target.open("xb") as file:  # two things at one address would be a fault of ours
+    with target.open("xb") as file:  # "x": a second file at one address is a fault of this program
         file.write(content)
     return path
 
@@ -184,7 +183,7 @@ def _check_replaceable(out: Path) -> None:
     if not os.path.lexists(out):
         return
     if not out.is_dir() or out.is_symlink() or (any(out.iterdir()) and not (out / MARKER).is_file()):
-        raise UserError("exists and is no site of ours", where=out, remedy="name a new or empty folder")
+        raise UserError("exists and was not made by site build", where=out, remedy="name a new or empty folder")
 
 
 def _swap(fresh: Path, out: Path) -> None:

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from bench.pages.figures import percent, usd
+from bench.pages.render import percent, usd
 
 _LOG_FROM = 12.0
 """The ratio of the largest to the smallest cost from which the axis is logarithmic."""
 _NOTHING = 1e-7
-"""A cost below this is drawn as none."""
+"""A cost below this is drawn as zero."""
 _GLYPH = 6.3
 """Width of a character of a label."""
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46.0, 14.0, 14.0, 44.0
@@ -45,16 +45,31 @@ class Mark:
 
 
 @dataclass(frozen=True)
+class Box:
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    def meets(self, other: Box) -> bool:
+        return (
+            self.left < other.right and other.left < self.right and self.top < other.bottom and other.top < self.bottom
+        )
+
+    def lies_in(self, other: Box) -> bool:
+        across = other.left <= self.left and self.right <= other.right
+        return across and other.top <= self.top and self.bottom <= other.bottom
+
+
+@dataclass(frozen=True)
 class Chart:
     """A drawing, ready for a template."""
 
     name: str
     width: int
     height: int
-    left: float
-    right: float
-    top: float
-    bottom: float
+    area: Box
+    """Where points are drawn: without the labels of the axes."""
     x_ticks: Sequence[Tick]
     y_ticks: Sequence[Tick]
     marks: Sequence[Mark]
@@ -68,46 +83,30 @@ class Chart:
     """The same in words."""
 
 
-@dataclass(frozen=True)
-class _Box:
-    left: float
-    top: float
-    right: float
-    bottom: float
-
-    def meets(self, other: _Box) -> bool:
-        return (
-            self.left < other.right and other.left < self.right and self.top < other.bottom and other.top < self.bottom
-        )
-
-
 def scatter(points: Sequence[Point], name: str, width: int, height: int) -> Chart | None:
     """The chart, or None when there is nothing to draw."""
     if not points:
         return None
-    left, right, top, bottom = _LEFT, width - _RIGHT, _TOP, height - _BOTTOM
+    area = Box(_LEFT, _TOP, width - _RIGHT, height - _BOTTOM)
     scale, ticks = _cost_axis([point.cost for point in points], most=max(3, width // 90))
 
     def x_of(cost: float) -> float:
-        return round(left + scale(cost) * (right - left), 1)
+        return round(area.left + scale(cost) * (area.right - area.left), 1)
 
     def y_of(score: float) -> float:
-        return round(bottom - score * (bottom - top), 1)
+        return round(area.bottom - score * (area.bottom - area.top), 1)
 
     best = frontier(points)
-    line = _steps([(x_of(point.cost), y_of(point.score)) for point in best], right)
+    line = _steps([(x_of(point.cost), y_of(point.score)) for point in best], area.right)
     kinds = {point.replayed for point in points}
     return Chart(
         name=name,
         width=width,
         height=height,
-        left=left,
-        right=right,
-        top=top,
-        bottom=bottom,
+        area=area,
         x_ticks=[Tick(x_of(cost), f"${cost:g}") for cost in ticks],
         y_ticks=[Tick(y_of(value / 4), percent(value / 4)) for value in range(5)],
-        marks=_place_labels(points, x_of, y_of, _Box(left, 0, width, bottom), line),
+        marks=_place_labels(points, x_of, y_of, Box(area.left, 0, width, area.bottom), line),
         frontier=" ".join(f"{x:g},{y:g}" for x, y in line),
         compared="paid costs alone" if len(kinds) > 1 else "replayed costs" if True in kinds else "paid costs",
         best=best,
@@ -116,7 +115,7 @@ def scatter(points: Sequence[Point], name: str, width: int, height: int) -> Char
 
 
 def frontier(points: Sequence[Point]) -> list[Point]:
-    """Those that nobody beats at the same or a lower cost. Paid and replayed costs are not compared: paid go first."""
+    """The points that no other beats at the same or a lower cost. Replayed costs count only where none is paid."""
     paid = [point for point in points if not point.replayed]
     best: list[Point] = []
     for point in sorted(paid or points, key=lambda point: (point.cost, -point.score, point.label)):
@@ -129,6 +128,7 @@ def _cost_axis(costs: Sequence[float], most: int) -> tuple[Callable[[float], flo
     """From cost to [0, 1], and where the ticks are."""
     low, high = min(costs), max(costs)
     if low > _NOTHING and high / low >= _LOG_FROM:
+        # More room on the right, where labels stand beside their points.
         start, end = math.log10(low / 1.5), math.log10(high * 1.8)
         steps = [base * 10.0**power for power in range(math.floor(start), math.ceil(end) + 1) for base in (1, 2, 5)]
         inside = [step for step in steps if start <= math.log10(step) <= end]
@@ -145,13 +145,14 @@ def _place_labels(
     points: Sequence[Point],
     x_of: Callable[[float], float],
     y_of: Callable[[float], float],
-    area: _Box,
+    area: Box,
     line: Sequence[tuple[float, float]],
 ) -> list[Mark]:
     """Each label at the first side of its point where it meets nothing placed before."""
-    taken = [_Box(x_of(p.cost) - 6, y_of(p.score) - 6, x_of(p.cost) + 6, y_of(p.score) + 6) for p in points]
+    # No label may cover a point or the line.
+    taken = [Box(x_of(p.cost) - 6, y_of(p.score) - 6, x_of(p.cost) + 6, y_of(p.score) + 6) for p in points]
     taken += [
-        _Box(min(x, next_x) - 1, min(y, next_y) - 1, max(x, next_x) + 1, max(y, next_y) + 1)
+        Box(min(x, next_x) - 1, min(y, next_y) - 1, max(x, next_x) + 1, max(y, next_y) + 1)
         for (x, y), (next_x, next_y) in pairwise(line)
     ]
     marks = []
@@ -168,12 +169,8 @@ def _place_labels(
             ("end", x - 7, y - 9, -half),
             ("end", x - 7, y + 17, -half),
         ]
-        boxes = [_Box(at + shift - half, base - 10, at + shift + half, base + 3) for _, at, base, shift in sides]
-        fits = [
-            n
-            for n, box in enumerate(boxes)
-            if box.left >= area.left and box.right <= area.right and box.top >= area.top and box.bottom <= area.bottom
-        ]
+        boxes = [Box(at + shift - half, base - 10, at + shift + half, base + 3) for _, at, base, shift in sides]
+        fits = [n for n, box in enumerate(boxes) if box.lies_in(area)]
         free = [n for n in fits if not any(boxes[n].meets(other) for other in taken)]
         side = (free or fits or [0])[0]
         taken.append(boxes[side])
@@ -197,4 +194,4 @@ def _describe(points: Sequence[Point], best: Sequence[Point]) -> str:
         f"{point.label}: score {percent(point.score)} at {usd(point.cost)}{' replayed' if point.replayed else ''}"
         for point in points
     )
-    return f"{each}. Nobody scores higher for less than: {', '.join(point.label for point in best)}."
+    return f"{each}. No agent scores higher at a lower cost than: {', '.join(point.label for point in best)}."

@@ -1,31 +1,165 @@
-"""The template engine: always escaping, and strict about what is missing."""
+"""Rendering pages: where each one is, how a reader sees figures, times and untrusted text, and the template engine.
+
+Addresses are relative to the root of the site; no two things ever share one. The engine always escapes, and fails on
+what is missing.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import re
+import unicodedata
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import jinja2
 
 from bench.base.errors import UserError
-from bench.pages import address, figures
-from bench.stats import agent_seconds, entrant_of, input_tokens, model_label, output_tokens
+from bench.formats.record import Record
+from bench.stats import Entrant, Interval, agent_seconds, entrant_of, input_tokens, model_label, output_tokens
+
+UNKNOWN = "–"  # noqa: RUF001
+_LONGEST_TEXT = 6000
+_MINUTE, _HOUR = 60, 3600
+_WORD = r"[a-z0-9.]+(?:[-_][a-z0-9.]+)*"
+_PLAIN_MODEL = re.compile(rf"{_WORD}(?:/{_WORD})*")
+_PLAIN_AGENT = re.compile(_WORD)
+_LONGEST_NAME = 80
+
+
+def case_page(case: str) -> str:
+    return f"cases/{case}.html"
+
+
+def agent_page(entrant: Entrant) -> str:
+    """One page for all profiles.
+
+    Plain names are kept readable: only a `/` becomes `--`, which no plain name holds. Any other name is shortened to
+    safe characters and gets a digest after `---`, which no plain name holds either.
+    """
+    agent, model = entrant.agent, entrant.model
+    plain = _PLAIN_AGENT.fullmatch(agent) and (not model or _PLAIN_MODEL.fullmatch(model))
+    name = f"{agent}--{model.replace('/', '--')}" if model else agent
+    if plain and len(name) <= 2 * _LONGEST_NAME:
+        return f"agents/{name}.html"
+    digest = hashlib.sha256(f"{agent}\0{model}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return f"agents/{_safe(name)}---{digest}.html"
+
+
+def cell_page(record: Record) -> str:
+    """Named by content: another attempt at the same cell is another page."""
+    digest = hashlib.sha256(record.to_line().encode()).hexdigest()[:16]
+    return f"runs/{record.provenance.run}/{record.case.id}-{record.agent.id}-{record.trial}-{digest}.html"
+
+
+def root_of(address: str) -> str:
+    """The way back from a page to the root of the site."""
+    return "../" * address.count("/")
+
+
+def _safe(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:_LONGEST_NAME] or "agent"
+
+
+def percent(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{100 * value:.0f}%"
+
+
+def spread(interval: Interval | None) -> str:
+    """An interval in per cent."""
+    return "no interval" if interval is None else f"{100 * interval.low:.0f}–{100 * interval.high:.0f}%"  # noqa: RUF001
+
+
+def score(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:.2f}"
+
+
+def usd(value: float | None) -> str:
+    """Three digits that matter for small sums, cents for large ones; never a zero that is none."""
+    if value is None:
+        return UNKNOWN
+    if value == 0:
+        return "$0"
+    if value < 0.0005:
+        return "<$0.001"
+    return f"${value:.3f}" if value < 1 else f"${value:,.2f}"
+
+
+def duration(seconds: float | None) -> str:
+    if seconds is None:
+        return UNKNOWN
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 2 * _MINUTE:
+        return f"{seconds:.0f} s"
+    return f"{seconds / _MINUTE:.1f} min" if seconds < 2 * _HOUR else f"{seconds / _HOUR:.1f} h"
+
+
+def count(value: float | None) -> str:
+    """A count, or a mean of counts."""
+    if value is None:
+        return UNKNOWN
+    if value >= 10_000:
+        return f"{value / 1000:,.0f}k"
+    return f"{value:,.0f}" if value == int(value) or value >= 100 else f"{value:.1f}"
+
+
+def number(value: float | None) -> str:
+    """A measurement of any size."""
+    return UNKNOWN if value is None else f"{value:.4g}"
+
+
+def size(value: int) -> str:
+    return f"{value:,} B" if value < 10_000 else f"{value / 1000:,.0f} kB"
+
+
+def moment(instant: str) -> str:
+    """`2026-11-21T02:35:11Z` as `2026-11-21 02:35`."""
+    return instant[:16].replace("T", " ")
+
+
+def clip(text: str) -> str:
+    """A text that does not drown the page; the record has all of it."""
+    if len(text) <= _LONGEST_TEXT:
+        return text
+    return f"{text[:_LONGEST_TEXT]}\n… ({len(text):,} characters in all; the data file has them)"
+
+
+def web_link(url: str) -> str:
+    """The address when it is one of the web, else nothing: no other scheme becomes a link."""
+    return url if url.startswith("https://") and not any(character.isspace() for character in url) else ""
+
+
+def visible(value: object) -> object:
+    """Text whose control and direction characters can be seen, so that it cannot pretend to be other text.
+
+    The filter through which every expression of every template passes, before it is escaped.
+    """
+    if not isinstance(value, str) or hasattr(value, "__html__") or value.isprintable():
+        return value  # what has `__html__` is markup of our own
+    return "".join(_visible(character) for character in value)
+
+
+def _visible(character: str) -> str:
+    if character in "\n\t" or unicodedata.category(character) not in {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}:
+        return character
+    return "" if character == "\r" else f"\\u{ord(character):04x}"
+
 
 _FILTERS = (
-    figures.percent,
-    figures.spread,
-    figures.score,
-    figures.usd,
-    figures.duration,
-    figures.count,
-    figures.number,
-    figures.size,
-    figures.moment,
-    figures.clip,
-    figures.web_link,
-    address.case_page,
-    address.agent_page,
+    percent,
+    spread,
+    score,
+    usd,
+    duration,
+    count,
+    number,
+    size,
+    moment,
+    clip,
+    web_link,
+    case_page,
+    agent_page,
     entrant_of,
     model_label,
     agent_seconds,
@@ -34,29 +168,26 @@ _FILTERS = (
 )
 
 
-@dataclass(frozen=True)
 class Renderer:
-    environment: jinja2.Environment
+    """The templates in the site's sources."""
 
-    @classmethod
-    def of(cls, site: Path) -> Renderer:
-        """With the templates in the site's sources."""
+    def __init__(self, site: Path) -> None:
         folder = site / "templates"
         if not (folder / "base.html").is_file():
             raise UserError("has no templates/base.html", where=site, remedy="name the folder with the site's sources")
-        environment = jinja2.Environment(
+        self._environment = jinja2.Environment(
             loader=jinja2.FileSystemLoader(folder),
             autoescape=True,
             undefined=jinja2.StrictUndefined,
-            finalize=figures.visible,
+            finalize=visible,
             trim_blocks=True,
             lstrip_blocks=True,
             keep_trailing_newline=True,
         )
-        environment.filters.update({function.__name__: function for function in _FILTERS})
-        return cls(environment)
+        self._environment.filters.update({function.__name__: function for function in _FILTERS})
 
-    def page(self, template: str, place: str, facts: Mapping[str, object]) -> bytes:
-        """A page; `place` is its address, from which its links start."""
-        root = address.root_of(place)
-        return self.environment.get_template(template).render(facts, root=root, place=place).encode("utf-8", "replace")
+    def page(self, template: str, address: str, facts: Mapping[str, object]) -> bytes:
+        """A page; `address` is its own, from which its links start."""
+        text = self._environment.get_template(template).render(facts, root=root_of(address), address=address)
+        # A lone surrogate in a record must not stop the site from being built.
+        return text.encode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""What the page of a case shows."""
+"""What the page of a case and the page of an agent show."""
 
 from __future__ import annotations
 
@@ -8,6 +8,18 @@ from dataclasses import dataclass
 from bench.formats.record import CheckResult, Profile
 from bench.pages.board import Board, CaseInfo, Entry
 from bench.stats import CheckShares, Entrant, Findings, Measured, RankedStanding, Tally, Version
+
+
+@dataclass(frozen=True)
+class Details:
+    """What the pages of cases and agents are made from, beside the board."""
+
+    checks: Mapping[tuple[Profile, str], Sequence[CheckShares]]
+    metrics: Mapping[tuple[Profile, str], Sequence[Measured]]
+    findings: Mapping[tuple[Entrant, str], Findings]
+    versions: Mapping[Entrant, Sequence[Version]]
+    cells: Mapping[str, Sequence[Entry]]
+    trials: Mapping[tuple[Entrant, str], Sequence[Entry]]
 
 
 @dataclass(frozen=True)
@@ -24,7 +36,7 @@ class CaseSection:
 
     profile: Profile
     results: Mapping[Entrant, Tally]
-    """The best first, references last."""
+    """In the order of the board, references last."""
     checks: Sequence[CheckRow]
     metrics: Sequence[Measured]
 
@@ -37,36 +49,27 @@ class CaseView:
     cells: Sequence[Entry]
     """The newest first."""
     more: int
-    """Cells that are not listed for want of room."""
+    """Cells beyond those that are listed."""
 
 
-@dataclass(frozen=True)
-class CaseFacts:
-    """What the pages of all cases are made from, beside the board."""
-
-    checks: Mapping[tuple[Profile, str], Sequence[CheckShares]]
-    metrics: Mapping[tuple[Profile, str], Sequence[Measured]]
-    cells: Mapping[str, Sequence[Entry]]
-
-
-def case_view(board: Board, case: CaseInfo, facts: CaseFacts) -> CaseView:
+def case_view(board: Board, case: CaseInfo, details: Details) -> CaseView:
     sections = []
     for section in board.sections:
         results = {
-            place.standing.entrant: place.standing.cases[case.id]
-            for place in section.places
-            if case.id in place.standing.cases
+            row.standing.entrant: row.standing.cases[case.id]
+            for row in section.everyone
+            if case.id in row.standing.cases
         }
         if results:
             key = section.profile, case.id
             checks = [
                 CheckRow(row.check, [row.shares.get(entrant) for entrant in results])
-                for row in facts.checks.get(key, ())
+                for row in details.checks.get(key, ())
             ]
-            places = {entrant: place for place, entrant in enumerate(results)}
-            metrics = sorted(facts.metrics.get(key, ()), key=lambda row: (row.name, places[row.entrant], row.unit))
+            order = {entrant: position for position, entrant in enumerate(results)}
+            metrics = sorted(details.metrics.get(key, ()), key=lambda row: (row.name, order[row.entrant], row.unit))
             sections.append(CaseSection(section.profile, results, checks, metrics))
-    cells = facts.cells.get(case.id, ())
+    cells = details.cells.get(case.id, ())
     seen = board.seen.get(case.id)
     more = seen.results - len(cells) if seen else 0
     return CaseView(case, case.id in board.retired, sections, cells, more)
@@ -80,7 +83,7 @@ class CaseRow:
     result: Tally | None
     """None: the case was never tried."""
     trials: Sequence[Entry]
-    """The last ones, in order of time."""
+    """The last ones, the oldest first."""
     earlier: int
     """Trials before them."""
     findings: Findings | None
@@ -90,11 +93,8 @@ class CaseRow:
 class AgentSection:
     """An agent in one profile."""
 
-    place: RankedStanding
+    ranked: RankedStanding
     rows: Sequence[CaseRow]
-    overclaims: int
-    flagged: int
-    """Cells with a flag."""
 
 
 @dataclass(frozen=True)
@@ -106,34 +106,21 @@ class AgentView:
     sections: Sequence[AgentSection]
 
 
-@dataclass(frozen=True)
-class AgentFacts:
-    """What the pages of all agents are made from, beside the board."""
-
-    findings: Mapping[tuple[Entrant, str], Findings]
-    versions: Mapping[Entrant, Sequence[Version]]
-    trials: Mapping[tuple[Entrant, str], Sequence[Entry]]
-
-
-def agent_view(board: Board, entrants: Sequence[Entrant], facts: AgentFacts) -> AgentView:
+def agent_view(board: Board, entrants: Sequence[Entrant], details: Details) -> AgentView:
     """`entrants`: the same agent and model in each profile."""
-    places = [place for section in board.sections for place in section.places if place.standing.entrant in entrants]
-    versions = {
-        version.digest: version for place in places for version in facts.versions.get(place.standing.entrant, ())
-    }
-    ranked = all(place.standing.ranked for place in places)
-    return AgentView(entrants[0], ranked, list(versions.values()), [_section(board, place, facts) for place in places])
+    rows = [row for section in board.sections for row in section.everyone if row.standing.entrant in entrants]
+    versions = {version.digest: version for row in rows for version in details.versions.get(row.standing.entrant, ())}
+    sections = [AgentSection(row, _rows(board, row, details)) for row in rows]
+    return AgentView(entrants[0], all(row.standing.ranked for row in rows), list(versions.values()), sections)
 
 
-def _section(board: Board, place: RankedStanding, facts: AgentFacts) -> AgentSection:
-    profile = place.standing.entrant.profile
-    rows = [_row(case, place, facts) for case in board.cases.values() if profile in case.profiles]
-    found = [row.findings for row in rows if row.findings]
-    return AgentSection(place, rows, sum(it.overclaims for it in found), sum(it.flagged for it in found))
+def _rows(board: Board, ranked: RankedStanding, details: Details) -> list[CaseRow]:
+    profile = ranked.standing.entrant.profile
+    return [_row(case, ranked, details) for case in board.cases.values() if profile in case.profiles]
 
 
-def _row(case: CaseInfo, place: RankedStanding, facts: AgentFacts) -> CaseRow:
-    key = place.standing.entrant, case.id
-    result = place.standing.cases.get(case.id)
-    trials = facts.trials.get(key, ())
-    return CaseRow(case, result, trials, result.cells - len(trials) if result else 0, facts.findings.get(key))
+def _row(case: CaseInfo, ranked: RankedStanding, details: Details) -> CaseRow:
+    key = ranked.standing.entrant, case.id
+    result = ranked.standing.cases.get(case.id)
+    trials = details.trials.get(key, ())
+    return CaseRow(case, result, trials, result.cells - len(trials) if result else 0, details.findings.get(key))

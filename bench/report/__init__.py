@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING
 from bench.base.faces import lazy_face
 
 if TYPE_CHECKING:
-    from bench.report.lines import leaderboard, outcome_line
+    from bench.report.lines import leaderboard, outcome_line, table
     from bench.report.markdown import render
-    from bench.report.tables import table
 else:
     __getattr__ = lazy_face(
         __name__,
         {
-            "lines": "leaderboard outcome_line",
+            "lines": "leaderboard outcome_line table",
             "markdown": "render",
-            "tables": "table",
         },
     )

@@ -1,17 +1,25 @@
-"""`ml-dev-bench results`."""
+"""Records and standings as text for terminals: one line, or a table that wraps to the terminal's width."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shutil
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from io import StringIO
 from typing import TYPE_CHECKING
 
 import click
 
 from bench.base.text import printable
-from bench.formats.record import Record
 
 if TYPE_CHECKING:
+    # Listing cases makes a table and must not load the models.
+    from bench.formats.record import Record
     from bench.stats import Cost, Estimate, Passes, RankedStanding, Results
+
+_GAP = 2
+_LONGEST_CELL = 2000
+_LEADERBOARD = ("agent", "model", "success", "score", "several tries", "cost/cell", "steps", "cases", "lost")
 
 
 def leaderboard(results: Results) -> str:
@@ -19,38 +27,36 @@ def leaderboard(results: Results) -> str:
     from bench.stats import rank
 
     seen = results.cases().values()
-    places = rank(results.standings())
-    return standings_table(places, sum(case.results for case in seen), sum(case.ungraded for case in seen))
-
-
-def standings_table(places: Sequence[RankedStanding], total: int, lost: int) -> str:
-    from bench.report.tables import table
-
-    header = ("", "agent", "model", "success", "score", "several tries", "cost/cell", "steps", "cases", "lost")
-    rows = [_row(place) for place in places]
+    rows = [(_rank(ranked), *standing_cells(ranked, _LEADERBOARD)) for ranked in rank(results.standings())]
     return (
-        f"{table(rows, header=header)}\n"
-        "n = cases; 95 % intervals over cases; ranks in brackets: what success leaves open; "
-        f"{total} records, {lost} without a verdict (never scored)"
+        f"{table(rows, header=('', *_LEADERBOARD))}\n"
+        "n = cases; 95 % intervals over cases; ranks in brackets: those that success cannot exclude; "
+        f"{sum(case.results for case in seen)} records, {sum(case.ungraded for case in seen)} without a verdict "
+        "(never scored)"
     )
 
 
-def _row(place: RankedStanding) -> tuple[str, ...]:
-    standing = place.standing
-    reference = "" if standing.ranked else " (reference)"
+def standing_cells(ranked: RankedStanding, columns: Sequence[str]) -> list[str]:
+    """The cells of a table's row about an agent, by the names of its columns."""
+    standing = ranked.standing
     steps = standing.effort.steps
-    return (
-        f"{place.rank}. ({place.best}-{place.worst})" if place.rank is not None else "-",
-        standing.entrant.agent + reference,
-        standing.entrant.model,
-        estimate_text(standing.success),
-        estimate_text(standing.score),
-        _passes(standing.passes),
-        cost_text(standing.cost),
-        f"{steps:.1f}" if steps is not None else "-",
-        f"{standing.covered}/{standing.suite_size}",
-        str(standing.lost),
-    )
+    texts = {
+        "agent": standing.entrant.agent + ("" if standing.ranked else " (reference)"),
+        "model": standing.entrant.model,
+        "profile": standing.entrant.profile,
+        "success": _estimate(standing.success),
+        "score": _estimate(standing.score),
+        "several tries": _passes(standing.passes),
+        "cost/cell": _cost(standing.cost),
+        "steps": f"{steps:.1f}" if steps is not None else "-",
+        "cases": f"{standing.covered}/{standing.suite_size}",
+        "lost": str(standing.lost),
+    }
+    return [texts[column] for column in columns]
+
+
+def _rank(ranked: RankedStanding) -> str:
+    return "-" if ranked.rank is None else f"{ranked.rank}. ({ranked.best}-{ranked.worst})"
 
 
 def _passes(rows: Sequence[Passes]) -> str:
@@ -61,7 +67,7 @@ def _passes(rows: Sequence[Passes]) -> str:
     return f"pass@{row.k} {row.at.mean:.2f}, pass^{row.k} {row.hat.mean:.2f} n={row.at.n}"
 
 
-def estimate_text(estimate: Estimate | None) -> str:
+def _estimate(estimate: Estimate | None) -> str:
     if estimate is None:
         return "-"
     interval = estimate.interval
@@ -69,7 +75,7 @@ def estimate_text(estimate: Estimate | None) -> str:
     return f"{estimate.mean:.2f}{span} n={estimate.n}"
 
 
-def cost_text(cost: Cost) -> str:
+def _cost(cost: Cost) -> str:
     if cost.replayed_usd is not None:
         return f"${cost.replayed_usd:.4f} (replayed)"
     return f"${cost.mean_usd:.4f}" if cost.mean_usd is not None else f"unknown ({cost.unknown})"
@@ -90,3 +96,58 @@ def outcome_line(record: Record) -> str:
         f"{head}: {verdict}, score {record.score:.2f}, {seconds:.1f} s"
         f"{', ' + modes if modes else ''}{'; flags: ' + flags if flags else ''}"
     )
+
+
+def table(
+    rows: Sequence[Sequence[str]],
+    *,
+    header: Sequence[str] = (),
+    right: Collection[int] = (),
+    colours: Mapping[str, str] | None = None,
+) -> str:
+    """`rows` in columns; what a cell holds cannot act on a terminal or a workflow runner.
+
+    right: columns to align there. colours: of cells that hold just this text, on a terminal.
+    """
+    cells = [[printable(text, _LONGEST_CELL) for text in row] for row in ([header] if header else []) + list(rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    terminal = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    colours = (colours or {}) if terminal else {}
+    if terminal and sum(widths) + _GAP * (len(widths) - 1) > terminal:
+        return _wrapped(cells, bool(header), right, colours, terminal)
+    lines = []
+    for row in cells:
+        padded = [text.rjust(widths[at]) if at in right else text.ljust(widths[at]) for at, text in enumerate(row)]
+        coloured = [
+            click.style(cell, fg=colours[text]) if text in colours else cell
+            for text, cell in zip(row, padded, strict=True)
+        ]
+        lines.append((" " * _GAP).join(coloured).rstrip())
+    if header and terminal:
+        lines[0] = click.style(lines[0], bold=True)
+    return "\n".join(lines)
+
+
+def _wrapped(
+    cells: Sequence[Sequence[str]], headed: bool, right: Collection[int], colours: Mapping[str, str], width: int
+) -> str:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    columns = list(zip(*cells, strict=True))
+    widths = [max(map(len, column)) for column in columns]
+    words = [max((len(word) for text in column for word in text.split()), default=0) for column in columns]
+    gap = _GAP if sum(words) + _GAP * (len(words) - 1) <= width else 1
+    while sum(widths) + gap * (len(widths) - 1) > width and max(widths) > 1:
+        # The widest gives way first, and no word is split while another column can still be narrower.
+        widest = max(range(len(widths)), key=lambda at: (widths[at] > words[at], widths[at]))
+        widths[widest] -= 1
+    grid = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), show_header=headed)
+    for at, name in enumerate(cells[0]):
+        grid.add_column(Text(name), justify="right" if at in right else "left", overflow="fold", width=widths[at])
+    for row in cells[1:] if headed else cells:
+        grid.add_row(*(Text(text, style=colours.get(text, "")) for text in row))
+    file = StringIO()
+    Console(file=file, width=width, force_terminal=True, color_system="standard").print(grid)
+    return "\n".join(line.rstrip() for line in file.getvalue().splitlines())

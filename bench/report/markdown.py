@@ -10,8 +10,6 @@ from bench.base.text import escape
 
 if TYPE_CHECKING:
     from bench.formats.record import Record
-    from bench.stats import RankedStanding
-
 
 MAX_BYTES = 1_000_000
 """GitHub shows no summary of more than 1 MiB (1,048,576 bytes)."""
@@ -34,6 +32,7 @@ def render(records: Sequence[Record], *, commit: str = "", limit: int = MAX_BYTE
         "|---|---|---|--:|---|--:|---|--:|---|",
     ]
     text = "\n".join(head) + "\n"
+    # 400 bytes for the notes about what was left out.
     budget = limit - len(text.encode()) - 400
     rows, left_out = _fitting((_cell_row(record) for record in records), budget)
     budget -= sum(map(len, rows))
@@ -57,28 +56,17 @@ def _origin(records: Sequence[Record], commit: str) -> str:
 
 
 def _agents(records: Sequence[Record]) -> list[str]:
+    from bench.report.lines import standing_cells
     from bench.stats import rank, standings
 
     cases = sorted({record.case.id for record in records})
-    places = rank(standings(records, {"mini": cases, "full": cases}))
-    lines = ["| agent | model | profile | success | score | cost a cell | steps |", "|---|---|---|---|---|--:|--:|"]
-    return [*lines, *(_agent_row(place) for place in places)]
+    columns = ("agent", "model", "profile", "success", "score", "cost/cell", "steps")
+    rows = [standing_cells(ranked, columns) for ranked in rank(standings(records, {"mini": cases, "full": cases}))]
+    lines = [_line(cell or "none" for cell in row) for row in rows]
+    return [f"| {' | '.join(columns)} |", "|---|---|---|---|---|--:|--:|", *lines]
 
 
-def _agent_row(place: RankedStanding) -> str:
-    from bench.report.lines import cost_text, estimate_text
-
-    standing = place.standing
-    steps = standing.effort.steps
-    cells = (
-        standing.entrant.agent + ("" if standing.ranked else " (reference)"),
-        standing.entrant.model or "none",
-        standing.entrant.profile,
-        estimate_text(standing.success),
-        estimate_text(standing.score),
-        cost_text(standing.cost),
-        f"{steps:.1f}" if steps is not None else "-",
-    )
+def _line(cells: Iterable[str]) -> str:
     return f"| {' | '.join(map(escape, cells))} |"
 
 
@@ -99,7 +87,7 @@ def _cell_row(record: Record) -> str:
         f"{sum(phase.seconds for phase in record.phases):.1f}",
         ", ".join(findings),
     )
-    return f"| {' | '.join(map(escape, cells))} |\n"
+    return f"{_line(cells)}\n"
 
 
 def _evidence(record: Record) -> str:

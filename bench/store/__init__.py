@@ -11,35 +11,35 @@ from typing import TYPE_CHECKING
 from bench.base.faces import lazy_face
 
 if TYPE_CHECKING:
-    from bench.store.append import RetriesExhausted, RetryPolicy
+    from bench.store.append import Appended, RetriesExhausted, RetryPolicy
     from bench.store.artifacts import Caps, Refusal, find_artifacts
     from bench.store.audit import Audit
-    from bench.store.branch import Committed, ResultsBranch, Via, publish
+    from bench.store.branch import ResultsBranch, Via, publish
     from bench.store.bundle import Bundle
     from bench.store.collect import Collected, Taken, collect_bundle, read_plan_checks
     from bench.store.decisions import Decision, Kind
     from bench.store.git import Git, GitError, init_bare, is_branch_name
     from bench.store.git.backend import git_folder, is_remote, without_secrets
-    from bench.store.pending import discard_bundle, keep_bundle, load_bundle
+    from bench.store.pending import discard_pending, load_pending, save_pending
     from bench.store.reader import Copy, open_copy
-    from bench.store.trace_storage import keep_traces, open_stored_traces, open_trace_storage
+    from bench.store.trace_storage import open_stored_traces, open_trace_storage, store_traces
     from bench.store.traces import unpack
 else:
     __getattr__ = lazy_face(
         __name__,
         {
-            "append": "RetriesExhausted RetryPolicy",
+            "append": "Appended RetriesExhausted RetryPolicy",
             "artifacts": "Caps Refusal find_artifacts",
             "audit": "Audit",
-            "branch": "Committed ResultsBranch Via publish",
+            "branch": "ResultsBranch Via publish",
             "bundle": "Bundle",
             "collect": "Collected Taken collect_bundle read_plan_checks",
             "decisions": "Decision Kind",
             "git": "Git GitError init_bare is_branch_name",
             "git.backend": "git_folder is_remote without_secrets",
-            "pending": "discard_bundle keep_bundle load_bundle",
+            "pending": "discard_pending save_pending load_pending",
             "reader": "Copy open_copy",
-            "trace_storage": "keep_traces open_stored_traces open_trace_storage",
+            "trace_storage": "store_traces open_stored_traces open_trace_storage",
             "traces": "unpack",
         },
     )

@@ -1,4 +1,4 @@
-"""Artifacts of jobs, read as what they are: folders that a stranger filled.
+"""Reading the artifacts of jobs: folders with untrusted content.
 
 Every file is reached by descriptors of its folders, none of them through a link, and is looked at before it is opened:
 a pipe cannot block the reader, nor a device do anything, nor a link lead out. Sizes and counts are capped.
@@ -16,16 +16,27 @@ from itertools import islice
 from pathlib import Path
 
 from bench.base.text import printable
+from bench.store.bundle import MAX_FILE_BYTES
 
 _CELL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}\.json")
 _EARLIER = re.compile(r"\.try\d{1,6}\.json$")
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# Without O_NONBLOCK, opening a pipe that replaced the file after `stat` would wait for a writer.
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+_KINDS = {
+    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFBLK: "a device",
+    stat.S_IFCHR: "a device",
+}
 
 
 @dataclass(frozen=True)
 class Caps:
-    """What an artifact may hold. Every cap is one artifact's own, so that none uses up what others need."""
+    """What an artifact may contain. A cap counts for each artifact alone, so that none uses up what others need."""
 
     artifacts: int = 10_000
     cells: int = 20_000
@@ -36,12 +47,14 @@ class Caps:
     """Files and folders looked at in search of links and devices."""
     depth: int = 32
     lines: int = 20
-    """Refusals told one by one; the rest is counted."""
+    """Refusals listed one by one; the rest is counted."""
+    file_bytes: int = MAX_FILE_BYTES
+    """Records of one agent, from all artifacts together: they become one file on the branch."""
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """What was not taken, and why: one line without anything a terminal or a workflow log would act on."""
+    """What was not taken, and why; as text one line on which neither a terminal nor a workflow log acts."""
 
     where: str
     why: str
@@ -106,9 +119,10 @@ def read_cells(artifact: Artifact, caps: Caps) -> Iterator[Found | Refusal]:
             root = _open(stack, str(artifact.path), _FOLDER, None)
             cells = _open(stack, "cells", _FOLDER, root)
         except OSError:
-            yield Refusal(f"{artifact.name}/cells", "is no folder: this is not what `ml-dev-bench run` leaves")
+            yield Refusal(f"{artifact.name}/cells", "is not a folder: `ml-dev-bench run` makes one")
             return
         with os.scandir(cells) as entries:
+            # One more than allowed shows that there are too many, without listing them all.
             names = sorted(islice((entry.name for entry in entries), caps.cells + 1))
         if len(names) > caps.cells:
             yield Refusal(f"{artifact.name}/cells", f"holds more than {caps.cells} files: nothing was taken")
@@ -117,9 +131,10 @@ def read_cells(artifact: Artifact, caps: Caps) -> Iterator[Found | Refusal]:
         for name in names:
             where = f"{artifact.name}/cells/{name}"
             if not _CELL.fullmatch(name):
-                yield Refusal(where, "is no name of a record")
+                yield Refusal(where, "is not a name of a record")
+            # On some file systems they would be one file.
             elif name.casefold() in folded:
-                yield Refusal(where, "has the name of another file, but for upper and lower case")
+                yield Refusal(where, "differs from another name only in upper and lower case")
             elif not _EARLIER.search(name):
                 content = _read(name, cells, min(caps.record_bytes, left))
                 if isinstance(content, bytes):
@@ -152,6 +167,7 @@ def survey(artifact: Artifact, caps: Caps) -> Iterator[Refusal]:
                         pending.append((path, depth + 1))
                     elif stat.S_ISDIR(info.st_mode):
                         yield Refusal(f"{artifact.name}/{path}", f"lies deeper than {caps.depth} folders")
+                    # `read_cells` reports those in `cells/`.
                     elif folder != "cells" and (not stat.S_ISREG(info.st_mode) or info.st_nlink > 1):
                         yield Refusal(f"{artifact.name}/{path}", f"is {_kind(info)}")
         except OSError as error:
@@ -192,9 +208,10 @@ def _read(name: str, folder: int, cap: int) -> bytes | str:
         with os.fdopen(os.open(name, _FILE, dir_fd=folder), "rb") as file:
             info = os.fstat(file.fileno())
             if (info.st_dev, info.st_ino) != (before.st_dev, before.st_ino):
-                return "was exchanged while it was read"
+                return "was replaced while it was read"
             if info.st_size > cap:
                 return f"has {info.st_size} bytes, more than the {cap} left for it"
+            # The file may have grown since it was looked at.
             content = file.read(cap + 1)
     except OSError as error:
         return f"cannot be read: {error.strerror}"
@@ -209,13 +226,5 @@ def _is_regular(path: Path) -> bool:
 
 
 def _kind(info: os.stat_result) -> str:
-    kinds = (
-        (stat.S_ISLNK, "a symbolic link"),
-        (stat.S_ISDIR, "a folder"),
-        (stat.S_ISFIFO, "a pipe"),
-        (stat.S_ISSOCK, "a socket"),
-        (stat.S_ISBLK, "a device"),
-        (stat.S_ISCHR, "a device"),
-    )
     plain = "a file with several names (a hard link)" if info.st_nlink > 1 else "a file"
-    return next((name for test, name in kinds if test(info.st_mode)), plain)
+    return _KINDS.get(stat.S_IFMT(info.st_mode), plain)

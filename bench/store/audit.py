@@ -1,8 +1,10 @@
-"""The history of the results branch, commit by commit: files are added, ledgers grow, and nothing else ever happens."""
+"""The audit of a results branch: its history, the chain of manifests, the register, every record, decision and trace.
+
+In a sound history files are only ever added, and ledgers only ever grow.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -18,15 +20,13 @@ from bench.store.append import key_path, parse_trailer
 from bench.store.bundle import Manifest, StoredFile, parse_manifest
 from bench.store.decisions import FILE, parse_decisions
 from bench.store.git import Entry, Git, GitError
-from bench.store.git.git_backend import read_commit
-from bench.store.git.objects import ObjectReader
 from bench.store.reader import Copy, attempt_of
 from bench.store.trace_storage import INLINE
-from bench.store.traces import inflate, key_of
+from bench.store.traces import inflate, inline_path
 
 _FOLDERS = ("runs", "manifests", "keys", "decisions", "schema", "traces")
 _LINES = 5
-"""Faulty lines of one file that are told one by one."""
+"""Faulty lines of one file that are reported one by one."""
 
 
 @dataclass(frozen=True)
@@ -35,15 +35,6 @@ class AuditFinding:
 
     where: str
     what: str
-
-
-@dataclass(frozen=True)
-class Step:
-    """One commit."""
-
-    commit: str
-    added: tuple[str, ...]
-    """Paths of the files it brought."""
 
 
 @dataclass(frozen=True)
@@ -56,40 +47,11 @@ class _Edit:
     new: str
 
 
-def walk_history(copy: Copy, tip: str) -> Iterator[Step | AuditFinding]:
-    """Every commit from the first to `tip`, and a finding for whatever was not added; raises `UserError`."""
-    git = copy.git
-    try:
-        if git.text("rev-parse", "--is-shallow-repository") == "true":
-            raise UserError(
-                "has no whole history: it is a shallow clone", where=git.folder, remedy="git fetch --unshallow"
-            )
-        lines = git.text("rev-list", "--reverse", "--first-parent", "--parents", tip).splitlines()
-    except GitError as error:
-        raise UserError(str(error), where=git.folder, remedy="is the repository whole?") from None
-    for commit, *parents in (line.split() for line in lines):
-        if len(parents) > 1:
-            yield AuditFinding(f"commit {commit[:12]}", f"has {len(parents)} parents: somebody merged by hand")
-    grown: list[tuple[str, _Edit]] = []
-    for commit, edits in _edits(git, lines):
-        yield Step(commit, tuple(edit.path for edit in edits if edit.status == "A"))
-        for edit in edits:
-            if edit.status == "M" and FILE.fullmatch(edit.path):
-                grown.append((commit, edit))
-            elif edit.status != "A":
-                done = {"M": "changed", "D": "removed", "T": "changed in kind"}.get(edit.status, "touched")
-                yield AuditFinding(edit.path, f"was {done} by commit {commit[:12]}")
-    yield from _shrunk(copy, grown)
-
-
 def _edits(git: Git, lines: list[str]) -> Iterator[tuple[str, list[_Edit]]]:
     """Each commit with what it changed against its first parent."""
     asked = "".join(" ".join(line.split()[:2]) + "\n" for line in lines).encode()
     options = ("--stdin", "--root", "--always", "-r", "-z", "--raw", "--no-renames", "--no-abbrev")
-    try:
-        tokens = iter(git.run("diff-tree", *options, stdin=asked).decode("utf-8", "surrogateescape").split("\0"))
-    except GitError as error:
-        raise UserError(str(error), where=git.folder, remedy="is the repository whole?") from None
+    tokens = iter(git.run("diff-tree", *options, stdin=asked).decode("utf-8", "surrogateescape").split("\0"))
     commit, edits = "", list[_Edit]()
     for token in tokens:
         if token.startswith(":"):
@@ -147,32 +109,53 @@ class Audit:
             if known is not None and not _is_ancestor(copy, copy.tip, known):
                 yield AuditFinding(f"commit {known[:12]}", "is not in the history: the branch was replaced")
             order: list[str] = []
-            for item in walk_history(copy, copy.tip):
-                if isinstance(item, AuditFinding):
-                    yield item
-                else:
-                    self.done.commits += 1
-                    yield from _brought(item, order)
+            yield from self._history(copy.tip, order)
             manifests: dict[str, Manifest] = {}
-            yield from self._chain(files, order, manifests)
+            yield from self._chain(copy.tip, files, order, manifests)
             yield from self._register(files, manifests)
             yield from self._runs(files, manifests)
             yield from self._ledger(files, manifests)
             yield from self._inline(files, manifests)
         except GitError as error:
-            raise UserError(str(error), where=copy.git.folder, remedy="is the repository whole?") from None
+            raise UserError(str(error), where=copy.git.folder, remedy="check the repository with `git fsck`") from None
+
+    def _history(self, tip: str, order: list[str]) -> Iterator[AuditFinding]:
+        """Every commit from the first to `tip`; fills `order` with the manifests as the commits brought them."""
+        git = self.copy.git
+        if git.text("rev-parse", "--is-shallow-repository") == "true":
+            raise UserError("is a shallow clone, without its history", where=git.folder, remedy="git fetch --unshallow")
+        lines = git.text("rev-list", "--reverse", "--first-parent", "--parents", tip).splitlines()
+        for commit, *parents in (line.split() for line in lines):
+            # Only the first parents are followed, so that a merge could hide changes.
+            if len(parents) > 1:
+                yield AuditFinding(f"commit {commit[:12]}", f"has {len(parents)} parents: it was merged by hand")
+        grown: list[tuple[str, _Edit]] = []
+        for commit, edits in _edits(git, lines):
+            self.done.commits += 1
+            brought = [edit.path for edit in edits if edit.status == "A" and edit.path.startswith("manifests/")]
+            order += brought
+            if len(brought) > 1:
+                yield AuditFinding(f"commit {commit[:12]}", f"brought {len(brought)} manifests at once")
+            for edit in edits:
+                if edit.status == "M" and FILE.fullmatch(edit.path):
+                    grown.append((commit, edit))
+                elif edit.status != "A":
+                    done = {"M": "changed", "D": "removed", "T": "changed in kind"}.get(edit.status, "touched")
+                    yield AuditFinding(edit.path, f"was {done} by commit {commit[:12]}")
+        yield from _shrunk(self.copy, grown)
 
     def _contents(self, files: Mapping[str, Entry], pattern: str) -> Iterator[tuple[str, bytes]]:
         paths = [path for path, entry in files.items() if re.fullmatch(pattern, path) and entry.kind == "blob"]
         yield from zip(paths, self.copy.read([files[path].sha for path in paths]), strict=True)
 
     def _chain(
-        self, files: Mapping[str, Entry], order: list[str], manifests: dict[str, Manifest]
+        self, tip: str, files: Mapping[str, Entry], order: list[str], manifests: dict[str, Manifest]
     ) -> Iterator[AuditFinding]:
         """Each manifest names the one before it; fills `manifests` in the order in which they were stored."""
         contents = dict(self._contents(files, r"manifests/.*\.json"))
         self.done.manifests = len(contents)
         previous: str | None = None
+        # In the order of the commits; then those that no commit seems to have brought.
         for path in dict.fromkeys([*(path for path in order if path in contents), *contents]):
             try:
                 manifest = parse_manifest(contents[path], path)
@@ -181,14 +164,13 @@ class Audit:
             else:
                 manifests[path] = manifest
                 if manifest.previous != previous:
-                    yield AuditFinding(path, "does not follow the manifest stored before it: the chain is broken")
+                    yield AuditFinding(path, "does not name the manifest stored before it: the chain is broken")
                 if manifest.path != path:
-                    yield AuditFinding(path, f"is the manifest of {manifest.path}")
+                    yield AuditFinding(path, f"contains the manifest that belongs at {manifest.path}")
             previous = sha256_bytes(contents[path])
-        with contextlib.closing(ObjectReader(self.copy.git)) as reader:
-            named = parse_trailer(read_commit(reader, self.copy.tip or "").message)
+        named = parse_trailer(self.copy.git.text("log", "-1", "--format=%B", tip))
         if named is not None and order and named != order[-1]:
-            yield AuditFinding("tip", f"names {named} as the manifest stored last, which is {order[-1]}")
+            yield AuditFinding("tip", f"names {named} as the manifest that was stored last; it is {order[-1]}")
 
     def _register(self, files: Mapping[str, Entry], manifests: Mapping[str, Manifest]) -> Iterator[AuditFinding]:
         """Every run is stored once, and the register knows it; a branch from before the register has none."""
@@ -205,7 +187,7 @@ class Audit:
             yield AuditFinding(path, "names a run that is not stored")
 
     def _runs(self, files: Mapping[str, Entry], manifests: Mapping[str, Manifest]) -> Iterator[AuditFinding]:
-        """Every file is what its manifest says, every line a record of its run, every cell there once."""
+        """Every file matches its manifest, every line is a record of its run, and every cell is there once."""
         schemas = {sha256_bytes(content) for _, content in self._contents(files, r"schema/record-.*\.json")}
         listed = {file.path for manifest in manifests.values() for file in manifest.files}
         for path in files:
@@ -219,7 +201,7 @@ class Audit:
                 if file.path in files:
                     jobs.append((manifest, file))
                 else:
-                    yield AuditFinding(file.path, "is gone")
+                    yield AuditFinding(file.path, "file is missing")
         contents = self.copy.read([files[file.path].sha for _, file in jobs])
         for number, (_, group) in enumerate(groupby(jobs, key=lambda job: job[0].path)):
             self.progress(f"run {number + 1} of {len(manifests)}, {self.done.records} records")
@@ -233,7 +215,7 @@ class Audit:
         for manifest, file, content in parts:
             self.done.files += 1
             if (sha256_bytes(content), len(content)) != (file.digest, file.size):
-                yield AuditFinding(file.path, "is not what its manifest says: size or digest differ")
+                yield AuditFinding(file.path, "size or digest does not match its manifest")
             faults: list[str] = []
             lines = content.split(b"\n")
             if lines.pop():
@@ -242,9 +224,9 @@ class Audit:
                 try:
                     record = read_line(line, f"line {line_number}")
                     if (record.provenance.run, record.agent.id) != (manifest.run, file.agent):
-                        raise UserError("is of another run or agent", where=f"line {line_number}")
+                        raise UserError("belongs to another run or agent", where=f"line {line_number}")
                     if attempt_of(file.path, record) != manifest.attempt:
-                        raise UserError("is of another attempt", where=f"line {line_number}")
+                        raise UserError("belongs to another attempt", where=f"line {line_number}")
                 except UserError as error:
                     faults.append(str(error))
                 else:
@@ -260,9 +242,9 @@ class Audit:
         manifest = parts[0][0]
         for cell, count in cells.items():
             if count > 1:
-                yield AuditFinding(manifest.path, f"has the cell {cell} {count} times")
+                yield AuditFinding(manifest.path, f"contains the cell {cell} {count} times")
         if whole and len(parts) == len(manifest.files) and dict(outcomes) != dict(manifest.outcomes):
-            yield AuditFinding(manifest.path, "counts other outcomes than its records have")
+            yield AuditFinding(manifest.path, "its outcome counts do not match its records")
 
     def _ledger(self, files: Mapping[str, Entry], manifests: Mapping[str, Manifest]) -> Iterator[AuditFinding]:
         """Each decision names the one before it, and is about a stored run."""
@@ -277,23 +259,21 @@ class Audit:
             for number, (line, decision) in enumerate(zip(content.split(b"\n"), decisions, strict=False), start=1):
                 self.done.decisions += 1
                 if decision.previous != previous:
-                    yield AuditFinding(
-                        f"{path}:{number}", "does not follow the decision before it: the chain is broken"
-                    )
+                    yield AuditFinding(f"{path}:{number}", "does not name the decision before it: the chain is broken")
                 if decision.run not in runs:
                     yield AuditFinding(f"{path}:{number}", f"is about run {decision.run}, which is not stored")
                 previous = sha256_bytes(line)
 
     def _inline(self, files: Mapping[str, Entry], manifests: Mapping[str, Manifest]) -> Iterator[AuditFinding]:
-        """Traces on the branch are what their names say; none is missing and none is there for nothing."""
+        """Each inline trace matches its digest, none is missing, and each belongs to a manifest."""
         traces = {
-            f"traces/{key_of(trace.digest)}": trace
+            inline_path(trace.digest): trace
             for manifest in manifests.values()
             for trace in manifest.traces
             if trace.place == INLINE
         }
         for path in sorted(traces.keys() - files.keys()):
-            yield AuditFinding(path, "is gone")
+            yield AuditFinding(path, "file is missing")
         for path, content in self._contents(files, "traces/.*"):
             self.done.traces += 1
             if path not in traces:
@@ -303,14 +283,6 @@ class Audit:
                 inflate(content, traces[path].digest, path)
             except UserError as error:
                 yield AuditFinding(path, str(error).removeprefix(f"{path}: "))
-
-
-def _brought(step: Step, order: list[str]) -> Iterator[AuditFinding]:
-    """Enter the manifest of a commit; one commit stores one run."""
-    manifests = [path for path in step.added if path.startswith("manifests/")]
-    order += manifests
-    if len(manifests) > 1:
-        yield AuditFinding(f"commit {step.commit[:12]}", f"brought {len(manifests)} manifests at once")
 
 
 def _is_ancestor(copy: Copy, tip: str, known: str) -> bool:

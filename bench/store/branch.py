@@ -6,14 +6,13 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
 from bench.base.errors import UserError
 from bench.formats.plan import RunPlan
-from bench.formats.record import Outcome, Record
+from bench.formats.record import Record
 from bench.formats.run_folder import writing
 from bench.store.append import Appended, Prepare, RetryPolicy, add_bundle, add_decision, append_with_retry
 from bench.store.bundle import Bundle, Manifest, parse_manifest, render
@@ -22,33 +21,10 @@ from bench.store.git import Git, GitError, find_git_folder, init_bare, is_branch
 from bench.store.git.backend import BranchBackend, TryAgain, git_folder, is_remote
 from bench.store.git.git_backend import open_backend
 from bench.store.reader import open_copy
-from bench.store.trace_storage import Kept, inline_traces
+from bench.store.trace_storage import PreparedTraces, inline_traces
 
 Via = Literal["git", "api"]
 """How to write: git itself, or GitHub's Git Data API. Reading always takes git."""
-
-
-@dataclass(frozen=True)
-class Committed:
-    """What became of a bundle."""
-
-    commit: str
-    """A commit that holds the bundle: the new one, or the tip that had it already."""
-    files: list[str]
-    new: bool
-
-
-@dataclass(frozen=True)
-class RunSummary:
-    """One stored run, from its manifest."""
-
-    run: str
-    attempt: int
-    started: datetime
-    agents: list[str]
-    records: int
-    outcomes: dict[Outcome, int]
-    files: list[str]
 
 
 class ResultsBranch:
@@ -60,24 +36,24 @@ class ResultsBranch:
         name: str = "mldb-results",
         *,
         via: Via = "git",
-        patience: RetryPolicy | None = None,
+        retry: RetryPolicy | None = None,
         pause_s: float | None = None,
     ) -> None:
         """`pause_s`: seconds between two writes through the API, None for GitHub's advice."""
         if not is_branch_name(name):
-            raise UserError(f"`{name}` is no branch name")
+            raise UserError(f"`{name}` is not a branch name")
         self._repository = repository
         self._name = name
         self._via = via
-        self._patience = patience or RetryPolicy()
+        self._retry = retry or RetryPolicy()
         self._pause_s = pause_s
 
     def ensure(self) -> None:
-        """Make the repository when its path does not exist; otherwise see that it can be used."""
+        """Make the repository when its path does not exist; otherwise check that it can be used."""
         if self._via == "api" or is_remote(self._repository):
             try:
-                with self._open(time.monotonic() + self._patience.seconds) as place:
-                    place.tip()
+                with self._open(time.monotonic() + self._retry.seconds) as backend:
+                    backend.tip()
             except TryAgain as fault:
                 raise UserError(str(fault), where=self._name, remedy="check the address and the network") from None
             return
@@ -89,22 +65,21 @@ class ResultsBranch:
         try:
             init_bare(path, self._name)
         except GitError as error:
-            # Somebody else may be making it at this moment; what counts is that it is there.
+            # Another process may have made it at the same moment; then it is there, and that is enough.
             if find_git_folder(path) is None:
                 raise UserError(error.message, where=path, remedy="choose a path that can be written") from None
 
-    def commit(self, bundle: Bundle) -> Committed:
+    def commit(self, bundle: Bundle) -> Appended:
         """Add the files of a bundle in one commit; the same bundle again changes nothing.
 
-        Raises `RetriesExhausted` when others were quicker for too long, `UserError` where waiting cannot help.
+        Raises `RetriesExhausted` after the last try, `UserError` where trying again cannot help.
         """
         rendered = render(bundle)
-        landed = self._land(lambda place, tip: add_bundle(place, tip, bundle, rendered), f"run {bundle.key}")
-        return Committed(landed.commit, [*rendered.files, bundle.manifest_path], landed.new)
+        return self._append(lambda backend, tip: add_bundle(backend, tip, bundle, rendered), f"run {bundle.key}")
 
     def decide(self, decision: Decision) -> Appended:
         """Add a decision to the ledger; the same one again changes nothing. Raises as `commit` does."""
-        return self._land(lambda place, tip: add_decision(place, tip, decision), f"decision about {decision.run}")
+        return self._append(lambda backend, tip: add_decision(backend, tip, decision), f"decision about {decision.run}")
 
     def records(self, *, withdrawn: bool = False) -> Iterator[Record]:
         """All records that count, file by file in the order of their paths.
@@ -119,25 +94,20 @@ class ResultsBranch:
         with open_copy(self._repository, self._name) as copy:
             return copy.decisions()
 
-    def runs(self) -> list[RunSummary]:
-        """All stored runs, the oldest first."""
-        summaries = [_summary(manifest) for manifest in self.manifests()]
-        return sorted(summaries, key=lambda run: (run.started, run.run, run.attempt))
-
     def manifests(self) -> Sequence[Manifest]:
         """All manifests, in the order of their paths."""
         with open_copy(self._repository, self._name) as copy:
             return [parse_manifest(content, path) for path, content in copy.contents("manifests", ".json")]
 
-    def _land(self, prepare: Prepare, what: str) -> Appended:
-        deadline = time.monotonic() + self._patience.seconds
+    def _append(self, prepare: Prepare, what: str) -> Appended:
+        deadline = time.monotonic() + self._retry.seconds
         if self._via == "git" and not is_remote(self._repository):
             self._refuse_checked_out(git_folder(Path(self._repository)))
         try:
-            with self._open(deadline) as place:
-                return append_with_retry(place, prepare, self._patience, deadline, f"{what} on {self._name}")
+            with self._open(deadline) as backend:
+                return append_with_retry(backend, prepare, self._retry, deadline, f"{what} on {self._name}")
         except GitError as error:
-            raise UserError(str(error), where=self._name, remedy="is the repository whole?") from None
+            raise UserError(str(error), where=self._name, remedy="check the repository with `git fsck`") from None
 
     def _open(self, deadline: float) -> AbstractContextManager[BranchBackend]:
         if self._via == "git":
@@ -149,6 +119,7 @@ class ResultsBranch:
 
     def _refuse_checked_out(self, folder: Path) -> None:
         """Moving a checked-out branch would make its work tree look as if everything new had been deleted."""
+        # All work trees of the repository: any of them can have the branch checked out.
         trees = Git(folder).text("worktree", "list", "--porcelain").split("\n\n")
         for tree in trees:
             lines = tree.splitlines()
@@ -159,21 +130,9 @@ class ResultsBranch:
                 )
 
 
-def _summary(manifest: Manifest) -> RunSummary:
-    return RunSummary(
-        run=manifest.run,
-        attempt=manifest.attempt,
-        started=datetime.fromisoformat(manifest.started),
-        agents=sorted(file.agent for file in manifest.files),
-        records=sum(file.records for file in manifest.files),
-        outcomes=dict(manifest.outcomes),
-        files=[file.path for file in manifest.files],
-    )
-
-
 def publish(
     stored: RunPlan, records: Sequence[Record], repository: str, branch: str, folder: Path | None = None
-) -> Committed:
+) -> Appended:
     """Commit the records of a run to the results branch; the same records twice are one commit.
 
     folder: the run's. Small traces go along where the repository is of this machine.
@@ -181,7 +140,9 @@ def publish(
     results = ResultsBranch(repository, branch)
     attempt = int(os.environ.get("GITHUB_RUN_ATTEMPT") or 1)
     started = datetime.fromisoformat(stored.created)
-    kept = inline_traces(records, folder) if folder is not None and not is_remote(repository) else Kept([], {}, [])
+    traces = PreparedTraces([], {}, [])
+    if folder is not None and not is_remote(repository):
+        traces = inline_traces(records, folder)
     with writing(Path(repository)):
         results.ensure()
-        return results.commit(Bundle(stored.run, attempt, list(records), started, kept.traces, kept.inline))
+        return results.commit(Bundle(stored.run, attempt, list(records), started, traces.traces, traces.inline))

@@ -1,4 +1,7 @@
-"""The manifest of a run: what was stored, where it comes from, and which manifest came before."""
+"""A bundle, which is the records of one run, as the files and the manifest that are stored of it.
+
+The manifest says what was stored, where it comes from, and which manifest was stored before it.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ from bench.formats.record import RECORD_SCHEMA, Digest, Instant, Name, Outcome, 
 from bench.store.decisions import Decision
 
 MAX_FILE_BYTES = 95_000_000
-"""GitHub refuses a push that brings a file of more than 100 MB."""
+"""GitHub refuses a push that contains a file of more than 100 MB."""
 
 
 class StoredFile(Model):
@@ -34,7 +37,7 @@ class StoredFile(Model):
 
 
 class StoredTrace(Model):
-    """The trace of one cell: an archive that is kept outside git, or inline where it is small."""
+    """The trace of one cell: an archive that is stored outside git, or inline where it is small."""
 
     cell: str
     digest: Digest
@@ -46,7 +49,7 @@ class StoredTrace(Model):
     place: str
     """`inline`: on this branch. `folder:PATH`: below whatever folder or artifact the traces went to. Else a URL."""
     left_out: int = Field(0, ge=0)
-    """Files that were too large to be kept."""
+    """Files that were too large to be stored."""
 
 
 class SchemaRef(Model):
@@ -84,6 +87,7 @@ class Manifest(Model):
         return f"manifests/{self.started[:10].replace('-', '/')}/{self.key}.json"
 
     def to_bytes(self) -> bytes:
+        # Sorted: the chain needs the same bytes from every version of this program.
         text = json.dumps(self.model_dump(mode="json", by_alias=True), indent=1, sort_keys=True, ensure_ascii=False)
         return f"{text}\n".encode()
 
@@ -95,7 +99,7 @@ class Manifest(Model):
 
 def parse_manifest(content: bytes, path: str) -> Manifest:
     """A stored manifest; a fault is a `UserError` that names the file."""
-    return parse_json(content, Manifest, where=path, remedy="this is no manifest of schema 1")
+    return parse_json(content, Manifest, where=path, remedy="this is not a manifest of schema 1")
 
 
 @dataclass(frozen=True)
@@ -108,13 +112,13 @@ class Bundle:
     started: datetime
     traces: Sequence[StoredTrace] = ()
     inline: Mapping[str, bytes] = field(default_factory=dict)
-    """Of the traces, those that are kept on the branch itself: path and content."""
+    """The traces that are stored on the branch itself: path and content."""
 
     def __post_init__(self) -> None:
         try:
             TypeAdapter(Name).validate_python(self.run)
         except ValidationError:
-            raise UserError(f"`{self.run}` is no run name", remedy="use 1 to 64 of a-z, 0-9, _ and -") from None
+            raise UserError(f"`{self.run}` is not a run name", remedy="use 1 to 64 of a-z, 0-9, _ and -") from None
         if self.attempt < 1:
             raise UserError(f"attempt {self.attempt} of run {self.run}: attempts count from 1")
         if self.started.tzinfo is None:
@@ -130,10 +134,6 @@ class Bundle:
     @property
     def day(self) -> str:
         return self.started.astimezone(UTC).strftime("%Y/%m/%d")
-
-    @property
-    def manifest_path(self) -> str:
-        return f"manifests/{self.day}/{self.key}.json"
 
     def _check_cells(self) -> None:
         cells = Counter(record.cell for record in self.records)
@@ -162,10 +162,11 @@ def render(bundle: Bundle) -> Rendered:
     stored: list[StoredFile] = []
     for agent, records in sorted(by_agent.items()):
         path = f"runs/{bundle.day}/{bundle.key}-{agent}.jsonl"
+        # Sorted, so that publishing twice gives the same file whatever the order of the jobs.
         content = b"".join(stored_line(record) for record in sorted(records, key=lambda record: record.cell))
         if len(content) > MAX_FILE_BYTES:
             raise UserError(
-                f"has {len(content)} bytes, more than a git host takes", where=path, remedy="store it as several runs"
+                f"has {len(content)} bytes, more than a git host accepts", where=path, remedy="store it as several runs"
             )
         files[path] = content
         stored.append(
@@ -198,20 +199,20 @@ def schema_of(model: type[Model]) -> bytes:
 
 
 def stored_line(record: Record) -> bytes:
-    """As it lies on the branch: without its artifacts.
+    """A record's line as stored: without its artifacts.
 
-    They name files of the run folder, which is not there. What was kept of them the manifest names, with a digest; a
-    digest of each would be half of what a branch weighs, for it is the one thing in a record that does not compress.
+    They name files of the run folder, which is not on the branch. The manifest names the stored traces, with a digest
+    each; a digest of every file would double the size of a branch, because digests do not compress.
     """
     return line_of(record.model_copy(update={"artifacts": []}))
 
 
 def line_of(record: Record) -> bytes:
-    """One line, proven to read back: what cannot be read must not be stored, for it could never be removed."""
-    place = f"cell {record.cell}"
+    """A record's line, after a check that it reads back: an unreadable line could never be removed from the branch."""
+    where = f"cell {record.cell}"
     try:
         line = record.to_line().encode()
     except (PydanticSerializationError, UnicodeEncodeError) as error:
-        raise UserError(f"cannot be written as JSON: {error}", where=place) from None
-    read_line(line, place)
+        raise UserError(f"cannot be written as JSON: {error}", where=where) from None
+    read_line(line, where)
     return line + b"\n"

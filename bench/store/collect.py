@@ -1,4 +1,7 @@
-"""Is this the record of a planned cell? Everything a record says of itself is held against the plan of its run."""
+"""Collecting the artifacts of a run: each record is checked against the plan, and what passes becomes one bundle.
+
+Artifacts are untrusted. A record counts only for a cell of the plan, from an artifact that was given this cell.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +19,15 @@ from bench.base.errors import UserError
 from bench.base.files import sha256_bytes
 from bench.base.model import Model, explain, read_json
 from bench.base.text import printable
-from bench.formats.plan import PlannedCell, RunPlan, public_seed
+from bench.formats.plan import PlannedCell, RunPlan, public_seed, read_plan_file
 from bench.formats.record import Name, Record
-from bench.store.artifacts import Artifact, Caps, Found, Refusal, read_cells, survey
-from bench.store.bundle import MAX_FILE_BYTES, Bundle, line_of
+from bench.store.artifacts import Artifact, Caps, Refusal, read_cells, survey
+from bench.store.bundle import Bundle, line_of
 
 _SLACK = timedelta(days=1)
-"""Clocks of machines differ; nobody's differs by more."""
+"""Clocks of machines differ, but never by more than this."""
 ANY_SANDBOX = "auto"
-"""A plan may leave it to each machine; the one that does not isolate is never among the choices."""
+"""A plan may leave the choice to each machine; `process`, which does not isolate, is never chosen."""
 _URL = re.compile(r"https?://[!-~]+")
 
 
@@ -49,7 +52,7 @@ class PlanCheck:
 
     @classmethod
     def to(cls, plan: RunPlan, shards: Shards | None = None, run_url: str | None = None) -> PlanCheck:
-        """Admission to the run of `plan`; `run_url`: what every record must name, None for anything.
+        """The check against `plan`; `run_url`: the address that every record must name, None for any.
 
         Raises `UserError` where plan and shards are not of one run.
         """
@@ -73,25 +76,26 @@ class PlanCheck:
         try:
             record = Record.model_validate_json(content)
         except ValidationError as error:
-            return f"is no record of this schema: {explain(error, Record)}"
+            return f"is not a record of this schema: {explain(error, Record)}"
         fault = next(self._faults(record, artifact), None)
         if fault is not None:
             return fault
         try:
+            # What is stored must be what was checked here.
             again = Record.model_validate_json(line_of(record))
         except UserError as error:
             return str(error)
-        return record if again == record else "holds a value that JSON cannot carry"
+        return record if again == record else "contains a value that JSON cannot represent"
 
     def _faults(self, record: Record, artifact: str) -> Iterator[str]:
         if record.provenance.run != self.plan.run:
-            yield f"is of run {record.provenance.run}, not of {self.plan.run}"
+            yield f"belongs to run {record.provenance.run}, not to {self.plan.run}"
         planned = self.cells.get(record.cell)
         if planned is None:
-            yield f"claims the cell {record.cell}, which the plan does not have"
+            yield f"claims the cell {record.cell}, which is not in the plan"
             return
         if self.owners is not None and artifact not in self.owners.get(record.cell, ()):
-            yield f"claims the cell {record.cell}, which another job was given"
+            yield f"claims the cell {record.cell}, which was given to another job"
         yield from (
             f"says that its {name} is {found!r}, planned is {wanted!r}"
             for name, found, wanted in self._identity(record, planned)
@@ -100,9 +104,9 @@ class PlanCheck:
         if self.plan.sandbox == ANY_SANDBOX and record.provenance.sandbox == "process":
             yield "ran in a sandbox that does not isolate, which was not planned"
         if record.provenance.isolated and record.provenance.sandbox == "process":
-            yield "says that plain processes were isolated"
+            yield "says that the sandbox `process` was isolated"
         if record.provenance.run_url and not _URL.fullmatch(record.provenance.run_url):
-            yield "names a run_url that is no http address"
+            yield "its run_url is not an http address"
         if any(_leaves(item.place) or _leaves(item.name) for item in record.artifacts):
             yield "names an artifact outside of its run folder"
         yield from self._time_faults(record)
@@ -133,24 +137,23 @@ class PlanCheck:
             for text in (*(phase.start for phase in record.phases), *(it.at for it in record.tries)):
                 datetime.fromisoformat(text)
         except ValueError:
-            yield "names a time that does not exist"
+            yield "contains a time that does not exist"
             return
         if not created - _SLACK <= started <= finished + _SLACK or not finished <= self.now + _SLACK:
             yield f"ran from {record.started} to {record.finished}, before its plan or after now"
 
 
 def read_plan_checks(path: Path, shards: Path | None = None, run_url: str | None = None) -> list[PlanCheck]:
-    """Admission to each run of a plan: one of a run.json, all of a plan.json, whose shards are artifacts RUN-SHARD.
+    """The checks of a plan: one for a run.json, one for each run of a plan.json, whose shards are artifacts RUN-SHARD.
 
     Raises `UserError`.
     """
     try:
-        plan = RunPlan.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise UserError(f"cannot be read: {error.strerror}", where=path, remedy="correct --plan") from None
-    except ValidationError as error:
-        if b'"runs"' not in path.read_bytes():
-            raise UserError(explain(error, RunPlan), where=path, remedy="correct --plan") from None
+        plan = read_json(path, RunPlan, remedy="correct --plan")
+    except UserError:
+        # Only a plan.json has runs, and its own reader explains its faults.
+        if not (path.is_file() and b'"runs"' in path.read_bytes()):
+            raise
         return _of_plan_file(path, shards, run_url)
     if shards is None:
         return [PlanCheck.to(plan, None, run_url)]
@@ -158,20 +161,18 @@ def read_plan_checks(path: Path, shards: Path | None = None, run_url: str | None
 
 
 def _of_plan_file(path: Path, shards: Path | None, run_url: str | None) -> list[PlanCheck]:
-    from bench.formats.plan import read_plan_file
-
     if shards is not None:
         raise UserError("is not needed: the plan has its own", where="--shards", remedy="leave it out")
     document = read_plan_file(path)
-    admissions = []
+    checks = []
     for run in document.runs:
         artifacts = {
             f"{run.run}-{shard.id}": [run.cells[index].cell for part in parts for index in part.cells]
             for shard in document.shards
             if (parts := [part for part in shard.parts if part.run == run.run])
         }
-        admissions.append(PlanCheck.to(run, Shards(run=run.run, artifacts=artifacts), run_url))
-    return admissions
+        checks.append(PlanCheck.to(run, Shards(run=run.run, artifacts=artifacts), run_url))
+    return checks
 
 
 def _leaves(path: str) -> bool:
@@ -197,20 +198,20 @@ class Collected:
     """Sorted by cell."""
     refused: list[Refusal]
     untold: int
-    """Refusals beyond those that are told one by one."""
+    """Refusals beyond those that are listed one by one."""
     missing: list[str]
     """Planned cells without a record."""
 
-    def bundle(self, admission: PlanCheck, attempt: int) -> Bundle:
+    def bundle(self, check: PlanCheck, attempt: int) -> Bundle:
         """The bundle of what was taken; raises `UserError` where that is nothing."""
-        plan = admission.plan
+        plan = check.plan
         records = [taken.record for taken in self.taken]
         return Bundle(plan.run, attempt, records, datetime.fromisoformat(plan.created))
 
 
 @dataclass
 class _Claims:
-    """What the artifacts say of one cell."""
+    """The records that artifacts contain for one cell."""
 
     first: Taken
     digest: str
@@ -219,80 +220,73 @@ class _Claims:
 
 
 def collect_bundle(
-    artifacts: Sequence[Artifact], admission: PlanCheck, caps: Caps, progress: Callable[[str], None] = lambda line: None
+    artifacts: Sequence[Artifact], check: PlanCheck, caps: Caps, progress: Callable[[str], None] = lambda line: None
 ) -> Collected:
-    """Read artifacts, hold each record against the plan, and merge what is left. Nothing outside is written."""
+    """Read artifacts, check each record against the plan, and merge what passes. No file is written."""
     refused: list[Refusal] = []
     untold = 0
     claims: dict[str, _Claims] = {}
     for number, artifact in enumerate(artifacts, start=1):
         progress(f"artifact {number} of {len(artifacts)}: {printable(artifact.name, 300)}")
-        faults = [*_claim(artifact, admission, caps, claims), *islice(survey(artifact, caps), caps.lines + 1)]
+        faults = [*_claim(artifact, check, caps, claims), *islice(survey(artifact, caps), caps.lines + 1)]
         refused += faults[: caps.lines]
         untold += max(0, len(faults) - caps.lines)
     taken, disputed = _settle(claims)
-    taken, bulky = _fitting(taken)
+    taken, bulky = _fitting(taken, caps.file_bytes)
     refused += [*disputed, *bulky]
     have = {item.record.cell for item in taken}
-    missing = [cell for cell in admission.cells if cell not in have]
+    missing = [cell for cell in check.cells if cell not in have]
     return Collected(sorted(taken, key=lambda item: item.record.cell), refused, untold, sorted(missing))
 
 
-def _claim(artifact: Artifact, admission: PlanCheck, caps: Caps, claims: dict[str, _Claims]) -> list[Refusal]:
-    """Enter what an artifact says into `claims`; returns what of it is not worth entering."""
-    refused = []
+def _claim(artifact: Artifact, check: PlanCheck, caps: Caps, claims: dict[str, _Claims]) -> list[Refusal]:
+    """Enter the records of an artifact into `claims`; returns the files that were refused."""
+    refused: list[Refusal] = []
     for found in read_cells(artifact, caps):
         if isinstance(found, Refusal):
             refused.append(found)
             continue
-        record = admission.read(found.content, artifact.name)
+        record = check.read(found.content, artifact.name)
         if isinstance(record, str):
             refused.append(Refusal(found.where, record))
-        else:
-            _enter(found, record, claims)
+            continue
+        line = line_of(record)
+        digest = sha256_bytes(line)
+        claim = claims.setdefault(record.cell, _Claims(Taken(record, found.artifact, found.where, len(line)), digest))
+        if claim.first.where != found.where:
+            same = claim.again if claim.digest == digest else claim.differing
+            same.append(found.where)
     return refused
 
 
-def _enter(found: Found, record: Record, claims: dict[str, _Claims]) -> None:
-    line = line_of(record)
-    digest = sha256_bytes(line)
-    held = claims.get(record.cell)
-    if held is None:
-        claims[record.cell] = _Claims(Taken(record, found.artifact, found.where, len(line)), digest)
-    elif held.digest == digest:
-        held.again.append(found.where)
-    else:
-        held.differing.append(found.where)
-
-
 def _settle(claims: dict[str, _Claims]) -> tuple[list[Taken], list[Refusal]]:
-    """One record a cell. Where artifacts contradict each other nobody can tell who lies, and none is taken."""
+    """One record for each cell. Where artifacts contradict each other, none of their records is taken."""
     taken: list[Taken] = []
     refused: list[Refusal] = []
     for cell, claim in claims.items():
         if claim.differing:
-            places = [claim.first.where, *claim.again, *claim.differing]
-            others = f"{len(places) - 1} more file{'s' if len(places) > 2 else ''}"
-            refused += [Refusal(where, f"and {others} say different things of the cell {cell}") for where in places]
+            files = [claim.first.where, *claim.again, *claim.differing]
+            others = "1 other file contains" if len(files) == 2 else f"{len(files) - 1} other files contain"
+            refused += [Refusal(file, f"{others} a different record for cell {cell}") for file in files]
             continue
         taken.append(claim.first)
-        refused += [Refusal(where, f"says again what {claim.first.where} says") for where in claim.again]
+        refused += [Refusal(file, f"repeats the record in {claim.first.where}") for file in claim.again]
     return taken, refused
 
 
-def _fitting(taken: list[Taken]) -> tuple[list[Taken], list[Refusal]]:
-    """What fits into the files of the agents; the largest records go first, for they are what makes it not fit."""
+def _fitting(taken: list[Taken], file_bytes: int) -> tuple[list[Taken], list[Refusal]]:
+    """The records that fit into the files of the agents; of those that do not, the largest are refused first."""
     by_agent: dict[str, list[Taken]] = defaultdict(list)
     for item in taken:
         by_agent[item.record.agent.id].append(item)
-    kept: list[Taken] = []
+    fitting: list[Taken] = []
     refused: list[Refusal] = []
     for agent, items in by_agent.items():
-        room = MAX_FILE_BYTES
+        room = file_bytes
         for item in sorted(items, key=lambda item: (item.size, item.record.cell)):
             room -= item.size
             if room >= 0:
-                kept.append(item)
+                fitting.append(item)
             else:
                 refused.append(Refusal(item.where, f"makes the file of agent {agent} too large ({item.size} bytes)"))
-    return kept, refused
+    return fitting, refused

@@ -1,4 +1,4 @@
-"""A bundle in a folder: kept while it is on its way, so that whatever ends the process loses nothing."""
+"""Pending bundles: each is a folder until it is stored, so that no end of the process loses records."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class PendingBundle(Model):
     inline: list[str] = []
 
 
-def keep_bundle(bundle: Bundle, parent: Path) -> Path:
+def save_pending(bundle: Bundle, parent: Path) -> Path:
     """Write a bundle below `parent`, whole or not at all; returns its folder."""
     folder = parent / f"{bundle.key}-{os.getpid()}"
     parent.mkdir(parents=True, exist_ok=True)
@@ -57,12 +57,13 @@ def keep_bundle(bundle: Bundle, parent: Path) -> Path:
         write_atomic(new / _INLINE / path, content)
     write_atomic(new / _ABOUT, about.model_dump_json(by_alias=True, indent=1).encode() + b"\n")
     remove_tree(folder)
+    # bundle.json was written last, and the rename comes after it: a folder with this name is complete.
     new.rename(folder)
     return folder
 
 
-def load_bundle(folder: Path) -> Bundle:
-    """The bundle kept in `folder`; raises `UserError` where it is not whole."""
+def load_pending(folder: Path) -> Bundle:
+    """The pending bundle in `folder`; raises `UserError` where it is not complete."""
     try:
         about = PendingBundle.model_validate_json((folder / _ABOUT).read_bytes())
         lines = (folder / _RECORDS).read_bytes()
@@ -71,19 +72,19 @@ def load_bundle(folder: Path) -> Bundle:
         inline = {path: (folder / _INLINE / path).read_bytes() for path in about.inline}
     except OSError as error:
         raise UserError(
-            f"cannot be read: {error.strerror}", where=folder, remedy="name a folder that `results collect` kept"
+            f"cannot be read: {error.strerror}", where=folder, remedy="name a folder of `results collect --keep`"
         ) from None
     except ValidationError as error:
         raise UserError(explain(error, PendingBundle), where=folder / _ABOUT, remedy="collect again") from None
     if sha256_bytes(lines) != about.records:
-        raise UserError("is not what was kept: its digest differs", where=folder / _RECORDS, remedy="collect again")
+        raise UserError("does not match the digest in bundle.json", where=folder / _RECORDS, remedy="collect again")
     records = list(parse_records(lines, str(folder / _RECORDS)))
     return Bundle(about.run, about.attempt, records, datetime.fromisoformat(about.started), tuple(about.traces), inline)
 
 
-def discard_bundle(folder: Path) -> None:
-    """Remove a kept bundle, once it is stored; killed meanwhile, it is whole or has another name."""
-    gone = folder.with_name(f".{folder.name}.stored")
-    remove_tree(gone)
-    folder.rename(gone)
-    remove_tree(gone)
+def discard_pending(folder: Path) -> None:
+    """Remove a pending bundle that is stored now; a kill in between leaves it complete, or under another name."""
+    renamed = folder.with_name(f".{folder.name}.stored")
+    remove_tree(renamed)
+    folder.rename(renamed)
+    remove_tree(renamed)

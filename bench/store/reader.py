@@ -13,7 +13,7 @@ from bench.formats.older_records import parse_records
 from bench.formats.record import Record
 from bench.store.decisions import Decision, Ledger, parse_decisions
 from bench.store.git import Entry, Git, GitError
-from bench.store.git.backend import git_folder, is_remote, without_secrets
+from bench.store.git.backend import edited_by_hand, git_folder, is_remote, without_secrets
 from bench.store.git.git_backend import scratch_clone
 from bench.store.git.objects import ObjectReader
 
@@ -36,11 +36,11 @@ class Copy:
                 yield reader.read(sha, "blob")
 
     def contents(self, folder: str, suffix: str) -> Iterator[tuple[str, bytes]]:
-        """Path and content of each file below `folder`; raises `UserError` for one that has no business there."""
+        """Path and content of each file below `folder`; raises `UserError` for any other kind of file."""
         files = self.files(folder)
         for path, entry in files.items():
             if not path.endswith(suffix) or entry.kind != "blob":
-                raise UserError(f"is no {suffix} file", where=path, remedy="only the benchmark writes this branch")
+                raise UserError(f"is not a {suffix} file", where=path, remedy="only the benchmark writes this branch")
         try:
             yield from zip(files, self.read([entry.sha for entry in files.values()]), strict=True)
         except GitError as error:
@@ -73,6 +73,7 @@ def open_copy(repository: Path | str, branch: str, *, history: bool = False) -> 
     with scratch_clone(str(repository), branch) as git:
         depth = [] if history else ["--depth=1"]
         try:
+            # `ls-remote` matches the ends of names, so that it may list other references too.
             if any(line.split("\t")[-1] == ref for line in git.text("ls-remote", "origin", ref).splitlines()):
                 git.run("fetch", "--quiet", "--no-tags", *depth, "origin", f"+{ref}:{ref}")
         except GitError as error:
@@ -87,9 +88,5 @@ def attempt_of(path: str, record: Record) -> int:
     head, tail = f"{record.provenance.run}-", f"-{record.agent.id}.jsonl"
     number = name.removeprefix(head).removesuffix(tail)
     if not (name.startswith(head) and name.endswith(tail) and number.isascii() and number.isdigit()):
-        raise UserError(
-            f"holds cell {record.cell} of run {record.provenance.run}",
-            where=path,
-            remedy="somebody changed the results branch by hand; restore its last good commit",
-        )
+        raise edited_by_hand(f"holds cell {record.cell} of run {record.provenance.run}", where=path)
     return int(number)

@@ -1,4 +1,4 @@
-"""Where traces go: a folder (which may become an artifact), or whatever fsspec reaches by a URL."""
+"""Storing and reading traces: in a folder (which may become an artifact), at a URL, or inline on the branch."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any, Protocol
 from bench.base.errors import UserError
 from bench.base.files import sha256_bytes, write_atomic
 from bench.formats.record import Record
-from bench.store.append import manifest_of
+from bench.store.append import manifest_of, stored_manifest
 from bench.store.artifacts import Artifact, Refusal, read_file
-from bench.store.bundle import StoredTrace, parse_manifest
+from bench.store.bundle import StoredTrace
 from bench.store.collect import Taken
 from bench.store.git.backend import BranchBackend, Tip, TryAgain, find
 from bench.store.git.git_backend import open_backend
@@ -24,8 +24,9 @@ from bench.store.traces import (
     MAX_TRACE_BYTES,
     Packed,
     inflate,
-    is_kept,
+    inline_path,
     is_safe_name,
+    is_wanted,
     key_of,
     pack,
 )
@@ -35,14 +36,14 @@ _FOLDER = "folder:"
 _MAX_STORED_BYTES = MAX_TRACE_BYTES + (1 << 20)
 """gzip makes nothing larger than this out of a trace."""
 SAMPLE = 0.1
-"""Share of the successes whose traces are kept."""
+"""Share of the successes whose traces are stored."""
 
 
 class TraceStorage(Protocol):
     """Somewhere to keep archives by the digest of what they hold; the same one twice is one."""
 
     def put(self, packed: Packed) -> str:
-        """Store an archive; the place as manifests name it. Raises `UserError`."""
+        """Store an archive; its place as manifests name it. Raises `UserError`."""
 
     def get(self, digest: str) -> bytes:
         """The stored archive, still compressed; raises `UserError`."""
@@ -74,7 +75,7 @@ class FolderStorage:
 
 @dataclass(frozen=True)
 class UrlStorage:
-    """A place that fsspec knows: s3, gs, az, sftp, memory and others, each with its own package."""
+    """A storage that fsspec knows: s3, gs, az, sftp, memory and others, each with its own package."""
 
     url: str
     system: Any
@@ -102,14 +103,14 @@ class UrlStorage:
 
 
 def open_trace_storage(where: str) -> TraceStorage:
-    """The place named by a folder or a URL; raises `UserError`. Credentials never belong into the URL."""
+    """The storage named by a folder or a URL; raises `UserError`. Credentials never belong in the URL."""
     if "://" not in where:
         return FolderStorage(Path(where))
     if re.match(r"[^:/?#]+://[^/]*@", where):
         raise UserError(
-            "carries credentials, which every manifest would show",
+            "contains credentials, which every manifest would show",
             where="--traces",
-            remedy="leave them to the environment, where fsspec finds them",
+            remedy="put them into the environment, where fsspec finds them",
         )
     try:
         import fsspec
@@ -125,16 +126,16 @@ def open_trace_storage(where: str) -> TraceStorage:
     return UrlStorage(url, system, str(root))
 
 
-def fetch(trace: StoredTrace, place: TraceStorage | None) -> bytes:
-    """The archive that a manifest names, whole and proven; `place` None: where the manifest says.
+def fetch(trace: StoredTrace, storage: TraceStorage | None) -> bytes:
+    """The archive that a manifest names, with its digest checked; `storage` None: where the manifest says.
 
     Raises `UserError`, also for a trace that lies inline: that one is read from the branch.
     """
-    if place is None:
+    if storage is None:
         if trace.place == INLINE or trace.place.startswith(_FOLDER):
-            raise UserError(f"was kept in {trace.place}", where=trace.cell, remedy="name the folder with --traces")
-        place = open_trace_storage(trace.place.removesuffix(f"/{key_of(trace.digest)}"))
-    return inflate(place.get(trace.digest), trace.digest, key_of(trace.digest))
+            raise UserError(f"was stored in {trace.place}", where=trace.cell, remedy="name the folder with --traces")
+        storage = open_trace_storage(trace.place.removesuffix(f"/{key_of(trace.digest)}"))
+    return inflate(storage.get(trace.digest), trace.digest, key_of(trace.digest))
 
 
 def _failed(error: Exception, url: str) -> UserError:
@@ -147,41 +148,41 @@ class StoredTraces:
     """The traces of a run."""
 
     traces: list[StoredTrace]
-    place: BranchBackend
+    backend: BranchBackend
     tip: Tip
 
     def read(self, trace: StoredTrace, where: TraceStorage | None) -> bytes:
-        """The archive of a trace, proven to be what was stored; `where` None: as the manifest says.
+        """The archive of a trace, with its digest checked; `where` None: as the manifest says.
 
         Raises `UserError`.
         """
         if trace.place != INLINE:
             return fetch(trace, where)
-        path = f"traces/{key_of(trace.digest)}"
-        entry = find(self.place, self.tip.tree, [path]).get(path)
+        path = inline_path(trace.digest)
+        entry = find(self.backend, self.tip, [path]).get(path)
         if entry is None:
-            raise UserError("is gone", where=path, remedy="`results verify` tells what else is")
-        return inflate(self.place.blob(entry.sha), trace.digest, path)
+            raise UserError("file is missing", where=path, remedy="`results verify` lists what else is missing")
+        return inflate(self.backend.blob(entry.sha), trace.digest, path)
 
 
 @contextmanager
 def open_stored_traces(repository: Path | str, branch: str, run: str, attempt: int) -> Iterator[StoredTraces]:
     """The traces of a stored run; raises `UserError` where there is no such run."""
     try:
-        with open_backend(repository, branch) as place:
-            tip = place.tip()
-            path = manifest_of(place, tip, f"{run}-{attempt}") if tip else None
-            entry = find(place, tip.tree, [path]).get(path) if tip and path else None
-            if tip is None or path is None or entry is None:
+        with open_backend(repository, branch) as backend:
+            tip = backend.tip()
+            path = manifest_of(backend, tip, f"{run}-{attempt}") if tip else None
+            manifest = stored_manifest(backend, tip, path) if tip and path else None
+            if tip is None or manifest is None:
                 raise UserError("no such run is stored", where=f"run {run}, attempt {attempt}", remedy="name another")
-            yield StoredTraces(parse_manifest(place.blob(entry.sha), path).traces, place, tip)
+            yield StoredTraces(manifest.traces, backend, tip)
     except TryAgain as fault:
         raise UserError(str(fault), where=str(repository), remedy="check the address and the network") from None
 
 
 @dataclass(frozen=True)
-class Kept:
-    """The traces that were stored, or that the bundle shall bring along."""
+class PreparedTraces:
+    """Traces that are stored already, or that the bundle brings along."""
 
     traces: list[StoredTrace]
     inline: dict[str, bytes]
@@ -189,34 +190,34 @@ class Kept:
     refused: list[Refusal]
 
 
-def keep_traces(
+def store_traces(
     taken: Sequence[Taken],
-    place: TraceStorage | None,
+    storage: TraceStorage | None,
     sample: float,
     progress: Callable[[str], None] = lambda line: None,
-) -> Kept:
+) -> PreparedTraces:
     """Store the traces of all that did not succeed and of a sample of the rest.
 
-    place: None keeps small ones inline, a few of the run, failures before successes. Raises `UserError` where the
-    place fails: results without their evidence are not published.
+    storage: None puts small ones inline, a few of the run, failures before successes. Raises `UserError` where the
+    storage fails: results without their evidence are not published.
     """
-    kept = Kept([], {}, [])
-    wanted = [item for item in taken if is_kept(item.record, sample)]
+    prepared = PreparedTraces([], {}, [])
+    wanted = [item for item in taken if is_wanted(item.record, sample)]
     room = INLINE_RUN_BYTES
     for number, item in enumerate(sorted(wanted, key=lambda item: (bool(item.record.success), item.record.cell)), 1):
         progress(f"trace {number} of {len(wanted)}")
-        packed = _packed(item, kept.refused)
+        packed = _packed(item, prepared.refused)
         if packed is None:
             continue
-        if place is not None:
-            where = place.put(packed)
+        if storage is not None:
+            where = storage.put(packed)
         elif len(packed.data) <= min(INLINE_BYTES, room):
             where = INLINE
             room -= len(packed.data)
-            kept.inline[inline_path(packed)] = packed.data
+            prepared.inline[inline_path(packed.digest)] = packed.data
         else:
             continue
-        kept.traces.append(
+        prepared.traces.append(
             StoredTrace(
                 cell=item.record.cell,
                 digest=packed.digest,
@@ -226,22 +227,17 @@ def keep_traces(
                 left_out=packed.left_out,
             )
         )
-    return kept
+    return prepared
 
 
-def inline_traces(records: Sequence[Record], folder: Path) -> Kept:
+def inline_traces(records: Sequence[Record], folder: Path) -> PreparedTraces:
     """The small traces of a run of this machine, from its own folder."""
     artifact = Artifact(folder.name, folder)
-    return keep_traces([Taken(record, artifact, record.cell, 0) for record in records], None, SAMPLE)
-
-
-def inline_path(packed: Packed) -> str:
-    """Where an inline trace lies on the results branch."""
-    return f"traces/{packed.key}"
+    return store_traces([Taken(record, artifact, record.cell, 0) for record in records], None, SAMPLE)
 
 
 def _packed(item: Taken, refused: list[Refusal]) -> Packed | None:
-    """The files that the record names, each proven to be what it says; None where there are none."""
+    """The files that the record names, each with its digest checked; None where there are none."""
     files: dict[str, bytes] = {}
     left_out, room = 0, MAX_TRACE_BYTES
     for artifact in item.record.artifacts:
@@ -253,11 +249,11 @@ def _packed(item: Taken, refused: list[Refusal]) -> Packed | None:
         if isinstance(content, str):
             refused.append(Refusal(where, content))
         elif sha256_bytes(content) != artifact.digest:
-            refused.append(Refusal(where, "is not the file that its record names: its digest differs"))
+            refused.append(Refusal(where, "does not match the digest in its record"))
         else:
             files[artifact.name] = content
             room -= len(content)
     try:
         return pack(files, left_out) if files else None
     except (ValueError, UnicodeError) as error:
-        raise UserError(str(error), where=item.where, remedy="this is a fault of ml-dev-bench: report it") from None
+        raise UserError(str(error), where=item.where, remedy="report this fault of ml-dev-bench") from None

@@ -1,4 +1,4 @@
-"""Traces: what is kept of a cell beside its record, as one archive that its own digest names.
+"""Traces: what is stored of a cell beside its record, as one archive that its own digest names.
 
 An archive is a plain tar (sorted names, no times, no owners: the same files give the same bytes), compressed with gzip.
 Its address is the SHA-256 of the tar, so that another compressor changes nothing. What it holds was written by agents:
@@ -20,6 +20,7 @@ from pathlib import Path
 
 from bench.base.errors import UserError
 from bench.base.files import sha256_bytes
+from bench.base.text import printable
 from bench.formats.record import Record
 
 MAX_TRACE_BYTES = 64 << 20
@@ -51,15 +52,20 @@ class Packed:
 
 
 def key_of(digest: str) -> str:
-    """The path of an archive below its place: `sha256/<two digits>/<digest>.tar.gz`."""
+    """The path of an archive in its storage: `sha256/<two digits>/<digest>.tar.gz`."""
     name = digest.removeprefix("sha256:")
     return f"sha256/{name[:2]}/{name}.tar.gz"
 
 
-def is_kept(record: Record, sample: float) -> bool:
-    """Is this cell's trace kept? Of everything but a success always, of successes a share of `sample` in [0, 1].
+def inline_path(digest: str) -> str:
+    """Where an inline trace lies on the results branch."""
+    return f"traces/{key_of(digest)}"
 
-    The share is drawn from the run and the cell, so that everybody who asks gets the same answer.
+
+def is_wanted(record: Record, sample: float) -> bool:
+    """Is this cell's trace stored? Of everything but a success always, of successes a share of `sample` in [0, 1].
+
+    The share is drawn from the run and the cell, so that every machine gets the same answer.
     """
     if not (record.outcome == "graded" and record.success):
         return True
@@ -70,6 +76,7 @@ def is_kept(record: Record, sample: float) -> bool:
 def pack(files: Mapping[str, bytes], left_out: int = 0) -> Packed:
     """Files by their relative names as one archive; the smallest first where the cap does not let in all."""
     chosen: dict[str, bytes] = {}
+    # tar pads its end to whole records, and each file to blocks; long names take an extended header.
     room = MAX_TRACE_BYTES - 2 * tarfile.RECORDSIZE
     for name, content in sorted(files.items(), key=lambda item: (len(item[1]), item[0])):
         room -= len(content) + 4 * tarfile.BLOCKSIZE + 2 * len(name.encode("utf-8", "surrogateescape"))
@@ -84,6 +91,7 @@ def pack(files: Mapping[str, bytes], left_out: int = 0) -> Packed:
             member.size, member.mode = len(content), 0o644
             tar.addfile(member, io.BytesIO(content))
     raw = archive.getvalue()
+    # Without a time in the header, the same files are the same bytes.
     return Packed(sha256_bytes(raw), len(raw), gzip.compress(raw, compresslevel=6, mtime=0), left_out)
 
 
@@ -91,21 +99,25 @@ def inflate(data: bytes, digest: str, where: str) -> bytes:
     """The archive in `data`, decompressed to at most `MAX_TRACE_BYTES`; raises `UserError` unless it has `digest`."""
     stream = zlib.decompressobj(wbits=31)
     try:
+        # One byte more than allowed tells too large an archive from one of exactly this size.
         raw = stream.decompress(data, MAX_TRACE_BYTES + 1)
     except zlib.error as error:
-        raise UserError(f"is no gzip archive: {error}", where=where, remedy="fetch it again") from None
+        raise UserError(f"is not a gzip archive: {error}", where=where, remedy="fetch it again") from None
     if len(raw) > MAX_TRACE_BYTES:
-        raise UserError(f"unpacks to more than {MAX_TRACE_BYTES} bytes", where=where, remedy="this is no trace of ours")
+        raise UserError(
+            f"unpacks to more than {MAX_TRACE_BYTES} bytes",
+            where=where,
+            remedy="this is not a stored trace",
+        )
     if not stream.eof or sha256_bytes(raw) != digest:
-        raise UserError("is not what was stored: its digest differs", where=where, remedy="fetch it again")
+        raise UserError("does not match its digest", where=where, remedy="fetch it again")
     return raw
 
 
 def unpack(raw: bytes, target: Path) -> list[str]:
     """Write an archive's files below `target`, which must not exist; returns their names.
 
-    Only regular files with harmless names are taken, and one that is anything else stops it all with a `UserError`
-    before anything is written.
+    Only regular files with safe names are accepted. Anything else is a `UserError`, before anything is written.
     """
     members = list(_members(raw))
     try:
@@ -139,23 +151,23 @@ def _members(raw: bytes) -> Iterator[tuple[str, bytes]]:
     seen: set[str] = set()
     total = 0
     try:
+        # "r:": the archive is plain; decompressing once more could expand a bomb.
         with tarfile.open(fileobj=io.BytesIO(raw), mode="r:") as tar:
             for number, member in enumerate(tar):
                 total += member.size
                 if number >= MAX_MEMBERS or total > len(raw):
-                    raise UserError("holds more than a trace can", where="archive", remedy="this is no trace of ours")
+                    raise UserError("holds more than a trace can", where="archive", remedy="this is not a stored trace")
                 file = tar.extractfile(member) if member.isreg() and not member.issparse() else None
                 if file is None or not is_safe_name(member.name) or _clashes(member.name, seen):
-                    raise UserError(
-                        "is no plain file with a plain name", where=member.name[:200], remedy="nothing was unpacked"
-                    )
+                    where = printable(member.name, 200)
+                    raise UserError("is not a file with a safe name", where=where, remedy="nothing was unpacked")
                 yield member.name, file.read()
     except (tarfile.TarError, ValueError, EOFError) as error:
-        raise UserError(f"is no archive: {error}", where="archive", remedy="this is no trace of ours") from None
+        raise UserError(f"is not a tar archive: {error}", where="archive", remedy="fetch it again") from None
 
 
 def _clashes(name: str, seen: set[str]) -> bool:
-    """Would this file take the place of another, or of a folder? Whether a file system tells case or not."""
+    """Would this file replace another one, or a folder, also on a file system that ignores case?"""
     folded = name.casefold()
     above = {folded[:end] for end in (m.start() for m in re.finditer("/", folded))}
     taken = folded in seen or f"{folded}/" in seen or any(folder in seen for folder in above)

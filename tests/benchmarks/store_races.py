@@ -29,7 +29,7 @@ from pathlib import Path
 from bench.store.audit import Audit
 from bench.store.branch import ResultsBranch
 from bench.store.bundle import Bundle
-from bench.store.pending import keep_bundle
+from bench.store.pending import save_pending
 from bench.store.reader import open_copy
 from tests.helpers.records import START, make_record
 from tests.helpers.store import BRANCH, ROOT, git, make_bare
@@ -125,7 +125,7 @@ def strict_bare(folder: Path, reject: float) -> Path:
 def check(bare: Path, names: Sequence[str]) -> list[str]:
     """What is wrong with a branch that should hold each of these runs once; empty when nothing is."""
     branch = ResultsBranch(bare)
-    stored = sorted(run.run for run in branch.runs())
+    stored = sorted(run.run for run in branch.manifests())
     faults = [] if stored == sorted(names) else [f"stored are {len(stored)} runs: {set(names) ^ set(stored)}"]
     held = sorted(record.provenance.run for record in branch.records())
     if held != sorted(names):
@@ -161,7 +161,7 @@ def killed_pushes(folder: Path, count: int, side_by_side: int, reject: float, se
     """Push `count` kept bundles, each killed on its way; returns how many kills hit, and what is wrong afterwards."""
     bare = strict_bare(folder, reject)
     names = [f"victim-{number}" for number in range(count)]
-    kept = {name: keep_bundle(Bundle(name, 1, [make_record(run=name)], START), folder / "kept") for name in names}
+    kept = {name: save_pending(Bundle(name, 1, [make_record(run=name)], START), folder / "kept") for name in names}
     rng = random.Random(seed)
     with git_server(folder) as host, ThreadPoolExecutor(side_by_side) as pool:
         address = f"{host}/results.git"

@@ -13,7 +13,7 @@ import termios
 
 import pytest
 
-from bench.report.tables import table
+from bench.report.lines import table
 from tests.helpers.cells import ROOT
 
 _STYLE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -76,7 +76,7 @@ def elsewhere(code: str, **env: str) -> subprocess.CompletedProcess[str]:
 
 
 def show(rows: object, *, width: int, header: object = ()) -> str:
-    return on_terminal(f"from bench.report.tables import table\nprint(table({rows!r}, header={header!r}))", width)
+    return on_terminal(f"from bench.report.lines import table\nprint(table({rows!r}, header={header!r}))", width)
 
 
 def test_a_ticker_is_silent_at_first_and_then_redraws_its_line() -> None:
@@ -146,7 +146,7 @@ def test_prose_below_a_table_is_broken_between_words_on_a_terminal_only() -> Non
 
 def test_a_table_that_fits_needs_no_wrapping() -> None:
     assert _STYLE.sub("", show([("a", "b")], width=80)) == "a  b\r\n"
-    code = "from bench.report.tables import table\nimport sys\nprint(table([('a', 'b')]), 'rich' in sys.modules)"
+    code = "from bench.report.lines import table\nimport sys\nprint(table([('a', 'b')]), 'rich' in sys.modules)"
     assert on_terminal(code) == "a  b False\r\n"
 
 

@@ -17,7 +17,7 @@ from bench.plan.experiment import Experiment, load_experiment
 from bench.store.bundle import line_of
 from bench.store.collect import read_plan_checks
 from bench.store.decisions import Decision, parse_decisions
-from bench.store.pending import keep_bundle, load_bundle
+from bench.store.pending import load_pending, save_pending
 from tests.helpers.fuzz import Tally, as_json, fuzzed, json_bytes, yaml_bytes
 from tests.helpers.fuzz_files import JSON_TRAPS, PLAN, YAML_TRAPS, trapped
 from tests.helpers.store import bundle_of
@@ -129,7 +129,7 @@ def test_the_ledger_of_decisions(tally: Tally, content: bytes) -> None:
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A bundle on its way."""
-    return keep_bundle(bundle_of(), tmp_path_factory.mktemp("kept"))
+    return save_pending(bundle_of(), tmp_path_factory.mktemp("kept"))
 
 
 _LINES = b"".join(line_of(record) for record in bundle_of().records)
@@ -151,4 +151,4 @@ ABOUT = {
 def test_a_kept_bundle(kept: Path, tally: Tally, content: bytes) -> None:
     (kept / "bundle.json").write_bytes(content)
     with tally.example(UserError):
-        assert load_bundle(kept).records
+        assert load_pending(kept).records

@@ -93,7 +93,7 @@ class Target:
     service: Service | None = field(default=None)
 
     def branch(self, patience: RetryPolicy = HASTY) -> ResultsBranch:
-        return ResultsBranch(self.address, via=self.via, patience=patience, pause_s=0)
+        return ResultsBranch(self.address, via=self.via, retry=patience, pause_s=0)
 
 
 @contextlib.contextmanager

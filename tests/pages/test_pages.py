@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 
 from bench.base.errors import UserError
 from bench.formats.record import Record
-from bench.pages import figures
-from bench.pages.address import agent_page, cell_page
+from bench.pages import render as figures
 from bench.pages.board import CaseInfo
 from bench.pages.build import MARKER, build_site
 from bench.pages.chart import Point, frontier, scatter
+from bench.pages.render import agent_page, cell_page
 from bench.stats import Entrant
 from tests.helpers.pages import HOSTILE, SITE, cases_of, hostile_records
 from tests.helpers.records import (
@@ -266,7 +266,7 @@ def test_a_failed_build_leaves_the_old_site_alone(tmp_path: Path) -> None:
 def test_a_folder_of_somebody_else_is_never_replaced(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("years of work")
     for out in (tmp_path, tmp_path / "thesis.txt"):
-        with pytest.raises(UserError, match="is no site of ours"):
+        with pytest.raises(UserError, match="was not made by site build"):
             build_site([], [], out, SITE)
     (tmp_path / "empty").mkdir()
     build_site([], [], tmp_path / "empty", SITE)
@@ -331,10 +331,10 @@ def test_everything_is_drawn_within_the_chart(points: list[Point]) -> None:
     assert chart is not None
     assert len(chart.marks) == len(points)
     for mark in chart.marks:
-        assert chart.left <= mark.x <= chart.right
-        assert chart.top <= mark.y <= chart.bottom
+        assert chart.area.left <= mark.x <= chart.area.right
+        assert chart.area.top <= mark.y <= chart.area.bottom
         assert 0 <= mark.label_x <= chart.width
-    assert all(chart.left - 0.1 <= tick.at <= chart.right + 0.1 for tick in chart.x_ticks)
+    assert all(chart.area.left - 0.1 <= tick.at <= chart.area.right + 0.1 for tick in chart.x_ticks)
     assert all(point.label in chart.description for point in points)
 
 

@@ -200,7 +200,7 @@ def test_an_issue_closed_by_hand_stays_closed_for_this_drop_alone(github: Reposi
     keep(github, notice())
     github.issues[0]["state"] = "closed"
     near = notice(since="2026-11-22T02:00:00Z")
-    assert keep(github, near) == ["left #1 closed: somebody accepted this drop"]
+    assert keep(github, near) == ["left #1 closed: this drop was accepted"]
     assert keep(github, notice(since="2027-02-01T02:00:00Z")) == ["opened #2: react: success fell"]
 
 

@@ -95,19 +95,22 @@ Change = Callable[[Path], "dict[str, bytes | None]"]
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (changed_line, [f"{RUN}: was changed by commit", f"{RUN}: is not what its manifest says"]),
-        (doubled_line, [f"{MANIFEST}: has the cell react/anthropic/claude-sonnet-4-5/a/mini/1 2 times"]),
-        (other_run, [f"{RUN}: line 1: is of another run or agent"]),
+        (changed_line, [f"{RUN}: was changed by commit", f"{RUN}: size or digest does not match"]),
+        (doubled_line, [f"{MANIFEST}: contains the cell react/anthropic/claude-sonnet-4-5/a/mini/1 2 times"]),
+        (other_run, [f"{RUN}: line 1: belongs to another run or agent"]),
         (lambda bare: {RUN: show(bare, RUN)[:-1]}, [f"{RUN}: does not end with a line break", "has 1 lines, its"]),
         (lambda bare: {RUN: b"{}\n{}\n"}, [f"{RUN}: line 1: field"]),
-        (lambda bare: {RUN: None}, [f"{RUN}: was removed by commit", f"{RUN}: is gone"]),
+        (lambda bare: {RUN: None}, [f"{RUN}: was removed by commit", f"{RUN}: file is missing"]),
         (lambda bare: {"runs/2026/11/20/x.jsonl": b"{}\n"}, ["runs/2026/11/20/x.jsonl: belongs to no manifest"]),
         (
             lambda bare: {MANIFEST: show(bare, MANIFEST).replace(b'"graded": 4', b'"graded": 5')},
-            [f"{MANIFEST}: counts other outcomes", f"{LATER}: does not follow the manifest stored before it"],
+            [
+                f"{MANIFEST}: its outcome counts",
+                f"{LATER}: does not name the manifest stored before it",
+            ],
         ),
-        (lambda bare: {MANIFEST: b"{]"}, [f"{MANIFEST}: field `document`: Invalid JSON", f"{LATER}: does not follow"]),
-        (lambda bare: {MANIFEST: None}, [f"{LATER}: does not follow", f"{RUN}: belongs to no manifest"]),
+        (lambda bare: {MANIFEST: b"{]"}, [f"{MANIFEST}: field `document`: Invalid JSON", f"{LATER}: does not name"]),
+        (lambda bare: {MANIFEST: None}, [f"{LATER}: does not name", f"{RUN}: belongs to no manifest"]),
         (stored_again, ["manifests/2026/11/25/night-1-1.json: is run night-1-1 for a second time"]),
         (lambda bare: {"keys/6d/night-1-1": b"elsewhere\n"}, ["keys/6d/night-1-1: does not name manifests/2026"]),
         (lambda bare: {"keys/00/other-1": b"x\n"}, ["keys/00/other-1: names a run that is not stored"]),
@@ -117,15 +120,15 @@ Change = Callable[[Path], "dict[str, bytes | None]"]
         ),
         (
             lambda bare: {LEDGER: show(bare, LEDGER).replace(b"broken", b"slow", 1)},
-            [f"{LEDGER}: lost or changed a line in commit", f"{LEDGER}:2: does not follow the decision before it"],
+            [f"{LEDGER}: lost or changed a line in commit", f"{LEDGER}:2: does not name the decision before it"],
         ),
         (
             lambda bare: {LEDGER: b"".join(show(bare, LEDGER).splitlines(keepends=True)[1:])},
-            [f"{LEDGER}: lost or changed a line", f"{LEDGER}:1: does not follow"],
+            [f"{LEDGER}: lost or changed a line", f"{LEDGER}:1: does not name"],
         ),
         (lambda bare: {LEDGER: show(bare, LEDGER) + b"{}\n"}, [f"{LEDGER}:3: field"]),
-        (lambda bare: {TRACE_PATH: None}, [f"{TRACE_PATH}: was removed", f"{TRACE_PATH}: is gone"]),
-        (lambda bare: {TRACE_PATH: pack({"a": b"b"}).data}, [f"{TRACE_PATH}: is not what was stored"]),
+        (lambda bare: {TRACE_PATH: None}, [f"{TRACE_PATH}: was removed", f"{TRACE_PATH}: file is missing"]),
+        (lambda bare: {TRACE_PATH: pack({"a": b"b"}).data}, [f"{TRACE_PATH}: does not match its digest"]),
         (lambda bare: {"traces/sha256/00/x.tar.gz": b""}, ["traces/sha256/00/x.tar.gz: belongs to no manifest"]),
     ],
 )
@@ -159,10 +162,10 @@ def test_a_merge_and_a_shallow_clone_are_named(bare: Path, tmp_path: Path) -> No
     side = git(bare, "commit-tree", tree, "-p", f"{BRANCH}~1", "-m", "side").strip()
     merge = git(bare, "commit-tree", tree, "-p", BRANCH, "-p", side, "-m", "merge").strip()
     git(bare, "update-ref", f"refs/heads/{BRANCH}", merge)
-    assert findings(bare) == [f"commit {merge[:12]}: has 2 parents: somebody merged by hand"]
+    assert findings(bare) == [f"commit {merge[:12]}: has 2 parents: it was merged by hand"]
     clone = tmp_path / "clone"
     git(tmp_path, "clone", "--quiet", "--bare", "--depth=2", "--branch", BRANCH, f"file://{bare}", str(clone))
-    with pytest.raises(UserError, match=r"is a shallow clone \(git fetch --unshallow\)"):
+    with pytest.raises(UserError, match=r"is a shallow clone, without its history \(git fetch --unshallow\)"):
         findings(clone)
 
 
@@ -172,11 +175,11 @@ def test_the_command_says_so_and_its_status_too(bare: Path, tmp_path: Path) -> N
     assert good.stdout == f"0 findings; {counts}; tip {tip_of(bare)}\n"
     edit(bare, {"runs/2026/\x1b[2Jx\n::error::.jsonl": b"", RUN: None})
     bad = mldb("results", "verify", "results.git", cwd=tmp_path, status=1)
-    assert f"{RUN}: is gone\n" in bad.stdout
+    assert f"{RUN}: file is missing\n" in bad.stdout
     assert "\x1b" not in bad.stdout
     assert not any(line.startswith("::") for line in bad.stdout.splitlines())
     document = json.loads(mldb("results", "verify", "results.git", "--json", cwd=tmp_path, status=1).stdout)
-    assert {"where": RUN, "what": "is gone"} in document["findings"]
+    assert {"where": RUN, "what": "file is missing"} in document["findings"]
     assert document["records"] == 6
     missing = mldb("results", "verify", "nowhere", cwd=tmp_path, status=2)
     assert "no such repository" in missing.stderr

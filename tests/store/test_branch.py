@@ -45,7 +45,9 @@ def test_a_bundle_becomes_one_commit_with_the_layout_of_the_design(bare: Path) -
         "schema/record-1.json",
     ]
     assert git(bare, "show", "mldb-results:keys/6d/night-1-1") == f"{MANIFEST}\n"
-    assert sorted(done.files) == sorted([MANIFEST, *(f"runs/2026/11/20/night-1-1-{agent}.jsonl" for agent in agents)])
+    (manifest,) = ResultsBranch(bare).manifests()
+    assert manifest.path == MANIFEST
+    assert [file.path for file in manifest.files] == [f"runs/2026/11/20/night-1-1-{agent}.jsonl" for agent in agents]
     assert git(bare, "rev-list", "--count", "mldb-results").strip() == "1"
     author = git(bare, "log", "-1", "--format=%an <%ae> %cn <%ce>", "mldb-results").strip()
     assert author == "ml-dev-bench <results@ml-dev-bench.invalid> ml-dev-bench <results@ml-dev-bench.invalid>"
@@ -173,18 +175,19 @@ def test_an_ordinary_repository_keeps_its_work_tree_and_a_checked_out_branch_is_
             ResultsBranch(place).commit(bundle_of(run="night-2"))
 
 
-def test_runs_are_summarised_oldest_first(bare: Path) -> None:
+def test_manifests_are_listed_oldest_first(bare: Path) -> None:
     branch = ResultsBranch(bare)
     branch.commit(bundle_of([make_record(run="b"), make_record(run="b", trial=2, outcome="infra")], run="b", days=1))
     branch.commit(bundle_of([make_record(run="a", agent="x")], run="a", attempt=3))
-    first, second = branch.runs()
-    assert (first.run, first.attempt, first.agents, first.started) == ("a", 3, ["x"], START)
-    assert (second.records, second.outcomes) == (2, {"graded": 1, "infra": 1})
+    first, second = branch.manifests()
+    assert (first.run, first.attempt, [file.agent for file in first.files]) == ("a", 3, ["x"])
+    assert datetime.fromisoformat(first.started) == START
+    assert (sum(file.records for file in second.files), second.outcomes) == (2, {"graded": 1, "infra": 1})
 
 
 def test_an_empty_branch_has_no_records_and_no_runs(bare: Path) -> None:
     assert list(ResultsBranch(bare).records()) == []
-    assert ResultsBranch(bare).runs() == []
+    assert ResultsBranch(bare).manifests() == []
 
 
 @pytest.mark.parametrize(
@@ -193,7 +196,7 @@ def test_an_empty_branch_has_no_records_and_no_runs(bare: Path) -> None:
         ("runs/2026/11/20/bad.jsonl", b'{"schema": 1}\n', r"runs/2026/11/20/bad.jsonl:1: field"),
         ("runs/2026/11/20/bad.jsonl", b"{}", r"bad.jsonl: does not end with a line break"),
         ("runs/2026/11/20/bad.jsonl", b"\n", r"bad.jsonl:1: field `document`"),
-        ("runs/notes.txt", b"hello\n", r"runs/notes.txt: is no .jsonl file"),
+        ("runs/notes.txt", b"hello\n", r"runs/notes.txt: is not a .jsonl file"),
     ],
 )
 def test_readers_skip_nothing_silently(bare: Path, path: str, content: bytes, message: str) -> None:
@@ -231,8 +234,8 @@ def test_another_wording_of_the_schema_gets_its_own_file(bare: Path) -> None:
 @pytest.mark.parametrize(
     ("facts", "message"),
     [
-        ({"run": "../../etc"}, "is no run name"),
-        ({"run": "a\n"}, "is no run name"),
+        ({"run": "../../etc"}, "is not a run name"),
+        ({"run": "a\n"}, "is not a run name"),
         ({"attempt": 0}, "count from 1"),
         ({"records": []}, "has no records"),
         ({"started": datetime(2026, 1, 1)}, "no time zone"),
@@ -258,17 +261,17 @@ def test_what_would_not_read_back_is_not_stored(bare: Path) -> None:
     for record in (infinite, lonely):
         with pytest.raises(UserError, match=r"cell react/anthropic"):
             ResultsBranch(bare).commit(bundle_of([record]))
-    assert ResultsBranch(bare).runs() == []
+    assert ResultsBranch(bare).manifests() == []
 
 
 def test_places_that_are_no_repository_are_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     for path in (tmp_path, tmp_path / "file"):
-        with pytest.raises(UserError, match="is no git repository"):
+        with pytest.raises(UserError, match="is not a git repository"):
             ResultsBranch(path).ensure()
-    with pytest.raises(UserError, match="is no git repository"):
+    with pytest.raises(UserError, match="is not a git repository"):
         list(ResultsBranch(tmp_path / "missing").records())
-    with pytest.raises(UserError, match="is no branch name"):
+    with pytest.raises(UserError, match="is not a branch name"):
         ResultsBranch(tmp_path, "a b")
 
 

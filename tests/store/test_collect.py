@@ -21,7 +21,7 @@ from bench.formats.record import Record
 from bench.store.artifacts import Caps, find_artifacts
 from bench.store.branch import ResultsBranch
 from bench.store.collect import Collected, PlanCheck, Shards, collect_bundle
-from bench.store.pending import keep_bundle, load_bundle
+from bench.store.pending import load_pending, save_pending
 from tests.helpers.hostile import (
     FORGERIES,
     SHAPES,
@@ -133,7 +133,7 @@ def test_a_cell_of_another_job_is_refused_even_when_it_comes_first(night: Night,
     assert cells_of(collected) == night.cells
     assert stolen in [item.record for item in collected.taken]
     assert lines_of(collected) == [
-        f"aa-thief/cells/{slug_of(stolen.cell)}.json: claims the cell {stolen.cell}, which another job was given"
+        f"aa-thief/cells/{slug_of(stolen.cell)}.json: claims the cell {stolen.cell}, which was given to another job"
     ]
 
 
@@ -150,9 +150,9 @@ def test_without_shards_nobody_can_tell_who_lies_and_both_are_named(night: Night
     assert collected.missing == [first.cell]
     shard = f"mldb-{night.plan.run}-shard-0"
     assert lines_of(collected) == [
-        f"aa/cells/{slug_of(first.cell)}.json: and 1 more file say different things of the cell {first.cell}",
-        f"{shard}/cells/{slug_of(first.cell)}.json: and 1 more file say different things of the cell {first.cell}",
-        f"{shard}/cells/{slug_of(second.cell)}.json: says again what aa/cells/{slug_of(second.cell)}.json says",
+        f"aa/cells/{slug_of(first.cell)}.json: 1 other file contains a different record for cell {first.cell}",
+        f"{shard}/cells/{slug_of(first.cell)}.json: 1 other file contains a different record for cell {first.cell}",
+        f"{shard}/cells/{slug_of(second.cell)}.json: repeats the record in aa/cells/{slug_of(second.cell)}.json",
     ]
 
 
@@ -192,16 +192,13 @@ def test_caps_are_each_artifact_s_own_and_lines_are_few(night: Night, tmp_path: 
     assert f"{tmp_path}: holds more than 2 artifacts: the rest is left out" in lines_of(few)
 
 
-def test_records_that_would_make_a_file_too_large_go_the_largest_first(
-    night: Night, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_records_that_would_make_a_file_too_large_go_the_largest_first(night: Night, tmp_path: Path) -> None:
     name, (victim, *_) = next(iter(night.records.items()))
     night.records[name][0] = make_record_like(
         victim, checks=[document(victim)["checks"][0] | {"message": "x" * 50_000}]
     )
     night.lay_out(tmp_path)
-    monkeypatch.setattr("bench.store.bundle.MAX_FILE_BYTES", 40_000)
-    collected = merge(night, tmp_path)
+    collected = merge(night, tmp_path, caps=Caps(file_bytes=40_000))
     assert cells_of(collected) == [cell for cell in night.cells if cell != victim.cell]
     assert "makes the file of agent aide too large" in lines_of(collected)[0]
 
@@ -361,7 +358,7 @@ def test_what_is_refused_is_told_and_the_rest_stored(night: Night, tmp_path: Pat
         GITHUB_STEP_SUMMARY=str(summary),
     )  # fmt: skip
     assert "15 of 16 planned cells; 1 missing; 2 refused; 0 traces kept\n" in done.stdout
-    assert f"refused: {name}/cells/{bad.name}: is no record of this schema: field" in done.stderr
+    assert f"refused: {name}/cells/{bad.name}: is not a record of this schema: field" in done.stderr
     for line in (done.stdout + done.stderr).splitlines():
         assert_harmless([line])
     text = summary.read_text()
@@ -406,17 +403,17 @@ def test_a_kept_bundle_comes_back_whole_or_not_at_all(night: Night, tmp_path: Pa
     night.lay_out(tmp_path / "artifacts")
     bundle = merge(night, tmp_path / "artifacts").bundle(PlanCheck.to(night.plan), 3)
     bundle = replace(bundle, inline={"traces/sha256/ab/x.tar.gz": b"\x00\xff"})
-    folder = keep_bundle(bundle, tmp_path / "kept")
-    assert load_bundle(folder) == bundle
+    folder = save_pending(bundle, tmp_path / "kept")
+    assert load_pending(folder) == bundle
     (folder / "records.jsonl").write_bytes((folder / "records.jsonl").read_bytes()[:-1])
-    with pytest.raises(UserError, match="is not what was kept"):
-        load_bundle(folder)
+    with pytest.raises(UserError, match="does not match the digest"):
+        load_pending(folder)
     about = json.loads((folder / "bundle.json").read_text())
     (folder / "bundle.json").write_text(json.dumps({**about, "inline": ["../../x"]}))
     with pytest.raises(UserError, match="cannot be a name on the results branch"):
-        load_bundle(folder)
+        load_pending(folder)
     with pytest.raises(UserError, match="cannot be read"):
-        load_bundle(tmp_path / "nowhere")
+        load_pending(tmp_path / "nowhere")
 
 
 def test_traces_of_failures_and_a_sample_go_where_they_are_told(tmp_path: Path) -> None:
@@ -483,8 +480,9 @@ def test_a_plan_of_several_runs_and_shards_is_collected_run_by_run(tmp_path: Pat
     assert "run night-1: 16 of 16 planned cells; 0 missing; 4 refused" in done.stdout
     assert "run night-2: 16 of 16 planned cells; 0 missing; 1 refused" in done.stdout
     assert done.stderr.count("aa-nobody/cells/") == 4
-    assert "night-2-cpu-0/cells/zz.json: is of run night-1, not of night-2" in done.stderr
-    assert [run.records for run in ResultsBranch(tmp_path / "results.git").runs()] == [16, 16]
+    assert "night-2-cpu-0/cells/zz.json: belongs to run night-1, not to night-2" in done.stderr
+    manifests = ResultsBranch(tmp_path / "results.git").manifests()
+    assert [sum(file.records for file in manifest.files) for manifest in manifests] == [16, 16]
 
 
 def test_a_machine_s_choice_of_sandbox_never_falls_on_none(night: Night, tmp_path: Path) -> None:
@@ -522,7 +520,7 @@ def test_a_commit_after_a_lost_answer_is_found_and_not_made_twice(night: Night, 
     # The server's process dies right after the branch has moved, once.
     hook.write_text(f"#!/bin/sh\nrm {hook}\nkill -9 $PPID\n")
     hook.chmod(0o755)
-    done = ResultsBranch(f"file://{bare}", patience=HASTY).commit(bundle)
+    done = ResultsBranch(f"file://{bare}", retry=HASTY).commit(bundle)
     assert not done.new
     assert done.commit == tip_of(bare)
     assert git(bare, "rev-list", "--count", BRANCH).strip() == "1"

@@ -18,15 +18,22 @@ from bench.formats.plan import slug_of
 from bench.store.branch import ResultsBranch
 from bench.store.bundle import Bundle, StoredTrace
 from bench.store.collect import Taken
-from bench.store.trace_storage import FolderStorage, Kept, TraceStorage, fetch, keep_traces, open_trace_storage
+from bench.store.trace_storage import (
+    FolderStorage,
+    PreparedTraces,
+    TraceStorage,
+    fetch,
+    open_trace_storage,
+    store_traces,
+)
 from bench.store.traces import (
     INLINE_BYTES,
     INLINE_RUN_BYTES,
     MAX_TRACE_BYTES,
     Packed,
     inflate,
-    is_kept,
     is_safe_name,
+    is_wanted,
     key_of,
     pack,
     unpack,
@@ -81,7 +88,7 @@ def test_every_place_keeps_an_archive_once_and_gives_it_back(tmp_path: Path, url
 
 
 def test_places_that_do_not_work_are_one_line(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="carries credentials"):
+    with pytest.raises(UserError, match="contains credentials"):
         open_trace_storage("s3://key:secret@bucket/traces")
     with pytest.raises(UserError, match="Protocol not known"):
         open_trace_storage("nonsense://bucket")
@@ -100,10 +107,10 @@ def test_a_stored_archive_that_was_exchanged_is_refused(tmp_path: Path) -> None:
     place.put(packed)
     path = tmp_path / packed.key
     for content, said in (
-        (pack({"x": b"y"}).data, "its digest differs"),
-        (packed.data[:-9], "its digest differs"),
-        (b"PK\x03\x04", "is no gzip archive"),
-        (b"", "its digest differs"),
+        (pack({"x": b"y"}).data, "does not match its digest"),
+        (packed.data[:-9], "does not match its digest"),
+        (b"PK\x03\x04", "is not a gzip archive"),
+        (b"", "does not match its digest"),
     ):
         path.write_bytes(content)
         trace = StoredTrace(cell="c", digest=packed.digest, size=1, stored=1, place="folder:x")
@@ -117,7 +124,7 @@ def test_a_bomb_is_not_blown_up() -> None:
     single = gzip.compress(bytes(MAX_TRACE_BYTES * 4), compresslevel=9, mtime=0)
     tracemalloc.start()
     for data in (bomb * 1000, single):
-        with pytest.raises(UserError, match=r"unpacks to more than|digest differs"):
+        with pytest.raises(UserError, match=r"unpacks to more than|match its digest"):
             inflate(data, sha256_bytes(b""), "x")
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -190,18 +197,18 @@ def test_safe_names() -> None:
 def test_all_failures_and_the_same_sample_of_successes_are_kept() -> None:
     failed = make_record(checks=[make_check("a", 0.0)])
     for record in (failed, make_record(outcome="infra"), make_record(outcome="interrupted")):
-        assert is_kept(record, 0.0)
+        assert is_wanted(record, 0.0)
     passed = [make_record(trial=number) for number in range(1, 2001)]
-    assert not any(is_kept(record, 0.0) for record in passed)
-    assert all(is_kept(record, 1.0) for record in passed)
-    kept = [record.cell for record in passed if is_kept(record, 0.1)]
-    assert kept == [record.cell for record in passed if is_kept(record, 0.1)]
+    assert not any(is_wanted(record, 0.0) for record in passed)
+    assert all(is_wanted(record, 1.0) for record in passed)
+    kept = [record.cell for record in passed if is_wanted(record, 0.1)]
+    assert kept == [record.cell for record in passed if is_wanted(record, 0.1)]
     assert 150 <= len(kept) <= 250, "ten per cent of 2,000, give or take what chance gives and takes"
-    assert set(kept) <= {record.cell for record in passed if is_kept(record, 0.3)}, "a larger sample holds the smaller"
+    assert set(kept) <= {record.cell for record in passed if is_wanted(record, 0.3)}, "a larger sample has the smaller"
 
 
-def keep(items: list[Taken], place: TraceStorage | None, sample: float = 1.0) -> Kept:
-    return keep_traces(items, place, sample)
+def keep(items: list[Taken], place: TraceStorage | None, sample: float = 1.0) -> PreparedTraces:
+    return store_traces(items, place, sample)
 
 
 def test_a_cell_s_trace_is_what_its_record_names_and_nothing_else(tmp_path: Path) -> None:
@@ -238,7 +245,7 @@ def test_a_file_that_is_not_what_the_record_says_is_refused_and_the_rest_kept(tm
     (folder / "c").write_bytes(b"3" * 100)
     kept = keep([item], FolderStorage(tmp_path / "kept"))
     assert [str(line).split(slug_of(item.record.cell))[1] for line in kept.refused] == [
-        "/a: is not the file that its record names: its digest differs",
+        "/a: does not match the digest in its record",
         "/b: is a symbolic link",
         "/c: has 100 bytes, more than the 1 left for it",
     ]

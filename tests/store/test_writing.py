@@ -98,13 +98,13 @@ def test_a_branch_that_lost_its_last_manifest_or_its_history_takes_no_more(targe
     branch = target.branch()
     branch.commit(bundle_of(run="night-1"))
     edit(target.bare, {"manifests/2026/11/20/night-1-1.json": None})
-    with pytest.raises(UserError, match=r"night-1-1.json: was stored last and is gone"):
+    with pytest.raises(UserError, match=r"night-1-1.json: is the last stored manifest, and the file is missing"):
         branch.commit(bundle_of(run="night-2"))
     edit(target.bare, {"manifests/2026/11/20/night-1-1.json": b"{}"}, "new history", amend=False)
     tree = git(target.bare, "rev-parse", f"{BRANCH}^{{tree}}").strip()
     orphan = git(target.bare, "commit-tree", tree, "-m", "without a past").strip()
     git(target.bare, "update-ref", f"refs/heads/{BRANCH}", orphan)
-    with pytest.raises(UserError, match="no commit tells which manifest was stored last"):
+    with pytest.raises(UserError, match="no commit names the manifest that was stored last"):
         branch.commit(bundle_of(run="night-2"))
 
 
@@ -201,7 +201,7 @@ def test_racing_processes_all_land(target: Target) -> None:
     assert [process.returncode for process in processes] == [0] * racers
     wanted = {f"racer-{n}-{turn}" for n in range(racers) for turn in range(rounds)}
     branch = ResultsBranch(target.bare)
-    assert {run.run for run in branch.runs()} == wanted
+    assert {run.run for run in branch.manifests()} == wanted
     assert {record.provenance.run for record in branch.records()} == wanted
     history = git(target.bare, "log", "--format=%H %P", BRANCH).splitlines()
     assert len(history) == racers * rounds
@@ -236,7 +236,7 @@ def test_what_is_transferred_does_not_grow_with_the_branch(tmp_path: Path, monke
         packs = folder / "packs"
         monkeypatch.setenv("GIT_TRACE_PACKFILE", str(packs))
         address = f"file://{bare}"
-        assert ResultsBranch(address, patience=HASTY).commit(bundle_of([make_record(run="late")], run="late")).new
+        assert ResultsBranch(address, retry=HASTY).commit(bundle_of([make_record(run="late")], run="late")).new
         monkeypatch.delenv("GIT_TRACE_PACKFILE")
         received.append(packs.stat().st_size)
         assert int(git(bare, "rev-list", "--count", "--objects", BRANCH)) > 40 * days
@@ -256,18 +256,18 @@ def test_hosts_that_give_out_no_part_of_a_commit_are_used_as_they_are(
         monkeypatch.setenv("GIT_CONFIG_VALUE_0", "0")
     with git_host(tmp_path, "secret") as host:
         address = host.replace("://", "://x-access-token:secret@") + "/results.git"
-        branch = ResultsBranch(address, patience=HASTY)
+        branch = ResultsBranch(address, retry=HASTY)
         for number in range(3):
             assert branch.commit(bundle_of(run=f"night-{number}", days=number)).new
         assert not branch.commit(bundle_of(run="night-1", days=1)).new
-    assert len(ResultsBranch(bare).runs()) == 3
+    assert len(ResultsBranch(bare).manifests()) == 3
 
 
 def test_a_token_that_may_not_write_is_a_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with open_target("api", tmp_path, monkeypatch) as target:
         assert target.service is not None
         monkeypatch.setenv("MLDB_TOKEN", "wrong")
-        with pytest.raises(UserError, match=r"GitHub answered 401: Bad credentials \(may the token write"):
+        with pytest.raises(UserError, match=r"GitHub answered 401: Bad credentials \(check that the token may write"):
             target.branch().commit(bundle_of())
         monkeypatch.setenv("MLDB_TOKEN", "")
         for name in ("GITHUB_TOKEN", "GH_TOKEN"):
@@ -280,7 +280,7 @@ def test_a_token_that_may_not_write_is_a_clear_error(tmp_path: Path, monkeypatch
         )
         with pytest.raises(UserError, match="Protected branch"):
             target.branch().commit(bundle_of())
-        with pytest.raises(UserError, match="names no repository on GitHub"):
+        with pytest.raises(UserError, match="is not the name of a repository on GitHub"):
             ResultsBranch("git@github.com:a/b.git", via="api").commit(bundle_of())
 
 

@@ -108,7 +108,7 @@ def test_runs_of_one_workflow_run_never_share_a_name(runner: Runner) -> None:
     for outputs in (first, again, other_job, other_leg, other_agent):
         done = runner.step("publish", MLDB_RECORDS=outputs["records"], MLDB_RESULTS_REPOSITORY=bare)
         assert done.returncode == 0, done.stdout + done.stderr
-    assert sorted(run.run for run in ResultsBranch(Path(bare)).runs()) == sorted(names)
+    assert sorted(run.run for run in ResultsBranch(Path(bare)).manifests()) == sorted(names)
 
 
 def test_several_agents_and_cases_by_commas_or_lines(runner: Runner) -> None:

@@ -1,4 +1,4 @@
-"""git's plumbing as a subprocess that no hook, configuration or variable of the surroundings can bend."""
+"""git's plumbing as a subprocess, isolated from hooks, from the user's configuration and from `GIT_*` variables."""
 
 from __future__ import annotations
 
@@ -13,18 +13,23 @@ from pathlib import Path
 from bench.base.errors import UserError
 
 AUTHOR_NAME = "ml-dev-bench"
+# A reserved domain (RFC 2606): this address cannot belong to a person.
 AUTHOR_EMAIL = "results@ml-dev-bench.invalid"
 
 _SECONDS = 300
 _TRANSPORT = ("GIT_SSH", "GIT_ASKPASS", "GIT_SSL_", "GIT_PROXY", "GIT_HTTP", "GIT_CONFIG_", "GIT_TRACE")
-"""What a transfer may inherit: how to reach and to convince the other side."""
+"""Variables that a transfer may inherit: how to reach the server and how to authenticate."""
 _SETTINGS = {
+    # Hooks of the repository would run foreign code, or refuse a commit.
     "core.hooksPath": os.devnull,
+    # What was reported as stored must survive a power cut.
     "core.fsync": "committed",
+    # No collection of garbage in the background while objects are written that no reference names yet.
     "gc.auto": "0",
     "maintenance.auto": "false",
     "i18n.commitEncoding": "UTF-8",
     "advice.detachedHead": "false",
+    # The user's configuration must not push more than the one branch.
     "push.followTags": "false",
     "push.gpgSign": "false",
     "push.recurseSubmodules": "no",
@@ -65,11 +70,11 @@ class Git:
         return self._done(arguments, stdin).stdout
 
     def notes(self, *arguments: str) -> str:
-        """What a command that succeeded said on standard error."""
+        """Standard error of a command that succeeded."""
         return self._done(arguments, b"").stderr.decode("utf-8", "replace")
 
     def begin(self, *arguments: str) -> subprocess.Popen[bytes]:
-        """A command that is talked to through its pipes."""
+        """A started command, to be used through its pipes."""
         env = _environment(self.transfers)
         return subprocess.Popen(self._command(*arguments), stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env)
 
@@ -81,7 +86,7 @@ class Git:
         return self.run(*arguments, stdin=stdin).decode("utf-8", "replace").strip()
 
     def commit_of(self, revision: str) -> str | None:
-        """The commit that `revision` names, None when it names nothing."""
+        """The commit of `revision`, None when there is none."""
         try:
             return self.text("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
         except GitError:
@@ -105,7 +110,7 @@ class Git:
         return self.text("commit-tree", tree, *parents, stdin=message.encode())
 
     def _command(self, *arguments: str) -> list[str]:
-        # What is transferred goes through a scratch repository, which nobody misses after a power cut.
+        # A transfer writes to a scratch repository only, which need not survive a power cut.
         settings = _SETTINGS | ({"core.fsync": "none"} if self.transfers else {})
         options = [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
         return ["git", f"--git-dir={self.folder}", *options, *arguments]
@@ -122,6 +127,7 @@ def find_git_folder(folder: Path) -> Path | None:
     root = folder.resolve()
     if not root.is_dir():
         return None
+    # A work tree, then a bare repository. Left alone, git would search upwards and find an enclosing one.
     for candidate in (root / ".git", root):
         try:
             command = ["git", f"--git-dir={candidate}", "rev-parse", "--git-common-dir"]
@@ -175,6 +181,7 @@ def _environment(transfers: bool) -> dict[str, str]:
     fixed = {
         "LC_ALL": "C",
         "GIT_TERMINAL_PROMPT": "0",
+        # Replacement references would show other contents than those that the ids stand for.
         "GIT_NO_REPLACE_OBJECTS": "1",
         "GIT_AUTHOR_NAME": AUTHOR_NAME,
         "GIT_AUTHOR_EMAIL": AUTHOR_EMAIL,

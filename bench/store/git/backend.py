@@ -1,4 +1,4 @@
-"""Where the results branch lives, as those who write to it see it: a tip, trees, blobs, and one way forward."""
+"""The back end of a results branch, for those who write to it: its tip, trees and blobs, and how to move it forward."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
 class TryAgain(Exception):
-    """Somebody else was quicker, or the other side did not answer: the same again may well succeed."""
+    """Another writer was faster, or the server did not answer: the same call may succeed later."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Tip:
 
 
 class BranchBackend(Protocol):
-    """The branch, ready to be moved forward; nothing here reads more than it is asked for.
+    """A branch that can be moved forward; no method reads more of it than it is asked for.
 
     Every method may raise `TryAgain`, or `UserError` where trying again cannot help.
     """
@@ -61,7 +61,7 @@ class BranchBackend(Protocol):
 
 
 def is_remote(repository: Path | str) -> bool:
-    """Does this name another machine's repository? A path that exists never does."""
+    """Is this the address of a repository on another machine? A path that exists never is."""
     return isinstance(repository, str) and not Path(repository).exists() and bool(_REMOTE.match(repository))
 
 
@@ -69,8 +69,13 @@ def git_folder(path: Path) -> Path:
     """The git folder of a local repository."""
     folder = find_git_folder(path) if path.is_dir() else None
     if folder is None:
-        raise UserError("is no git repository", where=path, remedy="name one, or a path where one can be made")
+        raise UserError("is not a git repository", where=path, remedy="name one, or a path where one can be made")
     return folder
+
+
+def edited_by_hand(what: str, where: str) -> UserError:
+    """The error for a branch that this program alone would not have left like this."""
+    return UserError(what, where=where, remedy="the results branch was changed by hand; restore its last good commit")
 
 
 def without_secrets(text: str) -> str:
@@ -78,15 +83,15 @@ def without_secrets(text: str) -> str:
     return re.sub(r"://[^/@\s]+@", "://…@", text)
 
 
-def find(place: BranchBackend, tree: str | None, paths: Iterable[str]) -> dict[str, Entry]:
-    """What lies at each of `paths`, where something does: one batch of trees a level, whatever the tree's size.
+def find(backend: BranchBackend, tip: Tip | None, paths: Iterable[str]) -> dict[str, Entry]:
+    """The entries that exist at `paths`: one batch of trees for each level of folders, however large the tree is.
 
-    Raises `UserError` where a file stands in the way of a folder.
+    Raises `UserError` where a file is in the place of a folder.
     """
     found: dict[str, Entry] = {}
-    level = {tree: {"": sorted(set(paths))}} if tree else {}
+    level = {tip.tree: {"": sorted(set(paths))}} if tip else {}
     while level:
-        listings = place.trees(list(level))
+        listings = backend.trees(list(level))
         below: dict[str, dict[str, list[str]]] = {}
         for sha, groups in level.items():
             for prefix, rests in groups.items():
@@ -98,19 +103,19 @@ def find(place: BranchBackend, tree: str | None, paths: Iterable[str]) -> dict[s
                     if not deeper:
                         found[f"{prefix}{rest}"] = entry
                     elif entry.kind != "tree":
-                        raise _in_the_way(f"{prefix}{name}")
+                        raise edited_by_hand("is a file where a folder is needed", f"{prefix}{name}")
                     else:
                         below.setdefault(entry.sha, {}).setdefault(f"{prefix}{name}/", []).append(deeper)
         level = dict(below)
     return found
 
 
-def walk(place: BranchBackend, tree: str, prefix: str) -> dict[str, Entry]:
-    """Every file below a tree by its path: as dear as the tree is large."""
+def walk(backend: BranchBackend, tree: str, prefix: str) -> dict[str, Entry]:
+    """Every file below a tree by its path: the cost grows with the tree."""
     files: dict[str, Entry] = {}
     pending = [(prefix, tree)]
     while pending:
-        listings = place.trees([sha for _, sha in pending])
+        listings = backend.trees([sha for _, sha in pending])
         deeper = []
         for path, sha in pending:
             for name, entry in listings[sha].items():
@@ -123,7 +128,7 @@ def walk(place: BranchBackend, tree: str, prefix: str) -> dict[str, Entry]:
 
 
 def check_path(path: str) -> None:
-    """Raises `UserError` for a path that has no business on the results branch."""
+    """Raises `UserError` for a path that may not be on the results branch."""
     for name in path.split("/"):
         if not _PART.fullmatch(name):
             raise UserError(f"`{name}` cannot be a name on the results branch", where=path)
@@ -138,10 +143,10 @@ class Grown:
 
 
 def add_files(
-    place: BranchBackend, tree: str | None, files: Mapping[str, str], format_: str, *, below: str = ""
+    backend: BranchBackend, tree: str | None, files: Mapping[str, str], format_: str, *, below: str = ""
 ) -> Grown:
     """The tree with the blobs of `files` (path to object id) laid over it; only the touched folders are read."""
-    entries = dict(place.trees([tree])[tree]) if tree else {}
+    entries = dict(backend.trees([tree])[tree]) if tree else {}
     folders: dict[str, dict[str, str]] = defaultdict(dict)
     new: dict[str, bytes] = {}
     for path, sha in files.items():
@@ -153,14 +158,10 @@ def add_files(
     for name, inner in folders.items():
         held = entries.get(name)
         if held and held.kind != "tree":
-            raise _in_the_way(below + name)
-        grown = add_files(place, held.sha if held else None, inner, format_, below=f"{below}{name}/")
+            raise edited_by_hand("is a file where a folder is needed", below + name)
+        grown = add_files(backend, held.sha if held else None, inner, format_, below=f"{below}{name}/")
         entries[name] = Entry("40000", "tree", grown.id)
         new |= grown.new
     content = render_tree(entries)
     whole = object_id("tree", content, format_)
     return Grown(whole, {**new, whole: content})
-
-
-def _in_the_way(path: str) -> UserError:
-    return UserError("is a file where a folder is needed", where=path, remedy="mend the results branch")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -33,12 +32,12 @@ _FLEETING = re.compile(
 _NO_BRANCH = re.compile(r"couldn't find remote ref", re.IGNORECASE)
 _BY_NAME_ONLY = re.compile(r"unadvertised object|not our ref", re.IGNORECASE)
 _SILENT = ("-c", "fetch.negotiationAlgorithm=noop")
-"""Without haves: the server would take it that who has a commit has its trees."""
+"""Without haves: from a commit that is here, the server would conclude that its trees are here too."""
 _FILTERING = "git -c uploadpack.allowFilter=true upload-pack"
 """What answers a fetch from a repository of this machine: it may leave things out, whatever its settings say."""
 
 
-class GitBackend(ABC):
+class GitBackend(BranchBackend):
     """What both ways through git have in common: objects, each read and written once."""
 
     def __init__(self, git: Git, ref: str) -> None:
@@ -76,19 +75,13 @@ class GitBackend(ABC):
         self._write("tree", grown.new)
         return self.git.make_commit(grown.id, tip.commit if tip else None, message)
 
-    @abstractmethod
-    def tip(self) -> Tip | None: ...
-
-    @abstractmethod
-    def advance(self, tip: Tip | None, commit: str) -> None: ...
-
-    @abstractmethod
     def _get(self, ids: Sequence[str]) -> None:
-        """See that these objects are here."""
+        """Fetch those of the objects that are not here; in a repository of this machine, all are."""
 
     def _write(self, kind: str, contents: Mapping[str, bytes]) -> None:
         new = {sha: content for sha, content in contents.items() if sha not in self._written}
         written = self.git.store(kind, list(new.values())) if new else []
+        # With other ids, the trees that name these objects would point nowhere.
         if written != list(new):
             raise GitError("hash-object", "wrote other objects than it was given")
         self._written.update(new)
@@ -104,14 +97,12 @@ class LocalGitBackend(GitBackend):
     def advance(self, tip: Tip | None, commit: str) -> None:
         old = tip.commit if tip else None
         try:
+            # All zeros: git moves the reference only if it does not exist yet.
             self.git.run("update-ref", self.ref, commit, old or "0" * len(commit))
         except GitError as error:
-            if _may_pass(error) or self.git.commit_of(self.ref) != old:
+            if _is_temporary(error) or self.git.commit_of(self.ref) != old:
                 raise TryAgain(error.message) from None
-            raise UserError(error.message, where=self.git.folder, remedy="may this user write there?") from None
-
-    def _get(self, ids: Sequence[str]) -> None:
-        """All are."""
+            raise UserError(error.message, where=self.git.folder, remedy="check your access to it") from None
 
 
 class RemoteGitBackend(GitBackend):
@@ -126,7 +117,7 @@ class RemoteGitBackend(GitBackend):
         super().__init__(git, ref)
         self.url = url
         self._whole = False
-        """The other side cannot leave anything out of a fetch, or gives out nothing by its id: all is here."""
+        """The server cannot filter a fetch, or gives out no object by its id: everything was fetched."""
         self._present: set[str] = set()
         self._packs: set[Path] = set()
 
@@ -151,11 +142,11 @@ class RemoteGitBackend(GitBackend):
         return super().ancestor(commit)
 
     def advance(self, tip: Tip | None, commit: str) -> None:
-        del tip  # a push without force only ever moves forward, and `commit` is a child of it
+        del tip  # a push without force only moves forward, and `commit` is a child of `tip`
         try:
             self.git.run("push", "--quiet", "origin", f"{commit}:{self.ref}")
         except GitError as error:
-            if _may_pass(error):
+            if _is_temporary(error):
                 raise TryAgain(without_secrets(error.message)) from None
             raise self._fault(error) from None
 
@@ -230,8 +221,8 @@ def read_commit(reader: ObjectReader, commit: str) -> Tip:
     return Tip(commit, trees[0], tuple(value for name, value in facts if name == "parent"), message)
 
 
-def _may_pass(error: GitError) -> bool:
-    """A refusal that says nothing of rights may be one of the moment: a hook, a lock, another writer."""
+def _is_temporary(error: GitError) -> bool:
+    """Can the same push succeed later? A hook, a lock or another writer is temporary, missing rights are not."""
     if _FORBIDDEN.search(error.message):
         return False
     return bool(_BEATEN.search(error.message) or _FLEETING.search(error.message))

@@ -1,4 +1,4 @@
-"""The results branch through GitHub's Git Data API, for places without a clone and without git's own transport.
+"""The results branch through GitHub's Git Data API, for jobs without a clone and without git's own transport.
 
 https://docs.github.com/en/rest/git: trees, commits and references; a reference is moved with `force: false`.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import binascii
 import contextlib
-import hashlib
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, cast
 from bench.base.errors import UserError
 from bench.store.git import AUTHOR_EMAIL, AUTHOR_NAME, Entry
 from bench.store.git.backend import BranchBackend, Tip, TryAgain, without_secrets
+from bench.store.git.objects import object_id
 
 if TYPE_CHECKING:
     from github.GitCommit import GitCommit
@@ -40,7 +40,7 @@ _BEATEN = re.compile(r"not a fast.?forward|already exists|does not exist|cannot 
 
 
 @dataclass(frozen=True)
-class GitHubBackend:
+class GitHubBackend(BranchBackend):
     """A branch of a repository on GitHub."""
 
     repository: Repository
@@ -50,7 +50,7 @@ class GitHubBackend:
     _refs: dict[str, GitRef] = field(default_factory=dict)
     """The reference as it was at each tip."""
     _sent: set[str] = field(default_factory=set)
-    """Ids of blobs that the other side has by now, so that a second try does not send them again."""
+    """Ids of blobs that GitHub has by now, so that a second try does not send them again."""
 
     def tip(self) -> Tip | None:
         try:
@@ -77,10 +77,10 @@ class GitHubBackend:
         try:
             return base64.b64decode(content)
         except binascii.Error:
-            raise UserError("is no base64", where=f"blob {sha}", remedy="is this GitHub?") from None
+            raise UserError("is not base64", where=f"blob {sha}", remedy="check that this is GitHub") from None
 
     def blob_id(self, content: bytes) -> str:
-        return hashlib.sha1(b"blob %d\0%s" % (len(content), content), usedforsecurity=False).hexdigest()
+        return object_id("blob", content, "sha1")
 
     def build(self, tip: Tip | None, files: Mapping[str, bytes], message: str) -> str:
         from github.GithubObject import NotSet
@@ -88,6 +88,7 @@ class GitHubBackend:
 
         base = self._tree(tip.tree) if tip else None
         with _faults(self.repository):
+            # Each batch is laid over the tree of the batch before.
             for batch in _batches(files):
                 elements = [self._element(path, files[path]) for path in batch]
                 base = self.repository.create_git_tree(elements, NotSet if base is None else base)
@@ -102,7 +103,7 @@ class GitHubBackend:
             if tip is None:
                 self.repository.create_git_ref(f"refs/heads/{self.branch}", commit)
             else:
-                # As it was read: a reference that was never asked for has another address than the one to change it.
+                # The object that `tip` read: a lazily made reference has another URL than the one that changes it.
                 self._refs[tip.commit].edit(commit, force=False)
 
     def _tree(self, sha: str) -> GitTree:
@@ -142,6 +143,7 @@ def open_github_backend(repository: str, branch: str, pause_s: float = PAUSE_S) 
         auth=Auth.Token(token),
         base_url=base,
         timeout=_SECONDS,
+        # `append_with_retry` decides whether and how long to try again.
         retry=None,
         seconds_between_requests=None,
         seconds_between_writes=pause_s,
@@ -158,22 +160,23 @@ def address(repository: str) -> tuple[str, str]:
     match = _URL.fullmatch(repository)
     if match is None or not _OWN.fullmatch(match[2]):
         raise UserError(
-            "names no repository on GitHub",
+            "is not the name of a repository on GitHub",
             where=without_secrets(repository),
             remedy="write owner/name or https://host/owner/name",
         )
     scheme = repository.partition("://")[0]
+    # Servers of GitHub Enterprise have the API below their own address.
     base = "https://api.github.com" if match[1] == "github.com" else f"{scheme}://{match[1]}/api/v3"
     return base, match[2]
 
 
 class _MissingError(UserError):
-    """Status 404, which GitHub also answers to those who may not see."""
+    """Status 404, which GitHub also answers where the token may not read."""
 
 
 @contextlib.contextmanager
 def _faults(repository: Repository) -> Iterator[None]:
-    """GitHub's answers as ours: what may pass, what is not there, and what nobody can wait for."""
+    """GitHub's errors as ours: `TryAgain` for temporary ones, `UserError` for the others."""
     import requests
     from github.GithubException import GithubException
 
@@ -193,10 +196,10 @@ def _fault(error: GithubException, repository: Repository) -> Exception:
     if limited or error.status >= 500 or (error.status in (409, 422) and _BEATEN.search(message)):
         return TryAgain(said)
     if error.status == 404:
-        return _MissingError(said, where=str(repository.url), remedy="does it exist, and may the token see it?")
-    remedy = "may the token write contents there?"
+        return _MissingError(said, where=str(repository.url), remedy="check its name and the token's access")
+    remedy = "check that the token may write contents there"
     if error.status == 409:
-        remedy = "a repository needs a first commit before its API takes others"
+        remedy = "make a first commit there; the API needs one"
     return UserError(said, where=str(repository.url), remedy=remedy)
 
 

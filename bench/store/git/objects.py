@@ -37,16 +37,19 @@ class ObjectReader:
         except BrokenPipeError:
             raise GitError("cat-file", "ended early") from None
         header = stdout.readline().split()
+        # For an object that is not there, git answers `<id> missing`.
         if len(header) != 3:
-            raise GitError("cat-file", f"no {kind} {sha}: the repository is damaged or incomplete")
+            raise GitError("cat-file", f"{kind} {sha} is missing: the repository is damaged or incomplete")
         size = int(header[2])
+        # A line break follows the content.
         content = stdout.read(size + 1)
         if len(content) != size + 1 or header[1] != kind.encode():
-            raise GitError("cat-file", f"{sha} is no whole {kind}: the repository is damaged")
+            raise GitError("cat-file", f"{sha} is not a whole {kind}: the repository is damaged")
         return content[:-1]
 
     def close(self) -> None:
         if self._process is not None:
+            # It only reads, so that killing it loses nothing.
             self._process.kill()
             with contextlib.suppress(BrokenPipeError):
                 self._process.__exit__(None, None, None)
@@ -81,6 +84,7 @@ def render_tree(entries: Mapping[str, Entry]) -> bytes:
     rows = []
     for name, entry in entries.items():
         raw = name.encode("utf-8", "surrogateescape")
+        # git writes the mode of a folder without the leading zero that GitHub's API adds.
         row = f"{entry.mode.lstrip('0')} ".encode() + raw + b"\0" + bytes.fromhex(entry.sha)
         rows.append((raw + (b"/" if entry.kind == "tree" else b""), row))
     return b"".join(row for _, row in sorted(rows))
