@@ -17,14 +17,4 @@ if TYPE_CHECKING:
     from bench.attack.stage import open_stage
     from bench.attack.trial import Result, starts
 else:
-    __getattr__ = lazy_face(
-        __name__,
-        {
-            "campaign": "Campaign honest_cells matrix_line matrix_summary tasks_of write_page",
-            "catalogue": "load_catalogue",
-            "leaks": "groups_of_this_process",
-            "listeners": "enter_own_network",
-            "stage": "open_stage",
-            "trial": "Result starts",
-        },
-    )
+    __getattr__ = lazy_face(__name__)

@@ -13,10 +13,4 @@ if TYPE_CHECKING:
     from bench.authoring.scaffold import scaffold_case
     from bench.authoring.verify import Proof, Verifier
 else:
-    __getattr__ = lazy_face(
-        __name__,
-        {
-            "scaffold": "scaffold_case",
-            "verify": "Proof Verifier",
-        },
-    )
+    __getattr__ = lazy_face(__name__)

@@ -100,7 +100,7 @@ class _Inspection:
             elif isinstance(event, yaml.NodeEvent):
                 self._enter(event)
 
-    def _enter(self, event: Any) -> None:
+    def _enter(self, event: yaml.NodeEvent) -> None:
         if event.anchor:
             # A few lines of aliases to aliases unfold to more than any memory holds.
             self._refuse(event, "has an anchor or an alias (`&name`, `*name`)", "write the value out where it is used")
@@ -115,15 +115,15 @@ class _Inspection:
             self._at_key.append(True)
             if len(self._open) > _MAX_DEPTH:
                 self._refuse(event, "is nested too deeply", "reduce the nesting")
-        else:
+        elif isinstance(event, yaml.ScalarEvent):
             self._check_number(event)
 
-    def _check_number(self, event: Any) -> None:
+    def _check_number(self, event: yaml.ScalarEvent) -> None:
         """To another base than ten, a number may take quadratic time to read, and be too long to write."""
         plain = event.implicit[0] or event.tag is not None
         if plain and len(event.value) > _LONGEST_NUMBER and _NUMBER.fullmatch(event.value):
             self._refuse(event, f"has a number of {len(event.value)} characters", "write it in quotes if it is a text")
 
-    def _refuse(self, event: Any, fault: str, remedy: str) -> None:
-        line = event.start_mark.line + 1
+    def _refuse(self, event: yaml.Event, fault: str, remedy: str) -> None:
+        line = event.start_mark.line + 1 if event.start_mark else 1
         raise UserError(f"line {line} {fault}", where=self._where, remedy=remedy)

@@ -21,17 +21,4 @@ if TYPE_CHECKING:
     from bench.cell.start_state import build_data, fingerprint, prepare_start, require_same, seed_secret
     from bench.cell.workspace import CellFolder, Snapshot
 else:
-    __getattr__ = lazy_face(
-        __name__,
-        {
-            "agent_phase": "AgentPhase Overlay run_agent",
-            "context": "CellContext Clock",
-            "diagnosis": "Evidence",
-            "environment": "agent_python",
-            "machine": "DiskSpace this_machine",
-            "recorder": "Finished judged write_record",
-            "run": "run_cell",
-            "start_state": "build_data fingerprint prepare_start require_same seed_secret",
-            "workspace": "CellFolder Snapshot",
-        },
-    )
+    __getattr__ = lazy_face(__name__)

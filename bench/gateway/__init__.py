@@ -17,13 +17,4 @@ if TYPE_CHECKING:
     from bench.gateway.config import RunBudgetConfig
     from bench.gateway.launch import Gateway, GatewaySpec, open_gateway
 else:
-    __getattr__ = lazy_face(
-        __name__,
-        {
-            "atif": "to_atif",
-            "budget": "CellLimits",
-            "call_log": "read_trace",
-            "config": "RunBudgetConfig",
-            "launch": "Gateway GatewaySpec open_gateway",
-        },
-    )
+    __getattr__ = lazy_face(__name__)

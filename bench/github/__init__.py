@@ -14,10 +14,4 @@ if TYPE_CHECKING:
     from bench.github.issues import Notice, keep_issues
     from bench.github.workflow import add_summary, annotate_error, annotate_warning, commands_stopped, set_outputs
 else:
-    __getattr__ = lazy_face(
-        __name__,
-        {
-            "issues": "Notice keep_issues",
-            "workflow": "add_summary annotate_error annotate_warning commands_stopped set_outputs",
-        },
-    )
+    __getattr__ = lazy_face(__name__)

@@ -14,11 +14,4 @@ if TYPE_CHECKING:
     from bench.index.query import Format, Index, export, is_available, open_index, to_json, write_csv
     from bench.index.results import IndexedResults
 else:
-    __getattr__ = lazy_face(
-        __name__,
-        {
-            "answers": "cell_history nightly_points stored_records",
-            "query": "Format Index export is_available open_index to_json write_csv",
-            "results": "IndexedResults",
-        },
-    )
+    __getattr__ = lazy_face(__name__)

@@ -17,9 +17,4 @@ from bench.judge.workspace import Workspace
 if TYPE_CHECKING:
     from bench.judge.grade import Grading, Submission, grade_submission
 else:
-    __getattr__ = lazy_face(
-        __name__,
-        {
-            "grade": "Grading Submission grade_submission",
-        },
-    )
+    __getattr__ = lazy_face(__name__)

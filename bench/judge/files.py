@@ -9,7 +9,7 @@ import math
 import os
 import stat
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from bench.base.files import sha256_bytes, walk_files
 from bench.judge.values import read_npz, read_safetensors, without_duplicates
@@ -132,7 +132,7 @@ def _check_depth(value: object) -> None:
     raise ValueError(f"nested more than {_DEEPEST} levels deep")
 
 
-def _no_constant(name: str) -> Any:
+def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 

@@ -13,10 +13,4 @@ if TYPE_CHECKING:
     from bench.pages.board import CaseInfo
     from bench.pages.build import build_site, write_site
 else:
-    __getattr__ = lazy_face(
-        __name__,
-        {
-            "board": "CaseInfo",
-            "build": "build_site write_site",
-        },
-    )
+    __getattr__ = lazy_face(__name__)

@@ -25,13 +25,4 @@ if TYPE_CHECKING:
     )
     from bench.plan.shards import PlannedJob, github_matrix, packed_shards
 else:
-    __getattr__ = lazy_face(
-        __name__,
-        {
-            "document": "check_budget expected_of plan_document",
-            "estimate": "History NEWEST model_key",
-            "experiment": "Experiment load_experiment",
-            "selection": "Request RunCells cells_of expand_experiment make_plan missing_cells select_cells",
-            "shards": "PlannedJob github_matrix packed_shards",
-        },
-    )
+    __getattr__ = lazy_face(__name__)

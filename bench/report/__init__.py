@@ -13,10 +13,4 @@ if TYPE_CHECKING:
     from bench.report.lines import leaderboard, outcome_line, table
     from bench.report.markdown import render
 else:
-    __getattr__ = lazy_face(
-        __name__,
-        {
-            "lines": "leaderboard outcome_line table",
-            "markdown": "render",
-        },
-    )
+    __getattr__ = lazy_face(__name__)

@@ -13,10 +13,4 @@ if TYPE_CHECKING:
     from bench.runs.execute import Options, RunObserver, plan_and_run, run_plan
     from bench.runs.human import Desk, find_desk, open_desk, open_shell, start_attempt, submit_attempt
 else:
-    __getattr__ = lazy_face(
-        __name__,
-        {
-            "execute": "Options RunObserver plan_and_run run_plan",
-            "human": "Desk find_desk open_desk open_shell start_attempt submit_attempt",
-        },
-    )
+    __getattr__ = lazy_face(__name__)

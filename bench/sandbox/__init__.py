@@ -34,21 +34,4 @@ if TYPE_CHECKING:
     from bench.sandbox.process import ProcessSandbox
     from bench.sandbox.running import Running, run_job, start
 else:
-    __getattr__ = lazy_face(
-        __name__,
-        {
-            "bubblewrap": "end_orphans",
-            "cgroup": "GROUP_PREFIX Owner",
-            "cgroup_location": "probe_cgroups",
-            "choose": "choose_sandbox handed_on open_sandbox probe_bubblewrap probe_docker",
-            "control": "disk_mb",
-            "docker.client": "find_address find_engine image_id open_client",
-            "docker.container": "CELL_LABEL RUN_LABEL leftovers",
-            "docker.engine": "EngineError",
-            "docker.images": "Build build_case build_shared shared_image shared_tag",
-            "job": "CellEnvironment Ended Job JobLimits Mount NetworkAttempts Sandbox base_environment",
-            "limits": "cell_environment job_limits",
-            "process": "ProcessSandbox",
-            "running": "Running run_job start",
-        },
-    )
+    __getattr__ = lazy_face(__name__)

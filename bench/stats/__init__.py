@@ -64,18 +64,4 @@ if TYPE_CHECKING:
         standing_drop,
     )
 else:
-    __getattr__ = lazy_face(
-        __name__,
-        {
-            "choice": "Chosen Filters Stored choose",
-            "compare": "Compared Comparison compare_records",
-            "intervals": "Interval",
-            "pairing": "MEASURES",
-            "power": "Components Design Price Question cases_needed components designs price trials_needed",
-            "results": "CaseSeen CheckShares Findings Measured RecordResults Results Suite Trial Version standings",
-            "standing": ("Entrant Estimate KS Passes RankedStanding Standing entrant_of model_label rank standings_of"),
-            "tally": "Cost LOST PLACES Tally agent_seconds input_tokens output_tokens sum_known",
-            "tests": "Rules",
-            "trends": "CaseNight Drop Level Series case_nights find_levels find_steps nightly standing_drop",
-        },
-    )
+    __getattr__ = lazy_face(__name__)

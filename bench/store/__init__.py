@@ -25,21 +25,4 @@ if TYPE_CHECKING:
     from bench.store.trace_storage import open_stored_traces, open_trace_storage, store_traces
     from bench.store.traces import unpack
 else:
-    __getattr__ = lazy_face(
-        __name__,
-        {
-            "append": "Appended RetriesExhausted RetryPolicy",
-            "artifacts": "Caps Refusal find_artifacts",
-            "audit": "Audit",
-            "branch": "ResultsBranch Via publish",
-            "bundle": "Bundle",
-            "collect": "Collected Taken collect_bundle read_plan_checks",
-            "decisions": "Decision Kind",
-            "git": "Git GitError init_bare is_branch_name",
-            "git.backend": "git_folder is_remote without_secrets",
-            "pending": "discard_pending save_pending load_pending",
-            "reader": "Copy open_copy",
-            "trace_storage": "store_traces open_stored_traces open_trace_storage",
-            "traces": "unpack",
-        },
-    )
+    __getattr__ = lazy_face(__name__)

@@ -43,7 +43,7 @@ class Engine:
         self,
         method: str,
         path: str,
-        body: Any = None,
+        body: object = None,
         query: Mapping[str, Any] | None = None,
         timeout_s: float = _ANSWER_S,
     ) -> Any:
@@ -60,7 +60,7 @@ class Engine:
         self,
         method: str,
         path: str,
-        body: Any = None,
+        body: object = None,
         query: Mapping[str, Any] | None = None,
         timeout_s: float = _ANSWER_S,
     ) -> Pending:
