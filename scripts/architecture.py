@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.base.files import write_atomic
+from bench.cell import CellFolder
 
 ROOT = Path(__file__).resolve().parents[1]
 _PAGE = """# Architecture
@@ -104,18 +105,12 @@ def _life_diagram() -> str:
 
 
 def _phases() -> list[_Phase]:
-    """Every `with clock.phase(...)` of bench/cell, in the order of the phases of a record."""
-    found = {}
-    for path in sorted((ROOT / "bench" / "cell").glob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
-        modules = _imported(tree)
-        for node in ast.walk(tree):
-            if isinstance(node, ast.With) and (name := _phase_name(node)):
-                own = dict.fromkeys(functions, path.stem)
-                calls = dict.fromkeys(_calls(node, modules, own, functions))
-                found[name] = _Phase(name, list(calls))
-    return [found[name] for name in ("prepare", "agent", "snapshot", "judge")]
+    """Every `with clock.phase(...)` of bench/cell/run.py, in the order of the phases of a record."""
+    tree = ast.parse((ROOT / "bench" / "cell" / "run.py").read_text(encoding="utf-8"))
+    modules = _imported(tree)
+    named = {_phase_name(node): node for node in ast.walk(tree) if isinstance(node, ast.With)}
+    order = ("prepare", "agent", "snapshot", "judge")
+    return [_Phase(name, list(dict.fromkeys(_calls(named[name], modules)))) for name in order]
 
 
 def _phase_name(node: ast.With) -> str:
@@ -127,32 +122,24 @@ def _phase_name(node: ast.With) -> str:
 
 
 def _imported(tree: ast.Module) -> dict[str, str]:
-    """Imported functions of bench (not classes) by name, with the module or room they come from."""
+    """Imported names of bench, `base` and `guest` apart, with the module or room they come from."""
     imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
     return {
         alias.name: (node.module or "").removeprefix("bench.").removeprefix("cell.")
         for node in imports
-        if (node.module or "").startswith("bench.")
-        and not (node.module or "").startswith(("bench.base", "bench.guest"))
+        if (node.module or "").startswith("bench.") and (node.module or "").split(".")[1] not in ("base", "guest")
         for alias in node.names
-        if alias.name[0].islower()
     }
 
 
-def _calls(
-    node: ast.AST, modules: dict[str, str], own: dict[str, str], functions: dict[str, ast.FunctionDef]
-) -> Iterator[str]:
-    calls = [it for it in ast.walk(node) if isinstance(it, ast.Call) and isinstance(it.func, ast.Name)]
-    for call in sorted(calls, key=lambda it: (it.lineno, it.col_offset)):
-        assert isinstance(call.func, ast.Name)
-        name = call.func.id
-        if name in modules:
-            yield f"{modules[name]}.{name}"
-        elif name in own and name.startswith("_"):
-            # A step that the module only gives a name: what it calls tells more.
-            yield from _calls(functions[name], modules, {}, functions)
-        elif name in own:
-            yield f"{own[name]}.{name}"
+def _calls(node: ast.AST, modules: dict[str, str]) -> Iterator[str]:
+    """Called functions of bench, and called methods of the cell's folder, in the order in which they stand."""
+    calls = [it.func for it in ast.walk(node) if isinstance(it, ast.Call)]
+    for called in sorted(calls, key=lambda it: (it.lineno, it.col_offset)):
+        if isinstance(called, ast.Name) and called.id in modules:
+            yield f"{modules[called.id]}.{called.id}"
+        elif isinstance(called, ast.Attribute) and called.attr in vars(CellFolder):
+            yield f"{CellFolder.__module__.removeprefix('bench.cell.')}.CellFolder.{called.attr}"
 
 
 if __name__ == "__main__":

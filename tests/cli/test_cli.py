@@ -56,7 +56,7 @@ def test_show_prints_the_task_word_for_word() -> None:
     [
         (("cases", "show", "helo_world"), "did you mean 'hello_world'?"),
         (("agents", "show", "nobody"), "known: "),
-        (("run",), "add --agent"),
+        (("run",), "name one: `run --agent`"),
         (("run", "--agent", "nop", "--suite", "missing"), "known: "),
         (("run", "--agent", "nop", "--case", "hello_world", "--case", "hello_world"), "asked for twice"),
         (("run", "--agent", "react", "--case", "hello_world", "--model", "nonsense"), "provider/name"),

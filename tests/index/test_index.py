@@ -200,7 +200,7 @@ def test_a_branch_behind_a_url_and_one_that_does_not_exist(branch: ResultsBranch
     with open_index(url, "nothing-here", cache=tmp_path / "cache") as index:
         assert index.rows("SELECT count(*) FROM records") == [(0,)]
         assert IndexedResults(index).standings() == []
-    with pytest.raises(UserError, match="no git repository"):
+    with pytest.raises(UserError, match="is not a git repository"):
         open_index(tmp_path / "elsewhere", cache=tmp_path / "cache")
 
 

@@ -135,7 +135,7 @@ def test_the_command_plans_from_a_file_of_records(tmp_path: Path) -> None:
     assert answer["history"]["components"]["cases"] == 30
     assert answer["trials"] >= 1
     refused = mldb("power", file, "--drop", "0.9")
-    assert (refused.returncode, "choose a smaller --drop" in refused.stderr) == (2, True)
+    assert (refused.returncode, "choose a smaller drop" in refused.stderr) == (2, True)
     file.write_text("".join(f"{record.to_line()}\n" for record in history([3, 0, 1], 3)))
     assert mldb("power", file).returncode == 1, "three cases are never enough"
     file.write_text("".join(f"{record.to_line()}\n" for record in history([3] * 30, 3)))

@@ -286,5 +286,5 @@ def test_the_command_reads_the_branch_and_keeps_the_issue(tmp_path: Path, github
 def test_issues_need_a_token(tmp_path: Path) -> None:
     ResultsBranch(tmp_path / "results.git").ensure()
     done = command(tmp_path / "results.git", "--issues", REPOSITORY)
-    assert (done.returncode, "GITHUB_TOKEN: no token" in done.stderr) == (2, True)
+    assert (done.returncode, "GITHUB_TOKEN: is not set" in done.stderr) == (2, True)
     assert "no series" in command(tmp_path / "results.git").stdout

@@ -287,7 +287,7 @@ def test_a_token_that_may_not_write_is_a_clear_error(tmp_path: Path, monkeypatch
 def test_an_empty_repository_is_named_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with open_target("api", tmp_path, monkeypatch) as target:
         git(target.bare, "update-ref", "-d", "refs/heads/main")
-        with pytest.raises(UserError, match=r"409: Git Repository is empty.*needs a first commit"):
+        with pytest.raises(UserError, match=r"409: Git Repository is empty.*make a first commit there"):
             target.branch().commit(bundle_of())
 
 

@@ -74,7 +74,7 @@ def runner(tmp_path: Path) -> Runner:
         ({"MLDB_RESULTS_BRANCH": "a..b"}, "field `results-branch`"),
         ({"MLDB_SUITE": "no-such-suite"}, "no suite 'no-such-suite'"),
         ({"MLDB_AGENT": "./nothing.yaml"}, "nothing.yaml: no such file"),
-        ({"MLDB_CASES": "x%0A::warning::y"}, "x%250A::warning::y"),
+        ({"MLDB_CASES": "x%0A::warning::y"}, "x%250A: :warning: :y"),
     ],
 )
 def test_a_wrong_input_is_one_annotation_and_nothing_runs(
