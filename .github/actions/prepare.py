@@ -51,7 +51,7 @@ def _build(place: Path, source: str, prepared: Path | None, extras: str) -> None
         _run(*install, f"{source}[{extras}]" if extras else source)
         return
     if not (prepared / "pyvenv.cfg").is_file():
-        _fail(f"python-environment: {prepared} is no virtual environment: name the folder that holds pyvenv.cfg")
+        _fail(f"python-environment: {prepared} is not a virtual environment: name the folder that holds pyvenv.cfg")
     place.parent.mkdir(parents=True, exist_ok=True)
     shutil.copytree(prepared, place, symlinks=True, copy_function=_link_or_copy)
     _run(*install, "--no-index", "--no-deps", "--no-build-isolation", "--force-reinstall", source)

@@ -76,7 +76,7 @@ class Stage:
     def start_hidden(self, case: Case) -> Path:
         """The folder of what data.py built for the judge."""
         seed = public_seed(_SUITE, case.id, 1)
-        return prepare_start(case, case.spec.profiles[0], seed, self.context.places.cache).hidden
+        return prepare_start(case, case.spec.profiles[0], seed, self.context.folders.cache).hidden
 
     def hidden_places(self, case: Case) -> dict[str, list[str]]:
         """Paths on this machine, by the kind of thing that is hidden there."""
@@ -162,7 +162,7 @@ def _context(root: Path, folders: DataFolders, sandbox: Sandbox) -> CellContext:
     return CellContext(
         folder=root / "run",
         sockets=root / "s",
-        places=DataFolders(root / "checkout" / "cases", folders.agents, folders.site, root / "cache"),
+        folders=DataFolders(root / "checkout" / "cases", folders.agents, folders.site, root / "cache"),
         sandbox=sandbox,
         provenance=provenance,
         suite_version=_SUITE,

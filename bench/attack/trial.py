@@ -160,7 +160,7 @@ class Trial:
         return found
 
     def _on_text(self, record: Record, trace: Path) -> list[str]:
-        found = acting_text(record, self._stage.context.places.site) if self._aims("log") else []
+        found = acting_text(record, self._stage.context.folders.site) if self._aims("log") else []
         log = trace / "agent.log"
         most = 3 * record.limits.output_mb << 20
         if log.is_file() and log.stat().st_size > most:

@@ -46,8 +46,8 @@ class Answer:
 class Verifier:
     """Verifies cases one after another in one sandbox."""
 
-    def __init__(self, places: DataFolders, sandbox: Sandbox) -> None:
-        self._places = places
+    def __init__(self, folders: DataFolders, sandbox: Sandbox) -> None:
+        self._folders = folders
         self._sandbox = sandbox
 
     def verify(self, case: Case) -> Iterator[Proof]:
@@ -145,13 +145,13 @@ class Verifier:
     @contextmanager
     def _prepared(self, case: Case, trial: int) -> Iterator[CellFolder]:
         """A fresh workspace of a trial whose agent is the solution's."""
-        oracle = find_agent("oracle", self._places.agents)
+        oracle = find_agent("oracle", self._folders.agents)
         provenance = Provenance(
             bench_version="", run="verify", sandbox=self._sandbox.name, isolated=self._sandbox.isolated
         )
         cell = Cell(oracle, {}, case, case.spec.profiles[0], trial)
         with temporary_folder("verify") as folder:
-            context = CellContext(folder / "run", folder / "s", self._places, self._sandbox, provenance, "verify", {})
+            context = CellContext(folder / "run", folder / "s", self._folders, self._sandbox, provenance, "verify", {})
             yield CellFolder.prepare(cell, context, folder / "cell")
 
     def _answer(self, case: Case, overlay: Overlay | None, trial: int) -> Answer:

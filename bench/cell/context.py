@@ -28,7 +28,7 @@ class CellContext:
     folder: Path
     sockets: Path
     """A folder with a short path: the name of a Unix socket has at most 107 bytes."""
-    places: DataFolders
+    folders: DataFolders
     sandbox: Sandbox
     provenance: Provenance
     suite_version: str

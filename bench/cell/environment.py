@@ -222,7 +222,7 @@ def _run(command: list[str], agent: Agent, lock: int) -> None:
                 env={**env, "PIP_NO_INPUT": "1"},
                 # A line such as `./wheel.whl` is meant from where the file lies.
                 cwd=agent.folder,
-                # It holds the lock, too: when the runner is killed, nobody builds beside what goes on installing.
+                # The installer holds the lock, too: when the runner is killed, no other runner builds beside it.
                 pass_fds=[lock],
                 timeout=_INSTALL_S,
                 check=False,

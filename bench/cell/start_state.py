@@ -91,7 +91,7 @@ def _digest(place: Path) -> bytes:
 
 
 def _build(case: Case, profile: str, seed: int, place: Path) -> None:
-    """Build in place: nobody uses what is not complete, and what a killed builder left is in the way of none."""
+    """Build in place: an incomplete folder is never used, and the next builder clears what a killed one left."""
     remove_tree(place)
     workspace, hidden, public = (place / name for name in ("workspace", "hidden", "public"))
     try:

@@ -166,7 +166,7 @@ def run_plan(
     context = CellContext(
         folder=folder.resolve(),
         sockets=run.sockets,
-        places=folders,
+        folders=folders,
         sandbox=sandbox,
         provenance=provenance_of(stored, sandbox),
         suite_version=stored.suite_version,

@@ -81,30 +81,30 @@ class Desk:
 
 
 def start_attempt(
-    case_id: str, profile: Profile | None, trial: int, suite_id: str, out: Path, places: DataFolders
+    case_id: str, profile: Profile | None, trial: int, suite_id: str, out: Path, folders: DataFolders
 ) -> Desk:
     """Prepare a workspace and start the clock; raises `UserError`."""
-    suite = load_suite(places.cases, suite_id)
-    case = load_cases(places.cases, [case_id])[0]
+    suite = load_suite(folders.cases, suite_id)
+    case = load_cases(folders.cases, [case_id])[0]
     profile = profile or case.spec.profiles[0]
     if profile not in case.spec.profiles:
         raise UserError(f"case {case.id} has no profile {profile!r}", remedy=f"it has {', '.join(case.spec.profiles)}")
     if missing := missing_modules(case.spec.needs.python):
         raise UserError(f"modules are missing: {', '.join(missing)}", remedy="pip install 'ml-dev-bench[ml]'")
-    cell = Cell(find_agent(AGENT, places.agents), {}, case, profile, trial)
+    cell = Cell(find_agent(AGENT, folders.agents), {}, case, profile, trial)
     name = f"{AGENT}-{new_run_name()}"
     folder = out / name
     plan = make_run_plan(name, suite.id, suite.version, profile, ProcessSandbox.name, [cell])
     clock = Clock()
     with clock.phase("prepare"), _as_user_errors():
-        CellFolder.prepare(cell, _context(folder, plan, places), folder)
+        CellFolder.prepare(cell, _context(folder, plan, folders), folder)
     RunFolder(folder).write_plan(plan)
     attempt = Attempt(prepare=clock.phases[0], began=time.time(), started=now())
     _write(folder, attempt)
-    return open_desk(folder, places)
+    return open_desk(folder, folders)
 
 
-def open_desk(folder: Path, places: DataFolders) -> Desk:
+def open_desk(folder: Path, folders: DataFolders) -> Desk:
     """The attempt in `folder`; raises `UserError` when there is none, or when its case has changed since."""
     run = RunFolder(folder)
     plan = run.read_plan()
@@ -114,10 +114,10 @@ def open_desk(folder: Path, places: DataFolders) -> Desk:
         raise UserError(f"no {_STATE}", where=folder, remedy="name a folder that `human start` made") from None
     except ValidationError as error:
         raise UserError(explain(error, Attempt), where=folder / _STATE, remedy="start again") from None
-    cells = cells_of(plan, places)
+    cells = cells_of(plan, folders)
     if len(cells) != 1:
         raise UserError(f"plans {len(cells)} cells", where=folder, remedy="name a folder that `human start` made")
-    return Desk(folder, cells[0], attempt, _context(folder, plan, places))
+    return Desk(folder, cells[0], attempt, _context(folder, plan, folders))
 
 
 def find_desk(where: Path) -> Path:
@@ -205,12 +205,12 @@ def _write(folder: Path, attempt: Attempt) -> None:
     write_atomic(folder / _STATE, attempt.model_dump_json(by_alias=True, indent=1).encode() + b"\n")
 
 
-def _context(folder: Path, plan: RunPlan, places: DataFolders) -> CellContext:
+def _context(folder: Path, plan: RunPlan, folders: DataFolders) -> CellContext:
     sandbox = ProcessSandbox()
     return CellContext(
         folder=folder.resolve(),
         sockets=RunFolder(folder).sockets,
-        places=places,
+        folders=folders,
         sandbox=sandbox,
         provenance=provenance_of(plan, sandbox),
         suite_version=plan.suite_version,

@@ -55,7 +55,7 @@ def test_examples_solve_cases_and_every_token_is_counted(
     cell = make_cell(load_agent(EXAMPLES / folder), load_cases(ROOT / "cases", [case])[0])
     context = make_context(tmp_path, bubblewrap)
     # The real cache: these environments come from PyPI and are large.
-    context = replace(context, places=replace(context.places, cache=find_data_folders().cache))
+    context = replace(context, folders=replace(context.folders, cache=find_data_folders().cache))
     record, upstream = solve(cell, context, monkeypatch)
     assert record.success, (record.error, log_of(cell, context), [check for check in record.checks if check.value < 1])
     assert record.stop_reason == "finished"
@@ -74,7 +74,7 @@ def test_examples_stop_at_the_limit_that_the_gateway_tells(
     case = load_cases(ROOT / "cases", ["hello_world"])[0]
     few = replace(case, spec=case.spec.model_copy(update={"limits": case.spec.limits.model_copy(update={"steps": 2})}))
     cell, context = make_cell(agent, few), make_context(tmp_path, bubblewrap)
-    context = replace(context, places=replace(context.places, cache=find_data_folders().cache))
+    context = replace(context, folders=replace(context.folders, cache=find_data_folders().cache))
     with ScriptedUpstream(worker(agent.id, case.id), prices=dict(PRICE)) as upstream:
         for name, value in upstream.environment().items():
             monkeypatch.setenv(name, value)

@@ -32,7 +32,7 @@ NAMES = ("openhands", "mini_swe_agent", "aideml")
 def context(tmp_path: Path, bubblewrap: Sandbox) -> CellContext:
     """A run with the real cache: these environments come from PyPI and are large."""
     found = make_context(tmp_path, bubblewrap)
-    return replace(found, places=replace(found.places, cache=find_data_folders().cache))
+    return replace(found, folders=replace(found.folders, cache=find_data_folders().cache))
 
 
 def answered(

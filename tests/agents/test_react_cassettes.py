@@ -45,7 +45,7 @@ def context(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CellContext]:
         yield CellContext(
             folder=folder,
             sockets=Path(sockets),
-            places=DataFolders(cases=found.cases, agents=found.agents, site=found.site, cache=folder / "cache"),
+            folders=DataFolders(cases=found.cases, agents=found.agents, site=found.site, cache=folder / "cache"),
             sandbox=sandbox,
             provenance=provenance,
             suite_version="2026.1",
@@ -54,7 +54,7 @@ def context(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CellContext]:
 
 
 def replay(case: Case, context: CellContext, trial: int = 1) -> tuple[Record, Path]:
-    agent = find_agent("react", context.places.agents)
+    agent = find_agent("react", context.folders.agents)
     cell = Cell(agent, dict(agent.spec.models), case, "mini", trial)
     return run_cell(cell, context), context.trace(cell)
 

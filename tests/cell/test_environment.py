@@ -326,14 +326,14 @@ def test_an_agent_has_its_own_python_and_its_commands_the_cases(
     found = json.loads((context.trace(cell) / "out" / "found.json").read_text())
     version, prefix, word = found["mine"]
     assert version == [int(part) for part in OTHER.split(".")]
-    assert prefix.startswith(str(context.places.cache))
+    assert prefix.startswith(str(context.folders.cache))
     # The image has an interpreter of its own, Python 3.11.
     cases = "(3, 11) /opt/bench" if sandbox.name == "docker" else f"{tuple(sys.version_info[:2])} {sys.prefix}"
     assert found["python"] == cases == found["variable"]
     assert word == found["agents"] == "from the agent"
     assert "No module named 'tinything'" in found["leak"]
     assert found["program"] == "program of the agent"
-    assert not found["which"].startswith(str(context.places.cache))
+    assert not found["which"].startswith(str(context.folders.cache))
     folder = "/agent" if sandbox.isolated else str(agent.folder)
     assert found["set"] == [f"{folder}/main.py", True]
 

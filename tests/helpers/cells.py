@@ -141,7 +141,7 @@ def make_context(folder: Path, sandbox: Sandbox, **changes: Any) -> CellContext:
     context = CellContext(
         folder=folder / "run",
         sockets=sockets,
-        places=places,
+        folders=places,
         sandbox=sandbox,
         provenance=provenance,
         suite_version="2026.11",

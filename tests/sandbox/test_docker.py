@@ -391,7 +391,7 @@ def test_an_agent_with_packages_of_its_own_works_in_a_container(
     docker: DockerSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context = make_context(tmp_path, docker)
-    context = replace(context, places=replace(context.places, cache=find_data_folders().cache))
+    context = replace(context, folders=replace(context.folders, cache=find_data_folders().cache))
     cell = make_cell(agent_called("mini_swe_agent"), case_called("hello_world"))
     record, upstream = solve(cell, context, monkeypatch)
     assert record.success, (record.error, log_of(cell, context))

@@ -206,7 +206,7 @@ def test_the_environment_is_refused_where_there_is_none(runner: Runner) -> None:
         [sys.executable, "-I", str(PREPARE)], {**variables, "MLDB_PYTHON_ENVIRONMENT": str(runner.folder)}
     )
     assert done.returncode == 2
-    assert "is no virtual environment" in done.stdout
+    assert "is not a virtual environment" in done.stdout
     assert not (runner.folder / "output").exists()
 
 
