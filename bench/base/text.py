@@ -12,8 +12,8 @@ _ACTIVE = re.compile(r"\.(?!\d)|[^A-Za-z0-9 ,./%()]")
 def printable(text: str, longest: int | None = None) -> str:
     """One line of `text` on which neither a terminal nor a workflow runner acts; control characters can be read."""
     line = "".join(char if char.isprintable() else " " if char.isspace() else ascii(char)[1:-1] for char in text)
-    # The runner obeys `::name::` at the beginning of a line, and the older `##[name]` anywhere in it.
-    line = re.sub(":(?=:)", ": ", line).replace("##[", "# #[")
+    # A runner obeys `::name::` at the beginning of a line, and the older `##[name]` and `##vso[name]` anywhere in it.
+    line = re.sub("([:#])(?=\\1)", r"\1 ", line)
     return line if longest is None else _shortened(line, longest)
 
 

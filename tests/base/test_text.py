@@ -18,7 +18,10 @@ from bench.base.text import printable
         ("half \udc80", "half \\udc80"),
         ("::error::x", ": :error: :x"),
         (":::", ": : :"),
-        ("## title ##[group]", "## title # #[group]"),
+        ("## title ##[group]", "# # title # #[group]"),
+        # Azure's runner, which shares its log reader with GitHub's.
+        ("##vso[task.setvariable variable=x]y;", "# #vso[task.setvariable variable=x]y;"),
+        ("###[error]", "# # #[error]"),
     ],
 )
 def test_what_would_act_can_be_read_instead(text: str, said: str) -> None:
