@@ -71,7 +71,7 @@ def test_bytes_and_headers_are_the_upstreams(
     seen = upstream.requests[0]
     asked = request(protocol) | fields
     assert seen.body == asked | {"model": "scripted"}, "nothing but the model's name is altered"
-    direct = httpx.post(upstream.url + seen.path, json=seen.body)
+    direct = httpx.post(upstream.url + seen.path, json=seen.body, timeout=60)
     hop = {"date", "server", "transfer-encoding", "content-length", "connection"}
     assert {k: v for k, v in got.headers.items() if k not in hop} == {
         k: v for k, v in direct.headers.items() if k not in hop
@@ -228,15 +228,15 @@ def test_a_case_with_network_lets_hosted_tools_through(tmp_path: Path, upstream:
 def test_betas_that_reach_out_are_not_asked_for(through: Live, upstream: ScriptedUpstream) -> None:
     beta = "mcp-client-2025-04-04,interleaved-thinking-2025-05-14,files-api-2025-04-14"
     headers = {"x-api-key": through.gateway.key, "anthropic-beta": beta, "anthropic-version": "2023-06-01"}
-    httpx.post(f"{through.url}/v1/messages", json=request("messages"), headers=headers)
+    httpx.post(f"{through.url}/v1/messages", json=request("messages"), headers=headers, timeout=60)
     assert upstream.requests[0].headers["anthropic-beta"] == "interleaved-thinking-2025-05-14"
     assert through.gateway.key not in json.dumps(upstream.requests[0].headers)
 
 
 def test_a_roles_key_admits_to_that_role_alone(through: Live) -> None:
     headers = {"x-api-key": through.gateway.role_key("claude")}
-    mine = httpx.post(f"{through.url}/v1/messages", json=request("messages"), headers=headers)
-    other = httpx.post(f"{through.url}/v1/chat/completions", json=request("chat"), headers=headers)
+    mine = httpx.post(f"{through.url}/v1/messages", json=request("messages"), headers=headers, timeout=60)
+    other = httpx.post(f"{through.url}/v1/chat/completions", json=request("chat"), headers=headers, timeout=60)
     assert (mine.status_code, other.status_code, other.json()["error"]["code"]) == (200, 404, "model_not_found")
     assert set(MODELS) == {"main", "claude"}
 
