@@ -128,7 +128,12 @@ def test_cells_need_a_socket_of_this_machine(url: str, monkeypatch: pytest.Monke
     with pytest.raises(UserError, match=rf"DOCKER_HOST: is '{url}'; cells mount .*name a Unix socket") as caught:
         choose_sandbox("docker")
     assert "\n" not in str(caught.value)
-    assert choose_sandbox("auto").name != "docker"
+
+
+@pytest.mark.usefixtures("bubblewrap")
+def test_auto_passes_over_an_engine_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "tcp://198.51.100.7:2376")
+    assert choose_sandbox("auto").name == "bubblewrap"
 
 
 # --- TLS -------------------------------------------------------------------------------------------------------------
