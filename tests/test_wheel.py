@@ -43,7 +43,9 @@ def test_wheel_lists_and_runs_without_the_checkout(tmp_path: Path) -> None:
     }
     (tmp_path / "mine").mkdir()
     run(program, "cases", "new", "debugging/my_case", "--cases", tmp_path / "mine", cwd=tmp_path)
-    assert "1 cases, " in run(program, "cases", "verify", "my_case", "--cases", tmp_path / "mine", cwd=tmp_path)
+    assert "1 cases, " in run(
+        program, "cases", "verify", "my_case", "--sandbox", "process", "--cases", tmp_path / "mine", cwd=tmp_path
+    )
     cache = str(tmp_path / "cache")
     arguments = ("run", "--agent", "oracle", "--agent", "nop", "--case", "hello_world")
     told = run(program, *arguments, cwd=tmp_path, ML_DEV_BENCH_CACHE=cache)
