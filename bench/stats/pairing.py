@@ -15,7 +15,6 @@ from bench.stats.standing import entrant_of, unique_cells
 from bench.stats.tally import agent_seconds, input_tokens, output_tokens
 
 Allowance = Literal["coverage", "limits", "machine"]
-ALLOWANCES: tuple[Allowance, ...] = ("coverage", "limits", "machine")
 MOST_LOST = 0.1
 """The share of cases that infrastructure may take before the rest no longer speaks for the suite."""
 _NAMED = 5

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from bench.store.branch import ResultsBranch, Via, publish
     from bench.store.bundle import Bundle
     from bench.store.collect import Collected, Taken, collect_bundle, read_plan_checks
-    from bench.store.decisions import Decision, Kind
+    from bench.store.decisions import Decision
     from bench.store.git import Git, GitError, init_bare, is_branch_name
     from bench.store.git.backend import git_folder, is_remote, without_secrets
     from bench.store.pending import discard_pending, load_pending, save_pending
