@@ -28,7 +28,6 @@ from bench.sandbox.job import (
     host_environment,
     orders_for,
 )
-from bench.sandbox.seccomp import filter_file, filter_program
 
 _NAMESPACES = (
     *("--unshare-all", "--unshare-user", "--uid", "1000", "--gid", "1000", "--hostname", "bench"),
@@ -90,14 +89,11 @@ class BubblewrapSandbox:
 
     def launch(self, job: Job) -> Launch:
         python = job.python or Path(sys.executable)
-        status, program, group = StatusPipe(), filter_program(), new_group(job.limits)
+        status, group = StatusPipe(), new_group(job.limits)
         tasks = _task_limit(job.limits, group)
-        descriptors = [status.write] if program is None else [status.write, filter_file(program)]
         orders = orders_for(job, python) | {"status": status.write, "adopt": False}
         orders["limits"] |= tasks
         argv = [self.program, *self._arguments(job, python)]
-        for descriptor in descriptors[1:]:
-            argv += ["--seccomp", str(descriptor)]
         argv += ["--", str(python), "-I", "-S", "-B", f"{GUEST_LIBRARY}/bench/guest/first_process.py"]
 
         def release() -> None:
@@ -106,9 +102,9 @@ class BubblewrapSandbox:
                 group.remove()
 
         argv = shielded(argv if group is None else group.joined(argv))
-        enforcement = _enforcement(group, bool(tasks), program is not None)
+        enforcement = _enforcement(group, bool(tasks), bool(orders["filter"]))
         control = partial(TreeControl, status, isolated=True, group=group)
-        return Launch(argv, host_environment(orders), control, release, descriptors, enforcement)
+        return Launch(argv, host_environment(orders), control, release, [status.write], enforcement)
 
     def _arguments(self, job: Job, python: Path) -> list[str]:
         """What bubblewrap makes of this machine."""
@@ -119,7 +115,7 @@ class BubblewrapSandbox:
         for name, path in job.sockets.items():
             argv += ["--ro-bind", str(path), guest_socket(name)]
         # /proc too: to a runner that is root, the job would be the owner of the whole machine's /proc/sys.
-        for folder in ("/proc", "/dev", "/"):
+        for folder in ("/dev", "/") if job.trusted else ("/proc", "/dev", "/"):
             argv += ["--remount-ro", folder]
         return [*argv, "--chdir", job.cwd.target]
 
@@ -132,7 +128,8 @@ class BubblewrapSandbox:
             elif os.path.isdir(path):
                 argv += ["--ro-bind", path, path]
         argv += ["--proc", "/proc", "--dev", "/dev"]
-        for name in _MASKED:
+        # A kernel makes no new /proc in a namespace where something hides a part of this one.
+        for name in () if job.trusted else _MASKED:
             if os.access(f"/proc/{name}", os.R_OK):
                 argv += ["--ro-bind", "/dev/null", f"/proc/{name}"]
         size = str(job.limits.disk_mb << 20)

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from bench.sandbox.seccomp import encoded_filter
+
 EndReason = Literal["exit", "stopped", "time_limit", "memory_limit", "process_limit", "disk_limit", "output_limit"]
 """`stopped`: by the caller that asked for the job."""
 GUEST = Path(__file__).resolve().parents[1] / "guest"
@@ -79,6 +81,9 @@ class Job:
     interpreters: Sequence[Path] = ()
     """Further ones, mounted too and last on PATH: the programs beside them are found, `python` stays what it was."""
     cell_environment: CellEnvironment = field(default_factory=CellEnvironment)
+    trusted: bool = False
+    """Our own program, which forks into namespaces of its own making before it runs anything of the agent's: without
+    the filter of system calls, which each fork gets."""
 
 
 @dataclass(frozen=True)
@@ -179,11 +184,12 @@ def orders_for(job: Job, python: Path, folder: Path | None = None) -> dict[str, 
         "argv": [str(python), *job.argv[1:]] if job.argv[0] == "python" else list(job.argv),
         "environment": {**env, **job.env},
         "sockets": {name: str(path) if folder else guest_socket(name) for name, path in job.sockets.items()},
-        "limits": _resource_limits(job.limits),
+        "limits": resource_limits(job.limits),
+        "filter": "" if job.trusted or folder else encoded_filter(),
     }
 
 
-def _resource_limits(limits: JobLimits) -> dict[str, int]:
+def resource_limits(limits: JobLimits) -> dict[str, int]:
     """rlimits by name. Memory and processes are not among them: rlimits count neither per sandbox."""
     return {
         "RLIMIT_CORE": 0,

@@ -1,0 +1,181 @@
+"""A warm process in a sandbox: imports what it is told to, then forks for everyone who asks, and runs nothing itself.
+
+Standard input is a socket of packets. Each packet is a request for one fork and carries the descriptors of its streams:
+a connection for the call, one for the report of its guard, and a pipe for what it prints. A fork is two processes: the
+guard, first process of new namespaces, which ends whatever the call leaves and reports how it ended; and the call.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import importlib
+import json
+import os
+import resource
+import select
+import signal
+import socket
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, NoReturn
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from bench.guest import kernel
+from bench.guest.first_process import MAX_DESCRIPTORS, end_descendants, network_counters, set_limits
+from bench.guest.namespaces import View, leave_namespaces, machine_counters, make_view
+from bench.guest.subject import answer_call
+from bench.guest.trees import remove_tree
+
+del sys.path[0]
+PACKET = 1 << 16
+STREAMS = 3
+_TRIAL = b"trial"
+_LINGER_S = 0.05
+
+
+class ForkServer:
+    """What every fork starts from."""
+
+    def __init__(self, orders: dict[str, Any], requests: socket.socket) -> None:
+        self._calls = kernel.Kernel()
+        self._requests = requests
+        self._view: dict[str, Any] | None = orders["view"]
+        self._filter = base64.b64decode(orders["filter"])
+        self._counters = machine_counters() if self._view else {}
+
+    def serve(self) -> None:
+        """Fork for each request until the other side has gone."""
+        while True:
+            packet, descriptors, _, _ = socket.recv_fds(self._requests, PACKET, STREAMS)
+            self._reap()
+            if not packet:
+                return
+            if os.fork() == 0:
+                self._requests.close()
+                self._fork(json.loads(packet), *descriptors)
+            for descriptor in descriptors:
+                os.close(descriptor)
+
+    @staticmethod
+    def _reap() -> None:
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                continue
+
+    def _fork(self, request: dict[str, Any], data: int, report: int, log: int) -> NoReturn:
+        try:
+            if self._view is not None:
+                leave_namespaces(self._calls)
+                if os.fork() != 0:
+                    os._exit(0)
+            self._guard(request, data, report, log)
+        except BaseException as error:
+            os.write(report, json.dumps({"fault": f"{type(error).__name__}: {error}"}).encode())
+        os._exit(0)
+
+    def _guard(self, request: dict[str, Any], data: int, report: int, log: int) -> None:
+        """Prepare the call's world, start the call, wait for its end or for that of who asked, and end what is left."""
+        workspace, room = request["workspace"], ""
+        self._calls.prctl(kernel.PR_SET_DUMPABLE, 0)
+        if self._view is not None:
+            make_view(self._calls, View(workspace=workspace, private_mb=request["private_mb"], **self._view), self._counters)
+            workspace = self._view["place"]
+        else:
+            self._calls.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
+            room = tempfile.mkdtemp(prefix="call-")
+        os.setsid()
+        call = os.fork()
+        if call == 0:
+            os.close(report)
+            self._call(request, workspace, room, data, log)
+        os.close(data)
+        os.close(log)
+        status = _end_of(call, report)
+        end_descendants()
+        addresses, names = network_counters("/proc/self/net") if self._view is not None else (0, 0)
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        if room:
+            remove_tree(Path(room))
+        facts = {"status": status, "addresses": addresses, "names": names, "cpu_s": used.ru_utime + used.ru_stime}
+        os.write(report, json.dumps(facts).encode())
+
+    def _call(self, request: dict[str, Any], workspace: str, room: str, data: int, log: int) -> NoReturn:
+        """Become the agent's: from `answer_call` on, everything here is under its control."""
+        try:
+            os.dup2(log, 1)
+            os.dup2(log, 2)
+            os.dup2(data, 3)
+            os.closerange(4, MAX_DESCRIPTORS)
+            os.setsid()
+            if room:
+                os.environ["TMPDIR"] = os.environ["HOME"] = tempfile.tempdir = room
+            set_limits(request["limits"])
+            with socket.socket(fileno=3) as connection:
+                # With its sender's credentials, by which the kernel tells our id on the other side.
+                connection.send(b"!")
+                connection.recv(1)
+                _reseed()
+                if self._view is not None:
+                    self._calls.drop_capabilities()
+                self._calls.filter_calls(self._filter)
+                self._calls.prctl(kernel.PR_SET_DUMPABLE, 1)
+                answer_call(workspace, connection)
+        except BaseException as error:
+            os.write(2, f"{type(error).__name__}: {error}\n".encode())
+        os._exit(1)
+
+
+def _end_of(call: int, report: int) -> int:
+    """Status of the process `call`; it is killed when the other end of `report` is closed."""
+    ended = os.pidfd_open(call)
+    poll = select.poll()
+    poll.register(ended, select.POLLIN)
+    poll.register(report, select.POLLIN | select.POLLHUP)
+    while True:
+        ready = {descriptor for descriptor, _ in poll.poll()}
+        if report in ready:
+            os.kill(call, signal.SIGKILL)
+            poll.unregister(report)
+        if ended in ready:
+            return os.waitstatus_to_exitcode(os.waitpid(call, 0)[1])
+
+
+def _reseed() -> None:
+    """No two forks draw the same numbers where a fresh interpreter would not either."""
+    import random
+
+    random.seed()
+    numpy: Any = sys.modules.get("numpy.random")
+    if numpy is not None:
+        numpy.seed()
+
+
+def _preload(name: str) -> str:
+    try:
+        importlib.import_module(name)
+    except ImportError as error:
+        return f"{name}: {error}"
+    return ""
+
+
+def main() -> None:
+    orders = json.loads(sys.argv[1])
+    requests = socket.socket(fileno=os.dup(0))
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    os.close(null)
+    calls = kernel.Kernel()
+    calls.prctl(kernel.PR_SET_DUMPABLE, 0)
+    # Guards lose their parent at once.
+    calls.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
+    missing = [fault for name in orders["preload"] if (fault := _preload(name))]
+    server = ForkServer(orders, requests)
+    requests.send(json.dumps({"missing": missing}).encode())
+    server.serve()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
