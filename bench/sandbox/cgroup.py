@@ -5,24 +5,22 @@ Both versions of cgroups, each controller in whichever it is found. Standard lib
 
 from __future__ import annotations
 
-import contextlib
 import os
 import secrets
-import signal
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from bench.sandbox.cgroup_files import members, numbers, read_words, remove_group, write_file
 from bench.sandbox.job import EndReason, JobLimits
 
 CONTROLLERS = ("memory", "pids", "cpu")
 GROUP_PREFIX = "mldb-"
+CPU_TIME = "cpuacct"
+"""Counts and limits nothing. In version 2 every group does what this controller does in version 1."""
 _MIB = 1 << 20
 _PERIOD_US = 100_000
-_REMOVE_S = 5.0
-_TICK_S = 0.005
 _JOIN = 'while [ "$1" != -- ]; do echo 0 > "$1/cgroup.procs" || exit 125; shift; done; shift; exec "$@"'
 
 
@@ -61,6 +59,8 @@ def tasks_cap(limits: JobLimits) -> int:
 def settings(version: Literal[1, 2], controller: str, limits: JobLimits) -> list[CgroupSetting]:
     """What is written to limit a group, in this order."""
     memory, quota = str(memory_cap_mb(limits) * _MIB), str(max(limits.cpus, 1) * _PERIOD_US)
+    if controller == CPU_TIME:
+        return []
     if controller == "pids":
         return [CgroupSetting("pids.max", str(tasks_cap(limits)))]
     if controller == "memory" and version == 1:
@@ -148,15 +148,30 @@ class Group:
     def counts_memory(self) -> bool:
         return "memory" in self.in_force
 
+    @property
+    def counts_cpu(self) -> bool:
+        return CPU_TIME in self.folders
+
+    def cpu_s(self) -> float | None:
+        """Seconds of CPU time that everything ever in the group has used; None where it is not counted."""
+        if not self.counts_cpu:
+            return None
+        folder = self.folders[CPU_TIME]
+        if self.versions[CPU_TIME] == 2:
+            used = numbers(folder / "cpu.stat").get("usage_usec")
+            return None if used is None else used / 1e6
+        words = read_words(folder / "cpuacct.usage")
+        return int(words[0]) / 1e9 if words else None
+
     def processes(self) -> list[int]:
-        return _members(self.paths[0])
+        return members(self.paths[0])
 
     def memory_mb(self) -> float:
         """MiB that the job holds, where memory is counted: anonymous, shared and files in memory; no page cache."""
         if self._events("memory"):
             return self.cap_mb
         wanted = ("total_rss", "total_shmem") if self.versions["memory"] == 1 else ("anon", "shmem")
-        found = _numbers(self.folders["memory"] / "memory.stat")
+        found = numbers(self.folders["memory"] / "memory.stat")
         return sum(found.get(name, 0) for name in wanted) / _MIB
 
     def limit_hit(self) -> EndReason | None:
@@ -169,9 +184,9 @@ class Group:
         if controller not in self.in_force:
             return 0
         if controller == "pids":
-            return _numbers(self.folders[controller] / "pids.events").get("max", 0)
+            return numbers(self.folders[controller] / "pids.events").get("max", 0)
         file = "memory.oom_control" if self.versions[controller] == 1 else "memory.events"
-        return _numbers(self.folders[controller] / file).get("oom_kill", 0)
+        return numbers(self.folders[controller] / file).get("oom_kill", 0)
 
     def remove(self) -> None:
         """End whatever is left in the group and remove it."""
@@ -184,11 +199,12 @@ class Group:
         by_version = {
             version: ", ".join(name for name in self.in_force if self.versions[name] == version) for version in (1, 2)
         }
-        return "; ".join(f"{names} by cgroup v{version}" for version, names in by_version.items() if names)
+        found = "; ".join(f"{names} by cgroup v{version}" for version, names in by_version.items() if names)
+        return found or "memory and processes watched"
 
 
 def make_group(branches: Iterable[Branch], limits: JobLimits) -> Group | None:
-    """A new group with these limits; None where the kernel takes none of them."""
+    """A new group with these limits; None where the kernel takes none of them and counts no CPU time."""
     name = Owner.this().new_name()
     group = Group({}, {}, memory_cap_mb(limits))
     for branch in branches:
@@ -199,9 +215,9 @@ def make_group(branches: Iterable[Branch], limits: JobLimits) -> Group | None:
             continue
         for controller in branch.controllers:
             group.folders[controller], group.versions[controller] = folder, branch.version
-            if _limit(folder, settings(branch.version, controller, limits)):
+            if _limit(folder, settings(branch.version, controller, limits)) and controller in CONTROLLERS:
                 group.in_force += (controller,)
-    if not group.in_force:
+    if not group.in_force and not group.counts_cpu:
         group.remove()
         return None
     return group
@@ -219,32 +235,6 @@ def _limit(folder: Path, wanted: Iterable[CgroupSetting]) -> bool:
     return True
 
 
-def remove_group(folder: Path) -> None:
-    """End every process in the group at `folder` and remove it; a missing one is fine.
-
-    Waits up to five seconds for the processes to go; what then remains is found by the next owner.
-    """
-    until = time.monotonic() + _REMOVE_S
-    while True:
-        try:
-            os.rmdir(folder)
-            return
-        except FileNotFoundError:
-            return
-        except OSError:
-            if time.monotonic() > until:
-                return
-        with contextlib.suppress(OSError):
-            # Stop new processes from being created while the rest are killed.
-            write_file(folder / "pids.max", "0")
-        with contextlib.suppress(OSError):
-            write_file(folder / "cgroup.kill", "1")
-        for pid in _members(folder):
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
-        time.sleep(_TICK_S)
-
-
 def remove_abandoned(branches: Iterable[Branch]) -> None:
     """Remove the groups of owners that are dead: those made here, and those made from a group beside this one."""
     for branch in branches:
@@ -252,31 +242,3 @@ def remove_abandoned(branches: Iterable[Branch]) -> None:
             owner = Owner.of(folder.name)
             if owner is not None and owner.gone():
                 remove_group(folder)
-
-
-def write_file(path: Path, value: str) -> None:
-    """Write to a file of a cgroup, which must be there; raises `OSError` where the kernel refuses."""
-    descriptor = os.open(path, os.O_WRONLY)
-    try:
-        os.write(descriptor, value.encode())
-    finally:
-        os.close(descriptor)
-
-
-def _members(folder: Path) -> list[int]:
-    """Processes in a group, without those that this PID namespace does not know."""
-    try:
-        return [pid for pid in map(int, (folder / "cgroup.procs").read_text().split()) if pid]
-    except OSError:
-        return []
-
-
-def _numbers(path: Path) -> dict[str, int]:
-    """A file of lines of a name and a number."""
-    found: dict[str, int] = {}
-    with contextlib.suppress(OSError):
-        for line in path.read_text().splitlines():
-            name, _, value = line.partition(" ")
-            if value.isdigit():
-                found[name] = int(value)
-    return found

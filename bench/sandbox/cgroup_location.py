@@ -16,11 +16,21 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.sandbox.cgroup import CONTROLLERS, GROUP_PREFIX, Branch, Group, make_group, remove_abandoned, write_file
+from bench.sandbox.cgroup import (
+    CONTROLLERS,
+    CPU_TIME,
+    GROUP_PREFIX,
+    Branch,
+    Group,
+    make_group,
+    remove_abandoned,
+)
+from bench.sandbox.cgroup_files import read_words, write_file
 from bench.sandbox.job import JobLimits
 
 _LEAF = f"{GROUP_PREFIX}runner"
 _ROUNDS = 20
+_WANTED = (*CONTROLLERS, CPU_TIME)
 _TRIAL_S = 10.0
 _REMEDY = "run as root, or in a delegated group: systemd-run --user --scope -p Delegate=yes -- ml-dev-bench …"
 
@@ -61,6 +71,8 @@ def probe_cgroups() -> Probe:
     if group is None:
         return Probe(False, "no cgroup can be made: memory and processes are only watched", _REMEDY)
     about, lacking = group.about, [name for name in CONTROLLERS if name not in group.in_force]
+    if not group.counts_cpu:
+        lacking.append(CPU_TIME)
     group.remove()
     if lacking:
         return Probe(False, f"{about}; not {', '.join(lacking)}", _REMEDY)
@@ -88,9 +100,9 @@ def find_branches(memberships: str, mounts: str) -> tuple[Branch, ...]:
         for name in names.split(","):
             own[name] = path
     found: dict[Path, tuple[str, ...]] = {}
-    missing = list(CONTROLLERS)
+    missing = list(_WANTED)
     hierarchies = list(_hierarchies(mounts))
-    for name in CONTROLLERS:
+    for name in _WANTED:
         for mount in hierarchies:
             folder = mount.folder(own[name]) if name in mount.controllers and name in own else None
             if folder is not None and name in missing and _writable(folder):
@@ -112,7 +124,7 @@ def _hierarchies(mounts: str) -> Iterable[_Mount]:
         kind, _, options = rest.split()[:3]
         if kind == "cgroup2":
             yield _Mount(frozenset(), root, Path(point))
-        elif kind == "cgroup" and (controllers := frozenset(options.split(",")) & set(CONTROLLERS)):
+        elif kind == "cgroup" and (controllers := frozenset(options.split(",")) & set(_WANTED)):
             yield _Mount(controllers, root, Path(point))
 
 
@@ -126,26 +138,28 @@ def unified_branch(own: Path, top: Path, wanted: Iterable[str]) -> Branch | None
     for folder in (own, *own.parents):
         if not _writable(folder):
             break
-        given = _words(folder / "cgroup.subtree_control")
+        # Every group of version 2 counts CPU time, with or without a controller.
+        given = [*read_words(folder / "cgroup.subtree_control"), CPU_TIME]
         branch = Branch(2, folder, tuple(name for name in names if name in given))
         if branch.controllers == names:
             return branch
-        weaker = weaker or (branch if branch.controllers else None)
+        if weaker is None or len(branch.controllers) > len(weaker.controllers):
+            weaker = branch if branch.controllers else None
         if folder == top:
             break
     own_names = _give(own, names) if _writable(own) else ()
-    return Branch(2, own, own_names) if own_names else weaker
+    return Branch(2, own, (*own_names, *(name for name in names if name == CPU_TIME))) if own_names else weaker
 
 
 def _give(own: Path, names: Iterable[str]) -> tuple[str, ...]:
     """Have `own` give its controllers to groups below it; those that it gives then."""
-    there = [name for name in names if name in _words(own / "cgroup.controllers")]
+    there = [name for name in names if name in read_words(own / "cgroup.controllers")]
     refused = [name for name in there if not _enable(own, name)]
     if refused:
         _move_down(own)
         for name in refused:
             _enable(own, name)
-    return tuple(name for name in there if name in _words(own / "cgroup.subtree_control"))
+    return tuple(name for name in there if name in read_words(own / "cgroup.subtree_control"))
 
 
 def _enable(folder: Path, name: str) -> bool:
@@ -160,19 +174,12 @@ def _move_down(own: Path) -> None:
     with contextlib.suppress(OSError):
         (own / _LEAF).mkdir(exist_ok=True)
         for _ in range(_ROUNDS):
-            members = _words(own / "cgroup.procs")
+            members = read_words(own / "cgroup.procs")
             for pid in members:
                 with contextlib.suppress(ProcessLookupError):
                     write_file(own / _LEAF / "cgroup.procs", pid)
             if not members:
                 return
-
-
-def _words(path: Path) -> list[str]:
-    try:
-        return path.read_text().split()
-    except OSError:
-        return []
 
 
 def _writable(folder: Path) -> bool:

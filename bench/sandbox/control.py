@@ -71,6 +71,7 @@ class TreeControl:
         self._popen = popen
         self._isolated = isolated
         self._seen = NetworkAttempts()
+        self._cpu_s = 0.0
 
     def came_up(self) -> bool:
         return self._status.came_up()
@@ -87,6 +88,16 @@ class TreeControl:
         if self._group is not None and self._group.counts_memory:
             return self._group.memory_mb()
         return memory_mb(self.processes(), limit_mb)
+
+    def cpu_s(self) -> float | None:
+        counted = self._group.cpu_s() if self._group is not None else None
+        if counted is None:
+            counted = cpu_s([self._popen.pid, *descendants(self._popen.pid)])
+        self._cpu_s = max(self._cpu_s, counted)
+        return self._cpu_s
+
+    def counts_cpu(self) -> bool:
+        return self._group is not None and self._group.counts_cpu
 
     def limit_hit(self) -> EndReason | None:
         return None if self._group is None else self._group.limit_hit()
@@ -155,6 +166,19 @@ def _fields_mb(path: str, names: tuple[bytes, ...]) -> float:
             return sum(int(line.split()[1]) for line in file if line.startswith(names)) / 1024
     except (OSError, ValueError, IndexError):
         return 0.0
+
+
+def cpu_s(pids: Iterable[int]) -> float:
+    """Seconds of CPU time of these processes and of their children that ended and were waited for.
+
+    An estimate: what a process used whose end its parent ignores, or which left the tree, is missing.
+    """
+    ticks = 0
+    for pid in pids:
+        with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{pid}/stat", "rb") as file:
+            # The name of the program, in brackets, may hold anything.
+            ticks += sum(map(int, file.read().rpartition(b")")[2].split()[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def disk_mb(folders: Iterable[Path]) -> tuple[float, float]:

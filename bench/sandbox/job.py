@@ -12,7 +12,9 @@ from typing import Any, Literal, Protocol
 
 from bench.sandbox.seccomp import encoded_filter
 
-EndReason = Literal["exit", "stopped", "time_limit", "memory_limit", "process_limit", "disk_limit", "output_limit"]
+EndReason = Literal[
+    "exit", "stopped", "time_limit", "cpu_limit", "memory_limit", "process_limit", "disk_limit", "output_limit"
+]
 """`stopped`: by the caller that asked for the job."""
 GUEST = Path(__file__).resolve().parents[1] / "guest"
 OWN_ETC = Path(__file__).resolve().parent / "etc"
@@ -38,6 +40,8 @@ class JobLimits:
     """All writable mounts together, holes in files included; also the size of /tmp and of any one file."""
     output_mb: int = 10
     """Kept of standard output and error; twenty times as much ends the job."""
+    cpu_s: float | None = None
+    """CPU time of all its processes together, the start of the sandbox included; none by default."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +128,8 @@ class Ended:
     network_attempts: NetworkAttempts = field(default_factory=NetworkAttempts)
     enforcement: str = ""
     """See `Launch`."""
+    cpu_s: float | None = None
+    """CPU time of all processes of the job; None where nothing is known of it."""
 
 
 @dataclass(frozen=True)
@@ -243,6 +249,14 @@ class Control(Protocol):
 
     def memory_mb(self, limit_mb: float) -> float:
         """MiB of memory that the job holds; need be exact only near and above the limit."""
+        ...
+
+    def cpu_s(self) -> float | None:
+        """Seconds of CPU time that the job has used so far; None where nothing is known of it."""
+        ...
+
+    def counts_cpu(self) -> bool:
+        """Whether the kernel counts it; otherwise `cpu_s` is a sum from which processes can hide."""
         ...
 
     def limit_hit(self) -> EndReason | None:

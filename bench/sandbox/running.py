@@ -53,15 +53,21 @@ class Running:
     """A started job. `watch` is to be called often; `stop` ends the whole tree."""
 
     def __init__(self, job: Job, popen: subprocess.Popen[bytes], control: Control, enforcement: str = "") -> None:
-        self.enforcement = enforcement
+        self._enforcement = enforcement
         self.job = job
         self.popen = popen
         self.control = control
         self.reason: EndReason = "exit"
         self.peak_memory_mb = 0.0
         self.peak_processes = 0
+        self.cpu_s: float | None = None
         self._started = time.monotonic()
         self._next_disk = self._started + _DISK_TICK_S
+
+    @property
+    def enforcement(self) -> str:
+        """What the kernel enforces and counts of the job."""
+        return f"{self._enforcement}; CPU time {'counted' if self.control.counts_cpu() else 'estimated'}"
 
     @property
     def wall_s(self) -> float:
@@ -72,6 +78,8 @@ class Running:
         limits = self.job.limits
         self.peak_processes = max(self.peak_processes, len(self.control.processes()))
         self.peak_memory_mb = max(self.peak_memory_mb, self.control.memory_mb(limits.memory_mb))
+        if self._over_cpu():
+            return self._over("cpu_limit")
         if self.wall_s > limits.wall_s:
             return self._over("time_limit")
         if self.peak_memory_mb > limits.memory_mb:
@@ -91,10 +99,18 @@ class Running:
     def settle(self) -> None:
         """Look once more when the job is over: much can happen between two looks."""
         self.peak_memory_mb = max(self.peak_memory_mb, self.control.memory_mb(self.job.limits.memory_mb))
+        if self.reason == "exit" and self._over_cpu():
+            self.reason = "cpu_limit"
         if self.reason == "exit":
             self.reason = self.control.limit_hit() or "exit"
         if self.reason == "exit" and self._disk()[0] > self.job.limits.disk_mb:
             self.reason = "disk_limit"
+
+    def _over_cpu(self) -> bool:
+        """Whether more CPU time than allowed is used, as far as it is known."""
+        self.cpu_s = self.control.cpu_s()
+        limit = self.job.limits.cpu_s
+        return limit is not None and self.cpu_s is not None and self.cpu_s > limit
 
     def _disk(self) -> tuple[float, float]:
         return disk_mb(mount.source for mount in self.job.mounts if mount.writable)
@@ -183,6 +199,7 @@ def run_job(sandbox: Sandbox, job: Job, should_stop: Callable[[], bool] | None =
             peak_processes=running.peak_processes,
             network_attempts=running.control.network_attempts(),
             enforcement=running.enforcement,
+            cpu_s=running.cpu_s,
         )
 
 
@@ -216,6 +233,8 @@ def _pump(running: Running, should_stop: Callable[[], bool] | None) -> tuple[Tai
                 running.stop("output_limit")
                 alive = False
     os.close(exit_handle)
+    # Before the process is waited for: without a group, its own entry is all that is left to be asked.
+    running.control.cpu_s()
     running.stop()
     for stream, tail in ((popen.stdout, out), (popen.stderr, err)):
         while _read(stream.fileno(), tail) and tail.total <= limit * (_FLOOD_FACTOR + 1):

@@ -19,7 +19,17 @@ import pytest
 
 from bench.sandbox import cgroup_location
 from bench.sandbox.bubblewrap import BubblewrapSandbox
-from bench.sandbox.cgroup import CONTROLLERS, Branch, Group, Owner, memory_cap_mb, remove_abandoned, settings, tasks_cap
+from bench.sandbox.cgroup import (
+    CONTROLLERS,
+    CPU_TIME,
+    Branch,
+    Group,
+    Owner,
+    memory_cap_mb,
+    remove_abandoned,
+    settings,
+    tasks_cap,
+)
 from bench.sandbox.cgroup_location import Probe, find_branches, new_group, unified_branch
 from tests.helpers.cells import (
     ROOT,
@@ -98,7 +108,7 @@ def test_version_1_has_a_hierarchy_for_each_controller(tmp_path: Path) -> None:
         + "31 24 0:9 / /proc rw - proc proc rw\n"
     )
     found = find_branches("4:memory:/ci/job\n3:cpu,cpuacct:/ci\n1:name=systemd:/x\n0::/\n", mounts)
-    assert found == (Branch(1, memory / "ci/job", ("memory",)), Branch(1, both / "ci", ("cpu",)))
+    assert found == (Branch(1, memory / "ci/job", ("memory",)), Branch(1, both / "ci", ("cpu", CPU_TIME)))
 
 
 def test_a_container_sees_its_own_part_of_a_hierarchy(tmp_path: Path) -> None:
@@ -124,6 +134,12 @@ def test_version_2_makes_groups_where_controllers_are_given(tmp_path: Path) -> N
     assert weaker == Branch(2, top / "slice", ("memory", "pids"))
 
 
+def test_version_2_counts_cpu_time_without_a_controller(tmp_path: Path) -> None:
+    files = {"cgroup.subtree_control": "", "cgroup.controllers": "", "cgroup.procs": ""}
+    top = _tree(tmp_path / "top", files)
+    assert unified_branch(top, top, (*CONTROLLERS, CPU_TIME)) == Branch(2, top, (CPU_TIME,))
+
+
 def test_both_versions_at_once(tmp_path: Path) -> None:
     pids, unified = (
         _tree(tmp_path / "pids", {"x/x": ""}),
@@ -131,7 +147,7 @@ def test_both_versions_at_once(tmp_path: Path) -> None:
     )
     mounts = _mounted(pids, "cgroup", "rw,pids") + _mounted(unified, "cgroup2")
     found = find_branches("8:pids:/\n0::/\n", mounts)
-    assert found == (Branch(1, pids, ("pids",)), Branch(2, unified, ("memory",)))
+    assert found == (Branch(1, pids, ("pids",)), Branch(2, unified, ("memory", CPU_TIME)))
 
 
 def test_a_machine_without_cgroups_has_none() -> None:
@@ -153,7 +169,7 @@ def _unified() -> Path:
 def _group_of_version_2() -> Iterator[Group]:
     folder = _unified() / Owner.this().new_name()
     folder.mkdir()
-    group = Group({"pids": folder}, {"pids": 2}, 0)
+    group = Group({"pids": folder, CPU_TIME: folder}, {"pids": 2, CPU_TIME: 2}, 0)
     yield group
     group.remove()
 
@@ -168,8 +184,11 @@ def test_version_2_live_members_and_end(tmp_path: Path) -> None:
             while len(group.processes()) < 3 and time.monotonic() < until:
                 time.sleep(0.01)
             assert child.pid in group.processes()
+            cpu_s = group.cpu_s()
+            assert cpu_s is not None and 0 < cpu_s < 5
             group.remove()
             assert child.wait(5) == -signal.SIGKILL
+            assert group.cpu_s() is None, "of a group that is gone"
         assert not group.paths[0].exists()
     assert processes_with(token) == []
 
@@ -197,12 +216,28 @@ def test_a_group_has_its_limits_and_goes(enforced: Probe) -> None:
     group = new_group(make_limits(memory_mb=100, processes=20))
     assert group is not None
     assert set(group.in_force) == set(CONTROLLERS)
+    assert group.cpu_s() == 0
     file = "memory.limit_in_bytes" if group.versions["memory"] == 1 else "memory.max"
     assert int((group.folders["memory"] / file).read_text()) == (100 + 3 + 64) << 20
     assert int((group.folders["pids"] / "pids.max").read_text()) == 144
     group.remove()
     assert not any(place.exists() for place in group.paths)
     group.remove()
+
+
+def test_a_group_goes_with_the_groups_below_it(enforced: Probe) -> None:
+    group = new_group(make_limits())
+    assert group is not None
+    for place in group.paths:
+        (place / "call").mkdir()
+    below = group.folders["pids"] / "call"
+    with subprocess.Popen(["/bin/sh", "-c", 'echo 0 > "$0/cgroup.procs"; exec sleep 40', str(below)]) as child:
+        until = time.monotonic() + 30
+        while "sleep" not in Path(f"/proc/{child.pid}/comm").read_text() and time.monotonic() < until:
+            time.sleep(0.01)
+        group.remove()
+        assert child.wait(30) == -signal.SIGKILL
+    assert not any(place.exists() for place in group.paths)
 
 
 def _groups_of(owner: Owner) -> list[Path]:
@@ -214,6 +249,7 @@ def test_no_group_is_left_after_a_job(enforced: Probe, bubblewrap: BubblewrapSan
     ended = run_code(bubblewrap, tmp_path, "print('x')")
     assert ended.stdout == b"x\n"
     assert "memory, pids, cpu by cgroup" in ended.enforcement
+    assert ended.enforcement.endswith("; CPU time counted")
     run_code(bubblewrap, tmp_path, "import time; time.sleep(9)", limits=make_limits(wall_s=0.5))
     assert _groups_of(Owner.this()) == []
 
@@ -335,7 +371,9 @@ def test_an_ordinary_user_has_watchers_and_a_cap_on_tasks() -> None:
     assert not found["probe"]["works"]
     assert "Delegate" in found["probe"]["remedy"]
     assert found["hello"][:3] == ["exit", 0, "hello\n"]
-    assert found["hello"][4] == "memory and processes watched; tasks by rlimit; system calls filtered"
+    assert found["hello"][4] == (
+        "memory and processes watched; tasks by rlimit; system calls filtered; CPU time estimated"
+    )
     assert found["forks"][0] == "process_limit"
     assert (found["threads"][0], found["threads"][2]) == ("exit", "met"), "a cap that does not tell"
     assert found["memory"][0] == "memory_limit"

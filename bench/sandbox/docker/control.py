@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bench.guest.trees import remove_tree
-from bench.sandbox.cgroup import CONTROLLERS, Group
+from bench.sandbox.cgroup import CONTROLLERS, CPU_TIME, Group
 from bench.sandbox.docker.engine import Engine, EngineError
 from bench.sandbox.job import EndReason, NetworkAttempts
 
@@ -73,6 +73,8 @@ class DockerControl:
         self._unread = b""
         self._noted: dict[str, Any] = {}
         self._hit: EndReason | None = None
+        self._cpu_s: float | None = None
+        """Last known: the engine removes a group with its container."""
 
     def came_up(self) -> bool:
         return bool(self._notes().get("up"))
@@ -89,6 +91,15 @@ class DockerControl:
             # The processes that were killed for it hold nothing any more.
             return self._cap_mb
         return self._group.memory_mb() if self._group else 0.0
+
+    def cpu_s(self) -> float | None:
+        self._notes()
+        if self._group is not None:
+            self._cpu_s = max(self._cpu_s or 0.0, self._group.cpu_s() or 0.0)
+        return self._cpu_s
+
+    def counts_cpu(self) -> bool:
+        return self.cpu_s() is not None
 
     def limit_hit(self) -> EndReason | None:
         self._notes()
@@ -152,10 +163,11 @@ def group_of(container: str, cap_mb: int) -> Group | None:
     folders: dict[str, Path] = {}
     version: Literal[1, 2] = 1
     if theirs.get("memory", "/") not in ("/", ours.get("memory")):
-        folders = {name: _ROOT / name / theirs[name].lstrip("/") for name in CONTROLLERS if name in theirs}
+        folders = {name: _ROOT / name / theirs[name].lstrip("/") for name in (*CONTROLLERS, CPU_TIME) if name in theirs}
     elif theirs.get("", "/") not in ("/", ours.get("")):
-        folders, version = dict.fromkeys(CONTROLLERS, _ROOT / theirs[""].lstrip("/")), 2
-    group = Group(folders, dict.fromkeys(folders, version), cap_mb, tuple(folders))
+        folders, version = dict.fromkeys((*CONTROLLERS, CPU_TIME), _ROOT / theirs[""].lstrip("/")), 2
+    in_force = tuple(name for name in CONTROLLERS if name in folders)
+    group = Group(folders, dict.fromkeys(folders, version), cap_mb, in_force)
     return group if folders and all((place / "cgroup.procs").is_file() for place in group.paths) else None
 
 
