@@ -31,8 +31,6 @@ from bench.guest.trees import remove_tree
 del sys.path[0]
 PACKET = 1 << 16
 STREAMS = 3
-_TRIAL = b"trial"
-_LINGER_S = 0.05
 
 
 class ForkServer:
@@ -80,12 +78,17 @@ class ForkServer:
         workspace, room = request["workspace"], ""
         self._calls.prctl(kernel.PR_SET_DUMPABLE, 0)
         if self._view is not None:
-            make_view(self._calls, View(workspace=workspace, private_mb=request["private_mb"], **self._view), self._counters)
+            make_view(
+                self._calls, View(workspace=workspace, private_mb=request["private_mb"], **self._view), self._counters
+            )
             workspace = self._view["place"]
         else:
             self._calls.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
             room = tempfile.mkdtemp(prefix="call-")
+            os.mkdir(f"{room}/home")
         os.setsid()
+        # With its sender's credentials, by which the other side knows whom to end.
+        os.write(report, b" ")
         call = os.fork()
         if call == 0:
             os.close(report)
@@ -110,7 +113,8 @@ class ForkServer:
             os.closerange(4, MAX_DESCRIPTORS)
             os.setsid()
             if room:
-                os.environ["TMPDIR"] = os.environ["HOME"] = tempfile.tempdir = room
+                os.environ |= {"TMPDIR": room, "HOME": f"{room}/home"}
+                tempfile.tempdir = None
             set_limits(request["limits"])
             with socket.socket(fileno=3) as connection:
                 # With its sender's credentials, by which the kernel tells our id on the other side.
@@ -119,7 +123,8 @@ class ForkServer:
                 _reseed()
                 if self._view is not None:
                     self._calls.drop_capabilities()
-                self._calls.filter_calls(self._filter)
+                if self._filter:
+                    self._calls.filter_calls(self._filter)
                 self._calls.prctl(kernel.PR_SET_DUMPABLE, 1)
                 answer_call(workspace, connection)
         except BaseException as error:
@@ -155,7 +160,7 @@ def _reseed() -> None:
 def _preload(name: str) -> str:
     try:
         importlib.import_module(name)
-    except ImportError as error:
+    except Exception as error:
         return f"{name}: {error}"
     return ""
 

@@ -65,7 +65,7 @@ _MASKED = (
 )
 _HIDDEN = ("acpi", "asound", "driver", "fs", "irq", "pressure", "scsi", "sysvipc", "tty")
 """Folders of /proc."""
-_COVERED = ("/sys/fs/cgroup", "/dev/mqueue", "/dev/pts", "/dev/hugepages")
+_COVERED = ("/run/bench/proc", "/sys/fs/cgroup", "/dev/mqueue", "/dev/pts", "/dev/hugepages")
 _OPTIONS: Mapping[str, int] = {
     "nosuid": kernel.MS_NOSUID,
     "nodev": kernel.MS_NODEV,
@@ -120,13 +120,28 @@ def make_view(calls: Kernel, view: View, counters: Mapping[str, bytes]) -> None:
     calls.mount(f"{view.arena}/{view.workspace}", view.place, "", kernel.MS_BIND)
     _empty(calls, view.arena)
     for folder in view.private:
-        calls.mount("tmpfs", folder, "tmpfs", _SAFE, f"size={view.private_mb}m,mode=0755")
+        _renew(calls, folder, view.private_mb)
     _mount_proc(calls, view.private[0], counters)
     for folder in _COVERED:
         if os.path.isdir(folder):
             _empty(calls, folder)
     _close_writable(calls, {*view.private})
     kernel.raise_loopback()
+
+
+def _renew(calls: Kernel, folder: str, size_mb: int) -> None:
+    """A new file system at `folder`; what the sandbox has mounted below it, such as an interpreter, is there again."""
+    below = [place for place, _ in _mounts() if place.startswith(f"{folder}/")]
+    held = {place: os.open(place, os.O_PATH) for place in below}
+    calls.mount("tmpfs", folder, "tmpfs", _SAFE, f"size={size_mb}m,mode=0755")
+    for place, descriptor in held.items():
+        if os.path.isdir(f"/proc/self/fd/{descriptor}"):
+            os.makedirs(place)
+        else:
+            os.makedirs(os.path.dirname(place), exist_ok=True)
+            os.close(os.open(place, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o444))
+        calls.mount(f"/proc/self/fd/{descriptor}", place, "", kernel.MS_BIND)
+        os.close(descriptor)
 
 
 def _empty(calls: Kernel, folder: str) -> None:

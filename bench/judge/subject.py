@@ -1,28 +1,41 @@
-"""The judge's side of the subject: starts the sandboxed interpreter and calls into it."""
+"""The judge's side of the subject: starts calls into the agent's code and reads their answers."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
-import selectors
+import select
 import struct
 import subprocess
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from bench.base.errors import InfraError
 from bench.guest import codec
-from bench.sandbox import CellEnvironment, Job, JobLimits, Mount, NetworkAttempts, Running, Sandbox, start
+from bench.sandbox import (
+    CannotFork,
+    CellEnvironment,
+    Job,
+    JobLimits,
+    Mount,
+    NetworkAttempts,
+    Preparation,
+    Running,
+    Sandbox,
+    Tail,
+    WarmProcess,
+    start,
+    warm_process,
+)
 
 _START_S = 60.0
-# Over the time of the call, which the subject itself watches: its answer to a time-out must still arrive.
-_ANSWER_GRACE_S = 5.0
 _END_S = 2.0
 _TICK_S = 0.1
+_LOG_BYTES = 8000
 
 
 class SubjectError(AssertionError):
@@ -56,8 +69,23 @@ class Deadline:
         return min(wanted, left)
 
 
+@dataclass(frozen=True)
+class Timed:
+    """The value of a call, and what it cost."""
+
+    value: Any
+    cpu_s: float
+    """CPU time of all its processes, seen from outside, in seconds."""
+    trusted: bool
+    """The kernel counted it; otherwise it is a sum from which processes can hide."""
+
+
 class Subject:
-    """One sandboxed interpreter on the read-only snapshot; every call is a fresh fork of it."""
+    """The agent's code at arm's length: every call is a process of its own, which meets nothing that another left.
+
+    A call is a fork of a warm process, in namespaces and a control group of its own; where the sandbox lets no process
+    make namespaces, a new sandbox, which imports everything again.
+    """
 
     def __init__(
         self,
@@ -67,22 +95,31 @@ class Subject:
         limits: JobLimits,
         deadline: Deadline,
         cell_environment: CellEnvironment | None = None,
+        warm: WarmProcess | None = None,
     ) -> None:
+        """warm: of another owner, for these libraries and limits and this folder; otherwise one is started at need."""
         self._sandbox = sandbox
-        self._mount = Mount(snapshot, "/workspace")
-        self._preload = list(preload)
+        self._snapshot = snapshot
+        self._preload = tuple(preload)
         self._limits = limits
         self._deadline = deadline
         self._cell_environment = cell_environment or CellEnvironment()
+        self._warm = warm
         self._stack = contextlib.ExitStack()
-        self._running: Running | None = None
+        self._forks = True
         self.network_attempts = NetworkAttempts()
-        """Tries to reach a network by the code that was called; complete after `close`."""
+        """Tries to reach a network by the code that was called."""
 
     def call(
         self, target: str, args: tuple[Any, ...], kwargs: dict[str, Any], *, timeout: float, driver: Hidden | None
     ) -> Any:
         """Value of the function `module:function` in the subject; raises `SubjectError`."""
+        return self.timed_call(target, args, kwargs, timeout=timeout, driver=driver).value
+
+    def timed_call(
+        self, target: str, args: tuple[Any, ...], kwargs: dict[str, Any], *, timeout: float, driver: Hidden | None
+    ) -> Timed:
+        """Like `call`, with the CPU time that it took."""
         buffers: list[bytes] = []
         arguments = {
             "t": "dict",
@@ -93,110 +130,152 @@ class Subject:
             header["driver"] = len(buffers)
             buffers.append(driver.read_bytes())
         self._deadline.grant(timeout)
-        running = self._started()
-        header["timeout"] = self._deadline.grant(timeout)
-        answer, parts = self._exchange(running, header, buffers)
-        log = str(answer.get("log") or "").strip()
-        if answer.get("error") is not None:
-            self._blame_limit(running, target)
-            last = f"; it printed: ...{log[-300:]}" if log else ""
-            raise SubjectError(f"{target}: {str(answer['error'])[:500]}{last}")
+        with contextlib.ExitStack() as stack:
+            running = self._start(stack, timeout)
+            exchange = _Exchange(running, target, self._sandbox.isolated)
+            try:
+                answer, parts = exchange.ask(header, buffers)
+            finally:
+                running.stop()
+                self.network_attempts += running.control.network_attempts()
+            cpu_s = running.control.cpu_s() or 0.0
+            trusted = running.control.counts_cpu()
+            if answer.get("error") is not None:
+                raise SubjectError(f"{target}: {str(answer['error'])[:500]}{exchange.printed()}")
         try:
-            return codec.decode(answer.get("value"), parts)
+            return Timed(codec.decode(answer.get("value"), parts), cpu_s, trusted)
         except codec.CodecError as error:
             raise SubjectError(f"{target}: answer cannot be read: {error}") from None
 
-    def _blame_limit(self, running: Running, target: str) -> None:
-        """Where the kernel ended the call for a limit, say so: the call server itself may have been spared."""
-        hit = running.control.limit_hit()
-        if hit is not None:
-            self.close()
-            raise SubjectError(f"{target}: the subject ended: {hit.replace('_', ' ')}")
-
     def close(self) -> None:
-        running, self._running = self._running, None
+        """End the warm process that was started here."""
+        self._warm = None
         self._stack.close()
-        if running is not None:
-            self.network_attempts += running.control.network_attempts()
 
-    def _started(self) -> Running:
-        if self._running is not None and self._running.popen.poll() is None:
-            return self._running
-        self.close()
+    def _start(self, stack: contextlib.ExitStack, timeout: float) -> Running:
+        """A started call of at most `timeout` seconds that waits for its request."""
+        if self._forks:
+            try:
+                return self._fork(stack, timeout)
+            except CannotFork:
+                self._forks = False
+            except InfraError:
+                # What is not isolated can end the warm process: that is no more than the end of one call.
+                self.close()
+                return self._fork(stack, timeout)
+        return self._cold(stack, timeout)
+
+    def _fork(self, stack: contextlib.ExitStack, timeout: float) -> Running:
+        warm = self._warm_process()
+        limits = replace(self._limits, wall_s=self._deadline.grant(timeout))
+        return stack.enter_context(warm.fork(self._snapshot, limits))
+
+    def _warm_process(self) -> WarmProcess:
+        if self._warm is None:
+            preparation = Preparation(self._preload, self._snapshot.parent, self._limits, self._cell_environment)
+            self._warm = self._stack.enter_context(warm_process(self._sandbox, preparation))
+        return self._warm
+
+    def _cold(self, stack: contextlib.ExitStack, timeout: float) -> Running:
+        """A call in a sandbox of its own."""
+        mount = Mount(self._snapshot, "/workspace")
+        orders = {"workspace": self._sandbox.guest_path(mount), "preload": self._preload}
+        limits = replace(self._limits, wall_s=self._deadline.grant(timeout) + _START_S)
         script = f"{self._sandbox.library}/bench/guest/subject.py"
-        orders = {
-            "workspace": self._sandbox.guest_path(self._mount),
-            "preload": self._preload,
-            "private": list(self._sandbox.private),
-        }
         job = Job(
             argv=["python", "-I", "-B", script, json.dumps(orders)],
-            mounts=[self._mount],
-            cwd=self._mount,
-            limits=self._limits,
+            mounts=[mount],
+            cwd=mount,
+            limits=limits,
             cell_environment=self._cell_environment,
         )
         pipe = subprocess.PIPE
-        context = start(self._sandbox, job, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)
-        running = self._stack.enter_context(context)
-        try:
-            ready, _ = self._receive(running, _START_S)
-        except (EOFError, codec.CodecError):
-            reason = running.reason if running.control.came_up() else "no sandbox"
-            raise InfraError("sandbox_error", f"the judge's subject did not come up: {reason}") from None
-        if not ready.get("ready"):
-            raise RuntimeError(f"the case's environment lacks what it preloads: {ready.get('missing')}")
-        self._running = running
+        running = stack.enter_context(start(self._sandbox, job, stdin=pipe, stdout=pipe, stderr=pipe))
+        ready, _ = _Exchange(running, "the start", self._sandbox.isolated).hear()
+        if ready.get("missing"):
+            raise RuntimeError(f"the case's environment lacks what it preloads: {ready['missing']}")
         return running
 
-    def _exchange(
-        self, running: Running, header: dict[str, Any], buffers: list[bytes]
-    ) -> tuple[dict[str, Any], list[bytes]]:
-        assert running.popen.stdin is not None
+
+class _Exchange:
+    """One request to a started call and its answer, while its limits are watched."""
+
+    def __init__(self, running: Running, target: str, isolated: bool) -> None:
+        self._running = running
+        self._isolated = isolated
+        self._target = target
+        self._log = Tail(_LOG_BYTES)
+
+    def ask(self, header: dict[str, Any], buffers: list[bytes]) -> tuple[dict[str, Any], list[bytes]]:
+        """Raises `SubjectError` when no answer comes, and `InfraError` when the call was ended from outside."""
+        requests = self._running.popen.stdin
+        assert requests is not None
+        # A call that ends before it has read everything may still have answered.
+        with contextlib.suppress(OSError):
+            codec.write_frame(requests, header, buffers)  # type: ignore[arg-type]
+        return self.hear()
+
+    def hear(self) -> tuple[dict[str, Any], list[bytes]]:
         try:
-            codec.write_frame(running.popen.stdin, header, buffers)  # type: ignore[arg-type]
-            return self._receive(running, float(header["timeout"]) + _ANSWER_GRACE_S)
-        except (OSError, EOFError, codec.CodecError) as error:
-            if not isinstance(error, codec.CodecError):
-                # The subject is ending; only its own end shows whether it was killed.
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    running.popen.wait(_END_S)
-            if running.lost():
+            return codec.read_frame(self._exactly)
+        except (OSError, EOFError, codec.CodecError, struct.error) as error:
+            running = self._running
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                # Only its own end shows whether it was killed.
+                running.popen.wait(_END_S)
+            running.stop()
+            running.settle()
+            if running.lost() and self._isolated:
                 raise InfraError("sandbox_error", "the judge's sandbox was killed") from None
-            reason = running.reason
-            self.close()
-            ended = reason.replace("_", " ") if reason != "exit" else str(error) or "it is gone"
-            raise SubjectError(f"{header['target']}: the subject ended: {ended}") from None
+            raise SubjectError(f"{self._target}: {self._ended(error)}{self.printed()}") from None
 
-    def _receive(self, running: Running, seconds: float) -> tuple[dict[str, Any], list[bytes]]:
-        """One message from the subject within `seconds`, watching its limits meanwhile."""
-        stdout = running.popen.stdout
-        assert stdout is not None
-        until = time.monotonic() + seconds
-        descriptor = stdout.fileno()
-        with selectors.DefaultSelector() as selector:
-            selector.register(descriptor, selectors.EVENT_READ)
+    def _ended(self, error: Exception) -> str:
+        running = self._running
+        if running.reason == "time_limit":
+            return f"took longer than {running.job.limits.wall_s:g} s"
+        if running.reason != "exit":
+            return f"the call was ended: {running.reason.replace('_', ' ')}"
+        if isinstance(error, codec.CodecError | struct.error):
+            return f"gave an answer that cannot be read: {error}"
+        return f"ended without an answer (status {running.code()})"
 
-            def exactly(count: int) -> bytes:
-                data = bytearray()
-                while len(data) < count:
-                    if not selector.select(_TICK_S):
-                        if time.monotonic() > until:
-                            running.stop("time_limit")
-                        running.watch()
-                        if running.popen.poll() is not None:
-                            raise EOFError
-                        continue
-                    part = os.read(descriptor, min(count - len(data), 1 << 20))
-                    if not part:
-                        raise EOFError
-                    data += part
-                return bytes(data)
+    def printed(self) -> str:
+        """The end of what the call has printed, for a message."""
+        log = self._running.popen.stderr
+        if log is not None:
+            os.set_blocking(log.fileno(), False)
+            with contextlib.suppress(BlockingIOError):
+                while part := os.read(log.fileno(), 1 << 16):
+                    self._log.feed(part)
+        text = self._log.value().decode("utf-8", "replace").strip()
+        return f"; it printed: ...{text[-300:]}" if text else ""
 
-            try:
-                return codec.read_frame(exactly)
-            except struct.error as error:
-                raise codec.CodecError(str(error)) from None
+    def _exactly(self, count: int) -> bytes:
+        """The next `count` bytes of the answer; raises `EOFError` when the call ends or is over a limit."""
+        running, data = self._running, bytearray()
+        answers, log = running.popen.stdout, running.popen.stderr
+        assert answers is not None and log is not None
+        poll = select.poll()
+        poll.register(answers, select.POLLIN)
+        poll.register(log, select.POLLIN)
+        tick = time.monotonic() + _TICK_S / 4
+        while len(data) < count:
+            ready = {descriptor for descriptor, _ in poll.poll(max(0.0, tick - time.monotonic()) * 1000)}
+            if log.fileno() in ready:
+                part = os.read(log.fileno(), 1 << 16)
+                self._log.feed(part)
+                if not part:
+                    poll.unregister(log)
+            if answers.fileno() in ready:
+                part = os.read(answers.fileno(), min(count - len(data), 1 << 20))
+                if not part:
+                    raise EOFError
+                data += part
+            if time.monotonic() >= tick:
+                tick = time.monotonic() + _TICK_S
+                if not running.watch():
+                    raise EOFError
+        return bytes(data)
 
 
 def _outgoing(value: object, buffers: list[bytes]) -> Any:

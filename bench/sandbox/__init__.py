@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     )
     from bench.sandbox.limits import cell_environment, job_limits
     from bench.sandbox.process import ProcessSandbox
-    from bench.sandbox.running import Running, run_job, start
+    from bench.sandbox.running import Running, Tail, run_job, start
+    from bench.sandbox.warm import CannotFork, Preparation, WarmProcess, warm_process
 else:
     __getattr__ = lazy_face(__name__)

@@ -20,6 +20,7 @@ from bench.sandbox.job import (
     GUEST_LIBRARY,
     GUEST_PRIVATE,
     OWN_ETC,
+    WHOLE_PROC,
     Job,
     JobLimits,
     Launch,
@@ -76,6 +77,7 @@ class BubblewrapSandbox:
     isolated = True
     private: Sequence[str] = GUEST_PRIVATE
     image = ""
+    other_user = False
     library = GUEST_LIBRARY
 
     def __init__(self, program: str | None = None) -> None:
@@ -128,7 +130,9 @@ class BubblewrapSandbox:
             elif os.path.isdir(path):
                 argv += ["--ro-bind", path, path]
         argv += ["--proc", "/proc", "--dev", "/dev"]
-        # A kernel makes no new /proc in a namespace where something hides a part of this one.
+        if job.trusted:
+            # Bubblewrap hides parts of a root runner's /proc, and the kernel makes a new one only where a whole one is.
+            argv += ["--ro-bind", "/proc", WHOLE_PROC]
         for name in () if job.trusted else _MASKED:
             if os.access(f"/proc/{name}", os.R_OK):
                 argv += ["--ro-bind", "/dev/null", f"/proc/{name}"]

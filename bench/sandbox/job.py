@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import IO, Any, Literal, Protocol
 
 from bench.sandbox.seccomp import encoded_filter
 
@@ -21,6 +21,8 @@ OWN_ETC = Path(__file__).resolve().parent / "etc"
 """Files for /etc of a guest that isolates."""
 GUEST_LIBRARY = "/run/bench/library"
 GUEST_PRIVATE = ("/tmp", "/home/agent", "/dev/shm")  # noqa: S108  paths in the guest, not on this machine
+WHOLE_PROC = "/run/bench/proc"
+"""Of a trusted job."""
 _MIB = 1 << 20
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 # Chosen per machine: without it some builds of OpenBLAS compute wrong results or crash on some processors.
@@ -160,6 +162,11 @@ class Sandbox(Protocol):
     image: str
     """Content id of the image that jobs see as their system; empty: they see this machine's own."""
 
+    @property
+    def other_user(self) -> bool:
+        """Jobs run as a user of this machine that is not the runner's."""
+        ...
+
     def guest_path(self, mount: Mount) -> str:
         """The path of `mount` in the guest."""
         ...
@@ -230,6 +237,21 @@ def base_environment(*, home: str, tmp: str, python: Path, cpus: int, also: Sequ
     env |= {name: str(cpus) for name in _THREAD_VARIABLES}
     env |= {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     return env
+
+
+class StartedProcess(Protocol):
+    """What a job is watched by: of `subprocess.Popen`, what is used of it."""
+
+    @property
+    def pid(self) -> int: ...
+    @property
+    def stdin(self) -> IO[bytes] | None: ...
+    @property
+    def stdout(self) -> IO[bytes] | None: ...
+    @property
+    def stderr(self) -> IO[bytes] | None: ...
+    def poll(self) -> int | None: ...
+    def wait(self, timeout: float | None = None) -> int: ...
 
 
 class Control(Protocol):

@@ -27,6 +27,7 @@ class ProcessSandbox:
     isolated = False
     private: Sequence[str] = ()
     image = ""
+    other_user = False
     library = str(GUEST.parents[1])
 
     def interpreter(self, python: Path) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from bench.base.errors import InfraError
 from bench.sandbox.control import disk_mb
-from bench.sandbox.job import Control, Ended, EndReason, Job, Launch, Sandbox
+from bench.sandbox.job import Control, Ended, EndReason, Job, Launch, Sandbox, StartedProcess
 
 _TICK_S = 0.1
 _DISK_TICK_S = 1.0
@@ -52,7 +52,7 @@ class Tail:
 class Running:
     """A started job. `watch` is to be called often; `stop` ends the whole tree."""
 
-    def __init__(self, job: Job, popen: subprocess.Popen[bytes], control: Control, enforcement: str = "") -> None:
+    def __init__(self, job: Job, popen: StartedProcess, control: Control, enforcement: str = "") -> None:
         self._enforcement = enforcement
         self.job = job
         self.popen = popen

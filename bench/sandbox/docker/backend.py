@@ -44,6 +44,10 @@ class DockerSandbox:
         self._engine = engine or find_engine()
         self.image = image or shared_image(self._engine.image_id)
 
+    @property
+    def other_user(self) -> bool:
+        return self._user().uid not in (0, os.getuid())
+
     def guest_path(self, mount: Mount) -> str:
         return mount.target
 
