@@ -28,6 +28,8 @@ from bench.sandbox import base_environment
 
 MOST_ENTRIES = 200_000
 """Files and folders of a workspace that are looked at."""
+_MOST_OUT_MB = 1024
+"""Of an agent's own notes, all of which become artifacts, each with a digest."""
 _MODULE = "bench.cell.snapshot"
 _MEMORY_MB = 1024
 _LEAST_S = 5.0
@@ -104,7 +106,8 @@ class CellFolder:
             if next(found, None) is None:
                 return
         orders = {"task": "harmless", "root": str(root), "start": "", "outputs": []}
-        _bounded(orders, self.path, self.cell.case.spec.limits)
+        limits = self.cell.case.spec.limits
+        _bounded(orders, self.path, limits.model_copy(update={"disk_mb": min(limits.disk_mb, _MOST_OUT_MB)}))
 
     def judge(self) -> Grading:
         """Judge the snapshot; raises `InfraError` when a check gives no verdict of it."""
