@@ -12,6 +12,11 @@ from pathlib import Path
 from typing import Any
 
 
+MOST_EVENTS = 20_000
+MOST_JOURNAL_BYTES = 8 << 20
+"""Of one service's journal in one cell. The judge reads all of it."""
+
+
 @dataclass(frozen=True)
 class Request:
     """One HTTP request from the agent's side."""
@@ -52,13 +57,30 @@ class Service:
         self.lock = threading.Lock()
         self._journal = journal
         self._journal_lock = threading.Lock()
+        self._journal_events = self._journal_bytes = 0
 
     def journal(self, event: Mapping[str, Any]) -> None:
-        """Write down what happened; the judge reads it, the agent cannot reach it."""
-        # Opened for each line: nothing is lost in a buffer when the host is killed at the end of the cell.
-        line = json.dumps({"time": time.time(), **event}) + "\n"
-        with self._journal_lock, self._journal.open("a", encoding="utf-8") as file:
-            file.write(line)
+        """Write down what happened; the judge reads it, the agent cannot reach it.
+
+        After 20,000 events or 8 MiB one event `journal_full` follows and nothing more, while the service goes on: an
+        agent may ask as often as it likes, and shall not keep the judge busy by it.
+        """
+        with self._journal_lock:
+            if self._journal_events > MOST_EVENTS:
+                return
+            line = _line(event)
+            self._journal_events += 1
+            self._journal_bytes += len(line)
+            if self._journal_events > MOST_EVENTS or self._journal_bytes > MOST_JOURNAL_BYTES:
+                self._journal_events = MOST_EVENTS + 1
+                line = _line({"event": "journal_full"})
+            # Opened for each line: nothing is lost in a buffer when the host is killed at the end of the cell.
+            with self._journal.open("ab") as file:
+                file.write(line)
+
+
+def _line(event: Mapping[str, Any]) -> bytes:
+    return json.dumps({"time": time.time(), **event}).encode() + b"\n"
 
 
 Handler = Callable[[Request, Service], Response]

@@ -12,13 +12,15 @@ from bench.base.faces import lazy_face
 
 if TYPE_CHECKING:
     from bench.cell.agent_phase import AgentPhase, Overlay, run_agent
+    from bench.cell.arbitration import settle
     from bench.cell.context import CellContext, Clock
     from bench.cell.diagnosis import Evidence
     from bench.cell.environment import agent_python
     from bench.cell.machine import DiskSpace, this_machine
     from bench.cell.recorder import Finished, judged, write_record
     from bench.cell.run import run_cell
+    from bench.cell.snapshot import Snapshot
     from bench.cell.start_state import build_data, fingerprint, prepare_start, require_same, seed_secret
-    from bench.cell.workspace import CellFolder, Snapshot
+    from bench.cell.workspace import CellFolder
 else:
     __getattr__ = lazy_face(__name__)

@@ -15,7 +15,7 @@ from bench.base.files import write_atomic
 from bench.cell.context import CellContext
 from bench.cell.decoys import Decoys
 from bench.cell.environment import agent_python
-from bench.cell.workspace import CellFolder, make_harmless
+from bench.cell.workspace import CellFolder
 from bench.formats.plan import Cell
 from bench.formats.record import ModelUsage, Note, StopReason
 from bench.gateway import CellLimits, Gateway, GatewaySpec, RunBudgetConfig, open_gateway
@@ -65,7 +65,7 @@ def run_agent(folder: CellFolder, overlay: Overlay | None) -> AgentPhase:
         try:
             ended = run_job(context.sandbox, job, gateway.should_stop if gateway is not None else None)
         finally:
-            make_harmless(trace / "out")
+            folder.make_harmless(trace / "out")
         opened = decoys.evidence() if decoys is not None else ""
     _keep_log(trace / "agent.log", ended)
     notes = [Note(name="hidden_read_attempt", evidence=opened)] if opened else []

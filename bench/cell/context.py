@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,6 +19,21 @@ from bench.formats.record import Phase, Provenance
 from bench.sandbox import Sandbox
 
 PhaseName = Literal["prepare", "agent", "snapshot", "judge"]
+
+
+@dataclass
+class SoundChecks:
+    """Which checks of a case give a verdict of its starter and of its solution: found out once, for all cells."""
+
+    _known: dict[tuple[str, str], frozenset[str]] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def of(self, digest: str, profile: str, find: Callable[[], frozenset[str]]) -> frozenset[str]:
+        """Ids of the checks of the case of this digest."""
+        with self._lock:
+            if (digest, profile) not in self._known:
+                self._known[digest, profile] = find()
+            return self._known[digest, profile]
 
 
 @dataclass(frozen=True)
@@ -45,6 +60,7 @@ class CellContext:
 
     space: DiskSpace = field(default_factory=DiskSpace)
     """The disks that the cells write to."""
+    sound_checks: SoundChecks = field(default_factory=SoundChecks, compare=False)
     seed_secret: bytes = b""
     """Mixed into the seeds of the data, so that outsiders cannot compute them."""
 

@@ -12,7 +12,7 @@ from bench.base.errors import InfraError
 from bench.base.times import TimeOfDay
 from bench.cell.agent_phase import AgentPhase
 from bench.cell.context import CellContext
-from bench.cell.workspace import Snapshot
+from bench.cell.snapshot import Snapshot
 from bench.formats.case import CaseSpec
 from bench.formats.plan import Cell
 from bench.formats.record import Note, Try
@@ -60,6 +60,8 @@ def flags(evidence: Evidence) -> list[Note]:
         ("network_attempt", _network_attempts(evidence)),
         ("tampered", f"protected files changed: {_some(snapshot.tampered)}" if snapshot.tampered else ""),
         ("irregular_files", f"no regular files, removed: {_some(irregular)}" if irregular else ""),
+        ("workspace_too_large", snapshot.too_large),
+        ("check_raised", _raised(evidence.grading)),
         *(("overclaimed", f"{it['name']}: claimed {it['claimed']:g}, measured {it['measured']:g}") for it in over),
         ("no_model_calls", "the agent was given a model and got no answer from it" if silent else ""),
     ]
@@ -69,6 +71,12 @@ def flags(evidence: Evidence) -> list[Note]:
 def _notes(found: Sequence[tuple[str, str]]) -> list[Note]:
     """Those of the named rules that found evidence."""
     return [Note(name=name, evidence=text) for name, text in found if text]
+
+
+def _raised(grading: Grading) -> str:
+    """For the case's author: a check should refuse what it cannot read."""
+    last = [f"{name}: {(text.strip().splitlines() or [''])[-1][:300]}" for name, text in grading.raised.items()]
+    return "; ".join(last[:5])
 
 
 def _network_attempts(it: Evidence) -> str:

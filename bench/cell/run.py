@@ -8,10 +8,11 @@ import traceback
 from bench.base.errors import InfraError, UserError
 from bench.base.times import TimeOfDay
 from bench.cell.agent_phase import Overlay, run_agent
+from bench.cell.arbitration import settle
 from bench.cell.context import CellContext, Clock
 from bench.cell.diagnosis import Evidence, require_calm, require_same_files
 from bench.cell.recorder import Finished, judged, write_record
-from bench.cell.workspace import CellFolder, keep_inventory
+from bench.cell.workspace import CellFolder, discard
 from bench.formats.case import missing_modules
 from bench.formats.failures import FAILURES, MAX_TRIES
 from bench.formats.plan import Cell
@@ -62,7 +63,7 @@ def _attempt(cell: Cell, context: CellContext, clock: Clock, tries: list[Try]) -
     if missing:
         raise InfraError("needs_missing", f"modules are missing: {', '.join(missing)}; pip install 'ml-dev-bench[ml]'")
     scratch = context.folder / "scratch" / cell.slug
-    remove_tree(scratch)
+    discard([scratch])
     # What an earlier try has left would pass for this one's.
     remove_tree(context.trace(cell))
     try:
@@ -73,22 +74,22 @@ def _attempt(cell: Cell, context: CellContext, clock: Clock, tries: list[Try]) -
             phase = run_agent(folder, _overlay(cell))
             require_calm(phase, day, tries)
         with clock.phase("snapshot"):
-            snapshot = folder.take_snapshot()
-            changed = keep_inventory(folder.start.workspace, snapshot, context.trace(cell) / "workspace.json")
+            snapshot = folder.take_snapshot(context.trace(cell) / "workspace.json")
         with clock.phase("judge"):
-            grading = folder.judge()
+            grading = settle(folder, folder.grade())
         require_same_files(cell, context)
         if context.keep_workspaces:
             kept = context.trace(cell) / "workspace"
             remove_tree(kept)
             snapshot.folder.rename(kept)
-        evidence = Evidence(cell.case.spec, phase, snapshot, grading, changed, context.trace(cell) / "calls.jsonl")
+        evidence = Evidence(
+            cell.case.spec, phase, snapshot, grading, snapshot.changed, context.trace(cell) / "calls.jsonl"
+        )
         return Finished(clock, judged(evidence))
     finally:
         # Before what has filled it goes.
         context.space.look()
-        remove_tree(scratch)
-        remove_tree(context.socket_folder(cell))
+        discard([scratch, context.socket_folder(cell)])
 
 
 def _overlay(cell: Cell) -> Overlay | None:

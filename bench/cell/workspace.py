@@ -2,45 +2,40 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-import shutil
+import secrets
 import stat
+import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from bench.base.errors import InfraError
-from bench.base.files import lay_over, sha256_file, walk_files, write_atomic
+from bench.base.files import lay_over
 from bench.cell.context import CellContext
 from bench.cell.services import running_services
+from bench.cell.snapshot import GONE, Snapshot
 from bench.cell.start_state import StartState, prepare_start
+from bench.formats.case import Limits
 from bench.formats.plan import Cell
-from bench.guest.trees import remove_tree
-from bench.judge import Grading, Submission, grade_submission
+from bench.judge import Ended, Envelope, Grading, Submission, grade_submission, run_fork
+from bench.sandbox import base_environment
 
-_MAX_NOTED = 200
-_MAX_PATH = 1000
-"""Bytes of a path in the workspace; the system takes 4,096, including the runner's own path before it."""
-_CACHE = "__pycache__"
-_COMPILED = (".so", ".pyd", ".pyc")
-_MAX_LISTED = 2000
-
-
-@dataclass
-class Snapshot:
-    """A workspace after the agent: regular files only, protected ones restored."""
-
-    folder: Path
-    tampered: list[str] = field(default_factory=list)
-    """Protected files that had been changed or removed, now restored, and what stood before one, now gone."""
-    dropped: list[str] = field(default_factory=list)
-    """Devices, sockets, unreadable names and paths too long, taken out."""
-    links: list[str] = field(default_factory=list)
-    """Symbolic links, taken out. Honest tools make them for convenience; as an output one is suspicious."""
-    files: int = 0
+MOST_ENTRIES = 200_000
+"""Files and folders of a workspace that are looked at."""
+_MOST_OUT_MB = 1024
+"""Of an agent's own notes, all of which become artifacts, each with a digest."""
+_MODULE = "bench.cell.snapshot"
+_MEMORY_MB = 1024
+_LEAST_S = 5.0
+_REMOVAL_S = 10.0
+# Of the judging limit: with the judging itself it is still within twice that.
+_SHARE = 0.5
 
 
 @dataclass(frozen=True)
@@ -85,16 +80,45 @@ class CellFolder:
         names = sorted(case.spec.services)
         return running_services(case.part("services.py"), names, self.start.hidden, self.journals, sockets, seed)
 
-    def take_snapshot(self) -> Snapshot:
-        """Make the finished workspace harmless in place."""
-        return take_snapshot(self.workspace, self.start.workspace, self.cell.case.spec.protected)
+    def take_snapshot(self, inventory: Path | None = None) -> Snapshot:
+        """Make the finished workspace harmless in place, and list it in the file `inventory` if one is named.
+
+        What exceeds the bounds is taken out, and said in the snapshot; an agent's files are never an error.
+        """
+        spec = self.cell.case.spec
+        return _bounded(
+            {
+                "task": "snapshot",
+                "root": str(self.workspace),
+                "start": str(self.start.workspace),
+                "outputs": [item.path for item in spec.outputs.files],
+                "protected": spec.protected,
+                "inventory": str(inventory or ""),
+            },
+            self.path,
+            spec.limits,
+        )
+
+    def make_harmless(self, root: Path) -> None:
+        """The same for another folder that the agent may have written, on the same disk."""
+        os.chmod(root, stat.S_IRWXU)
+        with os.scandir(root) as found:
+            if next(found, None) is None:
+                return
+        orders = {"task": "harmless", "root": str(root), "start": "", "outputs": []}
+        limits = self.cell.case.spec.limits
+        _bounded(orders, self.path, limits.model_copy(update={"disk_mb": min(limits.disk_mb, _MOST_OUT_MB)}))
 
     def judge(self) -> Grading:
-        """Judge the snapshot; raises `InfraError` when a check of the case is broken."""
-        grading = grade_submission(self.cell.case, self.submission())
+        """Judge the snapshot; raises `InfraError` when a check gives no verdict of it."""
+        grading = self.grade()
         if grading.broken:
             raise InfraError("judge_error", f"a check of case {self.cell.case.id} is broken: {grading.broken}")
         return grading
+
+    def grade(self) -> Grading:
+        """Judge the snapshot; the grading may be broken."""
+        return grade_submission(self.cell.case, self.submission())
 
     def submission(self, hostile: bool = False) -> Submission:
         return Submission(
@@ -111,156 +135,46 @@ class CellFolder:
         )
 
 
-def take_snapshot(workspace: Path, start: Path, protected: list[str]) -> Snapshot:
-    """Make the finished workspace harmless in place: no process runs in it any more, so nothing must be copied."""
-    snapshot = make_harmless(workspace)
-    for name in protected:
-        original, present = start / name, workspace / name
-        if not original.is_file():
-            continue
-        if not _is_plain(present, workspace) or sha256_file(present) != sha256_file(original):
-            snapshot.tampered.append(name)
-            _restore(original, present, workspace)
-        for shadow in list(_shadows(present)):
-            place = shadow.relative_to(workspace)
-            if not (start / place).exists():
-                snapshot.tampered.append(str(place))
-                remove_tree(shadow)
-    return snapshot
+def _bounded(orders: dict[str, Any], aside: Path, limits: Limits) -> Snapshot:
+    """Have a folder made harmless in a process that can be ended; when it must be, less is kept of the folder."""
+    orders |= {"aside": str(aside), "size": limits.disk_mb << 20, "entries": MOST_ENTRIES, "why": ""}
+    seconds = max(limits.grade_s * _SHARE, _LEAST_S)
+    for keep in ("whole", "named", "nothing"):
+        ended = _run({**orders, "keep": keep}, _envelope(seconds, limits.grade_s + 2 * seconds))
+        if ended.by == "exit" and ended.code == 0:
+            facts = json.loads(ended.answer)
+            return Snapshot(**{**facts, "folder": Path(facts["folder"])})
+        if ended.by == "outside":
+            raise InfraError("judge_killed", f"the process that takes the snapshot was ended by signal {-ended.code}")
+        what = {"time": f"over {seconds:g} s", "memory": f"over {_MEMORY_MB} MiB"}.get(ended.by, ended.log[-300:])
+        orders["why"] = f"too much to look at ({what})"
+    raise InfraError("internal_error", f"the snapshot cannot be taken: {ended.log[-1500:]}")
 
 
-def make_harmless(root: Path) -> Snapshot:
-    """Leave only folders and regular files of this folder alone, all of them readable by us.
+def _envelope(cpu_s: float, wall_s: float) -> Envelope:
+    # It reads names and hashes in pieces, so its memory grows slowly enough to be seen: a group would cost more time.
+    return Envelope(cpu_s, wall_s, _MEMORY_MB, grouped=False)
 
-    Bytecode goes, too: Python would run it in place of a source that says something else.
+
+def _run(orders: dict[str, Any], envelope: Envelope) -> Ended:
+    environment = base_environment(home="/nonexistent", tmp=tempfile.gettempdir(), python=Path(sys.executable), cpus=1)
+    return run_fork(_MODULE, orders, envelope, environment=environment)
+
+
+def discard(paths: Iterable[Path]) -> None:
+    """Remove folders that may hold anything, in a process that is ended when it takes too long.
+
+    They are moved aside first, so that their names are free in any case. What is left then goes with the next folder
+    beside it, or with the run.
     """
-    snapshot = Snapshot(root)
-    files: dict[tuple[int, int], list[str]] = {}
-    pending = [str(root)]
-    while pending:
-        folder = pending.pop()
-        os.chmod(folder, 0o755)
-        with os.scandir(folder) as found:
-            entries = list(found)
-        for entry in entries:
-            info = entry.stat(follow_symlinks=False)
-            if not _is_sound(entry, info, root):
-                _drop(entry, root, snapshot)
-            elif stat.S_ISREG(info.st_mode):
-                snapshot.files += 1
-                files.setdefault((info.st_dev, info.st_ino), []).append(entry.path)
-            elif entry.name == _CACHE:
-                remove_tree(Path(entry.path))
-            else:
-                pending.append(entry.path)
-    for names in files.values():
-        _own(names)
-    return snapshot
-
-
-def _is_sound(entry: os.DirEntry[str], info: os.stat_result, root: Path) -> bool:
-    try:
-        length = len(entry.path.encode("utf-8")) - len(str(root))
-    except UnicodeEncodeError:
-        return False
-    return length <= _MAX_PATH and (stat.S_ISDIR(info.st_mode) or stat.S_ISREG(info.st_mode))
-
-
-def _drop(entry: os.DirEntry[str], root: Path, snapshot: Snapshot) -> None:
-    noted = snapshot.links if entry.is_symlink() else snapshot.dropped
-    if len(noted) < _MAX_NOTED:
-        name = os.path.relpath(entry.path, root)
-        noted.append(name.encode("utf-8", "backslashreplace").decode())
-    remove_tree(Path(entry.path))
-
-
-def _own(names: list[str]) -> None:
-    """Make the file of these names readable, and free of names elsewhere through which it could still change."""
-    first = names[0]
-    info = os.lstat(first)
-    if info.st_nlink > len(names):
-        # Under a name that cannot be foreseen: the agent could have put a link there, to have us write through it.
-        descriptor, copy = tempfile.mkstemp(dir=os.path.dirname(first))
-        os.close(descriptor)
-        shutil.copyfile(first, copy, follow_symlinks=False)
-        os.replace(copy, first)
-        for name in names[1:]:
-            os.unlink(name)
-            os.link(first, name)
-    os.chmod(first, 0o755 if info.st_mode & stat.S_IXUSR else 0o644)
-
-
-def _is_plain(path: Path, root: Path) -> bool:
-    """A regular file whose parents below `root` are all real folders."""
-    parents = list(path.relative_to(root).parents)[:-1]
-    return all((root / parent).is_dir() for parent in parents) and path.is_file()
-
-
-def _restore(original: Path, place: Path, root: Path) -> None:
-    for parent in reversed(list(place.relative_to(root).parents)[:-1]):
-        if (root / parent).is_file():
-            (root / parent).unlink()
-        (root / parent).mkdir(exist_ok=True)
-    remove_tree(place)
-    shutil.copy(original, place)
-
-
-def _shadows(place: Path) -> Iterator[Path]:
-    """What Python would import in place of the module at `place`."""
-    if place.suffix != ".py":
-        return
-    for path in place.parent.iterdir():
-        if path.name == place.stem and path.is_dir():
-            yield from [path] * any(path.glob("__init__.*"))
-        elif path.name.startswith(f"{place.stem}.") and path.suffix in _COMPILED:
-            yield path
-
-
-@dataclass(frozen=True)
-class File:
-    """A regular file by content."""
-
-    size: int
-    digest: str
-    executable: bool
-
-
-def inventory(root: Path) -> dict[str, File]:
-    """Every regular file below `root` by its relative path; caches of bytecode are left out."""
-    found = {}
-    for name, entry in walk_files(root):
-        if entry.is_file(follow_symlinks=False):
-            info = entry.stat(follow_symlinks=False)
-            found[name] = File(info.st_size, sha256_file(Path(entry.path)), bool(info.st_mode & 0o100))
-    return found
-
-
-def keep_inventory(start: Path, snapshot: Snapshot, place: Path) -> bool:
-    """Write both inventories and their difference to `place`; returns whether anything differs.
-
-    The second one is of the snapshot: protected files are restored there already, so what was done to them is named
-    under `tampered`. Of many files the first in order are listed and all are counted.
-    """
-    before, after = inventory(start), inventory(snapshot.folder)
-    differences = {
-        "added": [name for name in after if name not in before],
-        "removed": [name for name in before if name not in after],
-        "changed": [name for name in after if name in before and after[name] != before[name]],
-    }
-    counted = {"before": before, "after": after, **differences}
-    document = {
-        "schema": 1,
-        "counts": {kind: len(names) for kind, names in counted.items()},
-        **{kind: names[:_MAX_LISTED] for kind, names in differences.items()},
-        "tampered": snapshot.tampered[:_MAX_LISTED],
-        "dropped": snapshot.dropped,
-        "links": snapshot.links,
-        "before": _listed(before),
-        "after": _listed(after),
-    }
-    write_atomic(place, json.dumps(document, indent=1).encode() + b"\n")
-    return any(differences.values())
-
-
-def _listed(files: dict[str, File]) -> dict[str, dict[str, object]]:
-    return {name: asdict(files[name]) for name in list(files)[:_MAX_LISTED]}
+    gone: list[Path] = []
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            os.rename(path, moved := path.with_name(f"{GONE}{secrets.token_hex(6)}"))
+            gone.append(moved)
+    if gone:
+        earlier = [path for parent in {path.parent for path in gone} for path in parent.glob(f"{GONE}*")]
+        everything = [str(path) for path in (*gone, *earlier)]
+        # A folder that is still there is no reason to lose a cell.
+        with contextlib.suppress(InfraError):
+            _run({"task": "remove", "paths": everything}, _envelope(_REMOVAL_S, 2 * _REMOVAL_S))

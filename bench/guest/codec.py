@@ -14,9 +14,12 @@ from typing import Any, BinaryIO
 
 MAX_DEPTH = 60
 MAX_NODES = 2_000_000
-MAX_FRAME = 1 << 30
+MAX_FRAME = 1 << 29
+"""Bytes of all buffers of a message; decoded, it takes twice as much memory."""
 MAX_TEXT = 64 << 20
-"""Of the JSON part alone: parsed, it takes twenty times as much memory."""
+"""Bytes of the JSON part alone."""
+_MAX_MARKS = 2 * MAX_NODES
+"""Commas and opening brackets in it, counted before it is parsed: each stands for up to 120 bytes of objects."""
 _DTYPES = frozenset(["|b1", "|i1", "|u1", *(f"<{kind}{size}" for kind in "iuf" for size in "248")])
 
 
@@ -75,11 +78,16 @@ def encode(value: object, *, scalars: bool = True) -> tuple[Any, list[bytes]]:
 
 def decode(tree: object, buffers: list[bytes], file: Callable[[str, bytes], str] | None = None) -> Any:
     """The inverse of `encode`. `file` makes a path from (name, content) where the other side sent a file."""
+    taken: set[int] = set()
 
     def buffer(node: dict[str, Any]) -> bytes:
         index = node.get("b")
         if type(index) is not int or not 0 <= index < len(buffers):
             raise CodecError("refers to a buffer that is not there")
+        if index in taken:
+            # Copied each time: a few bytes of the message would take any amount of memory.
+            raise CodecError("refers to a buffer twice")
+        taken.add(index)
         return buffers[index]
 
     def visit(node: object, depth: int) -> Any:
@@ -141,8 +149,11 @@ def read_frame(read: Callable[[int], bytes]) -> tuple[dict[str, Any], list[bytes
     (size,) = struct.unpack("<Q", read(8))
     if size > MAX_TEXT:
         raise CodecError("message too large")
+    text = read(size)
+    if text.count(b",") + text.count(b"[") + text.count(b"{") > _MAX_MARKS:
+        raise CodecError("message of too many values")
     try:
-        header = json.loads(read(size))
+        header = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise CodecError(f"message is not JSON: {error}") from None
     sizes = header.pop("sizes", None) if isinstance(header, dict) else None

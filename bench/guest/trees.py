@@ -4,37 +4,60 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import stat
 from pathlib import Path
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def remove_tree(path: Path) -> None:
     """Remove `path` and everything below it, unwritable folders included; a missing one is fine.
 
-    Folders are moved up to the root before they are emptied: an agent can nest them deeper than the system
-    takes paths, and deeper than Python recurses.
+    One folder is open at a time and reached from the one above or below it: an agent can nest them deeper than the
+    system takes paths, and deeper than Python recurses.
     """
     if path.is_symlink() or not path.is_dir():
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             path.unlink()
         return
-    root, mark, count = str(path), secrets.token_hex(8), 0
-    pending = [root]
-    while pending:
-        folder = pending.pop()
-        for entry in _opened(folder):
-            if entry.is_dir(follow_symlinks=False):
-                os.chmod(entry.path, stat.S_IRWXU)
-                count += 1
-                moved = f"{root}/.{mark}-{count}"
-                os.rename(entry.path, moved)
-                pending.append(moved)
+    os.chmod(path, stat.S_IRWXU)
+    here = os.open(path, _FOLDER)
+    # By level: the folders that are still to be removed there.
+    left = [_remove_files(here)]
+    try:
+        while len(left) > 1 or left[0]:
+            if left[-1]:
+                name = left[-1][-1]
+                os.chmod(name, stat.S_IRWXU, dir_fd=here)
+                here = _step(here, name)
+                left.append(_remove_files(here))
             else:
-                os.unlink(entry.path)
-        if folder != root:
-            os.rmdir(folder)
-    os.rmdir(root)
+                here = _step(here, "..")
+                left.pop()
+                os.rmdir(left[-1].pop(), dir_fd=here)
+    finally:
+        os.close(here)
+    os.rmdir(path)
+
+
+def _remove_files(folder: int) -> list[str]:
+    """Remove everything in the open folder but the folders in it, and name those."""
+    folders = []
+    with os.scandir(folder) as found:
+        entries = list(found)
+    for entry in entries:
+        if entry.is_dir(follow_symlinks=False):
+            folders.append(entry.name)
+        else:
+            os.unlink(entry.name, dir_fd=folder)
+    return folders
+
+
+def _step(here: int, name: str) -> int:
+    """Open the folder `name` of the open folder `here` in its place."""
+    there = os.open(name, _FOLDER, dir_fd=here)
+    os.close(here)
+    return there
 
 
 def _opened(folder: str) -> list[os.DirEntry[str]]:

@@ -15,6 +15,7 @@ from bench.judge.values import array, integer, mapping, number, numbers, sequenc
 from bench.judge.workspace import Workspace
 
 if TYPE_CHECKING:
+    from bench.judge.forks import Ended, Envelope, run_fork
     from bench.judge.grade import Grading, Submission, grade_submission
 else:
     __getattr__ = lazy_face(__name__)

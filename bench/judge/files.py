@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import hashlib
 import io
 import json
 import math
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
-from bench.base.files import sha256_bytes, walk_files
+from bench.base.files import walk_files
 from bench.judge.values import read_npz, read_safetensors, without_duplicates
 
 if TYPE_CHECKING:
@@ -19,6 +22,9 @@ if TYPE_CHECKING:
 
 _MIB = 1 << 20
 _MOST_FIELDS = 2_000_000
+"""Of a table: each takes up to 350 bytes, as a row of its own."""
+_MOST_NODES = 2_000_000
+"""Of a JSON document: each takes up to 250 bytes, as an object with one key."""
 # Python's own limit of recursion, which `repr` and comparisons meet, is ten times as deep.
 _DEEPEST = 100
 
@@ -60,29 +66,40 @@ class Folder:
         )
 
     def bytes(self, path: str, max_mb: float = 100) -> bytes:
-        """Content of a file of at most `max_mb` MiB."""
-        place = self.path(path)
-        limit = int(max_mb * _MIB)
-        # Without O_NONBLOCK opening a pipe that took the file's place would wait for a writer.
-        with os.fdopen(os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
-            data = file.read(limit + 1)
-        assert len(data) <= limit, f"{path} is larger than {max_mb:g} MiB"
-        return data
+        """Content of a file of at most `max_mb` MiB, holes included: takes its size once."""
+        with self._opened(path, max_mb) as (file, size):
+            return file.read(size)
 
     def sha256(self, path: str, max_mb: float = 1000) -> str:
-        """`sha256:<hex>` of a file."""
-        return sha256_bytes(self.bytes(path, max_mb))
+        """`sha256:<hex>` of a file of at most `max_mb` MiB: read in pieces, takes no memory of its size."""
+        with self._opened(path, max_mb) as (file, _):
+            return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
+
+    @contextlib.contextmanager
+    def _opened(self, path: str, max_mb: float) -> Iterator[tuple[BinaryIO, int]]:
+        """The file and its size, which is checked before a byte is read."""
+        place = self.path(path)
+        # Without O_NONBLOCK opening a pipe that took the file's place would wait for a writer.
+        with os.fdopen(os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            assert size <= max_mb * _MIB, f"{path} is larger than {max_mb:g} MiB"
+            yield file, size
 
     def text(self, path: str, max_mb: float = 5) -> str:
-        """Content of a UTF-8 file."""
+        """Content of a UTF-8 file: takes up to six times its size, as one odd character makes all of them wide."""
         try:
             return self.bytes(path, max_mb).decode("utf-8-sig")
         except UnicodeDecodeError as error:
             raise AssertionError(f"{path} is not UTF-8: {error.reason} at byte {error.start}") from None
 
     def json(self, path: str, max_mb: float = 5) -> Any:
-        """A JSON document, read strictly: no NaN, no infinity, no duplicate keys."""
+        """A JSON document, read strictly: no NaN, no infinity, no duplicate keys, at most two million values.
+
+        Takes up to six times its size, and half a gigabyte of Python's objects, whatever `max_mb` is.
+        """
         text = self.text(path, max_mb)
+        nodes = text.count(",") + text.count("[") + text.count("{")
+        assert nodes <= _MOST_NODES, f"{path} has more than {_MOST_NODES:,} values (commas and opening brackets)"
         try:
             found = json.loads(
                 text, parse_constant=_no_constant, object_pairs_hook=without_duplicates, parse_float=_finite
@@ -93,31 +110,40 @@ class Folder:
             raise AssertionError(f"{path} is not valid JSON: {str(error)[:200]}") from None
 
     def csv(self, path: str, max_mb: float = 20) -> list[dict[str, str]]:
-        """Rows of a comma-separated table with a header; every row has exactly the header's columns."""
-        rows: list[list[str]] = []
-        fields = 0
+        """Rows of a comma-separated table with a header; every row has exactly the header's columns.
+
+        At most two million fields; takes up to ten times its size, and 700 MB of Python's objects.
+        """
+        header: list[str] = []
+        rows: list[dict[str, str]] = []
+        fields = count = 0
         try:
             for row in csv.reader(io.StringIO(self.text(path, max_mb)), strict=True):
                 fields += len(row)
                 # An empty field takes a hundred times the memory of its comma.
                 assert fields <= _MOST_FIELDS, f"{path} has more than {_MOST_FIELDS} fields"
-                if row:
-                    rows.append(row)
+                if not row:
+                    continue
+                count += 1
+                if count == 1:
+                    header = [name.strip() for name in row]
+                    assert len(set(header)) == len(header), f"{path} names a column twice"
+                    continue
+                assert len(row) == len(header), (
+                    f"{path}: row {count} has {len(row)} fields, the header has {len(header)}"
+                )
+                rows.append(dict(zip(header, row, strict=True)))
         except csv.Error as error:
             raise AssertionError(f"{path} is not a readable table: {error}") from None
-        assert rows, f"{path} is empty"
-        header = [name.strip() for name in rows[0]]
-        assert len(set(header)) == len(header), f"{path} names a column twice"
-        for count, row in enumerate(rows[1:], 2):
-            assert len(row) == len(header), f"{path}: row {count} has {len(row)} fields, the header has {len(header)}"
-        return [dict(zip(header, row, strict=True)) for row in rows[1:]]
+        assert count, f"{path} is empty"
+        return rows
 
     def npz(self, path: str, max_mb: float = 200) -> dict[str, NDArray[Any]]:
-        """Numeric arrays of an .npz archive."""
+        """Numeric arrays of an .npz archive: file and arrays have at most `max_mb` MiB each, and it takes both."""
         return read_npz(self.bytes(path, max_mb), int(max_mb * _MIB))
 
     def safetensors(self, path: str, max_mb: float = 500) -> dict[str, NDArray[Any]]:
-        """Tensors of a .safetensors file as arrays."""
+        """Tensors of a .safetensors file as arrays: takes up to three times its size (bfloat16 becomes float32)."""
         return read_safetensors(self.bytes(path, max_mb))
 
 

@@ -1,25 +1,34 @@
-"""The runner's side of judging: starts the judge's child on a snapshot and reads its report as a `Grading`."""
+"""The runner's side of judging: has a snapshot judged in forks of a trusted server and reads them as a `Grading`.
+
+A judge that its own reading of the workspace has used up (time, memory, a crash) leaves which check it was at. That one
+is failed, and a fresh fork goes on behind it, as long as judging time is left.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import json
+import os
 import secrets
-import subprocess
+import signal
 import sys
 import tempfile
+import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.base.child import log_tail, python_child
 from bench.base.errors import InfraError
 from bench.formats.case import Case
+from bench.judge.forks import Ended, Envelope, run_fork
 from bench.sandbox import NetworkAttempts, base_environment, cell_environment, handed_on, job_limits
 
 _GRACE_S = 30.0
-_EXIT_S = 10.0
+"""Of waiting over the limit, for sandboxes that start and end."""
+_MEMORY_MB = 4096
+_SHARE_OF_MACHINE = 0.5
 _LOG_BYTES = 8000
+_MODULE = "bench.judge.process"
 
 
 @dataclass(frozen=True)
@@ -45,7 +54,9 @@ class Grading:
     metrics: tuple[dict[str, Any], ...] = ()
     claims: tuple[dict[str, Any], ...] = ()
     broken: str = ""
-    """The check that failed by its own fault, and how; empty when none did. A broken grading has no score."""
+    """Why the case's checks gave no verdict, such as what one of them raised. A broken grading has no score."""
+    raised: Mapping[str, str] = field(default_factory=dict)
+    """By check: what it raised that is not a verdict. Its fault, or that of the agent's files."""
     seed: int = 0
     network_attempts: NetworkAttempts = field(default_factory=NetworkAttempts)
     """Tries of the agent's code to reach a network while it was judged."""
@@ -98,22 +109,59 @@ class Submission:
 
 def grade_submission(case: Case, submission: Submission) -> Grading:
     """Run the case's checks on a snapshot; raises `InfraError` when the judge itself fails."""
-    orders = _orders(case, submission)
     limits = case.spec.limits
-    env = base_environment(
+    environment = base_environment(
         home="/nonexistent",
         tmp=str(submission.scratch or tempfile.gettempdir()),
         python=submission.python,
         cpus=limits.cpus,
     )
-    env |= handed_on(submission.sandbox)
-    with python_child("bench.judge.process", orders, env=env, python=submission.python, cwd="/") as child:
-        report = child.answer(limits.grade_s + _GRACE_S)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            if report is not None:
-                code = child.popen.wait(_EXIT_S)
-                return _grading(case, report, log_tail(child.log, _LOG_BYTES), code)
-    raise InfraError("judge_timeout", f"judging {case.id} took over {limits.grade_s + _GRACE_S:g} s")
+    environment |= handed_on(submission.sandbox)
+    clock = JudgingClock(limits.grade_s, hostile=submission.hostile)
+    reading = _Reading(case)
+    while True:
+        orders = {**_orders(case, submission), "first": reading.next, "grade_s": clock.left_s}
+        ended = run_fork(_MODULE, orders, clock.envelope(), environment=environment, python=submission.python)
+        clock.spend(ended.cpu_s)
+        if reading.take(ended, clock):
+            return reading.grading(submission.seed, ended.log)
+
+
+@dataclass
+class JudgingClock:
+    """The time that all forks of one grading share, in seconds. The one place that says how judging is limited."""
+
+    grade_s: float
+    hostile: bool = False
+    """Many gradings in one: their reading has the time that they have for waiting."""
+    _began: float = field(default_factory=time.monotonic)
+    _cpu_s: float = 0.0
+
+    @property
+    def left_s(self) -> float:
+        """For the workspace's code."""
+        return max(0.0, self.grade_s - (time.monotonic() - self._began))
+
+    @property
+    def used_up(self) -> bool:
+        """Whether a further fork would have no time."""
+        envelope = self.envelope()
+        return envelope.cpu_s <= 0 or envelope.wall_s <= 0
+
+    def spend(self, cpu_s: float) -> None:
+        self._cpu_s += cpu_s
+
+    def envelope(self) -> Envelope:
+        """Of the next fork: CPU time for what the judge reads and computes itself, wall time for all that it awaits."""
+        wall_s = self.grade_s + _GRACE_S
+        cpu_s = wall_s if self.hostile else self.grade_s
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * _SHARE_OF_MACHINE / (1 << 20)
+        return Envelope(
+            cpu_s=cpu_s - self._cpu_s,
+            wall_s=wall_s - (time.monotonic() - self._began),
+            memory_mb=int(min(_MEMORY_MB, memory)),
+            log_bytes=_LOG_BYTES,
+        )
 
 
 def _orders(case: Case, submission: Submission) -> dict[str, Any]:
@@ -131,30 +179,120 @@ def _orders(case: Case, submission: Submission) -> dict[str, Any]:
         "preload": case.spec.preload,
         "limits": vars(job_limits(limits, limits.grade_s + _GRACE_S)),
         "call_s": limits.call_s,
-        "grade_s": limits.grade_s,
         "outputs": case.spec.outputs.model_dump(),
         "hostile": submission.hostile,
         "cell_environment": {**vars(environment), "environment": str(environment.environment or "")},
     }
 
 
-def _grading(case: Case, report: bytes, log: str, code: int) -> Grading:
-    if code < 0:
-        # It may have been killed in the middle of its report.
-        raise InfraError("judge_killed", f"the judge of {case.id} was ended by signal {-code}: {log[-1000:]}".rstrip())
-    if not report:
-        last = (log.splitlines() or ["it said nothing"])[-1]
-        message = f"the judge of {case.id} ended without a report (status {code}): {last}\n{log[-1000:]}"
-        raise InfraError("judge_error", message)
-    data = json.loads(report)
-    if "infra" in data:
-        raise InfraError(*data["infra"])
-    return Grading(
-        verdicts=tuple(Verdict(**verdict) for verdict in data["verdicts"]),
-        metrics=tuple(data["metrics"]),
-        claims=tuple(data["claims"]),
-        broken=data["broken"],
-        seed=data["seed"],
-        network_attempts=NetworkAttempts(**data.get("network_attempts", {})),
-        log=log,
-    )
+class _Reading:
+    """What the forks of one grading have said, put together."""
+
+    def __init__(self, case: Case) -> None:
+        self._case = case
+        self._checks: list[dict[str, Any]] = []
+        self._outcomes: dict[int, dict[str, Any]] = {}
+        """By the check's number."""
+        self._broken: str | None = None
+        self._attempts = NetworkAttempts()
+
+    @property
+    def next(self) -> int:
+        """The first check without an outcome."""
+        return len(self._outcomes)
+
+    def take(self, ended: Ended, clock: JudgingClock) -> bool:
+        """Add what a fork has said, and what its end says; returns whether the grading is complete.
+
+        Raises `InfraError` for an end that no file of the workspace can be the reason of.
+        """
+        began = self._read(ended.answer)
+        if self._broken is not None or (self._checks and self.next == len(self._checks)):
+            return True
+        if ended.by == "outside":
+            said = f"the judge of {self._case.id} was ended by signal {-ended.code}: {ended.log[-1000:]}"
+            raise InfraError("judge_killed", said.rstrip())
+        if not began:
+            raise self._without_report(ended, clock)
+        self._blame(ended, clock)
+        return self.next == len(self._checks)
+
+    def _read(self, answer: bytes) -> bool:
+        """Understand the whole lines; returns whether a check had begun."""
+        began = False
+        for line in answer.split(b"\n")[:-1]:
+            facts = json.loads(line)
+            match facts:
+                case {"infra": [cause, message]}:
+                    raise InfraError(cause, message)
+                case {"broken": text}:
+                    self._broken = text
+                case {"checks": checks}:
+                    self._checks = checks
+                case {"began": _}:
+                    began = True
+                case {"number": number}:
+                    self._outcomes[number] = facts
+                case {"network_attempts": counts}:
+                    self._attempts += NetworkAttempts(**counts)
+        return began
+
+    def _without_report(self, ended: Ended, clock: JudgingClock) -> InfraError:
+        """It ended before it had opened anything of the agent's."""
+        if ended.by in ("time", "memory"):
+            return InfraError(
+                "judge_timeout", f"judging {self._case.id} took over {clock.grade_s:g} s before any check"
+            )
+        last = (ended.log.splitlines() or ["it said nothing"])[-1]
+        message = f"the judge of {self._case.id} ended without a report (status {ended.code}): {last}"
+        return InfraError("judge_error", f"{message}\n{ended.log[-1000:]}")
+
+    def _blame(self, ended: Ended, clock: JudgingClock) -> None:
+        """Fail the check that was at work, and when no time is left, those after it, too."""
+        number, raised = self.next, ""
+        if ended.by == "time":
+            message = f"judging was ended: reading the workspace's files took over {clock.grade_s:g} s"
+        elif ended.by == "memory":
+            message = "judging was ended: reading the workspace's files took more memory than a judge has"
+        elif ended.by == "answer":
+            message = "judging was ended: it reported more than a report may hold"
+        else:
+            how = f"crashed by {signal.Signals(-ended.code).name}" if ended.code < 0 else f"ended ({ended.code})"
+            message = raised = f"the judge {how} in this check"
+        self._outcomes[number] = _failed(number, message, raised)
+        if clock.used_up:
+            for later in range(number + 1, len(self._checks)):
+                message = f"the judging time was used up by {self._checks[number]['id']}"
+                self._outcomes[later] = _failed(later, message)
+
+    def grading(self, seed: int, log: str) -> Grading:
+        outcomes = [self._outcomes[number] for number in sorted(self._outcomes)]
+        verdicts = [
+            Verdict(**about, **{name: outcome[name] for name in ("value", "message", "seconds")})
+            for about, outcome in zip(self._checks, outcomes, strict=True)
+        ]
+        raised = {
+            verdict.id: outcome["raised"]
+            for verdict, outcome in zip(verdicts, outcomes, strict=True)
+            if outcome["raised"]
+        }
+        broken = self._broken or "".join(f"{name}: {text}" for name, text in list(raised.items())[:1])
+        return Grading(
+            verdicts=tuple(verdicts),
+            metrics=_merged(outcomes, "metrics"),
+            claims=_merged(outcomes, "claims"),
+            broken=broken,
+            raised=raised,
+            seed=seed,
+            network_attempts=self._attempts,
+            log=log,
+        )
+
+
+def _failed(number: int, message: str, raised: str = "") -> dict[str, Any]:
+    return {"number": number, "value": 0.0, "message": message, "raised": raised, "seconds": 0.0}
+
+
+def _merged(outcomes: list[dict[str, Any]], kind: str) -> tuple[dict[str, Any], ...]:
+    """What all checks have recorded; the last of a name counts."""
+    return tuple({item["name"]: item for outcome in outcomes for item in outcome.get(kind, ())}.values())

@@ -1,41 +1,60 @@
-"""The judge's child: a plain interpreter outside the workspace that runs one case's check.py.
+"""The judge: a fork of the trusted server, outside the workspace, that runs one case's check.py.
 
-Reads its orders from standard input, which stays open as a lifeline: when the runner is gone, so is the
-child, and with it every subject. The report leaves through a private copy of standard output.
+Its report is one JSON object a line. It names all checks before it opens anything of the agent's, and says of each when
+it begins and how it came out: so whatever ends this process in the middle of a check leaves evidence of which.
 """
 
 from __future__ import annotations
 
 import errno
 import json
-import os
+import random
 import sys
 import time
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from bench.base.child import load_module, receive_orders
+from bench.base.child import load_module
 from bench.base.errors import InfraError
 from bench.judge.checks import Check
 from bench.judge.hostile import hostile_workspaces
 from bench.judge.workspace import Scene, Workspace
 from bench.sandbox import CellEnvironment, JobLimits, open_sandbox
 
+_MOST_TEXT = 2000
+_MOST_FINDINGS = 200
+NO_MEMORY = "reading the workspace's files took more memory than a judge has"
 
-def main() -> None:
-    orders, report = receive_orders()
-    scene = _scene(orders)
-    sys.path[:0] = [str(folder) for folder in scene.hidden if folder.is_dir()]
-    judge = _judge_hostile if orders["hostile"] else _judge_snapshot
+
+class _Report:
+    """Lines to the runner."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+
+    def say(self, **facts: Any) -> None:
+        self._stream.write(json.dumps(facts).encode() + b"\n")
+        self._stream.flush()
+
+
+def serve(orders: dict[str, Any], answers: BinaryIO) -> None:
+    """Judge what the orders name, from the check of number `first` on."""
+    report = _Report(answers)
     try:
-        outcome = judge(scene, orders["outputs"])
+        scene = _scene(orders)
+        sys.path[:0] = [str(folder) for folder in scene.hidden if folder.is_dir()]
+        checks = _checks(scene, orders["outputs"])
+        if isinstance(checks, str):
+            report.say(broken=_clean(checks))
+        elif orders["hostile"]:
+            report.say(broken=_clean(_judge_hostile(scene, checks)))
+        else:
+            report.say(checks=[_about(check, origin) for check, origin in checks])
+            _judge_snapshot(scene, checks, orders["first"], report)
     except InfraError as error:
-        outcome = {"infra": [error.cause, str(error)]}
-    report.write(json.dumps(outcome).encode())
-    report.flush()
-    # Past the interpreter's own end, which would wait for threads that a check has left.
-    os._exit(0)
+        report.say(infra=[error.cause, str(error)])
 
 
 def _scene(orders: dict[str, Any]) -> Scene:
@@ -82,77 +101,93 @@ def _outputs_check(outputs: dict[str, Any]) -> Check:
     return Check(outputs_present, float(outputs["weight"]), required=not guard, guard=guard)
 
 
-def _judge_snapshot(scene: Scene, outputs: dict[str, Any]) -> dict[str, Any]:
-    ws = Workspace(scene)
-    try:
-        outcome = _judge(ws, scene, outputs)
-    finally:
-        ws.close()
-    return {**outcome, "network_attempts": vars(ws.findings.network_attempts)}
+_Checks = Sequence[tuple[Check, str]]
+"""With the origin of each: `case` or `framework`."""
 
 
-def _judge_hostile(scene: Scene, outputs: dict[str, Any]) -> dict[str, Any]:
-    """Judge nonsense of every kind; `broken` names the first that a check did not simply refuse or accept."""
-    outcome: dict[str, Any] = {}
-    for kind, ws in hostile_workspaces(scene):
-        outcome = _judge(ws, scene, outputs)
-        ws.close()
-        if outcome["broken"]:
-            outcome["broken"] = f"where the agent's answer is hostile ({kind}): {outcome['broken']}"
-            break
-    return outcome
-
-
-def _judge(ws: Workspace, scene: Scene, outputs: dict[str, Any]) -> dict[str, Any]:
-    verdicts: list[dict[str, Any]] = []
-    broken = ""
+def _checks(scene: Scene, outputs: dict[str, Any]) -> _Checks | str:
+    """All checks in order, or why there are none."""
     try:
         checks = [(check, "case") for check in load_checks(scene.case / "check.py")]
-        if outputs["files"]:
-            checks.insert(0, (_outputs_check(outputs), "framework"))
-        if not checks:
-            broken = "check.py defines no check"
     except Exception:
-        checks, broken = [], f"check.py cannot be loaded: {traceback.format_exc(limit=-3)}"
-    for check, origin in checks:
-        began = time.monotonic()
-        try:
-            value, message = _value(check(ws)), ""
-        except AssertionError as failure:
-            value, message = 0.0, _clean(str(failure)) or "an assertion without a message failed"
-        except InfraError:
-            raise
-        except Exception as fault:
-            if isinstance(fault, OSError) and fault.errno in (errno.ENOSPC, errno.EDQUOT):
-                raise InfraError("disk_full", f"{check.id}: {fault}") from None
-            broken = f"{check.id}: {traceback.format_exc(limit=-3)}"
-            break
-        verdicts.append(
-            {
-                "id": check.id,
-                "about": check.about,
-                "weight": check.weight,
-                "required": check.required,
-                "guard": check.guard,
-                "value": value,
-                "message": message,
-                "origin": origin,
-                "seconds": round(time.monotonic() - began, 4),
-            }
-        )
-    findings = ws.findings
+        return f"check.py cannot be loaded: {traceback.format_exc(limit=-3)}"
+    if outputs["files"]:
+        checks.insert(0, (_outputs_check(outputs), "framework"))
+    return checks or "check.py defines no check"
+
+
+def _about(check: Check, origin: str) -> dict[str, Any]:
     return {
-        "verdicts": verdicts,
-        "broken": _clean(broken),
-        "seed": ws.seed,
-        "metrics": list(findings.metrics.values()),
-        "claims": list(findings.claims.values()),
+        "id": check.id,
+        "about": check.about,
+        "weight": check.weight,
+        "required": check.required,
+        "guard": check.guard,
+        "origin": origin,
     }
+
+
+def _judge_snapshot(scene: Scene, checks: _Checks, first: int, report: _Report) -> None:
+    ws = Workspace(scene)
+    try:
+        for number in range(first, len(checks)):
+            report.say(began=number)
+            report.say(number=number, **_outcome(checks[number][0], ws), **_found(ws))
+    finally:
+        ws.close()
+    report.say(network_attempts=vars(ws.findings.network_attempts))
+
+
+def _outcome(check: Check, ws: Workspace) -> dict[str, Any]:
+    """How a check came out: its value and message, and what it raised if that is not a verdict."""
+    # A stream of each check's own: what it draws does not depend on which checks came before it in this process.
+    ws.rng = random.Random(f"{ws.seed}:{check.id}")
+    began = time.monotonic()
+    value, message, raised = 0.0, "", ""
+    try:
+        earned = _value(check(ws))
+        if len(ws.findings.metrics) + len(ws.findings.claims) > _MOST_FINDINGS:
+            raise ValueError(f"a check records at most {_MOST_FINDINGS} metrics and claims")
+        value = earned
+    except AssertionError as failure:
+        message = str(failure) or "an assertion without a message failed"
+    except MemoryError:
+        message = NO_MEMORY
+    except InfraError:
+        raise
+    except Exception as fault:
+        if isinstance(fault, OSError) and fault.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise InfraError("disk_full", f"{check.id}: {fault}") from None
+        message = f"the check raised {''.join(traceback.format_exception_only(fault)).strip()}"
+        raised = traceback.format_exc(limit=-3)
+    seconds = round(time.monotonic() - began, 4)
+    return {"value": value, "message": _clean(message), "raised": _clean(raised), "seconds": seconds}
+
+
+def _found(ws: Workspace) -> dict[str, Any]:
+    """What the check that ended has recorded."""
+    metrics, claims = (list(found.values())[:_MOST_FINDINGS] for found in (ws.findings.metrics, ws.findings.claims))
+    ws.findings.metrics.clear()
+    ws.findings.claims.clear()
+    return {"metrics": metrics, "claims": claims}
+
+
+def _judge_hostile(scene: Scene, checks: _Checks) -> str:
+    """Judge nonsense of every kind; returns the first that a check did not simply refuse or accept."""
+    for kind, ws in hostile_workspaces(scene):
+        for check, _ in checks:
+            outcome = _outcome(check, ws)
+            raised = outcome["raised"] or (outcome["message"] == NO_MEMORY and NO_MEMORY)
+            if raised:
+                ws.close()
+                return f"where the agent's answer is hostile ({kind}): {check.id}: {raised}"
+        ws.close()
+    return ""
 
 
 def _clean(text: str) -> str:
     """The agent's words may hold lone surrogates, which cannot be written as UTF-8."""
-    return text[:2000].encode("utf-8", "replace").decode()
+    return text[:_MOST_TEXT].encode("utf-8", "replace").decode()
 
 
 def _value(result: Any) -> float:

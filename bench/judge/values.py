@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import reprlib
 import struct
 import zipfile
 from collections.abc import Sequence
@@ -17,9 +18,15 @@ if TYPE_CHECKING:
 
 _SHOWN = 80
 _MAX_HEADER = 8 << 20
+_MAX_NPY_HEADER = 1 << 16
 # The signature of an entry in the central directory of a zip file.
 _ENTRY = b"PK\x01\x02"
 _MOST_MEMBERS = 10_000
+_MOST_NUMBERS = 2_000_000
+"""As Python's own objects, each of which takes forty bytes."""
+_MOST_ELEMENTS = 1 << 26
+"""Of an array that is made float64: half a gigabyte."""
+_CHUNK = 1 << 20
 _SAFETENSORS_DTYPES = {
     "F64": "<f8",
     "F32": "<f4",
@@ -35,9 +42,30 @@ _SAFETENSORS_DTYPES = {
 
 
 def shown(value: object) -> str:
-    """A short, safe rendering of a hostile value for a message."""
-    text = repr(value)
+    """A short, safe rendering of a hostile value for a message; of a large one only the beginning is looked at."""
+    if isinstance(value, (str, bytes)):
+        value = value[: 2 * _SHOWN]
+    elif isinstance(value, (list, tuple, dict)):
+        return _clipped(_SHORT.repr(value))
+    try:
+        return _clipped(repr(value))
+    except ValueError:
+        # Python refuses to write out an integer of thousands of digits.
+        return f"a value of type {type(value).__name__}"
+
+
+def _clipped(text: str) -> str:
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+
+
+def _shortener() -> reprlib.Repr:
+    made = reprlib.Repr()
+    made.maxlist = made.maxtuple = made.maxdict = made.maxstring = made.maxother = made.maxlong = _SHOWN
+    made.maxlevel = 20
+    return made
+
+
+_SHORT = _shortener()
 
 
 def number(value: Any, low: float | None = None, high: float | None = None) -> float:
@@ -77,8 +105,9 @@ def sequence(value: object, length: int | None = None) -> list[Any]:
 
 
 def numbers(value: object, length: int | None = None) -> list[float]:
-    """A list (or one-dimensional array) of finite numbers."""
+    """A list (or one-dimensional array) of finite numbers, at most two million."""
     if hasattr(value, "tolist"):
+        assert getattr(value, "size", 0) <= _MOST_NUMBERS, f"at most {_MOST_NUMBERS:,} numbers are taken"
         value = value.tolist()
     return [number(item) for item in sequence(value, length)]
 
@@ -92,25 +121,51 @@ def mapping(value: object, keys: Sequence[str] | None = None) -> dict[str, Any]:
 
 
 def array(value: object, shape: Sequence[int | None] | None = None, finite: bool = True) -> NDArray[float64]:
-    """A numeric array as float64; None in `shape` stands for any size."""
+    """A numeric array as float64; None in `shape` stands for any size.
+
+    Of an array it takes eight times its own memory at most (from int8), never over half a gigabyte; shape and size are
+    checked before anything is converted.
+    """
     import numpy
 
     assert isinstance(value, (numpy.ndarray, list, int, float)), f"an array is needed, not {shown(value)}"
+    if isinstance(value, list):
+        _check_leaves(value, numpy.ndarray)
     try:
         result = numpy.asarray(value)
-        assert result.dtype.kind in "fiub", f"a numeric array is needed, not one of {result.dtype}"
-        result = result.astype(numpy.float64)
     except (ValueError, TypeError, OverflowError) as error:
         raise AssertionError(f"a numeric array is needed: {error}") from None
+    assert result.dtype.kind in "fiub", f"a numeric array is needed, not one of {result.dtype}"
     if shape is not None:
         fits = len(shape) == result.ndim and all(b is None or a == b for a, b in zip(result.shape, shape, strict=True))
         assert fits, f"shape {tuple(shape)} is needed, it is {result.shape}"
-    assert not finite or bool(numpy.isfinite(result).all()), "the array has values that are not finite"
-    return result
+    assert result.size <= _MOST_ELEMENTS, f"an array of at most {_MOST_ELEMENTS:,} numbers is taken, not {result.size:,}"
+    exact: NDArray[float64] = result.astype(numpy.float64)
+    assert not finite or bool(numpy.isfinite(exact).all()), "the array has values that are not finite"
+    return exact
+
+
+def _check_leaves(value: list[Any], array_type: type) -> None:
+    """Refuse what numpy would need memory for before it could refuse it, such as one long string among many short."""
+    pending, count = [value], 0
+    while pending:
+        for item in pending.pop():
+            if isinstance(item, list):
+                pending.append(item)
+                count += 1
+            elif isinstance(item, array_type):
+                count += item.size  # type: ignore[attr-defined]
+            else:
+                assert isinstance(item, (int, float)), f"a numeric array is needed, not one with {shown(item)}"
+                count += 1
+        assert count <= _MOST_ELEMENTS, f"an array of at most {_MOST_ELEMENTS:,} numbers is taken"
 
 
 def read_npz(data: bytes, max_bytes: int) -> dict[str, NDArray[Any]]:
-    """Arrays of an .npz archive; AssertionError when it is not one, holds objects, or unpacks to over `max_bytes`."""
+    """Arrays of an .npz archive; AssertionError when it is not one, holds objects, or unpacks to over `max_bytes`.
+
+    Beside `data` it takes what the archive unpacks to, once: each array is checked by its header, then read into place.
+    """
     # zipfile makes an object of every entry before they can be counted.
     assert data.count(_ENTRY) <= _MOST_MEMBERS, f"the archive has more than {_MOST_MEMBERS} members"
     try:
@@ -119,7 +174,7 @@ def read_npz(data: bytes, max_bytes: int) -> dict[str, NDArray[Any]]:
             assert sum(member.file_size for member in members) <= max_bytes, "the archive unpacks to too much"
             names = [member.filename.removesuffix(".npy") for member in members]
             assert len(set(names)) == len(names), "a name occurs twice in the archive"
-            return {name: _read_npy(archive, member, max_bytes) for name, member in zip(names, members, strict=True)}
+            return {name: _read_npy(archive, member) for name, member in zip(names, members, strict=True)}
     except AssertionError:
         raise
     except Exception as error:
@@ -127,31 +182,45 @@ def read_npz(data: bytes, max_bytes: int) -> dict[str, NDArray[Any]]:
         raise AssertionError(f"not a readable npz archive: {shown(str(error))}") from None
 
 
-def _read_npy(archive: zipfile.ZipFile, member: zipfile.ZipInfo, max_bytes: int) -> NDArray[Any]:
+def _read_npy(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
     import numpy
 
+    name = shown(member.filename)
+    # Of the other methods zipfile cannot unpack a part: a kilobyte may become a gigabyte before it can be counted.
+    stored = member.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+    assert stored, f"{name}: only stored and deflated members are read"
     with archive.open(member) as file:
-        content = file.read(max_bytes + 1)
-    assert len(content) <= max_bytes, "the archive unpacks to too much"
-    stream = io.BytesIO(content)
-    version = numpy.lib.format.read_magic(stream)
-    reader = numpy.lib.format.read_array_header_1_0 if version == (1, 0) else numpy.lib.format.read_array_header_2_0
-    shape, fortran, dtype = reader(stream)
-    assert dtype.kind in "fiub" and not dtype.hasobject, f"{shown(member.filename)}: only numeric arrays are read"
-    rest = content[stream.tell() :]
-    assert math.prod(shape) * dtype.itemsize == len(rest), f"{shown(member.filename)}: shape and size do not agree"
-    result = _own(numpy.frombuffer(rest, dtype=dtype))
-    return result.reshape(shape, order="F" if fortran else "C")
+        magic = file.read(8)
+        assert len(magic) == 8, f"{name}: too short"
+        width = 2 if magic[6] == 1 else 4
+        length = file.read(width)
+        size = int.from_bytes(length, "little")
+        assert len(length) == width and size <= _MAX_NPY_HEADER, f"{name}: the header is too long"
+        head = io.BytesIO(magic + length + file.read(size))
+        version = numpy.lib.format.read_magic(head)
+        reader = numpy.lib.format.read_array_header_1_0 if version == (1, 0) else numpy.lib.format.read_array_header_2_0
+        shape, fortran, dtype = reader(head)
+        assert dtype.kind in "fiub" and not dtype.hasobject, f"{name}: only numeric arrays are read"
+        rest = member.file_size - len(head.getvalue())
+        assert math.prod(shape) * dtype.itemsize == rest, f"{name}: shape and size do not agree"
+        content = bytearray(rest)
+        view, filled = memoryview(content), 0
+        while filled < rest and (part := file.read(min(_CHUNK, rest - filled))):
+            view[filled : filled + len(part)] = part
+            filled += len(part)
+        assert filled == rest and not file.read(1), f"{name}: shape and size do not agree"
+    return _true_values(numpy.frombuffer(content, dtype=dtype)).reshape(shape, order="F" if fortran else "C")
 
 
-def _own(values: NDArray[Any]) -> NDArray[Any]:
-    """A copy; truth values become 0 or 1, as any other byte is both true and false to numpy."""
-    return values.view("u1") != 0 if values.dtype.kind == "b" else values.copy()
+def _true_values(values: NDArray[Any]) -> NDArray[Any]:
+    """Truth values become 0 or 1, as any other byte is both true and false to numpy."""
+    return values.view("u1") != 0 if values.dtype.kind == "b" else values
 
 
 def read_safetensors(data: bytes) -> dict[str, NDArray[Any]]:
     """Tensors of a .safetensors file as arrays (bfloat16 as float32); AssertionError when it is not one.
 
+    Beside `data` it takes the tensors' own size once, of bfloat16 twice; header, shapes and sizes are checked before.
     Format: https://huggingface.co/docs/safetensors (8 bytes length, JSON header, raw little-endian buffers).
     """
     assert len(data) >= 8, "not a safetensors file: too short"
@@ -199,7 +268,12 @@ def _tensor(name: str, entry: dict[str, Any], buffer: memoryview) -> NDArray[Any
     dtype = numpy.dtype(_SAFETENSORS_DTYPES[kind])
     assert math.prod(shape) * dtype.itemsize == len(buffer), f"tensor {shown(name)}: shape and size disagree"
     try:
-        result = _own(numpy.frombuffer(buffer, dtype=dtype)).reshape(shape)
+        raw = numpy.frombuffer(buffer, dtype=dtype).reshape(shape)
     except ValueError as error:
         raise AssertionError(f"tensor {shown(name)}: {error}") from None
-    return (result.astype(numpy.uint32) << 16).view(numpy.float32) if kind == "BF16" else result
+    if kind != "BF16":
+        return _true_values(raw) if dtype.kind == "b" else raw.copy()
+    # The upper half of a float32, filled in place.
+    wide = numpy.zeros(raw.shape, dtype="<u4")
+    wide.reshape(-1).view("<u2")[1::2] = raw.reshape(-1)
+    return wide.view("<f4")

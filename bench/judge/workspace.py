@@ -81,6 +81,7 @@ class Workspace(Folder):
         self.profile = scene.profile
         self.findings = Findings()
         self._scene = scene
+        self._journals: dict[str, list[dict[str, Any]]] = {}
         self._deadline = Deadline(scene.grade_s)
         self._stack = contextlib.ExitStack()
         self._subject = Subject(
@@ -161,11 +162,15 @@ class Workspace(Folder):
         return root
 
     def journal(self, service: str) -> list[dict[str, Any]]:
-        """What a service wrote down during the agent phase, in order."""
-        path = self._scene.journals / f"{service}.jsonl"
-        if not path.is_file():
-            return []
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        """What a service wrote down during the agent phase, in order; the service's kit bounds how much that is.
+
+        Read once: checks ask for it again and again.
+        """
+        if service not in self._journals:
+            path = self._scene.journals / f"{service}.jsonl"
+            lines = path.read_bytes().split(b"\n") if path.is_file() else []
+            self._journals[service] = [json.loads(line) for line in lines if line]
+        return list(self._journals[service])
 
     def metric(self, name: str, value: float, unit: str = "") -> None:
         """Record a measurement."""

@@ -23,7 +23,7 @@ from bench.base.files import digest_folder, temporary_folder, write_atomic
 from bench.base.install import DataFolders
 from bench.base.model import Model, explain
 from bench.base.times import now
-from bench.cell import AgentPhase, CellContext, CellFolder, Clock, Evidence, Finished, judged, write_record
+from bench.cell import AgentPhase, CellContext, CellFolder, Clock, Evidence, Finished, judged, settle, write_record
 from bench.formats.agent import find_agent
 from bench.formats.case import load_cases, missing_modules
 from bench.formats.plan import Cell, RunPlan, make_run_plan
@@ -158,7 +158,7 @@ def _judge(desk: Desk, sandbox: Sandbox) -> Record:
             snapshot = folder.take_snapshot()
             changed = digest_folder(snapshot.folder) != digest_folder(folder.start.workspace)
         with clock.phase("judge"):
-            grading = folder.judge()
+            grading = settle(folder, folder.grade())
         ended = Ended("exit", 0, b"", b"", 0, desk.elapsed_s, 0.0, 0)
         phase = AgentPhase(ended, "finished" if desk.left_s >= 0 else "time_limit")
         evidence = Evidence(cell.case.spec, phase, snapshot, grading, changed, context.trace(cell) / "calls.jsonl")

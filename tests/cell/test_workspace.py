@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from bench.base.files import digest_folder, lay_over, walk_files
-from bench.cell.workspace import take_snapshot
+from bench.cell.snapshot import take_snapshot
 from bench.guest.trees import remove_tree
 from tests.helpers.cells import ROOT, python, write_files
 
@@ -118,7 +118,7 @@ def test_locked_folders_and_files_become_readable() -> None:
 import os, sys, tempfile
 from pathlib import Path
 from bench.base.files import walk_files; from bench.guest.trees import remove_tree
-from bench.cell.workspace import take_snapshot
+from bench.cell.snapshot import take_snapshot
 if os.getuid() == 0:
     os.setgroups([])
     os.setgid(65534)

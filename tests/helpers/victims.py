@@ -14,7 +14,7 @@ from bench.guest.first_process import descendants
 
 KINDS = ("runner", "judge", "gateway", "init", "sandbox", "agent", "services", "builder")
 _MARKS = {
-    "judge": "bench.judge.process",
+    "judge": "bench.judge.server",
     "gateway": "bench.gateway.process",
     "init": "guest/first_process.py",
     "services": "bench.cell.services",

@@ -1,0 +1,345 @@
+"""What an agent has left, made harmless and listed: in a process that can be ended, whatever the folder holds.
+
+Runs as a fork of the trusted server (`serve`). Standard library only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import stat
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from bench.base.files import sha256_file, walk_files, write_atomic
+from bench.guest.trees import remove_tree
+
+_MAX_NOTED = 200
+_MAX_NAMED = 5
+_MAX_PATH = 1000
+"""Bytes of a path in the workspace; the system takes 4,096, including the runner's own path before it."""
+_CACHE = "__pycache__"
+_COMPILED = (".so", ".pyd", ".pyc")
+_MAX_LISTED = 2000
+_MAX_HASHED = 4 << 30
+"""Bytes of one inventory; later files are listed without a digest."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How much of a folder is kept."""
+
+    size: int = 1 << 62
+    """Bytes, holes in files included, and a file counts under each of its names."""
+    entries: int = 1 << 62
+    """Files, folders and everything else."""
+
+
+@dataclass
+class Snapshot:
+    """A workspace after the agent: regular files only, protected ones restored."""
+
+    folder: Path
+    tampered: list[str] = field(default_factory=list)
+    """Protected files that had been changed or removed, now restored, and what stood before one, now gone."""
+    dropped: list[str] = field(default_factory=list)
+    """Devices, sockets, unreadable names and paths too long, taken out."""
+    links: list[str] = field(default_factory=list)
+    """Symbolic links, taken out. Honest tools make them for convenience; as an output one is suspicious."""
+    files: int = 0
+    too_large: str = ""
+    """Which bound it exceeded, and what was taken out for that; empty: none."""
+    changed: bool = False
+    """It differs from the start. Known only where an inventory was asked for."""
+
+
+class CrowdedError(Exception):
+    """A folder has more entries than are looked at."""
+
+
+GONE = ".gone-"
+"""How folders begin that hold nothing but what is to be removed."""
+
+
+class _Aside:
+    """A folder for what is taken out: to move a tree takes no time, however large it is."""
+
+    def __init__(self, parent: Path) -> None:
+        self._place = parent / f"{GONE}{secrets.token_hex(6)}"
+        self._count = 0
+
+    def __call__(self, path: Path) -> None:
+        if not self._count:
+            self._place.mkdir()
+        self._count += 1
+        if path.is_dir() and not path.is_symlink():
+            # A folder can be moved only by who may write to it.
+            path.chmod(stat.S_IRWXU)
+        path.rename(self._place / str(self._count))
+
+
+def serve(orders: dict[str, Any], answers: BinaryIO) -> None:
+    """Do one of this module's tasks: `snapshot` of a workspace, `harmless` (a folder without a start), `remove`."""
+    if orders["task"] == "remove":
+        for path in orders["paths"]:
+            remove_tree(Path(path))
+        return
+    made = _within(orders)
+    if orders["task"] == "snapshot":
+        start = Path(orders["start"])
+        restore_protected(made, start, orders["protected"])
+        if orders["inventory"]:
+            made.changed = keep_inventory(start, made, Path(orders["inventory"]))
+    answers.write(json.dumps(asdict(made), default=str).encode())
+
+
+def _within(orders: dict[str, Any]) -> Snapshot:
+    """The folder within its bounds: whole, or only the files of it that the case names, or empty."""
+    root, aside = Path(orders["root"]), Path(orders["aside"])
+    bounds = Bounds(orders["size"], orders["entries"])
+    why = orders["why"]
+    if orders["keep"] == "whole":
+        try:
+            return make_harmless(root, bounds, _Aside(aside))
+        except CrowdedError:
+            why = f"more than {bounds.entries:,} files and folders"
+    names = [] if orders["keep"] == "nothing" else _named(orders)
+    reduce_to(root, names, bounds, aside)
+    made = make_harmless(root, bounds, _Aside(aside))
+    made.too_large = f"{why}: {'only files that the case names' if names else 'nothing'} stayed"
+    return made
+
+
+def _named(orders: dict[str, Any]) -> list[str]:
+    """The files that the case names: those of the start, and those that an agent must leave."""
+    starters = walk_files(Path(orders["start"])) if orders["start"] else ()
+    return [*orders["outputs"], *(name for name, _ in starters)]
+
+
+def take_snapshot(workspace: Path, start: Path, protected: list[str]) -> Snapshot:
+    """Make the finished workspace harmless in place: no process runs in it any more, so nothing must be copied."""
+    snapshot = make_harmless(workspace)
+    restore_protected(snapshot, start, protected)
+    return snapshot
+
+
+def restore_protected(snapshot: Snapshot, start: Path, protected: list[str]) -> None:
+    """Put the starter's protected files back, and remove what would be imported in place of one."""
+    workspace = snapshot.folder
+    for name in protected:
+        original, present = start / name, workspace / name
+        if not original.is_file():
+            continue
+        if not _is_plain(present, workspace) or sha256_file(present) != sha256_file(original):
+            snapshot.tampered.append(name)
+            _restore(original, present, workspace)
+        for shadow in list(_shadows(present)):
+            place = shadow.relative_to(workspace)
+            if not (start / place).exists():
+                snapshot.tampered.append(str(place))
+                remove_tree(shadow)
+
+
+def make_harmless(root: Path, bounds: Bounds = Bounds(), take_out: Callable[[Path], None] = remove_tree) -> Snapshot:
+    """Leave only folders and regular files of this folder alone, all of them readable by us, within `bounds`.
+
+    Bytecode goes, too: Python would run it in place of a source that says something else. Of more than fits the largest
+    files go first, of equal ones by name. Raises `CrowdedError` at the first entry too many.
+    """
+    snapshot = Snapshot(root)
+    files: dict[tuple[int, int], list[str]] = {}
+    sizes: dict[str, int] = {}
+    pending, count = [str(root)], 0
+    while pending:
+        folder = pending.pop()
+        os.chmod(folder, 0o755)
+        entries = []
+        with os.scandir(folder) as found:
+            for entry in found:
+                count += 1
+                if count > bounds.entries:
+                    raise CrowdedError
+                entries.append(entry)
+        for entry in entries:
+            info = entry.stat(follow_symlinks=False)
+            if not _is_sound(entry, info, root):
+                _drop(entry, snapshot, take_out)
+            elif stat.S_ISREG(info.st_mode):
+                files.setdefault((info.st_dev, info.st_ino), []).append(entry.path)
+                sizes[entry.path] = max(info.st_size, info.st_blocks * 512)
+            elif entry.name == _CACHE:
+                take_out(Path(entry.path))
+            else:
+                pending.append(entry.path)
+    gone = _take_out_largest(snapshot, sizes, bounds.size, take_out)
+    for names in files.values():
+        kept = [name for name in names if name not in gone]
+        snapshot.files += len(kept)
+        if kept:
+            _own(kept)
+    return snapshot
+
+
+def _take_out_largest(
+    snapshot: Snapshot, sizes: dict[str, int], most: int, take_out: Callable[[Path], None]
+) -> set[str]:
+    """Take files out until the rest fits."""
+    total = held = sum(sizes.values())
+    gone = []
+    for name in sorted(sizes, key=lambda it: (-sizes[it], it)) if total > most else ():
+        if held <= most:
+            break
+        held -= sizes[name]
+        gone.append(name)
+        take_out(Path(name))
+    if gone:
+        named = ", ".join(ascii(os.path.relpath(name, snapshot.folder))[:100] for name in gone[:_MAX_NAMED])
+        snapshot.too_large = f"{total >> 20:,} MiB, {most >> 20:,} MiB are the limit: the {len(gone)} largest files were taken out: {named}"
+    return set(gone)
+
+
+def reduce_to(root: Path, names: Iterable[str], bounds: Bounds, parent: Path) -> None:
+    """Keep nothing of the folder but the regular files of these names, as far as they fit; the rest goes to `parent`.
+
+    Looks at nothing else, so it takes no longer the more there is.
+    """
+    aside = parent / f"{GONE}{secrets.token_hex(6)}"
+    os.chmod(root, stat.S_IRWXU)
+    root.rename(aside)
+    root.mkdir()
+    left = bounds.size
+    for name in dict.fromkeys(names):
+        source = aside / name
+        size = _size_within(source, aside)
+        if size is not None and size <= left:
+            left -= size
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            source.rename(root / name)
+
+
+def _size_within(path: Path, root: Path) -> int | None:
+    """The size of the regular file at `path`, whose parents below `root` are real folders; None for anything else."""
+    try:
+        for parent in reversed(list(path.relative_to(root).parents)[:-1]):
+            if not stat.S_ISDIR(os.lstat(root / parent).st_mode):
+                return None
+            os.chmod(root / parent, stat.S_IRWXU)
+        info = os.lstat(path)
+    except OSError:
+        return None
+    return max(info.st_size, info.st_blocks * 512) if stat.S_ISREG(info.st_mode) else None
+
+
+def _is_sound(entry: os.DirEntry[str], info: os.stat_result, root: Path) -> bool:
+    try:
+        length = len(entry.path.encode("utf-8")) - len(str(root))
+    except UnicodeEncodeError:
+        return False
+    return length <= _MAX_PATH and (stat.S_ISDIR(info.st_mode) or stat.S_ISREG(info.st_mode))
+
+
+def _drop(entry: os.DirEntry[str], snapshot: Snapshot, take_out: Callable[[Path], None]) -> None:
+    noted = snapshot.links if entry.is_symlink() else snapshot.dropped
+    if len(noted) < _MAX_NOTED:
+        name = os.path.relpath(entry.path, snapshot.folder)
+        noted.append(name.encode("utf-8", "backslashreplace").decode())
+    take_out(Path(entry.path))
+
+
+def _own(names: list[str]) -> None:
+    """Make the file of these names readable, and free of names elsewhere through which it could still change."""
+    first = names[0]
+    info = os.lstat(first)
+    if info.st_nlink > len(names):
+        # Under a name that cannot be foreseen: the agent could have put a link there, to have us write through it.
+        descriptor, copy = tempfile.mkstemp(dir=os.path.dirname(first))
+        os.close(descriptor)
+        shutil.copyfile(first, copy, follow_symlinks=False)
+        os.replace(copy, first)
+        for name in names[1:]:
+            os.unlink(name)
+            os.link(first, name)
+    os.chmod(first, 0o755 if info.st_mode & stat.S_IXUSR else 0o644)
+
+
+def _is_plain(path: Path, root: Path) -> bool:
+    """A regular file whose parents below `root` are all real folders."""
+    parents = list(path.relative_to(root).parents)[:-1]
+    return all((root / parent).is_dir() for parent in parents) and path.is_file()
+
+
+def _restore(original: Path, place: Path, root: Path) -> None:
+    for parent in reversed(list(place.relative_to(root).parents)[:-1]):
+        if (root / parent).is_file():
+            (root / parent).unlink()
+        (root / parent).mkdir(exist_ok=True)
+    remove_tree(place)
+    shutil.copy(original, place)
+
+
+def _shadows(place: Path) -> Iterator[Path]:
+    """What Python would import in place of the module at `place`."""
+    if place.suffix != ".py":
+        return
+    for path in place.parent.iterdir():
+        if path.name == place.stem and path.is_dir():
+            yield from [path] * any(path.glob("__init__.*"))
+        elif path.name.startswith(f"{place.stem}.") and path.suffix in _COMPILED:
+            yield path
+
+
+@dataclass(frozen=True)
+class File:
+    """A regular file by content."""
+
+    size: int
+    digest: str
+    executable: bool
+
+
+def inventory(root: Path) -> dict[str, File]:
+    """Every regular file below `root` by its relative path; caches of bytecode are left out."""
+    found, left = {}, _MAX_HASHED
+    for name, entry in walk_files(root):
+        if entry.is_file(follow_symlinks=False):
+            info = entry.stat(follow_symlinks=False)
+            left -= info.st_size
+            digest = sha256_file(Path(entry.path)) if left >= 0 else ""
+            found[name] = File(info.st_size, digest, bool(info.st_mode & 0o100))
+    return found
+
+
+def keep_inventory(start: Path, snapshot: Snapshot, place: Path) -> bool:
+    """Write both inventories and their difference to `place`; returns whether anything differs.
+
+    The second one is of the snapshot: protected files are restored there already, so what was done to them is named
+    under `tampered`. Of many files the first in order are listed and all are counted.
+    """
+    before, after = inventory(start), inventory(snapshot.folder)
+    differences = {
+        "added": [name for name in after if name not in before],
+        "removed": [name for name in before if name not in after],
+        "changed": [name for name in after if name in before and after[name] != before[name]],
+    }
+    counted = {"before": before, "after": after, **differences}
+    document = {
+        "schema": 1,
+        "counts": {kind: len(names) for kind, names in counted.items()},
+        **{kind: names[:_MAX_LISTED] for kind, names in differences.items()},
+        "tampered": snapshot.tampered[:_MAX_LISTED],
+        "dropped": snapshot.dropped,
+        "links": snapshot.links,
+        "before": _listed(before),
+        "after": _listed(after),
+    }
+    write_atomic(place, json.dumps(document, indent=1).encode() + b"\n")
+    return any(differences.values())
+
+
+def _listed(files: dict[str, File]) -> dict[str, dict[str, object]]:
+    return {name: asdict(files[name]) for name in list(files)[:_MAX_LISTED]}
