@@ -15,7 +15,7 @@ from typing import Any
 from bench.base.child import log_tail, python_child
 from bench.base.errors import InfraError
 from bench.formats.case import Case
-from bench.sandbox import NetworkAttempts, base_environment, cell_environment, handed_on, job_limits
+from bench.sandbox import NetworkAttempts, base_environment, cell_environment, handed_on, job_limits, wall_backstop
 
 _GRACE_S = 30.0
 _EXIT_S = 10.0
@@ -108,12 +108,12 @@ def grade_submission(case: Case, submission: Submission) -> Grading:
     )
     env |= handed_on(submission.sandbox)
     with python_child("bench.judge.process", orders, env=env, python=submission.python, cwd="/") as child:
-        report = child.answer(limits.grade_s + _GRACE_S)
+        report = child.answer(wall_backstop(limits.grade_s) + _GRACE_S)
         with contextlib.suppress(subprocess.TimeoutExpired):
             if report is not None:
                 code = child.popen.wait(_EXIT_S)
                 return _grading(case, report, log_tail(child.log, _LOG_BYTES), code)
-    raise InfraError("judge_timeout", f"judging {case.id} took over {limits.grade_s + _GRACE_S:g} s")
+    raise InfraError("judge_timeout", f"judging {case.id} took over {wall_backstop(limits.grade_s) + _GRACE_S:g} s")
 
 
 def _orders(case: Case, submission: Submission) -> dict[str, Any]:

@@ -10,13 +10,13 @@ import struct
 import subprocess
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from bench.base.errors import InfraError
 from bench.guest import codec
-from bench.sandbox import CellEnvironment, Job, JobLimits, Mount, NetworkAttempts, Running, Sandbox, start
+from bench.judge.deadline import Deadline, Timed, over_time, raise_starved
+from bench.sandbox import CellEnvironment, Job, JobLimits, Mount, NetworkAttempts, Running, Sandbox, TimeMeter, start
 
 _START_S = 60.0
 # Over the time of the call, which the subject itself watches: its answer to a time-out must still arrive.
@@ -40,20 +40,6 @@ class Hidden(os.PathLike[str]):
 
     def read_bytes(self) -> bytes:
         return self.path.read_bytes()
-
-
-@dataclass
-class Deadline:
-    """The time all subjects of one grading share."""
-
-    seconds: float
-    began: float = field(default_factory=time.monotonic)
-
-    def grant(self, wanted: float) -> float:
-        """At most `wanted` seconds; a failed check when nothing is left."""
-        left = self.seconds - (time.monotonic() - self.began)
-        assert left > 0, f"the judging time of {self.seconds:g} s is used up by the workspace's code"
-        return min(wanted, left)
 
 
 class Subject:
@@ -83,6 +69,12 @@ class Subject:
         self, target: str, args: tuple[Any, ...], kwargs: dict[str, Any], *, timeout: float, driver: Hidden | None
     ) -> Any:
         """Value of the function `module:function` in the subject; raises `SubjectError`."""
+        return self.timed_call(target, args, kwargs, timeout=timeout, driver=driver).value
+
+    def timed_call(
+        self, target: str, args: tuple[Any, ...], kwargs: dict[str, Any], *, timeout: float, driver: Hidden | None
+    ) -> Timed:
+        """Like `call`, with the CPU time that it took. timeout: seconds of CPU time on each processor."""
         buffers: list[bytes] = []
         arguments = {
             "t": "dict",
@@ -94,15 +86,22 @@ class Subject:
             buffers.append(driver.read_bytes())
         self._deadline.grant(timeout)
         running = self._started()
-        header["timeout"] = self._deadline.grant(timeout)
-        answer, parts = self._exchange(running, header, buffers)
+        limits = self._deadline.grant(timeout)
+        header["timeout"] = limits.wall_s
+        meter = running.time_meter(limits, self._deadline.witness)
+        try:
+            answer, parts = self._exchange(running, header, buffers, meter)
+        finally:
+            meter.read()
+            self._deadline.spend(meter.cpu_s, meter.available_s)
         log = str(answer.get("log") or "").strip()
         if answer.get("error") is not None:
             self._blame_limit(running, target)
             last = f"; it printed: ...{log[-300:]}" if log else ""
             raise SubjectError(f"{target}: {str(answer['error'])[:500]}{last}")
         try:
-            return codec.decode(answer.get("value"), parts)
+            value = codec.decode(answer.get("value"), parts)
+            return Timed(value, meter.cpu_s or 0.0, running.control.counts_cpu())
         except codec.CodecError as error:
             raise SubjectError(f"{target}: answer cannot be read: {error}") from None
 
@@ -150,12 +149,12 @@ class Subject:
         return running
 
     def _exchange(
-        self, running: Running, header: dict[str, Any], buffers: list[bytes]
+        self, running: Running, header: dict[str, Any], buffers: list[bytes], meter: TimeMeter
     ) -> tuple[dict[str, Any], list[bytes]]:
         assert running.popen.stdin is not None
         try:
             codec.write_frame(running.popen.stdin, header, buffers)  # type: ignore[arg-type]
-            return self._receive(running, float(header["timeout"]) + _ANSWER_GRACE_S)
+            return self._receive(running, float(header["timeout"]) + _ANSWER_GRACE_S, meter)
         except (OSError, EOFError, codec.CodecError) as error:
             if not isinstance(error, codec.CodecError):
                 # The subject is ending; only its own end shows whether it was killed.
@@ -165,11 +164,18 @@ class Subject:
                 raise InfraError("sandbox_error", "the judge's sandbox was killed") from None
             reason = running.reason
             self.close()
+            if reason == "starved":
+                raise_starved(header["target"])
+            if reason in ("cpu_limit", "time_limit"):
+                said = over_time(reason, meter.limits, self._limits.cpus)
+                raise SubjectError(f"{header['target']}: {said}") from None
             ended = reason.replace("_", " ") if reason != "exit" else str(error) or "it is gone"
             raise SubjectError(f"{header['target']}: the subject ended: {ended}") from None
 
-    def _receive(self, running: Running, seconds: float) -> tuple[dict[str, Any], list[bytes]]:
-        """One message from the subject within `seconds`, watching its limits meanwhile."""
+    def _receive(
+        self, running: Running, seconds: float, meter: TimeMeter | None = None
+    ) -> tuple[dict[str, Any], list[bytes]]:
+        """One message from the subject within `seconds`, watching its limits and those of `meter` meanwhile."""
         stdout = running.popen.stdout
         assert stdout is not None
         until = time.monotonic() + seconds
@@ -181,8 +187,9 @@ class Subject:
                 data = bytearray()
                 while len(data) < count:
                     if not selector.select(_TICK_S):
-                        if time.monotonic() > until:
-                            running.stop("time_limit")
+                        over = meter.over() if meter is not None else None
+                        if over is not None or time.monotonic() > until:
+                            running.stop(over or "time_limit")
                         running.watch()
                         if running.popen.poll() is not None:
                             raise EOFError

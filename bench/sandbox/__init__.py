@@ -33,5 +33,7 @@ if TYPE_CHECKING:
     from bench.sandbox.limits import cell_environment, job_limits
     from bench.sandbox.process import ProcessSandbox
     from bench.sandbox.running import Running, run_job, start
+    from bench.sandbox.starvation import Witness
+    from bench.sandbox.time_limits import TimeLimits, TimeMeter, judging_limits, wall_backstop
 else:
     __getattr__ = lazy_face(__name__)
