@@ -130,6 +130,7 @@ class CellFolder:
             sandbox=self.context.sandbox.name,
             scratch=self.context.socket_folder(self.cell),
             hostile=hostile,
+            arena=self.path.parent,
             run=self.context.provenance.run,
             cell=self.cell.id,
         )

@@ -26,6 +26,7 @@ FAILURES: dict[str, Failure] = {
     "builder_killed": Failure("infra", True, "the process that builds the case's data was killed from outside"),
     "service_error": Failure("infra", True, "a stand-in service of the case did not work"),
     "sandbox_error": Failure("infra", True, "the sandbox could not be started"),
+    "starved": Failure("infra", True, "other work on the machine left too little CPU time to judge"),
     "agent_killed": Failure("infra", True, "the agent's process was killed; if it happens again, the agent crashed"),
     "clock_jump": Failure("infra", True, "the machine's clock was set anew, and with it the agent's deadline"),
     "gateway_error": Failure("infra", True, "the model or its provider did not answer"),

@@ -41,6 +41,7 @@ class ForkServer:
         self._requests = requests
         self._view: dict[str, Any] | None = orders["view"]
         self._filter = base64.b64decode(orders["filter"])
+        self._missing = [fault for name in orders["preload"] if (fault := _preload(name))]
         self._counters = machine_counters() if self._view else {}
 
     def serve(self) -> None:
@@ -64,6 +65,9 @@ class ForkServer:
 
     def _fork(self, request: dict[str, Any], data: int, report: int, log: int) -> NoReturn:
         try:
+            if self._missing:
+                os.write(report, json.dumps({"missing": self._missing}).encode())
+                os._exit(0)
             if self._view is not None:
                 leave_namespaces(self._calls)
                 if os.fork() != 0:
@@ -175,10 +179,7 @@ def main() -> None:
     calls.prctl(kernel.PR_SET_DUMPABLE, 0)
     # Guards lose their parent at once.
     calls.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
-    missing = [fault for name in orders["preload"] if (fault := _preload(name))]
-    server = ForkServer(orders, requests)
-    requests.send(json.dumps({"missing": missing}).encode())
-    server.serve()
+    ForkServer(orders, requests).serve()
     os._exit(0)
 
 

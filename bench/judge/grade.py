@@ -21,7 +21,7 @@ from typing import Any
 from bench.base.errors import InfraError
 from bench.formats.case import Case
 from bench.judge.forks import Ended, Envelope, run_fork
-from bench.sandbox import NetworkAttempts, base_environment, cell_environment, handed_on, job_limits
+from bench.sandbox import NetworkAttempts, base_environment, cell_environment, handed_on, job_limits, wall_backstop
 
 _GRACE_S = 30.0
 """Of waiting over the limit, for sandboxes that start and end."""
@@ -102,6 +102,8 @@ class Submission:
     """Where the judge keeps its copies; default: the system's temporary folder."""
     hostile: bool = False
     """Replace the agent's answers by hostile values (see bench.judge.hostile)."""
+    arena: Path | None = None
+    """Folder above the snapshots of many cells, which then share what is slow to start; default: nothing is shared."""
     run: str = ""
     cell: str = ""
     """Names by which what is left of the judge's sandboxes is recognised."""
@@ -120,7 +122,7 @@ def grade_submission(case: Case, submission: Submission) -> Grading:
     clock = JudgingClock(limits.grade_s, hostile=submission.hostile)
     reading = _Reading(case)
     while True:
-        orders = {**_orders(case, submission), "first": reading.next, "grade_s": clock.left_s}
+        orders = {**_orders(case, submission), "first": reading.next, "spent": reading.spent}
         ended = run_fork(_MODULE, orders, clock.envelope(), environment=environment, python=submission.python)
         clock.spend(ended.cpu_s)
         if reading.take(ended, clock):
@@ -138,11 +140,6 @@ class JudgingClock:
     _cpu_s: float = 0.0
 
     @property
-    def left_s(self) -> float:
-        """For the workspace's code."""
-        return max(0.0, self.grade_s - (time.monotonic() - self._began))
-
-    @property
     def used_up(self) -> bool:
         """Whether a further fork would have no time."""
         envelope = self.envelope()
@@ -153,7 +150,7 @@ class JudgingClock:
 
     def envelope(self) -> Envelope:
         """Of the next fork: CPU time for what the judge reads and computes itself, wall time for all that it awaits."""
-        wall_s = self.grade_s + _GRACE_S
+        wall_s = wall_backstop(self.grade_s) + _GRACE_S
         cpu_s = wall_s if self.hostile else self.grade_s
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * _SHARE_OF_MACHINE / (1 << 20)
         return Envelope(
@@ -177,7 +174,9 @@ def _orders(case: Case, submission: Submission) -> dict[str, Any]:
         "seed": submission.seed,
         "sandbox": submission.sandbox,
         "preload": case.spec.preload,
-        "limits": vars(job_limits(limits, limits.grade_s + _GRACE_S)),
+        "arena": str(submission.arena or ""),
+        "limits": vars(job_limits(limits, wall_backstop(limits.grade_s))),
+        "grade_s": limits.grade_s,
         "call_s": limits.call_s,
         "outputs": case.spec.outputs.model_dump(),
         "hostile": submission.hostile,
@@ -194,6 +193,8 @@ class _Reading:
         self._outcomes: dict[int, dict[str, Any]] = {}
         """By the check's number."""
         self._broken: str | None = None
+        self.spent = [0.0, 0.0]
+        """CPU time and available time of the workspace's code, in seconds."""
         self._attempts = NetworkAttempts()
 
     @property
@@ -233,6 +234,7 @@ class _Reading:
                     began = True
                 case {"number": number}:
                     self._outcomes[number] = facts
+                    self.spent = facts["spent"]
                 case {"network_attempts": counts}:
                     self._attempts += NetworkAttempts(**counts)
         return began

@@ -108,6 +108,6 @@ class HostileRan(Ran):
     """A command that ended well and left nonsense."""
 
     def __init__(self, source: HostileWorkspace) -> None:
-        super().__init__(source.root, 0, source.text("stdout"), "", "hostile", "exit")
+        super().__init__(source.root, 0, source.text("stdout"), "", "hostile", "")
         for name in ("exists", "json", "text", "bytes", "csv", "npz", "safetensors"):
             setattr(self, name, getattr(source, name))

@@ -20,6 +20,7 @@ from bench.base.child import load_module
 from bench.base.errors import InfraError
 from bench.judge.checks import Check
 from bench.judge.hostile import hostile_workspaces
+from bench.judge.warm_pool import leased
 from bench.judge.workspace import Scene, Workspace
 from bench.sandbox import CellEnvironment, JobLimits, open_sandbox
 
@@ -58,6 +59,7 @@ def serve(orders: dict[str, Any], answers: BinaryIO) -> None:
 
 
 def _scene(orders: dict[str, Any]) -> Scene:
+    sandbox, environment = open_sandbox(orders["sandbox"]), _cell_environment(orders["cell_environment"])
     return Scene(
         snapshot=Path(orders["snapshot"]),
         original=Path(orders["original"]),
@@ -66,12 +68,14 @@ def _scene(orders: dict[str, Any]) -> Scene:
         case=Path(orders["case"]),
         profile=orders["profile"],
         seed=orders["seed"],
-        sandbox=open_sandbox(orders["sandbox"]),
+        sandbox=sandbox,
         preload=tuple(orders["preload"]),
         limits=JobLimits(**orders["limits"]),
         call_s=orders["call_s"],
         grade_s=orders["grade_s"],
-        cell_environment=_cell_environment(orders["cell_environment"]),
+        cell_environment=environment,
+        spent=orders["spent"],
+        warm=leased(sandbox, orders, environment),
     )
 
 
@@ -132,7 +136,7 @@ def _judge_snapshot(scene: Scene, checks: _Checks, first: int, report: _Report) 
     try:
         for number in range(first, len(checks)):
             report.say(began=number)
-            report.say(number=number, **_outcome(checks[number][0], ws), **_found(ws))
+            report.say(number=number, **_outcome(checks[number][0], ws), **_found(ws), spent=ws.spent)
     finally:
         ws.close()
     report.say(network_attempts=vars(ws.findings.network_attempts))

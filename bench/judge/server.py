@@ -3,8 +3,8 @@
 It imports this package and libraries, never anything of a case, and opens nothing of an agent's. It has one thread, so
 that a fork is whole. Each fork leads a session of its own and ends with the server; the server ends with the runner.
 
-A request names a module of this package with a function `serve(orders, answers)`, which runs in the fork. A module may
-have `before_fork(orders)`, which runs in the server: it returns descriptors that this fork alone shall inherit.
+A request names a module of this package with a function `serve(orders, answers)`, which runs in the fork. Orders that
+name libraries to preload lease a warm process, whose socket the fork inherits.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from bench.guest.first_process import PR_SET_PDEATHSIG, prctl
+from bench.guest.kernel import PR_SET_PDEATHSIG, Kernel
+from bench.judge.warm_pool import Lease, WarmPool
 
 _PACKAGE = __name__.partition(".")[0]
 _IMPORTED = ("bench.judge.process", "bench.sandbox.choose", "csv", "random", "zipfile", "numpy")
@@ -42,6 +43,7 @@ class _Fork:
     """Its pidfd."""
     line: socket.socket
     """To the runner: tells the process id, then how it ended. Anything the runner says, or its end, ends the fork."""
+    lease: Lease | None
 
 
 def main() -> None:
@@ -63,6 +65,7 @@ class _Server:
         self._control = control
         self._forks: dict[int, _Fork] = {}
         """By each descriptor that is watched for it."""
+        self._warm = WarmPool()
         self._poll = select.poll()
         self._poll.register(control, select.POLLIN)
 
@@ -97,7 +100,9 @@ class _Server:
             if name.partition(".")[0] != _PACKAGE:
                 raise ValueError(f"{name} is not a module of {_PACKAGE}")
             module = importlib.import_module(name)
-            inherited = getattr(module, "before_fork", _nothing)(orders)
+            lease = self._warm.lease(orders)
+            inherited = () if lease is None else (lease.descriptor,)
+            orders["warm"] = None if lease is None else (lease.descriptor, lease.enforcement)
             server, pid = os.getpid(), os.fork()
             if pid == 0:
                 _be_fork(module, orders, (answers, log, *inherited), server)
@@ -105,7 +110,7 @@ class _Server:
             os.write(log, traceback.format_exc().encode())
             line.close()
         else:
-            fork = _Fork(pid, os.pidfd_open(pid), line)
+            fork = _Fork(pid, os.pidfd_open(pid), line, lease)
             with contextlib.suppress(OSError):
                 line.send(b"forked %d\n" % pid)
             for watched in (fork.handle, line.fileno()):
@@ -127,14 +132,13 @@ class _Server:
         with contextlib.suppress(OSError):
             fork.line.send(b"ended %d\n" % os.waitstatus_to_exitcode(status))
         fork.line.close()
+        if fork.lease is not None:
+            fork.lease.release()
 
     def _end_all(self) -> None:
         for fork in self._forks.values():
             _kill(fork)
-
-
-def _nothing(orders: Any) -> Sequence[int]:
-    return ()
+        self._warm.close()
 
 
 def _kill(fork: _Fork) -> None:
@@ -150,7 +154,7 @@ def _be_fork(module: ModuleType, orders: dict[str, Any], kept: Sequence[int], se
     try:
         answers, log = kept[:2]
         os.setsid()
-        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        Kernel().prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != server:
             # It ended before it could be told to take this process with it.
             os._exit(code)

@@ -10,12 +10,13 @@ import struct
 import subprocess
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from bench.base.errors import InfraError
 from bench.guest import codec
+from bench.judge.deadline import Deadline, Timed, over_time, raise_starved
 from bench.sandbox import (
     CannotFork,
     CellEnvironment,
@@ -27,12 +28,13 @@ from bench.sandbox import (
     Running,
     Sandbox,
     Tail,
+    TimeLimits,
     WarmProcess,
     start,
-    warm_process,
+    start_warm,
 )
 
-_START_S = 60.0
+_IMPORT_S = 10.0
 _END_S = 2.0
 _TICK_S = 0.1
 _LOG_BYTES = 8000
@@ -53,31 +55,6 @@ class Hidden(os.PathLike[str]):
 
     def read_bytes(self) -> bytes:
         return self.path.read_bytes()
-
-
-@dataclass
-class Deadline:
-    """The time all subjects of one grading share."""
-
-    seconds: float
-    began: float = field(default_factory=time.monotonic)
-
-    def grant(self, wanted: float) -> float:
-        """At most `wanted` seconds; a failed check when nothing is left."""
-        left = self.seconds - (time.monotonic() - self.began)
-        assert left > 0, f"the judging time of {self.seconds:g} s is used up by the workspace's code"
-        return min(wanted, left)
-
-
-@dataclass(frozen=True)
-class Timed:
-    """The value of a call, and what it cost."""
-
-    value: Any
-    cpu_s: float
-    """CPU time of all its processes, seen from outside, in seconds."""
-    trusted: bool
-    """The kernel counted it; otherwise it is a sum from which processes can hide."""
 
 
 class Subject:
@@ -119,7 +96,7 @@ class Subject:
     def timed_call(
         self, target: str, args: tuple[Any, ...], kwargs: dict[str, Any], *, timeout: float, driver: Hidden | None
     ) -> Timed:
-        """Like `call`, with the CPU time that it took."""
+        """Like `call`, with the CPU time that it took. timeout: seconds of CPU time on each processor."""
         buffers: list[bytes] = []
         arguments = {
             "t": "dict",
@@ -137,9 +114,9 @@ class Subject:
                 answer, parts = exchange.ask(header, buffers)
             finally:
                 running.stop()
+                cpu_s, trusted = running.control.cpu_s() or 0.0, running.control.counts_cpu()
+                self._deadline.spend(cpu_s, running.available_s)
                 self.network_attempts += running.control.network_attempts()
-            cpu_s = running.control.cpu_s() or 0.0
-            trusted = running.control.counts_cpu()
             if answer.get("error") is not None:
                 raise SubjectError(f"{target}: {str(answer['error'])[:500]}{exchange.printed()}")
         try:
@@ -167,20 +144,22 @@ class Subject:
 
     def _fork(self, stack: contextlib.ExitStack, timeout: float) -> Running:
         warm = self._warm_process()
-        limits = replace(self._limits, wall_s=self._deadline.grant(timeout))
-        return stack.enter_context(warm.fork(self._snapshot, limits))
+        limits = replace(self._limits, **vars(self._deadline.grant(timeout)))
+        return stack.enter_context(warm.fork(self._snapshot, limits, self._deadline.witness))
 
     def _warm_process(self) -> WarmProcess:
         if self._warm is None:
-            preparation = Preparation(self._preload, self._snapshot.parent, self._limits, self._cell_environment)
-            self._warm = self._stack.enter_context(warm_process(self._sandbox, preparation))
+            preparation = Preparation(self._preload, self._snapshot, self._limits, self._cell_environment)
+            self._warm = self._stack.enter_context(start_warm(self._sandbox, preparation))
         return self._warm
 
     def _cold(self, stack: contextlib.ExitStack, timeout: float) -> Running:
         """A call in a sandbox of its own."""
         mount = Mount(self._snapshot, "/workspace")
         orders = {"workspace": self._sandbox.guest_path(mount), "preload": self._preload}
-        limits = replace(self._limits, wall_s=self._deadline.grant(timeout) + _START_S)
+        # What it imports counts, too, since nothing tells where that ends.
+        granted = self._deadline.grant(timeout + _IMPORT_S)
+        limits = replace(self._limits, **vars(granted))
         script = f"{self._sandbox.library}/bench/guest/subject.py"
         job = Job(
             argv=["python", "-I", "-B", script, json.dumps(orders)],
@@ -190,7 +169,9 @@ class Subject:
             cell_environment=self._cell_environment,
         )
         pipe = subprocess.PIPE
-        running = stack.enter_context(start(self._sandbox, job, stdin=pipe, stdout=pipe, stderr=pipe))
+        running = stack.enter_context(
+            start(self._sandbox, job, stdin=pipe, stdout=pipe, stderr=pipe, witness=self._deadline.witness)
+        )
         ready, _ = _Exchange(running, "the start", self._sandbox.isolated).hear()
         if ready.get("missing"):
             raise RuntimeError(f"the case's environment lacks what it preloads: {ready['missing']}")
@@ -231,8 +212,12 @@ class _Exchange:
 
     def _ended(self, error: Exception) -> str:
         running = self._running
-        if running.reason == "time_limit":
-            return f"took longer than {running.job.limits.wall_s:g} s"
+        limits = running.job.limits
+        if running.reason == "starved":
+            raise_starved(self._target)
+        if running.reason in ("cpu_limit", "time_limit"):
+            granted = TimeLimits(limits.cpu_s, limits.available_s, limits.wall_s)
+            return over_time(running.reason, granted, limits.cpus)
         if running.reason != "exit":
             return f"the call was ended: {running.reason.replace('_', ' ')}"
         if isinstance(error, codec.CodecError | struct.error):

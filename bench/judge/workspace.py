@@ -9,15 +9,16 @@ import random
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from bench.base.files import lay_over, sha256_file, walk_files
 from bench.guest.trees import remove_tree
+from bench.judge.deadline import Deadline, over_time, raise_starved
 from bench.judge.files import Folder
-from bench.judge.subject import Deadline, Hidden, Subject, SubjectError
-from bench.sandbox import CellEnvironment, Job, JobLimits, Mount, NetworkAttempts, Sandbox, run_job
+from bench.judge.subject import Hidden, Subject, SubjectError
+from bench.sandbox import CellEnvironment, Job, JobLimits, Mount, NetworkAttempts, Sandbox, WarmProcess, run_job
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,10 @@ class Scene:
     call_s: float
     grade_s: float
     cell_environment: CellEnvironment = field(default_factory=CellEnvironment)
+    spent: Sequence[float] = (0.0, 0.0)
+    """By the workspace's code in an earlier process of this grading: CPU time and available time, in seconds."""
+    warm: WarmProcess | None = None
+    """One for these libraries and limits that sees the snapshot."""
 
 
 @dataclass
@@ -54,18 +59,18 @@ class Findings:
 class Ran(Folder):
     """A finished command and the folder it left."""
 
-    def __init__(self, root: Path, code: int, stdout: str, stderr: str, command: str, reason: str) -> None:
+    def __init__(self, root: Path, code: int, stdout: str, stderr: str, command: str, stopped: str) -> None:
         super().__init__(root)
         self.code = code
         self.stdout = stdout
         self.stderr = stderr
         self._command = command
-        self._reason = reason
+        self._stopped = stopped
 
     def ok(self) -> Ran:
         """Itself when the command ended with status 0; a failed check otherwise."""
-        if self._reason != "exit":
-            raise SubjectError(f"`{self._command}` was stopped: {self._reason.replace('_', ' ')}")
+        if self._stopped:
+            raise SubjectError(f"`{self._command}` {self._stopped}")
         last = self.stderr.strip()[-300:] or self.stdout.strip()[-300:]
         assert self.code == 0, f"`{self._command}` ended with status {self.code}: {last}"
         return self
@@ -82,17 +87,24 @@ class Workspace(Folder):
         self.findings = Findings()
         self._scene = scene
         self._journals: dict[str, list[dict[str, Any]]] = {}
-        self._deadline = Deadline(scene.grade_s)
+        self._deadline = Deadline(scene.grade_s, scene.limits.cpus, *scene.spent)
         self._stack = contextlib.ExitStack()
-        self._subject = Subject(
-            scene.sandbox, scene.snapshot, scene.preload, scene.limits, self._deadline, scene.cell_environment
-        )
+        self._subject = self._new_subject(scene.snapshot, self._deadline, scene.warm)
 
     def close(self) -> None:
         """End the subject and remove the copies made for `run`."""
         self._subject.close()
         self._stack.close()
         self.findings.network_attempts += self._subject.network_attempts
+
+    @property
+    def spent(self) -> tuple[float, float]:
+        """CPU time and available time of the workspace's code so far, in seconds."""
+        return self._deadline.cpu_s, self._deadline.available_s
+
+    def _new_subject(self, snapshot: Path, deadline: Deadline, warm: WarmProcess | None = None) -> Subject:
+        scene = self._scene
+        return Subject(scene.sandbox, snapshot, scene.preload, scene.limits, deadline, scene.cell_environment, warm)
 
     def hidden(self, name: str) -> Hidden:
         """The judge's file `name`: built by data.py, or lying in the case's hidden/."""
@@ -134,22 +146,29 @@ class Workspace(Folder):
         inputs: Mapping[str, Hidden | bytes | str] | None = None,
         remove: Sequence[str] = (),
     ) -> Ran:
-        """Run a command on a private, writable copy of the snapshot, without a network."""
-        seconds = self._deadline.grant(self._scene.call_s if timeout is None else timeout)
+        """Run a command on a private, writable copy of the snapshot, without a network.
+
+        timeout: seconds of CPU time on each processor that the case may use; `call_s` of the case by default.
+        """
+        granted = self._deadline.grant(self._scene.call_s if timeout is None else timeout)
         root = self._copy()
         for name in remove:
             remove_tree(root / name)
         for name, content in (inputs or {}).items():
             _place(root, name, content)
         mount = Mount(root, "/workspace", writable=True)
-        limits = JobLimits(**{**vars(self._scene.limits), "wall_s": seconds})
+        limits = replace(self._scene.limits, **vars(granted))
         job = Job(
             list(argv), [mount], mount, limits, env=dict(env or {}), cell_environment=self._scene.cell_environment
         )
-        ended = run_job(self._scene.sandbox, job)
+        ended = run_job(self._scene.sandbox, job, witness=self._deadline.witness)
+        self._deadline.spend(ended.cpu_s, ended.available_s)
+        if ended.reason == "starved":
+            raise_starved(f"`{' '.join(argv)}`")
         self.findings.network_attempts += ended.network_attempts
         out, err = (stream.decode("utf-8", "replace") for stream in (ended.stdout, ended.stderr))
-        return Ran(root, ended.code, out, err, " ".join(argv), ended.reason)
+        stopped = "" if ended.reason == "exit" else over_time(ended.reason, granted, limits.cpus)
+        return Ran(root, ended.code, out, err, " ".join(argv), stopped)
 
     def _copy(self) -> Path:
         """A private copy of the snapshot, which lives as long as this workspace."""

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from bench.sandbox.limits import cell_environment, job_limits
     from bench.sandbox.process import ProcessSandbox
     from bench.sandbox.running import Running, Tail, run_job, start
-    from bench.sandbox.warm import CannotFork, Preparation, WarmProcess, warm_process
+    from bench.sandbox.starvation import Witness
+    from bench.sandbox.time_limits import TimeLimits, TimeMeter, judging_limits, wall_backstop
+    from bench.sandbox.warm import CannotFork, Preparation, WarmProcess, start_warm
 else:
     __getattr__ = lazy_face(__name__)

@@ -154,14 +154,7 @@ class Group:
 
     def cpu_s(self) -> float | None:
         """Seconds of CPU time that everything ever in the group has used; None where it is not counted."""
-        if not self.counts_cpu:
-            return None
-        folder = self.folders[CPU_TIME]
-        if self.versions[CPU_TIME] == 2:
-            used = numbers(folder / "cpu.stat").get("usage_usec")
-            return None if used is None else used / 1e6
-        words = read_words(folder / "cpuacct.usage")
-        return int(words[0]) / 1e9 if words else None
+        return cpu_time(self.folders[CPU_TIME]) if self.counts_cpu else None
 
     def processes(self) -> list[int]:
         return members(self.paths[0])
@@ -203,6 +196,14 @@ class Group:
         return found or "memory and processes watched"
 
 
+def cpu_time(folder: Path) -> float | None:
+    """Seconds of CPU time used so far in a group and in those below it, of either version; None where unknown."""
+    if words := read_words(folder / "cpuacct.usage"):
+        return int(words[0]) / 1e9
+    used = numbers(folder / "cpu.stat").get("usage_usec")
+    return None if used is None else used / 1e6
+
+
 def make_group(branches: Iterable[Branch], limits: JobLimits) -> Group | None:
     """A new group with these limits; None where the kernel takes none of them and counts no CPU time."""
     name = Owner.this().new_name()
@@ -235,10 +236,15 @@ def _limit(folder: Path, wanted: Iterable[CgroupSetting]) -> bool:
     return True
 
 
+def job_folders(branch: Branch) -> list[Path]:
+    """Groups of jobs of all runners: those made here, and those made from a group beside this one."""
+    return [*branch.folder.glob(f"{GROUP_PREFIX}*"), *branch.folder.parent.glob(f"*/{GROUP_PREFIX}*")]
+
+
 def remove_abandoned(branches: Iterable[Branch]) -> None:
-    """Remove the groups of owners that are dead: those made here, and those made from a group beside this one."""
+    """Remove the groups of owners that are dead."""
     for branch in branches:
-        for folder in [*branch.folder.glob(f"{GROUP_PREFIX}*"), *branch.folder.parent.glob(f"*/{GROUP_PREFIX}*")]:
+        for folder in job_folders(branch):
             owner = Owner.of(folder.name)
             if owner is not None and owner.gone():
                 remove_group(folder)

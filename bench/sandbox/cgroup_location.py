@@ -22,6 +22,7 @@ from bench.sandbox.cgroup import (
     GROUP_PREFIX,
     Branch,
     Group,
+    job_folders,
     make_group,
     remove_abandoned,
 )
@@ -63,6 +64,12 @@ def new_group(limits: JobLimits) -> Group | None:
     """A group for a job; None where this process can make none."""
     branches = _branches()
     return make_group(branches, limits) if branches else None
+
+
+def counted_jobs() -> list[Path]:
+    """Folders of the groups, of all runners, that count the CPU time of jobs."""
+    found = [folder for branch in _branches() if CPU_TIME in branch.controllers for folder in job_folders(branch)]
+    return list(dict.fromkeys(found))
 
 
 def probe_cgroups() -> Probe:

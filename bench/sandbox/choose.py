@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from bench.base.errors import InfraError, UserError
@@ -21,6 +22,7 @@ from bench.sandbox.job import Job, JobLimits, Mount, Sandbox
 from bench.sandbox.process import ProcessSandbox
 
 NAMES = ("auto", "docker", "bubblewrap", "process")
+_UNIX = "unix://"
 _SEE = "see docs/concepts.md, sandboxes"
 
 
@@ -98,10 +100,12 @@ def choose_sandbox(name: str) -> Sandbox:
     raise UserError(f"no isolating sandbox works here: {faults}", where="--sandbox", remedy=remedy)
 
 
-def open_sandbox(name: str) -> Sandbox:
-    """The back end of this name as it was chosen in another process, whose `handed_on` this one was given."""
+def open_sandbox(name: str, environment: Mapping[str, str] = os.environ) -> Sandbox:
+    """The back end of this name as it was chosen in another process, whose `handed_on` is in `environment`."""
     if name == "docker":
-        return DockerSandbox(image=os.environ.get(IMAGE_VARIABLE) or None)
+        address = environment.get("DOCKER_HOST", "")
+        engine = Engine(Path(address.removeprefix(_UNIX))) if address.startswith(_UNIX) else None
+        return DockerSandbox(engine, environment.get(IMAGE_VARIABLE) or None)
     return ProcessSandbox() if name == "process" else BubblewrapSandbox()
 
 

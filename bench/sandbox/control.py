@@ -97,7 +97,11 @@ class TreeControl:
         return self._cpu_s
 
     def counts_cpu(self) -> bool:
-        return self._group is not None and self._group.counts_cpu
+        # What is not isolated can leave its group.
+        return self._isolated and self._group is not None and self._group.counts_cpu
+
+    def groups_beside(self) -> Sequence[Path]:
+        return []
 
     def limit_hit(self) -> EndReason | None:
         return None if self._group is None else self._group.limit_hit()

@@ -13,9 +13,17 @@ from typing import IO, Any, Literal, Protocol
 from bench.sandbox.seccomp import encoded_filter
 
 EndReason = Literal[
-    "exit", "stopped", "time_limit", "cpu_limit", "memory_limit", "process_limit", "disk_limit", "output_limit"
+    "exit",
+    "stopped",
+    "time_limit",
+    "cpu_limit",
+    "starved",
+    "memory_limit",
+    "process_limit",
+    "disk_limit",
+    "output_limit",
 ]
-"""`stopped`: by the caller that asked for the job."""
+"""`stopped`: by the caller that asked for the job. `starved`: over its wall time on a machine that was too busy."""
 GUEST = Path(__file__).resolve().parents[1] / "guest"
 OWN_ETC = Path(__file__).resolve().parent / "etc"
 """Files for /etc of a guest that isolates."""
@@ -44,6 +52,9 @@ class JobLimits:
     """Kept of standard output and error; twenty times as much ends the job."""
     cpu_s: float | None = None
     """CPU time of all its processes together, the start of the sandbox included; none by default."""
+    available_s: float | None = None
+    """Time in which a processor was free for it, or worked for it; none by default. With it, a job that is over
+    `wall_s` may have been `starved`."""
 
 
 @dataclass(frozen=True)
@@ -132,6 +143,8 @@ class Ended:
     """See `Launch`."""
     cpu_s: float | None = None
     """CPU time of all processes of the job; None where nothing is known of it."""
+    available_s: float = 0.0
+    """Time in which a processor was free for the job or worked for it; 0 where that is not limited."""
 
 
 @dataclass(frozen=True)
@@ -279,6 +292,10 @@ class Control(Protocol):
 
     def counts_cpu(self) -> bool:
         """Whether the kernel counts it; otherwise `cpu_s` is a sum from which processes can hide."""
+        ...
+
+    def groups_beside(self) -> Sequence[Path]:
+        """Groups, with the job's own, that an engine made for jobs of ours: their names do not say whose they are."""
         ...
 
     def limit_hit(self) -> EndReason | None:

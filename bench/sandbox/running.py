@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from bench.base.errors import InfraError
 from bench.sandbox.control import disk_mb
 from bench.sandbox.job import Control, Ended, EndReason, Job, Launch, Sandbox, StartedProcess
+from bench.sandbox.starvation import Witness
+from bench.sandbox.time_limits import TimeLimits, TimeMeter
 
 _TICK_S = 0.1
 _DISK_TICK_S = 1.0
@@ -52,7 +54,14 @@ class Tail:
 class Running:
     """A started job. `watch` is to be called often; `stop` ends the whole tree."""
 
-    def __init__(self, job: Job, popen: StartedProcess, control: Control, enforcement: str = "") -> None:
+    def __init__(
+        self,
+        job: Job,
+        popen: StartedProcess,
+        control: Control,
+        enforcement: str = "",
+        witness: Witness | None = None,
+    ) -> None:
         self._enforcement = enforcement
         self.job = job
         self.popen = popen
@@ -61,6 +70,8 @@ class Running:
         self.peak_memory_mb = 0.0
         self.peak_processes = 0
         self.cpu_s: float | None = None
+        limits = job.limits
+        self._meter = self.time_meter(TimeLimits(limits.cpu_s, limits.available_s, limits.wall_s), witness)
         self._started = time.monotonic()
         self._next_disk = self._started + _DISK_TICK_S
 
@@ -78,10 +89,8 @@ class Running:
         limits = self.job.limits
         self.peak_processes = max(self.peak_processes, len(self.control.processes()))
         self.peak_memory_mb = max(self.peak_memory_mb, self.control.memory_mb(limits.memory_mb))
-        if self._over_cpu():
-            return self._over("cpu_limit")
-        if self.wall_s > limits.wall_s:
-            return self._over("time_limit")
+        if (over := self._meter.over()) is not None:
+            return self._over(over)
         if self.peak_memory_mb > limits.memory_mb:
             return self._over("memory_limit")
         if self.peak_processes > limits.processes:
@@ -99,18 +108,30 @@ class Running:
     def settle(self) -> None:
         """Look once more when the job is over: much can happen between two looks."""
         self.peak_memory_mb = max(self.peak_memory_mb, self.control.memory_mb(self.job.limits.memory_mb))
-        if self.reason == "exit" and self._over_cpu():
+        self.cpu_s, limit = self.control.cpu_s(), self.job.limits.cpu_s
+        if self.reason == "exit" and limit is not None and self.cpu_s is not None and self.cpu_s > limit:
             self.reason = "cpu_limit"
         if self.reason == "exit":
             self.reason = self.control.limit_hit() or "exit"
         if self.reason == "exit" and self._disk()[0] > self.job.limits.disk_mb:
             self.reason = "disk_limit"
 
-    def _over_cpu(self) -> bool:
-        """Whether more CPU time than allowed is used, as far as it is known."""
-        self.cpu_s = self.control.cpu_s()
-        limit = self.job.limits.cpu_s
-        return limit is not None and self.cpu_s is not None and self.cpu_s > limit
+    @property
+    def available_s(self) -> float:
+        """See `TimeLimits`; 0 where it is not limited."""
+        return self._meter.available_s
+
+    def time_meter(self, limits: TimeLimits, witness: Witness | None = None) -> TimeMeter:
+        """The time of what the job does from now on; `witness`: one that has watched for longer."""
+        control = self.control
+        return TimeMeter(
+            limits,
+            self.job.limits.cpus,
+            control.cpu_s,
+            control.processes,
+            groups_beside=control.groups_beside,
+            witness=witness,
+        )
 
     def _disk(self) -> tuple[float, float]:
         return disk_mb(mount.source for mount in self.job.mounts if mount.writable)
@@ -138,9 +159,12 @@ class Running:
 
 
 @contextlib.contextmanager
-def start(sandbox: Sandbox, job: Job, *, stdin: int, stdout: int, stderr: int) -> Iterator[Running]:
+def start(
+    sandbox: Sandbox, job: Job, *, stdin: int, stdout: int, stderr: int, witness: Witness | None = None
+) -> Iterator[Running]:
     """Start `job` with the given streams; on leaving, no process of it is left.
 
+    witness: of the machine, where it has been watched before.
     The calling thread must outlive the job: its end is the signal for the sandbox to end.
     """
     launch = sandbox.launch(job)
@@ -148,7 +172,7 @@ def start(sandbox: Sandbox, job: Job, *, stdin: int, stdout: int, stderr: int) -
         # Called in reverse order: first every process is ended, then what was made for the job is given back.
         stack.callback(launch.release)
         popen = _spawn(sandbox, job, launch, (stdin, stdout, stderr))
-        running = Running(job, popen, launch.control(popen), launch.enforcement)
+        running = Running(job, popen, launch.control(popen), launch.enforcement, witness)
         stack.callback(running.stop)
         yield running
 
@@ -172,13 +196,15 @@ def _spawn(sandbox: Sandbox, job: Job, launch: Launch, streams: tuple[int, int, 
             os.close(descriptor)
 
 
-def run_job(sandbox: Sandbox, job: Job, should_stop: Callable[[], bool] | None = None) -> Ended:
+def run_job(
+    sandbox: Sandbox, job: Job, should_stop: Callable[[], bool] | None = None, witness: Witness | None = None
+) -> Ended:
     """Run `job` to its end or its limit; raises `InfraError` when the sandbox itself does not come up.
 
     should_stop: asked about ten times a second; when it says so, the job is ended with the reason `stopped`.
     """
     pipe = subprocess.PIPE
-    with start(sandbox, job, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe) as running:
+    with start(sandbox, job, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, witness=witness) as running:
         streams = _pump(running, should_stop)
         running.stop()
         code = running.code()
@@ -200,6 +226,7 @@ def run_job(sandbox: Sandbox, job: Job, should_stop: Callable[[], bool] | None =
             network_attempts=running.control.network_attempts(),
             enforcement=running.enforcement,
             cpu_s=running.cpu_s,
+            available_s=running.available_s,
         )
 
 

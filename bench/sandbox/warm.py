@@ -15,7 +15,7 @@ import socket
 import struct
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -39,6 +39,7 @@ from bench.sandbox.job import (
 )
 from bench.sandbox.running import Running, start
 from bench.sandbox.seccomp import encoded_filter
+from bench.sandbox.starvation import Witness
 
 _PACKET = 1 << 16
 _START_S = 120.0
@@ -68,18 +69,34 @@ class Preparation:
 class WarmProcess:
     """A warm process that is there; its forks may be asked for by several processes at the same time."""
 
-    def __init__(self, sandbox: Sandbox, preparation: Preparation, requests: socket.socket, enforcement: str) -> None:
+    def __init__(
+        self,
+        sandbox: Sandbox,
+        preparation: Preparation,
+        requests: socket.socket,
+        enforcement: str,
+        alive: Callable[[], bool] = lambda: True,
+    ) -> None:
         self.requests = requests
+        self.enforcement = enforcement
         self.preparation = preparation
+        self.alive = alive
+        """Whether it has not ended yet, as far as this process can tell."""
         self._isolated = sandbox.isolated
         self._other_user = sandbox.other_user
-        self._enforcement = enforcement
+
+    @classmethod
+    def reached(cls, sandbox: Sandbox, preparation: Preparation, descriptor: int, enforcement: str) -> WarmProcess:
+        """One that another process has started, by the descriptor of its socket."""
+        return cls(sandbox, preparation, socket.socket(fileno=descriptor), enforcement)
 
     @contextlib.contextmanager
-    def fork(self, workspace: Path, limits: JobLimits) -> Iterator[Running]:
+    def fork(self, workspace: Path, limits: JobLimits, witness: Witness | None = None) -> Iterator[Running]:
         """A fork that sees `workspace`, a folder below the arena, and waits for one request of the subject's protocol.
 
-        Raises `CannotFork` where namespaces are refused, and `InfraError` when the warm process is gone.
+        witness: of the machine, where it has been watched before.
+        Raises `CannotFork` where namespaces are refused, `InfraError` when the warm process is gone, and `RuntimeError`
+        naming the modules that it cannot import.
         """
         arena = self.preparation.arena
         seen = str(workspace.relative_to(arena)) if self._isolated else str(workspace)
@@ -92,9 +109,8 @@ class WarmProcess:
         try:
             started.ask(self.requests, order)
             job = Job([], [], Mount(workspace, _PLACE), limits, cell_environment=self.preparation.cell_environment)
-            running = Running(job, started, started, self._enforcement)
-            started.enter()
-            yield running
+            started.enter(self._isolated)
+            yield Running(job, started, started, self.enforcement, witness)
         finally:
             started.release()
 
@@ -113,11 +129,12 @@ class _Fork:
         self.pid = 0
         self._guard = -1
         self.stdin: IO[bytes] = self._data.makefile("wb")
-        self.stdout: IO[bytes] = self._data.makefile("rb", buffering=0)
+        self.stdout: IO[bytes] = self._data.makefile("rb")
         self.stderr: IO[bytes] = os.fdopen(self._log, "rb", buffering=0)
         self._group: Group | None = None
         self._said = b""
         self._over = False
+        self._counted = False
         self._cpu_s = 0.0
         self._hit: EndReason | None = None
 
@@ -132,7 +149,7 @@ class _Fork:
             self._their_report.close()
             os.close(self._their_log)
 
-    def enter(self) -> None:
+    def enter(self, isolated: bool) -> None:
         """Wait until the fork stands in its namespaces, and put it into its group before it does anything."""
         guard = self._sender(self._report)
         with contextlib.suppress(OSError):
@@ -141,10 +158,12 @@ class _Fork:
         if self.pid == 0:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.wait(_END_S)
-            fault = self._facts().get("fault")
-            if fault is None:
-                raise InfraError("sandbox_error", "a fork of the judge's warm process did not come up")
-            raise CannotFork(str(fault))
+            facts = self._facts()
+            if facts.get("missing"):
+                raise RuntimeError(f"the case's environment lacks what it preloads: {'; '.join(facts['missing'])}")
+            if "fault" not in facts:
+                raise InfraError("sandbox_error", "the judge's warm process did not come up, or has ended")
+            raise CannotFork(str(facts["fault"]))
         self._group = new_group(self._limits) if self.pid > 0 else None
         if self._group is not None:
             try:
@@ -153,6 +172,8 @@ class _Fork:
             except OSError:
                 self._group.remove()
                 self._group = None
+        # Where nothing isolates, a process can leave its group.
+        self._counted = isolated and self._group is not None and self._group.counts_cpu
         self._data.send(b"!")
 
     def _sender(self, connection: socket.socket) -> int:
@@ -217,7 +238,10 @@ class _Fork:
         return self._cpu_s
 
     def counts_cpu(self) -> bool:
-        return self._group is not None and self._group.counts_cpu
+        return self._counted
+
+    def groups_beside(self) -> Sequence[Path]:
+        return []
 
     def limit_hit(self) -> EndReason | None:
         if self._hit is None and self._group is not None:
@@ -264,11 +288,8 @@ class _Fork:
 
 
 @contextlib.contextmanager
-def warm_process(sandbox: Sandbox, preparation: Preparation) -> Iterator[WarmProcess]:
-    """Start a warm process, which ends with the block.
-
-    Raises `InfraError` when it does not come up, and `RuntimeError` naming the modules that it cannot import.
-    """
+def start_warm(sandbox: Sandbox, preparation: Preparation) -> Iterator[WarmProcess]:
+    """Start a warm process, which ends with the block; its forks wait until it is ready."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     script = f"{sandbox.library}/bench/guest/fork_server.py"
     view = {"place": _PLACE, "arena": _ARENA, "private": list(sandbox.private)} if sandbox.isolated else None
@@ -277,28 +298,22 @@ def warm_process(sandbox: Sandbox, preparation: Preparation) -> Iterator[WarmPro
         "view": view,
         "filter": encoded_filter() if sandbox.isolated else "",
     }
-    with contextlib.ExitStack() as stack:
-        stack.callback(ours.close)
-        # Each fork puts its workspace over it.
-        place = Mount(GUEST, _PLACE)
-        job = Job(
-            argv=["python", "-I", "-B", script, json.dumps(orders)],
-            mounts=[place, Mount(preparation.arena, _ARENA)],
-            cwd=place,
-            limits=preparation.limits,
-            cell_environment=preparation.cell_environment,
-            trusted=True,
-        )
-        null = subprocess.DEVNULL
-        running = stack.enter_context(start(sandbox, job, stdin=theirs.fileno(), stdout=null, stderr=null))
-        theirs.close()
-        ours.settimeout(_START_S)
-        try:
-            ready = json.loads(ours.recv(_PACKET))
-        except (OSError, ValueError):
-            reason = running.reason if running.control.came_up() else "no sandbox"
-            raise InfraError("sandbox_error", f"the judge's warm process did not come up: {reason}") from None
-        if ready["missing"]:
-            raise RuntimeError(f"the case's environment lacks what it preloads: {ready['missing']}")
-        ours.settimeout(None)
-        yield WarmProcess(sandbox, preparation, ours, running.enforcement)
+    # Each fork puts its workspace over it.
+    place = Mount(GUEST, _PLACE)
+    job = Job(
+        argv=["python", "-I", "-B", script, json.dumps(orders)],
+        mounts=[place, Mount(preparation.arena, _ARENA)],
+        cwd=place,
+        limits=preparation.limits,
+        cell_environment=preparation.cell_environment,
+        trusted=True,
+    )
+    null = subprocess.DEVNULL
+    with ours, contextlib.ExitStack() as stack:
+        with theirs:
+            running = stack.enter_context(start(sandbox, job, stdin=theirs.fileno(), stdout=null, stderr=null))
+
+        def alive() -> bool:
+            return running.popen.poll() is None
+
+        yield WarmProcess(sandbox, preparation, ours, running.enforcement, alive)

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.judge.subject import Deadline, Subject, SubjectError
+from bench.judge.deadline import Deadline
+from bench.judge.subject import Subject, SubjectError
 from bench.sandbox import cgroup_location
 from bench.sandbox.bubblewrap import BubblewrapSandbox
 from bench.sandbox.cgroup import memory_cap_mb, remove_abandoned, tasks_cap

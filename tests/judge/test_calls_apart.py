@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.judge.subject import Deadline, Subject
+from bench.judge.deadline import Deadline
+from bench.judge.subject import Subject
 from bench.sandbox.bubblewrap import BubblewrapSandbox
 from bench.sandbox.job import Job, Launch, Sandbox
 from tests.helpers.cells import make_limits, write_files

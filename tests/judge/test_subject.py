@@ -10,7 +10,8 @@ from typing import Any
 import numpy
 import pytest
 
-from bench.judge.subject import Deadline, Hidden, Subject, SubjectError
+from bench.judge.deadline import Deadline
+from bench.judge.subject import Hidden, Subject, SubjectError
 from bench.sandbox.bubblewrap import BubblewrapSandbox
 from bench.sandbox.job import Sandbox
 from tests.helpers.cells import make_limits, new_token, processes_with, write_files
@@ -250,6 +251,28 @@ def test_all_calls_share_the_time_of_the_grading(start: Start) -> None:
         call(subject, "answer:f", 20)
     with pytest.raises(AssertionError, match="used up"):
         call(subject, "answer:f", 0)
+
+
+def test_the_time_of_a_call_is_cpu_time_of_all_its_processes(start: Start) -> None:
+    text = """
+import os, time
+def spin():
+    while True: pass
+def together():
+    for _ in range(3):
+        os.fork() or spin()
+    time.sleep(60)
+def work(s):
+    while time.process_time() < s: pass
+    return s
+"""
+    subject = start(text)
+    for name in ("spin", "together"):
+        with pytest.raises(SubjectError, match=r"more than 1 s of CPU time"):
+            call(subject, f"answer:{name}", timeout=1)
+    timed = subject.timed_call("answer:work", (0.5,), {}, timeout=5, driver=None)
+    assert timed.value == 0.5
+    assert 0.3 < timed.cpu_s < 1.5
 
 
 def test_memory_is_limited_and_the_next_call_works(start: Start) -> None:

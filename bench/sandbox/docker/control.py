@@ -101,6 +101,16 @@ class DockerControl:
     def counts_cpu(self) -> bool:
         return self.cpu_s() is not None
 
+    def groups_beside(self) -> Sequence[Path]:
+        """Of all containers of the engine: whose they are is not asked, since that takes long."""
+        self._notes()
+        folder = self._group.folders.get(CPU_TIME) if self._group is not None else None
+        if folder is None:
+            return []
+        # With systemd they lie among the system's own services.
+        prefix, dash, _ = folder.name.rpartition("-")
+        return list(folder.parent.glob(f"{prefix}{dash}*" if folder.suffix == ".scope" else "*/"))
+
     def limit_hit(self) -> EndReason | None:
         self._notes()
         if self._hit is None and self._group is not None:
