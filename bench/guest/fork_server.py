@@ -116,6 +116,7 @@ class ForkServer:
             os.dup2(data, 3)
             os.closerange(4, MAX_DESCRIPTORS)
             os.setsid()
+            signal.signal(signal.SIGINT, signal.default_int_handler)
             if room:
                 os.environ |= {"TMPDIR": room, "HOME": f"{room}/home"}
                 tempfile.tempdir = None
@@ -175,6 +176,8 @@ def main() -> None:
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
     os.close(null)
+    # The only signal that Python answers: from inside, the first process of namespaces gets no other.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     calls = kernel.Kernel()
     calls.prctl(kernel.PR_SET_DUMPABLE, 0)
     # Guards lose their parent at once.
