@@ -11,7 +11,6 @@ from email.message import Message
 from pathlib import Path
 from typing import Any
 
-
 MOST_EVENTS = 20_000
 MOST_JOURNAL_BYTES = 8 << 20
 """Of one service's journal in one cell. The judge reads all of it."""

@@ -139,7 +139,9 @@ def array(value: object, shape: Sequence[int | None] | None = None, finite: bool
     if shape is not None:
         fits = len(shape) == result.ndim and all(b is None or a == b for a, b in zip(result.shape, shape, strict=True))
         assert fits, f"shape {tuple(shape)} is needed, it is {result.shape}"
-    assert result.size <= _MOST_ELEMENTS, f"an array of at most {_MOST_ELEMENTS:,} numbers is taken, not {result.size:,}"
+    assert result.size <= _MOST_ELEMENTS, (
+        f"an array of at most {_MOST_ELEMENTS:,} numbers is taken, not {result.size:,}"
+    )
     exact: NDArray[float64] = result.astype(numpy.float64)
     assert not finite or bool(numpy.isfinite(exact).all()), "the array has values that are not finite"
     return exact

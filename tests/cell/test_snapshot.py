@@ -90,7 +90,17 @@ def test_two_hundred_thousand_files(context: CellContext) -> None:
         "os.chdir(os.environ['BENCH_OUT_DIR'])\n" + SPARSE.format(count=30, size=1 << 30),
         "os.chdir(os.environ['BENCH_OUT_DIR'])\n" + DEEP.format(levels=5000),
     ],
-    ids=["deep", "caches", "odd names", "long names", "pipes", "locked", "pipe for an answer", "sparse out", "deep out"],
+    ids=[
+        "deep",
+        "caches",
+        "odd names",
+        "long names",
+        "pipes",
+        "locked",
+        "pipe for an answer",
+        "sparse out",
+        "deep out",
+    ],
 )
 def test_odd_workspaces_are_judged(context: CellContext, script: str) -> None:
     record = run(context, script)
