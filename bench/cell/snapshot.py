@@ -199,7 +199,8 @@ def _take_out_largest(
         take_out(Path(name))
     if gone:
         named = ", ".join(ascii(os.path.relpath(name, snapshot.folder))[:100] for name in gone[:_MAX_NAMED])
-        snapshot.too_large = f"{total >> 20:,} MiB, {most >> 20:,} MiB are the limit: the {len(gone)} largest files were taken out: {named}"
+        limit = f"{total >> 20:,} MiB, {most >> 20:,} MiB are the limit"
+        snapshot.too_large = f"{limit}: the {len(gone)} largest files were taken out: {named}"
     return set(gone)
 
 

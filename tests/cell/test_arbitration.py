@@ -1,4 +1,4 @@
-"""A check that raises: on the agent's files alone it is failed, on the starter's or the solution's, too, it is broken."""
+"""A check that raises: on the agent's files alone it is failed; on the starter's or the solution's it is broken."""
 
 from __future__ import annotations
 
