@@ -4,7 +4,8 @@ It imports this package and libraries, never anything of a case, and opens nothi
 that a fork is whole. Each fork leads a session of its own and ends with the server; the server ends with the runner.
 
 A request names a module of this package with a function `serve(orders, answers)`, which runs in the fork. A module may
-have `before_fork(orders)`, which runs in the server: it returns descriptors that this fork alone shall inherit.
+have `before_fork(orders)`, which runs in the server: it returns descriptors that this fork alone shall inherit, and may
+add to the orders. It must not wait, since the server serves all cells.
 """
 
 from __future__ import annotations
@@ -199,7 +200,6 @@ def _be_new(environment: dict[str, str]) -> None:
         if (library := sys.modules.get(name)) is not None:
             seed: Callable[[], None] = library.seed
             seed()
-    gc.unfreeze()
 
 
 if __name__ == "__main__":

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from bench.base.errors import InfraError
+from bench.casekit.services import MOST_EVENTS, Service
 from bench.formats.case import Case
-from bench.guest.first_process import descendants
+from bench.guest.first_process import children, descendants
 from bench.judge import grade
 from bench.judge.forks import Envelope, run_fork
 from bench.sandbox import base_environment
@@ -199,6 +200,29 @@ def alone(ws):
     measured = [{it["name"]: it["value"] for it in grading.metrics} for grading in gradings]
     assert {it["descriptors"] for it in measured} == {measured[0]["descriptors"]}
     assert len({it["random"] for it in measured}) == 4
+
+
+def test_the_server_has_one_thread(plain: Sandbox, tmp_path: Path) -> None:
+    """Others would be missing in a fork, with whatever they held."""
+    assert judge(
+        case_of(tmp_path), tmp_path, {"answer.py": "import numpy; numpy.eye(500) @ numpy.eye(500)"}, plain
+    ).success
+    lines = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in children(os.getpid())}
+    servers = [pid for pid, line in lines.items() if b"bench.judge.server" in line]
+    assert servers
+    assert [len(os.listdir(f"/proc/{pid}/task")) for pid in servers] == [1] * len(servers)
+
+
+def test_a_long_journal_is_read_once(plain: Sandbox, tmp_path: Path) -> None:
+    """Checks ask for it again and again; reading it each time would take all the judging time."""
+    service = Service("hub", tmp_path, 1, tmp_path / "journals" / "hub.jsonl")
+    (tmp_path / "journals").mkdir()
+    for number in range(MOST_EVENTS):
+        service.journal({"n": number, "values": dict.fromkeys("abcdefghijklmnopqr", number)})
+    text = (
+        "for _ in range(300): assert len(ws.journal('hub')) == 20_000\nws.journal('hub').clear(); ws.journal('hub')[0]"
+    )
+    assert judge(case_of(tmp_path, grade_s=15), tmp_path, {"answer.py": text}, plain).success
 
 
 def test_an_order_for_another_package_is_refused(tmp_path: Path) -> None:
