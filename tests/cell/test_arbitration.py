@@ -78,6 +78,20 @@ def test_what_only_the_agents_files_make_a_check_raise_is_a_failed_check(
 
 
 @pytest.mark.parametrize(
+    "eats", ["__import__('numpy').ones(1 << 40)", "[0 for _ in iter(int, 1)]"], ids=["memory", "time"]
+)
+def test_what_uses_the_judge_up_is_a_failed_check(context: CellContext, eats: str) -> None:
+    careless = f"assert 'odd' not in ws.text('answer.py') or {eats}"
+    case = make_case(
+        context.folder.parent / "cases", {"check.py": _CHECK.format(careless=careless)}, limits={"grade_s": 3}
+    )
+    record = run(context, case)
+    assert (record.outcome, record.success, record.stop_reason) == ("graded", False, "finished"), record.error
+    message = {check.id: check.message for check in record.checks}["doubles"]
+    assert "reading the workspace's files took" in message
+
+
+@pytest.mark.parametrize(
     "careless",
     ["1 / 0", "'NotImplementedError' in ws.text('answer.py') or 1 / 0", "ws.hidden('absent')"],
     ids=["always", "on the solution", "for want of a file"],

@@ -87,6 +87,18 @@ def test_a_judge_out_of_time_fails_this_check_and_those_after_it(plain: Sandbox,
     assert (grading.broken, grading.success) == ("", False)
 
 
+def test_no_time_to_load_the_checks_again_is_no_lost_cell(plain: Sandbox, tmp_path: Path) -> None:
+    """Each check ends its judge, and the time goes into loading check.py anew."""
+    slow = "import time\nuntil = time.process_time() + 0.8\nwhile time.process_time() < until: pass\n"
+    more = '\n@check()\ndef number_{}(ws):\n    """Ends its judge."""\n    exec(ws.text("answer.py"))\n'
+    ending = "".join(more.format(number) for number in range(6))
+    case = case_of(tmp_path, slow + _CHECKS + ending, grade_s=2)
+    grading = judge(case, tmp_path, {"answer.py": "import os; os._exit(0)"}, plain)
+    assert len(grading.verdicts) == 9
+    assert "took over 2 s" in " ".join(it.message for it in grading.verdicts)
+    assert grading.verdicts[-1].message.startswith("the judging time was used up by")
+
+
 def test_what_is_drawn_does_not_depend_on_the_checks_before(plain: Sandbox, tmp_path: Path) -> None:
     case = case_of(tmp_path)
     answers = ("pass", "ws.rng.random()", "import os; os._exit(3)", "import ctypes; ctypes.string_at(0)")
