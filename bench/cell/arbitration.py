@@ -27,23 +27,25 @@ def settle(folder: CellFolder, grading: Grading) -> Grading:
     fault = f"a check of case {case.id} is broken: {grading.broken}"
     if not grading.raised:
         raise InfraError("judge_error", fault)
-    sound = folder.context.sound_checks.of(case.digest, folder.cell.profile, lambda: _sound_checks(folder))
+    sound = folder.context.sound_checks.of(
+        case.digest, folder.cell.profile, lambda: _sound_checks(folder, grading.seed)
+    )
     if not grading.raised.keys() <= sound:
         raise InfraError("judge_error", fault)
     return replace(grading, broken="")
 
 
-def _sound_checks(folder: CellFolder) -> frozenset[str]:
+def _sound_checks(folder: CellFolder, seed: int) -> frozenset[str]:
     """Ids of the checks that give a verdict both of the untouched workspace and of the reference solution."""
     case = folder.cell.case
     solution = case.part("solution")
     overlays = [None, Overlay(solution, case.spec.solution.run)] if solution.is_dir() else [None]
-    found = [_verdicts(folder, overlay) for overlay in overlays]
+    found = [_verdicts(folder, overlay, seed) for overlay in overlays]
     return frozenset.intersection(*found)
 
 
-def _verdicts(folder: CellFolder, overlay: Overlay | None) -> frozenset[str]:
-    """Ids of the checks that give a verdict of an answer to the same trial."""
+def _verdicts(folder: CellFolder, overlay: Overlay | None, seed: int) -> frozenset[str]:
+    """Ids of the checks that give a verdict of an answer to the same trial, with the same inputs."""
     cell, context = folder.cell, folder.context
     try:
         agent = find_agent(_REFERENCE_AGENT, context.folders.agents)
@@ -57,7 +59,7 @@ def _verdicts(folder: CellFolder, overlay: Overlay | None) -> frozenset[str]:
         if overlay is not None:
             run_agent(answer, overlay)
         answer.take_snapshot()
-        grading = answer.grade()
+        grading = answer.grade(seed)
         return frozenset(verdict.id for verdict in grading.verdicts if verdict.id not in grading.raised)
     finally:
         discard([place])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.server
 import os
+import resource
 import signal
 import socketserver
 import sys
@@ -14,7 +15,7 @@ import traceback
 import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from bench.base.child import load_module, log_tail, python_child, receive_orders
 from bench.base.errors import InfraError
@@ -22,7 +23,12 @@ from bench.casekit.services import Handler, Request, Response, Service
 from bench.sandbox import base_environment
 
 _MAX_BODY = 64 << 20
+_MAX_CONNECTIONS = 128
 _START_S = 30
+_LIMITS = {resource.RLIMIT_DATA: 2 << 30, resource.RLIMIT_FSIZE: 256 << 20}
+"""Of the process that hosts them, in bytes. A request for which there is no memory fails, and the others go on: the
+end of the host would be a lost cell, which an agent could bring about.
+"""
 
 
 @contextlib.contextmanager
@@ -72,7 +78,28 @@ class _UnixServer(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
     def __init__(self, path: str, handler: Handler, service: Service) -> None:
         self.handler = handler
         self.service = service
+        self._places = threading.BoundedSemaphore(_MAX_CONNECTIONS)
         super().__init__(path, _Exchange)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        # A client that opens more must close some first.
+        self._places.acquire()
+        try:
+            super().process_request(request, client_address)
+        except BaseException:
+            self._places.release()
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._places.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        # The log may be full.
+        with contextlib.suppress(OSError):
+            super().handle_error(request, client_address)
 
 
 class _Exchange(http.server.BaseHTTPRequestHandler):
@@ -81,7 +108,10 @@ class _Exchange(http.server.BaseHTTPRequestHandler):
     timeout: ClassVar[float] = 300
 
     def _answer(self) -> None:
-        body = self._body()
+        try:
+            body = self._body()
+        except MemoryError:
+            body = None
         if body is None:
             # What is left of the body would be taken for the next request.
             self.close_connection = True
@@ -95,7 +125,8 @@ class _Exchange(http.server.BaseHTTPRequestHandler):
         try:
             response = self.server.handler(request, self.server.service)
         except Exception:
-            traceback.print_exc()
+            with contextlib.suppress(OSError):
+                traceback.print_exc()
             self.server.service.journal({"event": "service_error", "error": traceback.format_exc(limit=-2)})
             response = Response(500, b"the stand-in service failed")
         self._send(response)
@@ -144,6 +175,8 @@ class _Exchange(http.server.BaseHTTPRequestHandler):
 def main() -> None:
     """Entry of the host process; ends when its standard input does."""
     orders, ready = receive_orders()
+    for limit, most in _LIMITS.items():
+        resource.setrlimit(limit, (most, most))
     script = Path(orders["script"])
     sys.path[:0] = [str(script.parent / "hidden")]
     module = load_module("services", script)

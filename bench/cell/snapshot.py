@@ -16,7 +16,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from bench.base.files import sha256_file, walk_files, write_atomic
+from bench.base.files import sha256_file, walk_files
+from bench.cell.inventory import MAX_LISTED, keep_inventory
 from bench.guest.trees import remove_tree
 
 _MAX_NOTED = 200
@@ -25,9 +26,6 @@ _MAX_PATH = 1000
 """Bytes of a path in the workspace; the system takes 4,096, including the runner's own path before it."""
 _CACHE = "__pycache__"
 _COMPILED = (".so", ".pyd", ".pyc")
-_MAX_LISTED = 2000
-_MAX_HASHED = 4 << 30
-"""Bytes of one inventory; later files are listed without a digest."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +92,7 @@ def serve(orders: dict[str, Any], answers: BinaryIO) -> None:
         start = Path(orders["start"])
         restore_protected(made, start, orders["protected"])
         if orders["inventory"]:
-            made.changed = keep_inventory(start, made, Path(orders["inventory"]))
+            made.changed = keep_inventory(start, made.folder, Path(orders["inventory"]), _told(made))
     answers.write(json.dumps(asdict(made), default=str).encode())
 
 
@@ -113,6 +111,11 @@ def _within(orders: dict[str, Any]) -> Snapshot:
     made = make_harmless(root, bounds, _Aside(aside))
     made.too_large = f"{why}: {'only files that the case names' if names else 'nothing'} stayed"
     return made
+
+
+def _told(made: Snapshot) -> dict[str, list[str]]:
+    """What an inventory says beside the files."""
+    return {"tampered": made.tampered[:MAX_LISTED], "dropped": made.dropped, "links": made.links}
 
 
 def _named(orders: dict[str, Any]) -> list[str]:
@@ -199,7 +202,8 @@ def _take_out_largest(
         take_out(Path(name))
     if gone:
         named = ", ".join(ascii(os.path.relpath(name, snapshot.folder))[:100] for name in gone[:_MAX_NAMED])
-        snapshot.too_large = f"{total >> 20:,} MiB, {most >> 20:,} MiB are the limit: the {len(gone)} largest files were taken out: {named}"
+        limit = f"{total >> 20:,} MiB, {most >> 20:,} MiB are the limit"
+        snapshot.too_large = f"{limit}: the {len(gone)} largest files were taken out: {named}"
     return set(gone)
 
 
@@ -291,55 +295,3 @@ def _shadows(place: Path) -> Iterator[Path]:
             yield from [path] * any(path.glob("__init__.*"))
         elif path.name.startswith(f"{place.stem}.") and path.suffix in _COMPILED:
             yield path
-
-
-@dataclass(frozen=True)
-class File:
-    """A regular file by content."""
-
-    size: int
-    digest: str
-    executable: bool
-
-
-def inventory(root: Path) -> dict[str, File]:
-    """Every regular file below `root` by its relative path; caches of bytecode are left out."""
-    found, left = {}, _MAX_HASHED
-    for name, entry in walk_files(root):
-        if entry.is_file(follow_symlinks=False):
-            info = entry.stat(follow_symlinks=False)
-            left -= info.st_size
-            digest = sha256_file(Path(entry.path)) if left >= 0 else ""
-            found[name] = File(info.st_size, digest, bool(info.st_mode & 0o100))
-    return found
-
-
-def keep_inventory(start: Path, snapshot: Snapshot, place: Path) -> bool:
-    """Write both inventories and their difference to `place`; returns whether anything differs.
-
-    The second one is of the snapshot: protected files are restored there already, so what was done to them is named
-    under `tampered`. Of many files the first in order are listed and all are counted.
-    """
-    before, after = inventory(start), inventory(snapshot.folder)
-    differences = {
-        "added": [name for name in after if name not in before],
-        "removed": [name for name in before if name not in after],
-        "changed": [name for name in after if name in before and after[name] != before[name]],
-    }
-    counted = {"before": before, "after": after, **differences}
-    document = {
-        "schema": 1,
-        "counts": {kind: len(names) for kind, names in counted.items()},
-        **{kind: names[:_MAX_LISTED] for kind, names in differences.items()},
-        "tampered": snapshot.tampered[:_MAX_LISTED],
-        "dropped": snapshot.dropped,
-        "links": snapshot.links,
-        "before": _listed(before),
-        "after": _listed(after),
-    }
-    write_atomic(place, json.dumps(document, indent=1).encode() + b"\n")
-    return any(differences.values())
-
-
-def _listed(files: dict[str, File]) -> dict[str, dict[str, object]]:
-    return {name: asdict(files[name]) for name in list(files)[:_MAX_LISTED]}

@@ -11,7 +11,7 @@ import sys
 import tempfile
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -116,9 +116,10 @@ class CellFolder:
             raise InfraError("judge_error", f"a check of case {self.cell.case.id} is broken: {grading.broken}")
         return grading
 
-    def grade(self) -> Grading:
-        """Judge the snapshot; the grading may be broken."""
-        return grade_submission(self.cell.case, self.submission())
+    def grade(self, seed: int | None = None) -> Grading:
+        """Judge the snapshot, with new inputs unless there is a `seed` of earlier ones; the grading may be broken."""
+        submission = self.submission()
+        return grade_submission(self.cell.case, submission if seed is None else replace(submission, seed=seed))
 
     def submission(self, hostile: bool = False) -> Submission:
         return Submission(

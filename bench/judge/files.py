@@ -12,7 +12,7 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from bench.base.files import walk_files
 from bench.judge.values import read_npz, read_safetensors, without_duplicates
@@ -76,7 +76,7 @@ class Folder:
             return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
 
     @contextlib.contextmanager
-    def _opened(self, path: str, max_mb: float) -> Iterator[tuple[BinaryIO, int]]:
+    def _opened(self, path: str, max_mb: float) -> Iterator[tuple[io.BufferedReader, int]]:
         """The file and its size, which is checked before a byte is read."""
         place = self.path(path)
         # Without O_NONBLOCK opening a pipe that took the file's place would wait for a writer.

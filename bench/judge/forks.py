@@ -126,7 +126,7 @@ class ForkServer:
                 env = base_environment(home="/nonexistent", tmp=tempfile.gettempdir(), python=self._python, cpus=1)
                 self._popen = subprocess.Popen(
                     [str(self._python), "-I", "-B", "-c", "from bench.judge.server import main; main()"],
-                    stdin=theirs,
+                    stdin=theirs.fileno(),
                     stdout=self._log,
                     stderr=self._log,
                     env=env,

@@ -207,7 +207,9 @@ class _Reading:
 
         Raises `InfraError` for an end that no file of the workspace can be the reason of.
         """
-        began = self._read(ended.answer)
+        # An earlier fork got as far as a check: from then on the files may be why there is no time to get there again.
+        known = bool(self._checks)
+        began = self._read(ended.answer) or known
         if self._broken is not None or (self._checks and self.next == len(self._checks)):
             return True
         if ended.by == "outside":

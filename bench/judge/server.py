@@ -203,7 +203,6 @@ def _be_new(environment: dict[str, str]) -> None:
         if (library := sys.modules.get(name)) is not None:
             seed: Callable[[], None] = library.seed
             seed()
-    gc.unfreeze()
 
 
 if __name__ == "__main__":

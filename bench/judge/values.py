@@ -139,9 +139,7 @@ def array(value: object, shape: Sequence[int | None] | None = None, finite: bool
     if shape is not None:
         fits = len(shape) == result.ndim and all(b is None or a == b for a, b in zip(result.shape, shape, strict=True))
         assert fits, f"shape {tuple(shape)} is needed, it is {result.shape}"
-    assert result.size <= _MOST_ELEMENTS, (
-        f"an array of at most {_MOST_ELEMENTS:,} numbers is taken, not {result.size:,}"
-    )
+    assert result.size <= _MOST_ELEMENTS, f"at most {_MOST_ELEMENTS:,} numbers are taken, there are {result.size:,}"
     exact: NDArray[float64] = result.astype(numpy.float64)
     assert not finite or bool(numpy.isfinite(exact).all()), "the array has values that are not finite"
     return exact
@@ -149,18 +147,19 @@ def array(value: object, shape: Sequence[int | None] | None = None, finite: bool
 
 def _check_leaves(value: list[Any], array_type: type) -> None:
     """Refuse what numpy would need memory for before it could refuse it, such as one long string among many short."""
-    pending, count = [value], 0
+    pending, leaves, elements = [value], 0, 0
     while pending:
-        for item in pending.pop():
+        part = pending.pop()
+        leaves += len(part)
+        assert leaves <= _MOST_NUMBERS, f"lists of at most {_MOST_NUMBERS:,} numbers are taken"
+        for item in part:
             if isinstance(item, list):
                 pending.append(item)
-                count += 1
             elif isinstance(item, array_type):
-                count += item.size  # type: ignore[attr-defined]
+                elements += item.size  # type: ignore[attr-defined]
             else:
                 assert isinstance(item, (int, float)), f"a numeric array is needed, not one with {shown(item)}"
-                count += 1
-        assert count <= _MOST_ELEMENTS, f"an array of at most {_MOST_ELEMENTS:,} numbers is taken"
+    assert elements <= _MOST_ELEMENTS, f"arrays of at most {_MOST_ELEMENTS:,} numbers are taken"
 
 
 def read_npz(data: bytes, max_bytes: int) -> dict[str, NDArray[Any]]:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from bench.base.errors import UserError
 from bench.base.files import digest_folder, lay_over, lock, sha256_bytes, sha256_file, walk_files, write_atomic
-from bench.cell.snapshot import inventory
+from bench.cell.inventory import inventory
 from bench.guest.trees import remove_tree
 from tests.helpers.cells import ROOT, python, write_files
 

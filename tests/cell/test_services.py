@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from bench.base.errors import InfraError
+from bench.casekit.services import MOST_EVENTS, MOST_JOURNAL_BYTES, Service
 from bench.cell.services import running_services
 from bench.sandbox.job import Sandbox
 from tests.helpers.cells import ROOT, new_token, processes_with, python, run_code, wait_until_gone, write_files
@@ -31,6 +32,9 @@ def hub(request: Request, service: Service) -> Response:
     service.journal({"event": request.method, "path": request.path})
     if request.path == "/broken":
         raise RuntimeError("out of order")
+    if request.path == "/keep":
+        service.state.setdefault("kept", []).append(request.body)
+        return Response(200)
     if request.path == "/secret":
         return Response(200, (service.hidden / "data.bin").read_bytes(), {"Content-Type": "application/octet-stream"})
     return Response.json({
@@ -126,6 +130,42 @@ def test_a_handler_that_fails_is_a_500_and_goes_on(start: Open, room: Path) -> N
     assert door.ask("GET", "/broken")[0] == 500
     assert door.ask("GET", "/")[0] == 200
     assert "out of order" in journal(room)[1]["error"]
+
+
+def test_a_full_journal_says_so_once_and_the_service_goes_on(start: Open, room: Path) -> None:
+    door = Door(start("hub")["hub"])
+    path = "/" + "x" * 60_000
+    assert {door.ask("GET", path)[0] for _ in range(160)} == {200}
+    events = [line["event"] for line in journal(room)]
+    assert (events[-1], events.count("journal_full")) == ("journal_full", 1)
+    assert (room / "journals" / "hub.jsonl").stat().st_size <= MOST_JOURNAL_BYTES
+
+
+def test_events_are_counted_too(tmp_path: Path) -> None:
+    service = Service("hub", tmp_path, 1, tmp_path / "hub.jsonl")
+    for number in range(MOST_EVENTS + 50):
+        service.journal({"n": number})
+    lines = (tmp_path / "hub.jsonl").read_text().splitlines()
+    assert len(lines) == MOST_EVENTS + 1
+    assert [json.loads(line).get("event") for line in lines[-2:]] == [None, "journal_full"]
+
+
+@pytest.mark.slow
+def test_a_service_that_is_asked_for_too_much_memory_goes_on(start: Open) -> None:
+    """Its end would lose the cell, and an agent that does badly could wish for that."""
+    paths = start("hub", "other")
+
+    def keep() -> int:
+        # A refused body is not read to its end.
+        with suppress(BrokenPipeError, ConnectionResetError):
+            return Door(paths["hub"]).ask("POST", "/keep", bytes(60 << 20))[0]
+        return 413
+
+    statuses = [keep() for _ in range(45)]
+    assert statuses[0] == 200
+    assert statuses[-1] in (413, 500)
+    assert Door(paths["other"]).ask("GET", "/") == (204, b"")
+    assert Door(paths["hub"]).ask("GET", "/")[0] == 200
 
 
 def test_many_at_once(start: Open, room: Path) -> None:

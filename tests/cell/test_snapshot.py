@@ -84,13 +84,23 @@ def test_two_hundred_thousand_files(context: CellContext) -> None:
         "os.mkdir('__pycache__'); os.chdir('__pycache__')\n" + CROWD.format(count=3000),
         "os.mkdir(b'x\\xff'); os.chdir(b'x\\xff')\n" + CROWD.format(count=3000),
         "for n in range(300): open(str(n).zfill(3) * 85, 'w')\n",
-        "for n in range(300): os.mkfifo(f'f{n}')\nsocket.socket(socket.AF_UNIX).bind('s')\nos.symlink('/dev/zero', 'z')\n",
+        "for n in range(300): os.mkfifo(f'{n}')\nsocket.socket(socket.AF_UNIX).bind('s'); os.symlink('/dev/zero', 'z')",
         "os.makedirs('a/b'); open('a/b/c', 'w'); os.chmod('a/b/c', 0); os.chmod('a/b', 0); os.chmod('a', 0)\n",
         "os.remove('answer.py'); os.mkfifo('answer.py')\n",
         "os.chdir(os.environ['BENCH_OUT_DIR'])\n" + SPARSE.format(count=30, size=1 << 30),
         "os.chdir(os.environ['BENCH_OUT_DIR'])\n" + DEEP.format(levels=5000),
     ],
-    ids=["deep", "caches", "odd names", "long names", "pipes", "locked", "pipe for an answer", "sparse out", "deep out"],
+    ids=[
+        "deep",
+        "caches",
+        "odd names",
+        "long names",
+        "pipes",
+        "locked",
+        "pipe for an answer",
+        "sparse out",
+        "deep out",
+    ],
 )
 def test_odd_workspaces_are_judged(context: CellContext, script: str) -> None:
     record = run(context, script)

@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from bench.sandbox.job import Sandbox
 from tests.helpers.arrays import tensors
+from tests.helpers.cells import judge, make_case, write_files
 from tests.helpers.fuzz import in_a_small_machine
 
 _SETTINGS = """
@@ -143,6 +145,46 @@ def test_files_of_an_agent(tmp_path: Path, name: str) -> None:
     (tmp_path / "bomb").write_bytes(content)
     said = in_a_small_machine(_FILES, str(tmp_path), kind, memory_mb=2048)
     assert said.startswith("refused:") or name == "empty_lists", said
+
+
+_READS = '''
+from bench.judge import array, check, mapping
+
+
+@check(required=True)
+def reads(ws):
+    """Reads the answer as it is asked to."""
+    found = getattr(ws, ws.text("kind"))("bomb")
+    assert isinstance(found, (list, dict)), "neither rows nor arrays"
+    for value in found.values() if isinstance(found, dict) else ():
+        array(value)
+    assert len(found) > 10**9, f"too few: {str(found)[:50]}"
+
+
+@check()
+def another(ws):
+    """Is judged whatever comes before it."""
+'''
+
+
+def holes() -> bytes:
+    """Of a sparse tensor; the rest of it is what the test appends."""
+    size = 487 << 20
+    return tensors({"a": {"dtype": "I8", "shape": [size], "data_offsets": [0, size]}})
+
+
+@pytest.mark.parametrize("name", [*sorted(BOMBS), "holes"])
+def test_files_of_an_agent_in_a_judge(plain: Sandbox, tmp_path: Path, name: str) -> None:
+    """Each ends in a grading, with a verdict of every check, and of the time that is allowed little is used."""
+    kind, content = BOMBS.get(name, ("safetensors", holes()))
+    case = make_case(tmp_path / "cases", {"check.py": _READS}, outputs={"files": []}, limits={"grade_s": 30})
+    snapshot = write_files(tmp_path / "snapshot", {"kind": kind, "bomb": content})
+    if name == "holes":
+        os.truncate(snapshot / "bomb", len(content) + (487 << 20))
+    grading = judge(case, tmp_path, {}, plain, snapshot=snapshot)
+    assert [(it.id, it.value) for it in grading.verdicts] == [("reads", 0), ("another", 1)]
+    assert (grading.broken, grading.raised) == ("", {})
+    assert "judging was ended" not in grading.verdicts[0].message
 
 
 _UPSTREAM = """
