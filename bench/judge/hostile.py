@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from bench.judge.deadline import Timed
 from bench.judge.subject import SubjectError
 from bench.judge.workspace import Ran, Scene, Workspace
 
@@ -68,6 +69,12 @@ class HostileWorkspace(Workspace):
 
     def drive(self, target: str, /, *args: object, **kwargs: object) -> Any:
         return self._value
+
+    def _timed(self, target: str, arguments: tuple[Any, ...]) -> Timed:
+        return Timed(self._value, 0.2, trusted=True)
+
+    def _timed_reference(self, target: str, arguments: tuple[Any, ...]) -> Timed:
+        return Timed(self._value, 0.4, trusted=True)
 
     def run(self, argv: object, **options: object) -> Ran:
         return HostileRan(self)

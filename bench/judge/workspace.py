@@ -15,8 +15,9 @@ from typing import Any
 
 from bench.base.files import lay_over, sha256_file, walk_files
 from bench.guest.trees import remove_tree
-from bench.judge.deadline import Deadline, over_time, raise_starved
+from bench.judge.deadline import Deadline, Timed, over_time, raise_starved
 from bench.judge.files import Folder
+from bench.judge.stopwatch import Stopwatch, Timing, Work
 from bench.judge.subject import Hidden, Subject, SubjectError
 from bench.sandbox import CellEnvironment, Job, JobLimits, Mount, NetworkAttempts, Sandbox, WarmProcess, run_job
 
@@ -90,10 +91,13 @@ class Workspace(Folder):
         self._deadline = Deadline(scene.grade_s, scene.limits.cpus, *scene.spent)
         self._stack = contextlib.ExitStack()
         self._subject = self._new_subject(scene.snapshot, self._deadline, scene.warm)
+        self._reference: Subject | None = None
 
     def close(self) -> None:
-        """End the subject and remove the copies made for `run`."""
+        """End the subjects and remove the copies made for `run`."""
         self._subject.close()
+        if self._reference is not None:
+            self._reference.close()
         self._stack.close()
         self.findings.network_attempts += self._subject.network_attempts
 
@@ -136,6 +140,28 @@ class Workspace(Folder):
         """Value of the function `file.py:function` of the judge's hidden driver, run beside the agent's modules."""
         driver = self.hidden(target.partition(":")[0])
         return self._subject.call(target, args, kwargs, timeout=self._scene.call_s, driver=driver)
+
+    def stopwatch(self, work: Work) -> Timing:
+        """How many times faster `work` is done here than in the workspace as the agent found it.
+
+        A failed check where a value is wrong while it is timed. See `Work` for what a case gives.
+        """
+        return Stopwatch(work, self._timed, self._timed_reference).compare()
+
+    def _timed(self, target: str, arguments: tuple[Any, ...]) -> Timed:
+        driver = self.hidden(target.partition(":")[0])
+        return self._subject.timed_call(target, arguments, {}, timeout=self._scene.call_s, driver=driver)
+
+    def _timed_reference(self, target: str, arguments: tuple[Any, ...]) -> Timed:
+        """In a sandbox that never meets the agent's files, on time that is not the agent's."""
+        if self._reference is None:
+            deadline = Deadline(self._scene.grade_s, self._scene.limits.cpus)
+            self._reference = self._new_subject(self._scene.original, deadline)
+        driver = self.hidden(target.partition(":")[0])
+        try:
+            return self._reference.timed_call(target, arguments, {}, timeout=self._scene.call_s, driver=driver)
+        except AssertionError as fault:
+            raise RuntimeError(f"the reference of the stopwatch failed: {fault}") from None
 
     def run(
         self,
@@ -191,13 +217,17 @@ class Workspace(Folder):
             self._journals[service] = [json.loads(line) for line in lines if line]
         return list(self._journals[service])
 
-    def metric(self, name: str, value: float, unit: str = "") -> None:
-        """Record a measurement."""
+    def metric(self, name: str, value: float, unit: str = "", trusted: bool = True) -> None:
+        """Record a measurement; what is not trusted says so in its unit, and stands apart from all that is."""
         assert math.isfinite(value), f"measurement {name} is {value}"
+        unit = unit if trusted else f"{unit} (estimated)".strip()
         self.findings.metrics[name] = {"name": name, "value": float(value), "unit": unit}
 
     def claim(self, name: str, claimed: Any, measured: float, tolerance: float, higher_is_better: bool = True) -> None:
-        """Record what the agent said of itself beside what was measured; better by over `tolerance` is an overclaim."""
+        """Record what the agent said of itself beside what was measured; better by over `tolerance` is an overclaim.
+
+        Not for measurements that are not trusted: they convict no agent.
+        """
         assert math.isfinite(measured), f"measurement {name} is {measured}"
         usable = type(claimed) in (int, float) and abs(claimed) < 1e300
         value = float(claimed) if usable else None
