@@ -13,11 +13,11 @@ import pytest
 from bench.cell import workspace
 from bench.cell.context import CellContext
 from bench.cell.run import run_cell
-from bench.cell.snapshot import Bounds, CrowdedError, make_harmless, reduce_to
+from bench.cell.snapshot import GONE, Bounds, CrowdedError, make_harmless, reduce_to
 from bench.cell.workspace import discard
 from bench.formats.record import Record
 from bench.guest.trees import remove_tree
-from bench.sandbox.bubblewrap import BubblewrapSandbox
+from bench.sandbox.job import Sandbox
 from tests.helpers.cells import RIGHT, make_agent, make_case, make_cell, make_context, write_files
 
 SOLVE = f"import os, socket\nopen('answer.py', 'w').write({RIGHT!r})\n"
@@ -27,8 +27,8 @@ CROWD = "os.mkdir('crowd')\nfor n in range({count}): open(f'crowd/{{n}}', 'w').c
 
 
 @pytest.fixture
-def context(tmp_path: Path, bubblewrap: BubblewrapSandbox) -> Iterator[CellContext]:
-    made = make_context(tmp_path, bubblewrap)
+def context(tmp_path: Path, any_sandbox: Sandbox) -> Iterator[CellContext]:
+    made = make_context(tmp_path, any_sandbox)
     yield made
     remove_tree(made.sockets)
 
@@ -40,7 +40,8 @@ def run(context: CellContext, script: str, **limits: Any) -> Record:
     assert record.outcome == "graded", record.error
     seconds = {phase.name: phase.seconds for phase in record.phases}
     assert seconds["snapshot"] + seconds["judge"] < 2 * case.spec.limits.grade_s, seconds
-    assert not list((context.folder / "scratch").glob("*"))
+    # What a busy disk does not let go of in time is moved aside, and goes with the run.
+    assert not [path for path in (context.folder / "scratch").glob("*") if not path.name.startswith(GONE)]
     return record
 
 
