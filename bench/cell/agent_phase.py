@@ -209,7 +209,7 @@ def _stop_reason(ended: Ended, limit_hit: StopReason | None) -> StopReason:
         return limit_hit or "crashed"
     if ended.reason != "exit":
         # The agent phase waits for models: its time is wall time.
-        assert ended.reason != "cpu_limit" and ended.reason != "starved"  # noqa: PLR1714  what the type checker follows
+        assert ended.reason != "cpu_limit" and ended.reason != "starved"
         return ended.reason
     if ended.code == 0:
         return "finished"
