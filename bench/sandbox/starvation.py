@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bench.guest.first_process import children as _children
 from bench.guest.first_process import descendants
 from bench.sandbox.cgroup import GROUP_PREFIX, cpu_time
 from bench.sandbox.cgroup_location import counted_jobs
@@ -23,6 +25,8 @@ STARVED_SHARE = 0.2
 """Of the CPU time that a job may use: a machine that had less to give has starved it."""
 _WANTED_SHARE = 0.5
 _KERNEL_THREADS = 2
+_OURS = re.compile(rb"\bfrom bench\.|/bench/(guest|sandbox)/|\0-m\0bench\0")
+"""How the command lines of our helpers can be told: an agent starts no process that has no group."""
 
 
 @dataclass(frozen=True)
@@ -52,44 +56,47 @@ def own_counters(containers: Iterable[Path] = ()) -> dict[str, float]:
 
     containers: folders of the groups of containers, which the engine made and named.
     """
-    counted = {str(folder): cpu_time(folder) or 0.0 for folder in [*counted_jobs(), *containers]}
-    for pid in (*_own_tree(), *descendants(_KERNEL_THREADS)):
+    groups = [*counted_jobs(), *containers]
+    counted = {str(folder): cpu_time(folder) or 0.0 for folder in groups}
+    # Of jobs that have groups, their parents would count everything again at their end.
+    until = 13 if groups else 15
+    for pid in (*_own_processes(), *descendants(_KERNEL_THREADS)):
         with contextlib.suppress(OSError, ValueError, IndexError):
             words = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
             # The time of its start makes the name of a process that of no other.
-            counted[f"{pid} {words[19].decode()}"] = (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+            counted[f"{pid} {words[19].decode()}"] = sum(map(int, words[11:until])) / os.sysconf("SC_CLK_TCK")
     return counted
 
 
-def _own_tree() -> list[int]:
-    """The runner and its helpers, without the jobs, which have groups of their own."""
-    found, pending = [], [_topmost()]
+def _own_processes() -> list[int]:
+    """The runner, its helpers and what these have started, without the jobs that have groups.
+
+    Not everything below the runner: what has started it may have started others, too.
+    """
+    chain = _runner()
+    found, pending = list(chain), [(pid, False) for pid in _children(chain[-1])]
     while pending:
-        pid = pending.pop()
+        pid, ours = pending.pop()
         with contextlib.suppress(OSError):
-            if f"/{GROUP_PREFIX}" not in Path(f"/proc/{pid}/cgroup").read_text():
+            if f"/{GROUP_PREFIX}" in Path(f"/proc/{pid}/cgroup").read_text():
+                continue
+            ours = ours or _OURS.search(Path(f"/proc/{pid}/cmdline").read_bytes()) is not None
+            if ours and pid not in chain:
                 found.append(pid)
-                pending += [int(child) for task in Path(f"/proc/{pid}/task").iterdir() for child in _children(task)]
+            pending += [(child, ours) for child in _children(pid)]
     return found
 
 
-def _children(task: Path) -> list[str]:
-    try:
-        return (task / "children").read_text().split()
-    except OSError:
-        return []
-
-
-def _topmost() -> int:
-    """The first of the runner's processes: the highest above this one that is a Python interpreter."""
-    pid = os.getpid()
+def _runner() -> list[int]:
+    """This process and the interpreters above it."""
+    chain = [os.getpid()]
     with contextlib.suppress(OSError, ValueError):
         while True:
-            parent = int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[1])
+            parent = int(Path(f"/proc/{chain[-1]}/stat").read_bytes().rpartition(b")")[2].split()[1])
             if not os.path.basename(os.readlink(f"/proc/{parent}/exe")).startswith("python"):
                 break
-            pid = parent
-    return pid
+            chain.append(parent)
+    return chain
 
 
 @dataclass

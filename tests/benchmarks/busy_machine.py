@@ -1,0 +1,111 @@
+"""Whether verdicts and the stopwatch hold on a busy machine.
+
+    python -m tests.benchmarks.busy_machine --load 4 --times 5 [--case ID ...] [--sandbox bubblewrap]
+
+Grades each case's solution and its first wrong answer on the machine as it is, then again beside `--load` busy
+processes for each processor, and prints every outcome. Ends with status 1 where a verdict differs (a cell that is lost
+as `infra` does not) or a ratio of the stopwatch is off by more than a fifth.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.authoring.verify import Verifier
+from bench.base.errors import InfraError
+from bench.base.install import find_data_folders
+from bench.cell import Overlay
+from bench.formats.case import Case, load_cases
+from bench.judge import Grading
+from bench.sandbox.choose import choose_sandbox
+
+_TOLERANCE = 0.2
+_BUSY = "while True: pass"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one grading said."""
+
+    verdict: str
+    ratio: float | None
+    """Of the stopwatch, by the medians."""
+
+
+@contextlib.contextmanager
+def busy(processes: int) -> Iterator[None]:
+    """So many busy processes beside the block."""
+    started = [subprocess.Popen([sys.executable, "-c", _BUSY]) for _ in range(processes)]
+    try:
+        yield
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+
+
+def grade(verifier: Verifier, case: Case, overlay: Overlay) -> Outcome:
+    """The outcome of an answer, as `cases verify` prepares and judges it."""
+    try:
+        grading: Grading = verifier._answer(case, overlay, 1).grading
+    except InfraError as error:
+        return Outcome(f"infra: {error.cause}", None)
+    found = {metric["name"]: metric["value"] for metric in grading.metrics}
+    # Scores with partial credit may move with a measurement; what a check decides may not.
+    return Outcome(f"success {grading.success}, fails {sorted(grading.failed)}", found.get("speedup_median"))
+
+
+def differs(idle: Outcome, now: Outcome) -> str:
+    """What is wrong with `now`; empty when nothing is."""
+    if now.verdict.startswith("infra"):
+        return ""
+    if now.verdict.split(",")[0] != idle.verdict.split(",")[0]:
+        return "ANOTHER VERDICT"
+    if idle.ratio and now.ratio and abs(now.ratio / idle.ratio - 1) > _TOLERANCE:
+        return "ANOTHER RATIO"
+    return ""
+
+
+def answers_of(case: Case) -> dict[str, Overlay]:
+    name, wrong = next(iter(case.spec.wrong.items()))
+    return {
+        "solution": Overlay(case.part("solution"), case.spec.solution.run),
+        name: Overlay(case.part("wrong") / name, wrong.run),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--load", type=int, default=4, help="busy processes for each processor")
+    parser.add_argument("--times", type=int, default=5)
+    parser.add_argument("--case", action="append", default=[])
+    parser.add_argument("--sandbox", default="bubblewrap")
+    options = parser.parse_args()
+    folders = find_data_folders()
+    verifier = Verifier(folders, choose_sandbox(options.sandbox))
+    faults = 0
+    for case in load_cases(Path(folders.cases)):
+        if options.case and case.id not in options.case:
+            continue
+        for name, overlay in answers_of(case).items():
+            idle = grade(verifier, case, overlay)
+            print(f"{case.id:24} {name:24} as it is  {idle}", flush=True)
+            with busy(options.load * (os.cpu_count() or 1)):
+                for _ in range(options.times):
+                    now = grade(verifier, case, overlay)
+                    fault = differs(idle, now)
+                    faults += bool(fault)
+                    print(f"{case.id:24} {name:24} busy      {now} {fault}", flush=True)
+    print(f"{faults} wrong")
+    sys.exit(faults > 0)
+
+
+if __name__ == "__main__":
+    main()
