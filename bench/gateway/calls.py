@@ -60,8 +60,6 @@ class CallHandler:
         self._responses: dict[str, int] = {}
         """Ids of answers given here -> tokens that going on from them brings along."""
         self._error: str | None = None
-        self._cassette_miss = False
-        self._lost_last = False
         self._open = True
 
     def state(self) -> State:
@@ -70,9 +68,7 @@ class CallHandler:
             notes=self.observations.as_notes(),
             limit_hit=self._budget.limit_hit,
             error=self._error or self._ledger.fault,
-            cassette_miss=self._cassette_miss,
             stop=(self._error or self._ledger.fault) is not None or self._budget.grace_over,
-            lost_last=self._lost_last,
         )
 
     async def handle(self, dialect: Dialect, roles: list[str], body: bytes, headers: Mapping[str, str]) -> Response:
@@ -93,7 +89,8 @@ class CallHandler:
             await self._failed(flight, error)
             raise
         except Exception as error:
-            broken = BackendError(500, "gateway_broken", f"the gateway failed: {type(error).__name__}", infra=True)
+            # Over what the agent has sent: an error that it could repeat at will must not be infrastructure's.
+            broken = BackendError(500, "gateway_broken", f"the gateway failed: {type(error).__name__}", infra=False)
             await self._failed(flight, broken)
             raise broken from error
         if response.chunks is not None:
@@ -102,6 +99,13 @@ class CallHandler:
             return replace(response, chunks=forward(call, chunks, partial(self._ended, flight)))
         await self._whole(flight, response)
         return response
+
+    async def settle(self) -> None:
+        """After the last call: find out whether the provider is down, where the last calls had no answer."""
+        self._open = False
+        for backend in self._backends.values():
+            if self._error is None and (outage := await backend.outage()):
+                self._error = f"upstream_broken: {outage}"
 
     async def close(self) -> None:
         """End what is under way and make the totals final; the ledger is complete afterwards."""
@@ -184,7 +188,8 @@ class CallHandler:
         )  # fmt: skip
         if 0 < len(answer.id) <= _LONGEST_ID and call.dialect == "responses":
             self._responses[answer.id] = call.worst_input + (tokens.output or 0)
-        self._lost_last = bool(fault)
+        if not fault:
+            flight.backend.answered(call)
         status = "ok" if not fault else "abandoned" if fault == "client_gone" else "failed"
         self._land(flight, {
             "status": status, "code": fault, "answered_by": clean(answer.model), "tokens": None if free else tokens,
@@ -199,9 +204,10 @@ class CallHandler:
             self._count_trouble(flight)
             self._refused(self._line(flight.role, flight.call, flight.began, flight.start), flight.call, error)
             return
+        if error.code == "cassette_miss":
+            self.observations.cassette_miss(str(error))
         if error.infra and self._open:
             # What breaks because the cell is over is not a fault of anything.
-            self._cassette_miss = error.code == "cassette_miss" if self._error is None else self._cassette_miss
             self._error = self._error or f"{error.code}: {error}"
         self._land(flight, {"status": "failed", "http": error.status, "code": error.code, "error": str(error)})
 

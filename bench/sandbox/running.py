@@ -170,7 +170,8 @@ def run_job(sandbox: Sandbox, job: Job, should_stop: Callable[[], bool] | None =
             text = streams[1].value().decode("utf-8", "replace").strip()[-500:]
             raise InfraError("sandbox_error", f"the {sandbox.name} sandbox did not start: {text}")
         running.settle()
-        if running.lost():
+        # Without isolation the job itself can kill it.
+        if running.lost() and sandbox.isolated:
             raise InfraError("sandbox_error", f"the first process of the {sandbox.name} sandbox was killed")
         return Ended(
             reason=running.reason,

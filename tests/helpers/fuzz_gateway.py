@@ -14,7 +14,8 @@ from typing import Any
 import h11
 
 from bench.gateway.atif import to_atif
-from bench.gateway.backends.live import LiveBackend, NativeTransport
+from bench.gateway.backends.live import LiveBackend
+from bench.gateway.backends.native import NativeTransport
 from bench.gateway.backends.recorded import Recorder, load_exchanges
 from bench.gateway.budget import CellBudget, CellLimits, Tariff
 from bench.gateway.call_log import CallLine, Ledger, messages_path, read_trace

@@ -81,7 +81,8 @@ def _replayed(model: str, path: Path) -> Role:
         heading, _ = load_exchanges(path)
         return Role(model=model, name=heading.model, prices=heading.prices, simulated=True, cassette=path)
     cassette = load_cassette(path)
-    return Role(model=model, name=cassette.model, prices=cassette.as_prices(), simulated=True, cassette=path)
+    prices, task = cassette.as_prices(), cassette.task_sha256
+    return Role(model=model, name=cassette.model, prices=prices, simulated=True, cassette=path, task_sha256=task)
 
 
 def _provider(model: str, native: _Native, environment: Mapping[str, str]) -> Provider:
