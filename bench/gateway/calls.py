@@ -16,6 +16,7 @@ from bench.gateway.backends.recorded import Recorder
 from bench.gateway.budget import CellBudget, Reservation
 from bench.gateway.call_log import CallLine, Ledger, clean
 from bench.gateway.config import ALIAS_PREFIX, State
+from bench.gateway.media import Formula, media_bound
 from bench.gateway.observations import Observations
 from bench.gateway.request import Call, Dialect, RequestRefused, apply_policy, read_call
 from bench.gateway.run_budget import LimitReached
@@ -50,12 +51,15 @@ class CallHandler:
         ledger: Ledger,
         hosted_tools: bool,
         recorders: dict[str, Recorder],
+        formulas: Mapping[str, Formula] | None = None,
     ) -> None:
+        """`formulas`: by which images of a role are billed; without one they count as text."""
         self._backends = backends
         self._budget = budget
         self._ledger = ledger
         self._hosted_tools = hosted_tools
         self._recorders = recorders
+        self._formulas = formulas or {}
         self.observations = Observations()
         self._responses: dict[str, int] = {}
         """Ids of answers given here -> tokens that going on from them brings along."""
@@ -79,6 +83,7 @@ class CallHandler:
             raise _gateway_fault(fault)
         apply_policy(call, self._hosted_tools)
         self.observations.stripped(call.stripped)
+        self._price_media(call, role)
         self._go_on(call)
         cap = self._cap(call, role)
         flight = await self._take_off(call, role, cap)
@@ -131,6 +136,11 @@ class CallHandler:
         shown = self.observations.wrong_model(call.model)
         known = ", ".join(f"{ALIAS_PREFIX}{name}" for name in roles) or "none"
         raise RequestRefused(404, "model_not_found", f"no model {shown!r} in this run; the models are: {known}")
+
+    def _price_media(self, call: Call, role: str) -> None:
+        if call.dialect != "count_tokens" and self._budget.needs_caps and role in self._formulas:
+            bound = media_bound(call, self._formulas[role])
+            call.media_tokens, call.media_bytes = bound.tokens, bound.encoded
 
     def _go_on(self, call: Call) -> None:
         earlier = call.data.get("previous_response_id")

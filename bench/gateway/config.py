@@ -11,6 +11,7 @@ from bench.base.model import Model
 from bench.formats.plan import RunLimits
 from bench.formats.record import ModelUsage, Note
 from bench.gateway.budget import CellLimits, Tariff
+from bench.gateway.media import Family
 from bench.gateway.request import Dialect
 from bench.gateway.run_budget import Limit
 
@@ -54,6 +55,8 @@ class Role(Tariff):
     name: str
     """As the upstream knows it."""
     provider: Provider | None = None
+    family: Family = "other"
+    """By whose rule images are billed."""
     litellm: bool = False
     """Dialects that `provider` does not speak go through litellm."""
     cassette: Path | None = None

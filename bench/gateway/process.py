@@ -26,6 +26,7 @@ from bench.gateway.call_log import Ledger
 from bench.gateway.calls import CallHandler
 from bench.gateway.config import SETTLE, Config, State
 from bench.gateway.http_server import Endpoint
+from bench.gateway.media import Formula
 from bench.gateway.observations import Redactor
 from bench.gateway.run_budget import RunBudget
 
@@ -62,7 +63,9 @@ async def _serve(config: Config, told: BinaryIO) -> None:
         if config.record is not None
     }
     budget = CellBudget(config.roles, config.limits, run_budget)
-    calls = CallHandler(backends, budget, ledger, config.hosted_tools, recorders)
+    # What a cassette answers is billed by no provider.
+    formulas = {role: Formula(it.family, it.model) for role, it in config.roles.items() if not it.simulated}
+    calls = CallHandler(backends, budget, ledger, config.hosted_tools, recorders, formulas)
     endpoint = Endpoint(config.socket, calls, config.keys)
     await endpoint.start()
     # What is alive now lives to the end: looking at it again and again would only make calls late.

@@ -93,6 +93,10 @@ class Call:
     copies: int = 1
     earlier_tokens: int = 0
     """Tokens of an earlier answer that this request goes on from without sending it again."""
+    media_tokens: int = 0
+    """The most that images and documents can be billed as."""
+    media_bytes: int = 0
+    """Of the body, in images and documents that are not billed as text."""
     stripped: list[str] = field(default_factory=list)
     """Tools that were taken out."""
 
@@ -110,12 +114,12 @@ class Call:
     @property
     def worst_input(self) -> int:
         """A cautious count of input tokens: text that averages under two bytes a token is rare."""
-        return self.size // 2 + 1 + self.earlier_tokens
+        return (self.size - self.media_bytes) // 2 + 1 + self.earlier_tokens + self.media_tokens
 
     @property
     def likely_input(self) -> int:
         """What the input probably counts, for answers that do not say."""
-        return self.size // 3 + 1 + self.earlier_tokens
+        return (self.size - self.media_bytes) // 3 + 1 + self.earlier_tokens + self.media_tokens
 
     @property
     def counts_as_step(self) -> bool:

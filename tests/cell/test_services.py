@@ -29,6 +29,9 @@ def hub(request: Request, service: Service) -> Response:
     with service.lock:
         service.state["calls"] = service.state.get("calls", 0) + 1
     service.journal({"event": request.method, "path": request.path})
+    if request.path == "/dies":
+        import os
+        os._exit(3)
     if request.path == "/broken":
         raise RuntimeError("out of order")
     if request.path == "/secret":
@@ -126,6 +129,16 @@ def test_a_handler_that_fails_is_a_500_and_goes_on(start: Open, room: Path) -> N
     assert door.ask("GET", "/broken")[0] == 500
     assert door.ask("GET", "/")[0] == 200
     assert "out of order" in journal(room)[1]["error"]
+
+
+def test_a_service_that_an_agent_ends_begins_anew_behind_its_socket(start: Open, room: Path) -> None:
+    paths = start()
+    for _ in range(3):
+        with pytest.raises((http.client.HTTPException, OSError)):
+            Door(paths["hub"]).ask("GET", "/dies")
+        status, said = Door(paths["hub"]).ask("GET", "/")
+        assert (status, json.loads(said)["calls"]) == (200, 1), "without what it had in memory"
+    assert len(lines(room, "hub")) == 6, "and its journal goes on"
 
 
 def test_many_at_once(start: Open, room: Path) -> None:

@@ -79,8 +79,8 @@ class NativeOrLitellm:
 
     @property
     def dialects(self) -> tuple[Dialect, ...]:
-        """Those in which this provider may be expected to answer."""
-        return tuple(self._dialects) or ("chat",)
+        """Those in which this provider can be expected to answer with its model."""
+        return tuple(it for it in self._dialects if it != "count_tokens") or ("chat",)
 
     async def send(self, call: Call, body: Json, timeout_s: float) -> Response:
         if self._native is not None and call.dialect in self._dialects:

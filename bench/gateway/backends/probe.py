@@ -169,7 +169,8 @@ class Probe:
             return first
         for other in [dialect] * stream + [it for it in self._dialects if it != dialect]:
             seen = await self._ask(other, False, until)
-            if seen is None or seen.ok:
+            # That another protocol refuses the model says nothing.
+            if seen is None or seen.answer is not None:
                 return seen
         return first
 
