@@ -138,7 +138,7 @@ def test_a_service_that_an_agent_ends_begins_anew_behind_its_socket(start: Open,
             Door(paths["hub"]).ask("GET", "/dies")
         status, said = Door(paths["hub"]).ask("GET", "/")
         assert (status, json.loads(said)["calls"]) == (200, 1), "without what it had in memory"
-    assert len(lines(room, "hub")) == 6, "and its journal goes on"
+    assert len(journal(room, "hub")) == 6, "and its journal goes on"
 
 
 def test_many_at_once(start: Open, room: Path) -> None:
