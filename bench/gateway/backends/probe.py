@@ -35,6 +35,8 @@ _BODIES: dict[Dialect, Json] = {
 _STREAMED: frozenset[Dialect] = frozenset({"chat", "responses", "messages"})
 UNDERSTOOD = frozenset({400, 413, 422})
 """Statuses that say something about a request: what gives them reads requests, and takes the key and the model."""
+_REFUSED = frozenset({400, 403, 404, 405, 422})
+"""Statuses of a protocol that is not offered for a model."""
 _NO_MONEY = ("insufficient_quota", "credit balance is too low")
 """What providers say when waiting does not help."""
 _BREATH_S = 5.0
@@ -142,6 +144,7 @@ class Probe:
                 return _UNKNOWN
             if seen.ok:
                 self._good_since = began
+                self._last.note()
                 return _WORKS
             self._outage = f"our own known-good request was not answered either ({seen.said})"
             return Verdict(False, self._outage)
@@ -167,7 +170,10 @@ class Probe:
         first = await self._ask(dialect, stream, until)
         if first is None or first.ok or (dialect, stream) in self._worked:
             return first
-        for other in [dialect] * stream + [it for it in self._dialects if it != dialect]:
+        # A model for embeddings refuses conversations; where they fail in another way, embeddings prove nothing.
+        refused = first.status in _REFUSED and not is_out_of_money(first.said)
+        others = [it for it in self._dialects if it != dialect and (refused or it != "embeddings")]
+        for other in [dialect] * stream + others:
             seen = await self._ask(other, False, until)
             # That another protocol refuses the model says nothing.
             if seen is None or seen.answer is not None:
@@ -199,9 +205,7 @@ class Probe:
             # What was cut off at the end of the cell may be billed all the same.
             probed = Probed(call, ok, status, said or "cut off", round(time.monotonic() - began, 6), answer)
             self._account.settle(probed)
-        if ok:
-            self._last.note()
-        elif patience < self._patience.probe_s and not status and "no answer" in said:
+        if not ok and patience < self._patience.probe_s and not status and "no answer" in said:
             # The end of the cell cut it short, and that is not the provider's fault.
             return None
         return probed
