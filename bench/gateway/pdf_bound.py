@@ -25,11 +25,7 @@ _DICTIONARY = 2000
 
 def pdf_bound(data: bytes) -> tuple[int, int] | None:
     """The most pages, and the most bytes of text; None where it cannot be told."""
-    if (
-        not data.startswith(b"%PDF-")
-        or any(name in data for name in _UNREAD)
-        or re.search(rb"/[A-Z]\w*#[0-9A-F]", data)
-    ):
+    if not data.startswith(b"%PDF-") or any(name in _named(data) for name in _UNREAD):
         return None
     found = _streams(data)
     if found is None:
@@ -67,9 +63,8 @@ def _streams(data: bytes) -> tuple[list[bytes], list[bytes]] | None:
         left -= len(content)
         if left <= 0:
             return None
-        before = data[max(start.start() - _DICTIONARY, 0) : start.start()].rpartition(b" obj")[2]
-        if b"/Image" in before:
-            continue
+        # Nothing is left out by its name: whether a stream is shown as text is not said where it lies.
+        before = _named(data[max(start.start() - _DICTIONARY, 0) : start.start()].rpartition(b" obj")[2])
         (forms if b"/Form" in before else plain).append(content)
     return plain, forms
 

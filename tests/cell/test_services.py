@@ -132,7 +132,7 @@ def test_a_handler_that_fails_is_a_500_and_goes_on(start: Open, room: Path) -> N
 
 
 def test_a_service_that_an_agent_ends_begins_anew_behind_its_socket(start: Open, room: Path) -> None:
-    paths = start()
+    paths = start("hub")
     for _ in range(3):
         with pytest.raises((http.client.HTTPException, OSError)):
             Door(paths["hub"]).ask("GET", "/dies")
