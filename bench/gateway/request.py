@@ -21,6 +21,8 @@ MAX_OUTPUT_CAP = 1_000_000
 _DEEPEST = 60
 _LONGEST_REASON = 1000
 _MOST_COPIES = 16
+_MOST_ITEMS = 10_000
+"""Each is written down by itself."""
 ROUTES: dict[str, Dialect] = {
     "/chat/completions": "chat",
     "/responses": "responses",
@@ -173,6 +175,8 @@ def _check_items(dialect: Dialect, data: Json) -> None:
         return
     if not isinstance(items, list) or not items:
         raise _invalid(f"field `{name}`: must be a list that is not empty")
+    if len(items) > _MOST_ITEMS:
+        raise _invalid(f"field `{name}`: has at most {_MOST_ITEMS} items")
     if dialect != "embeddings" and not all(isinstance(item, dict) for item in items):
         raise _invalid(f"field `{name}`: every item must be an object")
 
