@@ -52,8 +52,11 @@ class Tail:
 class Running:
     """A started job. `watch` is to be called often; `stop` ends the whole tree."""
 
-    def __init__(self, job: Job, popen: subprocess.Popen[bytes], control: Control, enforcement: str = "") -> None:
+    def __init__(
+        self, job: Job, popen: subprocess.Popen[bytes], control: Control, enforcement: str = "", *, isolated: bool
+    ) -> None:
         self.enforcement = enforcement
+        self.isolated = isolated
         self.job = job
         self.popen = popen
         self.control = control
@@ -111,7 +114,8 @@ class Running:
 
     def lost(self) -> bool:
         """Whether the sandbox was ended from outside: neither by the guest, nor by a limit, nor by us."""
-        if self.reason != "exit" or self.popen.poll() is None or self.control.saw_end():
+        # Without isolation the job can end everything by itself, so it has.
+        if not self.isolated or self.reason != "exit" or self.popen.poll() is None or self.control.saw_end():
             return False
         return self.control.limit_hit() is None
 
@@ -132,7 +136,7 @@ def start(sandbox: Sandbox, job: Job, *, stdin: int, stdout: int, stderr: int) -
         # Called in reverse order: first every process is ended, then what was made for the job is given back.
         stack.callback(launch.release)
         popen = _spawn(sandbox, job, launch, (stdin, stdout, stderr))
-        running = Running(job, popen, launch.control(popen), launch.enforcement)
+        running = Running(job, popen, launch.control(popen), launch.enforcement, isolated=sandbox.isolated)
         stack.callback(running.stop)
         yield running
 
@@ -170,8 +174,7 @@ def run_job(sandbox: Sandbox, job: Job, should_stop: Callable[[], bool] | None =
             text = streams[1].value().decode("utf-8", "replace").strip()[-500:]
             raise InfraError("sandbox_error", f"the {sandbox.name} sandbox did not start: {text}")
         running.settle()
-        # Without isolation the job itself can kill it.
-        if running.lost() and sandbox.isolated:
+        if running.lost():
             raise InfraError("sandbox_error", f"the first process of the {sandbox.name} sandbox was killed")
         return Ended(
             reason=running.reason,
