@@ -56,7 +56,9 @@ class Service:
         self.lock = threading.Lock()
         self._journal = journal
         self._journal_lock = threading.Lock()
-        self._journal_events = self._journal_bytes = 0
+        # One that an earlier process of this service began goes on.
+        written = journal.read_bytes() if journal.is_file() else b""
+        self._journal_events, self._journal_bytes = written.count(b"\n"), len(written)
 
     def journal(self, event: Mapping[str, Any]) -> None:
         """Write down what happened; the judge reads it, the agent cannot reach it.

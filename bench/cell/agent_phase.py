@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.base.errors import InfraError
-from bench.base.files import write_atomic
+from bench.base.files import sha256_file, write_atomic
 from bench.cell.context import CellContext
 from bench.cell.decoys import Decoys
 from bench.cell.environment import agent_python
@@ -64,6 +64,9 @@ def run_agent(folder: CellFolder, overlay: Overlay | None) -> AgentPhase:
         job = _job(folder, decoys, sockets, _environment(cell, context, gateway, deadline), overlay, python)
         try:
             ended = run_job(context.sandbox, job, gateway.should_stop if gateway is not None else None)
+            if gateway is not None:
+                # The agent is gone: whether its last calls met an outage is found out without it.
+                gateway.settle(context.stopped.is_set)
         finally:
             folder.make_harmless(trace / "out")
         opened = decoys.evidence() if decoys is not None else ""
@@ -74,11 +77,7 @@ def run_agent(folder: CellFolder, overlay: Overlay | None) -> AgentPhase:
     # Read after the gateway has closed: only then are calls that were still open charged.
     calls = gateway.state()
     if calls.error:
-        raise InfraError("cassette_miss" if calls.cassette_miss else "gateway_error", calls.error)
-    if calls.lost_last and ended.reason == "exit" and ended.code not in (0, GAVE_UP):
-        raise InfraError(
-            "gateway_error", f"the agent ended with status {ended.code} after its last model call was lost"
-        )
+        raise InfraError("gateway_error", calls.error)
     return AgentPhase(ended, _stop_reason(ended, calls.limit_hit), calls.usage, [*calls.notes, *notes])
 
 
@@ -108,6 +107,9 @@ def _gateway(cell: Cell, context: CellContext, socket: Path, deadline: float) ->
         hosted_tools=cell.case.spec.needs.network,
         own_prices=Path(prices) if prices else None,
         record=context.trace(cell) / "cassettes" if os.environ.get("MLDB_RECORD") else None,
+        answered=context.sockets / "answered",
+        patience=context.patience,
+        task_sha256=sha256_file(cell.case.task).removeprefix("sha256:"),
     )
     return open_gateway(spec)
 

@@ -16,6 +16,7 @@ from bench.base.times import instant, now
 from bench.cell.machine import DiskSpace
 from bench.formats.plan import Cell, RunLimits, public_seed
 from bench.formats.record import Phase, Provenance
+from bench.gateway import Patience
 from bench.sandbox import Sandbox
 
 PhaseName = Literal["prepare", "agent", "snapshot", "judge"]
@@ -61,6 +62,8 @@ class CellContext:
     space: DiskSpace = field(default_factory=DiskSpace)
     """The disks that the cells write to."""
     sound_checks: SoundChecks = field(default_factory=SoundChecks, compare=False)
+    patience: Patience = field(default_factory=Patience)
+    """With the providers of models."""
     seed_secret: bytes = b""
     """Mixed into the seeds of the data, so that outsiders cannot compute them."""
 

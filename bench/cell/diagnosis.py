@@ -32,8 +32,6 @@ _LIMIT_MODES = {
 }
 _STEADY_S = 5.0
 """Corrections of the clock below this harm no deadline."""
-# 128 + SIGKILL.
-_KILLED = 137
 
 
 @dataclass(frozen=True)
@@ -94,7 +92,7 @@ def _network_attempts(it: Evidence) -> str:
 
 
 def flags_of_tries(tries: Sequence[Try]) -> list[Note]:
-    """An agent can kill itself for another throw of the dice: it has one at most, and that is said."""
+    """Earlier versions gave an agent that was killed a second try; such tries are still read, and said."""
     killed = [earlier for earlier in tries if earlier.cause == "agent_killed"]
     return [Note(name="retried_after_kill", evidence=killed[0].message)] if killed else []
 
@@ -183,16 +181,11 @@ def _some(names: list[str]) -> str:
     return f"{shown} and {len(names) - 5} more" if len(names) > 5 else shown
 
 
-def require_calm(phase: AgentPhase, day: TimeOfDay, tries: Sequence[Try]) -> None:
+def require_calm(day: TimeOfDay) -> None:
     """Raise `InfraError` when the agent phase was disturbed."""
     if abs(day.jumped_s) > _STEADY_S:
         # The agent was told its deadline as a time of day.
         raise InfraError("clock_jump", f"the machine's clock was set by {day.jumped_s:+.0f} s while the agent worked")
-    killed = phase.ended.reason == "exit" and phase.ended.code == _KILLED and phase.stop_reason == "crashed"
-    # The sender of the signal is unknown: once the machine has the benefit of the doubt, but only once, or an agent
-    # could have as many tries as it likes.
-    if killed and not any(earlier.cause == "agent_killed" for earlier in tries):
-        raise InfraError("agent_killed", "the agent's process was killed (status 137), and by no limit of the case")
 
 
 def require_same_files(cell: Cell, context: CellContext) -> None:

@@ -29,7 +29,7 @@ def run_cell(cell: Cell, context: CellContext, earlier: list[Try] | None = None)
     for count in range(1, MAX_TRIES + 1):
         clock = Clock()
         try:
-            finished = _attempt(cell, context, clock, tries)
+            finished = _attempt(cell, context, clock)
             if full := context.space.full_since(clock.began):
                 raise InfraError("disk_full", full)
             break
@@ -58,7 +58,7 @@ def _cause(error: Exception, full: str) -> tuple[str, str]:
     return "internal_error", "".join(traceback.format_exception(error, limit=-4))[-2000:]
 
 
-def _attempt(cell: Cell, context: CellContext, clock: Clock, tries: list[Try]) -> Finished:
+def _attempt(cell: Cell, context: CellContext, clock: Clock) -> Finished:
     missing = missing_modules(cell.case.spec.needs.python)
     if missing:
         raise InfraError("needs_missing", f"modules are missing: {', '.join(missing)}; pip install 'ml-dev-bench[ml]'")
@@ -72,7 +72,7 @@ def _attempt(cell: Cell, context: CellContext, clock: Clock, tries: list[Try]) -
         with clock.phase("agent"):
             day = TimeOfDay()
             phase = run_agent(folder, _overlay(cell))
-            require_calm(phase, day, tries)
+            require_calm(day)
         with clock.phase("snapshot"):
             snapshot = folder.take_snapshot(context.trace(cell) / "workspace.json")
         with clock.phase("judge"):

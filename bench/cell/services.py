@@ -1,21 +1,28 @@
-"""Runs a case's stand-in services: one process a cell, outside the sandbox, one Unix socket a service."""
+"""Runs a case's stand-in services: one process a cell, outside the sandbox, one Unix socket a service.
+
+An agent may send them anything, so a service that ends is the agent's doing: it begins anew behind the same socket,
+without what it had in memory, and the cell goes on. Only the end of the process that watches over it is a fault.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import http.server
+import itertools
 import os
 import resource
 import signal
+import socket
 import socketserver
 import sys
 import tempfile
 import threading
+import time
 import traceback
 import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, BinaryIO, ClassVar, NoReturn
 
 from bench.base.child import load_module, log_tail, python_child, receive_orders
 from bench.base.errors import InfraError
@@ -23,12 +30,16 @@ from bench.casekit.services import Handler, Request, Response, Service
 from bench.sandbox import base_environment
 
 _MAX_BODY = 64 << 20
-_MAX_CONNECTIONS = 128
 _START_S = 30
+_MOST_AT_ONCE = 64
+"""Connections to one service."""
 _LIMITS = {resource.RLIMIT_DATA: 2 << 30, resource.RLIMIT_FSIZE: 256 << 20}
-"""Of the process that hosts them, in bytes. A request for which there is no memory fails, and the others go on: the
-end of the host would be a lost cell, which an agent could bring about.
+"""Of the process that serves, in bytes: an agent's bodies fill it, not the machine. A request for which there is no
+memory fails, and the others go on.
 """
+_BACKLOG = 128
+_PAUSE_S = 0.05
+_LONGEST_PAUSE_S = 5.0
 
 
 @contextlib.contextmanager
@@ -61,7 +72,7 @@ def running_services(
             yield paths
             code = host.popen.poll()
             if code is not None:
-                # What the agent met then was no fault of its own.
+                # It reads nothing of what the agent sends.
                 raise InfraError("service_error", f"services of {script.parent.name} ended: status {code}")
         finally:
             # With whatever the services have started: the host leads a session of its own.
@@ -72,29 +83,31 @@ def running_services(
 
 
 class _UnixServer(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
-    daemon_threads = True
-    request_queue_size = 128
+    """Serves a socket that listens already."""
 
-    def __init__(self, path: str, handler: Handler, service: Service) -> None:
+    daemon_threads = True
+
+    def __init__(self, listener: socket.socket, handler: Handler, service: Service) -> None:
         self.handler = handler
         self.service = service
-        self._places = threading.BoundedSemaphore(_MAX_CONNECTIONS)
-        super().__init__(path, _Exchange)
+        self._free = threading.BoundedSemaphore(_MOST_AT_ONCE)
+        super().__init__(listener.getsockname(), _Exchange, bind_and_activate=False)
+        self.socket.close()
+        self.socket = listener
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        # A client that opens more must close some first.
-        self._places.acquire()
+        self._free.acquire()
         try:
             super().process_request(request, client_address)
         except BaseException:
-            self._places.release()
+            self._free.release()
             raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._places.release()
+            self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         # The log may be full.
@@ -173,18 +186,51 @@ class _Exchange(http.server.BaseHTTPRequestHandler):
 
 
 def main() -> None:
-    """Entry of the host process; ends when its standard input does."""
+    """Entry of the host process; ends when its standard input does. Watches over the process that serves."""
     orders, ready = receive_orders()
-    for limit, most in _LIMITS.items():
-        resource.setrlimit(limit, (most, most))
-    script = Path(orders["script"])
-    sys.path[:0] = [str(script.parent / "hidden")]
-    module = load_module("services", script)
+    listeners = {}
     for name, path in orders["sockets"].items():
-        journal = Path(orders["journals"]) / f"{name}.jsonl"
-        service = Service(name, Path(orders["hidden"]), orders["seed"], journal)
-        server = _UnixServer(path, getattr(module, name), service)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-    ready.write(b"ready")
-    ready.close()
-    threading.Event().wait()
+        listeners[name] = socket.socket(socket.AF_UNIX)
+        listeners[name].bind(path)
+        listeners[name].listen(_BACKLOG)
+    began, begun = os.pipe()
+    for count in itertools.count():
+        worker = os.fork()
+        if worker == 0:
+            os.close(began)
+            _serve(orders, listeners, begun, ready if count == 0 else None)
+        if count == 0:
+            os.close(begun)
+            ready.close()
+            if not os.read(began, 1):
+                # Its error is in the log, and the runner hears that nothing is ready.
+                sys.exit(1)
+            begun = os.open(os.devnull, os.O_WRONLY)
+        os.waitpid(worker, 0)
+        time.sleep(min(_PAUSE_S * 2**count, _LONGEST_PAUSE_S))
+
+
+def _serve(orders: dict[str, Any], listeners: dict[str, socket.socket], begun: int, ready: BinaryIO | None) -> NoReturn:
+    """In the process that serves: never returns, and ends with the host, as both are of one process group."""
+    try:
+        for limit, most in _LIMITS.items():
+            resource.setrlimit(limit, (most, most))
+        script = Path(orders["script"])
+        sys.path[:0] = [str(script.parent / "hidden")]
+        module = load_module("services", script)
+        for name, listener in listeners.items():
+            journal = Path(orders["journals"]) / f"{name}.jsonl"
+            service = Service(name, Path(orders["hidden"]), orders["seed"], journal)
+            server = _UnixServer(listener, getattr(module, name), service)
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+        os.write(begun, b"1")
+        os.close(begun)
+        if ready is not None:
+            ready.write(b"ready")
+            ready.close()
+        threading.Event().wait()
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(1)

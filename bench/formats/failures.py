@@ -1,4 +1,7 @@
-"""The one table of what can go wrong: whose fault it is, and whether another try may help."""
+"""The one table of what can go wrong: whose fault it is, and whether another try may help.
+
+A row with the outcome `infra` needs evidence that the agent cannot produce.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +30,10 @@ FAILURES: dict[str, Failure] = {
     "service_error": Failure("infra", True, "a stand-in service of the case did not work"),
     "sandbox_error": Failure("infra", True, "the sandbox could not be started"),
     "starved": Failure("infra", True, "other work on the machine left too little CPU time to judge"),
-    "agent_killed": Failure("infra", True, "the agent's process was killed; if it happens again, the agent crashed"),
+    "agent_killed": Failure("infra", True, "only in older records: the agent's process was killed"),
     "clock_jump": Failure("infra", True, "the machine's clock was set anew, and with it the agent's deadline"),
-    "gateway_error": Failure("infra", True, "the model or its provider did not answer"),
-    "cassette_miss": Failure("infra", False, "the replayed conversation has no answer to the request"),
+    "gateway_error": Failure("infra", True, "the provider did not answer a known-good request either"),
+    "cassette_miss": Failure("infra", False, "the replayed conversation was made for another task"),
     "environment_error": Failure("infra", True, "the agent's environment could not be built"),
     "setup_error": Failure("infra", False, "the settings of the run do not fit the cell, or its files have changed"),
     "disk_full": Failure("infra", False, "this machine's disk is full"),

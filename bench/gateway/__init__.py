@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from bench.gateway.atif import to_atif
     from bench.gateway.budget import CellLimits
     from bench.gateway.call_log import read_trace
-    from bench.gateway.config import RunBudgetConfig
+    from bench.gateway.config import Patience, RunBudgetConfig
     from bench.gateway.launch import Gateway, GatewaySpec, open_gateway
 else:
     __getattr__ = lazy_face(__name__)

@@ -22,7 +22,7 @@ def to_atif(calls: Iterable[TracedCall], agent: str, session: str, version: str 
     writer = _Writer()
     models: list[str] = []
     for call in calls:
-        if call.line.protocol in ("count_tokens", "embeddings") or call.line.status == "refused":
+        if call.line.protocol in ("count_tokens", "embeddings") or call.line.status in ("refused", "probe"):
             continue
         writer.add(call)
         models.append(call.line.answered_by or call.line.model)

@@ -18,11 +18,14 @@ from bench.base.model import Model, explain
 from bench.formats.record import Instant, Tokens
 from bench.gateway.request import Call, Dialect, count_shared, shallow
 
-Status = Literal["ok", "failed", "refused", "abandoned"]
+Status = Literal["ok", "failed", "refused", "abandoned", "probe"]
+"""`probe`: a request of our own, paid by the run."""
 _LONGEST_TEXT = 20_000
 _LARGEST_ANSWER = 1_000_000
 _LARGEST_USAGE = 20_000
 _MOST_REFUSED = 100
+_LARGEST_LEDGER = 200_000_000
+"""Bytes after which only lines without content are written, and none of calls that brought nothing."""
 MESSAGES_SUFFIX = ".bodies.jsonl"
 """What follows the stem of the ledger in the name of its side store."""
 _LONGEST_STORED_TEXT = 200_000
@@ -91,6 +94,7 @@ class Ledger:
         """Why a line could not be written; from then on the trace is not whole."""
         self._seq = 0
         self._refused = 0
+        self._size = 0
         self._previous: dict[tuple[str, Dialect], tuple[int, list[str]]] = {}
         """The last request of each role and protocol: its number and the ids of its messages."""
 
@@ -99,12 +103,17 @@ class Ledger:
         if self._closed or not self._wanted(line.status):
             return
         self._seq += 1
+        if self._size > _LARGEST_LEDGER:
+            # However often the agent asks, it does not fill the runner's disk.
+            line, call = line.model_copy(update={"answer": None, "raw_usage": None, "error": line.error[:100]}), None
         answer, usage = _bounded(line.answer, _LARGEST_ANSWER), _bounded(line.raw_usage, _LARGEST_USAGE)
         try:
             sent = self._sent(line.role, call) if call is not None else None
             numbered = line.model_copy(update={"seq": self._seq, "sent": sent, "answer": answer, "raw_usage": usage})
             text = self._redact(numbered.model_dump_json())
-            write_all(self._file, text.encode("utf-8") + b"\n")
+            data = text.encode("utf-8") + b"\n"
+            self._size += len(data)
+            write_all(self._file, data)
         except OSError as error:
             self.fault = self.fault or f"gateway_broken: the trace cannot be written: {error}"
 
@@ -116,6 +125,8 @@ class Ledger:
 
     def _wanted(self, status: Status) -> bool:
         self._refused += status == "refused"
+        if self._size > _LARGEST_LEDGER:
+            return status in ("ok", "probe") and self._size <= 2 * _LARGEST_LEDGER
         return status != "refused" or self._refused <= _MOST_REFUSED
 
     def _sent(self, role: str, call: Call) -> Sent:

@@ -16,6 +16,7 @@ from bench.gateway.backends.recorded import Recorder
 from bench.gateway.budget import CellBudget, Reservation
 from bench.gateway.call_log import CallLine, Ledger, clean
 from bench.gateway.config import ALIAS_PREFIX, State
+from bench.gateway.media import Formula, media_bound
 from bench.gateway.observations import Observations
 from bench.gateway.request import Call, Dialect, RequestRefused, apply_policy, read_call
 from bench.gateway.run_budget import LimitReached
@@ -50,18 +51,19 @@ class CallHandler:
         ledger: Ledger,
         hosted_tools: bool,
         recorders: dict[str, Recorder],
+        formulas: Mapping[str, Formula] | None = None,
     ) -> None:
+        """`formulas`: by which images of a role are billed; without one they count as text."""
         self._backends = backends
         self._budget = budget
         self._ledger = ledger
         self._hosted_tools = hosted_tools
         self._recorders = recorders
+        self._formulas = formulas or {}
         self.observations = Observations()
         self._responses: dict[str, int] = {}
         """Ids of answers given here -> tokens that going on from them brings along."""
         self._error: str | None = None
-        self._cassette_miss = False
-        self._lost_last = False
         self._open = True
 
     def state(self) -> State:
@@ -70,9 +72,7 @@ class CallHandler:
             notes=self.observations.as_notes(),
             limit_hit=self._budget.limit_hit,
             error=self._error or self._ledger.fault,
-            cassette_miss=self._cassette_miss,
             stop=(self._error or self._ledger.fault) is not None or self._budget.grace_over,
-            lost_last=self._lost_last,
         )
 
     async def handle(self, dialect: Dialect, roles: list[str], body: bytes, headers: Mapping[str, str]) -> Response:
@@ -83,6 +83,7 @@ class CallHandler:
             raise _gateway_fault(fault)
         apply_policy(call, self._hosted_tools)
         self.observations.stripped(call.stripped)
+        self._price_media(call, role)
         self._go_on(call)
         cap = self._cap(call, role)
         flight = await self._take_off(call, role, cap)
@@ -93,7 +94,8 @@ class CallHandler:
             await self._failed(flight, error)
             raise
         except Exception as error:
-            broken = BackendError(500, "gateway_broken", f"the gateway failed: {type(error).__name__}", infra=True)
+            # Over what the agent has sent: an error that it could repeat at will must not be infrastructure's.
+            broken = BackendError(500, "gateway_broken", f"the gateway failed: {type(error).__name__}", infra=False)
             await self._failed(flight, broken)
             raise broken from error
         if response.chunks is not None:
@@ -102,6 +104,13 @@ class CallHandler:
             return replace(response, chunks=forward(call, chunks, partial(self._ended, flight)))
         await self._whole(flight, response)
         return response
+
+    async def settle(self) -> None:
+        """After the last call: find out whether the provider is down, where the last calls had no answer."""
+        self._open = False
+        for backend in self._backends.values():
+            if self._error is None and (outage := await backend.outage()):
+                self._error = f"upstream_broken: {outage}"
 
     async def close(self) -> None:
         """End what is under way and make the totals final; the ledger is complete afterwards."""
@@ -127,6 +136,11 @@ class CallHandler:
         shown = self.observations.wrong_model(call.model)
         known = ", ".join(f"{ALIAS_PREFIX}{name}" for name in roles) or "none"
         raise RequestRefused(404, "model_not_found", f"no model {shown!r} in this run; the models are: {known}")
+
+    def _price_media(self, call: Call, role: str) -> None:
+        if call.dialect != "count_tokens" and self._budget.needs_caps and role in self._formulas:
+            bound = media_bound(call, self._formulas[role])
+            call.media_tokens, call.media_bytes = bound.tokens, bound.encoded
 
     def _go_on(self, call: Call) -> None:
         earlier = call.data.get("previous_response_id")
@@ -184,7 +198,8 @@ class CallHandler:
         )  # fmt: skip
         if 0 < len(answer.id) <= _LONGEST_ID and call.dialect == "responses":
             self._responses[answer.id] = call.worst_input + (tokens.output or 0)
-        self._lost_last = bool(fault)
+        if not fault:
+            flight.backend.answered(call)
         status = "ok" if not fault else "abandoned" if fault == "client_gone" else "failed"
         self._land(flight, {
             "status": status, "code": fault, "answered_by": clean(answer.model), "tokens": None if free else tokens,
@@ -199,9 +214,10 @@ class CallHandler:
             self._count_trouble(flight)
             self._refused(self._line(flight.role, flight.call, flight.began, flight.start), flight.call, error)
             return
+        if error.code == "cassette_miss":
+            self.observations.cassette_miss(str(error))
         if error.infra and self._open:
             # What breaks because the cell is over is not a fault of anything.
-            self._cassette_miss = error.code == "cassette_miss" if self._error is None else self._cassette_miss
             self._error = self._error or f"{error.code}: {error}"
         self._land(flight, {"status": "failed", "http": error.status, "code": error.code, "error": str(error)})
 

@@ -11,10 +11,13 @@ from bench.base.model import Model
 from bench.formats.plan import RunLimits
 from bench.formats.record import ModelUsage, Note
 from bench.gateway.budget import CellLimits, Tariff
+from bench.gateway.media import Family
 from bench.gateway.request import Dialect
 from bench.gateway.run_budget import Limit
 
 ALIAS_PREFIX = "bench-"
+SETTLE = b"settle"
+"""What the runner says when the agent is gone: take no more calls, and find out whether the provider is down."""
 # The gateway's process works in another folder than the runner.
 _Absolute = Annotated[Path, AfterValidator(Path.absolute)]
 
@@ -29,6 +32,12 @@ class Patience(Model):
     connect_s: float = 10.0
     answer_s: float = 600.0
     """For a whole answer; in a stream, between two pieces of it."""
+    probe_s: float = 30.0
+    """For the whole answer to a probe, which asks for a word."""
+    quiet_s: float = 60.0
+    """Without traffic of the cell, before a probe that was refused for its rate is repeated."""
+    probes: int = 6
+    """How often a model is probed during a cell; at its end once more."""
 
 
 class Provider(Model):
@@ -46,9 +55,13 @@ class Role(Tariff):
     name: str
     """As the upstream knows it."""
     provider: Provider | None = None
+    family: Family = "other"
+    """By whose rule images are billed."""
     litellm: bool = False
     """Dialects that `provider` does not speak go through litellm."""
     cassette: Path | None = None
+    task_sha256: str = ""
+    """Of the task that the cassette answers; empty: it does not say."""
 
 
 class RunBudgetConfig(Model):
@@ -76,6 +89,8 @@ class GatewayBase(Model):
     """The provider may run tools of its own and fetch addresses: the case allows the network."""
     record: _Absolute | None = None
     """Folder for cassettes of what is said."""
+    answered: _Absolute | None = None
+    """Folder by which the gateways of a run tell each other when a model last answered."""
 
 
 class Config(GatewayBase):
@@ -100,9 +115,5 @@ class State(Model):
     """The first limit that a call ran into."""
     error: str | None = None
     """The first fault that is ours or the provider's, beginning with its code; the cell cannot be judged then."""
-    cassette_miss: bool = False
-    """That fault is a cassette which does not know what was asked."""
     stop: bool = False
     """The agent is to be ended: its grace is over, or nothing more will be answered."""
-    lost_last: bool = False
-    """The last call was lost in the middle, and no answer has come since: a crash may not be the agent's fault."""

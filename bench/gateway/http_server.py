@@ -7,7 +7,7 @@ import contextlib
 import json
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +16,7 @@ import h11
 from bench.gateway.backends import Response
 from bench.gateway.calls import CallHandler
 from bench.gateway.config import ALIAS_PREFIX
+from bench.gateway.intake import LARGE, Intake
 from bench.gateway.request import MAX_BODY_BYTES, ROUTES, Dialect, RequestRefused
 from bench.gateway.streams import StreamLost
 
@@ -61,6 +62,7 @@ class Endpoint:
         self._calls = calls
         self._keys = keys
         self._tasks: set[asyncio.Task[None]] = set()
+        self._intake = Intake()
         self._server: asyncio.Server | None = None
 
     async def start(self) -> None:
@@ -88,7 +90,7 @@ class Endpoint:
             return
         self._tasks.add(task)
         try:
-            await _Connection(reader, writer).serve(self._answer)
+            await _Connection(reader, writer, self._intake).serve(self._answer)
         except (_ClientGone, ConnectionError, TimeoutError, h11.ProtocolError):
             pass
         finally:
@@ -108,9 +110,7 @@ class Endpoint:
             assert asked.dialect is not None
             return await self._calls.handle(asked.dialect, roles, body, asked.headers)
         except RequestRefused as refused:
-            # OpenAI's own clients repeat calls by themselves unless told not to.
-            headers = [*_JSON, ("X-Should-Retry", "false")]
-            return Response(refused.status, headers, json.dumps(refused.body(asked.dialect)).encode("ascii"))
+            return _refusal(refused, asked.dialect)
 
     def _roles(self, asked: _Asked) -> list[str]:
         """The roles that the bearer of the request's key may ask for."""
@@ -146,28 +146,41 @@ class Endpoint:
         return Response(200, _JSON, json.dumps(one or page).encode("ascii"))
 
 
+def _refusal(refused: RequestRefused, dialect: Dialect | None) -> Response:
+    # OpenAI's own clients repeat calls by themselves unless told not to.
+    headers = [*_JSON, ("X-Should-Retry", "false")]
+    return Response(refused.status, headers, json.dumps(refused.body(dialect)).encode("ascii"))
+
+
 class _Connection:
     """One client's connection, request after request."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, intake: Intake) -> None:
         self._reader = reader
         self._writer = writer
+        self._intake = intake
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=1 << 17)
 
     async def serve(self, answer: Callable[[_Asked, bytes | None], Awaitable[Response]]) -> None:
         while True:
-            try:
-                asked, body = await self._request()
-            except h11.RemoteProtocolError as error:
-                await self._complain(error)
-                return
-            response = await answer(asked, body)
-            await self._respond(response)
+            async with AsyncExitStack() as held:
+                try:
+                    asked, body = await self._request(held)
+                except h11.RemoteProtocolError as error:
+                    await self._complain(error)
+                    return
+                try:
+                    await held.enter_async_context(self._intake.room_for(body or b""))
+                except RequestRefused as refused:
+                    await self._respond(_refusal(refused, asked.dialect))
+                else:
+                    await self._respond(await answer(asked, body))
             if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
                 return
             self._http.start_next_cycle()
 
-    async def _request(self) -> tuple[_Asked, bytes | None]:
+    async def _request(self, held: AsyncExitStack) -> tuple[_Asked, bytes | None]:
+        """Head and body; `held` keeps a large one's place until it is answered."""
         event = await self._event(_IDLE_S)
         if not isinstance(event, h11.Request):
             raise _ClientGone
@@ -175,12 +188,16 @@ class _Connection:
         asked = _Asked(event.method.decode("latin-1"), event.target.decode("latin-1"), headers)
         parts: list[bytes] = []
         size = 0
+        large = False
         while not isinstance(event, h11.EndOfMessage):
             if self._http.they_are_waiting_for_100_continue:
                 self._send(h11.InformationalResponse(status_code=100, headers=[]))
             event = await self._event(_IDLE_S)
             if isinstance(event, h11.Data):
                 size += len(event.data)
+                if size > LARGE and not large:
+                    large = True
+                    await held.enter_async_context(self._intake.large)
                 # What is too large is read all the same: closing over unread bytes would destroy the answer.
                 if size <= MAX_BODY_BYTES:
                     parts.append(bytes(event.data))
@@ -211,8 +228,8 @@ class _Connection:
             self._send(head, h11.Data(data=response.content), h11.EndOfMessage())
             await self._writer.drain()
             return
-        self._send(head)
         async with aclosing(response.chunks) as chunks:
+            self._send(head)
             try:
                 async for chunk in chunks:
                     self._send(h11.Data(data=chunk))

@@ -8,7 +8,7 @@ import select
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -17,13 +17,16 @@ from pydantic import Field, ValidationError
 from bench.base.child import Child, log_tail, python_child
 from bench.base.errors import InfraError, UserError
 from bench.gateway.backends.providers import find_role, secrets_in
-from bench.gateway.config import ALIAS_PREFIX, Config, GatewayBase, Role, State
+from bench.gateway.config import ALIAS_PREFIX, SETTLE, Config, GatewayBase, Role, State
 from bench.gateway.prices import check_price_limit
 
 _LONGEST_SOCKET_PATH = 107
 """Linux keeps a Unix socket's address in 108 bytes, the closing zero among them."""
 _START_S = 60.0
 _REPLY_S = 15.0
+_GLANCE_S = 0.5
+_SETTLE_S = 300.0
+_END_S = 180.0
 _LOG_BYTES = 8000
 _KEPT = frozenset({"PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR"})
 _PROXIES = frozenset({"HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY"})
@@ -41,6 +44,8 @@ class GatewaySpec(GatewayBase):
     own_prices: Path | None = None
     environment: dict[str, str] = Field(default_factory=lambda: dict(os.environ))
     """Where keys and addresses of providers are looked up."""
+    task_sha256: str = ""
+    """Of the task as the agent is told it: a cassette for another task is a miss before the agent has begun."""
 
 
 class Gateway:
@@ -52,6 +57,9 @@ class Gateway:
         self._keys = keys
         self._lock = threading.Lock()
         self._held = b""
+        self._owed = 0
+        """States that were asked for and have not come."""
+        self._last = State()
         self._final: State | None = None
 
     @property
@@ -76,26 +84,53 @@ class Gateway:
 
     def should_stop(self) -> bool:
         """Whether the agent is to be ended: its grace after a limit is over, or nothing more will be answered."""
-        return self.state().stop
+        # The caller watches the agent's limits in between, and an agent can keep the gateway busy.
+        return self._state(_GLANCE_S).stop
 
     def state(self) -> State:
-        """How the gateway stands now, or stood at its end."""
+        """How the gateway stands now, or stood at its end; while it is too busy to say so, how it stood before."""
+        return self._state(_REPLY_S)
+
+    def settle(self, interrupted: Callable[[], bool] = lambda: False) -> State:
+        """Take no more calls, and find out whether the provider is down where the last ones had no answer.
+
+        May take a minute or two; ends early when `interrupted` says so.
+        """
+        with self._lock:
+            if self._final is not None or not self._ask(SETTLE):
+                return self._final or self._last
+            until = time.monotonic() + _SETTLE_S
+            while self._owed and time.monotonic() < until and not interrupted():
+                if not self._listen(_GLANCE_S):
+                    self._last = State(error=self._broken(), stop=True)
+                    break
+            return self._last
+
+    def _state(self, patience: float) -> State:
         with self._lock:
             if self._final is not None:
                 return self._final
-            try:
-                assert self._process.stdin is not None
-                self._process.stdin.write(b"state\n")
-                self._process.stdin.flush()
-                return self._listen(_REPLY_S)
-            except OSError:
-                return State(error=self._broken(), stop=True)
+            # One question at a time: what is asked of a busy gateway would pile up.
+            if (self._owed or self._ask(b"state")) and not self._listen(patience):
+                self._last = State(error=self._broken(), stop=True)
+            return self._last
+
+    def _ask(self, question: bytes) -> bool:
+        try:
+            assert self._process.stdin is not None
+            self._process.stdin.write(question + b"\n")
+            self._process.stdin.flush()
+        except OSError:
+            self._last = State(error=self._broken(), stop=True)
+            return False
+        self._owed += 1
+        return True
 
     def ready(self) -> None:
         """Wait until the gateway listens; raises `InfraError`."""
-        state = self._listen(_START_S)
-        if state.kind != "ready":
-            raise InfraError("gateway_error", state.error or "the gateway did not come up")
+        self._owed = 1
+        if not self._listen(_START_S) or self._owed or self._last.kind != "ready":
+            raise InfraError("gateway_error", self._last.error or self._broken())
 
     def close(self) -> None:
         """Kill the keys, end what is under way, and make the totals final."""
@@ -107,27 +142,38 @@ class Gateway:
                 self._process.stdin.close()
             except OSError:
                 self._held = b""
-            self._final = self._listen(_REPLY_S)
+            # The last state is told without a question, after those that are still owed.
+            self._owed += 1
+            until = time.monotonic() + _END_S
+            while self._owed and time.monotonic() < until and self._listen(max(until - time.monotonic(), 0.0)):
+                continue
+            self._final = State(error=self._broken(), stop=True) if self._owed else self._last
             self._process.stdout.close()
             # After that `open_gateway` kills it.
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(_REPLY_S)
 
-    def _listen(self, patience: float) -> State:
-        """The next line from the gateway as a state; one that tells a fault when none comes."""
+    def _listen(self, patience: float) -> bool:
+        """Take what the gateway tells until it owes nothing, for at most `patience` seconds; False: it is gone."""
         assert self._process.stdout is not None
         end = time.monotonic() + patience
-        while b"\n" not in self._held:
-            there, _, _ = select.select([self._process.stdout], [], [], max(end - time.monotonic(), 0.0))
-            data = os.read(self._process.stdout.fileno(), 1 << 16) if there else b""
-            if not data:
-                return State(error=self._broken(), stop=True)
-            self._held += data
-        line, _, self._held = self._held.partition(b"\n")
-        try:
-            return State.model_validate_json(line)
-        except ValidationError:
-            return State(error="gateway_broken: the gateway's process wrote a line that is not a state", stop=True)
+        while self._owed:
+            while b"\n" not in self._held:
+                there, _, _ = select.select([self._process.stdout], [], [], max(end - time.monotonic(), 0.0))
+                if not there:
+                    return True
+                data = os.read(self._process.stdout.fileno(), 1 << 16)
+                if not data:
+                    return False
+                self._held += data
+            line, _, self._held = self._held.partition(b"\n")
+            self._owed -= 1
+            try:
+                self._last = State.model_validate_json(line)
+            except ValidationError:
+                message = "gateway_broken: the gateway's process wrote a line that is not a state"
+                self._last = State(error=message, stop=True)
+        return True
 
     def _broken(self) -> str:
         code = self._process.poll()
@@ -138,7 +184,11 @@ class Gateway:
 
 @contextmanager
 def open_gateway(spec: GatewaySpec) -> Iterator[Gateway]:
-    """A listening gateway, or `UserError` when a model cannot be served. Afterwards its keys are dead, totals final."""
+    """A listening gateway. Afterwards its keys are dead, totals final.
+
+    Raises `UserError` when a model cannot be served, `InfraError` when the gateway does not come up or a cassette was
+    made for another task.
+    """
     check_socket_path(spec.socket)
     roles = _roles(spec)
     keys = {name: f"bench-{secrets.token_urlsafe(32)}" for name in ["", *spec.models]}
@@ -180,6 +230,9 @@ def _roles(spec: GatewaySpec) -> dict[str, Role]:
     limit = min((it for it in limits if it is not None), default=None)
     for role in roles.values():
         check_price_limit(role.model, role.prices, limit)
+        if role.task_sha256 and spec.task_sha256 and role.task_sha256 != spec.task_sha256:
+            message = f"cassette {role.cassette} was made for another task.md of case {spec.case}; record it again"
+            raise InfraError("cassette_miss", message)
     return roles
 
 

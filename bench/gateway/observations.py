@@ -13,10 +13,12 @@ _EVIDENCE = {
     "wrong_model": "asked for",
     "network_attempt": "asked the gateway to pass requests on to",
     "hosted_tools": "provider-side tools taken out:",
+    "cassette_miss": "asked for what is not in the cassette:",
 }
 """Flag -> how its evidence begins."""
 _MOST_NAMES = 5
 _LONGEST_NAME = 100
+_LONGEST_MISS = 300
 SHOWN = "[key]"
 _SHORTEST = 8
 # In the text of a JSON document, what stands before a key may be an escape, which ends with a letter or digit.
@@ -49,6 +51,10 @@ class Observations:
         """Note tools of the provider that were taken out of a request."""
         for tool in tools:
             self._count("hosted_tools", tool.encode("ascii", "replace").decode())
+
+    def cassette_miss(self, why: str) -> None:
+        """Note a request that the replayed conversation has no answer to."""
+        self._count("cassette_miss", printable(why, _LONGEST_MISS))
 
     def as_notes(self) -> list[Note]:
         return [

@@ -9,23 +9,29 @@ from __future__ import annotations
 import asyncio
 import gc
 import sys
+from collections.abc import Coroutine
+from dataclasses import dataclass
 from typing import BinaryIO
 
 from bench.base.child import private_answers
 from bench.base.errors import UserError
+from bench.base.files import sha256_bytes
 from bench.base.model import parse_json
 from bench.gateway.backends import Backend
 from bench.gateway.backends.recorded import Recorder
 from bench.gateway.backends.replay import ExchangeBackend, TurnBackend, cassette_name, is_recorded
+from bench.gateway.backends.traffic import LastAnswer, Traffic
 from bench.gateway.budget import CellBudget
 from bench.gateway.call_log import Ledger
 from bench.gateway.calls import CallHandler
-from bench.gateway.config import Config, State
+from bench.gateway.config import SETTLE, Config, State
 from bench.gateway.http_server import Endpoint
+from bench.gateway.media import Formula
 from bench.gateway.observations import Redactor
 from bench.gateway.run_budget import RunBudget
 
 _LONGEST_ORDERS = 10_000_000
+_LOOK_S = 0.1
 
 
 def main() -> None:
@@ -48,35 +54,54 @@ async def _serve(config: Config, told: BinaryIO) -> None:
     if run_budget is not None:
         # A damaged file is told before the agent starts.
         run_budget.balance()
-    backends = {role: _backend(config, role, redactor) for role in config.roles}
+    ledger = Ledger(config.ledger, redactor.known)
+    traffic = Traffic()
+    backends = {role: _backend(config, role, redactor, _Paid(ledger, run_budget, traffic)) for role in config.roles}
     recorders = {
         role: Recorder(config.record / cassette_name(config.case, role), facts.model, facts.prices, redactor.strict)
         for role, facts in config.roles.items()
         if config.record is not None
     }
     budget = CellBudget(config.roles, config.limits, run_budget)
-    calls = CallHandler(backends, budget, Ledger(config.ledger, redactor.known), config.hosted_tools, recorders)
+    # What a cassette answers is billed by no provider.
+    formulas = {role: Formula(it.family, it.model) for role, it in config.roles.items() if not it.simulated}
+    calls = CallHandler(backends, budget, ledger, config.hosted_tools, recorders, formulas)
     endpoint = Endpoint(config.socket, calls, config.keys)
     await endpoint.start()
     # What is alive now lives to the end: looking at it again and again would only make calls late.
     gc.collect()
     gc.freeze()
     _tell(told, calls.state().model_copy(update={"kind": "ready"}))
-    await _obey(calls, told)
+    await _obey(endpoint, calls, told)
     await endpoint.stop()
     await calls.close()
     _tell(told, calls.state())
 
 
-async def _obey(calls: CallHandler, told: BinaryIO) -> None:
+async def _obey(endpoint: Endpoint, calls: CallHandler, told: BinaryIO) -> None:
     """Answer the runner until it closes our standard input."""
     reader = asyncio.StreamReader()
     transport, _ = await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer
     )
-    while await reader.readline():
+    while line := await reader.readline():
+        if line.strip() == SETTLE:
+            await endpoint.stop()
+            await _unless_ended(calls.settle(), reader)
         _tell(told, calls.state())
     transport.close()
+
+
+async def _unless_ended(work: Coroutine[None, None, None], reader: asyncio.StreamReader) -> None:
+    """Do `work`, unless the runner goes meanwhile: then it is of use to no other process."""
+    working = asyncio.ensure_future(work)
+    while not working.done() and not reader.at_eof():
+        await asyncio.wait({working}, timeout=_LOOK_S)
+    if not working.done():
+        working.cancel()
+    await asyncio.wait({working})
+    if not working.cancelled():
+        working.result()
 
 
 def _tell(told: BinaryIO, state: State) -> None:
@@ -89,18 +114,39 @@ def _tell(told: BinaryIO, state: State) -> None:
         return
 
 
-def _backend(config: Config, role: str, redactor: Redactor) -> Backend:
+@dataclass(frozen=True)
+class _Paid:
+    """What the probes of all roles have in common."""
+
+    ledger: Ledger
+    run_budget: RunBudget | None
+    traffic: Traffic
+
+
+def _backend(config: Config, role: str, redactor: Redactor, paid: _Paid) -> Backend:
     facts = config.roles[role]
     if facts.cassette is not None:
         path = facts.cassette
         return ExchangeBackend(path, redactor.strict) if is_recorded(path) else TurnBackend(path)
     from bench.gateway.backends.litellm import NativeOrLitellm
-    from bench.gateway.backends.live import LiveBackend, NativeTransport
+    from bench.gateway.backends.live import LiveBackend
+    from bench.gateway.backends.native import NativeTransport
+    from bench.gateway.backends.probe import Probe
+    from bench.gateway.probes import RunProbeAccount
 
     provider = facts.provider
     native = NativeTransport(provider, config.patience.connect_s, config.hosted_tools) if provider else None
     transport = NativeOrLitellm(facts.model, native, provider.dialects if provider else (), facts.litellm)
-    return LiveBackend(facts.name, transport, config.patience, config.limits.deadline, redactor.known)
+    account = RunProbeAccount(role, facts, paid.run_budget, paid.ledger)
+    # One file a model and address: that another model answers says nothing of this one.
+    known_by = sha256_bytes(f"{facts.model} {provider.url if provider else ''}".encode())[-16:]
+    last = LastAnswer(config.answered / known_by if config.answered else None)
+    probe = Probe(
+        facts.name, transport.dialects, transport, config.patience, account, paid.traffic, last, redactor.known
+    )  # fmt: skip
+    return LiveBackend(
+        facts.name, transport, config.patience, config.limits.deadline, redactor.known, probe, paid.traffic
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -21,6 +21,8 @@ MAX_OUTPUT_CAP = 1_000_000
 _DEEPEST = 60
 _LONGEST_REASON = 1000
 _MOST_COPIES = 16
+_MOST_ITEMS = 10_000
+"""Each is written down by itself."""
 ROUTES: dict[str, Dialect] = {
     "/chat/completions": "chat",
     "/responses": "responses",
@@ -93,6 +95,10 @@ class Call:
     copies: int = 1
     earlier_tokens: int = 0
     """Tokens of an earlier answer that this request goes on from without sending it again."""
+    media_tokens: int = 0
+    """The most that images and documents can be billed as."""
+    media_bytes: int = 0
+    """Of the body, in images and documents that are not billed as text."""
     stripped: list[str] = field(default_factory=list)
     """Tools that were taken out."""
 
@@ -110,12 +116,12 @@ class Call:
     @property
     def worst_input(self) -> int:
         """A cautious count of input tokens: text that averages under two bytes a token is rare."""
-        return self.size // 2 + 1 + self.earlier_tokens
+        return (self.size - self.media_bytes) // 2 + 1 + self.earlier_tokens + self.media_tokens
 
     @property
     def likely_input(self) -> int:
         """What the input probably counts, for answers that do not say."""
-        return self.size // 3 + 1 + self.earlier_tokens
+        return (self.size - self.media_bytes) // 3 + 1 + self.earlier_tokens + self.media_tokens
 
     @property
     def counts_as_step(self) -> bool:
@@ -169,6 +175,8 @@ def _check_items(dialect: Dialect, data: Json) -> None:
         return
     if not isinstance(items, list) or not items:
         raise _invalid(f"field `{name}`: must be a list that is not empty")
+    if len(items) > _MOST_ITEMS:
+        raise _invalid(f"field `{name}`: has at most {_MOST_ITEMS} items")
     if dialect != "embeddings" and not all(isinstance(item, dict) for item in items):
         raise _invalid(f"field `{name}`: every item must be an object")
 

@@ -109,7 +109,7 @@ class Subject:
         self._deadline.grant(timeout)
         with contextlib.ExitStack() as stack:
             running = self._start(stack, timeout)
-            exchange = _Exchange(running, target, self._sandbox.isolated)
+            exchange = _Exchange(running, target)
             try:
                 answer, parts = exchange.ask(header, buffers)
             finally:
@@ -172,7 +172,7 @@ class Subject:
         running = stack.enter_context(
             start(self._sandbox, job, stdin=pipe, stdout=pipe, stderr=pipe, witness=self._deadline.witness)
         )
-        ready, _ = _Exchange(running, "the start", self._sandbox.isolated).hear()
+        ready, _ = _Exchange(running, "the start").hear()
         if ready.get("missing"):
             raise RuntimeError(f"the case's environment lacks what it preloads: {ready['missing']}")
         return running
@@ -181,9 +181,8 @@ class Subject:
 class _Exchange:
     """One request to a started call and its answer, while its limits are watched."""
 
-    def __init__(self, running: Running, target: str, isolated: bool) -> None:
+    def __init__(self, running: Running, target: str) -> None:
         self._running = running
-        self._isolated = isolated
         self._target = target
         self._log = Tail(_LOG_BYTES)
 
@@ -206,7 +205,7 @@ class _Exchange:
                 running.popen.wait(_END_S)
             running.stop()
             running.settle()
-            if running.lost() and self._isolated:
+            if running.lost():
                 raise InfraError("sandbox_error", "the judge's sandbox was killed") from None
             raise SubjectError(f"{self._target}: {self._ended(error)}{self.printed()}") from None
 

@@ -61,8 +61,11 @@ class Running:
         control: Control,
         enforcement: str = "",
         witness: Witness | None = None,
+        *,
+        isolated: bool,
     ) -> None:
         self._enforcement = enforcement
+        self.isolated = isolated
         self.job = job
         self.popen = popen
         self.control = control
@@ -148,7 +151,8 @@ class Running:
 
     def lost(self) -> bool:
         """Whether the sandbox was ended from outside: neither by the guest, nor by a limit, nor by us."""
-        if self.reason != "exit" or self.popen.poll() is None or self.control.saw_end():
+        # Without isolation the job can end everything by itself, so it has.
+        if not self.isolated or self.reason != "exit" or self.popen.poll() is None or self.control.saw_end():
             return False
         return self.control.limit_hit() is None
 
@@ -172,7 +176,7 @@ def start(
         # Called in reverse order: first every process is ended, then what was made for the job is given back.
         stack.callback(launch.release)
         popen = _spawn(sandbox, job, launch, (stdin, stdout, stderr))
-        running = Running(job, popen, launch.control(popen), launch.enforcement, witness)
+        running = Running(job, popen, launch.control(popen), launch.enforcement, witness, isolated=sandbox.isolated)
         stack.callback(running.stop)
         yield running
 

@@ -110,7 +110,7 @@ class WarmProcess:
             started.ask(self.requests, order)
             job = Job([], [], Mount(workspace, _PLACE), limits, cell_environment=self.preparation.cell_environment)
             started.enter(self._isolated)
-            yield Running(job, started, started, self.enforcement, witness)
+            yield Running(job, started, started, self.enforcement, witness, isolated=self._isolated)
         finally:
             started.release()
 

@@ -340,7 +340,7 @@ def test_a_missed_cassette_is_told_by_the_agent_too(tmp_path: Path) -> None:
     with open_gateway(spec_in(tmp_path)) as gateway:
         url = f"http://127.0.0.1:{on_loopback(tmp_path / 'g.sock')}/v1"
         finished = run_agent(tmp_path, url, gateway.key, task="another task")
-        assert gateway.state().error is not None
+        assert [note.name for note in gateway.state().notes] == ["cassette_miss"]
     assert finished.status == 1
     assert "424 cassette demo/demo_case.yaml, turn 0" in finished.stderr
 

@@ -4,7 +4,7 @@
 
 Each run has six cells with data, a service, a replayed model and a judge. Up to ten of its processes are killed with
 -9: the runner, the judge's child, the gateway, the services, the builder of data, the first process of a sandbox,
-bubblewrap itself, the agent (once a cell: a second time counts against it). `--resume` goes on each time. Then the
+bubblewrap itself. `--resume` goes on each time. Then the
 records must be those of an undisturbed run, and nothing may be left. Exit status 1 after any loss.
 """
 
@@ -21,12 +21,12 @@ from pathlib import Path
 
 from bench.sandbox.choose import choose_sandbox
 from tests.helpers.faults import Rig, Tally, kill_through, settle, undisturbed
-from tests.helpers.victims import KINDS
+from tests.helpers.victims import OURS
 
 _A_RUN = 10
 
 
-def carry_out(folder: Path, sandbox: str, kills: int, seed: int, kinds: tuple[str, ...] = KINDS) -> Tally:
+def carry_out(folder: Path, sandbox: str, kills: int, seed: int, kinds: tuple[str, ...] = OURS) -> Tally:
     """Kill `kills` processes, in as many runs as it takes."""
     rng = random.Random(seed)
     tally = Tally()
@@ -44,11 +44,11 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--sandbox", default="bubblewrap", choices=["bubblewrap", "process"])
-    parser.add_argument("--kind", action="append", choices=KINDS, help="Only these; default: all.")
+    parser.add_argument("--kind", action="append", choices=OURS, help="Only these; default: all.")
     arguments = parser.parse_args()
     began = time.monotonic()
     sandbox = choose_sandbox(arguments.sandbox).name
-    kinds = tuple(arguments.kind or (kind for kind in KINDS if kind != "sandbox" or sandbox == "bubblewrap"))
+    kinds = tuple(arguments.kind or (kind for kind in OURS if kind != "sandbox" or sandbox == "bubblewrap"))
     with tempfile.TemporaryDirectory(prefix="kills-") as folder:
         tally = carry_out(Path(folder), sandbox, arguments.kills, arguments.seed, kinds)
     counts = {**vars(tally), "total": tally.total, "sandbox": sandbox, "seed": arguments.seed}

@@ -14,16 +14,14 @@ import pytest
 
 from bench.base.errors import InfraError
 from bench.base.times import TimeOfDay
-from bench.cell.agent_phase import AgentPhase
 from bench.cell.context import Clock
-from bench.cell.diagnosis import require_calm, require_same_files
+from bench.cell.diagnosis import flags_of_tries, require_calm, require_same_files
 from bench.cell.machine import DiskSpace
 from bench.cell.run import run_cell
 from bench.formats.plan import Cell
-from bench.formats.record import StopReason, Try
+from bench.formats.record import Try
 from bench.gateway.call_log import CallLine, Ledger
 from bench.sandbox.bubblewrap import BubblewrapSandbox
-from bench.sandbox.job import Ended, EndReason
 from tests.helpers.cells import make_agent, make_case, make_cell, make_context, write_files
 
 
@@ -32,35 +30,25 @@ def cell(tmp_path: Path) -> Cell:
     return make_cell(make_agent(tmp_path / "agents", "pass"), make_case(tmp_path / "cases"))
 
 
-def ended(code: int, reason: EndReason = "exit", stop: StopReason = "crashed") -> AgentPhase:
-    return AgentPhase(Ended(reason, code, b"", b"", 0, 1.0, 1.0, 1), stop)
+def test_a_kill_is_a_crash_whoever_sends_it(tmp_path: Path, bubblewrap: BubblewrapSandbox) -> None:
+    """The runner cannot know the sender, and an agent that could be it would choose its own second try."""
+    agent = make_agent(tmp_path / "agents", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+    record = run_cell(make_cell(agent, make_case(tmp_path / "cases")), make_context(tmp_path, bubblewrap))
+    assert (record.outcome, record.stop_reason, record.tries, record.success) == ("graded", "crashed", [], False)
 
 
-def earlier(cause: str) -> Try:
-    return Try(outcome="infra", cause=cause, message="", at="2026-11-01T00:00:00Z")
-
-
-def test_a_kill_is_a_disturbance_once_and_a_crash_never() -> None:
-    with pytest.raises(InfraError, match="was killed") as caught:
-        require_calm(ended(137), TimeOfDay(), [earlier("gateway_error")])
-    assert caught.value.cause == "agent_killed"
-    for phase, tries in (
-        (ended(137), [earlier("agent_killed")]),
-        (ended(1), []),
-        (ended(139), []),
-        (ended(137, "memory_limit", "memory_limit"), []),
-        (ended(137, "stopped", "cost_limit"), []),
-    ):
-        require_calm(phase, TimeOfDay(), tries)
+def test_a_second_try_of_an_older_version_is_still_said() -> None:
+    earlier = Try(outcome="infra", cause="agent_killed", message="killed", at="2026-11-01T00:00:00Z")
+    assert [note.name for note in flags_of_tries([earlier])] == ["retried_after_kill"]
 
 
 @pytest.mark.parametrize("seconds", [6, -6, 86400])
 def test_a_clock_that_is_set_is_a_disturbance(seconds: float) -> None:
     before = TimeOfDay(time.time() - time.monotonic() - seconds)
     with pytest.raises(InfraError, match=re.escape(f"{seconds:+.0f} s")) as caught:
-        require_calm(ended(0, stop="finished"), before, [])
+        require_calm(before)
     assert caught.value.cause == "clock_jump"
-    require_calm(ended(0, stop="finished"), TimeOfDay(before.offset_s + seconds + 3), [])
+    require_calm(TimeOfDay(before.offset_s + seconds + 3))
 
 
 def test_the_phases_of_a_try_follow_each_other_whatever_the_time_of_day_does() -> None:

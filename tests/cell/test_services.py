@@ -30,6 +30,9 @@ def hub(request: Request, service: Service) -> Response:
     with service.lock:
         service.state["calls"] = service.state.get("calls", 0) + 1
     service.journal({"event": request.method, "path": request.path})
+    if request.path == "/dies":
+        import os
+        os._exit(3)
     if request.path == "/broken":
         raise RuntimeError("out of order")
     if request.path == "/keep":
@@ -148,6 +151,8 @@ def test_events_are_counted_too(tmp_path: Path) -> None:
     lines = (tmp_path / "hub.jsonl").read_text().splitlines()
     assert len(lines) == MOST_EVENTS + 1
     assert [json.loads(line).get("event") for line in lines[-2:]] == [None, "journal_full"]
+    Service("hub", tmp_path, 1, tmp_path / "hub.jsonl").journal({"n": 0})
+    assert (tmp_path / "hub.jsonl").read_text().splitlines() == lines, "a service that began anew has no more room"
 
 
 @pytest.mark.slow
@@ -166,6 +171,16 @@ def test_a_service_that_is_asked_for_too_much_memory_goes_on(start: Open) -> Non
     assert statuses[-1] in (413, 500)
     assert Door(paths["other"]).ask("GET", "/") == (204, b"")
     assert Door(paths["hub"]).ask("GET", "/")[0] == 200
+
+
+def test_a_service_that_an_agent_ends_begins_anew_behind_its_socket(start: Open, room: Path) -> None:
+    paths = start("hub")
+    for _ in range(3):
+        with pytest.raises((http.client.HTTPException, OSError)):
+            Door(paths["hub"]).ask("GET", "/dies")
+        status, said = Door(paths["hub"]).ask("GET", "/")
+        assert (status, json.loads(said)["calls"]) == (200, 1), "without what it had in memory"
+    assert len(journal(room, "hub")) == 6, "and its journal goes on"
 
 
 def test_many_at_once(start: Open, room: Path) -> None:

@@ -114,7 +114,7 @@ def test_a_crash_over_a_lost_stream_is_no_fault_of_the_agent(
     with ScriptedUpstream(lambda body, protocol: Reply("word " * 100, cut=0.5)) as upstream:
         record = run(tmp_path, plain, upstream, monkeypatch, "ask('chat/completions', True)\n")
     assert (record.outcome, record.cause) == ("infra", "gateway_error")
-    assert "last model call was lost" in record.error
+    assert "known-good request was not answered" in record.error
 
 
 def test_a_runs_budget_is_kept_beside_it_and_stops_the_cell(

@@ -29,7 +29,7 @@ from tests.helpers.cells import (
     write_files,
 )
 from tests.helpers.gateway import turn, write_cassette
-from tests.helpers.victims import KINDS, described, strike
+from tests.helpers.victims import OURS, described, strike
 
 TRIALS = 2
 AGENTS = ("first", "second")
@@ -222,7 +222,7 @@ def undisturbed(folder: Path, sandbox: str) -> Verdicts:
     return verdicts
 
 
-def kill_through(rig: Rig, rng: random.Random, most: int, tally: Tally, kinds: Sequence[str] = KINDS) -> None:
+def kill_through(rig: Rig, rng: random.Random, most: int, tally: Tally, kinds: Sequence[str] = OURS) -> None:
     """Kill up to `most` processes of one run at random instants, going on each time until the run is finished."""
     spared: set[str] = set()
     process = rig.begun()

@@ -14,8 +14,11 @@ from typing import Any
 import h11
 
 from bench.gateway.atif import to_atif
-from bench.gateway.backends.live import LiveBackend, NativeTransport
+from bench.gateway.backends.live import LiveBackend
+from bench.gateway.backends.native import NativeTransport
+from bench.gateway.backends.probe import Probe
 from bench.gateway.backends.recorded import Recorder, load_exchanges
+from bench.gateway.backends.traffic import LastAnswer, Traffic
 from bench.gateway.budget import CellBudget, CellLimits, Tariff
 from bench.gateway.call_log import CallLine, Ledger, messages_path, read_trace
 from bench.gateway.calls import CallHandler
@@ -23,6 +26,7 @@ from bench.gateway.config import Patience, Provider, State
 from bench.gateway.http_server import Endpoint
 from bench.gateway.observations import Redactor
 from bench.gateway.prices import Prices, Rates
+from bench.gateway.probes import RunProbeAccount
 from bench.gateway.request import Dialect
 
 KEY = "bench-key"
@@ -77,13 +81,18 @@ class Rig:
         provider = Provider(url=url, headers={"authorization": f"Bearer {SECRET}"}, dialects=_DIALECTS)
         redactor = Redactor([KEY, SECRET])
         transport = NativeTransport(provider, connect_s=5, hosted=False)
-        patience = Patience(tries=1, first_wait_s=0, longest_wait_s=0, answer_s=20)
-        self._backend = LiveBackend("gpt", transport, patience, math.inf, redactor.known)
+        patience = Patience(tries=1, first_wait_s=0, longest_wait_s=0, answer_s=20, probes=0)
         self._budget = CellBudget(
             {"main": Tariff(model="openai/gpt", prices=PRICES)}, CellLimits(tokens=10**18, deadline=10**9)
         )
         self._trace = self.folder / "calls.jsonl"
         self._ledger = Ledger(self._trace, redactor.known)
+        traffic, account = Traffic(), RunProbeAccount("main", Tariff(model="openai/gpt"), None, self._ledger)
+        # No probes: they would take the scripted answers that are meant for others.
+        probe = Probe(
+            "gpt", _DIALECTS, transport, patience, account, traffic, LastAnswer(None), redactor.known
+        )  # fmt: skip
+        self._backend = LiveBackend("gpt", transport, patience, math.inf, redactor.known, probe, traffic)
         self._cassette = self.folder / "cassette.yaml"
         self._recorders = (
             {"main": Recorder(self._cassette, "openai/gpt", PRICES, redactor.strict)} if self.record else {}

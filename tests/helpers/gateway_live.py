@@ -15,10 +15,12 @@ from bench.gateway.config import Patience
 from bench.gateway.launch import Gateway, open_gateway
 from bench.guest.first_process import forward, listen
 from tests.helpers.gateway import Json, ledger_lines, spec_in
-from tests.helpers.provider import CANARY, PRICES, ScriptedUpstream
+from tests.helpers.provider import CANARY, PRICES, ScriptedUpstream, Seen
 
-QUICK = Patience(tries=3, first_wait_s=0.01, longest_wait_s=2.0, connect_s=10.0, answer_s=10.0)
-HASTY = QUICK.model_copy(update={"answer_s": 0.5})
+QUICK = Patience(
+    tries=3, first_wait_s=0.01, longest_wait_s=2.0, connect_s=10.0, answer_s=10.0, probe_s=10.0, quiet_s=0.05
+)  # fmt: skip
+HASTY = QUICK.model_copy(update={"answer_s": 0.5, "probe_s": 0.5})
 MODELS = {"main": "openai/scripted", "claude": "anthropic/scripted"}
 _ENDPOINTS = {"chat": "chat/completions", "responses": "responses", "messages": "messages"}
 
@@ -77,11 +79,19 @@ def live(folder: Path, upstream: ScriptedUpstream, **changes: Any) -> Iterator[L
         yield Live(gateway, f"http://127.0.0.1:{listener.getsockname()[1]}", folder)
 
 
+def asked_by_agent(upstream: ScriptedUpstream) -> list[Seen]:
+    """The requests that were not probes of the gateway."""
+    return [seen for seen in upstream.requests if "Reply with the word OK." not in json.dumps(seen.body)]
+
+
 def written_below(folder: Path) -> str:
     """Everything that lies in files below `folder`."""
     files = [path for path in folder.rglob("*") if path.is_file()]
     return "\n".join(path.read_text(encoding="utf-8", errors="replace") for path in files)
 
 
-__all__ = ["CANARY", "HASTY", "MODELS", "QUICK", "UNLIMITED", "Live", "live", "own_prices", "request", "written_below"]
+__all__ = [
+    "CANARY", "HASTY", "MODELS", "QUICK", "UNLIMITED", "Live", "asked_by_agent", "live", "own_prices", "request",
+    "written_below",
+]  # fmt: skip
 UNLIMITED = None

@@ -13,6 +13,8 @@ from pathlib import Path
 from bench.guest.first_process import descendants
 
 KINDS = ("runner", "judge", "gateway", "init", "sandbox", "agent", "services", "builder")
+OURS = tuple(kind for kind in KINDS if kind != "agent")
+"""Whose end is never the agent's fault; an agent that is killed has crashed."""
 _MARKS = {
     "judge": "bench.judge.server",
     "gateway": "bench.gateway.process",

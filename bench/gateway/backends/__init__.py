@@ -57,7 +57,7 @@ class BackendError(RequestRefused):
 
 
 class TransportFault(Exception):
-    """A try that brought nothing but may be repeated. `billed`: the upstream may have done the work."""
+    """A try that brought nothing. `billed`: the upstream may have done the work."""
 
     def __init__(self, kind: str, message: str, *, billed: bool, wait_s: float | None = None) -> None:
         super().__init__(message)
@@ -65,6 +65,10 @@ class TransportFault(Exception):
         self.billed = billed
         self.wait_s = wait_s
         """What the upstream asks us to wait."""
+        self.lasting = False
+        """Another try would bring the same."""
+        self.response: Response | None = None
+        """What the upstream said, as the client may see it."""
 
 
 def lost(error: Exception) -> TransportFault:
@@ -84,6 +88,14 @@ class Backend(Protocol):
 
     async def answer(self, call: Call, body: Json, history: CallHistory) -> Response:
         """The answer, or `BackendError`. `body` is what is forwarded."""
+        ...
+
+    def answered(self, call: Call) -> None:
+        """The whole of the answer to `call` has come and is one."""
+        ...
+
+    async def outage(self) -> str:
+        """After the last call: what shows that the provider is down, if the last calls had no answer; or nothing."""
         ...
 
     async def close(self) -> None: ...

@@ -10,8 +10,8 @@ from typing import Any
 
 from bench.gateway.answers import Rule, rule_of
 from bench.gateway.backends import BackendError, Response, TransportFault, lost
-from bench.gateway.backends.live import NativeTransport
-from bench.gateway.request import Call, Dialect, Json
+from bench.gateway.backends.native import NativeTransport
+from bench.gateway.request import Call, Dialect, Json, RequestRefused
 
 _JSON = [("content-type", "application/json")]
 _FUNCTIONS: dict[Dialect, str] = {
@@ -49,14 +49,14 @@ class LitellmTransport:
                 raise TransportFault(
                     "unreachable", f"the upstream cannot be reached ({type(error).__name__})", billed=False
                 ) from None
-            said = {"error": {"message": str(error)[:2000], "type": type(error).__name__, "code": None, "param": None}}
+            said = RequestRefused(status, type(error).__name__, str(error)[:2000]).body(call.dialect)
             response = getattr(error, "response", None)
             waits = [("retry-after", value)] if (value := getattr(response, "headers", {}).get("retry-after")) else []
             return Response(status, [*_JSON, *waits], json.dumps(said).encode())
 
     def _function(self, call: Call) -> Any:
         if call.dialect not in _FUNCTIONS:
-            raise TransportFault("unsupported", f"this provider does not speak {call.dialect}", billed=False)
+            raise BackendError(404, "not_supported", f"this provider does not speak {call.dialect}", infra=False)
         return getattr(self._litellm, _FUNCTIONS[call.dialect])
 
 
@@ -76,6 +76,11 @@ class NativeOrLitellm:
         if self._native is not None and call.dialect in self._dialects:
             return self._native.rule(call)
         return rule_of(call.dialect, "litellm")
+
+    @property
+    def dialects(self) -> tuple[Dialect, ...]:
+        """Those in which this provider can be expected to answer with its model."""
+        return tuple(it for it in self._dialects if it != "count_tokens") or ("chat",)
 
     async def send(self, call: Call, body: Json, timeout_s: float) -> Response:
         if self._native is not None and call.dialect in self._dialects:

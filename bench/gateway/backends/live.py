@@ -13,27 +13,15 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Protocol
 
-from bench.gateway.answers import Rule, read_answer, rule_of
-from bench.gateway.backends import BackendError, CallHistory, Headers, Response, TransportFault
-from bench.gateway.backends.http_client import HttpClient, Incoming
-from bench.gateway.config import Patience, Provider
-from bench.gateway.request import ROUTES, Call, Json, allowed_betas
+from bench.gateway.answers import Rule, read_answer
+from bench.gateway.backends import BackendError, CallHistory, Response, TransportFault
+from bench.gateway.backends.probe import UNDERSTOOD, Probe, is_out_of_money
+from bench.gateway.backends.traffic import Traffic
+from bench.gateway.config import Patience
+from bench.gateway.request import Call, Dialect, Json, RequestRefused
 from bench.gateway.streams import StreamLost
 
-_AGENTS_FAULT = frozenset({400, 413, 422})
 _PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
-_NO_MONEY = ("insufficient_quota", "credit balance is too low")
-"""What providers say when waiting does not help."""
-MAX_ANSWER_BYTES = 50_000_000
-_FORWARDED = ("accept", "anthropic-version", "anthropic-beta", "openai-beta", "idempotency-key", "user-agent")
-_NOT_RETURNED = frozenset(
-    {
-        "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer", "transfer-encoding",
-        "upgrade", "content-length", "content-encoding", "set-cookie",
-        "openai-organization", "openai-project", "anthropic-organization-id",
-    }
-)  # fmt: skip
-"""Hop-by-hop headers, what says whose account it is, and the length, which the next hop counts itself."""
 
 
 class Transport(Protocol):
@@ -49,59 +37,105 @@ class Transport(Protocol):
 
 
 class LiveBackend:
-    """Answers from one provider."""
+    """Answers from one provider. Whether what fails is its fault is settled by `probe`, never by what a call met."""
 
     def __init__(
-        self, name: str, transport: Transport, patience: Patience, deadline: float, redact: Callable[[str], str]
-    ) -> None:
+        self, name: str, transport: Transport, patience: Patience, deadline: float, redact: Callable[[str], str],
+        probe: Probe, traffic: Traffic,
+    ) -> None:  # fmt: skip
         self.name = name
         self._transport = transport
         self._patience = patience
         self._deadline = deadline
         self._redact = redact
+        self._probe = probe
+        self._traffic = traffic
+        self._doubt: tuple[Dialect, bool] | None = None
+        """Protocol and streaming of the last call that was begun, until anything is answered."""
 
     def rule(self, call: Call) -> Rule:
         return self._transport.rule(call)
 
     async def answer(self, call: Call, body: Json, history: CallHistory) -> Response:
+        self._doubt = call.dialect, call.stream
         for number in itertools.count():
             if number:
                 history.again()
             try:
-                return await self._try(call, body)
+                response = await self._try(call, body)
             except TransportFault as fault:
-                await asyncio.sleep(self._pause(fault, number, history))
+                wait = self._pause(fault, number, history)
+                if wait is None:
+                    return await self._settled(call, fault, number + 1)
+                await asyncio.sleep(wait)
+            else:
+                if response.status != 200:
+                    self._doubt = None
+                return response
         raise AssertionError
 
-    def _pause(self, fault: TransportFault, number: int, history: CallHistory) -> float:
-        """Seconds until the next try; raises `BackendError` when there is none."""
+    def answered(self, call: Call) -> None:
+        self._doubt = None
+        self._probe.worked(call.dialect, call.stream)
+
+    async def outage(self) -> str:
+        if self._doubt is None:
+            return ""
+        verdict = await self._probe.settle_finally(*self._doubt)
+        return f"the last calls had no answer; {verdict.outage}" if verdict.outage else ""
+
+    def _pause(self, fault: TransportFault, number: int, history: CallHistory) -> float | None:
+        """Seconds until the next try; None when there is none."""
         history.failed(fault.kind)
         affordable = not fault.billed or history.lost()
         wait = self._wait_s(fault, number)
-        if time.monotonic() + (wait or 0.0) >= self._deadline:
-            # A long answer that the end cut short is the agent's affair; a provider that was failing is not.
-            if fault.kind == "timeout":
-                message = "the time of this cell ended during the call"
-                raise BackendError(402, "budget_exceeded", message, infra=False, limit="time_limit")
-            raise _broken(f"{fault}, until the time of the cell ended")
-        if number + 1 == self._patience.tries or not affordable or wait is None:
-            raise _broken(f"{fault}, after {number + 1} tries")
-        return wait
+        if fault.lasting or wait is None or not affordable or number + 1 >= self._patience.tries:
+            return None
+        return wait if time.monotonic() + wait < self._deadline else None
+
+    async def _settled(self, call: Call, fault: TransportFault, tries: int) -> Response:
+        """What the agent gets for `fault`; raises `BackendError`, as infrastructure's where the provider is down."""
+        verdict = await self._probe.settle(call.dialect, call.stream, self._deadline)
+        if verdict.outage:
+            raise BackendError(502, "upstream_broken", f"{fault}, after {tries} tries; {verdict.outage}", infra=True)
+        if verdict.works:
+            self._doubt = None
+        if time.monotonic() >= self._deadline:
+            # Whether the provider was failing is settled after the cell's end.
+            message = "the time of this cell ended during the call"
+            raise BackendError(402, "budget_exceeded", message, infra=False, limit="time_limit")
+        if fault.response is not None:
+            return fault.response
+        status = 504 if fault.kind == "timeout" else 502
+        raise BackendError(status, "upstream_failed", f"{fault}, after {tries} tries", infra=False)
 
     async def close(self) -> None:
         await self._transport.close()
 
     async def _try(self, call: Call, body: Json) -> Response:
-        left = self._left_s()
+        await self._traffic.begin()
+        flows = False
         try:
+            left = self._left_s()
             # The transport's own timeout starts anew with every byte.
             async with asyncio.timeout(left):
                 response = await self._transport.send(call, body, left)
+            if response.chunks is not None:
+                flows = True
+                return replace(response, chunks=self._watched(response.chunks))
+            return self._read(call, response)
         except TimeoutError:
             raise TransportFault("timeout", "the upstream's answer was too slow", billed=True) from None
-        if response.chunks is not None:
-            return replace(response, chunks=self._watched(response.chunks))
-        return self._read(call, response)
+        except (TransportFault, BackendError):
+            raise
+        except Exception as error:
+            # By a request that a library of ours fails over; or because the library is broken, which a probe shows.
+            fault = TransportFault("gateway", f"the gateway failed: {type(error).__name__}", billed=True)
+            fault.lasting = True
+            raise fault from error
+        finally:
+            if not flows:
+                self._traffic.end()
 
     def _left_s(self) -> float:
         """Seconds for the next answer or piece of one."""
@@ -109,18 +143,21 @@ class LiveBackend:
 
     async def _watched(self, chunks: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
         """The stream, whose end by a fault is a `StreamLost`."""
-        async with aclosing(chunks):
-            while True:
-                try:
-                    async with asyncio.timeout(self._left_s()):
-                        chunk = await anext(chunks)
-                except StopAsyncIteration:
-                    return
-                except TimeoutError:
-                    raise StreamLost("the upstream's stream stood still") from None
-                except TransportFault as fault:
-                    raise StreamLost(str(fault)) from None
-                yield chunk
+        try:
+            async with aclosing(chunks):
+                while True:
+                    try:
+                        async with asyncio.timeout(self._left_s()):
+                            chunk = await anext(chunks)
+                    except StopAsyncIteration:
+                        return
+                    except TimeoutError:
+                        raise StreamLost("the upstream's stream stood still") from None
+                    except TransportFault as fault:
+                        raise StreamLost(str(fault)) from None
+                    yield chunk
+        finally:
+            self._traffic.end()
 
     def _read(self, call: Call, response: Response) -> Response:
         status = response.status
@@ -129,15 +166,31 @@ class LiveBackend:
             if answer is None:
                 raise TransportFault("invalid", "the upstream's answer is not of its protocol", billed=True)
             return replace(response, answer=answer)
-        # What 401 and 403 say may hold parts of the key, and no agent can fix their cause.
-        said = "" if status in (401, 403) else self._reason(response.content)
-        no_money = any(words in said for words in _NO_MONEY)
-        if status in _AGENTS_FAULT and not no_money:
-            return replace(response, content=self._redact(response.content.decode("utf-8", "replace")).encode())
-        if status not in _PASSING or no_money:
-            raise _broken(f"the upstream answered {status} {said}".rstrip())
+        said = self._reason(response.content)
+        shown = self._shown(call, response)
+        no_money = is_out_of_money(said)
+        if status in UNDERSTOOD and not no_money:
+            return shown
         wait = retry_after({name.lower(): value for name, value in response.headers})
-        raise TransportFault(str(status), f"the upstream answered {status}", billed=False, wait_s=wait)
+        # What 401 and 403 say may hold parts of the key, and no agent can fix their cause.
+        reason = f" {said}" if no_money or status not in (401, 403, *_PASSING) else ""
+        fault = TransportFault(str(status), f"the upstream answered {status}{reason}", billed=False, wait_s=wait)
+        fault.lasting = no_money or status not in _PASSING
+        fault.response = shown
+        raise fault
+
+    def _shown(self, call: Call, response: Response) -> Response:
+        """A refusal as the client may see it: not to be repeated by itself, as it was repeated here."""
+        headers = [*response.headers, ("X-Should-Retry", "false")]
+        content = self._redact(response.content.decode("utf-8", "replace")).encode()
+        if response.status in (401, 403) or not 400 <= response.status < 600:
+            status = response.status if response.status in (401, 403) else 502
+            refused = RequestRefused(
+                status, "upstream_refused", f"the provider refused this request with status {response.status}"
+            )
+            headers = [("Content-Type", "application/json"), ("X-Should-Retry", "false")]
+            return Response(status, headers, json.dumps(refused.body(call.dialect)).encode())
+        return replace(response, headers=headers, content=content)
 
     def _reason(self, content: bytes) -> str:
         """The provider's explanation in one line, without a key."""
@@ -171,85 +224,3 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         return max(parsedate_to_datetime(value).timestamp() - time.time(), 0.0)
     except (ValueError, OverflowError, OSError):
         return None
-
-
-def _broken(message: str) -> BackendError:
-    return BackendError(502, "upstream_broken", message, infra=True)
-
-
-class NativeTransport:
-    """One provider over HTTP."""
-
-    def __init__(self, provider: Provider, connect_s: float, hosted: bool) -> None:
-        self._provider = provider
-        self._hosted = hosted
-        self._paths = {dialect: path for path, dialect in ROUTES.items()}
-        self._client = HttpClient(provider.url, connect_s)
-
-    def rule(self, call: Call) -> Rule:
-        gemini = "generativelanguage.googleapis.com" in self._provider.url
-        return rule_of(call.dialect, "gemini" if gemini else "openai")
-
-    async def send(self, call: Call, body: Json, timeout_s: float) -> Response:
-        del timeout_s  # the caller stops waiting by itself
-        content = json.dumps(body, separators=(",", ":")).encode("ascii")
-        incoming = await self._client.post(self._paths[call.dialect], self._headers(call.headers), content)
-        if incoming.status == 200 and _is_stream(incoming):
-            return await self._begun(incoming)
-        content = b"".join([piece async for piece in _bounded(incoming)])
-        return Response(incoming.status, _returned(incoming), content)
-
-    async def close(self) -> None:
-        await self._client.close()
-
-    def _headers(self, client: Mapping[str, str]) -> dict[str, str]:
-        kept = {name: client[name] for name in _FORWARDED if name in client}
-        if beta := kept.pop("anthropic-beta", ""):
-            beta = allowed_betas(beta, self._hosted)
-        return {
-            "anthropic-version": "2023-06-01",
-            **kept,
-            **({"anthropic-beta": beta} if beta else {}),
-            "content-type": "application/json",
-            "accept-encoding": "identity",
-            **self._provider.headers,
-        }
-
-    async def _begun(self, incoming: Incoming) -> Response:
-        """A stream, after its first piece has come: until then another try is possible."""
-        pieces = _bounded(incoming)
-        try:
-            first = await anext(pieces, b"")
-        except BaseException:
-            await pieces.aclose()
-            raise
-        if not first:
-            raise TransportFault("lost", "the upstream's stream is empty", billed=True)
-        return Response(incoming.status, _returned(incoming), chunks=_chunks(first, pieces))
-
-
-async def _chunks(first: bytes, pieces: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
-    async with aclosing(pieces):
-        yield first
-        async for piece in pieces:
-            yield piece
-
-
-async def _bounded(incoming: Incoming) -> AsyncGenerator[bytes, None]:
-    """The pieces of an answer; `TransportFault` when it is too large."""
-    size = 0
-    async with aclosing(incoming.body):
-        async for piece in incoming.body:
-            size += len(piece)
-            if size > MAX_ANSWER_BYTES:
-                message = f"the upstream's answer is larger than {MAX_ANSWER_BYTES} bytes"
-                raise TransportFault("invalid", message, billed=True)
-            yield piece
-
-
-def _is_stream(incoming: Incoming) -> bool:
-    return any(name.lower() == "content-type" and "event-stream" in value for name, value in incoming.headers)
-
-
-def _returned(incoming: Incoming) -> Headers:
-    return [(name, value) for name, value in incoming.headers if name.lower() not in _NOT_RETURNED]

@@ -14,6 +14,7 @@ from bench.gateway.backends import replay
 from bench.gateway.backends.recorded import load_exchanges
 from bench.gateway.backends.replay import load_cassette
 from bench.gateway.config import Provider, Role
+from bench.gateway.media import Family
 from bench.gateway.prices import find_prices
 from bench.gateway.request import Dialect
 
@@ -45,6 +46,13 @@ _NATIVE = {
         "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "https://api.anthropic.com", "/v1", ("messages", "count_tokens")
     ),
 }
+_FAMILIES: dict[str, Family] = {"azure": "openai", "gemini": "gemini"}
+"""litellm's prefixes of which it is known by whose rule images are billed."""
+_HOSTS: dict[str, Family] = {
+    "api.openai.com": "openai",
+    "api.anthropic.com": "anthropic",
+    "generativelanguage.googleapis.com": "gemini",
+}
 
 
 def find_role(
@@ -63,10 +71,13 @@ def find_role(
             )
     prices = find_prices(model, own_prices)
     if native is None:
-        return Role(model=model, name=name, prices=prices, litellm=True)
+        return Role(model=model, name=name, prices=prices, litellm=True, family=_FAMILIES.get(prefix, "other"))
     translate = importlib.util.find_spec("litellm") is not None
     provider = _provider(model, native, environment)
-    return Role(model=model, name=name, prices=prices, provider=provider, litellm=translate)
+    host = urlsplit(provider.url).hostname
+    # At any other address anything may answer.
+    family = _HOSTS.get(host or "", "other")
+    return Role(model=model, name=name, prices=prices, provider=provider, litellm=translate, family=family)
 
 
 def secrets_in(environment: Mapping[str, str]) -> list[str]:
@@ -81,7 +92,8 @@ def _replayed(model: str, path: Path) -> Role:
         heading, _ = load_exchanges(path)
         return Role(model=model, name=heading.model, prices=heading.prices, simulated=True, cassette=path)
     cassette = load_cassette(path)
-    return Role(model=model, name=cassette.model, prices=cassette.as_prices(), simulated=True, cassette=path)
+    prices, task = cassette.as_prices(), cassette.task_sha256
+    return Role(model=model, name=cassette.model, prices=prices, simulated=True, cassette=path, task_sha256=task)
 
 
 def _provider(model: str, native: _Native, environment: Mapping[str, str]) -> Provider:

@@ -68,7 +68,14 @@ class _ReplayBackend:
         return rule_of(call.dialect, self._chat_rule)
 
     def _miss(self, why: object) -> BackendError:
-        return BackendError(424, "cassette_miss", f"cassette {self._path}, {why}", infra=True)
+        # An answer, as any other: what is asked is the agent's choice.
+        return BackendError(424, "cassette_miss", f"cassette {self._path}, {why}", infra=False)
+
+    def answered(self, call: Call) -> None:
+        """A cassette cannot fail."""
+
+    async def outage(self) -> str:
+        return ""
 
     async def close(self) -> None:
         """Nothing is held open."""

@@ -1,0 +1,208 @@
+"""The most tokens that images and documents of a request can be billed as; what cannot be bounded is refused.
+
+The formulas are the providers' own, rounded up where models differ: of one provider the most expensive rule counts.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from bench.gateway.image_size import image_size
+from bench.gateway.pdf_bound import pdf_bound
+from bench.gateway.request import Call, Json, RequestRefused
+
+Family = Literal["openai", "anthropic", "gemini", "other"]
+"""Whose rule counts; `other`: unknown, so the most expensive of all."""
+_LARGEST_SIDE = 65_535
+_HEAD = 1 << 16
+"""Characters of base64 in which a size is looked for first; whole groups of four."""
+_DATA_URL = re.compile(r"data:([\w.+/-]*)(?:;[\w=.+-]+)*;base64,")
+_TEXT = frozenset(
+    {
+        None, "text", "input_text", "output_text", "summary_text", "reasoning_text", "refusal", "message", "reasoning",
+        "thinking", "redacted_thinking", "tool_use", "tool_result", "tool_reference", "search_result", "function_call",
+        "function_call_output", "custom_tool_call", "custom_tool_call_output", "local_shell_call", "shell_call",
+        "local_shell_call_output", "shell_call_output", "apply_patch_call", "apply_patch_call_output",
+        "computer_call", "computer_call_output", "function", "custom",
+    }
+)  # fmt: skip
+"""Parts that are billed by their text."""
+_IMAGES = frozenset({"image", "image_url", "input_image", "computer_screenshot"})
+_FILES = frozenset({"file", "input_file", "document"})
+_INSIDE = ("content", "output", "system", "instructions", "summary", "tool_calls")
+"""Fields that hold parts."""
+_TYPED_TOOL = 800
+_TOOLS = 500
+"""Tokens that providers add for tools: a prompt of their own, and per tool of a built-in type."""
+
+
+class Bound(NamedTuple):
+    """Of the media of one request."""
+
+    tokens: int
+    encoded: int
+    """Bytes of the body that are not billed as text."""
+
+
+@dataclass(frozen=True)
+class Formula:
+    """How one model's provider bills images and pages."""
+
+    family: Family
+    model: str
+
+    def image(self, width: int, height: int) -> int:
+        """Tokens of one image, at the most expensive setting of detail."""
+        rules = {"openai": self._openai, "anthropic": _anthropic, "gemini": _gemini}
+        if self.family == "other":
+            return max(*(rule(width, height) for rule in rules.values()), _open_models(width, height))
+        return rules[self.family](width, height)
+
+    def page(self) -> int:
+        """Tokens of one page of a PDF besides its text: its picture."""
+        return 3000 + self.image(2000, 2800)
+
+    def _openai(self, width: int, height: int) -> int:
+        base, tile = (2833, 5667) if "4o-mini" in self.model else (85, 170)
+        # With patches of 32 pixels, up to the budget of `original`, times the factor of the smallest models.
+        patches = min(math.ceil(width / 32) * math.ceil(height / 32), 10_000)
+        return max(base + tile * _tiles(width, height), math.ceil(2.46 * patches)) + 16
+
+
+def _tiles(width: int, height: int) -> int:
+    """Tiles of 512 pixels after the fit into 2048 and the shorter side's into 768, whether small ones grow or not."""
+    fit = min(1.0, 2048 / max(width, height))
+    wide, high = width * fit, height * fit
+    shrink = min(1.0, 768 / min(wide, high))
+    grow = min(max(1.0, 768 / min(wide, high)), 2048 / max(wide, high))
+    return max(math.ceil(wide * by / 512) * math.ceil(high * by / 512) for by in (shrink, max(shrink, grow)))
+
+
+def _anthropic(width: int, height: int) -> int:
+    patches = math.ceil(width / 28) * math.ceil(height / 28)
+    # Larger ones are made smaller until they have about 4,800.
+    return min(max(math.ceil(width * height / 750), patches), 5000) + 16
+
+
+def _gemini(width: int, height: int) -> int:
+    unit = min(max(min(width, height) // 1.5, 256), 768)
+    return max(258 * math.ceil(width / unit) * math.ceil(height / unit), 2240) + 16
+
+
+def _open_models(width: int, height: int) -> int:
+    return max(min(math.ceil(width / 14) * math.ceil(height / 14), 16_384), 8000)
+
+
+def media_bound(call: Call, formula: Formula) -> Bound:
+    """The bound of all media in `call`; raises `RequestRefused` for what has none."""
+    tokens = encoded = 0
+    for part in _parts(call):
+        kind = part.get("type")
+        if not isinstance(kind, str | None):
+            raise _refused("type", "a part's type must be a string")
+        if part.get("audio") is not None:
+            raise _refused("audio", "what sound costs is not known")
+        if kind in _IMAGES:
+            name, data = _image(part, kind)
+            found = _sized(name, data)
+            tokens += formula.image(*found)
+            encoded += len(data)
+        elif kind in _FILES:
+            more, size = _file(part, str(kind), formula)
+            tokens += more
+            encoded += size
+        elif kind not in _TEXT:
+            raise _refused(str(kind)[:60], "what such a part costs is not known")
+    # Of an unknown provider it is not known whether it takes pictures for what they are.
+    return Bound(tokens + _tools(call), encoded if formula.family != "other" else 0)
+
+
+def _parts(call: Call) -> Iterator[Json]:
+    """Every part that is billed as input, and the items that hold them."""
+    if call.dialect == "embeddings":
+        if any(isinstance(item, dict) for item in call.items):
+            raise _refused("input", "only texts are embedded")
+        return
+    pending: list[Any] = [*call.items, call.data.get("system"), call.data.get("instructions")]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, list):
+            pending.extend(item)
+        elif isinstance(item, dict):
+            yield item
+            pending.extend(item[name] for name in _INSIDE if isinstance(item.get(name), list | dict))
+
+
+def _tools(call: Call) -> int:
+    tools = call.data.get("tools") or call.data.get("functions")
+    if not isinstance(tools, list) or not tools:
+        return 0
+    typed = sum(isinstance(it, dict) and it.get("type") not in (None, "function", "custom") for it in tools)
+    return _TOOLS + _TYPED_TOOL * typed
+
+
+def _image(part: Json, kind: str) -> tuple[str, str]:
+    """The name of the field with the image, and its base64."""
+    if kind == "image":
+        source = part.get("source")
+        if isinstance(source, dict) and source.get("type") == "base64" and isinstance(source.get("data"), str):
+            return "source.data", source["data"]
+        raise _refused("source", "send the image itself as base64: what another one costs is not known")
+    picture = part.get("image_url")
+    address = picture.get("url") if isinstance(picture, dict) else picture
+    if not isinstance(address, str) or not (head := _DATA_URL.match(address)):
+        raise _refused("image_url", "send the image itself as a data: URL with base64")
+    return "image_url", address[head.end() :]
+
+
+def _sized(name: str, data: str) -> tuple[int, int]:
+    found = image_size(_decoded(name, data[:_HEAD])) or image_size(_decoded(name, data))
+    if found is None:
+        raise _refused(name, "this is not a PNG, JPEG, GIF or WebP image whose size can be read")
+    if max(found) > _LARGEST_SIDE:
+        raise _refused(name, f"a side has at most {_LARGEST_SIDE} pixels")
+    return found
+
+
+def _file(part: Json, kind: str, formula: Formula) -> tuple[int, int]:
+    """Tokens of a document besides what its bytes count as text, and the bytes that are not text."""
+    name, data = "source.data", ""
+    if kind == "document":
+        source = part.get("source")
+        how = source.get("type") if isinstance(source, dict) else None
+        if isinstance(source, dict) and how == "text" and isinstance(source.get("data"), str):
+            return 0, 0
+        if isinstance(source, dict) and how == "content":
+            # A text, or blocks that are no different from those outside of documents.
+            inner = Call("messages", {"messages": [{"content": source.get("content")}]}, 0, "", "", {})
+            bound = media_bound(inner, formula)
+            return bound.tokens, bound.encoded
+        data = source["data"] if isinstance(source, dict) and isinstance(source.get("data"), str) else ""
+    else:
+        held = part.get("file") if kind == "file" else part
+        name, given = "file_data", held.get("file_data") if isinstance(held, dict) else None
+        head = _DATA_URL.match(given) if isinstance(given, str) else None
+        data = given[head.end() :] if head and isinstance(given, str) else given if isinstance(given, str) else ""
+    bound_of_pdf = pdf_bound(_decoded(name, data)) if data else None
+    if bound_of_pdf is None:
+        raise _refused(name, "only a PDF whose pages and text can be counted has a known price; send its text instead")
+    pages, text = bound_of_pdf
+    return pages * formula.page() + text // 2, len(data)
+
+
+def _decoded(name: str, data: str) -> bytes:
+    try:
+        return base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError):
+        raise _refused(name, "this is not plain base64") from None
+
+
+def _refused(name: str, why: str) -> RequestRefused:
+    message = f"field `{name}` cannot be priced before it is sent, and this cell has a limit to keep: {why}"
+    return RequestRefused(400, "not_allowed", message)
