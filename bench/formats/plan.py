@@ -42,6 +42,8 @@ class PlannedCell(Model):
     case: Name
     case_digest: Digest
     trial: int
+    ranked: bool | None = None
+    """Whether its record competes; None: planned by a version that did not say."""
 
 
 class RunPlan(Model):
@@ -73,6 +75,7 @@ def make_run_plan(
             models=cell.models,
             case=cell.case.id,
             case_digest=cell.case.digest,
+            ranked=cell.ranked,
         )
         for cell in cells
     ]
@@ -201,6 +204,11 @@ class Cell:
         # Of several roles all models: two runs of an agent may differ in one of them.
         model = "+".join(self.models.values()) or "none"
         return f"{self.agent.id}/{model}/{self.case.id}/{self.profile}/{self.trial}"
+
+    @property
+    def ranked(self) -> bool:
+        """Whether its record competes."""
+        return self.agent.spec.ranked
 
     @property
     def slug(self) -> str:

@@ -115,7 +115,9 @@ class Claim(Model):
     """None: the claim was not a finite number."""
     measured: float
     tolerance: float = Field(ge=0)
+    higher_is_better: bool = True
     overclaim: bool
+    """The claim is better than the measurement by more than the tolerance."""
 
 
 class Note(Model):
@@ -215,6 +217,8 @@ class Try(Model):
     cause: str
     message: str
     at: Instant
+    resumed: bool = False
+    """The runner ended after this try; `--resume` brought the next one."""
 
 
 class Provenance(Model):

@@ -145,7 +145,9 @@ class RunFolder:
             return []
         # The last one lists those before it. It may be there without a record: a runner was killed in the next try.
         record = read_record(found[count])
-        last = Try(outcome=record.outcome, cause=record.cause, message=record.error[:500], at=record.started)
+        last = Try(
+            outcome=record.outcome, cause=record.cause, message=record.error[:500], at=record.started, resumed=True
+        )
         return [*record.tries, last]
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from bench.base.child import log_tail, python_child
 from bench.base.errors import InfraError
 from bench.formats.case import Case
+from bench.formats.scoring import score_of, success_of
 from bench.sandbox import NetworkAttempts, base_environment, cell_environment, handed_on, job_limits
 
 _GRACE_S = 30.0
@@ -53,20 +54,13 @@ class Grading:
 
     @property
     def score(self) -> float:
-        """Passed weight over total weight; 0 when a guard failed, or when files are there and nothing right in them."""
-        if any(verdict.guard and verdict.value < 1 for verdict in self.verdicts):
-            return 0.0
-        own = [verdict for verdict in self.verdicts if verdict.origin == "case" and verdict.weight > 0]
-        if own and not any(verdict.value > 0 for verdict in own):
-            return 0.0
-        total = sum(verdict.weight for verdict in self.verdicts)
-        return sum(verdict.weight * verdict.value for verdict in self.verdicts) / total if total else 0.0
+        """The score of all checks, in [0, 1]."""
+        return score_of(self.verdicts)
 
     @property
     def success(self) -> bool:
         """Every required check and every guard passed."""
-        needed = [verdict for verdict in self.verdicts if verdict.required or verdict.guard]
-        return not self.broken and bool(needed) and all(verdict.value >= 1 for verdict in needed)
+        return not self.broken and success_of(self.verdicts)
 
     @property
     def failed(self) -> list[str]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.base.files import lay_over, sha256_file, walk_files
+from bench.formats.scoring import is_overclaim
 from bench.guest.trees import remove_tree
 from bench.judge.files import Folder
 from bench.judge.subject import Deadline, Hidden, Subject, SubjectError
@@ -177,13 +178,13 @@ class Workspace(Folder):
         assert math.isfinite(measured), f"measurement {name} is {measured}"
         usable = type(claimed) in (int, float) and abs(claimed) < 1e300
         value = float(claimed) if usable else None
-        gain = 0.0 if value is None else (value - measured) * (1 if higher_is_better else -1)
         self.findings.claims[name] = {
             "name": name,
-            "claimed": value if value is not None and math.isfinite(value) else None,
+            "claimed": value,
             "measured": float(measured),
             "tolerance": float(tolerance),
-            "overclaim": gain > tolerance,
+            "higher_is_better": higher_is_better,
+            "overclaim": is_overclaim(value, measured, tolerance, higher_is_better),
         }
 
     @staticmethod
