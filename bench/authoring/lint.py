@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bench.base.files import sha256_file, walk_files
 from bench.formats.case import Case
-from bench.formats.case_checks import check_functions, unreadable_checks
+from bench.formats.verdict import check_functions, unreadable_checks
 
 _MIN_WRONG = 3
 _TELLING_LINE = 30

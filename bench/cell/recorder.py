@@ -13,6 +13,7 @@ from bench.cell.machine import this_machine
 from bench.formats.failures import FAILURES
 from bench.formats.plan import Cell
 from bench.formats.record import (
+    MOST_ARTIFACTS,
     AgentRef,
     Artifact,
     CaseRef,
@@ -24,10 +25,7 @@ from bench.formats.record import (
     Try,
 )
 from bench.formats.run_folder import RunFolder
-from bench.formats.scoring import stored_score
-from bench.formats.verdict import flags_of_tries, limits_hit, limits_of, total_cost, total_steps
-
-_MAX_ARTIFACTS = 50
+from bench.formats.verdict import flags_of_tries, limits_hit, limits_of, stored_score, total_cost, total_steps
 
 
 @dataclass(frozen=True)
@@ -132,7 +130,7 @@ def _artifacts(trace: Path, root: Path) -> list[Artifact]:
     """What is kept beside the record; of the agent's own files only regular ones with printable names."""
     found: list[Artifact] = []
     for name, entry in walk_files(trace, skip=frozenset({"workspace"})):
-        if entry.is_file(follow_symlinks=False) and name.isprintable() and len(found) < _MAX_ARTIFACTS:
+        if entry.is_file(follow_symlinks=False) and name.isprintable() and len(found) < MOST_ARTIFACTS:
             path = Path(entry.path)
             size = entry.stat(follow_symlinks=False).st_size
             found.append(Artifact(name=name, place=str(path.relative_to(root)), size=size, digest=sha256_file(path)))

@@ -141,6 +141,8 @@ def _target(command: Command) -> Command:
 )
 @click.option("--shards", type=PATH, help="For run.json: JSON of which artifact may bring which cells.")
 @click.option("--run-url", help="Address that every record must name.")
+@click.option("--cases", type=PATH, help="Folder of the planned cases; default: those that ship with the benchmark.")
+@click.option("--agents", type=PATH, help="Folder of the planned agents; default: those that ship with the benchmark.")
 @click.option("--attempt", type=click.IntRange(1), envvar="GITHUB_RUN_ATTEMPT", default=1, show_default=True)
 @click.option("--traces", "trace_place", metavar="FOLDER|URL", help="Where traces go; default: small ones inline.")
 @click.option(
@@ -155,6 +157,8 @@ def collect(
     plan: Path,
     shards: Path | None,
     run_url: str | None,
+    cases: Path | None,
+    agents: Path | None,
     attempt: int,
     trace_place: str | None,
     sample: float,
@@ -166,17 +170,19 @@ def collect(
     """Merge what the jobs of a run left, as untrusted data, and store it in one commit.
 
     ARTIFACT_DIR is a folder of artifacts as actions/download-artifact lays them out, or one run folder. Whatever does
-    not agree with the plan is refused by name, and everything else is stored. Repeating the command is harmless.
+    not agree with the plan is refused by name, and everything else is stored. Score, success, cost, ranking and limits
+    are recomputed from the record's own parts, from the case, which must be here as it was planned, and from the price
+    table: a record that contradicts them is refused, too. Repeating the command is harmless.
     A plan.json says itself which artifact may bring which cells, by the name RUN-SHARD; each of its runs is a commit.
 
     Exit status: 0 every planned cell is stored and nothing was refused; 1 something was refused or is missing, the
     rest is stored; 2 the command or the set-up is wrong, nothing was stored; 3 the branch could not be reached for
     five minutes or twelve tries, the bundle is kept and the command that resumes is printed.
     """
-    from bench.store import Caps, find_artifacts, read_plan_checks
+    from bench.store import Caps, Sources, find_artifacts, read_plan_checks
     from bench.store import collect_bundle as merge
 
-    plan_checks = read_plan_checks(plan, shards, run_url)
+    plan_checks = read_plan_checks(plan, shards, run_url, Sources.installed(cases, agents))
     artifacts, refused = find_artifacts(folders, Caps())
     reports: list[Report] = []
     with Ticker(as_json) as ticker:

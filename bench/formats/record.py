@@ -11,6 +11,8 @@ from pydantic import AfterValidator, Field, model_validator
 from bench.base.model import Model
 
 RECORD_SCHEMA = 1
+MOST_ARTIFACTS = 50
+"""Files beside a record that it names."""
 
 Outcome = Literal["graded", "infra", "interrupted", "skipped"]
 StopReason = Literal[
@@ -117,7 +119,6 @@ class Claim(Model):
     tolerance: float = Field(ge=0)
     higher_is_better: bool = True
     overclaim: bool
-    """The claim is better than the measurement by more than the tolerance."""
 
 
 class Note(Model):

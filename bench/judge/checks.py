@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bench.formats.scoring import about_of
+from bench.formats.verdict import about_of
 
 if TYPE_CHECKING:
     from bench.judge.workspace import Workspace

@@ -15,7 +15,7 @@ from typing import Any
 from bench.base.child import log_tail, python_child
 from bench.base.errors import InfraError
 from bench.formats.case import Case
-from bench.formats.scoring import score_of, success_of
+from bench.formats.verdict import score_of, success_of
 from bench.sandbox import NetworkAttempts, base_environment, cell_environment, handed_on, job_limits
 
 _GRACE_S = 30.0

@@ -17,7 +17,7 @@ from typing import Any
 
 from bench.base.child import load_module, receive_orders
 from bench.base.errors import InfraError
-from bench.formats.scoring import OUTPUTS_ABOUT, OUTPUTS_CHECK
+from bench.formats.verdict import OUTPUTS_ABOUT, OUTPUTS_CHECK
 from bench.judge.checks import Check
 from bench.judge.hostile import hostile_workspaces
 from bench.judge.workspace import Scene, Workspace

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.base.files import lay_over, sha256_file, walk_files
-from bench.formats.scoring import is_overclaim
+from bench.formats.verdict import is_overclaim
 from bench.guest.trees import remove_tree
 from bench.judge.files import Folder
 from bench.judge.subject import Deadline, Hidden, Subject, SubjectError
