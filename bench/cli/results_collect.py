@@ -54,6 +54,7 @@ class Report:
 
     def document(self) -> dict[str, object]:
         from bench.base.text import printable
+        from bench.store import LONGEST_WHY
 
         return {
             "run": self.run,
@@ -61,7 +62,9 @@ class Report:
             "new": self.committed.new if self.committed else False,
             "records": len(self.collected.taken),
             "missing": self.collected.missing,
-            "refused": [{"where": printable(it.where, 300), "why": printable(it.why, 300)} for it in self.refused],
+            "refused": [
+                {"where": printable(it.where, 300), "why": printable(it.why, LONGEST_WHY)} for it in self.refused
+            ],
             "refused_not_shown": self.collected.untold,
             "traces": self.traces,
             "resume": self.kept or None,
@@ -100,7 +103,7 @@ def _add_summary(reports: Sequence[Report]) -> None:
     lines = ["## Collected", ""]
     for report in reports:
         lines += [escape(report.headline(), 500), ""]
-        lines += [f"- refused: {escape(str(refusal), 500)}" for refusal in report.refused[:_LISTED]]
+        lines += [f"- refused: {escape(str(refusal), 700)}" for refusal in report.refused[:_LISTED]]
         lines += [f"- missing: {escape(cell, 200)}" for cell in report.collected.missing[:_LISTED]]
         lines.append("")
     add_summary("\n".join(lines))

@@ -12,7 +12,7 @@ from bench.base.faces import lazy_face
 
 if TYPE_CHECKING:
     from bench.store.append import Appended, RetriesExhausted, RetryPolicy
-    from bench.store.artifacts import Caps, Refusal, find_artifacts
+    from bench.store.artifacts import LONGEST_WHY, Caps, Refusal, find_artifacts
     from bench.store.audit import Audit
     from bench.store.branch import ResultsBranch, Via, publish
     from bench.store.bundle import Bundle

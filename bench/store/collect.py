@@ -25,7 +25,7 @@ from bench.store.artifacts import Artifact, Caps, Refusal, read_cells, survey
 from bench.store.bundle import Bundle, line_of
 from bench.store.merge import Claims, Taken, fitting, settle, trace_faults, without_replays
 from bench.store.recompute import SKEW_S, contradictions
-from bench.store.sources import Sources
+from bench.store.sources import Sources, must_be
 
 _SLACK = timedelta(seconds=SKEW_S)
 ANY_SANDBOX = "auto"
@@ -89,9 +89,9 @@ class PlanCheck:
             record = Record.model_validate_json(content)
         except ValidationError as error:
             return f"is not a record of this schema: {explain(error, Record)}"
-        faults = self._first_of(record, self._faults(record, artifact))
-        if faults:
-            return faults
+        fault = next(self._plan_faults(record, artifact), "") or self._first_of(record, self._own_faults(record))
+        if fault:
+            return fault
         try:
             # What is stored must be what was checked here.
             again = Record.model_validate_json(line_of(record))
@@ -100,23 +100,31 @@ class PlanCheck:
         return record if again == record else "contains a value that JSON cannot represent"
 
     def against_trace(self, record: Record, artifact: Artifact) -> str:
-        """Where the trace in its artifact contradicts a record that was read; empty where it does not."""
+        """Where the files in its artifact contradict a record that was read; empty where they do not."""
         basis = self.sources.basis(self.plan, self.cells[record.cell])
         return self._first_of(record, trace_faults(record, basis, artifact))
 
+    def _own_faults(self, record: Record) -> Iterator[str]:
+        try:
+            basis = self.sources.basis(self.plan, self.cells[record.cell])
+        except UserError as error:
+            yield f"cannot be recomputed: {error}"
+            return
+        yield from contradictions(record, basis)
+
     def _first_of(self, record: Record, faults: Iterator[str]) -> str:
-        """The first fault, and how many more there are; empty without one."""
+        """The first fault of a record of the plan, and how many more there are; empty without one."""
         found: list[str] = []
         try:
             for fault in faults:
                 found.append(fault)
         except Exception as error:
             # Only the record can have broken a rule, and it shall not take the others with it.
-            found.append(f"cell {record.cell}: cannot be recomputed: {type(error).__name__}: {error}")
-        more = f" (and {len(found) - 1} more contradictions)" if len(found) > 1 else ""
-        return f"{found[0]}{more}" if found else ""
+            found.append(f"cannot be recomputed: {type(error).__name__}: {error}")
+        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+        return f"cell {record.cell}: {found[0]}{more}" if found else ""
 
-    def _faults(self, record: Record, artifact: str) -> Iterator[str]:
+    def _plan_faults(self, record: Record, artifact: str) -> Iterator[str]:
         if record.provenance.run != self.plan.run:
             yield f"belongs to run {record.provenance.run}, not to {self.plan.run}"
         planned = self.cells.get(record.cell)
@@ -126,7 +134,7 @@ class PlanCheck:
         if self.owners is not None and artifact not in self.owners.get(record.cell, ()):
             yield f"claims the cell {record.cell}, which was given to another job"
         yield from (
-            f"says that its {name} is {found!r}, planned is {wanted!r}"
+            f"cell {record.cell}: {must_be(name, found, wanted, 'it was planned so')}"
             for name, found, wanted in self._identity(record, planned)
             if found != wanted
         )
@@ -137,32 +145,26 @@ class PlanCheck:
         if any(_leaves(item.place) or _leaves(item.name) for item in record.artifacts):
             yield "names an artifact outside of its run folder"
         yield from self._time_faults(record)
-        try:
-            basis = self.sources.basis(self.plan, planned)
-        except UserError as error:
-            yield f"cell {record.cell}: cannot be recomputed: {error}"
-            return
-        yield from (f"cell {record.cell}: {fault}" for fault in contradictions(record, basis))
 
     def _identity(self, record: Record, planned: PlannedCell) -> Sequence[tuple[str, object, object]]:
         plan, said = self.plan, record.provenance
         seed = public_seed(plan.suite_version, planned.case, planned.trial)
         facts: list[tuple[str, object, object]] = [
-            ("agent", record.agent.id, planned.cell.split("/")[0]),
-            ("agent digest", record.agent.digest, planned.agent_digest),
-            ("case", record.case.id, planned.case),
-            ("case digest", record.case.digest, planned.case_digest),
+            ("agent.id", record.agent.id, planned.cell.split("/")[0]),
+            ("agent.digest", record.agent.digest, planned.agent_digest),
+            ("case.id", record.case.id, planned.case),
+            ("case.digest", record.case.digest, planned.case_digest),
             ("models", dict(record.models), dict(planned.models)),
             ("profile", record.profile, plan.profile),
             ("trial", record.trial, planned.trial),
             ("seed", record.seed, seed),
-            ("suite", said.suite, plan.suite),
-            ("suite version", said.suite_version, plan.suite_version),
-            ("sandbox", said.sandbox, said.sandbox if plan.sandbox == ANY_SANDBOX else plan.sandbox),
+            ("provenance.suite", said.suite, plan.suite),
+            ("provenance.suite_version", said.suite_version, plan.suite_version),
+            ("provenance.sandbox", said.sandbox, said.sandbox if plan.sandbox == ANY_SANDBOX else plan.sandbox),
         ]
         if self.secret_known or plan.seed_secret:
-            facts.append(("seed secret", said.seed_secret, plan.seed_secret))
-        return facts if self.run_url is None else [*facts, ("run_url", said.run_url, self.run_url)]
+            facts.append(("provenance.seed_secret", said.seed_secret, plan.seed_secret))
+        return facts if self.run_url is None else [*facts, ("provenance.run_url", said.run_url, self.run_url)]
 
     def _time_faults(self, record: Record) -> Iterator[str]:
         try:

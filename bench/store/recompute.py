@@ -19,9 +19,8 @@ from bench.formats.record import ModelUsage, Phase, Record, Tokens, Try
 from bench.formats.verdict import KILLED, limits_hit, limits_of, total_cost, total_steps
 from bench.gateway import Prices
 from bench.store.recompute_verdict import VERDICT_RULES
-from bench.store.sources import Basis, Rule, must_be
+from bench.store.sources import REPLAYED, Basis, Rule, must_be
 
-_REPLAYED = "replay/"
 _LITELLM = "litellm "
 _CENT_PARTS = 1e-8
 """US dollars by which sums of rounded parts may differ."""
@@ -79,7 +78,7 @@ def _status(where: str, role: ModelUsage) -> Iterator[str]:
         yield must_be(f"{where}.cost_status", status, "another one", "calls were made")
     if not used and status != "none" and not role.failed_calls:
         yield must_be(f"{where}.cost_status", status, "none", "no call was made")
-    replayed = role.model.startswith(_REPLAYED)
+    replayed = role.model.startswith(REPLAYED)
     if status in ("exact", "estimated", "simulated") and replayed != (status == "simulated"):
         yield must_be(f"{where}.cost_status", status, "simulated" if replayed else "exact or estimated", role.model)
     if (role.cost_usd is None) != (status == "unknown"):

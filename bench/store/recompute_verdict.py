@@ -17,7 +17,7 @@ from bench.formats.verdict import (
     stored_score,
     success_of,
 )
-from bench.store.sources import Basis, Rule, must_be
+from bench.store.sources import REPLAYED, Basis, Rule, must_be
 
 _ROUNDING = 1e-6
 _BY_STOPPING = {"crashed": ("crashed",), "ended_early": ("finished", "gave_up")}
@@ -71,7 +71,7 @@ def _possible(record: Record, basis: Basis) -> bool:
         "needs_missing": bool(spec.needs.python),
         "service_error": bool(spec.services),
         "gateway_error": bool(record.models),
-        "cassette_miss": any(model.startswith("replay/") for model in record.models.values()),
+        "cassette_miss": any(model.startswith(REPLAYED) for model in record.models.values()),
     }
     return there.get(record.cause, True)
 
@@ -84,7 +84,10 @@ def checks(record: Record, basis: Basis) -> Iterator[str]:
         if not found or len(set(found)) < len(found):
             yield must_be("checks", found, "one entry for each check of the case")
     elif found != (wanted := [check.id for check in basis.checks]):
-        yield must_be("checks", found, wanted, "these are the checks of the case")
+        lacking, strange = [it for it in wanted if it not in found], [it for it in found if it not in wanted]
+        faults = [f"lacks {', '.join(lacking)}"] if lacking else []
+        faults += [f"has {', '.join(strange)}, which the case does not have"] if strange else []
+        yield f"field `checks` {' and '.join(faults) or 'has another order, or one check twice'}"
     else:
         for check, declared in zip(record.checks, basis.checks, strict=True):
             for fact in ("about", "weight", "required", "guard", "origin"):

@@ -17,6 +17,9 @@ from bench.formats.record import ModelUsage, Record
 from bench.formats.verdict import DeclaredCheck, declared_checks
 from bench.gateway import Prices, prices_of_role
 
+REPLAYED = "replay/"
+"""How the names of models begin that answer out of a cassette."""
+
 
 @dataclass(frozen=True)
 class Basis:
@@ -64,16 +67,22 @@ class Sources:
         cassettes = agent.folder / "cassettes" if agent is not None else None
 
         def prices(role: ModelUsage) -> Prices | None:
-            return self._prices(role.model, role.role, planned.case, cassettes)
+            if role.model.startswith(REPLAYED):
+                return self._prices(role.model, role.role, planned.case, cassettes)
+            # The table is large: it is read once a model, not once a case.
+            return self._prices(role.model, "", "", None)
 
         return Basis(plan, planned, case, checks, ranked, prices)
 
     def _load_case(self, name: str, digest: str) -> tuple[Case, tuple[DeclaredCheck, ...] | None]:
-        case = load_cases(self._folders.cases, [name])[0]
+        try:
+            case = load_cases(self._folders.cases, [name])[0]
+        except UserError as error:
+            remedy = "give --cases the folder that holds it as it was planned"
+            raise UserError(f"case {name!r} is not here: {error}", remedy=remedy) from None
         if case.digest != digest:
             raise UserError(
                 f"case {name!r} has the digest {case.digest[7:19]} here, and {digest[7:19]} in the plan",
-                where=case.folder,
                 remedy="check out the version that was planned, or give --cases the folder that holds it",
             )
         try:
