@@ -174,8 +174,9 @@ def place(record: Record, basis: Basis) -> Iterator[str]:
     isolated = said.sandbox != "process"
     if said.isolated != isolated:
         yield must_be("provenance.isolated", said.isolated, isolated, f"the sandbox was {said.sandbox}")
-    if said.image and said.sandbox != "docker":
-        yield must_be("provenance.image", said.image, "", f"the sandbox was {said.sandbox}")
+    if bool(said.image) != (said.sandbox == "docker"):
+        wanted = "the image's digest" if said.sandbox == "docker" else ""
+        yield must_be("provenance.image", said.image, wanted, f"the sandbox was {said.sandbox}")
 
 
 def phases(record: Record, basis: Basis) -> Iterator[str]:

@@ -233,7 +233,7 @@ def isolation_by_word(facts: Document, rng: random.Random, others: Sequence[Docu
 
 @forgery(_any)
 def an_image_without_an_engine(facts: Document, rng: random.Random, others: Sequence[Document]) -> None:
-    facts["provenance"]["image"] = _fake_digest(rng)
+    facts["provenance"]["image"] = "" if facts["provenance"]["sandbox"] == "docker" else _fake_digest(rng)
 
 
 @forgery(_paid)
