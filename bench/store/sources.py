@@ -12,7 +12,7 @@ from bench.base.errors import UserError
 from bench.base.install import DataFolders, find_data_folders
 from bench.formats.agent import Agent, find_agent, with_settings
 from bench.formats.case import Case, load_cases
-from bench.formats.plan import PlannedCell, RunPlan
+from bench.formats.plan import PlannedCell, RunPlan, is_ranked
 from bench.formats.record import ModelUsage, Record
 from bench.formats.verdict import DeclaredCheck, declared_checks
 from bench.gateway import Prices, prices_of_role
@@ -63,7 +63,7 @@ class Sources:
         agent = self._agent(planned.agent, planned.agent_digest, settings)
         ranked = planned.ranked
         if ranked is None and agent is not None:
-            ranked = agent.spec.ranked
+            ranked = is_ranked(agent, planned.models)
         cassettes = agent.folder / "cassettes" if agent is not None else None
 
         def prices(role: ModelUsage) -> Prices | None:
