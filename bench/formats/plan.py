@@ -1,12 +1,11 @@
 """What is to be run: a cell, the plan of one run (run.json), and runs divided among machines (plan.json).
 
-Also what a cell's name and the seed of its data are made of.
+Also what a cell's name and the number that pairs it are made of.
 """
 
 from __future__ import annotations
 
 import hashlib
-import hmac
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -56,7 +55,18 @@ class RunPlan(Model):
     sandbox: str
     seed_secret: str = ""
     """Fingerprint of the secret in the seeds of the data; empty: without one."""
+    experiment: str = ""
+    """Name that is mixed into the secret: runs with the same name and secret meet the same data."""
+    experiment_cells: int = Field(0, ge=0)
+    """Cells that were planned together, of all runs and shards: before they have ended, no seed is revealed."""
+    seeds_shared: bool = False
+    """The secret was given from outside: runs that were not planned together may have it, too."""
     cells: list[PlannedCell]
+
+    @property
+    def seed_facts(self) -> dict[str, object]:
+        """What it says of its secret."""
+        return {name: getattr(self, name) for name in ("seed_secret", "experiment", "experiment_cells", "seeds_shared")}
 
 
 def make_run_plan(
@@ -214,12 +224,10 @@ def slug_of(cell: str) -> str:
     return f"{re.sub(r'[^A-Za-z0-9._+-]', '_', cell)[:120]}.{sha256_bytes(cell.encode())[7:15]}"
 
 
-def public_seed(suite_version: str, case: str, trial: int, secret: bytes = b"") -> int:
-    """Seed of the public data: two agents meet the same data at the same trial.
+def public_seed(suite_version: str, case: str, trial: int) -> int:
+    """The number by which cells of several runs are paired, 32 bits; the data's seed is `seeds.data_seed`.
 
-    Without a `secret`, anyone who knows the case can compute it.
+    Cassettes without a seed of their own were made when it was the data's seed as well; they keep it.
     """
-    # Four bytes: NumPy's older generators take no longer seed.
     text = f"{suite_version}\0{case}\0{trial}".encode()
-    digest = hmac.digest(secret, text, "sha256") if secret else hashlib.sha256(text).digest()
-    return int.from_bytes(digest[:4], "big")
+    return int.from_bytes(hashlib.sha256(text).digest()[:4], "big")
