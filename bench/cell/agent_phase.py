@@ -12,6 +12,7 @@ from pathlib import Path
 
 from bench.base.errors import InfraError
 from bench.base.files import write_atomic
+from bench.base.model import seed_text
 from bench.cell.context import CellContext
 from bench.cell.decoys import Decoys
 from bench.cell.environment import agent_python
@@ -108,6 +109,7 @@ def _gateway(cell: Cell, context: CellContext, socket: Path, deadline: float) ->
         hosted_tools=cell.case.spec.needs.network,
         own_prices=Path(prices) if prices else None,
         record=context.trace(cell) / "cassettes" if os.environ.get("MLDB_RECORD") else None,
+        seed=seed_text(context.data_seed(cell)) if os.environ.get("MLDB_RECORD") else None,
     )
     return open_gateway(spec)
 

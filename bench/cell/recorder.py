@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.base.files import sha256_file, walk_files
+from bench.base.model import seed_text
 from bench.cell.context import CellContext, Clock
 from bench.cell.diagnosis import Evidence, failure_modes, flags
 from bench.cell.machine import this_machine
@@ -90,6 +91,8 @@ def _record(cell: Cell, context: CellContext, finished: Finished, tries: list[Tr
         profile=cell.profile,
         trial=cell.trial,
         seed=context.seed(cell),
+        seed_source=context.seed_source(cell),
+        seed_commitment=context.seed_commitment(cell),
         phases=clock.phases,
         started=clock.started,
         finished=clock.now(),
@@ -109,7 +112,7 @@ def _verdict(judged: Judged, tries: list[Try]) -> dict[str, Any]:
     return {
         "outcome": "graded",
         "stop_reason": phase.stop_reason,
-        "judge_seed": grading.seed,
+        "judge_seed": seed_text(grading.seed),
         "success": grading.success,
         "score": stored_score(grading.verdicts),
         "checks": [CheckResult(**vars(verdict)) for verdict in grading.verdicts],

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from bench.base.model import Model
+from bench.base.model import Model, SeedText
 from bench.formats.plan import RunLimits
 from bench.formats.record import ModelUsage, Note
 from bench.gateway.budget import CellLimits, Tariff
@@ -76,6 +76,8 @@ class GatewayBase(Model):
     """The provider may run tools of its own and fetch addresses: the case allows the network."""
     record: _Absolute | None = None
     """Folder for cassettes of what is said."""
+    seed: SeedText | None = None
+    """Of the data that the cell meets; written into its cassettes."""
 
 
 class Config(GatewayBase):

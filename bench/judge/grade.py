@@ -79,7 +79,8 @@ class Submission:
     journals: Path
     profile: str
     sandbox: str
-    seed: int = field(default_factory=lambda: secrets.randbits(32))
+    seed: int = field(default_factory=lambda: secrets.randbits(128))
+    """Of the judge's fresh inputs."""
     python: Path = Path(sys.executable)
     scratch: Path | None = None
     """Where the judge keeps its copies; default: the system's temporary folder."""

@@ -11,14 +11,18 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bench.base.files import lay_over, sha256_file, walk_files
+from bench.casekit.data import stream
 from bench.formats.verdict import is_overclaim
 from bench.guest.trees import remove_tree
 from bench.judge.files import Folder
 from bench.judge.subject import Deadline, Hidden, Subject, SubjectError
 from bench.sandbox import CellEnvironment, Job, JobLimits, Mount, NetworkAttempts, Sandbox, run_job
+
+if TYPE_CHECKING:
+    import numpy
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,7 @@ class Workspace(Folder):
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene.snapshot)
         self.seed = scene.seed
+        """128 bits, drawn for this grading. Never hand it to code beside the agent's: see `seed_for`."""
         self.rng = random.Random(scene.seed)
         self.profile = scene.profile
         self.findings = Findings()
@@ -87,6 +92,19 @@ class Workspace(Folder):
         self._subject = Subject(
             scene.sandbox, scene.snapshot, scene.preload, scene.limits, self._deadline, scene.cell_environment
         )
+
+    def numpy_rng(self, purpose: str) -> numpy.random.Generator:
+        """A generator for one purpose, which takes all 128 bits and shares no state with any other."""
+        import numpy
+
+        return numpy.random.default_rng(stream(self.seed, purpose))
+
+    def seed_for(self, purpose: str, bits: int = 63) -> int:
+        """A small seed, for code beside the agent's and for libraries that take no more; it tells nothing of `seed`.
+
+        torch takes 63 bits, NumPy's older generators take 32.
+        """
+        return stream(self.seed, purpose) >> (128 - bits)
 
     def close(self) -> None:
         """End the subject and remove the copies made for `run`."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
@@ -52,8 +52,6 @@ class PlanCheck:
     run_url: str | None
     now: datetime
     sources: Sources
-    secret_known: bool = True
-    """Whether the plan tells which secret is in the seeds. A plan of shards may be made where the secret is not."""
 
     @classmethod
     def to(
@@ -160,10 +158,9 @@ class PlanCheck:
             ("seed", record.seed, seed),
             ("provenance.suite", said.suite, plan.suite),
             ("provenance.suite_version", said.suite_version, plan.suite_version),
+            ("provenance.seed_secret", said.seed_secret, plan.seed_secret),
             ("provenance.sandbox", said.sandbox, said.sandbox if plan.sandbox == ANY_SANDBOX else plan.sandbox),
         ]
-        if self.secret_known or plan.seed_secret:
-            facts.append(("provenance.seed_secret", said.seed_secret, plan.seed_secret))
         return facts if self.run_url is None else [*facts, ("provenance.run_url", said.run_url, self.run_url)]
 
     def _time_faults(self, record: Record) -> Iterator[str]:
@@ -211,8 +208,7 @@ def _of_plan_file(path: Path, shards: Path | None, run_url: str | None, sources:
             for shard in document.shards
             if (parts := [part for part in shard.parts if part.run == run.run])
         }
-        check = PlanCheck.to(run, Shards(run=run.run, artifacts=artifacts), run_url, sources)
-        checks.append(replace(check, secret_known=False))
+        checks.append(PlanCheck.to(run, Shards(run=run.run, artifacts=artifacts), run_url, sources))
     return checks
 
 

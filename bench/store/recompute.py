@@ -16,10 +16,11 @@ from types import MappingProxyType
 from bench.base.errors import UserError
 from bench.formats.failures import FAILURES, MAX_TRIES
 from bench.formats.record import ModelUsage, Phase, Record, Tokens, Try
+from bench.formats.seeds import REPLAY_PREFIX, is_replayed
 from bench.formats.verdict import KILLED, limits_hit, limits_of, total_cost, total_steps
 from bench.gateway import Prices
 from bench.store.recompute_verdict import VERDICT_RULES
-from bench.store.sources import REPLAYED, Basis, Rule, must_be
+from bench.store.sources import Basis, Rule, must_be
 
 _LITELLM = "litellm "
 _CENT_PARTS = 1e-8
@@ -78,7 +79,7 @@ def _status(where: str, role: ModelUsage) -> Iterator[str]:
         yield must_be(f"{where}.cost_status", status, "another one", "calls were made")
     if not used and status != "none" and not role.failed_calls:
         yield must_be(f"{where}.cost_status", status, "none", "no call was made")
-    replayed = role.model.startswith(REPLAYED)
+    replayed = role.model.startswith(REPLAY_PREFIX)
     if status in ("exact", "estimated", "simulated") and replayed != (status == "simulated"):
         yield must_be(f"{where}.cost_status", status, "simulated" if replayed else "exact or estimated", role.model)
     if (role.cost_usd is None) != (status == "unknown"):
@@ -179,6 +180,16 @@ def place(record: Record, basis: Basis) -> Iterator[str]:
         yield must_be("provenance.image", said.image, wanted, f"the sandbox was {said.sandbox}")
 
 
+def seeds(record: Record, basis: Basis) -> Iterator[str]:
+    secret = "secret" if basis.plan.seed_secret else "public"
+    source = "recorded" if is_replayed(record.models) else secret
+    if record.seed_source != source:
+        yield must_be("seed_source", record.seed_source, source, "by its models and the plan's secret")
+    if bool(record.seed_commitment) != (source == "secret"):
+        wanted = "a digest" if source == "secret" else ""
+        yield must_be("seed_commitment", record.seed_commitment, wanted, f"the seed is {source}")
+
+
 def phases(record: Record, basis: Basis) -> Iterator[str]:
     names = [phase.name for phase in record.phases]
     if names != list(_ORDER[: len(names)]) or (record.outcome == "graded" and len(names) < len(_ORDER)):
@@ -246,7 +257,9 @@ def _moment(text: str) -> float:
 RULES: Mapping[str, Rule] = MappingProxyType(
     {
         **VERDICT_RULES,
-        **{rule.__name__: rule for rule in (roles, usage, waiting, prices, totals, limits, place, phases, tries)},
+        **{
+            rule.__name__: rule for rule in (roles, usage, waiting, prices, totals, limits, place, seeds, phases, tries)
+        },
     }
 )
 """By name. A later rule may rely on what an earlier one has found sound."""

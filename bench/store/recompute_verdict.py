@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from bench.formats.failures import FAILURES
 from bench.formats.record import CheckResult, Record
+from bench.formats.seeds import is_replayed
 from bench.formats.verdict import (
     LIMIT_MODES,
     flags_of_tries,
@@ -17,7 +18,7 @@ from bench.formats.verdict import (
     stored_score,
     success_of,
 )
-from bench.store.sources import REPLAYED, Basis, Rule, must_be
+from bench.store.sources import Basis, Rule, must_be
 
 _ROUNDING = 1e-6
 _BY_STOPPING = {"crashed": ("crashed",), "ended_early": ("finished", "gave_up")}
@@ -71,7 +72,7 @@ def _possible(record: Record, basis: Basis) -> bool:
         "needs_missing": bool(spec.needs.python),
         "service_error": bool(spec.services),
         "gateway_error": bool(record.models),
-        "cassette_miss": any(model.startswith(REPLAYED) for model in record.models.values()),
+        "cassette_miss": is_replayed(record.models),
     }
     return there.get(record.cause, True)
 

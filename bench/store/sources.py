@@ -14,11 +14,9 @@ from bench.formats.agent import Agent, find_agent, with_settings
 from bench.formats.case import Case, load_cases
 from bench.formats.plan import PlannedCell, RunPlan, is_ranked
 from bench.formats.record import ModelUsage, Record
+from bench.formats.seeds import REPLAY_PREFIX
 from bench.formats.verdict import DeclaredCheck, declared_checks
 from bench.gateway import Prices, prices_of_role
-
-REPLAYED = "replay/"
-"""How the names of models begin that answer out of a cassette."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +65,7 @@ class Sources:
         cassettes = agent.folder / "cassettes" if agent is not None else None
 
         def prices(role: ModelUsage) -> Prices | None:
-            if role.model.startswith(REPLAYED):
+            if role.model.startswith(REPLAY_PREFIX):
                 return self._prices(role.model, role.role, planned.case, cassettes)
             # The table is large: it is read once a model, not once a case.
             return self._prices(role.model, "", "", None)

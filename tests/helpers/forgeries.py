@@ -21,7 +21,11 @@ from tests.helpers.store import mldb
 Document = dict[str, Any]
 Forge = Callable[[Document, random.Random, Sequence[Document]], None]
 """Makes a record false; `others` are the honest ones beside it."""
-CELLS = 8
+CELLS = 10
+IDLE_AGENT = """\
+id: idle
+command: [python, -c, ""]
+"""
 LOST_AGENT = """\
 id: lost
 command: [python, -c, ""]
@@ -223,6 +227,16 @@ def a_foreign_cell(facts: Document, rng: random.Random, others: Sequence[Documen
 @forgery(_any)
 def a_secret_that_was_not(facts: Document, rng: random.Random, others: Sequence[Document]) -> None:
     facts["provenance"]["seed_secret"] = rng.randbytes(8).hex()
+
+
+@forgery(_any)
+def a_seed_from_elsewhere(facts: Document, rng: random.Random, others: Sequence[Document]) -> None:
+    sources = {"secret", "public", "recorded", ""} - {facts["seed_source"]}
+    facts |= rng.choice([{"seed_source": source} for source in sorted(sources)] + [_other_commitment(facts, rng)])
+
+
+def _other_commitment(facts: Document, rng: random.Random) -> Document:
+    return {"seed_commitment": "" if facts["seed_commitment"] else _fake_digest(rng)}
 
 
 @forgery(_any)
@@ -516,12 +530,15 @@ class Bundle:
 
 
 def honest_bundle(folder: Path, sandbox: str) -> Bundle:
-    """A real run: an agent that does nothing, the oracle, a replayed one, and one whose cassette is missing."""
+    """A real run: two agents that do nothing, the oracle, a replayed one, and one whose cassette is missing."""
     (folder / "lost").mkdir()
     (folder / "lost" / "agent.yaml").write_text(LOST_AGENT)
+    (folder / "idle").mkdir()
+    (folder / "idle" / "agent.yaml").write_text(IDLE_AGENT)
     mldb(
         "run", "--suite", "smoke", "--trials", "1", "--sandbox", sandbox, "--out", "runs", "--name", "r1",
-        *("--agent", "nop", "--agent", "oracle", "--agent", "react", "--agent", "./lost/agent.yaml"),
+        *("--agent", "nop", "--agent", "oracle", "--agent", "react"),
+        *("--agent", "./lost/agent.yaml", "--agent", "./idle/agent.yaml"),
         *("--model", "replay/demo"),
         cwd=folder, status=1,
     )  # fmt: skip

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from bench.base.model import seed_text
 from bench.formats.case import load_case
 from bench.formats.plan import PlannedCell, RunPlan, public_seed, slug_of
 from bench.formats.record import Phase, Record
@@ -107,7 +108,8 @@ def make_honest(record: Record, number: int, digest: str) -> Record:
     return record.model_copy(
         update={
             "case": record.case.model_copy(update={"digest": digest}),
-            "judge_seed": number,
+            "judge_seed": seed_text(number),
+            "seed_source": "public",
             "usage": [usage],
             "cost_usd": cost,
             "cost_status": "exact",

@@ -53,7 +53,7 @@ def test_a_refusal_names_file_cell_field_value_and_what_it_must_be(bundle: Bundl
     path.write_text(json.dumps({**bundle.records[cell], "score": 0.75}))
     where = ["--results", "results.git"]
     done = mldb("results", "collect", folder, "--plan", folder / "run.json", *where, cwd=tmp_path, status=1)
-    assert "7 of 8 planned cells; 1 missing; 1 refused" in done.stdout
+    assert "9 of 10 planned cells; 1 missing; 1 refused" in done.stdout
     said = "field `score` is 0.75, and must be 0.0: by the record's own checks"
     assert f"refused: r1/cells/{path.name}: cell {cell}: {said}" in done.stderr
 
@@ -68,7 +68,7 @@ def test_a_case_that_is_not_here_as_planned_is_named_with_the_remedy(bundle: Bun
     assert len(lines) == len(bundle.records)
     assert all("give --cases the folder that holds it" in line for line in lines)
     assert {"hello_world" in line and "has the digest" in line for line in lines} == {True, False}
-    assert sum("case 'parse_logs' is not here" in line for line in lines) == 4
+    assert sum("case 'parse_logs' is not here" in line for line in lines) == 5
 
 
 def test_checks_whose_facts_are_no_literals_are_checked_by_their_form_alone(bundle: Bundle, tmp_path: Path) -> None:
@@ -93,15 +93,15 @@ def test_checks_whose_facts_are_no_literals_are_checked_by_their_form_alone(bund
 
 def test_a_plan_that_does_not_say_who_is_ranked_asks_the_agent_s_folder(bundle: Bundle) -> None:
     gone = {"ranked": None, "agent": "/nowhere/agent.yaml"}
-    cells = [it.model_copy(update=gone if "lost" in it.agent else {"ranked": None}) for it in bundle.plan.cells]
+    cells = [it.model_copy(update=gone if "idle" in it.agent else {"ranked": None}) for it in bundle.plan.cells]
     check = PlanCheck.to(bundle.plan.model_copy(update={"cells": cells}), sources=Sources.installed())
-    for cell, ranked in (("nop/none/hello_world/mini/1", True), ("react/replay/demo/hello_world/mini/1", False)):
+    for cell in ("nop/none/hello_world/mini/1", "react/replay/demo/hello_world/mini/1"):
         facts = json.loads(json.dumps(bundle.records[cell]))
         assert not isinstance(check.read(json.dumps(facts).encode(), "x"), str)
-        facts["agent"]["ranked"] = ranked
-        assert f"field `agent.ranked` is {ranked}" in str(check.read(json.dumps(facts).encode(), "x"))
+        facts["agent"]["ranked"] = True
+        assert "field `agent.ranked` is True, and must be False" in str(check.read(json.dumps(facts).encode(), "x"))
     # The folder of this agent is not here, so that nothing says it competes.
-    stranger = json.dumps(bundle.records["lost/replay/demo/hello_world/mini/1"]).encode()
+    stranger = json.dumps(bundle.records["idle/none/hello_world/mini/1"]).encode()
     assert "give --agents the folder that holds the agent" in str(check.read(stranger, "x"))
 
 
