@@ -182,18 +182,21 @@ def collect(
     rest is stored; 2 the command or the set-up is wrong, nothing was stored; 3 the branch could not be reached for
     five minutes or twelve tries, the bundle is kept and the command that resumes is printed.
     """
-    from bench.store import Caps, Sources, find_artifacts, read_plan_checks
+    from bench.store import Caps, Sources, find_artifacts, measurement_of, read_plan_checks
     from bench.store import collect_bundle as merge
 
     plan_checks = read_plan_checks(plan, shards, run_url, Sources.installed(cases, agents))
     artifacts, refused = find_artifacts(folders, Caps())
     reports: list[Report] = []
+    measured: dict[str, str] = {}
     with Ticker(as_json) as ticker:
         for number, plan_check in enumerate(plan_checks):
             theirs = {name for other in plan_checks if other is not plan_check for name in other.artifacts}
             # An artifact that belongs to none of the runs is refused once, with the first run.
             mine = [it for it in artifacts if it.name in plan_check.artifacts or not (number or it.name in theirs)]
-            report = Report(plan_check.plan.run, merge(mine, plan_check, Caps(), ticker))
+            report = Report(plan_check.plan.run, merge(mine, plan_check, Caps(), ticker, measured))
+            theirs_now = {measurement_of(it.record): it.record.cell for it in report.collected.taken}
+            measured |= {key: f"cell {cell} of run {report.run}" for key, cell in theirs_now.items() if key}
             report.refused += [] if number else refused
             if report.collected.taken and not dry_run:
                 bundle = report.collected.bundle(plan_check, attempt)

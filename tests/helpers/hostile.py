@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib.metadata
 import json
 import os
 import random
@@ -224,6 +225,23 @@ FORGERIES: dict[str, Callable[[Document], Document]] = {
     "tomorrow's tomorrow": put({"finished": "2999-01-01T00:00:00Z"}),
     "before its plan": put({"started": "2001-01-01T00:00:00Z"}),
     "a phase at no time": put({"phases.0.start": "2026-02-31T25:61:61Z"}),
+    "another price": put({"usage.0.cost_usd": 0.0, "cost_usd": 0.0}),
+    "another price list": put({"usage.0.price_version": "litellm 1.0.0"}),
+    "a price that is not said": put({"usage.0.price_version": ""}),
+    "a replayed cost of a paid model": put({"usage.0.cost_status": "simulated", "cost_status": "simulated"}),
+    "a cost that is not known": put(
+        {
+            "usage.0.cost_usd": None,
+            "usage.0.cost_status": "unknown",
+            "usage.0.price_version": "",
+            "cost_usd": None,
+            "cost_status": "unknown",
+            "limits.cost_usd": None,
+            "provenance.packages": {"litellm": importlib.metadata.version("litellm")},
+        }
+    ),
+    "more tokens than paid for": put({"usage.0.tokens.output": 10**6}),
+    "a title of its own": put({"case.title": "Easy"}),
     "not a number": put({"cost_usd": float("nan")}),
     "infinity": put({"checks.0.weight": float("inf")}),
     "half a character": put({"error": "\ud800"}),

@@ -21,6 +21,7 @@ from bench.formats.record import Record
 from bench.store.artifacts import Caps, find_artifacts
 from bench.store.branch import ResultsBranch
 from bench.store.collect import Collected, PlanCheck, Shards, collect_bundle
+from bench.store.merge import measurement_of
 from bench.store.pending import load_pending, save_pending
 from tests.helpers.hostile import (
     FORGERIES,
@@ -457,7 +458,7 @@ def test_a_plan_of_several_runs_and_shards_is_collected_run_by_run(tmp_path: Pat
         shard = Shard(id=f"cpu-{number}", machine="cpu", labels=[], jobs=1, seconds=1, parts=parts)
         shards.append(shard)
         write_artifact(tmp_path / "artifacts" / f"night-1-{shard.id}", night.plan, records)
-        moved = [make_record_like(it, provenance=document(it)["provenance"] | {"run": "night-2"}) for it in records]
+        moved = [of_another_run(it, "night-2") for it in records]
         write_artifact(tmp_path / "artifacts" / f"night-2-{shard.id}", second, moved)
         if number == 0:
             # Of the other run, another shard, and nobody: each under a name that is not theirs.
@@ -487,6 +488,31 @@ def test_a_plan_of_several_runs_and_shards_is_collected_run_by_run(tmp_path: Pat
     assert "night-2-cpu-0/cells/zz.json: belongs to run night-1, not to night-2" in done.stderr
     manifests = ResultsBranch(tmp_path / "results.git").manifests()
     assert [sum(file.records for file in manifest.files) for manifest in manifests] == [16, 16]
+
+
+def of_another_run(record: Record, run: str) -> Record:
+    """The record as another run would have measured it."""
+    facts = document(record)
+    return make_record_like(
+        record, provenance=facts["provenance"] | {"run": run}, judge_seed=f"{int(facts['judge_seed'], 16) + 1000:032x}"
+    )
+
+
+def test_a_record_of_one_run_is_not_stored_as_one_of_another(night: Night, tmp_path: Path) -> None:
+    """Two runs of one plan: the second brings a record of the first under its own name, and the rest is its own."""
+    records = next(iter(night.records.values()))
+    second = night.plan.model_copy(update={"run": "night-2"})
+    copied, *rest = records
+    moved = [make_record_like(copied, provenance=document(copied)["provenance"] | {"run": "night-2"})]
+    moved += [of_another_run(record, "night-2") for record in rest]
+    write_artifact(tmp_path / "night-1-a", night.plan, records)
+    write_artifact(tmp_path / "night-2-a", second, moved)
+    first = merge(night, tmp_path / "night-1-a", shards=False)
+    known = {measurement_of(it.record): f"cell {it.record.cell} of run night-1" for it in first.taken}
+    artifacts, _ = find_artifacts([tmp_path / "night-2-a"], Caps())
+    again = collect_bundle(artifacts, replace(night, plan=second).check(shards=False), Caps(), known=known)
+    assert cells_of(again) == sorted(record.cell for record in rest)
+    assert f"repeats the measurement of cell {copied.cell} of run night-1" in lines_of(again)[0]
 
 
 def test_a_machine_s_choice_of_sandbox_never_falls_on_none(night: Night, tmp_path: Path) -> None:
