@@ -27,6 +27,8 @@ _LARGEST = 64 << 20
 """Of the files of one cell; larger ones are not read, as they are not stored."""
 _FREE = ("count_tokens", "embeddings")
 """Calls that are not steps."""
+_PAID_BY_THE_RUN: tuple[str, ...] = ("probe",)
+"""Lines of the gateway's own requests: they are in no cell's usage."""
 _PARTS = ("input_uncached", "cache_read", "cache_write", "cache_write_1h", "output", "reasoning")
 _ROUNDING = 1e-8
 
@@ -196,7 +198,8 @@ def _sums(lines: Sequence[bytes], record: Record, basis: Basis) -> tuple[dict[st
         fault = _price_fault(line, role, basis)
         if fault:
             return found, f"line {number} of its {_LEDGER}: {fault}"
-        _add(found[line.role], line)
+        if line.status not in _PAID_BY_THE_RUN:
+            _add(found[line.role], line)
     return found, ""
 
 

@@ -119,8 +119,11 @@ def make_honest(record: Record, number: int, digest: str) -> Record:
     )
 
 
-def make_planned_night(shards: int = 4, cells: int = 4) -> Night:
-    """`shards` artifacts of `cells` cells each, started an hour ago."""
+def make_planned_night(shards: int = 4, cells: int = 4, *, as_trials: bool = False) -> Night:
+    """`shards` artifacts of `cells` cells each, started an hour ago.
+
+    as_trials: the cases of all shards are the same, each in a trial of its own.
+    """
     folder = tempfile.TemporaryDirectory(prefix="night-")
     started = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=1)
     records: dict[str, list[Record]] = {}
@@ -129,13 +132,17 @@ def make_planned_night(shards: int = 4, cells: int = 4) -> Night:
         name = f"mldb-{RUN}-shard-{shard}"
         for number in range(cells):
             agent, case = ("aide", "react")[number % 2], f"case_{shard}_{number // 2}"
+            trial = 1
+            if as_trials:
+                case, trial = f"case_{number // 2}", shard + 1
             passed = 1.0 if number % 3 else 0.0
             record = make_record(
                 agent=agent,
                 case=case,
+                trial=trial,
                 run=RUN,
                 started=started,
-                seed=public_seed("1", case, 1),
+                seed=public_seed("1", case, trial),
                 checks=[make_check("a", passed)],
             )
             record = make_honest(record, len(planned), write_case(Path(folder.name), case))
