@@ -24,8 +24,8 @@ from bench.base.install import DataFolders
 from bench.cell import CellContext, prepare_start
 from bench.formats.agent import Agent, AgentSpec, Environment
 from bench.formats.case import Case, Wrong, load_case
-from bench.formats.plan import public_seed
 from bench.formats.record import Provenance
+from bench.formats.seeds import data_seed
 from bench.gateway import CellLimits, GatewaySpec, open_gateway
 from bench.sandbox import Sandbox
 
@@ -75,7 +75,7 @@ class Stage:
 
     def start_hidden(self, case: Case) -> Path:
         """The folder of what data.py built for the judge."""
-        seed = public_seed(_SUITE, case.id, 1)
+        seed = data_seed(b"", _SUITE, case.id, 1)
         return prepare_start(case, case.spec.profiles[0], seed, self.context.folders.cache).hidden
 
     def hidden_places(self, case: Case) -> dict[str, list[str]]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from bench.base.files import sha256_file, walk_files
 from bench.formats.case import Case
+from bench.formats.verdict import check_functions, unreadable_checks
 
 _MIN_WRONG = 3
 _TELLING_LINE = 30
@@ -88,9 +89,9 @@ def _checks(case: Case) -> Iterator[str]:
     except (SyntaxError, ValueError) as error:
         yield f"check.py: line {getattr(error, 'lineno', 1)}: {error}"
         return
-    checks = [
-        node for node in tree.body if isinstance(node, ast.FunctionDef) and any(map(_is_check, node.decorator_list))
-    ]
+    for line, fault in unreadable_checks(tree):
+        yield f"check.py: line {line}: {fault}; collecting results reads checks without running them"
+    checks = check_functions(tree)
     if not checks:
         yield "check.py: defines no check; decorate a function with @check(...)"
     for node in checks:
@@ -102,10 +103,6 @@ def _checks(case: Case) -> Iterator[str]:
     required = any("required=True" in ast.unparse(node.decorator_list[0]) for node in checks)
     if not required and not case.spec.outputs.weight:
         yield "check.py: no check is required; `success` would mean nothing"
-
-
-def _is_check(node: ast.expr) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "check"
 
 
 def _answers(case: Case) -> Iterator[str]:

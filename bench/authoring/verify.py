@@ -20,6 +20,7 @@ from bench.judge import Grading, grade_submission
 from bench.sandbox import Sandbox
 
 _SHARE_OF_LIMIT = 0.5
+_SEED = 2**128 // 3
 
 
 @dataclass(frozen=True)
@@ -77,11 +78,12 @@ class Verifier:
     def _data(self, case: Case) -> str:
         if not case.part("data.py").is_file():
             return "the case makes none"
-        digests = [self._data_digest(case, seed) for seed in (11, 11, 12)]
+        # As long as a run's, and different only where a cut to 32 or 64 bits would lose it.
+        digests = [self._data_digest(case, seed) for seed in (_SEED, _SEED, _SEED + 2**127)]
         assert digests[0] == digests[1], (
             "data.py gives other data for the same seed; draw only from the seed, write no times"
         )
-        assert digests[0] != digests[2], "data.py gives the same data for another seed; use the seed"
+        assert digests[0] != digests[2], "data.py gives the same data for another seed; use all 128 bits of the seed"
         with self._prepared(case, 1) as folder:
             leaked = same_files(folder.start.hidden, folder.start.workspace)
         assert not leaked, f"data.py gives hidden files to the agent: {', '.join(leaked)}"

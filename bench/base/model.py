@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeVar, get_args
+from typing import Annotated, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from bench.base.documents import read_yaml_documents
 from bench.base.errors import UserError
@@ -22,6 +22,19 @@ class Model(BaseModel):
 
 
 ModelT = TypeVar("ModelT", bound=Model)
+
+
+def seed_text(seed: int) -> str:
+    """A seed of up to 128 bits as 32 hexadecimal digits."""
+    return f"{seed:032x}"
+
+
+def _as_seed_text(value: object) -> object:
+    return seed_text(value) if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else value
+
+
+SeedText = Annotated[str, Field(pattern=r"^[0-9a-f]{1,32}$"), BeforeValidator(_as_seed_text)]
+"""A seed as text: a number of more than 53 bits does not survive every reader of JSON. Older files have numbers."""
 
 
 def read_yaml(path: Path, model: type[ModelT]) -> ModelT:

@@ -1,8 +1,9 @@
-"""For authors of data.py: deterministic writers; and the entry of the child process that runs one data.py."""
+"""For authors of data.py: seeds, deterministic writers; and the entry of the child process that runs one data.py."""
 
 from __future__ import annotations
 
 import gzip
+import hmac
 import io
 import sys
 import tarfile
@@ -19,6 +20,15 @@ if TYPE_CHECKING:
 
 # The earliest time that a zip archive can hold: the same bytes whenever the archive is written.
 _ZIP_TIME = (1980, 1, 1, 0, 0, 0)
+
+
+def stream(seed: int, name: str) -> int:
+    """The seed, of 128 bits, of one of several independent streams of random numbers: `public`, `hidden`, or any name.
+
+    It derives from `seed` by HMAC, so that a generator whose state was recovered from what it drew tells nothing of
+    the seed, nor of another stream. `numpy.random.default_rng` and `random.Random` take it whole.
+    """
+    return int.from_bytes(hmac.digest(f"{seed:x}".encode(), name.encode(), "sha256")[:16], "big")
 
 
 def write_npz(path: Path, **arrays: NDArray[Any]) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from bench.cell.recorder import Finished, judged, write_record
     from bench.cell.run import run_cell
     from bench.cell.snapshot import Snapshot
-    from bench.cell.start_state import build_data, fingerprint, prepare_start, require_same, seed_secret
+    from bench.cell.start_state import build_data, prepare_start
     from bench.cell.workspace import CellFolder
 else:
     __getattr__ = lazy_face(__name__)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from bench.base.errors import InfraError
 from bench.base.files import sha256_file, write_atomic
+from bench.base.model import seed_text
 from bench.cell.context import CellContext
 from bench.cell.decoys import Decoys
 from bench.cell.environment import agent_python
@@ -110,6 +111,7 @@ def _gateway(cell: Cell, context: CellContext, socket: Path, deadline: float) ->
         answered=context.sockets / "answered",
         patience=context.patience,
         task_sha256=sha256_file(cell.case.task).removeprefix("sha256:"),
+        seed=seed_text(context.data_seed(cell)) if os.environ.get("MLDB_RECORD") else None,
     )
     return open_gateway(spec)
 

@@ -15,8 +15,9 @@ from bench.base.install import DataFolders
 from bench.base.times import instant, now
 from bench.cell.machine import DiskSpace
 from bench.formats.plan import Cell, RunLimits, public_seed
-from bench.formats.record import Phase, Provenance
-from bench.gateway import Patience
+from bench.formats.record import Phase, Provenance, SeedSource
+from bench.formats.seeds import commitment, data_seed, is_replayed
+from bench.gateway import Patience, recorded_seed
 from bench.sandbox import Sandbox
 
 PhaseName = Literal["prepare", "agent", "snapshot", "judge"]
@@ -64,16 +65,34 @@ class CellContext:
     sound_checks: SoundChecks = field(default_factory=SoundChecks, compare=False)
     patience: Patience = field(default_factory=Patience)
     """With the providers of models."""
-    seed_secret: bytes = b""
-    """Mixed into the seeds of the data, so that outsiders cannot compute them."""
+    seed_key: bytes = b""
+    """From which the seeds of the data derive, so that outsiders cannot compute them; empty: from public facts."""
 
     def seed(self, cell: Cell) -> int:
-        """Cells of several runs are paired by it; also the seed of the cell's public data, where there is no secret."""
+        """Cells of several runs are paired by it."""
         return public_seed(self.suite_version, cell.case.id, cell.trial)
 
     def data_seed(self, cell: Cell) -> int:
-        """Seed of the cell's public data. With a secret it is in no record."""
-        return public_seed(self.suite_version, cell.case.id, cell.trial, self.seed_secret)
+        """Seed of the cell's data. With a secret it is in no record."""
+        if self.seed_source(cell) == "recorded":
+            kept = recorded_seed(cell.models, cell.case.id, cell.agent.folder / "cassettes")
+            return self.seed(cell) if kept is None else kept
+        return data_seed(self.seed_key, self.suite_version, cell.case.id, cell.trial)
+
+    def seed_source(self, cell: Cell) -> SeedSource:
+        """A replayed conversation meets the data that it was recorded with."""
+        return "recorded" if is_replayed(cell.models) else "secret" if self.seed_key else "public"
+
+    def seed_commitment(self, cell: Cell) -> str:
+        """Fixes the cell's seed without telling it; empty where it is public."""
+        if self.seed_source(cell) != "secret":
+            return ""
+        return commitment(self.data_seed(cell), self.suite_version, cell.case.id, cell.trial)
+
+    def start_cache(self, cell: Cell) -> Path:
+        """Where the start of the cell's trial is built: what derives from a secret goes with the run's scratch."""
+        secret = self.seed_source(cell) == "secret" and cell.case.part("data.py").is_file()
+        return self.folder / "scratch" if secret else self.folders.cache
 
     def trace(self, cell: Cell) -> Path:
         """Folder of what is kept beside the record."""

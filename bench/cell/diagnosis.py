@@ -15,21 +15,12 @@ from bench.cell.context import CellContext
 from bench.cell.snapshot import Snapshot
 from bench.formats.case import CaseSpec
 from bench.formats.plan import Cell
-from bench.formats.record import Note, Try
+from bench.formats.record import Claim, Metric, Note
+from bench.formats.verdict import LIMIT_MODES, no_improvement, overclaimed
 from bench.judge import Grading
 
 _LOOP_LENGTH = 4
 _EARLY_SHARE = 0.1
-_LIMIT_MODES = {
-    "time_limit": "out_of_time",
-    "cost_limit": "out_of_budget",
-    "step_limit": "out_of_budget",
-    "token_limit": "out_of_budget",
-    "memory_limit": "out_of_resources",
-    "process_limit": "out_of_resources",
-    "disk_limit": "out_of_resources",
-    "output_limit": "out_of_resources",
-}
 _STEADY_S = 5.0
 """Corrections of the clock below this harm no deadline."""
 
@@ -52,7 +43,7 @@ def flags(evidence: Evidence) -> list[Note]:
     snapshot, usage = evidence.snapshot, evidence.phase.usage
     judged_files = {item.path for item in evidence.spec.outputs.files} | set(evidence.spec.protected)
     irregular = snapshot.dropped + [name for name in snapshot.links if name in judged_files]
-    over = [claim for claim in evidence.grading.claims if claim["overclaim"]]
+    over = [claim for it in evidence.grading.claims if (claim := Claim(**it)).overclaim]
     silent = bool(usage) and not any(role.calls for role in usage)
     found = [
         ("network_attempt", _network_attempts(evidence)),
@@ -60,7 +51,7 @@ def flags(evidence: Evidence) -> list[Note]:
         ("irregular_files", f"no regular files, removed: {_some(irregular)}" if irregular else ""),
         ("workspace_too_large", snapshot.too_large),
         ("check_raised", _raised(evidence.grading)),
-        *(("overclaimed", f"{it['name']}: claimed {it['claimed']:g}, measured {it['measured']:g}") for it in over),
+        *(("overclaimed", overclaimed(claim)) for claim in over),
         ("no_model_calls", "the agent was given a model and got no answer from it" if silent else ""),
     ]
     return [*evidence.phase.notes, *_notes(found)]
@@ -91,17 +82,12 @@ def _network_attempts(it: Evidence) -> str:
     return "; ".join(parts)
 
 
-def flags_of_tries(tries: Sequence[Try]) -> list[Note]:
-    """Earlier versions gave an agent that was killed a second try; such tries are still read, and said."""
-    killed = [earlier for earlier in tries if earlier.cause == "agent_killed"]
-    return [Note(name="retried_after_kill", evidence=killed[0].message)] if killed else []
-
-
 def failure_modes(evidence: Evidence) -> list[Note]:
     """Why a cell that did not succeed did not; empty for a success."""
     if evidence.grading.success:
         return []
     over = [claim["name"] for claim in evidence.grading.claims if claim["overclaim"]]
+    metrics = [Metric(**metric) for metric in evidence.grading.metrics]
     found = [
         ("crashed", _crashed(evidence)),
         ("no_artifact", _no_artifact(evidence)),
@@ -109,12 +95,12 @@ def failure_modes(evidence: Evidence) -> list[Note]:
         ("overclaimed", _some(over)),
         ("error_loop", _error_loop(evidence)),
         ("ended_early", _ended_early(evidence)),
-        ("no_improvement", _no_improvement(evidence)),
+        ("no_improvement", no_improvement(evidence.spec.metric, metrics)),
     ]
     limit, seconds = evidence.phase.stop_reason, evidence.phase.ended.wall_s
-    if limit in _LIMIT_MODES:
+    if limit in LIMIT_MODES:
         stopped = f"the agent was stopped by its {limit.replace('_', ' ')} after {seconds:.1f} s"
-        found.insert(0, (_LIMIT_MODES[limit], stopped))
+        found.insert(0, (LIMIT_MODES[limit], stopped))
     return _notes(found)
 
 
@@ -136,15 +122,6 @@ def _ended_early(it: Evidence) -> str:
     if it.phase.stop_reason in ("finished", "gave_up") and left and not it.changed:
         return f"ended by itself after {it.phase.ended.wall_s:.1f} of {it.spec.limits.agent_s:g} s, workspace unchanged"
     return ""
-
-
-def _no_improvement(it: Evidence) -> str:
-    metric = it.spec.metric
-    measured = next((found["value"] for found in it.grading.metrics if metric and found["name"] == metric.name), None)
-    if metric is None or measured is None:
-        return ""
-    gain = (measured - metric.baseline) * (1 if metric.direction == "higher" else -1)
-    return f"{metric.name} {measured:g} is not better than the baseline {metric.baseline:g}" if gain <= 0 else ""
 
 
 def _error_loop(it: Evidence) -> str:

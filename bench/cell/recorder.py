@@ -7,28 +7,26 @@ from pathlib import Path
 from typing import Any
 
 from bench.base.files import sha256_file, walk_files
+from bench.base.model import seed_text
 from bench.cell.context import CellContext, Clock
-from bench.cell.diagnosis import Evidence, failure_modes, flags, flags_of_tries
+from bench.cell.diagnosis import Evidence, failure_modes, flags
 from bench.cell.machine import this_machine
 from bench.formats.failures import FAILURES
 from bench.formats.plan import Cell
 from bench.formats.record import (
+    MOST_ARTIFACTS,
     AgentRef,
     Artifact,
     CaseRef,
     CheckResult,
     Claim,
-    CostStatus,
-    LimitsSet,
     Metric,
-    ModelUsage,
     Note,
     Record,
     Try,
 )
 from bench.formats.run_folder import RunFolder
-
-_MAX_ARTIFACTS = 50
+from bench.formats.verdict import flags_of_tries, limits_hit, limits_of, stored_score, total_cost, total_steps
 
 
 @dataclass(frozen=True)
@@ -84,7 +82,7 @@ def _record(cell: Cell, context: CellContext, finished: Finished, tries: list[Tr
             id=cell.agent.id,
             digest=cell.agent.digest,
             commit=context.agent_commits.get(cell.agent.id, ""),
-            ranked=cell.agent.spec.ranked,
+            ranked=cell.ranked,
         ),
         case=CaseRef(
             id=cell.case.id, category=cell.case.spec.category, title=cell.case.spec.title, digest=cell.case.digest
@@ -93,11 +91,13 @@ def _record(cell: Cell, context: CellContext, finished: Finished, tries: list[Tr
         profile=cell.profile,
         trial=cell.trial,
         seed=context.seed(cell),
+        seed_source=context.seed_source(cell),
+        seed_commitment=context.seed_commitment(cell),
         phases=clock.phases,
         started=clock.started,
         finished=clock.now(),
         machine=this_machine(),
-        limits=_limits(cell, context),
+        limits=limits_of(cell.case.spec.limits, cost_limited=context.cost_limited),
         provenance=provenance,
         artifacts=_artifacts(context.trace(cell), context.folder),
         tries=tries,
@@ -109,13 +109,12 @@ def _verdict(judged: Judged, tries: list[Try]) -> dict[str, Any]:
     grading, phase = judged.evidence.grading, judged.evidence.phase
     usage = phase.usage
     cost, status = total_cost(usage)
-    limit = [phase.stop_reason] if phase.stop_reason.endswith("_limit") else []
     return {
         "outcome": "graded",
         "stop_reason": phase.stop_reason,
-        "judge_seed": grading.seed,
+        "judge_seed": seed_text(grading.seed),
         "success": grading.success,
-        "score": round(grading.score, 6),
+        "score": stored_score(grading.verdicts),
         "checks": [CheckResult(**vars(verdict)) for verdict in grading.verdicts],
         "metrics": [Metric(**metric) for metric in grading.metrics],
         "claims": [Claim(**claim) for claim in grading.claims],
@@ -125,30 +124,16 @@ def _verdict(judged: Judged, tries: list[Try]) -> dict[str, Any]:
         "usage": usage,
         "cost_usd": cost,
         "cost_status": status,
-        "steps": sum(item.calls for item in usage),
-        "limits_hit": limit,
+        "steps": total_steps(usage),
+        "limits_hit": limits_hit(phase.stop_reason),
     }
-
-
-def total_cost(usage: list[ModelUsage]) -> tuple[float | None, CostStatus]:
-    """Sum over roles: unknown as soon as one part is unknown, and as uncertain as its weakest part."""
-    ranks: list[CostStatus] = ["none", "exact", "simulated", "estimated", "unknown"]
-    status: CostStatus = max((item.cost_status for item in usage), key=ranks.index, default="none")
-    if status == "unknown":
-        return None, status
-    return round(sum(item.cost_usd or 0.0 for item in usage), 8), status
-
-
-def _limits(cell: Cell, context: CellContext) -> LimitsSet:
-    limits = cell.case.spec.limits.model_dump(include=set(LimitsSet.model_fields))
-    return LimitsSet(**limits if context.cost_limited else {**limits, "cost_usd": None})
 
 
 def _artifacts(trace: Path, root: Path) -> list[Artifact]:
     """What is kept beside the record; of the agent's own files only regular ones with printable names."""
     found: list[Artifact] = []
     for name, entry in walk_files(trace, skip=frozenset({"workspace"})):
-        if entry.is_file(follow_symlinks=False) and name.isprintable() and len(found) < _MAX_ARTIFACTS:
+        if entry.is_file(follow_symlinks=False) and name.isprintable() and len(found) < MOST_ARTIFACTS:
             path = Path(entry.path)
             size = entry.stat(follow_symlinks=False).st_size
             found.append(Artifact(name=name, place=str(path.relative_to(root)), size=size, digest=sha256_file(path)))

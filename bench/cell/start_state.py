@@ -1,12 +1,8 @@
-"""The start of a trial: the case's files and generated data, cached by seed, and the optional secret in these seeds.
-
-Without the secret anyone who knows a case can compute its data beforehand.
-"""
+"""The start of a trial: the case's files and generated data, cached by seed."""
 
 from __future__ import annotations
 
-import hmac
-import os
+import hashlib
 import subprocess
 import sys
 import tempfile
@@ -14,46 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.base.child import log_tail, python_child
-from bench.base.errors import InfraError, UserError
+from bench.base.errors import InfraError
 from bench.base.files import digest_folder, lay_over, lock, write_atomic
 from bench.formats.case import Case
 from bench.guest.trees import remove_tree
 from bench.sandbox import base_environment
 
-VARIABLE = "MLDB_SEED_SECRET"
-_SHORTEST = 16
 _BUILD_S = 600
 _COMPLETE = "complete"
 """Written last; holds the digest of everything beside it."""
-
-
-def seed_secret() -> bytes:
-    """The secret in the runner's environment; empty without one. Raises `UserError` for one that can be guessed."""
-    secret = os.environ.get(VARIABLE, "").encode("utf-8", "surrogateescape")
-    if 0 < len(secret) < _SHORTEST:
-        raise UserError(
-            f"has {len(secret)} bytes, and {_SHORTEST} are the fewest", where=VARIABLE, remedy="openssl rand -hex 32"
-        )
-    return secret
-
-
-def fingerprint(secret: bytes) -> str:
-    """What may be known of a secret: that two runs had the same. Empty without one."""
-    return hmac.digest(secret, b"ml-dev-bench seed secret", "sha256").hex()[:16] if secret else ""
-
-
-def require_same(secret: bytes, known: str) -> None:
-    """Raise `UserError` unless `secret` is the one of which `known` is the fingerprint."""
-    if fingerprint(secret) != known:
-        raise UserError(
-            "is not what the run began with"
-            if secret and known
-            else "is set now, and was not"
-            if secret
-            else "is gone",
-            where=VARIABLE,
-            remedy="resume with the secret that the run began with" if known else "resume without it",
-        )
 
 
 @dataclass(frozen=True)
@@ -68,8 +33,9 @@ class StartState:
 
 def prepare_start(case: Case, profile: str, seed: int, cache: Path) -> StartState:
     """The start of a trial from the cache, built first if it is not there or damaged; raises `InfraError`."""
-    has_data = case.part("data.py").is_file()
-    place = cache / "starts" / f"{case.id}-{case.digest[7:23]}-{profile}-{seed if has_data else 0}"
+    # A digest of the seed: paths of hidden files get into messages, and with them into records.
+    tag = hashlib.sha256(f"start\0{seed}".encode()).hexdigest()[:16] if case.part("data.py").is_file() else "0"
+    place = cache / "starts" / f"{case.id}-{case.digest[7:23]}-{profile}-{tag}"
     if not _is_intact(place):
         with lock(place.with_name(f".{place.name}.lock")):
             # Another process may have built it meanwhile.

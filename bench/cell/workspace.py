@@ -62,7 +62,7 @@ class CellFolder:
     @classmethod
     def of(cls, cell: Cell, context: CellContext, path: Path) -> CellFolder:
         """The folder `path` as it is."""
-        start = prepare_start(cell.case, cell.profile, context.data_seed(cell), context.folders.cache)
+        start = prepare_start(cell.case, cell.profile, context.data_seed(cell), context.start_cache(cell))
         return cls(cell, context, start, path)
 
     @property

@@ -107,17 +107,20 @@ def run() -> None:
     from bench.cli.console import Reporter
     from bench.cli.run import open_sandbox, tell_records
     from bench.plan import Request
-    from bench.runs import Options, plan_and_run
+    from bench.runs import Options, close_drawn, plan_and_run
 
+    secret = _seed_secret()
     inputs = _read(Inputs)
     _check_early(inputs)
     folder = _folder(inputs)
     request = Request(inputs.suite, inputs.agent, inputs.cases, inputs.models, inputs.trials, inputs.profile)
     interrupt_on_sigterm()
     with commands_stopped(), Reporter() as reporter:
-        opened, options = partial(open_sandbox, inputs.sandbox), Options(jobs=inputs.jobs)
+        opened, options = partial(open_sandbox, inputs.sandbox), Options(jobs=inputs.jobs, seed_secret=secret)
         _, records = plan_and_run(request, folder, find_data_folders(), opened, options, reporter)
         tell_records(folder, records)
+    # Before the folder's name is told: artifacts are public, and no later job could go on with this run.
+    close_drawn(folder)
     graded = [record for record in records if record.outcome == "graded"]
     set_outputs(
         {
@@ -222,6 +225,15 @@ def _check_early(inputs: Inputs) -> None:
     )
     if kept.returncode == 0:
         annotate_warning("actions/checkout left its token in the workspace: give it `persist-credentials: false`")
+
+
+def _seed_secret() -> str | None:
+    """The secret of the seeds, taken out of the environment; None: one is to be drawn, empty: `none` was asked for.
+
+    An empty variable is a repository without the secret, or the pull request of a fork.
+    """
+    given = os.environ.pop("MLDB_SEED_SECRET", "").strip()
+    return "" if given == "none" else given or None
 
 
 def _folder(inputs: Inputs) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -12,13 +13,15 @@ from typing import TYPE_CHECKING
 import click
 
 from bench.base.errors import EXIT_FAILED, UserError
-from bench.cli.options import CASES, FILE, as_json, gathered, interrupt_on_sigterm, print_json, sandbox
+from bench.cli.options import CASES, FILE, PATH, as_json, gathered, interrupt_on_sigterm, print_json, sandbox
+from bench.cli.options import profile as profile_option
 
 if TYPE_CHECKING:
     from bench.attack import Result
     from bench.authoring import Proof
     from bench.base.install import DataFolders
     from bench.formats.case import Case
+    from bench.formats.record import Profile
 
 _MAX_BYTES = 1_000_000
 
@@ -235,6 +238,31 @@ def _run_honest(cases: Sequence[Case], folders: DataFolders, way: _Way) -> bool:
         f"{len(cases)} solutions x {way.trials} trials: {count} cells, {len(alarms)} false alarms",
     )
     return not alarms
+
+
+@cases.command("build-data")
+@click.argument("case_id", metavar="CASE")
+@click.option("--seed", required=True, help="In hexadecimal, as seeds.json of `results reveal` gives it.")
+@profile_option("Default: the case's first.")
+@click.option("--out", type=PATH, required=True, help="A new folder, which gets public/ and hidden/.")
+@CASES
+def build_data(case_id: str, seed: str, profile: Profile | None, out: Path, folders: DataFolders) -> None:
+    """Make the data of a trial again: what the agent found, and what only the judge saw."""
+    from bench.cell import build_data as build
+    from bench.formats.case import load_cases
+
+    case = load_cases(folders.cases, [case_id])[0]
+    if not case.part("data.py").is_file():
+        raise UserError("makes no data", where=f"case {case.id}", remedy="all of it lies in workspace/ and hidden/")
+    if not re.fullmatch(r"[0-9a-f]{1,32}", seed):
+        raise UserError(f"{seed!r} is not a seed", where="--seed", remedy="give up to 32 hexadecimal digits")
+    if out.exists():
+        raise UserError("exists already", where=out, remedy="name a folder that does not exist")
+    public, hidden = out / "public", out / "hidden"
+    for made in (public, hidden):
+        made.mkdir(parents=True)
+    build(case, profile or case.spec.profiles[0], int(seed, 16), public.absolute(), hidden.absolute())
+    click.echo(f"made {public} and {hidden}")
 
 
 @cases.command()

@@ -23,6 +23,9 @@ Command = Callable[..., None]
 Decorator = Callable[[Command], Command]
 
 PATH = click.Path(path_type=Path)
+NO_SEED_SECRET = click.option(
+    "--no-seed-secret", is_flag=True, help="Take public seeds: anyone can compute the data, and the results are marked."
+)
 FILE = click.Path(dir_okay=False, path_type=Path)
 
 

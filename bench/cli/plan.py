@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,12 +12,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bench.cli.options import CASES, PATH, as_json, branch, gathered, print_text, repository
+from bench.cli.options import CASES, NO_SEED_SECRET, PATH, as_json, branch, gathered, print_text, repository
 
 if TYPE_CHECKING:
     from bench.base.install import DataFolders
     from bench.formats.plan import PlanFile, Shard
     from bench.formats.record import Record
+    from bench.formats.seeds import SeedSecret
     from bench.plan import Experiment, History
 
 _DAY = click.DateTime(["%Y-%m-%d"])
@@ -46,6 +48,7 @@ class _Past:
 @click.option("--sandbox", default="auto", show_default=True, help="What the shards are to run in.")
 @click.option("--out", type=PATH, help="Write plan.json here, for `run --plan`.")
 @click.option("--github-output", is_flag=True, help="Also write `matrix` and `shards` to the file $GITHUB_OUTPUT.")
+@NO_SEED_SECRET
 @CASES
 @as_json("Print the plan as JSON.")
 @gathered("past", _Past)
@@ -57,6 +60,7 @@ def plan(
     sandbox: str,
     out: Path | None,
     github_output: bool,
+    no_seed_secret: bool,
     folders: DataFolders,
     as_json: bool,
 ) -> None:
@@ -64,6 +68,9 @@ def plan(
 
     An experiment file names suites, agents, models, settings, profiles, trials, machines and a budget; each may be
     given or changed on the command line, as in `plan nightly.yaml trials=5 agents=react,aide budget.usd=40`.
+
+    The seeds of the data derive from MLDB_SEED_SECRET. Where it is not set, --out draws a secret and keeps it beside
+    the plan, for `run-shard` on this machine. Shards on other machines, as on GitHub, need it set for plan and shards.
 
     Exit status: 0 planned; 2 nothing was planned: a mistake, or more than the budget.
     """
@@ -73,7 +80,8 @@ def plan(
     file = Path(words[0]) if words and "=" not in words[0] else None
     experiment = load_experiment(file, words[1:] if file is not None else words)
     today = (day or datetime.now(UTC)).date()
-    made = _make(experiment, folders, past, missing_from, today, sandbox, quiet=as_json)
+    secret = _secret(no_seed_secret, elsewhere=github_output or out is None, earlier=missing_from)
+    made = _make(experiment, folders, past, missing_from, today, sandbox, secret, quiet=as_json)
     if made is None:
         click.echo("nothing to run: every cell has a verdict already, or no case has its turn")
         if github_output:
@@ -83,6 +91,7 @@ def plan(
     if out is not None:
         from bench.base.files import write_atomic
 
+        _keep_secret(secret, out, missing_from)
         write_atomic(out, document.model_dump_json(by_alias=True, indent=1).encode() + b"\n")
     if github_output:
         set_outputs({"matrix": matrix, "shards": str(len(document.shards))})
@@ -99,6 +108,7 @@ def _make(
     missing_from: Path | None,
     day: date,
     sandbox: str,
+    secret: SeedSecret,
     *,
     quiet: bool,
 ) -> tuple[PlanFile, str] | None:
@@ -124,7 +134,37 @@ def _make(
     ]
     made = planning.packed_shards(jobs, experiment)
     planning.check_budget(planning.expected_of(made), experiment.budget)
-    return planning.plan_document(experiment, kept, made, sandbox), planning.github_matrix(made)
+    return planning.plan_document(experiment, kept, made, sandbox, secret), planning.github_matrix(made)
+
+
+def _secret(refused: bool, *, elsewhere: bool, earlier: Path | None) -> SeedSecret:
+    """The secret of a new plan; elsewhere: it could not be kept where the shards run. Missing cells keep their own."""
+    from bench.formats.seeds import SeedSecret
+    from bench.runs import new_secret
+
+    if earlier is not None:
+        return SeedSecret()
+    # On GitHub shards are jobs, which share nothing but artifacts, and these are public.
+    elsewhere = elsewhere or bool(os.environ.get("GITHUB_ACTIONS"))
+    secret = new_secret("" if refused else None, draw=not elsewhere)
+    if not secret.secret and not refused:
+        click.echo("note: without MLDB_SEED_SECRET, the data's seeds are public, and the results are marked", err=True)
+    return secret
+
+
+def _keep_secret(secret: SeedSecret, out: Path, earlier: Path | None) -> None:
+    """Keep a drawn secret beside the plan, also that of the plan or run whose missing cells it has."""
+    from bench.formats.run_folder import SECRET
+    from bench.runs import keep_secret, secret_beside
+
+    if earlier is None:
+        keep_secret(secret, out)
+        return
+    kept = earlier / SECRET if earlier.is_dir() else secret_beside(earlier)
+    if kept.is_file():
+        from bench.base.files import write_atomic
+
+        write_atomic(secret_beside(out), kept.read_bytes(), 0o600)
 
 
 def _records(past: _Past) -> list[Record]:

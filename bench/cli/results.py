@@ -12,7 +12,7 @@ import click
 from bench.base.errors import UserError
 from bench.cli.console import Ticker
 from bench.cli.options import FILE, Command, as_json, branch, gathered, print_text, repository
-from bench.cli.results_admin import decide, decisions, traces, verify
+from bench.cli.results_admin import decide, decisions, reveal, traces, verify
 from bench.cli.results_collect import collect, push
 from bench.cli.stored import tell_skipped
 from bench.report import leaderboard
@@ -34,7 +34,7 @@ def results() -> None:
     """Collect, show, verify and judge stored results."""
 
 
-for _command in (collect, push, verify, decide, decisions, traces):
+for _command in (collect, push, verify, decide, decisions, traces, reveal):
     results.add_command(_command)
 
 

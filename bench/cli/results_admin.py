@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,11 +12,11 @@ import click
 
 from bench.base.errors import EXIT_FAILED, UserError
 from bench.cli.console import Ticker
-from bench.cli.options import PATH, VIA, as_json, branch, print_json
+from bench.cli.options import FILE, PATH, VIA, as_json, branch, print_json
 from bench.cli.stored import require_source
 
 if TYPE_CHECKING:
-    from bench.store import Via
+    from bench.store import Copy, Via
 
 
 _FINDINGS = 1000
@@ -26,9 +27,12 @@ _FINDINGS = 1000
 @click.argument("repository")
 @branch()
 @click.option("--known", metavar="COMMIT", help="A tip seen earlier, which must still be part of the history.")
+@click.option("--seeds", multiple=True, type=FILE, help="seeds.json of `results reveal`: check it. May be repeated.")
 @as_json("Print the findings as JSON.")
-def verify(repository: str, branch: str, known: str | None, as_json: bool) -> None:
+def verify(repository: str, branch: str, known: str | None, seeds: tuple[Path, ...], as_json: bool) -> None:
     """Prove that nothing stored was changed: history, chain, digests, every line, unique ids, decisions, inline traces.
+
+    With --seeds, also that revealed seeds are those to which the records were committed before anyone knew them.
 
     A whole history that was replaced together with its chain can only be told by --known: note the tip that this
     command prints.
@@ -48,6 +52,7 @@ def verify(repository: str, branch: str, known: str | None, as_json: bool) -> No
             # One more than is printed, to know whether there are more.
             for finding in islice(audit.findings(known), _FINDINGS + 1)
         ]
+        findings += _seed_findings(seeds, copy)
     if as_json:
         print_json({"tip": copy.tip, **vars(audit.done), "findings": findings})
     else:
@@ -59,6 +64,41 @@ def verify(repository: str, branch: str, known: str | None, as_json: bool) -> No
         click.echo(f"{len(findings)} findings; {looked}; tip {copy.tip}")
     if findings:
         sys.exit(EXIT_FAILED)
+
+
+def _seed_findings(files: Sequence[Path], copy: Copy) -> list[dict[str, str]]:
+    """What revealed seeds and the stored records say differently."""
+    from bench.base.model import read_json
+    from bench.formats.seeds import RevealedSeeds
+
+    documents = [read_json(path, RevealedSeeds, remedy="name a seeds.json of `results reveal`") for path in files]
+    records = list(copy.records(withdrawn=True)) if documents else []
+    found = [fault for document in documents for fault in document.faults(records)]
+    return [{"where": cell, "what": what} for cell, what in found]
+
+
+@click.command()
+@click.argument("folders", metavar="RUN_FOLDER...", nargs=-1, required=True, type=PATH)
+@click.option("--plan", type=FILE, help="plan.json of the experiment, whose cells must all be in the folders.")
+@click.option("--ended", is_flag=True, help="For a secret that was given: no look, run or shard of it is to come.")
+@as_json("Print the seeds as JSON.")
+def reveal(folders: tuple[Path, ...], plan: Path | None, ended: bool, as_json: bool) -> None:
+    """Tell the derived seeds of an experiment that has ended, never its secret: into seeds.json of each folder.
+
+    RUN_FOLDER: every folder of the experiment, those of all its shards. As long as one cell is missing or was
+    interrupted, nothing is told. Afterwards no cell of these folders runs any more. With a seed,
+    `cases build-data CASE --seed SEED` makes the data again; `results verify --seeds` checks the seeds.
+
+    Exit status: 0 the seeds are told; 2 nothing is told.
+    """
+    from bench.formats.seeds import REVEALED
+    from bench.runs import reveal_seeds
+
+    revealed = reveal_seeds(folders, plan, ended=ended)
+    if as_json:
+        click.echo(revealed.model_dump_json(by_alias=True, indent=1))
+    else:
+        click.echo(f"{len(revealed.seeds)} seeds in {', '.join(str(folder / REVEALED) for folder in folders)}")
 
 
 @click.command()

@@ -54,6 +54,7 @@ class Report:
 
     def document(self) -> dict[str, object]:
         from bench.base.text import printable
+        from bench.store import LONGEST_WHY
 
         return {
             "run": self.run,
@@ -61,7 +62,9 @@ class Report:
             "new": self.committed.new if self.committed else False,
             "records": len(self.collected.taken),
             "missing": self.collected.missing,
-            "refused": [{"where": printable(it.where, 300), "why": printable(it.why, 300)} for it in self.refused],
+            "refused": [
+                {"where": printable(it.where, 300), "why": printable(it.why, LONGEST_WHY)} for it in self.refused
+            ],
             "refused_not_shown": self.collected.untold,
             "traces": self.traces,
             "resume": self.kept or None,
@@ -100,7 +103,7 @@ def _add_summary(reports: Sequence[Report]) -> None:
     lines = ["## Collected", ""]
     for report in reports:
         lines += [escape(report.headline(), 500), ""]
-        lines += [f"- refused: {escape(str(refusal), 500)}" for refusal in report.refused[:_LISTED]]
+        lines += [f"- refused: {escape(str(refusal), 700)}" for refusal in report.refused[:_LISTED]]
         lines += [f"- missing: {escape(cell, 200)}" for cell in report.collected.missing[:_LISTED]]
         lines.append("")
     add_summary("\n".join(lines))
@@ -141,6 +144,8 @@ def _target(command: Command) -> Command:
 )
 @click.option("--shards", type=PATH, help="For run.json: JSON of which artifact may bring which cells.")
 @click.option("--run-url", help="Address that every record must name.")
+@click.option("--cases", type=PATH, help="Folder of the planned cases; default: those that ship with the benchmark.")
+@click.option("--agents", type=PATH, help="Folder of the planned agents; default: those that ship with the benchmark.")
 @click.option("--attempt", type=click.IntRange(1), envvar="GITHUB_RUN_ATTEMPT", default=1, show_default=True)
 @click.option("--traces", "trace_place", metavar="FOLDER|URL", help="Where traces go; default: small ones inline.")
 @click.option(
@@ -155,6 +160,8 @@ def collect(
     plan: Path,
     shards: Path | None,
     run_url: str | None,
+    cases: Path | None,
+    agents: Path | None,
     attempt: int,
     trace_place: str | None,
     sample: float,
@@ -166,25 +173,30 @@ def collect(
     """Merge what the jobs of a run left, as untrusted data, and store it in one commit.
 
     ARTIFACT_DIR is a folder of artifacts as actions/download-artifact lays them out, or one run folder. Whatever does
-    not agree with the plan is refused by name, and everything else is stored. Repeating the command is harmless.
+    not agree with the plan is refused by name, and everything else is stored. Score, success, cost, ranking and limits
+    are recomputed from the record's own parts, from the case, which must be here as it was planned, and from the price
+    table: a record that contradicts them is refused, too. Repeating the command is harmless.
     A plan.json says itself which artifact may bring which cells, by the name RUN-SHARD; each of its runs is a commit.
 
     Exit status: 0 every planned cell is stored and nothing was refused; 1 something was refused or is missing, the
     rest is stored; 2 the command or the set-up is wrong, nothing was stored; 3 the branch could not be reached for
     five minutes or twelve tries, the bundle is kept and the command that resumes is printed.
     """
-    from bench.store import Caps, find_artifacts, read_plan_checks
+    from bench.store import Caps, Sources, find_artifacts, measurement_of, read_plan_checks
     from bench.store import collect_bundle as merge
 
-    plan_checks = read_plan_checks(plan, shards, run_url)
+    plan_checks = read_plan_checks(plan, shards, run_url, Sources.installed(cases, agents))
     artifacts, refused = find_artifacts(folders, Caps())
     reports: list[Report] = []
+    measured: dict[str, str] = {}
     with Ticker(as_json) as ticker:
         for number, plan_check in enumerate(plan_checks):
             theirs = {name for other in plan_checks if other is not plan_check for name in other.artifacts}
             # An artifact that belongs to none of the runs is refused once, with the first run.
             mine = [it for it in artifacts if it.name in plan_check.artifacts or not (number or it.name in theirs)]
-            report = Report(plan_check.plan.run, merge(mine, plan_check, Caps(), ticker))
+            report = Report(plan_check.plan.run, merge(mine, plan_check, Caps(), ticker, measured))
+            theirs_now = {measurement_of(it.record): it.record.cell for it in report.collected.taken}
+            measured |= {key: f"cell {cell} of run {report.run}" for key, cell in theirs_now.items() if key}
             report.refused += [] if number else refused
             if report.collected.taken and not dry_run:
                 bundle = report.collected.bundle(plan_check, attempt)

@@ -59,6 +59,7 @@ def _how(
     max_run_tokens: int | None,
     max_run_calls: int | None,
     max_run_minutes: float | None,
+    no_seed_secret: bool,
 ) -> Options:
     from bench.base.model import validate
     from bench.formats.plan import RunLimits
@@ -67,7 +68,8 @@ def _how(
     # From the start of the command, so that time spent on planning and images counts.
     deadline = None if max_run_minutes is None else time.monotonic() + 60 * max_run_minutes
     limits = {"cost_usd": max_run_cost, "tokens": max_run_tokens, "calls": max_run_calls, "deadline": deadline}
-    return Options(jobs, keep_workspaces, not no_cost_limit, validate(limits, RunLimits, where="limits of the run"))
+    checked = validate(limits, RunLimits, where="limits of the run")
+    return Options(jobs, keep_workspaces, not no_cost_limit, checked, "" if no_seed_secret else None)
 
 
 @click.command()
@@ -96,6 +98,7 @@ def _how(
 @click.option(
     "--max-run-minutes", type=click.FloatRange(min=0), metavar="N", help="No model is called later than this."
 )
+@options.NO_SEED_SECRET
 @CASES
 @click.option("--require-success", is_flag=True, help="Exit with 1 unless every graded cell succeeded.")
 @options.as_json("Print the records as JSON.")
@@ -115,6 +118,8 @@ def run(
     as_json: bool,
 ) -> None:
     """Run agents on cases, each in a fresh sandbox, and judge what they leave.
+
+    The seeds of the data derive from MLDB_SEED_SECRET, else from a secret that is drawn and kept in the run's folder.
 
     Exit status: 0 every cell has a verdict (whatever it is); 1 cells were lost to infrastructure or skipped;
     2 nothing was started; 130 interrupted, go on with --resume.
@@ -164,11 +169,15 @@ def open_sandbox(name: str, *, quiet: bool = False) -> Sandbox:
 
 def tell_records(folder: Path, records: Sequence[Record]) -> None:
     """One line about all records of a run."""
+    from bench.formats.seeds import seeds_mark
+
     graded = [record for record in records if record.outcome == "graded"]
     options.print_text(
         f"{sum(bool(record.success) for record in graded)} of {len(graded)} graded cells succeeded; "
         f"{len(records) - len(graded)} without a verdict; records in {folder / 'cells'}"
     )
+    if public := sum(seeds_mark(record) == "public" for record in records):
+        options.print_text(f"marked: {public} of {len(records)} cells met public data, which anyone can compute")
 
 
 def _run_name() -> str:
@@ -206,14 +215,19 @@ def run_shard(
     from bench.cli.console import Reporter
     from bench.formats.plan import read_plan_file
     from bench.formats.run_folder import RunFolder
-    from bench.runs import Options, run_plan
+    from bench.runs import Options, run_plan, secret_beside
     from bench.sandbox import choose_sandbox
 
     interrupt_on_sigterm()
     document = read_plan_file(plan)
     chosen = document.shard(shard)
     box = choose_sandbox(sandbox)
-    how = Options(jobs=jobs or chosen.jobs, keep_workspaces=keep_workspaces, cost_limited=not no_cost_limit)
+    how = Options(
+        jobs=jobs or chosen.jobs,
+        keep_workspaces=keep_workspaces,
+        cost_limited=not no_cost_limit,
+        secret_file=secret_beside(plan),
+    )
     lost = 0
     for part in chosen.parts:
         folder = out / f"{part.run}-{chosen.id}"

@@ -1,14 +1,14 @@
 """What is to be run: a cell, the plan of one run (run.json), and runs divided among machines (plan.json).
 
-Also what a cell's name and the seed of its data are made of.
+Also what a cell's name and the number that pairs it are made of.
 """
 
 from __future__ import annotations
 
 import hashlib
-import hmac
 import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,6 +23,7 @@ from bench.base.times import now
 from bench.formats.agent import Agent
 from bench.formats.case import Case
 from bench.formats.record import Digest, Instant, Name, Profile
+from bench.formats.seeds import is_replayed
 
 Source = Literal["measured", "agent", "case", "limit"]
 """Of the same agent, model and case; of the agent on other cases, in proportion to their limits; of other agents on
@@ -42,6 +43,8 @@ class PlannedCell(Model):
     case: Name
     case_digest: Digest
     trial: int
+    ranked: bool | None = None
+    """Whether its record competes; None: planned by a version that did not say."""
 
 
 class RunPlan(Model):
@@ -56,7 +59,18 @@ class RunPlan(Model):
     sandbox: str
     seed_secret: str = ""
     """Fingerprint of the secret in the seeds of the data; empty: without one."""
+    experiment: str = ""
+    """Name that is mixed into the secret: runs with the same name and secret meet the same data."""
+    experiment_cells: int = Field(0, ge=0)
+    """Cells that were planned together, of all runs and shards: before they have ended, no seed is revealed."""
+    seeds_shared: bool = False
+    """The secret was given from outside: runs that were not planned together may have it, too."""
     cells: list[PlannedCell]
+
+    @property
+    def seed_facts(self) -> dict[str, object]:
+        """What it says of its secret."""
+        return {name: getattr(self, name) for name in ("seed_secret", "experiment", "experiment_cells", "seeds_shared")}
 
 
 def make_run_plan(
@@ -73,6 +87,7 @@ def make_run_plan(
             models=cell.models,
             case=cell.case.id,
             case_digest=cell.case.digest,
+            ranked=cell.ranked,
         )
         for cell in cells
     ]
@@ -203,9 +218,19 @@ class Cell:
         return f"{self.agent.id}/{model}/{self.case.id}/{self.profile}/{self.trial}"
 
     @property
+    def ranked(self) -> bool:
+        """Whether its record competes."""
+        return is_ranked(self.agent, self.models)
+
+    @property
     def slug(self) -> str:
         """The id as a file name, kept apart from others by a piece of its digest."""
         return slug_of(self.id)
+
+
+def is_ranked(agent: Agent, models: Mapping[str, str]) -> bool:
+    """Whether records of `agent` with these models compete."""
+    return agent.spec.ranked and not is_replayed(models)
 
 
 def slug_of(cell: str) -> str:
@@ -214,12 +239,10 @@ def slug_of(cell: str) -> str:
     return f"{re.sub(r'[^A-Za-z0-9._+-]', '_', cell)[:120]}.{sha256_bytes(cell.encode())[7:15]}"
 
 
-def public_seed(suite_version: str, case: str, trial: int, secret: bytes = b"") -> int:
-    """Seed of the public data: two agents meet the same data at the same trial.
+def public_seed(suite_version: str, case: str, trial: int) -> int:
+    """The number by which cells of several runs are paired, 32 bits; the data's seed is `seeds.data_seed`.
 
-    Without a `secret`, anyone who knows the case can compute it.
+    Cassettes without a seed of their own were made when it was the data's seed as well; they keep it.
     """
-    # Four bytes: NumPy's older generators take no longer seed.
     text = f"{suite_version}\0{case}\0{trial}".encode()
-    digest = hmac.digest(secret, text, "sha256") if secret else hashlib.sha256(text).digest()
-    return int.from_bytes(digest[:4], "big")
+    return int.from_bytes(hashlib.sha256(text).digest()[:4], "big")

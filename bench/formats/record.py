@@ -8,9 +8,11 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from bench.base.model import Model
+from bench.base.model import Model, SeedText
 
 RECORD_SCHEMA = 1
+MOST_ARTIFACTS = 50
+"""Files beside a record that it names."""
 
 Outcome = Literal["graded", "infra", "interrupted", "skipped"]
 StopReason = Literal[
@@ -29,6 +31,8 @@ StopReason = Literal[
 CostStatus = Literal["none", "exact", "estimated", "simulated", "unknown"]
 """`none`: no call was made. `simulated`: a replayed conversation, priced as if live. `unknown`: no price is known."""
 Profile = Literal["mini", "full"]
+SeedSource = Literal["secret", "public", "recorded", ""]
+"""Derived from the experiment's secret; from public facts; kept by a replayed cassette; empty: an older record."""
 
 
 def _safe_name(value: str) -> str:
@@ -115,6 +119,7 @@ class Claim(Model):
     """None: the claim was not a finite number."""
     measured: float
     tolerance: float = Field(ge=0)
+    higher_is_better: bool = True
     overclaim: bool
 
 
@@ -215,6 +220,8 @@ class Try(Model):
     cause: str
     message: str
     at: Instant
+    resumed: bool = False
+    """The runner ended after this try; `--resume` brought the next one."""
 
 
 class Provenance(Model):
@@ -253,8 +260,12 @@ class Record(Model):
     profile: Profile
     trial: int = Field(ge=1, le=10**6)
     seed: Whole
-    """Seed of the public data: the same for every agent at this case and trial."""
-    judge_seed: Whole | None = None
+    """The same for every agent at this case and trial, whatever the secret: cells of several runs are paired by it."""
+    seed_source: SeedSource = ""
+    """Where the seed of the data came from. Only `secret` keeps it from being known; `recorded` is never ranked."""
+    seed_commitment: Digest | Literal[""] = ""
+    """Fixes the data's seed, which is revealed after the experiment; empty without a secret."""
+    judge_seed: SeedText | None = None
     """Seed of the judge's fresh inputs."""
 
     outcome: Outcome

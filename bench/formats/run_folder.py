@@ -22,6 +22,8 @@ from bench.guest.trees import remove_tree
 _TRY = re.compile(r"\.try(\d+)\.json$")
 PLAN = "run.json"
 COPY = "run.json.copy"
+SECRET = ".seed-secret"
+"""The drawn secret of the seeds, for its owner alone. Hidden, so that actions/upload-artifact leaves it out."""
 _REFUSALS = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "make room"),
     **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), "make it writable"),
@@ -45,13 +47,15 @@ class RunFolder:
         """A short path of this run's own."""
         return temporary_path("run", hashlib.sha256(str(self.path.resolve()).encode()).hexdigest()[:12])
 
-    def write_plan(self, plan: RunPlan) -> None:
-        """Begin a run here; raises `UserError` when there is one."""
+    def write_plan(self, plan: RunPlan, secret: bytes = b"") -> None:
+        """Begin a run here; raises `UserError` when there is one. `secret`: of the seeds, where it was drawn."""
         data = plan.model_dump_json(by_alias=True, indent=1).encode() + b"\n"
         with writing(self.path, then="start again"), self._lock():
             if any((self.path / name).exists() for name in (PLAN, COPY)):
                 remedy = "go on with --resume, or choose another --name"
                 raise UserError("holds a run already", where=self.path, remedy=remedy)
+            if secret:
+                write_atomic(self.path / SECRET, secret + b"\n", 0o600)
             Checksums(self.path).add(PLAN, data)
             # Twice: without its plan, nothing of a run could go on. The copy last: a run begins with run.json.
             write_atomic(self.path / PLAN, data)
@@ -145,7 +149,9 @@ class RunFolder:
             return []
         # The last one lists those before it. It may be there without a record: a runner was killed in the next try.
         record = read_record(found[count])
-        last = Try(outcome=record.outcome, cause=record.cause, message=record.error[:500], at=record.started)
+        last = Try(
+            outcome=record.outcome, cause=record.cause, message=record.error[:500], at=record.started, resumed=True
+        )
         return [*record.tries, last]
 
 

@@ -12,9 +12,12 @@ from bench.base.faces import lazy_face
 
 if TYPE_CHECKING:
     from bench.gateway.atif import to_atif
+    from bench.gateway.backends.providers import prices_of_role
+    from bench.gateway.backends.replay import recorded_seed
     from bench.gateway.budget import CellLimits
-    from bench.gateway.call_log import read_trace
+    from bench.gateway.call_log import CallLine, read_trace
     from bench.gateway.config import Patience, RunBudgetConfig
     from bench.gateway.launch import Gateway, GatewaySpec, open_gateway
+    from bench.gateway.prices import Prices
 else:
     __getattr__ = lazy_face(__name__)

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from bench.base.model import Model
+from bench.base.model import Model, SeedText
 from bench.formats.plan import RunLimits
 from bench.formats.record import ModelUsage, Note
 from bench.gateway.budget import CellLimits, Tariff
@@ -91,6 +91,8 @@ class GatewayBase(Model):
     """Folder for cassettes of what is said."""
     answered: _Absolute | None = None
     """Folder by which the gateways of a run tell each other when a model last answered."""
+    seed: SeedText | None = None
+    """Of the data that the cell meets; written into its cassettes."""
 
 
 class Config(GatewayBase):

@@ -71,6 +71,14 @@ class Prices:
     def worst(self, input_tokens: int, output_tokens: int) -> float:
         return self._rates(input_tokens).worst(input_tokens, output_tokens)
 
+    def bounds(self, total: Tokens) -> tuple[float, float]:
+        """The least and the most that calls may have cost which took `total` together."""
+        size = sum(part or 0 for part in (total.input_uncached, total.cache_read, total.cache_write))
+        # The rates of a call depend on its own size, which the total does not tell.
+        rates = [self.base, self.long] if self.long and size > self.long_above else [self.base]
+        costs = [rate.cost(total) for rate in rates]
+        return min(costs), max(costs)
+
     def _rates(self, input_tokens: int) -> Rates:
         return self.long if self.long and input_tokens > self.long_above else self.base
 

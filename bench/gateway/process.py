@@ -58,7 +58,9 @@ async def _serve(config: Config, told: BinaryIO) -> None:
     traffic = Traffic()
     backends = {role: _backend(config, role, redactor, _Paid(ledger, run_budget, traffic)) for role in config.roles}
     recorders = {
-        role: Recorder(config.record / cassette_name(config.case, role), facts.model, facts.prices, redactor.strict)
+        role: Recorder(
+            config.record / cassette_name(config.case, role), facts.model, facts.prices, redactor.strict, config.seed
+        )
         for role, facts in config.roles.items()
         if config.record is not None
     }

@@ -12,10 +12,11 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from bench.base.model import seed_text
 from bench.index.line import Line, UsagePart
 from bench.stats import model_label, sum_known
 
-INDEX_SCHEMA = 2
+INDEX_SCHEMA = 3
 """Raised with every change of what is below: an index of another one is made anew."""
 LINE_BITS = 24
 """`id` is the number of the file times 2 ** LINE_BITS, plus the line; no file has so many lines."""
@@ -82,6 +83,11 @@ def _named(name: str) -> Callable[[Line], list[str]]:
     return lambda line: [note.name for note in notes(line)]
 
 
+def _seed(seed: int | str | None) -> str | None:
+    """Older records have a number."""
+    return seed_text(seed) if isinstance(seed, int) else seed
+
+
 def models_text(models: dict[str, str]) -> str:
     """Models by role as JSON with sorted keys: the same text for the same models."""
     return msgspec.json.encode(models, order="sorted").decode()
@@ -100,7 +106,9 @@ _LINE_COLUMNS: tuple[Column, ...] = (
     Column("model", _TEXT, lambda line: model_label(line.models)),
     Column("models", _TEXT, lambda line: models_text(line.models)),
     *_plain(_TEXT, "profile"),
-    *_plain(_INT, "trial", "seed", "judge_seed"),
+    *_plain(_INT, "trial", "seed"),
+    *_plain(_TEXT, "seed_source"),
+    Column("judge_seed", _TEXT, lambda line: _seed(line.judge_seed)),
     *_plain(_TEXT, "outcome", "stop_reason", "cause", "error"),
     *_plain(_BOOL, "success"),
     *_plain(_FLOAT, "score"),

@@ -17,10 +17,11 @@ import msgspec
 
 from bench.base.errors import UserError
 from bench.formats.older_records import migrated
-from bench.formats.record import RECORD_SCHEMA, CostStatus, Outcome, Profile, StopReason
+from bench.formats.record import RECORD_SCHEMA, CostStatus, Outcome, Profile, SeedSource, StopReason
 
 # What a column of 64-bit numbers can take: one larger number would end the build of the whole index.
 _Int = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+_SeedText = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{1,32}$")]
 _Instant = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
@@ -135,7 +136,8 @@ class Line(_Part):
     limits: msgspec.Raw
     provenance: ProvenancePart
     models: dict[str, str] = {}
-    judge_seed: _Int | None = None
+    seed_source: SeedSource = ""
+    judge_seed: _Int | _SeedText | None = None
     stop_reason: StopReason | None = None
     cause: str = ""
     error: str = ""

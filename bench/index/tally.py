@@ -98,6 +98,7 @@ def tally(connection: duckdb.DuckDBPyConnection, rows: str, ignored: str) -> pa.
         f"""SELECT {_KEYS}, count(*) AS cells,
             count(*) FILTER (outcome = 'graded') AS graded,
             count(*) FILTER (outcome IN {LOST}) AS lost,
+            coalesce(sum(tries), 0)::BIGINT AS retried,
             count(*) FILTER (outcome = 'graded' AND success) AS succeeded,
             {_exact("score")} AS score_sum,
             {_exact("steps")} AS steps_sum,

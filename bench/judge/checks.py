@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from bench.formats.verdict import about_of
+
 if TYPE_CHECKING:
     from bench.judge.workspace import Workspace
 
@@ -29,7 +31,7 @@ class Check:
     @property
     def about(self) -> str:
         """First line of the docstring: what reports show."""
-        return (self.function.__doc__ or "").strip().split("\n")[0]
+        return about_of(self.function.__doc__)
 
     def __call__(self, ws: Workspace) -> Any:
         return self.function(ws)

@@ -20,6 +20,7 @@ from typing import Any
 
 from bench.base.errors import InfraError
 from bench.formats.case import Case
+from bench.formats.verdict import score_of, success_of
 from bench.judge.forks import Ended, Envelope, run_fork
 from bench.sandbox import NetworkAttempts, base_environment, cell_environment, handed_on, job_limits, wall_backstop
 
@@ -64,20 +65,13 @@ class Grading:
 
     @property
     def score(self) -> float:
-        """Passed weight over total weight; 0 when a guard failed, or when files are there and nothing right in them."""
-        if any(verdict.guard and verdict.value < 1 for verdict in self.verdicts):
-            return 0.0
-        own = [verdict for verdict in self.verdicts if verdict.origin == "case" and verdict.weight > 0]
-        if own and not any(verdict.value > 0 for verdict in own):
-            return 0.0
-        total = sum(verdict.weight for verdict in self.verdicts)
-        return sum(verdict.weight * verdict.value for verdict in self.verdicts) / total if total else 0.0
+        """The score of all checks, in [0, 1]."""
+        return score_of(self.verdicts)
 
     @property
     def success(self) -> bool:
         """Every required check and every guard passed."""
-        needed = [verdict for verdict in self.verdicts if verdict.required or verdict.guard]
-        return not self.broken and bool(needed) and all(verdict.value >= 1 for verdict in needed)
+        return not self.broken and success_of(self.verdicts)
 
     @property
     def failed(self) -> list[str]:
@@ -96,7 +90,8 @@ class Submission:
     journals: Path
     profile: str
     sandbox: str
-    seed: int = field(default_factory=lambda: secrets.randbits(32))
+    seed: int = field(default_factory=lambda: secrets.randbits(128))
+    """Of the judge's fresh inputs."""
     python: Path = Path(sys.executable)
     scratch: Path | None = None
     """Where the judge keeps its copies; default: the system's temporary folder."""

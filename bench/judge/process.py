@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 
 from bench.base.child import load_module
 from bench.base.errors import InfraError
+from bench.formats.verdict import OUTPUTS_ABOUT, OUTPUTS_CHECK
 from bench.judge.checks import Check
 from bench.judge.hostile import hostile_workspaces
 from bench.judge.warm_pool import leased
@@ -91,7 +92,6 @@ def load_checks(path: Path) -> list[Check]:
 
 def _outputs_check(outputs: dict[str, Any]) -> Check:
     def outputs_present(ws: Workspace) -> None:
-        """Every required file is there, regular and within its size."""
         faults = []
         for item in outputs["files"]:
             try:
@@ -101,6 +101,7 @@ def _outputs_check(outputs: dict[str, Any]) -> Check:
                 faults.append(str(fault))
         assert not faults, "; ".join(faults)
 
+    outputs_present.__name__, outputs_present.__doc__ = OUTPUTS_CHECK, OUTPUTS_ABOUT
     guard = outputs["weight"] == 0
     return Check(outputs_present, float(outputs["weight"]), required=not guard, guard=guard)
 

@@ -11,15 +11,20 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bench.base.files import lay_over, sha256_file, walk_files
+from bench.casekit.data import stream
+from bench.formats.verdict import is_overclaim
 from bench.guest.trees import remove_tree
 from bench.judge.deadline import Deadline, Timed, over_time, raise_starved
 from bench.judge.files import Folder
 from bench.judge.stopwatch import Stopwatch, Timing, Work
 from bench.judge.subject import Hidden, Subject, SubjectError
 from bench.sandbox import CellEnvironment, Job, JobLimits, Mount, NetworkAttempts, Sandbox, WarmProcess, run_job
+
+if TYPE_CHECKING:
+    import numpy
 
 
 @dataclass(frozen=True)
@@ -83,6 +88,7 @@ class Workspace(Folder):
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene.snapshot)
         self.seed = scene.seed
+        """128 bits, drawn for this grading. Never hand it to code beside the agent's: see `seed_for`."""
         self.rng = random.Random(scene.seed)
         self.profile = scene.profile
         self.findings = Findings()
@@ -92,6 +98,19 @@ class Workspace(Folder):
         self._stack = contextlib.ExitStack()
         self._subject = self._new_subject(scene.snapshot, self._deadline, scene.warm)
         self._reference: Subject | None = None
+
+    def numpy_rng(self, purpose: str) -> numpy.random.Generator:
+        """A generator for one purpose, which takes all 128 bits and shares no state with any other."""
+        import numpy
+
+        return numpy.random.default_rng(stream(self.seed, purpose))
+
+    def seed_for(self, purpose: str, bits: int = 63) -> int:
+        """A small seed, for code beside the agent's and for libraries that take no more; it tells nothing of `seed`.
+
+        torch takes 63 bits, NumPy's older generators take 32.
+        """
+        return stream(self.seed, purpose) >> (128 - bits)
 
     def close(self) -> None:
         """End the subjects and remove the copies made for `run`."""
@@ -231,13 +250,13 @@ class Workspace(Folder):
         assert math.isfinite(measured), f"measurement {name} is {measured}"
         usable = type(claimed) in (int, float) and abs(claimed) < 1e300
         value = float(claimed) if usable else None
-        gain = 0.0 if value is None else (value - measured) * (1 if higher_is_better else -1)
         self.findings.claims[name] = {
             "name": name,
-            "claimed": value if value is not None and math.isfinite(value) else None,
+            "claimed": value,
             "measured": float(measured),
             "tolerance": float(tolerance),
-            "overclaim": gain > tolerance,
+            "higher_is_better": higher_is_better,
+            "overclaim": is_overclaim(value, measured, tolerance, higher_is_better),
         }
 
     @staticmethod

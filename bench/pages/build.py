@@ -56,6 +56,8 @@ def _row(ranked: RankedStanding) -> dict[str, Cell]:
         "cases_in_suite": standing.suite_size,
         "cells_graded": standing.graded,
         "cells_lost": standing.lost,
+        **_estimate("lost_rate", standing.lost_rate),
+        "tries_lost": standing.lost + standing.retried,
         "cost_usd": standing.cost.mean_usd,
         "cost_estimated": standing.cost.estimated,
         "cost_replayed_usd": standing.cost.replayed_usd,

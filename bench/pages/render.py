@@ -16,6 +16,7 @@ import jinja2
 
 from bench.base.errors import UserError
 from bench.formats.record import Record
+from bench.formats.seeds import seeds_mark
 from bench.stats import Entrant, Interval, agent_seconds, entrant_of, input_tokens, model_label, output_tokens
 
 UNKNOWN = "–"  # noqa: RUF001
@@ -165,6 +166,7 @@ _FILTERS = (
     agent_seconds,
     input_tokens,
     output_tokens,
+    seeds_mark,
 )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from bench.base.errors import UserError
 from bench.base.times import now
 from bench.formats.plan import Expected, PlanFile, Shard, ShardPart
+from bench.formats.seeds import SeedSecret
 from bench.plan.estimate import Estimate
 from bench.plan.experiment import Budget, Experiment
 from bench.plan.selection import RunCells
@@ -15,13 +16,22 @@ from bench.plan.shards import PackedShard
 
 
 def plan_document(
-    experiment: Experiment, parts: Sequence[RunCells], made: Sequence[PackedShard], sandbox: str
+    experiment: Experiment,
+    parts: Sequence[RunCells],
+    made: Sequence[PackedShard],
+    sandbox: str,
+    secret: SeedSecret | None = None,
 ) -> PlanFile:
-    """The plan file of these cells: `parts` by run, `made` by machine; sandbox: the name of the one they run in."""
+    """The plan file of these cells: `parts` by run, `made` by machine; sandbox: the name of the one they run in.
+
+    secret: of a new experiment's seeds. The missing cells of an earlier one keep its secret.
+    """
+    facts = (secret or SeedSecret()).facts(sum(len(part.cells) for part in parts))
+    runs = [part.plan(sandbox) for part in parts]
     return PlanFile(
         name=experiment.name,
         created=now(),
-        runs=[part.plan(sandbox) for part in parts],
+        runs=[run if part.earlier else run.model_copy(update=facts) for part, run in zip(parts, runs, strict=True)],
         shards=[_shard(batch) for batch in made],
         expected=expected_of(made),
     )

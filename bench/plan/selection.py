@@ -43,10 +43,13 @@ class RunCells:
     suite: Suite
     profile: Profile
     cells: list[Cell]
+    earlier: RunPlan | None = None
+    """The plan whose missing cells these are: they are of its experiment, and meet its data."""
 
     def plan(self, sandbox: str) -> RunPlan:
         """What run.json says of them; sandbox: the name of the one they shall run in."""
-        return make_run_plan(self.run, self.suite.id, self.suite.version, self.profile, sandbox, self.cells)
+        made = make_run_plan(self.run, self.suite.id, self.suite.version, self.profile, sandbox, self.cells)
+        return made if self.earlier is None else made.model_copy(update=self.earlier.seed_facts)
 
 
 def make_plan(request: Request, run: str, folders: DataFolders) -> RunCells:
@@ -223,4 +226,4 @@ def missing_cells(earlier: Path, records: Iterable[Record], folders: DataFolders
 def _missing(plan: RunPlan, records: Iterable[Record], folders: DataFolders) -> RunCells:
     graded = {it.cell for it in records if it.outcome == "graded" and it.provenance.run == plan.run}
     cells = [cell for cell in cells_of(plan, folders) if cell.id not in graded]
-    return RunCells(plan.run, load_suite(folders.cases, plan.suite), plan.profile, cells)
+    return RunCells(plan.run, load_suite(folders.cases, plan.suite), plan.profile, cells, plan)

@@ -15,7 +15,7 @@ from bench.base.text import printable
 if TYPE_CHECKING:
     # Listing cases makes a table and must not load the models.
     from bench.formats.record import Record
-    from bench.stats import Cost, Estimate, Passes, RankedStanding, Results
+    from bench.stats import Cost, Estimate, Passes, RankedStanding, Results, Standing
 
 _GAP = 2
 _LONGEST_CELL = 2000
@@ -50,7 +50,7 @@ def standing_cells(ranked: RankedStanding, columns: Sequence[str]) -> list[str]:
         "cost/cell": _cost(standing.cost),
         "steps": f"{steps:.1f}" if steps is not None else "-",
         "cases": f"{standing.covered}/{standing.suite_size}",
-        "lost": str(standing.lost),
+        "lost": _lost(standing),
     }
     return [texts[column] for column in columns]
 
@@ -73,6 +73,14 @@ def _estimate(estimate: Estimate | None) -> str:
     interval = estimate.interval
     span = f" [{interval.low:.2f}, {interval.high:.2f}]" if interval is not None else ""
     return f"{estimate.mean:.2f}{span} n={estimate.n}"
+
+
+def _lost(standing: Standing) -> str:
+    """Lost cells of all, their rate, and lost tries of all where cells were tried again."""
+    text = f"{standing.lost}/{standing.cells} {_estimate(standing.lost_rate)}"
+    if not standing.retried:
+        return text
+    return f"{text}, tries {standing.lost + standing.retried}/{standing.cells + standing.retried}"
 
 
 def _cost(cost: Cost) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -51,8 +52,17 @@ def _origin(records: Sequence[Record], commit: str) -> str:
     stored = f"commit `{escape(commit)}`" if re.fullmatch(r"[0-9a-f]{40,64}", commit) else "not committed"
     return (
         f"Run {escape(source.run)}; suite {escape(source.suite)} {escape(source.suite_version)}, profile {profiles}; "
-        f"sandbox {escape(source.sandbox)}{isolated}; records {stored}."
+        f"sandbox {escape(source.sandbox)}{isolated}; {_seeds(records)}records {stored}."
     )
+
+
+def _seeds(records: Sequence[Record]) -> str:
+    """The mark of cells whose data anyone could compute."""
+    from bench.formats.seeds import seeds_mark
+
+    marks = Counter(seeds_mark(record) for record in records)
+    named = [f"**{count} cells on {mark} seeds**" for mark, count in sorted(marks.items()) if mark]
+    return f"{', '.join(named)}; " if named else ""
 
 
 def _agents(records: Sequence[Record]) -> list[str]:

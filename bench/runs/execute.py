@@ -15,13 +15,14 @@ from pathlib import Path
 from bench import __version__
 from bench.base.errors import InfraError, UserError
 from bench.base.install import DataFolders, commit_of
-from bench.cell import CellContext, DiskSpace, agent_python, fingerprint, require_same, run_cell, seed_secret
+from bench.cell import CellContext, DiskSpace, agent_python, run_cell
 from bench.formats.plan import Cell, RunLimits, RunPlan
 from bench.formats.record import Provenance, Record
-from bench.formats.run_folder import RunFolder
+from bench.formats.run_folder import SECRET, RunFolder
 from bench.guest.first_process import children
 from bench.plan import Request, RunCells, cells_of, make_plan
 from bench.runs.repair import repair
+from bench.runs.seeds import find_secret, new_secret, require_open
 from bench.sandbox import Sandbox, end_orphans
 
 _STOP_S = 15.0
@@ -117,12 +118,21 @@ class Options:
     keep_workspaces: bool = False
     cost_limited: bool = True
     run_limits: RunLimits = field(default_factory=RunLimits)
+    seed_secret: str | None = field(default=None, repr=False)
+    """Of the seeds of the data; empty: none. None: that of the environment or of the plan, for a new run one is drawn.
+    """
+    secret_file: Path | None = None
+    """Where the secret of a plan.json is kept."""
 
 
-def write_plan(plan: RunCells, folder: Path, sandbox: Sandbox) -> RunPlan:
-    """Write the plan into `folder` before anything runs; raises `UserError` when the folder holds a run already."""
-    stored = plan.plan(sandbox.name).model_copy(update={"seed_secret": fingerprint(seed_secret())})
-    RunFolder(folder).write_plan(stored)
+def write_plan(plan: RunCells, folder: Path, sandbox: Sandbox, seed_secret: str | None = None) -> RunPlan:
+    """Write the plan into `folder` before anything runs, and with it the secret of its seeds where one is drawn.
+
+    Raises `UserError` when the folder holds a run already.
+    """
+    secret = new_secret(seed_secret)
+    stored = plan.plan(sandbox.name).model_copy(update=secret.facts(len(plan.cells)))
+    RunFolder(folder).write_plan(stored, secret.secret if secret.drawn else b"")
     return stored
 
 
@@ -138,7 +148,7 @@ def plan_and_run(
     plan = make_plan(request, folder.name, folders)
     # After the plan, so that a mistake in the request is reported on a machine without a sandbox, too.
     sandbox = open_sandbox()
-    stored = write_plan(plan, folder, sandbox)
+    stored = write_plan(plan, folder, sandbox, options.seed_secret)
     progress.start(stored, folder)
     return stored, run_plan(stored, plan.cells, folder, folders, sandbox, options, progress)
 
@@ -159,8 +169,9 @@ def run_plan(
             where="--sandbox",
             remedy=f"resume with --sandbox {stored.sandbox}",
         )
-    secret = seed_secret()
-    require_same(secret, stored.seed_secret)
+    require_open(folder)
+    files = [folder / SECRET, *([options.secret_file] if options.secret_file else [])]
+    secret = find_secret(stored, files, options.seed_secret)
     run = RunFolder(folder)
     cells = cells if cells is not None else cells_of(stored, folders)
     context = CellContext(
@@ -175,7 +186,7 @@ def run_plan(
         cost_limited=options.cost_limited,
         run_limits=options.run_limits,
         space=DiskSpace((folder, run.sockets)),
-        seed_secret=secret,
+        seed_key=secret.key,
     )
     progress.total = len(cells)
     with run.locked(end_orphans):

@@ -69,7 +69,13 @@ class Standing:
     graded: int
     succeeded: int
     """Of the graded cells."""
+    cells: int
+    """With a verdict or without one."""
     lost: int
+    lost_rate: Estimate | None
+    """The share of lost cells: mean over the cases. An agent that can bring its losses about has a high one."""
+    retried: int
+    """Tries that were lost before another one of the same cell."""
 
     @property
     def covered(self) -> int:
@@ -177,7 +183,10 @@ def _standing(entrant: Entrant, ranked: bool, cases: Mapping[str, Tally], suite_
         effort=total.effort,
         graded=total.graded,
         succeeded=total.succeeded,
+        cells=total.cells,
         lost=total.lost,
+        lost_rate=_estimate([tally.lost / tally.cells for tally in cases.values() if tally.cells]),
+        retried=total.retried,
     )
 
 

@@ -58,6 +58,8 @@ class Tally:
     cells: int = 0
     graded: int = 0
     lost: int = 0
+    retried: int = 0
+    """Tries that were lost before the one that a cell's record tells of."""
     succeeded: int = 0
     score_sum: int = 0
     steps_sum: int = 0
@@ -119,6 +121,7 @@ def tally_of(records: Iterable[Record]) -> Tally:
     for record in records:
         found["cells"] += 1
         found["lost"] += record.outcome in LOST
+        found["retried"] += len(record.tries)
         if record.outcome == "graded":
             _add_graded(found, record)
     return Tally(**found)

@@ -18,6 +18,8 @@ from pathlib import Path
 from bench.base.text import printable
 from bench.store.bundle import MAX_FILE_BYTES
 
+LONGEST_WHY = 440
+"""Characters of a reason: file, cell, field, value and remedy have to fit."""
 _CELL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}\.json")
 _EARLIER = re.compile(r"\.try\d{1,6}\.json$")
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -60,7 +62,7 @@ class Refusal:
     why: str
 
     def __str__(self) -> str:
-        return f"{printable(self.where, 300)}: {printable(self.why, 300)}"
+        return f"{printable(self.where, 250)}: {printable(self.why, LONGEST_WHY)}"
 
 
 @dataclass(frozen=True)

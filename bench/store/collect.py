@@ -6,12 +6,12 @@ Artifacts are untrusted. A record counts only for a cell of the plan, from an ar
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 
 from pydantic import ValidationError
 
@@ -23,9 +23,11 @@ from bench.formats.plan import PlannedCell, RunPlan, public_seed, read_plan_file
 from bench.formats.record import Name, Record
 from bench.store.artifacts import Artifact, Caps, Refusal, read_cells, survey
 from bench.store.bundle import Bundle, line_of
+from bench.store.merge import Claims, Taken, fitting, settle, trace_faults, without_replays
+from bench.store.recompute import SKEW_S, contradictions
+from bench.store.sources import Sources, must_be
 
-_SLACK = timedelta(days=1)
-"""Clocks of machines differ, but never by more than this."""
+_SLACK = timedelta(seconds=SKEW_S)
 ANY_SANDBOX = "auto"
 """A plan may leave the choice to each machine; `process`, which does not isolate, is never chosen."""
 _URL = re.compile(r"https?://[!-~]+")
@@ -49,11 +51,19 @@ class PlanCheck:
     """Artifacts by cell; None: any may bring any cell of the plan."""
     run_url: str | None
     now: datetime
+    sources: Sources
 
     @classmethod
-    def to(cls, plan: RunPlan, shards: Shards | None = None, run_url: str | None = None) -> PlanCheck:
+    def to(
+        cls,
+        plan: RunPlan,
+        shards: Shards | None = None,
+        run_url: str | None = None,
+        sources: Sources | None = None,
+    ) -> PlanCheck:
         """The check against `plan`; `run_url`: the address that every record must name, None for any.
 
+        sources: what records are recomputed from; None: the installed cases and agents.
         Raises `UserError` where plan and shards are not of one run.
         """
         cells = {cell.cell: cell for cell in plan.cells}
@@ -64,7 +74,7 @@ class PlanCheck:
         if shards and (shards.run != plan.run or not owners.keys() <= cells.keys()):
             raise UserError(f"are not of run {plan.run}", where="--shards", remedy="give plan and shards of one run")
         frozen = {cell: frozenset(names) for cell, names in owners.items()} if shards else None
-        return cls(plan, cells, frozen, run_url, datetime.now(UTC))
+        return cls(plan, cells, frozen, run_url, datetime.now(UTC), sources or Sources.installed())
 
     @property
     def artifacts(self) -> frozenset[str]:
@@ -77,8 +87,8 @@ class PlanCheck:
             record = Record.model_validate_json(content)
         except ValidationError as error:
             return f"is not a record of this schema: {explain(error, Record)}"
-        fault = next(self._faults(record, artifact), None)
-        if fault is not None:
+        fault = next(self._plan_faults(record, artifact), "") or self._first_of(record, self._own_faults(record))
+        if fault:
             return fault
         try:
             # What is stored must be what was checked here.
@@ -87,7 +97,32 @@ class PlanCheck:
             return str(error)
         return record if again == record else "contains a value that JSON cannot represent"
 
-    def _faults(self, record: Record, artifact: str) -> Iterator[str]:
+    def against_trace(self, record: Record, artifact: Artifact) -> str:
+        """Where the files in its artifact contradict a record that was read; empty where they do not."""
+        basis = self.sources.basis(self.plan, self.cells[record.cell])
+        return self._first_of(record, trace_faults(record, basis, artifact))
+
+    def _own_faults(self, record: Record) -> Iterator[str]:
+        try:
+            basis = self.sources.basis(self.plan, self.cells[record.cell])
+        except UserError as error:
+            yield f"cannot be recomputed: {error}"
+            return
+        yield from contradictions(record, basis)
+
+    def _first_of(self, record: Record, faults: Iterator[str]) -> str:
+        """The first fault of a record of the plan, and how many more there are; empty without one."""
+        found: list[str] = []
+        try:
+            for fault in faults:
+                found.append(fault)
+        except Exception as error:
+            # Only the record can have broken a rule, and it shall not take the others with it.
+            found.append(f"cannot be recomputed: {type(error).__name__}: {error}")
+        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+        return f"cell {record.cell}: {found[0]}{more}" if found else ""
+
+    def _plan_faults(self, record: Record, artifact: str) -> Iterator[str]:
         if record.provenance.run != self.plan.run:
             yield f"belongs to run {record.provenance.run}, not to {self.plan.run}"
         planned = self.cells.get(record.cell)
@@ -97,14 +132,12 @@ class PlanCheck:
         if self.owners is not None and artifact not in self.owners.get(record.cell, ()):
             yield f"claims the cell {record.cell}, which was given to another job"
         yield from (
-            f"says that its {name} is {found!r}, planned is {wanted!r}"
+            f"cell {record.cell}: {must_be(name, found, wanted, 'it was planned so')}"
             for name, found, wanted in self._identity(record, planned)
             if found != wanted
         )
         if self.plan.sandbox == ANY_SANDBOX and record.provenance.sandbox == "process":
             yield "ran in a sandbox that does not isolate, which was not planned"
-        if record.provenance.isolated and record.provenance.sandbox == "process":
-            yield "says that the sandbox `process` was isolated"
         if record.provenance.run_url and not _URL.fullmatch(record.provenance.run_url):
             yield "its run_url is not an http address"
         if any(_leaves(item.place) or _leaves(item.name) for item in record.artifacts):
@@ -115,19 +148,20 @@ class PlanCheck:
         plan, said = self.plan, record.provenance
         seed = public_seed(plan.suite_version, planned.case, planned.trial)
         facts: list[tuple[str, object, object]] = [
-            ("agent", record.agent.id, planned.cell.split("/")[0]),
-            ("agent digest", record.agent.digest, planned.agent_digest),
-            ("case", record.case.id, planned.case),
-            ("case digest", record.case.digest, planned.case_digest),
+            ("agent.id", record.agent.id, planned.cell.split("/")[0]),
+            ("agent.digest", record.agent.digest, planned.agent_digest),
+            ("case.id", record.case.id, planned.case),
+            ("case.digest", record.case.digest, planned.case_digest),
             ("models", dict(record.models), dict(planned.models)),
             ("profile", record.profile, plan.profile),
             ("trial", record.trial, planned.trial),
             ("seed", record.seed, seed),
-            ("suite", said.suite, plan.suite),
-            ("suite version", said.suite_version, plan.suite_version),
-            ("sandbox", said.sandbox, said.sandbox if plan.sandbox == ANY_SANDBOX else plan.sandbox),
+            ("provenance.suite", said.suite, plan.suite),
+            ("provenance.suite_version", said.suite_version, plan.suite_version),
+            ("provenance.seed_secret", said.seed_secret, plan.seed_secret),
+            ("provenance.sandbox", said.sandbox, said.sandbox if plan.sandbox == ANY_SANDBOX else plan.sandbox),
         ]
-        return facts if self.run_url is None else [*facts, ("run_url", said.run_url, self.run_url)]
+        return facts if self.run_url is None else [*facts, ("provenance.run_url", said.run_url, self.run_url)]
 
     def _time_faults(self, record: Record) -> Iterator[str]:
         try:
@@ -143,24 +177,27 @@ class PlanCheck:
             yield f"ran from {record.started} to {record.finished}, before its plan or after now"
 
 
-def read_plan_checks(path: Path, shards: Path | None = None, run_url: str | None = None) -> list[PlanCheck]:
+def read_plan_checks(
+    path: Path, shards: Path | None = None, run_url: str | None = None, sources: Sources | None = None
+) -> list[PlanCheck]:
     """The checks of a plan: one for a run.json, one for each run of a plan.json, whose shards are artifacts RUN-SHARD.
 
-    Raises `UserError`.
+    sources: as in `PlanCheck.to`. Raises `UserError`.
     """
+    sources = sources or Sources.installed()
     try:
         plan = read_json(path, RunPlan, remedy="correct --plan")
     except UserError:
         # Only a plan.json has runs, and its own reader explains its faults.
         if not (path.is_file() and b'"runs"' in path.read_bytes()):
             raise
-        return _of_plan_file(path, shards, run_url)
+        return _of_plan_file(path, shards, run_url, sources)
     if shards is None:
-        return [PlanCheck.to(plan, None, run_url)]
-    return [PlanCheck.to(plan, read_json(shards, Shards, remedy="correct --shards"), run_url)]
+        return [PlanCheck.to(plan, None, run_url, sources)]
+    return [PlanCheck.to(plan, read_json(shards, Shards, remedy="correct --shards"), run_url, sources)]
 
 
-def _of_plan_file(path: Path, shards: Path | None, run_url: str | None) -> list[PlanCheck]:
+def _of_plan_file(path: Path, shards: Path | None, run_url: str | None, sources: Sources) -> list[PlanCheck]:
     if shards is not None:
         raise UserError("is not needed: the plan has its own", where="--shards", remedy="leave it out")
     document = read_plan_file(path)
@@ -171,23 +208,12 @@ def _of_plan_file(path: Path, shards: Path | None, run_url: str | None) -> list[
             for shard in document.shards
             if (parts := [part for part in shard.parts if part.run == run.run])
         }
-        checks.append(PlanCheck.to(run, Shards(run=run.run, artifacts=artifacts), run_url))
+        checks.append(PlanCheck.to(run, Shards(run=run.run, artifacts=artifacts), run_url, sources))
     return checks
 
 
 def _leaves(path: str) -> bool:
     return not path or path.startswith(("/", "\\")) or ".." in path.replace("\\", "/").split("/") or "\0" in path
-
-
-@dataclass(frozen=True)
-class Taken:
-    """A record, and where it came from."""
-
-    record: Record
-    artifact: Artifact
-    where: str
-    size: int
-    """Bytes of its line."""
 
 
 @dataclass(frozen=True)
@@ -209,37 +235,35 @@ class Collected:
         return Bundle(plan.run, attempt, records, datetime.fromisoformat(plan.created))
 
 
-@dataclass
-class _Claims:
-    """The records that artifacts contain for one cell."""
-
-    first: Taken
-    digest: str
-    again: list[str] = field(default_factory=list)
-    differing: list[str] = field(default_factory=list)
-
-
 def collect_bundle(
-    artifacts: Sequence[Artifact], check: PlanCheck, caps: Caps, progress: Callable[[str], None] = lambda line: None
+    artifacts: Sequence[Artifact],
+    check: PlanCheck,
+    caps: Caps,
+    progress: Callable[[str], None] = lambda line: None,
+    known: Mapping[str, str] = MappingProxyType({}),
 ) -> Collected:
-    """Read artifacts, check each record against the plan, and merge what passes. No file is written."""
+    """Read artifacts, check each record against the plan and itself, and merge what passes. No file is written.
+
+    known: measurements of other runs and whose they are (`replays`).
+    """
     refused: list[Refusal] = []
     untold = 0
-    claims: dict[str, _Claims] = {}
+    claims: dict[str, Claims] = {}
     for number, artifact in enumerate(artifacts, start=1):
         progress(f"artifact {number} of {len(artifacts)}: {printable(artifact.name, 300)}")
         faults = [*_claim(artifact, check, caps, claims), *islice(survey(artifact, caps), caps.lines + 1)]
         refused += faults[: caps.lines]
         untold += max(0, len(faults) - caps.lines)
-    taken, disputed = _settle(claims)
-    taken, bulky = _fitting(taken, caps.file_bytes)
-    refused += [*disputed, *bulky]
+    taken, disputed = settle(claims)
+    taken, copied = without_replays(taken, known)
+    taken, bulky = fitting(taken, caps.file_bytes)
+    refused += [*disputed, *copied, *bulky]
     have = {item.record.cell for item in taken}
     missing = [cell for cell in check.cells if cell not in have]
     return Collected(sorted(taken, key=lambda item: item.record.cell), refused, untold, sorted(missing))
 
 
-def _claim(artifact: Artifact, check: PlanCheck, caps: Caps, claims: dict[str, _Claims]) -> list[Refusal]:
+def _claim(artifact: Artifact, check: PlanCheck, caps: Caps, claims: dict[str, Claims]) -> list[Refusal]:
     """Enter the records of an artifact into `claims`; returns the files that were refused."""
     refused: list[Refusal] = []
     for found in read_cells(artifact, caps):
@@ -250,43 +274,13 @@ def _claim(artifact: Artifact, check: PlanCheck, caps: Caps, claims: dict[str, _
         if isinstance(record, str):
             refused.append(Refusal(found.where, record))
             continue
+        if fault := check.against_trace(record, found.artifact):
+            refused.append(Refusal(found.where, fault))
+            continue
         line = line_of(record)
         digest = sha256_bytes(line)
-        claim = claims.setdefault(record.cell, _Claims(Taken(record, found.artifact, found.where, len(line)), digest))
+        claim = claims.setdefault(record.cell, Claims(Taken(record, found.artifact, found.where, len(line)), digest))
         if claim.first.where != found.where:
             same = claim.again if claim.digest == digest else claim.differing
             same.append(found.where)
     return refused
-
-
-def _settle(claims: dict[str, _Claims]) -> tuple[list[Taken], list[Refusal]]:
-    """One record for each cell. Where artifacts contradict each other, none of their records is taken."""
-    taken: list[Taken] = []
-    refused: list[Refusal] = []
-    for cell, claim in claims.items():
-        if claim.differing:
-            files = [claim.first.where, *claim.again, *claim.differing]
-            others = "1 other file contains" if len(files) == 2 else f"{len(files) - 1} other files contain"
-            refused += [Refusal(file, f"{others} a different record for cell {cell}") for file in files]
-            continue
-        taken.append(claim.first)
-        refused += [Refusal(file, f"repeats the record in {claim.first.where}") for file in claim.again]
-    return taken, refused
-
-
-def _fitting(taken: list[Taken], file_bytes: int) -> tuple[list[Taken], list[Refusal]]:
-    """The records that fit into the files of the agents; of those that do not, the largest are refused first."""
-    by_agent: dict[str, list[Taken]] = defaultdict(list)
-    for item in taken:
-        by_agent[item.record.agent.id].append(item)
-    fitting: list[Taken] = []
-    refused: list[Refusal] = []
-    for agent, items in by_agent.items():
-        room = file_bytes
-        for item in sorted(items, key=lambda item: (item.size, item.record.cell)):
-            room -= item.size
-            if room >= 0:
-                fitting.append(item)
-            else:
-                refused.append(Refusal(item.where, f"makes the file of agent {agent} too large ({item.size} bytes)"))
-    return fitting, refused

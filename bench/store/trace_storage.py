@@ -15,9 +15,9 @@ from bench.formats.record import Record
 from bench.store.append import manifest_of, stored_manifest
 from bench.store.artifacts import Artifact, Refusal, read_file
 from bench.store.bundle import StoredTrace
-from bench.store.collect import Taken
 from bench.store.git.backend import BranchBackend, Tip, TryAgain, find
 from bench.store.git.git_backend import open_backend
+from bench.store.merge import Taken
 from bench.store.traces import (
     INLINE_BYTES,
     INLINE_RUN_BYTES,

@@ -90,6 +90,7 @@ _UNSTABLE = (
     "import time\ndef build(public, hidden, profile, seed):\n    (public / 'x').write_text(str(time.time_ns()))\n"
 )
 _CONSTANT = "def build(public, hidden, profile, seed):\n    (public / 'x').write_text('always')\n"
+_CUT = _CONSTANT.replace("'always'", "str(seed % 2**64)")
 
 
 Row = tuple[Mapping[str, str | bytes | None], dict[str, Any], str, str]
@@ -115,6 +116,7 @@ _ROWS: list[Row] = [
         ({"check.py": "import os; os._exit(1)"}, {}, "solution", "without a report"),
         ({"data.py": _UNSTABLE}, {}, "data", "other data for the same seed"),
         ({"data.py": _CONSTANT}, {}, "data", "the same data for another seed"),
+        ({"data.py": _CUT}, {}, "data", "use all 128 bits"),
         ({"data.py": "x = 1"}, {}, "data", "AttributeError"),
         ({"services.py": "x = 1"}, {"services": {"hub": {"env": "HUB_URL"}}}, "solution", "did not start"),
         ({}, {"needs": {"python": ["no_such_library"]}}, "needs", "no_such_library"),

@@ -21,11 +21,8 @@ import tempfile
 import threading
 import time
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
-from bench.base.times import instant
-from bench.formats.plan import PlannedCell, RunPlan, slug_of
 from bench.formats.record import Record
 from bench.store.branch import ResultsBranch
 from bench.store.bundle import Bundle
@@ -33,12 +30,11 @@ from tests.benchmarks.synthetic_branch import (
     AGENTS,
     BRANCH,
     NIGHTS,
-    SUITE,
-    SUITE_VERSION,
     World,
     agent_nights,
     make_branch,
 )
+from tests.helpers.hostile import make_planned_night
 
 ROOT = Path(__file__).resolve().parents[2]
 _COUNTER = """
@@ -233,35 +229,17 @@ def _night(world: World, night: int) -> list[Record]:
 
 
 def _collect(world: World, bare: Path, folder: Path) -> None:
-    """`results collect` of the night that is missing: 100 artifacts of 50 cells, to a remote."""
+    """`results collect` of one more night: an artifact for each agent of the world, to a remote."""
     # Without traces, which go elsewhere (tests of the store hold those): what is measured here is the branch.
-    records = _night(world, world.nights)
-    plan = RunPlan(
-        run=world.run(world.nights),
-        created=instant(min(world.started(world.nights), datetime.now(UTC))),
-        suite=SUITE,
-        suite_version=SUITE_VERSION,
-        profile="mini",
-        sandbox="bubblewrap",
-        cells=[
-            PlannedCell(
-                cell=it.cell, agent=it.agent.id, agent_digest=it.agent.digest, models=it.models, case=it.case.id,
-                case_digest=it.case.digest, trial=it.trial,
-            )
-            for it in records
-        ],
-    )  # fmt: skip
-    text = plan.model_dump_json(by_alias=True)
-    (folder / "run.json").write_text(text)
-    for record in records:
-        cells = folder / "artifacts" / record.agent.id / "cells"
-        cells.mkdir(parents=True, exist_ok=True)
-        (cells.parent / "run.json").write_text(text)
-        (cells / f"{slug_of(record.cell)}.json").write_text(record.to_line() + "\n")
+    night = make_planned_night(world.agents, world.cases, as_trials=True)
+    records = [record for found in night.records.values() for record in found]
+    (folder / "run.json").write_text(night.plan.model_dump_json(by_alias=True))
+    night.lay_out(folder / "artifacts")
     counted = folder / "bytes"
     counted.touch()
     command = [sys.executable, "-m", "bench", "results", "collect", str(folder / "artifacts"), "--json"]
     command += ["--plan", str(folder / "run.json"), "--results", f"file://{bare}", "--branch", BRANCH, "--attempt", "1"]
+    command += ["--cases", str(night.cases)]
     began = time.monotonic()
     env = {**os.environ, **_counting(folder, counted)}
     done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)

@@ -17,6 +17,7 @@ from bench.formats.case import Case
 from bench.formats.failures import FAILURES, MAX_TRIES
 from bench.formats.plan import Cell
 from bench.formats.record import Record
+from bench.formats.seeds import data_seed
 from bench.guest.trees import remove_tree
 from bench.sandbox.bubblewrap import BubblewrapSandbox
 from bench.sandbox.job import Sandbox
@@ -272,7 +273,8 @@ def test_two_agents_meet_the_same_data_at_the_same_trial(plain_stage: Stage) -> 
         agent = make_agent(plain_stage.folder / "agents", script, name)
         record = plain_stage.run_cell(make_cell(agent, case, trial))
         seen.append((plain_stage.trace / "out" / "seed.txt").read_text())
-        assert seen[-1] == str(record.seed)
+        assert seen[-1] == str(data_seed(b"", plain_stage.context.suite_version, case.id, trial))
+        assert (record.seed_source, record.seed_commitment) == ("public", "")
     assert seen[0] == seen[1] != seen[2]
 
 

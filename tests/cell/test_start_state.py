@@ -11,21 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from bench.base.errors import InfraError, UserError
+from bench.base.errors import InfraError
 from bench.base.files import digest_folder
-from bench.base.install import find_data_folders
-from bench.cell.start_state import VARIABLE, StartState, fingerprint, prepare_start, seed_secret
+from bench.cell.start_state import StartState, prepare_start
 from bench.formats.case import Case
-from bench.formats.plan import public_seed
-from bench.formats.run_folder import RunFolder
-from bench.formats.suite import load_suite
-from bench.plan.selection import RunCells
-from bench.runs.execute import Options, RunObserver, run_plan, write_plan
-from bench.sandbox.process import ProcessSandbox
-from tests.helpers.cells import ROOT, make_agent, make_case, make_cell, python, write_files
+from tests.helpers.cells import ROOT, make_case, python
 from tests.helpers.fault_places import cut, flip
 
-SECRET = "a secret that nobody can guess"
 DATA = """
 from pathlib import Path
 def build(public, hidden, profile, seed):
@@ -123,45 +115,10 @@ def test_the_builder_ends_with_the_runner(tmp_path: Path) -> None:
         time.sleep(0.02)
 
 
-# --- the secret ------------------------------------------------------------------------------------------------------
-
-
-def test_a_secret_gives_other_seeds_and_its_fingerprint_does_not_tell_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    facts = [("2026.11", "nan_loss_debug", trial) for trial in range(1, 50)]
-    secrets = [b"", SECRET.encode(), b"another secret, as long as that"]
-    seeds = [{public_seed(*fact, secret) for fact in facts} for secret in secrets]
-    assert all(len(them) == len(facts) for them in seeds)
-    assert not (seeds[0] & seeds[1] or seeds[0] & seeds[2] or seeds[1] & seeds[2])
-    assert [len(fingerprint(secret)) for secret in secrets] == [0, 16, 16]
-    assert fingerprint(secrets[1]) != fingerprint(secrets[2])
-    monkeypatch.setenv(VARIABLE, "short")
-    with pytest.raises(UserError, match="the fewest"):
-        seed_secret()
-
-
-def test_a_run_with_a_secret_has_other_data_and_the_same_pairs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    make_case(tmp_path / "cases", {"data.py": DATA, "README.md": ""})
-    suite = "{id: one, version: '2026.11', title: One, cases: [double_it]}"
-    write_files(tmp_path / "cases" / "suites", {"one.yaml": suite})
-    script = "import os, shutil; shutil.copy('seed.txt', os.environ['BENCH_OUT_DIR'])"
-    agent = make_agent(tmp_path / "agents", script)
-    monkeypatch.setenv("ML_DEV_BENCH_CACHE", str(tmp_path / "cache"))
-    places = find_data_folders(cases=tmp_path / "cases")
-    seen, records = {}, {}
-    for name, secret in (("open", ""), ("closed", SECRET)):
-        monkeypatch.setenv(VARIABLE, secret)
-        cell = make_cell(agent, make_case(tmp_path / "cases", {"data.py": DATA, "README.md": ""}))
-        plan = RunCells(name, load_suite(places.cases, "one"), "mini", [cell])
-        stored = write_plan(plan, tmp_path / name, ProcessSandbox())
-        run = (tmp_path / name, places, ProcessSandbox(), Options(), RunObserver())
-        (records[name],) = run_plan(stored, [cell], *run)
-        (copy,) = (tmp_path / name / "traces").rglob("seed.txt")
-        seen[name] = int(copy.read_text())
-    assert records["open"].seed == records["closed"].seed == seen["open"] != seen["closed"]
-    assert records["open"].provenance.seed_secret == ""
-    assert records["closed"].provenance.seed_secret == fingerprint(SECRET.encode())
-    text = records["closed"].to_line() + (tmp_path / "closed" / "run.json").read_text()
-    assert SECRET not in text and str(seen["closed"]) not in text
-    monkeypatch.setenv(VARIABLE, "")
-    with pytest.raises(UserError, match="is gone"):
-        run_plan(RunFolder(tmp_path / "closed").read_plan(), [cell], *run)
+def test_the_path_of_a_start_does_not_tell_its_seed(case: Case, tmp_path: Path) -> None:
+    """Paths of hidden files get into messages of checks, and with them into records."""
+    seed = 2**127 + 12345678901234567890
+    place = str(build(case, tmp_path, seed).hidden)
+    assert (build(case, tmp_path, seed).workspace / "seed.txt").read_text() == str(seed)
+    assert str(seed) not in place and f"{seed:x}" not in place
+    assert str(build(case, tmp_path, seed + 1).hidden) != place

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import functools
+import importlib.metadata
 import json
 import os
 import random
 import socket
+import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from bench.base.model import seed_text
+from bench.formats.case import load_case
 from bench.formats.plan import PlannedCell, RunPlan, public_seed, slug_of
-from bench.formats.record import Record
+from bench.formats.record import Phase, Record
 from bench.formats.run_folder import RunFolder
-from bench.store.collect import Shards
-from tests.helpers.records import instant, make_check, make_provenance, make_record
+from bench.gateway import Prices, prices_of_role
+from bench.store.collect import PlanCheck, Shards
+from bench.store.sources import Sources
+from tests.helpers.records import SONNET, instant, make_check, make_provenance, make_record, make_usage
 
 RUN = "night-1"
 Document = dict[str, Any]
@@ -30,6 +37,18 @@ class Night:
     shards: Shards
     records: dict[str, list[Record]]
     """By artifact."""
+    folder: tempfile.TemporaryDirectory[str] = field(
+        default_factory=functools.partial(tempfile.TemporaryDirectory, prefix="night-"), repr=False
+    )
+    """Holds the sources of the cases."""
+
+    @property
+    def cases(self) -> Path:
+        return Path(self.folder.name)
+
+    def check(self, *, shards: bool = True, run_url: str | None = None) -> PlanCheck:
+        """What its records must agree with."""
+        return PlanCheck.to(self.plan, self.shards if shards else None, run_url, Sources.installed(self.cases))
 
     @property
     def cells(self) -> list[str]:
@@ -50,8 +69,62 @@ def write_artifact(folder: Path, plan: RunPlan, records: Sequence[Record]) -> No
         (folder / "cells" / f"{slug_of(record.cell)}.json").write_text(record.to_line() + "\n")
 
 
-def make_planned_night(shards: int = 4, cells: int = 4) -> Night:
-    """`shards` artifacts of `cells` cells each, started an hour ago."""
+def write_case(root: Path, name: str) -> str:
+    """A case of one check, as the records of a night say; returns its digest."""
+    folder = root / "debugging" / name
+    if not folder.exists():
+        folder.mkdir(parents=True)
+        title = name.replace("_", " ").capitalize()
+        source = "source: {benchmark: own, id: x}"
+        (folder / "case.yaml").write_text(f"id: {name}\ncategory: debugging\ntitle: {title}\n{source}\n")
+        (folder / "task.md").write_text("Do it.\n")
+        (folder / "check.py").write_text(_CHECK)
+    return load_case(folder).digest
+
+
+_CHECK = '''\
+from bench.judge import check
+
+
+@check(weight=2, required=True)
+def a(ws):
+    """The work shows that a."""
+'''
+
+
+@functools.cache
+def _prices() -> Prices | None:
+    return prices_of_role(SONNET, "main", "", None, None)
+
+
+def make_honest(record: Record, number: int, digest: str) -> Record:
+    """The record with what a real run would have beside: prices, all phases, a seed of its own, its case's digest."""
+    usage = make_usage(SONNET, record.steps, 0.0, "exact")
+    prices = _prices()
+    assert prices is not None, "the tests need litellm"
+    cost = round(prices.cost(usage.tokens), 8)
+    usage = usage.model_copy(update={"cost_usd": cost, "price_version": prices.version})
+    prepare, agent, judge = record.phases
+    snapshot = Phase(name="snapshot", start=judge.start, seconds=0.0)
+    return record.model_copy(
+        update={
+            "case": record.case.model_copy(update={"digest": digest}),
+            "judge_seed": seed_text(number),
+            "seed_source": "public",
+            "usage": [usage],
+            "cost_usd": cost,
+            "cost_status": "exact",
+            "phases": [prepare, agent, snapshot, judge],
+        }
+    )
+
+
+def make_planned_night(shards: int = 4, cells: int = 4, *, as_trials: bool = False) -> Night:
+    """`shards` artifacts of `cells` cells each, started an hour ago.
+
+    as_trials: the cases of all shards are the same, each in a trial of its own.
+    """
+    folder = tempfile.TemporaryDirectory(prefix="night-")
     started = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=1)
     records: dict[str, list[Record]] = {}
     planned: list[PlannedCell] = []
@@ -59,15 +132,20 @@ def make_planned_night(shards: int = 4, cells: int = 4) -> Night:
         name = f"mldb-{RUN}-shard-{shard}"
         for number in range(cells):
             agent, case = ("aide", "react")[number % 2], f"case_{shard}_{number // 2}"
+            trial = 1
+            if as_trials:
+                case, trial = f"case_{number // 2}", shard + 1
             passed = 1.0 if number % 3 else 0.0
             record = make_record(
                 agent=agent,
                 case=case,
+                trial=trial,
                 run=RUN,
                 started=started,
-                seed=public_seed("1", case, 1),
+                seed=public_seed("1", case, trial),
                 checks=[make_check("a", passed)],
             )
+            record = make_honest(record, len(planned), write_case(Path(folder.name), case))
             records.setdefault(name, []).append(record)
             planned.append(planned_cell(record))
     provenance = make_provenance(RUN)
@@ -81,7 +159,7 @@ def make_planned_night(shards: int = 4, cells: int = 4) -> Night:
         cells=planned,
     )
     owners = {name: [record.cell for record in found] for name, found in records.items()}
-    return Night(plan, Shards(run=RUN, artifacts=owners), records)
+    return Night(plan, Shards(run=RUN, artifacts=owners), records, folder)
 
 
 def planned_cell(record: Record) -> PlannedCell:
@@ -93,6 +171,7 @@ def planned_cell(record: Record) -> PlannedCell:
         case=record.case.id,
         case_digest=record.case.digest,
         trial=record.trial,
+        ranked=record.agent.ranked,
     )
 
 
@@ -153,6 +232,23 @@ FORGERIES: dict[str, Callable[[Document], Document]] = {
     "tomorrow's tomorrow": put({"finished": "2999-01-01T00:00:00Z"}),
     "before its plan": put({"started": "2001-01-01T00:00:00Z"}),
     "a phase at no time": put({"phases.0.start": "2026-02-31T25:61:61Z"}),
+    "another price": put({"usage.0.cost_usd": 0.0, "cost_usd": 0.0}),
+    "another price list": put({"usage.0.price_version": "litellm 1.0.0"}),
+    "a price that is not said": put({"usage.0.price_version": ""}),
+    "a replayed cost of a paid model": put({"usage.0.cost_status": "simulated", "cost_status": "simulated"}),
+    "a cost that is not known": put(
+        {
+            "usage.0.cost_usd": None,
+            "usage.0.cost_status": "unknown",
+            "usage.0.price_version": "",
+            "cost_usd": None,
+            "cost_status": "unknown",
+            "limits.cost_usd": None,
+            "provenance.packages": {"litellm": importlib.metadata.version("litellm")},
+        }
+    ),
+    "more tokens than paid for": put({"usage.0.tokens.output": 10**6}),
+    "a title of its own": put({"case.title": "Easy"}),
     "not a number": put({"cost_usd": float("nan")}),
     "infinity": put({"checks.0.weight": float("inf")}),
     "half a character": put({"error": "\ud800"}),

@@ -20,8 +20,8 @@ from bench.store import artifacts as store_artifacts
 from bench.store.append import RetryPolicy
 from bench.store.branch import ResultsBranch, Via
 from bench.store.bundle import Bundle
-from bench.store.collect import Taken
 from bench.store.decisions import Decision
+from bench.store.merge import Taken
 from tests.helpers.github import Service, github_api
 from tests.helpers.records import START, make_night, make_record
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.formats.record import Profile, Record
+from bench.formats.record import Profile, Record, Try
 from bench.stats import RankedStanding, Standing, model_label, rank, standings
 from bench.stats.intervals import clustered, wilson
 from bench.stats.ranking import pass_at, pass_hat
@@ -135,6 +135,10 @@ def test_infrastructure_is_counted_and_never_scored() -> None:
     )
     assert standing.success is not None
     assert (standing.success.mean, standing.covered, standing.graded, standing.lost) == (1.0, 1, 1, 2)
+    rate = standing.lost_rate
+    assert (standing.cells, rate is not None and round(rate.mean, 3), rate and rate.n) == (3, 0.667, 3)
+    again = Try(outcome="infra", cause="judge_timeout", message="", at="2026-11-20T02:00:00Z")
+    assert only(standings([make_record(case="one", tries=[again])], SUITE)).retried == 1
     lost_only = only(standings([make_record(case="one", outcome="infra")], SUITE))
     assert (lost_only.success, lost_only.score, lost_only.lost) == (None, None, 1)
     assert rank([lost_only]) == [RankedStanding(lost_only, None)]

@@ -21,6 +21,7 @@ from bench.formats.record import Record
 from bench.store.artifacts import Caps, find_artifacts
 from bench.store.branch import ResultsBranch
 from bench.store.collect import Collected, PlanCheck, Shards, collect_bundle
+from bench.store.merge import measurement_of
 from bench.store.pending import load_pending, save_pending
 from tests.helpers.hostile import (
     FORGERIES,
@@ -32,7 +33,6 @@ from tests.helpers.hostile import (
     planned_cell,
     write_artifact,
 )
-from tests.helpers.records import make_check
 from tests.helpers.store import BRANCH, HASTY, WAYS, git, make_bare, mldb, open_target, tip_of
 
 
@@ -42,7 +42,7 @@ def night() -> Night:
 
 
 def merge(night: Night, *folders: Path, caps: Caps | None = None, shards: bool = True) -> Collected:
-    admission = PlanCheck.to(night.plan, night.shards if shards else None)
+    admission = night.check(shards=shards)
     artifacts, refused = find_artifacts(folders, caps or Caps())
     collected = collect_bundle(artifacts, admission, caps or Caps())
     return replace(collected, refused=[*refused, *collected.refused])
@@ -144,7 +144,11 @@ def make_record_like(record: Record, **changes: object) -> Record:
 def test_without_shards_nobody_can_tell_who_lies_and_both_are_named(night: Night, tmp_path: Path) -> None:
     night.lay_out(tmp_path)
     first, second, *_ = night.records[f"mldb-{night.plan.run}-shard-0"]
-    write_artifact(tmp_path / "aa", night.plan, [make_record_like(first, steps=1), second])
+    write_artifact(
+        tmp_path / "aa",
+        night.plan,
+        [make_record_like(first, machine={**document(first)["machine"], "gpu": "A"}), second],
+    )
     collected = merge(night, tmp_path, shards=False)
     assert cells_of(collected) == [cell for cell in night.cells if cell != first.cell]
     assert collected.missing == [first.cell]
@@ -234,7 +238,7 @@ def thousand(folder: Path, night: Night, seed: int) -> tuple[Night, set[str]]:
     cells = [*night.plan.cells, *(planned_cell(record) for _, record in owned)]
     artifacts = {**night.shards.artifacts, **{name: [record.cell] for name, record in owned}}
     plan = night.plan.model_copy(update={"cells": cells})
-    return Night(plan, Shards(run=plan.run, artifacts=artifacts), night.records), names
+    return Night(plan, Shards(run=plan.run, artifacts=artifacts), night.records, night.folder), names
 
 
 def test_of_a_thousand_hostile_artifacts_none_is_written_and_none_loses_a_good_one(
@@ -243,7 +247,7 @@ def test_of_a_thousand_hostile_artifacts_none_is_written_and_none_loses_a_good_o
     night.lay_out(tmp_path / "artifacts")
     whole, hostile = thousand(tmp_path / "artifacts", night, seed=20261122)
     assert len(hostile) == 1000
-    admission = PlanCheck.to(whole.plan, whole.shards)
+    admission = whole.check()
     artifacts, refused = find_artifacts([tmp_path / "artifacts"], Caps())
     assert refused == []
     collected = collect_bundle(artifacts, admission, Caps())
@@ -261,6 +265,7 @@ def test_of_a_thousand_hostile_artifacts_none_is_written_and_none_loses_a_good_o
 
 
 NIGHT = make_planned_night(1, 1)
+CHECK = NIGHT.check(shards=False)
 DOCUMENT = document(next(iter(NIGHT.records.values()))[0])
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
 LISTS = st.lists(LEAVES, max_size=3)
@@ -291,7 +296,7 @@ def documents(draw: st.DrawFn) -> dict[str, object]:
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.one_of(st.binary(max_size=200), documents().map(lambda facts: json.dumps(facts).encode())))
 def test_whatever_a_file_holds_it_is_the_planned_record_or_one_line(content: bytes) -> None:
-    found = PlanCheck.to(NIGHT.plan).read(content, "x")
+    found = CHECK.read(content, "x")
     if isinstance(found, str):
         assert found
         return
@@ -306,7 +311,7 @@ def test_whatever_a_file_holds_it_is_the_planned_record_or_one_line(content: byt
 
 def test_a_record_must_name_the_run_url_that_is_asked_for(night: Night, tmp_path: Path) -> None:
     night.lay_out(tmp_path)
-    admission = PlanCheck.to(night.plan, run_url="https://github.com/o/r/actions/runs/1")
+    admission = night.check(shards=False, run_url="https://github.com/o/r/actions/runs/1")
     collected = collect_bundle(find_artifacts([tmp_path], Caps())[0], admission, Caps())
     assert collected.taken == []
 
@@ -322,7 +327,7 @@ def test_shards_of_another_run_or_of_unplanned_cells_are_refused(night: Night) -
 def write_plans(night: Night, folder: Path) -> list[str]:
     (folder / "run.json").write_text(night.plan.model_dump_json(by_alias=True))
     (folder / "shards.json").write_text(night.shards.model_dump_json(by_alias=True))
-    return ["--plan", "run.json", "--shards", "shards.json"]
+    return ["--plan", "run.json", "--shards", "shards.json", "--cases", str(night.cases)]
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -401,7 +406,7 @@ def test_given_up_the_bundle_is_kept_and_the_printed_command_resumes(night: Nigh
 
 def test_a_kept_bundle_comes_back_whole_or_not_at_all(night: Night, tmp_path: Path) -> None:
     night.lay_out(tmp_path / "artifacts")
-    bundle = merge(night, tmp_path / "artifacts").bundle(PlanCheck.to(night.plan), 3)
+    bundle = merge(night, tmp_path / "artifacts").bundle(night.check(), 3)
     bundle = replace(bundle, inline={"traces/sha256/ab/x.tar.gz": b"\x00\xff"})
     folder = save_pending(bundle, tmp_path / "kept")
     assert load_pending(folder) == bundle
@@ -421,10 +426,9 @@ def test_traces_of_failures_and_a_sample_go_where_they_are_told(tmp_path: Path) 
 
     night = make_planned_night(1, 1)
     (name, (record,)) = next(iter(night.records.items()))
-    facts = {"run": night.plan.run, "seed": record.seed, "case": record.case.id, "agent": record.agent.id}
     folder = tmp_path / "artifacts" / name
-    item = taken(folder, {"calls.jsonl": b"1\n"}, checks=[make_check("a", 0.0)], **facts)
-    moved = make_record_like(item.record, started=record.started, finished=record.finished, phases=[])
+    item = taken(folder, {"agent.log": b"1\n"}, case=record.case.id, agent=record.agent.id)
+    moved = make_record_like(record, artifacts=document(item.record)["artifacts"])
     (folder / "cells").mkdir()
     (folder / "cells" / f"{slug_of(moved.cell)}.json").write_text(moved.to_line())
     plans = write_plans(night, tmp_path)
@@ -454,7 +458,7 @@ def test_a_plan_of_several_runs_and_shards_is_collected_run_by_run(tmp_path: Pat
         shard = Shard(id=f"cpu-{number}", machine="cpu", labels=[], jobs=1, seconds=1, parts=parts)
         shards.append(shard)
         write_artifact(tmp_path / "artifacts" / f"night-1-{shard.id}", night.plan, records)
-        moved = [make_record_like(it, provenance=document(it)["provenance"] | {"run": "night-2"}) for it in records]
+        moved = [of_another_run(it, "night-2") for it in records]
         write_artifact(tmp_path / "artifacts" / f"night-2-{shard.id}", second, moved)
         if number == 0:
             # Of the other run, another shard, and nobody: each under a name that is not theirs.
@@ -475,8 +479,9 @@ def test_a_plan_of_several_runs_and_shards_is_collected_run_by_run(tmp_path: Pat
     plan = PlanFile(name="night", created=now(), runs=[night.plan, second], shards=shards, expected=expected)
     (tmp_path / "plan.json").write_text(plan.model_dump_json(by_alias=True))
     done = mldb(
-        "results", "collect", "artifacts", "--plan", "plan.json", "--results", "results.git", cwd=tmp_path, status=1
-    )
+        "results", "collect", "artifacts", "--plan", "plan.json", "--results", "results.git",
+        *("--cases", night.cases), cwd=tmp_path, status=1,
+    )  # fmt: skip
     assert "run night-1: 16 of 16 planned cells; 0 missing; 4 refused" in done.stdout
     assert "run night-2: 16 of 16 planned cells; 0 missing; 1 refused" in done.stdout
     assert done.stderr.count("aa-nobody/cells/") == 4
@@ -485,9 +490,34 @@ def test_a_plan_of_several_runs_and_shards_is_collected_run_by_run(tmp_path: Pat
     assert [sum(file.records for file in manifest.files) for manifest in manifests] == [16, 16]
 
 
+def of_another_run(record: Record, run: str) -> Record:
+    """The record as another run would have measured it."""
+    facts = document(record)
+    return make_record_like(
+        record, provenance=facts["provenance"] | {"run": run}, judge_seed=f"{int(facts['judge_seed'], 16) + 1000:032x}"
+    )
+
+
+def test_a_record_of_one_run_is_not_stored_as_one_of_another(night: Night, tmp_path: Path) -> None:
+    """Two runs of one plan: the second brings a record of the first under its own name, and the rest is its own."""
+    records = next(iter(night.records.values()))
+    second = night.plan.model_copy(update={"run": "night-2"})
+    copied, *rest = records
+    moved = [make_record_like(copied, provenance=document(copied)["provenance"] | {"run": "night-2"})]
+    moved += [of_another_run(record, "night-2") for record in rest]
+    write_artifact(tmp_path / "night-1-a", night.plan, records)
+    write_artifact(tmp_path / "night-2-a", second, moved)
+    first = merge(night, tmp_path / "night-1-a", shards=False)
+    known = {measurement_of(it.record): f"cell {it.record.cell} of run night-1" for it in first.taken}
+    artifacts, _ = find_artifacts([tmp_path / "night-2-a"], Caps())
+    again = collect_bundle(artifacts, replace(night, plan=second).check(shards=False), Caps(), known=known)
+    assert cells_of(again) == sorted(record.cell for record in rest)
+    assert f"repeats the measurement of cell {copied.cell} of run night-1" in lines_of(again)[0]
+
+
 def test_a_machine_s_choice_of_sandbox_never_falls_on_none(night: Night, tmp_path: Path) -> None:
     plan = night.plan.model_copy(update={"sandbox": "auto"})
-    admission = PlanCheck.to(plan)
+    admission = replace(night, plan=plan).check(shards=False)
     record = night.records[f"mldb-{plan.run}-shard-0"][0]
     assert admission.read(record.to_line().encode(), "x") == record
     for said in ({"sandbox": "process", "isolated": False}, {"sandbox": "process", "isolated": True}):

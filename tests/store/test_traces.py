@@ -17,7 +17,7 @@ from bench.base.files import sha256_bytes
 from bench.formats.plan import slug_of
 from bench.store.branch import ResultsBranch
 from bench.store.bundle import Bundle, StoredTrace
-from bench.store.collect import Taken
+from bench.store.merge import Taken
 from bench.store.trace_storage import (
     FolderStorage,
     PreparedTraces,

@@ -15,7 +15,7 @@ from bench.gateway.backends.recorded import load_exchanges
 from bench.gateway.backends.replay import load_cassette
 from bench.gateway.config import Provider, Role
 from bench.gateway.media import Family
-from bench.gateway.prices import find_prices
+from bench.gateway.prices import Prices, find_prices
 from bench.gateway.request import Dialect
 
 _SECRET_NAME = re.compile(r"(^|_)(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS)S?$")
@@ -78,6 +78,13 @@ def find_role(
     # At any other address anything may answer.
     family = _HOSTS.get(host or "", "other")
     return Role(model=model, name=name, prices=prices, provider=provider, litellm=translate, family=family)
+
+
+def prices_of_role(model: str, role: str, case: str, cassettes: Path | None, own: Path | None) -> Prices | None:
+    """The prices by which the calls of `model` are reckoned; None where there are none. Raises `UserError`."""
+    if model.startswith(replay.PREFIX):
+        return _replayed(model, replay.cassette_path(model, role, case, cassettes)).prices
+    return find_prices(model, own)
 
 
 def secrets_in(environment: Mapping[str, str]) -> list[str]:

@@ -15,7 +15,7 @@ from pydantic import Field, JsonValue
 
 from bench.base.documents import read_yaml_documents
 from bench.base.errors import UserError
-from bench.base.model import Model, validate
+from bench.base.model import Model, SeedText, validate
 from bench.gateway.call_log import clip, write_all
 from bench.gateway.prices import Prices
 from bench.gateway.request import ITEMS, Call, Dialect, Json, count_shared, digest_json, shallow
@@ -34,6 +34,8 @@ class Heading(Model):
     schema_: Literal[2] = Field(alias="schema")
     model: str
     """Who answered, and whose prices are simulated."""
+    seed: SeedText | None = None
+    """Of the data that it was recorded with, which a replay meets again."""
     prices: Prices | None = None
     note: str = ""
 
@@ -154,14 +156,16 @@ def _short(value: object) -> str:
 class Recorder:
     """The cassette of one role. `redact` takes out everything that looks like a secret."""
 
-    def __init__(self, path: Path, model: str, prices: Prices | None, redact: Callable[[str], str]) -> None:
+    def __init__(
+        self, path: Path, model: str, prices: Prices | None, redact: Callable[[str], str], seed: str | None = None
+    ) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         self._redact = redact
         self._count = 0
         self._frame = ""
         self._previous: dict[Dialect, tuple[int, list[Any]]] = {}
-        self._write(Heading(schema_=2, model=model, prices=prices))
+        self._write(Heading(schema_=2, model=model, prices=prices, seed=seed))
 
     def whole(self, call: Call, status: int, content: bytes) -> None:
         """Record an answer that came in one piece."""

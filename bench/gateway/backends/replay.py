@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -14,15 +14,18 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from bench.base.documents import is_file
 from bench.base.errors import UserError
-from bench.base.model import Model, read_yaml
+from bench.base.model import Model, SeedText, read_yaml
+from bench.formats.seeds import REPLAY_PREFIX
 from bench.gateway.answers import Rule, read_answer, rule_of
 from bench.gateway.backends import BackendError, CallHistory, Headers, Response
 from bench.gateway.backends.recorded import CassetteMiss, find_exchange, load_exchanges
 from bench.gateway.prices import MOST_EXPENSIVE, OwnRates, Prices
 from bench.gateway.request import Call, Json
 
-PREFIX = "replay/"
+PREFIX = REPLAY_PREFIX
 _LONGEST_LINE = 10_000
+_RECORDED = re.compile(r"schema:\s*2")
+_SEED = re.compile(r"seed:\s*['\"]?([0-9a-f]{1,32})['\"]?")
 _SET = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _JSON: Headers = [("Content-Type", "application/json")]
 _EVENTS: Headers = [("Content-Type", "text/event-stream; charset=utf-8")]
@@ -46,13 +49,30 @@ def cassette_name(case: str, role: str) -> str:
 
 def is_recorded(path: Path) -> bool:
     """Whether the cassette at `path` was recorded, not written by hand as turns."""
+    return _heading_line(path, _RECORDED) is not None
+
+
+def _heading_line(path: Path, pattern: re.Pattern[str]) -> re.Match[str] | None:
+    """The first of a cassette's first lines that matches; None where the file cannot be read, too."""
     if not is_file(path):
-        return False
+        return None
     try:
         with path.open(encoding="utf-8", errors="replace") as lines:
-            return any(re.fullmatch(r"schema:\s*2\s*", lines.readline(_LONGEST_LINE)) for _ in range(20))
+            head = [lines.readline(_LONGEST_LINE) for _ in range(20)]
     except OSError:
-        return False
+        return None
+    return next((match for line in head if (match := pattern.fullmatch(line.rstrip()))), None)
+
+
+def recorded_seed(models: Mapping[str, str], case: str, cassettes: Path) -> int | None:
+    """The seed of the data that the replayed cassettes of a cell were recorded with; None where they name none."""
+    for role, model in models.items():
+        name = model.removeprefix(PREFIX)
+        if model.startswith(PREFIX) and _SET.fullmatch(name):
+            found = _heading_line(cassettes / name / cassette_name(case, role), _SEED)
+            if found is not None:
+                return int(found[1], 16)
+    return None
 
 
 class _ReplayBackend:
@@ -253,6 +273,8 @@ class Cassette(Model):
     """Whose prices are simulated."""
     note: str = ""
     prices: CassettePrices
+    seed: SeedText | None = None
+    """Of the data that the conversation is about; without one it fits any."""
     task_sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
     """Of task.md, so that a changed task makes the replay fail clearly."""
     turns: list[Turn] = Field(min_length=1)

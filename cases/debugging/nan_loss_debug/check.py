@@ -31,7 +31,7 @@ class Points(NamedTuple):
 
 
 def _points(ws: Any, low: float, width: float, slope: float, intercept: float, epochs: int = 20) -> Points:
-    draw = np.random.default_rng(ws.rng.getrandbits(32))
+    draw = np.random.default_rng(ws.rng.getrandbits(128))
     low, width = low * draw.uniform(0.97, 1.0), width * draw.uniform(0.8, 1.2)
     slope *= draw.uniform(0.6, 1.5) * draw.choice([-1.0, 1.0])
     count = int(draw.integers(40, 120))

@@ -47,7 +47,7 @@ def _prepared(images: Any) -> Any:
 
 def _transformed(ws: Any, which: str, images: list[Any]) -> list[Any]:
     """The images after the agent's transform; each must have three equal channels."""
-    found = sequence(ws.drive("driver.py:transformed", which, images, ws.seed), length=len(images))
+    found = sequence(ws.drive("driver.py:transformed", which, images, ws.seed_for("transforms")), length=len(images))
     ready = [array(image, shape=(3, SIDE, SIDE)) for image in found]
     for image in ready:
         apart = float(np.abs(image - image[:1]).max())

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.casekit.data import write_npz
+from bench.casekit.data import stream, write_npz
 
 SIDE = 28
 NOISE = 0.08
@@ -82,7 +82,7 @@ def _digits(train: int, val: int, rng: np.random.Generator) -> dict[str, Any]:
 
 def build(public: Path, hidden: Path, profile: str, seed: int) -> None:
     """Write data/digits.npz for the agent; another digits.npz and unseen probe images for the judge."""
-    mine, theirs = (np.random.default_rng(part) for part in np.random.SeedSequence(seed).spawn(2))
+    mine, theirs = (np.random.default_rng(stream(seed, name)) for name in ("hidden", "public"))
     (public / "data").mkdir(parents=True, exist_ok=True)
     write_npz(public / "data" / "digits.npz", **_digits(1200, 300, theirs))
     arrays, (probe_images, probe_labels) = _digits(1000, 300, mine), _split(300, mine)

@@ -20,7 +20,7 @@ def _sizes(ws: Any, rank: int, alpha: float | None = None, bias: bool = True) ->
 
 def _arrays(ws: Any, sizes: dict[str, Any]) -> tuple[dict[str, Any], np.random.Generator]:
     """Fresh parameters, none of them zero."""
-    draw = np.random.default_rng(ws.rng.getrandbits(32))
+    draw = np.random.default_rng(ws.rng.getrandbits(128))
     shapes: dict[str, tuple[int, ...]] = {
         "weight": (sizes["out_features"], sizes["in_features"]),
         "a": (sizes["rank"], sizes["in_features"]),
@@ -81,7 +81,7 @@ def starts_as_the_base_layer(ws: Any) -> None:
     for rank in (1, 4, 64):
         sizes = {**_sizes(ws, rank), "in_features": 2048}
         x = np.random.default_rng(ws.seed).normal(size=(3, 2048)).astype(np.float32)
-        layers = sequence(ws.drive("driver.py:fresh", sizes, x, ws.seed), length=2)
+        layers = sequence(ws.drive("driver.py:fresh", sizes, x, ws.seed_for("fresh")), length=2)
         one, two = (
             mapping(layer, keys=("linear.weight", "linear.bias", "lora_A", "lora_B", "out")) for layer in layers
         )
@@ -204,7 +204,9 @@ def fits_a_rank_two_change(ws: Any) -> float:
     change = draw.normal(size=(20, 2)) @ draw.normal(size=(2, 24))
     target = (x @ (arrays["weight"] + change).T + arrays["bias"]).astype(np.float32)
     start = {name: arrays[name] for name in ("weight", "bias")}
-    found = mapping(ws.drive("driver.py:fit", sizes, start, x, target, 200, ws.seed), keys=("before", "after"))
+    found = mapping(
+        ws.drive("driver.py:fit", sizes, start, x, target, 200, ws.seed_for("fit")), keys=("before", "after")
+    )
     before, after = (mapping(found[when], keys=("linear.weight", "lora_A", "lora_B")) for when in ("before", "after"))
     weights = [array(values["linear.weight"], shape=(20, 24)) for values in (before, after)]
     assert np.array_equal(weights[0], weights[1]), "the base weight changed during the fit"

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.casekit.data import write_npz
+from bench.casekit.data import stream, write_npz
 
 SIDE = 28
 NOISE = 0.12
@@ -101,7 +101,7 @@ def _write_idx(folder: Path, split: str, images: Any, labels: Any) -> None:
 
 def build(public: Path, hidden: Path, profile: str, seed: int) -> None:
     """Write the agent's data set, and the judge's with the images and labels it probes with."""
-    ours, theirs = (np.random.default_rng(part) for part in np.random.SeedSequence(seed).spawn(2))
+    ours, theirs = (np.random.default_rng(stream(seed, name)) for name in ("hidden", "public"))
     raw = public / "data" / "MNIST" / "raw"
     raw.mkdir(parents=True)
     for split, largest, others in (("train", 400, 350), ("test", 120, 100)):

@@ -54,14 +54,20 @@ def other_town(rng: np.random.Generator) -> Town:
     return Town(BASE + rng.choice([-1, 1]) * rng.uniform(0.3, 0.5), dealt)
 
 
-def houses(rng: np.random.Generator, count: int, first_id: int = 1, town: Town = HOME) -> tuple[Table, Float]:
-    """Columns (Id and 79 features) of `count` houses, and their prices in dollars."""
+def houses(
+    rng: np.random.Generator,
+    count: int,
+    first_id: int = 1,
+    town: Town = HOME,
+    noise: np.random.Generator | None = None,
+) -> tuple[Table, Float]:
+    """Columns (Id and 79 features) of `count` houses, and their prices in dollars. The noise of these may be apart."""
     core = _core(rng, count)
     table: Table = {"Id": np.arange(first_id, first_id + count)}
     parts = core | _lot(rng, count) | _quality(rng, count) | _basement(rng, core) | _rooms(rng, core)
     parts |= _garage(rng, core) | _outside(rng, count)
     table |= {name: parts[name] for name in COLUMNS}
-    log_price = _log_price(table, town) + rng.normal(0, NOISE, count)
+    log_price = _log_price(table, town) + (noise or rng).normal(0, NOISE, count)
     prices: Float = np.round(np.exp(log_price), -2)
     return table, prices
 
