@@ -14,7 +14,8 @@ from pathlib import Path
 
 from bench import __version__
 from bench.base.errors import InfraError, UserError
-from bench.base.install import DataFolders, commit_of
+from bench.base.foreign_git import commit_of
+from bench.base.install import DataFolders
 from bench.cell import CellContext, DiskSpace, agent_python, fingerprint, require_same, run_cell, seed_secret
 from bench.formats.plan import Cell, RunLimits, RunPlan
 from bench.formats.record import Provenance, Record
