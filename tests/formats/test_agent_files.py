@@ -278,8 +278,7 @@ def test_settings_that_point_elsewhere_lead_nowhere(tmp_path: Path) -> None:
     folder = write_files(tmp_path / "mine", {"main.py": ""})
     git(folder, "init", "-q")
     git(folder, "config", "core.worktree", str(outside))
-    with pytest.raises(UserError, match="git cannot list its files: fatal: this operation must be run in a work tree"):
-        agent_files(folder)
+    assert agent_files(folder).names == ()
 
 
 def test_too_much_is_one_line(tmp_path: Path) -> None:
