@@ -51,7 +51,7 @@ def run_agent(folder: CellFolder, overlay: Overlay | None) -> AgentPhase:
     cell, context = folder.cell, folder.context
     trace = context.trace(cell)
     (trace / "out").mkdir(parents=True, exist_ok=True)
-    python = agent_python(cell.agent, context.folders.cache)
+    python = agent_python(cell.agent, context)
     # The agent compares with the time of day, which an administrator may set; the gateway's clock cannot be set.
     deadline, ends = (now + cell.case.spec.limits.agent_s for now in (time.time(), time.monotonic()))
     socket = context.socket_folder(cell) / "gateway.sock"
