@@ -20,10 +20,11 @@ from uv import find_uv_bin
 
 from bench.base.errors import InfraError, UserError
 from bench.cell.context import CellContext
-from bench.cell.environment import agent_python
+from bench.cell.environment import agent_python, make_harmless
 from bench.cell.interpreter import find_interpreter
 from bench.cell.run import run_cell
 from bench.formats.agent import Agent, load_agent
+from bench.guest.trees import remove_tree
 from bench.sandbox.job import Sandbox
 from tests.helpers.cells import (
     ROOT,
@@ -131,7 +132,9 @@ def test_the_content_decides_what_is_built(tmp_path: Path, context: CellContext)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("line", ["--find-links wheels\ntinything\n", "./wheels/{wheel}\n", "tinything @ file:///agent/wheels/{wheel}"])
+@pytest.mark.parametrize(
+    "line", ["--find-links wheels\ntinything\n", "./wheels/{wheel}\n", "tinything @ file:///agent/wheels/{wheel}"]
+)
 def test_what_installs_from_the_folder_counts_the_folder(tmp_path: Path, context: CellContext, line: str) -> None:
     """Else another agent of this id could have left its own package under the same key."""
     agent = make_agent(tmp_path, "")
@@ -212,6 +215,9 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
         f"{info}/METADATA": "Metadata-Version: 2.1\\nName: tinything\\nVersion: 1.0\\n",
         f"{info}/WHEEL": "Wheel-Version: 1.0\\nGenerator: t\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n",
         f"{info}/RECORD": "",
+        # pip installs it last, in the place of the interpreter.
+        "tinything-1.0.data/scripts/python": "#!python\\n",
+        "tinything-1.0.data/scripts/python3": "#!/bin/sh\\ntouch /tmp/mark\\n",
     }
     name = "tinything-1.0-py3-none-any.whl"
     with zipfile.ZipFile(os.path.join(wheel_directory, name), "w") as archive:
@@ -285,13 +291,10 @@ def daemon():
     return "started"
 
 def spoil():
-    import stat, sys
-    root = sys.prefix
-    venv = FACTS["place"] and [p for p in os.listdir(FACTS["place"])] or []
     done = []
-    for name in venv:
+    for name in os.listdir(FACTS["place"]):
         place = os.path.join(FACTS["place"], name)
-        if not os.path.isdir(os.path.join(place, "bin")):
+        if not name.startswith("tester-"):
             continue
         for link, target in (("escape", FACTS["home"]), ("bin/hosts", "/etc/passwd"), ("up", "../../..")):
             os.symlink(target, os.path.join(place, link))
@@ -299,13 +302,6 @@ def spoil():
         with open(os.path.join(place, "suid"), "w") as file:
             file.write("x")
         tried(os.chmod, os.path.join(place, "suid"), 0o6777)
-        for program in ("python", "python3"):
-            os.unlink(os.path.join(place, "bin", program))
-        with open(os.path.join(place, "bin", "python3"), "w") as file:
-            file.write("#!/bin/sh\\ntouch %%s\\n" %% FACTS["mark"])
-        os.chmod(os.path.join(place, "bin", "python3"), 0o755)
-        # Two levels above its target would be mounted for the agent.
-        os.symlink(FACTS["home"] + "/deep/bin/python", os.path.join(place, "bin", "python"))
         done.append(name)
     return done
 
@@ -385,7 +381,6 @@ def test_a_build_sees_and_reaches_and_leaves_nothing(
         "secrets": [f"{home}/.netrc", f"{home}/.aws/credentials", f"{tmp_path}/tester/.env", "/agent/.env"],
         "places": [f"{home}/new", f"{tmp_path}/cache/environments/x", "/usr/x", f"{sys.prefix}/x", f"{ROOT}/x"],
         "home": str(home),
-        "mark": str(tmp_path / "mark"),
         "place": str(tmp_path / "cache" / "environments"),
     }
     files = {"pkg/backend.py": BACKEND + PRY % json.dumps(facts), "pkg/pyproject.toml": PROJECT}
@@ -409,12 +404,36 @@ def test_a_build_sees_and_reaches_and_leaves_nothing(
     assert not listener.heads
     place = python.parent.parent
     assert python.resolve() == find_interpreter(sys.version.split()[0], WHERE).path
-    assert (place / "bin" / "python3").resolve() == python.resolve() and not (tmp_path / "mark").exists()
+    assert (place / "bin" / "python3").resolve() == python.resolve()
     assert not any(os.path.lexists(place / name) for name in ("escape", "pipe", "up", "bin/hosts"))
     assert (place / "suid").stat().st_mode & 0o7022 == 0
     assert (place / "suid").stat().st_uid == os.getuid()
     facts = json.loads(place.with_name(f"{place.name}.json").read_text())
     assert facts["reached"] == {} and "127.0.0.1:443: addresses of this machine" in json.dumps(facts["refused"])
+
+
+@pytest.mark.parametrize("kind", ["link", "file", "folder", "bin"])
+def test_the_runner_makes_the_link_to_the_interpreter_itself(tmp_path: Path, kind: str) -> None:
+    """What lies two levels above its target is mounted for the agent."""
+    base = find_interpreter(sys.version.split()[0], WHERE)
+    home = write_files(tmp_path / "home", {"deep/bin/python": "secret"})
+    root, place = write_files(tmp_path / "made", {"bin/tool": "x", "lib/a": "x"}), tmp_path / "place"
+    (root / "lib64").symlink_to("lib")
+    (root / "bin" / "own").symlink_to(place / "lib" / "a")
+    if kind == "link":
+        (root / "bin" / "python").symlink_to(home / "deep" / "bin" / "python")
+        (root / "bin" / "python3").symlink_to("../../home/deep/bin/python")
+    elif kind == "bin":
+        remove_tree(root / "bin")
+        (root / "bin").symlink_to(home / "deep" / "bin")
+    else:
+        write_files(root, {"bin/python/x" if kind == "folder" else "bin/python": "#!/bin/sh\n"})
+    make_harmless(root, place, base)
+    for name in ("python", "python3", f"python{sys.version_info[0]}.{sys.version_info[1]}"):
+        assert os.readlink(root / "bin" / name) == str(base.path)
+    assert os.readlink(root / "lib64") == "lib"
+    assert kind == "bin" or os.readlink(root / "bin" / "own") == str(place / "lib" / "a")
+    assert (home / "deep" / "bin" / "python").read_text() == "secret"
 
 
 LOOK_AGAIN = """
@@ -430,7 +449,7 @@ def test_without_isolation_it_ends_with_its_job_and_gets_no_variables(
 ) -> None:
     context, token = make_context(tmp_path, plain), new_token()
     monkeypatch.setenv("GITHUB_TOKEN", "canary")
-    more = f"FACTS = {({'python': sys.executable, 'token': token})!r}\n{part_of_pry('daemon')}"
+    more = f"FACTS = { ({'python': sys.executable, 'token': token})!r}\n{part_of_pry('daemon')}"
     more += "def look():\n    return {'variables': dict(os.environ), 'daemon': daemon()}\n"
     files = {"pkg/backend.py": BACKEND + more, "pkg/pyproject.toml": PROJECT, "requirements.txt": "./pkg\n"}
     write_files(tmp_path / "tester", files)
@@ -507,7 +526,7 @@ def test_an_index_in_a_folder(
     agent = make_agent(tmp_path, "", environment={"requirements": "requirements.txt"})
     context = make_context(tmp_path, isolating)
     if setting == "constraint":
-        with pytest.raises(InfraError, match="tinything==7"):
+        with pytest.raises(InfraError, match="conflicting dependencies"):
             agent_python(agent, context)
         return
     assert imports(agent_python(agent, context), "tinything")
@@ -694,9 +713,7 @@ json.dump(found, open(os.path.join(os.environ["BENCH_OUT_DIR"], "found.json"), "
 
 
 @pytest.mark.slow
-def test_an_agent_has_its_own_python_and_its_commands_the_cases(
-    tmp_path: Path, sandbox: Sandbox
-) -> None:
+def test_an_agent_has_its_own_python_and_its_commands_the_cases(tmp_path: Path, sandbox: Sandbox) -> None:
     have(OTHER)
     variables = {"LOOK_HERE": "{agent}/main.py", "BENCH_TASK_FILE": "mine"}
     agent = tiny_agent(tmp_path, LOOK, python=OTHER, variables=variables)
@@ -719,9 +736,7 @@ def test_an_agent_has_its_own_python_and_its_commands_the_cases(
 
 
 @pytest.mark.slow
-def test_the_command_may_be_a_program_of_its_packages(
-    tmp_path: Path, bubblewrap: Sandbox
-) -> None:
+def test_the_command_may_be_a_program_of_its_packages(tmp_path: Path, bubblewrap: Sandbox) -> None:
     tiny_agent(tmp_path)
     environment = {"requirements": "requirements.txt"}
     agent = make_agent(tmp_path, "", environment=environment, command=["tinything-program"])
