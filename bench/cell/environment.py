@@ -113,7 +113,7 @@ def _is_plain(line: str) -> bool:
     """Whether a line of requirements names nothing in the agent's folder. In doubt it does."""
     if len(line) > _MAX_LINE or not _PLAIN.fullmatch(line):
         return False
-    return "://" in line or not line.split(";")[0].strip().lower().endswith(_ARCHIVES)
+    return "://" in line or not line.split(";", maxsplit=1)[0].strip().lower().endswith(_ARCHIVES)
 
 
 def _lines(content: bytes) -> Iterator[str]:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from bench import __version__
 from bench.base.errors import InfraError, UserError
+from bench.base.files import write_atomic
 from bench.base.foreign_git import commit_of
 from bench.base.install import DataFolders
 from bench.cell import CellContext, DiskSpace, agent_python, fingerprint, require_same, run_cell, seed_secret
@@ -184,8 +185,15 @@ def run_plan(
     )
     progress.total = len(cells)
     with run.locked(end_orphans):
+        _mark_cache(folders.cache)
         _prepare_agents(cells, context, progress)
         return run_cells(cells, context, run, options.jobs, progress)
+
+
+def _mark_cache(cache: Path) -> None:
+    """Say that it is one: it holds hidden data, and an agent whose folder it lies in must not see it."""
+    if not (cache / "CACHEDIR.TAG").exists():
+        write_atomic(cache / "CACHEDIR.TAG", b"Signature: 8a477f597d28d172789f06886806bc55\n")
 
 
 def _prepare_agents(cells: Sequence[Cell], context: CellContext, progress: RunObserver) -> None:
