@@ -103,6 +103,7 @@ class _Requirements:
 
     def copy(self, agent: Agent, target: Path) -> None:
         """Lay what the build may see of the agent's folder into `target`, where it may write."""
+        target.mkdir(parents=True, exist_ok=True)
         if self.local:
             agent.files.copy(target, writable=True)
         for name, content in self.files.items():

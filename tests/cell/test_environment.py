@@ -162,6 +162,13 @@ def test_without_a_name_of_a_file_only_the_requirements_count(
 
 
 @pytest.mark.slow
+def test_an_environment_may_be_a_python_alone(tmp_path: Path, context: CellContext) -> None:
+    base = have(OTHER)
+    python = agent_python(make_agent(tmp_path, "", environment={"python": OTHER}), context)
+    assert python.resolve() == base and imports(python, "pip")
+
+
+@pytest.mark.slow
 def test_half_built_and_broken_ones_are_built_again(tmp_path: Path, context: CellContext) -> None:
     agent = tiny_agent(tmp_path)
     python = agent_python(agent, context)
