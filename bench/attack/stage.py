@@ -85,7 +85,7 @@ class Stage:
             "original": [str(original), str(original.parents[2] / ".git")],
             "checks": [str(case.folder), str(self.start_hidden(case)), f"/cases/{case.spec.category}/{case.id}"],
             "solution": [str(case.part("solution")), str(case.part("wrong"))],
-            "cells": [str(run / "scratch" / "other"), str(run / "traces" / "other"), str(run / "cells"), str(run)],
+            "cells": [str(run / part) for part in ("scratch/work/other", "traces/other", "cells", "")],
             "git": [str(checkout), str(checkout / ".git")],
             "keys": [str(self.root / "home"), "~", "/root", "/home", "/run/secrets", "/var/run/secrets"],
         }
@@ -174,7 +174,7 @@ def _context(root: Path, folders: DataFolders, sandbox: Sandbox) -> CellContext:
 
 def _other_cell(run: Path, canaries: Canaries) -> None:
     """Files of another cell of the same run, one still at work and one finished."""
-    _write(run / "scratch" / "other" / "workspace" / "notes.txt", canaries.new("workspace of another cell"))
+    _write(run / "scratch" / "work" / "other" / "workspace" / "notes.txt", canaries.new("workspace of another cell"))
     _write(run / "traces" / "other" / "agent.log", canaries.new("trace of another cell"))
     _write(run / "cells" / "other.json", canaries.new("record of another cell"))
 

@@ -173,7 +173,7 @@ class Trial:
     def _left_behind(self, cell: Cell) -> list[str]:
         context = self._stage.context
         # Not through socket_folder(), which would make it.
-        folders = [context.folder / "scratch" / cell.slug, context.sockets / cell.slug[-8:]]
+        folders = [context.work(cell), context.sockets / cell.slug[-8:]]
         found = [f"{folder.name} is still there" for folder in folders if folder.exists()]
         if context.sandbox.name == "docker":
             found += containers_of(context.provenance.run, cell.id)

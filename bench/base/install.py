@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench.base.errors import UserError
 
-_HEAD = re.compile(r"^# branch\.oid ([0-9a-f]+)$", re.MULTILINE)
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 
@@ -43,15 +40,3 @@ def _data_folder(name: str, explicit: Path | None) -> Path:
         if folder.is_dir() and ((folder.parent / "pyproject.toml").is_file() or folder.parent.name == "data"):
             return folder
     raise UserError(f"no folder {name!r} beside the package", where=_PACKAGE, remedy="reinstall ml-dev-bench")
-
-
-def commit_of(folder: Path) -> tuple[str, bool]:
-    """The git commit that `folder` is at, and whether there are changes beyond it; ("", False) outside git."""
-    command = ["git", "-C", str(folder), "status", "--porcelain=v2", "--branch", "--no-ahead-behind", "--", "."]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return "", False
-    head = _HEAD.search(done.stdout)
-    changes = [line for line in done.stdout.splitlines() if not line.startswith("# ")]
-    return (head[1], bool(changes)) if head else ("", False)

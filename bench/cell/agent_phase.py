@@ -17,6 +17,7 @@ from bench.cell.context import CellContext
 from bench.cell.decoys import Decoys
 from bench.cell.environment import agent_python
 from bench.cell.workspace import CellFolder
+from bench.formats.agent_files import CASSETTES
 from bench.formats.plan import Cell
 from bench.formats.record import ModelUsage, Note, StopReason
 from bench.gateway import CellLimits, Gateway, GatewaySpec, RunBudgetConfig, open_gateway
@@ -51,7 +52,7 @@ def run_agent(folder: CellFolder, overlay: Overlay | None) -> AgentPhase:
     cell, context = folder.cell, folder.context
     trace = context.trace(cell)
     (trace / "out").mkdir(parents=True, exist_ok=True)
-    python = agent_python(cell.agent, context.folders.cache)
+    python = agent_python(cell.agent, context)
     # The agent compares with the time of day, which an administrator may set; the gateway's clock cannot be set.
     deadline, ends = (now + cell.case.spec.limits.agent_s for now in (time.time(), time.monotonic()))
     socket = context.socket_folder(cell) / "gateway.sock"
@@ -100,7 +101,7 @@ def _gateway(cell: Cell, context: CellContext, socket: Path, deadline: float) ->
         ledger=context.trace(cell) / "calls.jsonl",
         models=cell.models,
         case=cell.case.id,
-        cassettes=cell.agent.folder / "cassettes",
+        cassettes=cell.agent.folder / CASSETTES,
         limits=CellLimits(calls=limits.steps, cost_usd=cost, tokens=limits.tokens, deadline=deadline),
         run_budget=RunBudgetConfig(path=context.folder / "budget.json", limits=run_limits)
         if run_limits.any_set
@@ -127,17 +128,15 @@ def _job(
     cell, context = folder.cell, folder.context
     guest_path = context.sandbox.guest_path
     workspace = Mount(folder.workspace, "/workspace", writable=True)
-    agent = Mount(cell.agent.folder, "/agent")
+    staged = context.staged(cell.agent)
+    agent = Mount(cell.agent.staged(staged), "/agent")
     task = Mount(cell.case.task, "/task/task.md")
     out = Mount(context.trace(cell) / "out", "/out", writable=True)
     # Not below `/agent`: a mount needs an empty folder there, and the agent's own folder is read-only.
-    shared = [Mount(source, f"/{name.removeprefix('../')}") for name, source in cell.agent.shared.items()]
+    shared = [
+        Mount(source, f"/{name.removeprefix('../')}") for name, source in cell.agent.staged_shared(staged).items()
+    ]
     mounts = [workspace, agent, *shared, task, out]
-    if (cell.agent.folder / "cassettes").is_dir():
-        # Replayed conversations show how a case is solved: an empty folder stands before them.
-        empty = folder.path / "empty"
-        empty.mkdir(exist_ok=True)
-        mounts.append(Mount(empty, "/agent/cassettes"))
     interpreter = context.sandbox.interpreter
     variables = cell.agent.spec.environment.variables
     # Ours come last: no variable of an agent.yaml takes the place of one of the benchmark's.

@@ -11,13 +11,17 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal
 
+from bench.base.errors import InfraError
+from bench.base.files import lock
 from bench.base.install import DataFolders
 from bench.base.times import instant, now
 from bench.cell.machine import DiskSpace
+from bench.formats.agent import Agent
 from bench.formats.plan import Cell, RunLimits, public_seed
 from bench.formats.record import Phase, Provenance, SeedSource
 from bench.formats.seeds import commitment, data_seed, is_replayed
 from bench.gateway import Patience, recorded_seed
+from bench.guest.trees import remove_tree
 from bench.sandbox import Sandbox
 
 PhaseName = Literal["prepare", "agent", "snapshot", "judge"]
@@ -50,8 +54,6 @@ class CellContext:
     provenance: Provenance
     suite_version: str
     agent_commits: dict[str, str]
-    agent_digests: dict[str, str] = field(default_factory=dict)
-    """Of the agents' folders when the run began; empty: not watched."""
     keep_workspaces: bool = False
     stopped: threading.Event = field(default_factory=threading.Event)
     """Set when the run is interrupted: what a cell has reached by then is not a verdict."""
@@ -93,6 +95,30 @@ class CellContext:
         """Where the start of the cell's trial is built: what derives from a secret goes with the run's scratch."""
         secret = self.seed_source(cell) == "secret" and cell.case.part("data.py").is_file()
         return self.folder / "scratch" if secret else self.folders.cache
+
+    def staged(self, agent: Agent) -> Path:
+        """Folder of the copies of the agent's files, which are what its jobs see; made on first use.
+
+        Raises `InfraError` when these files are not those of the agent's digest any more.
+        """
+        place = self.folder / "scratch" / ".agents" / f"{agent.id}-{agent.digest[7:23]}"
+        # For this user alone: the folder that was copied may have been, too.
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with lock(place.with_name(f".{place.name}.lock")):
+            if not place.is_dir():
+                fresh = place.with_name(f".{place.name}.new")
+                remove_tree(fresh)
+                # A file that is gone by now is a change, too.
+                with contextlib.suppress(FileNotFoundError):
+                    agent.stage(fresh)
+                if agent.digest_staged(fresh) != agent.digest:
+                    raise InfraError("setup_error", f"{agent.folder}: the agent has changed since the run began")
+                fresh.rename(place)
+        return place
+
+    def work(self, cell: Cell) -> Path:
+        """Folder of the cell while it runs, beside those of other cells and of nothing that is hidden from agents."""
+        return self.folder / "scratch" / "work" / cell.slug
 
     def trace(self, cell: Cell) -> Path:
         """Folder of what is kept beside the record."""

@@ -169,7 +169,6 @@ def require_same_files(cell: Cell, context: CellContext) -> None:
     """Raise `InfraError` when case or agent are not what they were when the run began."""
     if replace(cell.case).digest != cell.case.digest:
         raise InfraError("setup_error", f"{cell.case.folder}: the case has changed since the run began")
-    expected = context.agent_digests.get(cell.agent.id)
-    # Without isolation an agent may write to its own folder.
-    if expected and context.sandbox.isolated and replace(cell.agent).digest != expected:
+    # Without isolation an agent may write to the copy of its folder.
+    if context.sandbox.isolated and cell.agent.digest_staged(context.staged(cell.agent)) != cell.agent.digest:
         raise InfraError("setup_error", f"{cell.agent.folder}: the agent has changed since the run began")

@@ -1,4 +1,7 @@
-"""Finding a Python of a wanted version on this machine: on PATH, with uv, with pyenv."""
+"""The agent's own packages: installed in a sandbox, once per content, and never executed outside of one.
+
+The build sees the requirements, the configured indexes and a proxy, and writes to the folder of the environment alone.
+"""
 
 from __future__ import annotations
 
@@ -6,135 +9,47 @@ import json
 import os
 import platform
 import re
+import secrets
 import shlex
-import shutil
-import subprocess
+import stat
 import sys
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.base.child import log_tail
 from bench.base.errors import InfraError, UserError
-from bench.base.files import lock, sha256_bytes
+from bench.base.files import lock, sha256_bytes, temporary_folder, write_atomic
+from bench.base.times import now
+from bench.cell.context import CellContext
+from bench.cell.interpreter import Interpreter, find_interpreter, own_interpreter
+from bench.cell.package_index import package_sources
 from bench.formats.agent import Agent
 from bench.guest.trees import remove_tree
+from bench.sandbox import CellEnvironment, Ended, Job, JobLimits, Mount, run_job
 
-_ANSWER_S = 60
-# A shim of pyenv, a link of uv, the python of some virtual environment: what counts is the installation behind it.
-_QUESTION = """
-import json, os, sys
-try:
-    import ensurepip, venv
-    able = True
-except ImportError:
-    able = False
-base = getattr(sys, "_base_executable", "") or sys.executable
-print(json.dumps([os.path.realpath(base), ".".join(map(str, sys.version_info[:3])), able]))
-"""
-_INSTALL_S = 1800
-_REFERENCE = re.compile(rb"^\s*(?:-r|-c|--requirement|--constraint)[ =]?\s*(\S+)", re.MULTILINE)
-# The build scripts of packages are strangers' code, and a Python's settings belong to that Python.
-_WITHHELD = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|^PYTHON|^VIRTUAL_ENV")
-_LOCAL = re.compile(rb"^\s*(?:-e\b|--editable\b|\.|/|file:|[^#\n]*@\s*file:)", re.MULTILINE)
-
-
-@dataclass(frozen=True)
-class Interpreter:
-    """An installed Python that can make virtual environments."""
-
-    path: Path
-    """Of the program itself, through all links and shims."""
-    version: str
-    """With three parts, such as 3.12.1."""
-    able: bool
-    """Whether it can make virtual environments."""
+_VERSION = b"2"
+"""Of how environments are built: another one is another environment."""
+_LIMITS = JobLimits(wall_s=1800, memory_mb=8192, cpus=4, processes=1024, open_files=4096, disk_mb=16384, output_mb=4)
+_MAX_ENTRIES = 500_000
+_MAX_DEPTH = 100
+_MAX_BYTES = 1 << 20
+_MAX_LINE = 20_000
+_PROXIES = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")
+_TOLD_BYTES = 1500
+_SPEC = r"\s*([<>=!~(][^@;#\s][^@;#]*)?"
+# A line that says what to get from an index or another machine, and names nothing in the agent's folder.
+_PLAIN = re.compile(
+    rf"[A-Za-z0-9][A-Za-z0-9._-]*\s*(\[[^\]]*\])?({_SPEC}|\s*@\s*(git\+)?https?://\S+)\s*(;.*?)?(\s+--hash=\S+)*"
+    r"|(--pre|--no-index|--require-hashes|--prefer-binary)"
+    r"|(--no-binary|--only-binary|--trusted-host)[ =]\s*\S+"
+    r"|(-i|--index-url|--extra-index-url)[ =]?\s*https?://\S+"
+)
+_REFERENCE = re.compile(r"(?:-r|-c|--requirement|--constraint)(?:\s+|=|(?<=-[rc]))\s*(\S.*)")
+_ARCHIVES = (".whl", ".zip", ".tar.gz", ".tgz", ".tar", ".tar.bz2", ".tbz", ".tar.xz", ".txz")
 
 
-def find_interpreter(version: str, where: Path) -> Interpreter:
-    """An interpreter of `version` (3.12 or 3.12.1); raises `UserError` with the remedy when there is none.
-
-    where: the file that asks for it.
-    """
-    lame: list[Path] = []
-    for candidate in _candidates(version):
-        found = _ask(candidate)
-        if found is None or not f"{found.version}.".startswith(f"{version}."):
-            continue
-        if found.able:
-            return found
-        lame.append(candidate)
-    if lame:
-        raise UserError(
-            f"field `environment.python`: {lame[0]} cannot make virtual environments",
-            where=where,
-            remedy=f"apt-get install python{version}-venv, or `uv python install {version}`",
-        )
-    raise UserError(
-        f"field `environment.python`: no Python {version} on PATH, with uv or with pyenv",
-        where=where,
-        remedy=f"`uv python install {version}` or `pyenv install {version}`",
-    )
-
-
-def own_interpreter(where: Path) -> Interpreter:
-    """The installation behind the interpreter that runs the benchmark."""
-    found = _ask(Path(sys.executable))
-    if found is None or not found.able:
-        raise UserError(
-            f"field `environment.requirements`: {sys.executable} cannot make virtual environments",
-            where=where,
-            remedy="apt-get install python3-venv, or run the benchmark with a Python that has venv and ensurepip",
-        )
-    return found
-
-
-def _candidates(version: str) -> Iterator[Path]:
-    """Places to look, cheapest first; what is there may be something else."""
-    if f"{'.'.join(map(str, sys.version_info[:3]))}.".startswith(f"{version}."):
-        yield Path(sys.executable)
-    minor = ".".join(version.split(".")[:2])
-    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
-    found = shutil.which(f"python{minor}")
-    # pyenv's shim is a script that fails unless that version is switched on; its versions are looked at below.
-    if found is not None and not Path(found).is_relative_to(pyenv / "shims"):
-        yield Path(found).absolute()
-    uv = shutil.which("uv")
-    if uv is not None and (named := _answer([uv, "python", "find", "--no-python-downloads", version]).strip()):
-        yield Path(named)
-    folders = [path for path in (pyenv / "versions").glob(f"{version}*") if (path / "bin" / "python").exists()]
-    for folder in sorted(folders, key=_as_numbers, reverse=True):
-        yield folder / "bin" / "python"
-
-
-def _as_numbers(folder: Path) -> list[int]:
-    """3.12.10 is newer than 3.12.9."""
-    return [int(part) if part.isdigit() else -1 for part in folder.name.split(".")]
-
-
-def _ask(candidate: Path) -> Interpreter | None:
-    """What `candidate` is; None when it does not start."""
-    try:
-        path, version, able = json.loads(_answer([str(candidate), "-I", "-S", "-c", _QUESTION]))
-    except ValueError:
-        return None
-    return Interpreter(Path(path), version, able)
-
-
-def _answer(command: list[str]) -> str:
-    """What a program says on standard output; empty when it fails."""
-    try:
-        # From a folder in which no file asks uv for another version.
-        done = subprocess.run(
-            command, cwd="/", capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=_ANSWER_S, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
-        return ""
-    return done.stdout if done.returncode == 0 else ""
-
-
-def agent_python(agent: Agent, cache: Path) -> Path:
+def agent_python(agent: Agent, context: CellContext) -> Path:
     """The interpreter of `agent`'s own packages; builds its environment on first use.
 
     A second caller waits for the first, in this process or another. Raises `UserError` when the wanted
@@ -143,93 +58,238 @@ def agent_python(agent: Agent, cache: Path) -> Path:
     wanted = agent.spec.environment
     if not wanted.python and not wanted.requirements:
         return Path(sys.executable)
-    where = agent.folder / "agent.yaml"
-    base = find_interpreter(wanted.python, where) if wanted.python else own_interpreter(where)
-    place = cache / "environments" / f"{agent.id}-{_digest(agent, base)}"
-    if _is_complete(place):
-        return place / "bin" / "python"
-    with lock(place.with_name(f".{place.name}.lock")) as descriptor:
-        if not _is_complete(place):
-            _build(place, base, agent, descriptor)
+    base = find_interpreter(wanted.python, agent.file) if wanted.python else own_interpreter(agent.file)
+    needs = _Requirements.of(agent, agent.staged(context.staged(agent)))
+    place = context.folders.cache / "environments" / f"{agent.id}-{_digest(agent, base, needs, context)}"
+    build = _Build(agent, base, needs, context, place)
+    with lock(place.with_name(f".{place.name}.lock")):
+        if not build.is_complete():
+            build.run()
     return place / "bin" / "python"
 
 
-def _digest(agent: Agent, base: Interpreter) -> str:
+@dataclass(frozen=True)
+class _Requirements:
+    """The requirements file with those that it refers to."""
+
+    folder: Path
+    files: Mapping[str, bytes]
+    local: bool
+    """They may name something else in the agent's folder: all of it is shown to the build, and counts."""
+
+    @classmethod
+    def of(cls, agent: Agent, folder: Path) -> _Requirements:
+        """Raises `UserError` for a file that is not one of the agent's."""
+        files: dict[str, bytes] = {}
+        pending, local = [agent.spec.environment.requirements] if agent.spec.environment.requirements else [], False
+        while pending:
+            name = os.path.normpath(pending.pop())
+            if name in files:
+                continue
+            if name not in agent.files.names or (folder / name).is_symlink():
+                fault = f"{name[:200]!r} is not one of the agent's files, which lie in its folder and are kept by git"
+                remedy = "add it to the folder and to git, or remove what names it"
+                raise UserError(f"field `environment.requirements`: {fault}", where=agent.file, remedy=remedy)
+            if (folder / name).stat().st_size > _MAX_BYTES:
+                fault, remedy = f"is larger than {_MAX_BYTES >> 10} KiB", "name packages in it, nothing else"
+                raise UserError(fault, where=agent.folder / name, remedy=remedy)
+            files[name] = (folder / name).read_bytes()
+            for line in _lines(files[name]):
+                if (match := _REFERENCE.fullmatch(line)) is not None:
+                    pending.append(os.path.join(os.path.dirname(name), match[1].strip("'\"")))
+                elif not _is_plain(line):
+                    local = True
+        return cls(folder, files, local)
+
+    def copy(self, agent: Agent, target: Path) -> None:
+        """Lay what the build may see of the agent's folder into `target`, where it may write."""
+        target.mkdir(parents=True, exist_ok=True)
+        if self.local:
+            agent.files.copy(target, writable=True)
+        for name, content in self.files.items():
+            write_atomic(target / name, content)
+
+
+def _is_plain(line: str) -> bool:
+    """Whether a line of requirements names nothing in the agent's folder. In doubt it does."""
+    if len(line) > _MAX_LINE or not _PLAIN.fullmatch(line):
+        return False
+    return "://" in line or not line.split(";", maxsplit=1)[0].strip().lower().endswith(_ARCHIVES)
+
+
+def _lines(content: bytes) -> Iterator[str]:
+    """The lines of a requirements file as pip joins them, without comments."""
+    text = re.sub(r"\\\r?\n", " ", content.decode("utf-8", "replace"))
+    for line in text.splitlines():
+        if line := re.sub(r"(^|\s)#.*", "", line).strip():
+            yield line
+
+
+def _digest(agent: Agent, base: Interpreter, needs: _Requirements, context: CellContext) -> str:
     """Of everything that decides what gets installed."""
-    wanted = agent.spec.environment
-    parts = [f"{base.path}\0{base.version}\0{platform.machine()}\0{wanted.locked}".encode()]
-    if wanted.requirements:
-        parts += _contents(agent.folder / wanted.requirements, set())
-        if any(_LOCAL.search(part) for part in parts[1:]):
-            # It installs from its own folder, so every file there counts.
-            parts.append(agent.digest.encode())
-    return sha256_bytes(b"\0".join(parts))[7:23]
+    wanted, sandbox = agent.spec.environment, context.sandbox
+    facts = f"{base.path}\0{base.version}\0{platform.machine()}\0{wanted.locked}\0{sandbox.name}\0{sandbox.image}"
+    parts = [_VERSION, facts.encode()]
+    for name, content in sorted(needs.files.items()):
+        parts += [name.encode(), content]
+    if needs.local:
+        parts.append(agent.digest.encode())
+    # Each with its length: no content can look like two.
+    return sha256_bytes(b"".join(b"%d:%b" % (len(part), part) for part in parts))[7:23]
 
 
-def _contents(path: Path, seen: set[Path]) -> Iterator[bytes]:
-    """The bytes of a requirements file and of those it refers to."""
-    resolved = path.resolve()
-    if resolved in seen:
-        return
-    seen.add(resolved)
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise UserError(f"cannot be read: {error.strerror}", where=path, remedy="add it, or remove the line") from None
-    yield content
-    for name in _REFERENCE.findall(content):
-        yield from _contents(path.parent / name.decode("utf-8", "replace"), seen)
+@dataclass(frozen=True)
+class _Build:
+    """One environment, at the path under which every sandbox shows it, since it does not survive a move."""
 
+    agent: Agent
+    base: Interpreter
+    needs: _Requirements
+    context: CellContext
+    place: Path
 
-def _is_complete(place: Path) -> bool:
-    """Built to its end, with an interpreter that still starts: the base it links to may have been removed."""
-    return (place / "complete").is_file() and (place / "bin" / "python").exists()
+    @property
+    def _record(self) -> Path:
+        """Written last, outside of what the build can write to."""
+        return self.place.with_name(f"{self.place.name}.json")
 
+    def is_complete(self) -> bool:
+        """Built to its end, with an interpreter that is still there: the base it links to may have been removed."""
+        return self._record.is_file() and (self.place / "bin" / "python").exists()
 
-def _build(place: Path, base: Interpreter, agent: Agent, lock: int) -> None:
-    """A virtual environment does not survive a move, so it is built in place and marked when complete."""
-    remove_tree(place)
-    place.mkdir(parents=True)
-    try:
-        for command in _commands(place, base, agent):
-            _run(command, agent, lock)
-    except BaseException:
-        remove_tree(place)
-        raise
-    (place / "complete").touch()
-
-
-def _commands(place: Path, base: Interpreter, agent: Agent) -> Iterator[list[str]]:
-    yield [str(base.path), "-I", "-m", "venv", str(place)]
-    wanted = agent.spec.environment
-    if not wanted.requirements:
-        return
-    install = [str(place / "bin" / "python"), "-I", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    if wanted.locked:
-        install.append("--no-deps")
-    yield [*install, "--requirement", str(agent.folder / wanted.requirements)]
-
-
-def _run(command: list[str], agent: Agent, lock: int) -> None:
-    env = {name: value for name, value in os.environ.items() if name.startswith("PIP_") or not _WITHHELD.search(name)}
-    with tempfile.TemporaryFile() as log:
+    def run(self) -> None:
+        """Build it; raises `InfraError` when that fails."""
+        self._record.unlink(missing_ok=True)
+        for left in self.place.parent.glob(f".{self.place.name}.build-*"):
+            with suppress(OSError):
+                remove_tree(left)
+        remove_tree(self.place)
+        work = self.place.with_name(f".{self.place.name}.build-{secrets.token_hex(4)}")
+        # Without isolation the guest's path is this machine's.
+        made = work / "made" if self.context.sandbox.isolated else self.place
+        made.mkdir(parents=True)
         try:
-            code = subprocess.run(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env={**env, "PIP_NO_INPUT": "1"},
-                # A line such as `./wheel.whl` is meant from where the file lies.
-                cwd=agent.folder,
-                # The installer holds the lock, too: when the runner is killed, no other runner builds beside it.
-                pass_fds=[lock],
-                timeout=_INSTALL_S,
-                check=False,
-            ).returncode
-            fault = f"status {code}"
-        except subprocess.TimeoutExpired:
-            code, fault = -1, f"took over {_INSTALL_S} s"
-        if code != 0:
-            told = f"{shlex.join(command)}: {fault}: {log_tail(log)}"
-            raise InfraError("environment_error", f"the environment of agent {agent.id} could not be built: {told}")
+            facts = self._install(work, made)
+            make_harmless(made, self.place, self.base)
+            if made != self.place:
+                made.rename(self.place)
+            write_atomic(self._record, json.dumps(facts, indent=1).encode() + b"\n")
+        except BaseException:
+            remove_tree(made)
+            raise
+        finally:
+            with suppress(OSError):
+                remove_tree(work)
+
+    def _install(self, work: Path, made: Path) -> dict[str, object]:
+        """Run the installer; returns what is written down of it."""
+        # Only here: few runs build anything.
+        from bench.cell.egress import open_egress
+
+        sandbox, sources = self.context.sandbox, package_sources(self.context.sandbox)
+        (work / "tmp").mkdir(parents=True)
+        self.needs.copy(self.agent, work / "agent")
+        target = Mount(made, str(self.place), writable=True)
+        scratch = Mount(work / "tmp", "/build/tmp", writable=True)
+        folder = Mount(work / "agent", "/agent", writable=True)
+        variables = {
+            **sources.variables,
+            **dict.fromkeys(("TMPDIR", "HOME"), sandbox.guest_path(scratch)),
+            **dict.fromkeys(_PROXIES, "http://127.0.0.1:{port:egress}"),
+            "PIP_CONFIG_FILE": os.devnull,
+            "PIP_NO_INPUT": "1",
+            "PIP_NO_CACHE_DIR": "1",
+            "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        }
+        with temporary_folder("egress") as sockets, open_egress(sockets / "proxy", sources.origins) as egress:
+            for command in self._commands(sandbox.guest_path(folder)):
+                job = Job(
+                    argv=command,
+                    mounts=[target, scratch, folder, *sources.mounts],
+                    cwd=folder,
+                    limits=_LIMITS,
+                    env=variables,
+                    sockets={"egress": egress.socket},
+                    interpreters=[self._base_link(work)],
+                    cell_environment=CellEnvironment(run=self.context.provenance.run),
+                )
+                self._check(command, run_job(sandbox, job), egress.refused)
+        return {
+            "agent": self.agent.id,
+            "built": now(),
+            "python": self.base.version,
+            "sandbox": sandbox.name,
+            "isolated": sandbox.isolated,
+            "reached": dict(egress.reached),
+            "refused": dict(egress.refused),
+        }
+
+    def _base_link(self, work: Path) -> Path:
+        """Another name for the base: in the place of the benchmark's own interpreter a sandbox may have its own."""
+        link = work / "base" / "bin" / "python"
+        if not link.is_symlink():
+            link.parent.mkdir(parents=True)
+            link.symlink_to(self.base.path)
+        return link
+
+    def _commands(self, folder: str) -> Iterator[list[str]]:
+        yield [str(self.base.path), "-I", "-m", "venv", str(self.place)]
+        wanted = self.agent.spec.environment
+        if wanted.requirements:
+            install = [f"{self.place}/bin/python", "-I", "-m", "pip", "install", "--quiet"]
+            locked = ["--no-deps"] if wanted.locked else []
+            yield [*install, *locked, "--requirement", f"{folder}/{os.path.normpath(wanted.requirements)}"]
+
+    def _check(self, command: list[str], ended: Ended, refused: Mapping[str, int]) -> None:
+        if ended.reason == "exit" and ended.code == 0:
+            return
+        fault = f"status {ended.code}" if ended.reason == "exit" else ended.reason.replace("_", " ")
+        said = (ended.stdout + ended.stderr)[-_TOLD_BYTES:].decode("utf-8", "replace").strip()
+        kept = f" (the proxy refused {', '.join(list(refused)[:5])})" if refused else ""
+        told = f"{shlex.join(command)}: {fault}{kept}: {said}"
+        raise InfraError("environment_error", f"the environment of agent {self.agent.id} could not be built: {told}")
+
+
+def make_harmless(root: Path, place: Path, base: Interpreter) -> None:
+    """Leave only folders, regular files and links within `root`, which is to lie at `place`, and the link to `base`.
+
+    The runner resolves that link to see what else to mount: it is made here, whatever the build has put there. Nothing
+    of the build lives any more. Raises `InfraError` where there is too much to look at.
+    """
+    pending, count = [(str(root), 0)], 0
+    while pending:
+        folder, depth = pending.pop()
+        with os.scandir(folder) as found:
+            entries = list(found)
+        count += len(entries)
+        if count > _MAX_ENTRIES or depth > _MAX_DEPTH:
+            raise InfraError("environment_error", f"an environment has over {_MAX_ENTRIES:,} files, or is too deep")
+        for entry in entries:
+            info = entry.stat(follow_symlinks=False)
+            if stat.S_ISLNK(info.st_mode):
+                if not _stays_within(entry.path, root, place):
+                    os.unlink(entry.path)
+                continue
+            if not (stat.S_ISDIR(info.st_mode) or stat.S_ISREG(info.st_mode)):
+                os.unlink(entry.path)
+                continue
+            if stat.S_ISDIR(info.st_mode):
+                pending.append((entry.path, depth + 1))
+            if info.st_uid != os.getuid():
+                os.chown(entry.path, os.getuid(), os.getgid(), follow_symlinks=False)
+            os.chmod(entry.path, 0o755 if stat.S_ISDIR(info.st_mode) or info.st_mode & stat.S_IXUSR else 0o644)
+    programs = root / "bin"
+    if programs.is_symlink() or not programs.is_dir():
+        remove_tree(programs)
+        programs.mkdir()
+    for name in ("python", "python3", f"python{'.'.join(base.version.split('.')[:2])}"):
+        remove_tree(programs / name)
+        (programs / name).symlink_to(base.path)
+
+
+def _stays_within(link: str, root: Path, place: Path) -> bool:
+    """Whether a link leads below `root`, or to where that will lie, by what it says."""
+    target = os.readlink(link)
+    if os.path.isabs(target):
+        return os.path.normpath(target).startswith(f"{place}/")
+    return os.path.normpath(os.path.join(os.path.dirname(link), target)).startswith(f"{root}/")

@@ -62,7 +62,7 @@ def _attempt(cell: Cell, context: CellContext, clock: Clock) -> Finished:
     missing = missing_modules(cell.case.spec.needs.python)
     if missing:
         raise InfraError("needs_missing", f"modules are missing: {', '.join(missing)}; pip install 'ml-dev-bench[ml]'")
-    scratch = context.folder / "scratch" / cell.slug
+    scratch = context.work(cell)
     discard([scratch])
     # What an earlier try has left would pass for this one's.
     remove_tree(context.trace(cell))

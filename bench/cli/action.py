@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -21,6 +22,7 @@ from bench.base.model import Model, ModelT, validate
 from bench.cli.options import interrupt_on_sigterm
 from bench.formats.record import Profile
 from bench.github import add_summary, annotate_error, annotate_warning, commands_stopped, set_outputs
+from bench.guest.first_process import PR_SET_CHILD_SUBREAPER, end_descendants, prctl
 
 if TYPE_CHECKING:
     from bench.formats.record import Record
@@ -115,7 +117,7 @@ def run() -> None:
     folder = _folder(inputs)
     request = Request(inputs.suite, inputs.agent, inputs.cases, inputs.models, inputs.trials, inputs.profile)
     interrupt_on_sigterm()
-    with commands_stopped(), Reporter() as reporter:
+    with _nothing_left(), commands_stopped(), Reporter() as reporter:
         opened, options = partial(open_sandbox, inputs.sandbox), Options(jobs=inputs.jobs, seed_secret=secret)
         _, records = plan_and_run(request, folder, find_data_folders(), opened, options, reporter)
         tell_records(folder, records)
@@ -131,6 +133,19 @@ def run() -> None:
             "lost": str(len(records) - len(graded)),
         }
     )
+
+
+@contextlib.contextmanager
+def _nothing_left() -> Iterator[None]:
+    """Adopt every process that loses its parent, and end all of them at last: the next step holds a token.
+
+    A sandbox ends what it has started. This is for what gets out of one, or of none.
+    """
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    try:
+        yield
+    finally:
+        end_descendants()
 
 
 @action.command()

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bench.base.text import printable
 from bench.cli.options import AGENTS, as_json, print_json
 
 if TYPE_CHECKING:
@@ -50,7 +51,8 @@ def show(name: str, folders: DataFolders, as_json: bool) -> None:
 
     agent = find_agent(name, folders.agents)
     if as_json:
-        print_json({**agent.spec.model_dump(by_alias=True), "digest": agent.digest})
+        seen = {"files": agent.files.names, "left_out": agent.files.left_out}
+        print_json({**agent.spec.model_dump(by_alias=True), "digest": agent.digest, **seen})
         return
     spec = agent.spec
     click.echo(f"{spec.id}: {spec.title}\n\n{spec.description}\n")
@@ -63,3 +65,6 @@ def show(name: str, folders: DataFolders, as_json: bool) -> None:
     click.echo(f"capabilities  {', '.join(spec.capabilities) or 'none'}")
     click.echo(f"ranked        {'yes' if spec.ranked else 'no'}")
     click.echo(f"digest        {agent.digest}")
+    click.echo(f"files         {len(agent.files.names)} are shown to it, {agent.files.count_left_out} are not")
+    for name in agent.files.left_out:
+        click.echo(f"  not shown   {printable(name, 200)}")

@@ -14,8 +14,9 @@ from pydantic import Field
 
 from bench.base.documents import is_file
 from bench.base.errors import UserError
-from bench.base.files import digest_folder, sha256_bytes
+from bench.base.files import sha256_bytes
 from bench.base.model import Model, read_yaml
+from bench.formats.agent_files import CASSETTES, AgentFiles, agent_files, digest_files, regular_files
 from bench.formats.record import Name
 
 Capability = Literal["shell", "solution", "person"]
@@ -25,8 +26,8 @@ ModelName = Annotated[str, Field(pattern=f"^{MODEL_PATTERN}$", max_length=200)]
 _SHARED = re.compile(r"\.\./_shared/[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 # Not `_shared`, which holds what several agents use.
 _AGENTS = "[!_]*/agent.yaml"
-# What tools put into the folder of an agent that is being developed.
-_NOT_CONTENT = frozenset({"__pycache__", ".git", ".venv", "node_modules"})
+_FOLDER = r"^[A-Za-z0-9_@.-]*[A-Za-z0-9_@-](/[A-Za-z0-9_@.-]*[A-Za-z0-9_@-])*$"
+_STAGED = "agent"
 
 
 class Environment(Model):
@@ -35,7 +36,7 @@ class Environment(Model):
     python: Annotated[str, Field(pattern=r"^(3\.\d{1,2}(\.\d{1,2})?)?$")] = ""
     """Wanted interpreter version, such as `3.12`; empty means the benchmark's own."""
     requirements: str = ""
-    """A requirements file in the agent's folder; empty means nothing beyond the standard library."""
+    """A requirements file among the agent's files; empty means nothing beyond the standard library."""
     locked: bool = False
     """The requirements name every package with its version: nothing beyond them is installed."""
     variables: dict[Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")], str] = {}
@@ -54,6 +55,8 @@ class AgentSpec(Model):
     environment: Environment = Environment()
     shared: list[str] = Field([], max_length=16)
     """Folders `../_shared/NAME` that several agents use; the same relative path leads to them inside the sandbox."""
+    include: list[Annotated[str, Field(pattern=_FOLDER)]] = Field([], max_length=16)
+    """Folders such as `node_modules` that are the agent's although git ignores them or tools made them."""
     models: dict[Name, ModelName] = {}
     """Default model per role, in litellm's spelling; empty for an agent that calls no model."""
     capabilities: list[Capability] = []
@@ -87,9 +90,44 @@ class Agent:
         return {name: self.folder.parent / name.removeprefix("../") for name in self.spec.shared}
 
     @cached_property
+    def files(self) -> AgentFiles:
+        """What the agent sees of its folder."""
+        return agent_files(self.folder, self.file.name, self.spec.include)
+
+    @cached_property
+    def shared_files(self) -> dict[str, AgentFiles]:
+        """What it sees of the shared folders, by their names in the description."""
+        return {name: agent_files(folder) for name, folder in self.shared.items()}
+
+    @cached_property
     def digest(self) -> str:
-        digest = digest_folder(self.folder, skip=_NOT_CONTENT)
-        shared = {name: digest_folder(folder, skip=_NOT_CONTENT) for name, folder in self.shared.items()}
+        """Of everything that the agent sees of its folders, of its cassettes and its settings."""
+        shared = {name: digest_files(files.paths) for name, files in self.shared_files.items()}
+        return self._digest(self.files.paths, shared)
+
+    def stage(self, place: Path) -> None:
+        """Copy what the agent sees into the new folder `place`."""
+        self.files.copy(self.staged(place))
+        for name, files in self.shared_files.items():
+            files.copy(self.staged_shared(place)[name])
+
+    @staticmethod
+    def staged(place: Path) -> Path:
+        """The copy of the agent's own folder below `place`."""
+        return place / _STAGED
+
+    def staged_shared(self, place: Path) -> dict[str, Path]:
+        """The copies of the shared folders; as seen from the agent's own, they lie where the originals do."""
+        return {name: place / name.removeprefix("../") for name in self.spec.shared}
+
+    def digest_staged(self, place: Path) -> str:
+        """The digest, with the copies below `place` for the originals."""
+        shared = {name: digest_files(regular_files(path)) for name, path in self.staged_shared(place).items()}
+        return self._digest(regular_files(self.staged(place)), shared)
+
+    def _digest(self, own: Mapping[str, Path], shared: Mapping[str, str]) -> str:
+        # The agent never sees its cassettes, but they decide what it is answered.
+        digest = digest_files({**own, **regular_files(self.folder / CASSETTES, f"{CASSETTES}/")})
         for more in (shared, dict(self.settings)):
             # An agent without them keeps the digest of its folder, which published records carry.
             if more:
@@ -108,14 +146,28 @@ def load_agent(where: Path, *, trusted: bool = False) -> Agent:
     if "solution" in spec.capabilities and not trusted:
         fault = "field `capabilities`: only the benchmark's own oracle may have `solution`"
         raise UserError(fault, where=path, remedy="remove it from the list")
-    requirements = spec.environment.requirements
-    if requirements and not is_file(path.parent / requirements):
-        fault = f"field `environment.requirements`: {requirements!r} is not a file in the agent's folder"
-        raise UserError(fault, where=path, remedy="add the file or correct its name")
+    _require_requirements(path, spec.environment.requirements)
     agent = Agent(path.resolve(), spec, trusted)
     for name, folder in agent.shared.items():
         _require_shared(agent, name, folder)
     return agent
+
+
+def _require_requirements(path: Path, name: str) -> None:
+    """Raise `UserError` for requirements that are not a file in the folder of the description `path`.
+
+    A stranger may have written the description: it must not choose what else of this machine is read.
+    """
+    if not name:
+        return
+    folder = path.parent.resolve()
+    if not (folder / name).resolve().is_relative_to(folder):
+        fault, remedy = f"{name!r} is outside the agent's folder", "move the file into the agent's folder"
+    elif not is_file(folder / name):
+        fault, remedy = f"{name!r} is not a file in the agent's folder", "add the file or correct its name"
+    else:
+        return
+    raise UserError(f"field `environment.requirements`: {fault}", where=path, remedy=remedy)
 
 
 def _require_shared(agent: Agent, name: str, folder: Path) -> None:

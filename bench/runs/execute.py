@@ -9,13 +9,17 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench import __version__
 from bench.base.errors import InfraError, UserError
-from bench.base.install import DataFolders, commit_of
+from bench.base.files import write_atomic
+from bench.base.foreign_git import commit_of
+from bench.base.install import DataFolders
 from bench.cell import CellContext, DiskSpace, agent_python, run_cell
+from bench.formats.agent import Agent
+from bench.formats.agent_files import CASSETTES
 from bench.formats.plan import Cell, RunLimits, RunPlan
 from bench.formats.record import Provenance, Record
 from bench.formats.run_folder import SECRET, RunFolder
@@ -27,6 +31,8 @@ from bench.sandbox import Sandbox, end_orphans
 
 _STOP_S = 15.0
 """Seconds that interrupted cells have to write their records; then they end with this process."""
+_MOST_NAMED = 8
+"""Files in one line of output."""
 _PACKAGES = ("numpy", "torch", "pandas", "scikit-learn", "safetensors", "wandb", "pydantic", "litellm")
 
 
@@ -190,18 +196,41 @@ def run_plan(
     )
     progress.total = len(cells)
     with run.locked(end_orphans):
-        _prepare_environments(cells, folders.cache)
-        # After the environments: packages that build themselves may leave files in an agent's folder.
-        context.agent_digests.update({cell.agent.id: replace(cell.agent).digest for cell in _one_each(cells)})
+        _mark_cache(folders.cache)
+        _prepare_agents(cells, context, progress)
         return run_cells(cells, context, run, options.jobs, progress)
 
 
-def _prepare_environments(cells: Sequence[Cell], cache: Path) -> None:
-    """Build what agents need before any clock runs; raises `UserError` when an interpreter is missing."""
+def _mark_cache(cache: Path) -> None:
+    """Say that it is one: it holds hidden data, and an agent whose folder it lies in must not see it."""
+    if not (cache / "CACHEDIR.TAG").exists():
+        write_atomic(cache / "CACHEDIR.TAG", b"Signature: 8a477f597d28d172789f06886806bc55\n")
+
+
+def _prepare_agents(cells: Sequence[Cell], context: CellContext, progress: RunObserver) -> None:
+    """Copy the agents and build what they need before any clock runs, and say what an agent does not see of its folder.
+
+    Raises `UserError` when an interpreter is missing, or an agent asks for more than it may have.
+    """
     for cell in _one_each(cells):
-        # A failure is not reported here: each cell of the agent builds again and records what failed.
+        if line := _left_out(cell.agent):
+            progress.note(line)
+        # A failure is not reported here: each cell of the agent tries again and records what failed.
         with contextlib.suppress(InfraError):
-            agent_python(cell.agent, cache)
+            context.staged(cell.agent)
+            agent_python(cell.agent, context)
+
+
+def _left_out(agent: Agent) -> str:
+    """A line about what is in the agent's folder and not shown to it; empty when there is nothing."""
+    files = agent.files
+    # The conversations that the gateway replays are meant to be out of sight.
+    names = [name for name in files.left_out if name != f"{CASSETTES}/"]
+    count = files.count_left_out - (len(files.left_out) - len(names))
+    if not count:
+        return ""
+    more = f" and {count - _MOST_NAMED} more" if count > _MOST_NAMED else ""
+    return f"agent {agent.id}: not shown to it: {', '.join(names[:_MOST_NAMED])}{more}"
 
 
 def _one_each(cells: Sequence[Cell]) -> list[Cell]:

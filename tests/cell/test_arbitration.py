@@ -73,7 +73,7 @@ def test_what_only_the_agents_files_make_a_check_raise_is_a_failed_check(
     flags = {note.name: note.evidence for note in record.flags}
     assert flags["check_raised"].startswith("doubles: ")
     assert said in flags["check_raised"]
-    assert not list((context.folder / "scratch").glob("*"))
+    assert not list((context.folder / "scratch" / "work").glob("*"))
     assert not list(context.sockets.glob("*"))
 
 

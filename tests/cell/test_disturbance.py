@@ -83,15 +83,24 @@ def test_on_a_full_disk_nothing_is_a_verdict(tmp_path: Path, cell: Cell, bubblew
 
 
 def test_files_that_change_during_a_run_are_noticed(tmp_path: Path, cell: Cell, bubblewrap: BubblewrapSandbox) -> None:
-    context = make_context(tmp_path, bubblewrap, agent_digests={cell.agent.id: cell.agent.digest})
-    assert cell.case.digest
+    assert cell.agent.digest and cell.case.digest
+    script = (cell.agent.folder / "main.py").read_text()
+    for change in ("raise SystemExit(1)", None):
+        (cell.agent.folder / "main.py").unlink()
+        write_files(cell.agent.folder, {} if change is None else {"main.py": change})
+        context = make_context(tmp_path / str(change is None), bubblewrap)
+        record = run_cell(cell, context)
+        assert (record.outcome, record.cause) == ("infra", "setup_error")
+        assert record.error == f"{cell.agent.folder}: the agent has changed since the run began"
+        write_files(cell.agent.folder, {"main.py": script})
     require_same_files(cell, context)
-    write_files(cell.agent.folder, {"more.txt": ""})
-    record = run_cell(cell, context)
-    assert (record.outcome, record.cause) == ("infra", "setup_error")
-    assert record.error == f"{cell.agent.folder}: the agent has changed since the run began"
-    (cell.agent.folder / "more.txt").unlink()
-    require_same_files(cell, context)
+    # From now on the copy counts.
+    write_files(cell.agent.folder, {"main.py": "raise SystemExit(1)"})
+    assert run_cell(cell, context).outcome == "graded"
+    write_files(context.staged(cell.agent), {"agent/more.txt": ""})
+    with pytest.raises(InfraError, match="the agent has changed since the run began"):
+        require_same_files(cell, context)
+    (context.staged(cell.agent) / "agent" / "more.txt").unlink()
     write_files(cell.case.folder, {"check.py": "x = 1\n"})
     with pytest.raises(InfraError, match="the case has changed since the run began"):
         require_same_files(cell, context)

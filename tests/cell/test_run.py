@@ -66,7 +66,7 @@ class Stage:
         stored = self.context.folder / "cells" / f"{cell.slug}.json"
         assert stored.read_bytes() == record.to_line().encode() + b"\n"
         assert Record.model_validate_json(stored.read_bytes()) == record
-        assert not list((self.context.folder / "scratch").glob("*"))
+        assert not list((self.context.folder / "scratch" / "work").glob("*"))
         assert not list(self.context.sockets.glob("*"))
         return record
 

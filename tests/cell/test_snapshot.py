@@ -41,7 +41,7 @@ def run(context: CellContext, script: str, **limits: Any) -> Record:
     seconds = {phase.name: phase.seconds for phase in record.phases}
     assert seconds["snapshot"] + seconds["judge"] < 2 * case.spec.limits.grade_s, seconds
     # What a busy disk does not let go of in time is moved aside, and goes with the run.
-    assert not [path for path in (context.folder / "scratch").glob("*") if not path.name.startswith(GONE)]
+    assert not [path for path in (context.folder / "scratch" / "work").glob("*") if not path.name.startswith(GONE)]
     return record
 
 

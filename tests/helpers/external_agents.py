@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bench.base.errors import UserError
-from bench.base.install import find_data_folders
-from bench.cell.environment import agent_python
+from bench.cell.interpreter import find_interpreter
 from bench.formats.agent import Agent, find_agent
 from bench.formats.case import Case, load_cases
 from tests.helpers.cells import ROOT, not_here
@@ -18,7 +17,7 @@ def agent_called(name: str) -> Agent:
     """The agent that ships; AIDE with fewer steps, which it takes all whatever it finds."""
     agent = find_agent(name, ROOT / "agents")
     try:
-        agent_python(agent, find_data_folders().cache)
+        find_interpreter(agent.spec.environment.python, agent.file)
     except UserError as error:
         not_here(str(error))
     if name != "aideml":

@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from bench.base.errors import UserError
-from bench.base.install import DataFolders, commit_of
+from bench.base.foreign_git import commit_of
+from bench.base.install import DataFolders
 from bench.plan.selection import Request, cells_of, make_plan
 from tests.helpers.cells import ROOT, make_agent, make_case, write_files
 

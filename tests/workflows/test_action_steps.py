@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from bench.formats.run_folder import RunFolder
 from bench.store.branch import ResultsBranch
+from tests.helpers.cells import make_agent, new_token, processes_with
 from tests.workflows.rehearsal.githost import git_host
 from tests.workflows.rehearsal.stage import ROOT, git
 
@@ -126,6 +128,43 @@ def test_records_may_stay_on_the_runner(runner: Runner) -> None:
     assert set(published) == {"site"}
     assert (Path(published["site"]) / "index.html").is_file()
     assert Path(published["site"]) == runner.folder / "workspace" / "pages" / "site"
+
+
+ESCAPE = """
+import glob, os, signal, sys
+
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        for place in [*glob.glob("/sys/fs/cgroup/*/cgroup.procs"), "/sys/fs/cgroup/cgroup.procs"]:
+            try:
+                with open(place, "w") as file:
+                    file.write(str(os.getpid()))
+            except OSError:
+                continue
+        os.closerange(0, 256)
+        os.execve(sys.executable, [sys.executable, "-c", "import time; time.sleep(900)", TOKEN], {})
+    os._exit(0)
+os.wait()
+import time
+time.sleep(1)
+# Whatever watches it is gone, too.
+os.kill(os.getppid(), signal.SIGKILL)
+time.sleep(1)
+"""
+
+
+def test_after_the_run_nothing_of_the_agent_lives(runner: Runner) -> None:
+    """Not even what got out of a sandbox that does not isolate: the step that holds the token comes next."""
+    token = new_token()
+    agent = make_agent(runner.folder, ESCAPE.replace("TOKEN", repr(token)))
+    done = runner.step("run", **{**HELLO, "MLDB_AGENT": str(agent.file)})
+    left = processes_with(token)
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    assert not left
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert runner.outputs()["graded"] in ("0", "1")
 
 
 def test_the_token_goes_to_this_github_and_to_nobody_else(runner: Runner) -> None:

@@ -18,6 +18,8 @@ ACTIONS = [ROOT / "action.yml", *sorted((ROOT / ".github" / "actions").rglob("ac
 FORMS = [path for path in sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml")) if path.name != "config.yml"]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 _BLOCK = re.compile(r"^(?P<indent> *)```ya?ml\n(?P<text>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL)
+_TOKEN = re.compile(r"inputs\.token|github\.token|secrets\.|ACTIONS_(RUNTIME|ID_TOKEN)")
+_RUNS_AGENTS = re.compile(r"ml-dev-bench/action@|bench (action )?run\b|'uses': '\./'")
 _USES = re.compile(r"uses: *(?P<action>[\w./-]+)@(?P<ref>\S+)(?: +# (?P<version>\S+))?")
 
 
@@ -131,6 +133,24 @@ def test_no_script_of_the_action_holds_an_expression() -> None:
     assert all("${{" not in step["run"] for step in steps)
     token_steps = [step["id"] for step in steps if "MLDB_TOKEN" in step["env"]]
     assert token_steps == ["publish"]
+
+
+def test_no_token_is_there_while_anything_of_an_agent_can_live() -> None:
+    """Neither before the agents' last process has ended, nor when nothing is known of that."""
+    steps = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))["runs"]["steps"]
+    order = [step.get("id", "") for step in steps]
+    with_token = [number for number, step in enumerate(steps) if _TOKEN.search(str(step))]
+    assert with_token == [order.index("publish")] and order.index("run") < order.index("publish")
+    # Without `if`: after a failed step, such as a runner that was killed, GitHub starts it not.
+    assert "if" not in steps[order.index("publish")]
+    assert "continue-on-error" not in steps[order.index("run")]
+    texts = [path.read_text(encoding="utf-8") for path in [*WORKFLOWS, STRANGER]]
+    for text in [*texts, *(text for _, text in documented_workflows())]:
+        document = yaml.safe_load(text)
+        for job in document["jobs"].values():
+            if any(_RUNS_AGENTS.search(str(step)) for step in job["steps"]):
+                assert not _TOKEN.search(str(document.get("env"))), text
+                assert not _TOKEN.search(str(job.get("env"))), text
 
 
 def test_the_documentation_names_every_input_and_output() -> None:
