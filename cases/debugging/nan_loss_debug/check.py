@@ -1,9 +1,9 @@
 """Judges train() on data of many scales. Every loss is recomputed here from what the model predicted at that epoch.
 
-The driver runs in one process with train(), so that its counts are claims. What this file relies on are predictions: they
-must be those of a straight line in every epoch, agree with the losses that were told, and reach the least-squares line,
-and not by the first step. Whether a line that comes nearer from epoch to epoch was moved by gradients cannot be known:
-a formula that does what gradient descent would do gives the same numbers.
+The driver runs in one process with train(), so that its counts are claims. What this file relies on are predictions:
+they must be those of a straight line in every epoch, agree with the losses that were told, and reach the least-squares
+line, and not by the first step. Whether a line that comes nearer from epoch to epoch was moved by gradients cannot be
+known: a formula that does what gradient descent would do gives the same numbers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from bench.judge import array, check, integer, mapping, numbers, sequence
 
 ALLOWED_RATIO = 1.5
-# Shares of the excess over the least-squares line: what a first step may not undercut, and what float32 leaves of a curve.
+# What a first step may not undercut, as a share of the excess over the least-squares line; how far float32 bends that.
 LANDED, STRAIGHT = 1e-6, 1e-4
 # Name: lowest x, width of x, slope, intercept. The signs and exact sizes are drawn afresh.
 SCALES = {
@@ -107,13 +107,13 @@ def _ratio(points: Points, found: dict[str, Any]) -> float:
 
 @check(guard=True)
 def still_one_weight_and_one_bias(ws: Any) -> None:
-    """At every epoch the model is a straight line, also away from the data; it has one weight and one bias, by its word."""
+    """At every epoch the model is a straight line, also away from the data: one weight and one bias."""
     points = _mild(ws)
     found = _fit(ws, points)
     end = np.concatenate([points.x, points.probe]), _joined(points, found)
     for epoch, (x, predicted) in enumerate([*((points.x, one) for one in _paths(points, found)), end], 1):
-        bend = float(np.abs(predicted - _line(x, predicted, x)).max())
-        assert bend <= STRAIGHT * (1 + float(np.abs(predicted).max())), f"epoch {epoch}: off any straight line by {bend:.3g}"
+        bend, size = (float(np.abs(it).max()) for it in (predicted - _line(x, predicted, x), predicted))
+        assert bend <= STRAIGHT * (1 + size), f"epoch {epoch}: off any straight line by {bend:.3g}"
     sizes = [int(np.prod([integer(n) for n in sequence(shape)])) for shape in sequence(found["shapes"])]
     assert sorted(sizes) == [1, 1], f"trainable tensors have {sizes} entries; expected one weight and one bias"
 
@@ -125,7 +125,8 @@ def _paths(points: Points, found: dict[str, Any]) -> list[Any]:
 
 def _joined(points: Points, found: dict[str, Any]) -> Any:
     """The returned model's predictions for the training points and the unseen ones."""
-    return np.concatenate([array(found["final"], shape=points.y.shape), array(found["beyond"], shape=points.truth.shape)])
+    final, beyond = array(found["final"], shape=points.y.shape), array(found["beyond"], shape=points.truth.shape)
+    return np.concatenate([final, beyond])
 
 
 @check(guard=True)

@@ -1,7 +1,7 @@
 """Measures baseline and answer with the judge's own network on pictures painted for this grading.
 
-Nothing of the agent's is run: its weights are numbers, and the network is `small_cnn.py` in the judge's own process. In a
-process on the agent's workspace, a module that a library looks for and does not find could come from there and answer.
+Nothing of the agent's is run: its weights are numbers, and the network is `small_cnn.py` in the judge's own process. In
+a process on the agent's workspace, a module that a library looks for and does not find could come from there.
 
 The same pictures for both: the difference of the two accuracies is far more exact than either of them.
 """
