@@ -234,19 +234,28 @@ def _brain(values: Any) -> Any:
     return rounded.view(np.float32)
 
 
+def _distance(sizes: dict[str, Any], arrays: dict[str, Any], change: Any) -> float:
+    """Mean squared distance of what A and B have learned from the change, as a share of the change's own."""
+    learned = sizes["alpha"] / sizes["rank"] * (arrays["b"] @ arrays["a"])
+    return float(((learned - change) ** 2).mean() / (change**2).mean())
+
+
 @check(weight=2, required=True)
 def fits_a_rank_two_change(ws: Any) -> float:
     """200 steps of Adam learn a rank-2 change of the weight, on the path that the judge works out; W stays."""
     sizes: dict[str, Any] = {"in_features": 24, "out_features": 20, "rank": 2, "alpha": 4.0, "bias": True}
-    arrays, draw = _arrays(ws, sizes)
-    arrays["b"] = np.zeros_like(arrays["b"])
-    x = draw.normal(size=(256, 24)).astype(np.float32)
-    change = draw.normal(size=(20, 2)) @ draw.normal(size=(2, 24))
-    target = (x @ (arrays["weight"] + change).T + arrays["bias"]).astype(np.float32)
+    while True:
+        arrays, draw = _arrays(ws, sizes)
+        arrays["b"] = np.zeros_like(arrays["b"])
+        x = draw.normal(size=(256, 24)).astype(np.float32)
+        change = draw.normal(size=(20, 2)) @ draw.normal(size=(2, 24))
+        target = (x @ (arrays["weight"] + change).T + arrays["bias"]).astype(np.float32)
+        # One start in some hundreds is unlucky: from there 200 steps do not reach the change.
+        if _distance(sizes, descended(sizes, arrays, x, target, Adam(200, 0.05)), change) < 0.002:
+            break
     # Float32 and float64 part by a thousandth in 200 steps, and hardly at all in 60.
     _assert_path(ws, sizes, arrays, (x, target), Adam(ws.rng.randint(20, 60), 0.05), 0.002)
     end = _assert_path(ws, sizes, arrays, (x, target), Adam(200, 0.05), 0.02)
-    learned = sizes["alpha"] / sizes["rank"] * (end["b"] @ end["a"])
-    error = float(((learned - change) ** 2).mean() / (change**2).mean())
+    error = _distance(sizes, end, change)
     ws.metric("fit_error", error)
     return float(ws.scale(error, floor=0.8, target=0.02))
