@@ -133,6 +133,9 @@ def kills_itself() -> None:
 
 def kills_all_it_can() -> None:
     """`kill -9` of every process that the agent sees, itself last."""
+    if b"bench/guest/" not in facts.read("/proc/1/cmdline"):
+        facts.void("the first process is not the sandbox's own")
+        return
     facts.say("ended")
     with contextlib.suppress(OSError):
         os.kill(-1, signal.SIGKILL)
