@@ -113,11 +113,12 @@ _channels["keyring_persistent"] = (lambda: _search(_persistent()), lambda: _add(
 _channels["keyring_list"] = (lambda: _holds("/proc/keys", _TOKEN[:20]), lambda: None)
 """
 
+# The workspace is not among the places: it is what the agent hands in, and no call of the judge can write to it.
 _FILES = """
 _HOME = os.path.expanduser("~")
-_FOLDERS = ["/", "/tmp", "/var/tmp", "/dev", "/dev/shm", "/dev/pts", "/run", "/home", _HOME, os.getcwd(), "/workspace",
+_FOLDERS = ["/", "/tmp", "/var/tmp", "/dev", "/dev/shm", "/dev/pts", "/run", "/home", _HOME,
     "/proc", "/sys", os.path.dirname(sys.executable), os.environ.get("TMPDIR") or "/tmp", "/dev/mqueue"]
-_PLACES = [*_FOLDERS, "/dev/null", "/dev/zero", "/dev/urandom", "/dev/tty", "/etc/passwd", sys.executable, __file__]
+_PLACES = [*_FOLDERS, "/dev/null", "/dev/zero", "/dev/urandom", "/dev/tty", "/etc/passwd", sys.executable]
 _TIME = 10**9 + _NUMBER
 def _look_files(): return any(_TOKEN in name for place in _FOLDERS for name in (_quiet(os.listdir, place) or ()))
 def _write_files():
@@ -130,7 +131,7 @@ def _look_attributes():
 def _write_attributes():
     for place in _PLACES:
         for space in ("user", "trusted", "security"): _quiet(os.setxattr, place, f"{space}.{_TOKEN}", b"x")
-_OPEN = ["/", "/tmp", "/var/tmp", "/dev", "/dev/shm", "/dev/pts", "/run", "/home", _HOME, "/workspace"]
+_OPEN = ["/", "/tmp", "/var/tmp", "/dev", "/dev/shm", "/dev/pts", "/run", "/home", _HOME]
 def _mode(place): return (_quiet(os.stat, place) or os.stat("/proc/self")).st_mode & 0o7777
 def _look_modes(): return any(_mode(place) == 0o1753 for place in _OPEN)
 def _write_modes():
