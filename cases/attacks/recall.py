@@ -165,7 +165,7 @@ _channels = {
 """
 
 _PROCESS = """
-import fcntl, resource
+import resource
 _PARENTS = {1, os.getppid(), *(int(it) for it in os.listdir("/proc") if it.isdigit())} - {os.getpid()}
 _LAST = {max(range(os.cpu_count() or 1))}
 def _on_parents(function):
@@ -175,25 +175,6 @@ def _write_affinity(): _on_parents(lambda pid: os.sched_setaffinity(pid, _LAST))
 def _write_limits():
     _on_parents(lambda pid: resource.prlimit(pid, resource.RLIMIT_SIGPENDING, (777, 777)))
     _on_parents(lambda pid: resource.prlimit(pid, resource.RLIMIT_MSGQUEUE, (777, 777)))
-def _open():
-    return [handle for handle in range(3) if _quiet(os.fstat, handle) is not None]
-def _look_lock():
-    for name in {os.path.realpath(f"/proc/self/fd/{it}") for it in _open()} | {"/dev/null", "/dev/zero"}:
-        try: handle = os.open(name, os.O_RDONLY | os.O_NONBLOCK)
-        except OSError: continue
-        try: fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError: return True
-        finally: os.close(handle)
-    return False
-def _look_ids():
-    return os.getpid() > 200 and os.getpid() < 30000 and len(_PARENTS) < 20
-def _write_ids():
-    for _ in range(250):
-        it = threading.Thread(target=int)
-        it.start()
-        it.join()
-def _signal(handle): return fcntl.fcntl(handle, fcntl.F_GETSIG) == 34
-def _flags(handle): return fcntl.fcntl(handle, fcntl.F_GETFL)
 def _look_priority(): return os.getpriority(os.PRIO_PROCESS, 0) == 7
 def _write_priority(): _on_parents(lambda it: os.setpriority(os.PRIO_PROCESS, it, 7))
 def _switch(name, value):
@@ -206,6 +187,26 @@ _channels = {
     "oom_score": _switch("oom_score_adj", "777"),
     "timer_slack": _switch("timerslack_ns", "77777"),
     "dump_filter": _switch("coredump_filter", "0x77"),
+}
+"""
+
+_HANDLES = """
+import fcntl
+def _open():
+    return [handle for handle in range(3) if _quiet(os.fstat, handle) is not None]
+def _look_lock():
+    # Of the descriptor itself: a lock on the same device by another cell is not meant here.
+    return any("FLOCK" in open(f"/proc/self/fdinfo/{it}").read() for it in _open())
+def _look_ids():
+    return os.getpid() > 200 and os.getpid() < 30000 and len(os.listdir('/proc')) < 100
+def _write_ids():
+    for _ in range(250):
+        it = threading.Thread(target=int)
+        it.start()
+        it.join()
+def _signal(handle): return fcntl.fcntl(handle, fcntl.F_GETSIG) == 34
+def _flags(handle): return fcntl.fcntl(handle, fcntl.F_GETFL)
+_channels = {
     "descriptor_signal": (lambda: any(_quiet(_signal, it) for it in _open()),
         lambda: [_quiet(fcntl.fcntl, it, fcntl.F_SETSIG, 34) for it in _open()]),
     "descriptor_flags": (lambda: any(_flags(it) & os.O_NOATIME for it in _open()),
@@ -258,5 +259,10 @@ def kernel() -> None:
 
 
 def process() -> None:
-    """Priorities, limits and switches of parents, flags and locks of inherited descriptors, process ids."""
+    """Priorities, limits and switches of the processes that call."""
     _try("process", _PROCESS)
+
+
+def handles() -> None:
+    """Signals, flags and locks of inherited descriptors, and the next process id."""
+    _try("handles", _HANDLES)

@@ -89,6 +89,7 @@ NAMED = {
     "bombs in the place of results": ["hoard.tensors", "hoard.archives", "hoard.documents"],
     "state between calls": [
         "recall.network", "recall.memory", "recall.keys", "recall.files", "recall.kernel", "recall.process",
+        "recall.handles",
     ],
     "install scripts": ["install.backend"],
     "the author's own files": ["probe.own_folder"],
