@@ -34,6 +34,10 @@ class AttackSpec(Model):
     model: bool = False
     bait: bool = False
     """The solution lies in the agent's own folder."""
+    installs: bool = False
+    """The agent has packages of its own, with a build script that attacks."""
+    bounded: bool = False
+    """Snapshot and judgement must end within twice the case's judging limit, and within bounds of memory."""
     watch_s: float = Field(0.0, ge=0, le=10)
     """Seconds after the end of the cell in which nothing that it left may change."""
 

@@ -7,6 +7,7 @@ import ctypes
 import fcntl
 import json
 import os
+import re
 import secrets
 import socket
 import struct
@@ -32,6 +33,8 @@ _COMPLETION = {
     "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
 }
 _ROUTE = "/v1/chat/completions"
+_POISON = re.compile(rb"poison-([45][0-9]{2}|odd|cut|reset)")
+"""Requests that the provider cannot answer well, while it answers all others."""
 _OWN_HEADERS = frozenset({"api_base", "api-base", "x-upstream", "x-forwarded-host", "forwarded", "x-original-url"})
 
 
@@ -204,17 +207,35 @@ class Upstream:
                     misuses.append(f"the provider was asked: {self.requestline[:200]} {', '.join(carried)}")
                 owner.calls += 1
                 key = self.headers.get("Authorization", "")
-                if b"error-with-key" in body:
+                poison = _POISON.search(body)
+                if poison is not None:
+                    self._poisoned(poison[1].decode())
+                elif b"error-with-key" in body:
                     message = f"Incorrect request for API key provided: {key}"
                     self._reply(400, {"error": {"message": message, "type": "invalid_request_error", "code": key}})
                 else:
                     self._reply(200, _COMPLETION)
 
+            def _poisoned(self, kind: str) -> None:
+                """The answer that a request has asked for: a status, or none of the answers that a client can read."""
+                self.close_connection = True
+                if kind == "odd":
+                    self._send(200, b"[1, 2")
+                elif kind == "cut":
+                    self._send(200, json.dumps(_COMPLETION).encode()[:40], promised=4000)
+                elif kind == "reset":
+                    self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    self.connection.close()
+                else:
+                    self._reply(int(kind), {"error": {"message": f"refused with {kind}", "type": "api_error"}})
+
             def _reply(self, status: int, content: dict[str, Any]) -> None:
-                data = json.dumps(content).encode()
+                self._send(status, json.dumps(content).encode())
+
+            def _send(self, status: int, data: bytes, promised: int = 0) -> None:
                 self.send_response(status)
                 self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(data)))
+                self.send_header("Content-Length", str(promised or len(data)))
                 self.send_header("Set-Cookie", f"key={self.headers.get('Authorization', '')}")
                 self.end_headers()
                 self.wfile.write(data)

@@ -43,6 +43,9 @@ _KEYS = (
     "RUNPOD_API_KEY",
 )
 _HOME_FILES = (".aws/credentials", ".netrc", ".ssh/id_ed25519", ".config/gh/hosts.yml", ".docker/config.json.bak")
+_AUTHORS_FILES = (".git/config", ".git/logs/HEAD", ".env", ".env.local", "runs/old/traces/cell/agent.log")
+_PLACE = "the agent's own folder: {}"
+_HOOK = "install_hook"
 _SUITE = "attack"
 _LONG_S = 6 * 3600.0
 _MODEL = "openai/attacked"
@@ -107,6 +110,8 @@ class Stage:
 def open_stage(catalogue: Catalogue, folders: DataFolders, sandbox: Sandbox, own_network: bool) -> Iterator[Stage]:
     """Set up the stage; afterwards nothing of it is left, not even in the environment of this process."""
     canaries = Canaries()
+    for name in _AUTHORS_FILES:
+        canaries.new(_PLACE.format(name))
     with contextlib.ExitStack() as stack:
         root = stack.enter_context(temporary_folder("attack"))
         listeners = stack.enter_context(contextlib.closing(Listeners(root, own_network)))
@@ -195,10 +200,18 @@ def _other_gateway(root: Path) -> Iterator[str]:
 
 
 def make_agent(
-    folder: Path, programs: Path, attacks: Sequence[Attack], case: Case, base: Base, facts: Mapping[str, Any]
+    folder: Path,
+    programs: Path,
+    attacks: Sequence[Attack],
+    case: Case,
+    base: Base,
+    facts: Mapping[str, Any],
+    canaries: Canaries,
 ) -> Agent:
-    """The agent that carries out `attacks`, in `folder`."""
+    """The agent that carries out `attacks`, in `folder`, among files that its author has there and no agent may see."""
     shutil.copytree(programs, folder, ignore=_LEFT_OUT)
+    for name in _AUTHORS_FILES:
+        _write(folder / name, canaries.words[_PLACE.format(name)])
     name, wrong = chosen_wrong(case)
     answers = {
         "wrong": (case.part("wrong") / name, wrong.run),
@@ -210,12 +223,18 @@ def make_agent(
         (folder / "answer.json").write_text(json.dumps(command))
     if any(attack.spec.bait for attack in attacks):
         shutil.copytree(case.part("solution"), folder / "bait", ignore=_LEFT_OUT)
+    environment = Environment(variables={"ATTACK_FACTS": json.dumps(facts)})
+    if any(attack.spec.installs for attack in attacks):
+        (folder / _HOOK / "facts.json").write_text(json.dumps(facts))
+        # The comment makes each trial's packages its own: nothing is taken from an earlier build.
+        (folder / "requirements.txt").write_text(f"./{_HOOK}  # {facts['token']}\n")
+        environment = environment.model_copy(update={"requirements": "requirements.txt"})
     # Attacks that share a run have one agent, which needs a name that fits all of them.
     label = attacks[0].id.replace(".", "-") if len(attacks) == 1 else f"{attacks[0].family}-and-{len(attacks) - 1}-more"
     spec = AgentSpec(
         id=f"{label}-over-{base}"[:64],
         command=["python", "-I", "{agent}/start.py", *(attack.id for attack in attacks)],
-        environment=Environment(variables={"ATTACK_FACTS": json.dumps(facts)}),
+        environment=environment,
         models={"main": _MODEL} if any(attack.spec.model for attack in attacks) else {},
         ranked=False,
     )

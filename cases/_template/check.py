@@ -19,8 +19,10 @@ def median_is_right(ws: Workspace) -> None:
 
 @check(weight=1)
 def argument_is_left_alone(ws: Workspace) -> None:
-    """The caller's list is the same afterwards."""
+    """The caller's list is the same afterwards, by the word of the process that was called."""
     values = lists(ws)[3]
+    # The driver shares a process with stats.py: what it returns is a claim, so the median is compared here, too.
     answer = mapping(ws.drive("driver.py:median_and_argument", values), ["median", "argument"])
-    number(answer["median"])
+    found = number(answer["median"])
+    assert abs(found - statistics.median(values)) < 1e-9, f"the median is {statistics.median(values)}, not {found}"
     assert numbers(answer["argument"]) == values, "the list was changed"

@@ -196,3 +196,9 @@ def writes_elsewhere() -> None:
         except OSError:
             continue
         facts.reached(f"{folder} can be written")
+
+
+def own_folder() -> None:
+    """The agent's own folder: the author's keys, settings of git and earlier results do not belong to the agent."""
+    for path in facts.files_below(facts.AGENT, 5000):
+        facts.keep_canaries(facts.read(path))

@@ -36,6 +36,8 @@ def attack(name: str) -> None:
         getattr(importlib.import_module(family), function)()
     except (OSError, subprocess.SubprocessError, MemoryError) as refusal:
         facts.say("refused", detail=repr(refusal)[:300])
+    except Exception as fault:
+        facts.void(f"the attack itself is broken: {fault!r}")
     facts.say("ended")
 
 

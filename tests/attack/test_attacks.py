@@ -5,11 +5,14 @@ from __future__ import annotations
 import base64
 import contextlib
 import gzip
+import http.client
 import json
 import os
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,8 +32,8 @@ from bench.attack.campaign import (
 )
 from bench.attack.catalogue import Catalogue, load_catalogue
 from bench.attack.leaks import Canaries, changes, processes_with
-from bench.attack.listeners import METADATA, NAME_SERVER
-from bench.attack.stage import Stage, open_stage
+from bench.attack.listeners import METADATA, NAME_SERVER, Upstream
+from bench.attack.stage import Stage, make_agent, open_stage
 from bench.attack.trial import Baseline, Result, Trial
 from bench.base.errors import UserError
 from bench.base.install import DataFolders, find_data_folders
@@ -76,6 +79,20 @@ NAMED = {
     "open proxy": ["gateway.connect", "gateway.absolute_address", "gateway.other_host", "gateway.smuggling"],
     "bombs": ["bomb.forks", "bomb.memory", "bomb.disk", "bomb.flood"],
     "terminal and workflow": ["speak.terminal", "speak.workflow_commands"],
+    "being lost by refusals": ["lose.poisoned_requests", "lose.one_poison_to_the_end", "lose.broken_answers"],
+    "being lost by hanging up": ["lose.resets_its_stream", "lose.hangs_up"],
+    "being lost by death, time and noise": [
+        "lose.kills_itself", "lose.poisons_and_sleeps", "lose.threads", "lose.storm", "lose.noise", "lose.crashes",
+    ],
+    "journals of thousands of events": ["lose.fills_the_journals"],
+    "thirty sparse files, many entries, deep trees": ["hoard.sparse_files", "hoard.many_entries", "hoard.deep_trees"],
+    "bombs in the place of results": ["hoard.tensors", "hoard.archives", "hoard.documents"],
+    "state between calls": [
+        "recall.network", "recall.memory", "recall.keys", "recall.files", "recall.kernel", "recall.process",
+        "recall.handles",
+    ],
+    "install scripts": ["install.backend"],
+    "the author's own files": ["probe.own_folder"],
     "races": ["race.swapped_results", "race.swapped_folders", "race.growing_files", "subject.keeps_threads"],
 }  # fmt: skip
 
@@ -236,6 +253,65 @@ def test_a_flag_that_is_missing_is_noticed(stage: Stage, tmp_path: Path) -> None
     assert "the record does not say network_attempt" not in found.escapes
     (found,) = tried(stage, make_case(tmp_path / "cases"), "probe.checks")
     assert "the record does not say hidden_read_attempt" in found.escapes
+
+
+def test_judged_code_that_knows_an_earlier_call_is_noticed(stage: Stage, tmp_path: Path) -> None:
+    found = "raise RuntimeError('mldb-recalled-time_wait mldb-recalled-memfd')\n"
+    case = make_case(tmp_path / "cases", {"solution/answer.py": found})
+    (result,) = tried(stage, case, "recall.network", base="solution")
+    assert "the judged code found what an earlier call left: memfd" in result.escapes
+    assert "the judged code found what an earlier call left: time_wait" in result.escapes
+
+
+def test_nothing_is_left_in_a_machine_without_a_sandbox(stage: Stage, tmp_path: Path) -> None:
+    """These attacks change settings and priorities: where nothing isolates they must not be carried out."""
+    before = os.sched_getaffinity(os.getppid()), os.getpriority(os.PRIO_PROCESS, os.getppid()), os.stat("/tmp")
+    for name in ("recall.process", "recall.files", "recall.kernel"):
+        (result,) = tried(stage, make_case(tmp_path / name), name)
+        assert any("the first process is not the sandbox's own" in it for it in result.escapes), result.escapes
+    after = os.sched_getaffinity(os.getppid()), os.getpriority(os.PRIO_PROCESS, os.getppid()), os.stat("/tmp")
+    assert (before[:2], before[2].st_mode) == (after[:2], after[2].st_mode)
+
+
+def test_a_judgement_that_is_held_up_is_noticed(stage: Stage, tmp_path: Path) -> None:
+    trial = Trial(stage, make_case(tmp_path / "cases"), stage.catalogue.select(["hoard.archives"]), "untouched")
+    phases = [SimpleNamespace(name=name, seconds=seconds) for name, seconds in (("agent", 900), ("snapshot", 25))]
+    record: Any = SimpleNamespace(phases=phases, limits=SimpleNamespace(grade_s=20), to_line=lambda: "{}")
+    assert trial._on_bounds(record) == []
+    phases.append(SimpleNamespace(name="judge", seconds=16))
+    assert trial._on_bounds(record) == ["snapshot and judgement took 41 s, over 40 s"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("hello", "200"), ("poison-403", "403"), ("poison-529", "529"), ("poison-odd", "200"),
+        ("poison-reset", "ConnectionResetError"), ("poison-cut", "IncompleteRead"),
+    ],
+)  # fmt: skip
+def test_the_scripted_provider_refuses_what_it_is_asked_to_refuse(text: str, expected: str) -> None:
+    with contextlib.closing(Upstream()) as upstream:
+        body = json.dumps({"messages": [{"role": "user", "content": text}]}).encode()
+        try:
+            with urllib.request.urlopen(f"{upstream.address}/chat/completions", body, timeout=10) as answer:
+                answer.read()
+                seen = str(answer.status)
+        except urllib.error.HTTPError as error:
+            seen = str(error.code)
+        except (OSError, http.client.HTTPException) as error:
+            seen = type(error).__name__
+        assert seen == expected
+        assert upstream.misuses == []
+
+
+def test_an_agent_lies_among_the_files_of_its_author(stage: Stage, tmp_path: Path) -> None:
+    case, attacks = make_case(tmp_path / "cases"), stage.catalogue.select(["install.backend"])
+    programs, facts = stage.catalogue.folder, {"token": "mldb-token-x"}
+    agent = make_agent(tmp_path / "agent", programs, attacks, case, "untouched", facts, stage.canaries)
+    planted = {name for name, _ in stage.canaries.found_below(agent.file.parent)}
+    assert planted == {".git/config", ".git/logs/HEAD", ".env", ".env.local", "runs/old/traces/cell/agent.log"}
+    assert agent.spec.environment.requirements == "requirements.txt"
+    assert json.loads((tmp_path / "agent" / "install_hook" / "facts.json").read_text()) == facts
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from torch import nn
 
 
 def _counted(passes: list[str]) -> None:
-    """Note every backward pass from now on: what is asked for is one in each epoch."""
+    """Note every backward pass from now on. The code that is counted can write here, too: a hint, and no proof."""
 
     def noting(function: Any) -> Any:
         def call(*args: Any, **kwargs: Any) -> Any:

@@ -1,4 +1,7 @@
-"""Runs the agent's train.py inside the subject. It knows no expected value: arrays go in, arrays come out."""
+"""Runs the agent's train.py inside the subject. It knows no expected value: arrays go in, arrays come out.
+
+All that comes out is the word of the agent's process. What it is worth is measured in check.py.
+"""
 
 from __future__ import annotations
 
@@ -9,32 +12,6 @@ from typing import Any
 import torch
 from safetensors.torch import load_file
 from torch import nn
-
-
-def reference_shapes(classes: int) -> dict[str, list[int]]:
-    """Names and shapes of the restored network.py, without any of the agent's code in the process."""
-    from network import ColourNet
-
-    return {name: list(value.shape) for name, value in ColourNet(classes).state_dict().items()}
-
-
-def reference_output(classes: int, state: dict[str, Any], images: Any) -> torch.Tensor:
-    """Output of the restored network.py with the given weights, without any of the agent's code in the process."""
-    from network import ColourNet
-
-    return _output(ColourNet(classes), state, images)
-
-
-def _output(model: nn.Module, state: dict[str, Any], images: Any) -> torch.Tensor:
-    model.load_state_dict({name: torch.as_tensor(value) for name, value in state.items()}, strict=True)
-    return _logits(model, images)
-
-
-def _logits(model: nn.Module, images: Any) -> torch.Tensor:
-    model.eval()
-    with torch.no_grad():
-        out: torch.Tensor = model(torch.from_numpy(images))
-    return out
 
 
 def transformed(which: str, images: list[Any], seed: int) -> list[torch.Tensor]:
@@ -54,7 +31,7 @@ def _run(epochs: int, batches: int, data: str) -> tuple[nn.Module, dict[str, Any
         model: nn.Module = train.run_training(epochs=epochs, batches=batches, data=data, out=out)
         metrics = (Path(out) / "train_metrics.json").read_text()
         saved = load_file(Path(out) / "best_model.safetensors")
-    return model, {"metrics": metrics, "saved": {name: list(value.shape) for name, value in saved.items()}}
+    return model, {"metrics": metrics, "saved": saved}
 
 
 def trained(epochs: int, batches: int, data: str) -> dict[str, Any]:
@@ -66,5 +43,8 @@ def trained(epochs: int, batches: int, data: str) -> dict[str, Any]:
 def rewired(data: str, state: dict[str, Any], images: Any) -> dict[str, Any]:
     """Train shortly, then put given weights into the network that came back and look at colour images."""
     model, _ = _run(1, 1, data)
-    shapes = {name: list(value.shape) for name, value in model.state_dict().items()}
-    return {"shapes": shapes, "out": _output(model, state, images)}
+    own = {name: value.clone() for name, value in model.state_dict().items()}
+    model.load_state_dict({name: torch.as_tensor(value) for name, value in state.items()}, strict=True)
+    model.eval()
+    with torch.no_grad():
+        return {"state": own, "out": model(torch.from_numpy(images))}

@@ -1,4 +1,7 @@
-"""Handles the agent's layer inside the subject. It knows no expected value: arrays go in, arrays come out."""
+"""Handles the agent's layer inside the subject. It knows no expected value: arrays go in, arrays come out.
+
+What comes out is the word of the agent's process: check.py believes numbers that it can work out again.
+"""
 
 from __future__ import annotations
 
@@ -31,10 +34,10 @@ def _values(layer: Any) -> Arrays:
 
 
 def describe(sizes: Arrays) -> Arrays:
-    """Names, shapes and flags of a fresh layer."""
+    """State and flags of a fresh layer."""
     layer = _layer(sizes)
     return {
-        "state": {name: list(value.shape) for name, value in layer.state_dict().items()},
+        "state": {name: value.detach().clone() for name, value in layer.state_dict().items()},
         "trainable": {name: bool(value.requires_grad) for name, value in layer.named_parameters()},
         "base_is_linear": type(layer.linear) is nn.Linear,
         "attributes": {name: getattr(layer, name) for name in ("in_features", "out_features", "rank", "alpha")},
@@ -91,14 +94,16 @@ def reload(sizes: Arrays, arrays: Arrays, x: Any) -> torch.Tensor:
 
 
 def typed(sizes: Arrays, arrays: Arrays, x: Any, dtype: str) -> Arrays:
-    """Kinds of the parameters and the output under a dtype, and of the merged layer."""
+    """Values and kinds of the parameters, the output and the merged weight under a dtype."""
     kind: torch.dtype = getattr(torch, dtype)
     layer = _layer(sizes, arrays, kind)
-    out = layer(torch.from_numpy(x).to(kind))
+    out, merged = layer(torch.from_numpy(x).to(kind)), layer.merged().weight
     kinds = {name: str(value.dtype) for name, value in layer.named_parameters()}
     return {
-        "kinds": {**kinds, "output": str(out.dtype), "merged": str(layer.merged().weight.dtype)},
+        "kinds": {**kinds, "output": str(out.dtype), "merged": str(merged.dtype)},
+        "state": {name: value.double() for name, value in layer.state_dict().items()},
         "out": out.double(),
+        "merged": merged.double(),
     }
 
 
@@ -107,16 +112,15 @@ def meta_devices(sizes: Arrays) -> Arrays:
     return {name: str(value.device) for name, value in _layer({**sizes, "device": "meta"}).named_parameters()}
 
 
-def fit(sizes: Arrays, arrays: Arrays, x: Any, y: Any, steps: int, seed: int) -> Arrays:
-    """Adam over all parameters; the values before and after."""
-    torch.manual_seed(seed)
+def trained(sizes: Arrays, arrays: Arrays, x: Any, y: Any, optimizer: str, steps: int, rate: float) -> Arrays:
+    """The state after so many steps over all parameters, each on all of x and y."""
     layer = _layer(sizes, arrays)
-    before = _values(layer)
     entries, targets = torch.from_numpy(x), torch.from_numpy(y)
-    optimizer = torch.optim.Adam(layer.parameters(), lr=0.05)
+    kinds = {"Descent": torch.optim.SGD, "Adam": torch.optim.Adam}
+    moves: Any = kinds[optimizer](layer.parameters(), lr=rate)
     for _ in range(steps):
-        optimizer.zero_grad()
+        moves.zero_grad()
         loss: Any = nn.functional.mse_loss(layer(entries), targets)
         loss.backward()
-        optimizer.step()
-    return {"before": before, "after": _values(layer)}
+        moves.step()
+    return {name: value.detach().clone() for name, value in layer.state_dict().items()}
