@@ -22,7 +22,8 @@ from bench.base.model import Model, ModelT, validate
 from bench.cli.options import interrupt_on_sigterm
 from bench.formats.record import Profile
 from bench.github import add_summary, annotate_error, annotate_warning, commands_stopped, set_outputs
-from bench.guest.first_process import PR_SET_CHILD_SUBREAPER, end_descendants, prctl
+from bench.guest.first_process import end_descendants
+from bench.guest.kernel import PR_SET_CHILD_SUBREAPER, Kernel
 
 if TYPE_CHECKING:
     from bench.formats.record import Record
@@ -141,7 +142,7 @@ def _nothing_left() -> Iterator[None]:
 
     A sandbox ends what it has started. This is for what gets out of one, or of none.
     """
-    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    Kernel().prctl(PR_SET_CHILD_SUBREAPER, 1)
     try:
         yield
     finally:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from bench.sandbox.docker.container import CELL_LABEL, RUN_LABEL, leftovers
     from bench.sandbox.docker.engine import EngineError
     from bench.sandbox.docker.images import Build, build_case, build_shared, shared_image, shared_tag
+    from bench.sandbox.fork import CannotFork
     from bench.sandbox.job import (
         CellEnvironment,
         Ended,
@@ -35,6 +36,6 @@ if TYPE_CHECKING:
     from bench.sandbox.running import Running, Tail, run_job, start
     from bench.sandbox.starvation import Witness
     from bench.sandbox.time_limits import TimeLimits, TimeMeter, judging_limits, wall_backstop
-    from bench.sandbox.warm import CannotFork, Preparation, WarmProcess, start_warm
+    from bench.sandbox.warm import Preparation, WarmProcess, start_warm
 else:
     __getattr__ = lazy_face(__name__)

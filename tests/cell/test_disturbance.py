@@ -15,11 +15,12 @@ import pytest
 from bench.base.errors import InfraError
 from bench.base.times import TimeOfDay
 from bench.cell.context import Clock
-from bench.cell.diagnosis import flags_of_tries, require_calm, require_same_files
+from bench.cell.diagnosis import require_calm, require_same_files
 from bench.cell.machine import DiskSpace
 from bench.cell.run import run_cell
 from bench.formats.plan import Cell
 from bench.formats.record import Try
+from bench.formats.verdict import flags_of_tries
 from bench.gateway.call_log import CallLine, Ledger
 from bench.sandbox.bubblewrap import BubblewrapSandbox
 from tests.helpers.cells import make_agent, make_case, make_cell, make_context, write_files
