@@ -49,8 +49,8 @@ may help.
 
 Processes: the runner is one process with a thread a cell. Each cell has a gateway (a process outside the sandbox,
 reached through a Unix socket), a process for the case's services, the agent's sandbox, and later a judge. The judge
-is forked from a server that all cells share (`bench/judge/server.py`), like the processes that take snapshots and
-remove folders. It never imports what it judges: it runs the agent's code in sandboxes (`bench/guest/subject.py`).
+is forked from a server that all cells share (`bench/judge/server.py`), like what takes snapshots and removes folders.
+It never imports what it judges: it runs the agent's code in sandboxes of its own (`bench/guest/subject.py`).
 """
 
 

@@ -30,6 +30,8 @@ CROWD = "os.mkdir('crowd')\nfor n in range({count}): open(f'crowd/{{n}}', 'w').c
 def context(tmp_path: Path, any_sandbox: Sandbox) -> Iterator[CellContext]:
     made = make_context(tmp_path, any_sandbox)
     yield made
+    # Deeper than what cleans up after tests goes.
+    remove_tree(made.folder / "scratch")
     remove_tree(made.sockets)
 
 
