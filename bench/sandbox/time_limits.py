@@ -20,7 +20,7 @@ from bench.sandbox.starvation import Processors, Witness, read_processors
 
 OverTime = Literal["cpu_limit", "time_limit", "starved"]
 _WAITING_FACTOR, _WAITING_S = 1.25, 1.0
-_WALL_FACTOR, _WALL_S = 10.0, 60.0
+_WALL_FACTOR, _WALL_S = 10.0, 30.0
 _LOOK_S = 1.0
 _MOST_TASKS = 200
 
