@@ -35,8 +35,9 @@ _TEXT = frozenset(
 """Parts that are billed by their text."""
 _IMAGES = frozenset({"image", "image_url", "input_image", "computer_screenshot"})
 _FILES = frozenset({"file", "input_file", "document"})
-_INSIDE = ("content", "output", "system", "instructions", "summary", "tool_calls")
+_INSIDE = frozenset({"content", "output", "system", "instructions", "summary", "tool_calls"})
 """Fields that hold parts."""
+_NESTED = (dict, list)
 _TYPED_TOOL = 800
 _TOOLS = 500
 """Tokens that providers add for tools: a prompt of their own, and per tool of a built-in type."""
@@ -104,10 +105,12 @@ def media_bound(call: Call, formula: Formula) -> Bound:
     tokens = encoded = 0
     for part in _parts(call):
         kind = part.get("type")
-        if not isinstance(kind, str | None):
+        if kind is not None and not isinstance(kind, str):
             raise _refused("type", "a part's type must be a string")
-        if part.get("audio") is not None:
+        if "audio" in part and part["audio"] is not None:
             raise _refused("audio", "what sound costs is not known")
+        if kind in _TEXT:
+            continue
         if kind in _IMAGES:
             name, data = _image(part, kind)
             found = _sized(name, data)
@@ -117,7 +120,7 @@ def media_bound(call: Call, formula: Formula) -> Bound:
             more, size = _file(part, str(kind), formula)
             tokens += more
             encoded += size
-        elif kind not in _TEXT:
+        else:
             raise _refused(str(kind)[:60], "what such a part costs is not known")
     # Of an unknown provider it is not known whether it takes pictures for what they are.
     return Bound(tokens + _tools(call), encoded if formula.family != "other" else 0)
@@ -136,7 +139,9 @@ def _parts(call: Call) -> Iterator[Json]:
             pending.extend(item)
         elif isinstance(item, dict):
             yield item
-            pending.extend(item[name] for name in _INSIDE if isinstance(item.get(name), list | dict))
+            for name, value in item.items():
+                if name in _INSIDE and type(value) in _NESTED:
+                    pending.append(value)
 
 
 def _tools(call: Call) -> int:

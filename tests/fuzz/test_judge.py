@@ -206,7 +206,10 @@ class _Server(_UnixServer):
 
     def __init__(self, path: str, service: Service) -> None:
         self.faults: list[str] = []
-        super().__init__(path, _echo, service)
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(path)
+        listener.listen()
+        super().__init__(listener, _echo, service)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         import sys

@@ -87,8 +87,3 @@ class LastAnswer:
                 if len(data) == _STAMP.size:
                     found = max(found, float(_STAMP.unpack(data)[0]))
         return found > moment
-
-    def close(self) -> None:
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
