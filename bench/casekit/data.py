@@ -26,7 +26,7 @@ def stream(seed: int, name: str) -> int:
     """The seed, of 128 bits, of one of several independent streams of random numbers: `public`, `hidden`, or any name.
 
     It derives from `seed` by HMAC, so that a generator whose state was recovered from what it drew tells nothing of
-    the seed, nor of another stream. `numpy.random.default_rng` and `random.Random` take it whole.
+    the seed, nor of another stream. `numpy.random.default_rng` takes it whole, and Python's own generator, too.
     """
     return int.from_bytes(hmac.digest(f"{seed:x}".encode(), name.encode(), "sha256")[:16], "big")
 

@@ -22,8 +22,9 @@ from bench.guest.trees import remove_tree
 _TRY = re.compile(r"\.try(\d+)\.json$")
 PLAN = "run.json"
 COPY = "run.json.copy"
-SECRET = ".seed-secret"
-"""The drawn secret of the seeds, for its owner alone. Hidden, so that actions/upload-artifact leaves it out."""
+SECRET = ".seed-secret.key"
+"""The drawn secret of the seeds, for its owner alone. The name is hidden, so that actions/upload-artifact leaves it out,
+and that of a key, so that it never passes for a part of an agent."""
 _REFUSALS = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "make room"),
     **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), "make it writable"),

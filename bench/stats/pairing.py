@@ -132,6 +132,8 @@ def _counts(base: Sequence[Record], head: Sequence[Record], pairs: Sequence[Pair
             parts.append(f"{graded - used} graded ones without a partner on the other side")
         if parts:
             notes.append(f"{name}: {len(side)} cells, {' and '.join(parts)}")
+    if {record.provenance.seed_secret for record in base} != {record.provenance.seed_secret for record in head}:
+        notes.append("data: seeds of different secrets; a pair has the same case and trial number, and other data")
     versions = sorted({record.provenance.bench_version for record in (*base, *head)})
     if len(versions) > 1:
         notes.append(f"measured by several versions of the benchmark: {', '.join(versions)}")
