@@ -35,6 +35,9 @@ _UV = {
     "constraint": ("UV_CONSTRAINT",),
     "no-index": ("UV_NO_INDEX",),
 }
+# pip's own index, and where its files lie: where nothing else is configured, the owner's choice as much as any, and on
+# some machines the name of a mirror nearby.
+_PYPI = (Origin("https", "pypi.org", 443), Origin("https", "files.pythonhosted.org", 443))
 _BUNDLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
 _LINK = re.compile(rb"""href\s*=\s*["']([^"'#?]+)""", re.IGNORECASE)
 _MAX_PAGES = 50
@@ -72,6 +75,10 @@ def package_sources(sandbox: Sandbox, env: Mapping[str, str] = os.environ) -> Pa
         words = [_link(word, name, found) for word in settings.get(name, [])]
         if words:
             found.variables[_variable(name)] = " ".join(words)
+    if "no-index" not in settings and "index-url" not in settings:
+        found.origins.setdefault(_PYPI[0], "")
+    if _PYPI[0] in found.origins:
+        found.origins.setdefault(_PYPI[1], "")
     for name in _FILES:
         words = [_constraint(word, name, found) for word in settings.get(name, [])]
         if words:

@@ -22,6 +22,7 @@ from bench.base.errors import InfraError, UserError
 from bench.cell.context import CellContext
 from bench.cell.environment import agent_python, make_harmless
 from bench.cell.interpreter import find_interpreter
+from bench.cell.package_index import package_sources
 from bench.cell.run import run_cell
 from bench.formats.agent import Agent, load_agent
 from bench.guest.trees import remove_tree
@@ -584,6 +585,17 @@ def test_an_index_with_a_password_at_a_private_address(
     assert "ary" not in json.dumps(seen["variables"]), seen
     assert [answer.split()[1] for answer in seen["proxied"]] == ["405", "405", "200", "403", "403"]
     assert all(heads)
+
+
+def test_without_an_index_of_the_owners_it_is_pips_own(bubblewrap: Sandbox) -> None:
+    """Whatever these names stand for on this machine, such as a mirror nearby."""
+    nothing = {"PIP_CONFIG_FILE": os.devnull}
+    names = {"pypi.org:443": "", "files.pythonhosted.org:443": ""}
+    assert {str(it): header for it, header in package_sources(bubblewrap, nothing).origins.items()} == names
+    assert package_sources(bubblewrap, {**nothing, "PIP_NO_INDEX": "1"}).origins == {}
+    other = package_sources(bubblewrap, {**nothing, "PIP_INDEX_URL": "http://a:b@index.internal:3141/x/+simple/"})
+    assert {str(it): header for it, header in other.origins.items()} == {"index.internal:3141": "Basic YTpi"}
+    assert other.variables["PIP_INDEX_URL"] == "http://index.internal:3141/x/+simple/"
 
 
 @pytest.mark.parametrize(
