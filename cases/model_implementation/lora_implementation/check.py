@@ -58,11 +58,14 @@ def _assert_path(
     weight = array(found["linear.weight"], shape=arrays["weight"].shape)
     assert np.array_equal(weight, arrays["weight"]), f"{told} the base weight is not what it was"
     goal = descended(sizes, arrays, *data, moves)
+    # Of all parameters together: one that ends near its start has still been far away, and gathered errors there.
+    moved = max(float(np.abs(goal[name] - arrays[name]).max()) for name in named)
     for name, key in named.items():
         apart = float(np.abs(array(found[key], shape=goal[name].shape) - goal[name]).max())
-        moved = float(np.abs(goal[name] - arrays[name]).max())
         allowed = tolerance * moved + 2e-6 * float(np.abs(goal[name]).max())
-        assert apart <= allowed, f"{key} {told} is off the judge's own by {apart:.3g}, where it moves by {moved:.3g}"
+        assert apart <= allowed, (
+            f"{key} {told} is off the judge's own by {apart:.3g}, where training moves by {moved:.3g}"
+        )
     return {name: array(found[key]) for name, key in named.items()}
 
 
@@ -94,7 +97,7 @@ def parts_and_freezing(ws: Any) -> None:
         data = tuple(draw.normal(size=(16, sizes[side])).astype(np.float32) for side in ("in_features", "out_features"))
         # Steeper where alpha / rank is large: the steps stay small enough not to run away.
         rate = 0.05 / (1 + (sizes["alpha"] / rank) ** 2)
-        _assert_path(ws, sizes, arrays, data, Descent(ws.rng.randint(3, 9), rate), 0.002)
+        _assert_path(ws, sizes, arrays, data, Descent(ws.rng.randint(3, 9), rate), 1e-4)
 
 
 @check(weight=2, required=True)
@@ -254,7 +257,7 @@ def fits_a_rank_two_change(ws: Any) -> float:
         if _distance(sizes, descended(sizes, arrays, x, target, Adam(200, 0.05)), change) < 0.002:
             break
     # Float32 and float64 part by a thousandth in 200 steps, and hardly at all in 60.
-    _assert_path(ws, sizes, arrays, (x, target), Adam(ws.rng.randint(20, 60), 0.05), 0.002)
+    _assert_path(ws, sizes, arrays, (x, target), Adam(ws.rng.randint(20, 60), 0.05), 1e-3)
     end = _assert_path(ws, sizes, arrays, (x, target), Adam(200, 0.05), 0.02)
     error = _distance(sizes, end, change)
     ws.metric("fit_error", error)
