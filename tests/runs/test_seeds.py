@@ -7,6 +7,7 @@ import os
 import re
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -61,14 +62,14 @@ class Lab:
         self.places = places
         self.folder = folder
 
-    def run(self, name: str, **options: str) -> list[Record]:
+    def run(self, name: str, **options: Any) -> list[Record]:
         agents = [str(self.folder / "agents" / name) for name in ("base", "head")]
         _, records = plan_and_run(
             Request("one", agents), self.folder / name, self.places, ProcessSandbox, Options(**options), RunObserver()
         )
         return records
 
-    def resume(self, name: str, **options: str) -> list[Record]:
+    def resume(self, name: str, **options: Any) -> list[Record]:
         folder = self.folder / name
         plan = RunFolder(folder).read_plan()
         return run_plan(plan, None, folder, self.places, ProcessSandbox(), Options(**options), RunObserver())
