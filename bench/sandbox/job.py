@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import json
+import base64
+import marshal
 import os
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
@@ -31,6 +32,8 @@ GUEST_LIBRARY = "/run/bench/library"
 GUEST_PRIVATE = ("/tmp", "/home/agent", "/dev/shm")  # noqa: S108  paths in the guest, not on this machine
 WHOLE_PROC = "/run/bench/proc"
 """Of a trusted job."""
+# Understood by every version of Python alike.
+_MARSHAL = 2
 _MIB = 1 << 20
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 # Chosen per machine: without it some builds of OpenBLAS compute wrong results or crash on some processors.
@@ -230,7 +233,8 @@ def host_environment(orders: Mapping[str, object]) -> dict[str, str]:
 
     Nothing in it is the job's: a variable such as LD_PRELOAD would run the agent's code before the sandbox exists.
     """
-    return {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "BENCH_INIT": json.dumps(orders)}
+    encoded = base64.b64encode(marshal.dumps(dict(orders), _MARSHAL)).decode()
+    return {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "BENCH_INIT": encoded}
 
 
 def base_environment(*, home: str, tmp: str, python: Path, cpus: int, also: Sequence[Path] = ()) -> dict[str, str]:
