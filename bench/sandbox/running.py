@@ -131,7 +131,8 @@ class Running:
             limits,
             self.job.limits.cpus,
             control.cpu_s,
-            control.processes,
+            # A starved machine may not even come to start the job.
+            lambda: [self.popen.pid, *control.processes()],
             groups_beside=control.groups_beside,
             witness=witness,
         )
