@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from bench.gateway.image_size import image_size
-from bench.gateway.pdf_bound import pdf_bound
+from bench.gateway.file_bounds import image_size, pdf_bound
 from bench.gateway.request import Call, Json, RequestRefused
 
 Family = Literal["openai", "anthropic", "gemini", "other"]

@@ -11,23 +11,28 @@ import gc
 import sys
 from collections.abc import Coroutine
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import BinaryIO
 
 from bench.base.child import private_answers
 from bench.base.errors import UserError
 from bench.base.files import sha256_bytes
 from bench.base.model import parse_json
+from bench.formats.record import Tokens
+from bench.gateway.answers import Rule, normalise
 from bench.gateway.backends import Backend
+from bench.gateway.backends.probe import PROBE_TOKENS, Probe, Probed
 from bench.gateway.backends.recorded import Recorder
 from bench.gateway.backends.replay import ExchangeBackend, TurnBackend, cassette_name, is_recorded
 from bench.gateway.backends.traffic import LastAnswer, Traffic
-from bench.gateway.budget import CellBudget
-from bench.gateway.call_log import Ledger
+from bench.gateway.budget import CellBudget, Tariff
+from bench.gateway.call_log import CallLine, Ledger
 from bench.gateway.calls import CallHandler
-from bench.gateway.config import SETTLE, Config, State
+from bench.gateway.config import ALIAS_PREFIX, SETTLE, Config, State
 from bench.gateway.http_server import Endpoint
 from bench.gateway.media import Formula
 from bench.gateway.observations import Redactor
+from bench.gateway.request import Call
 from bench.gateway.run_budget import RunBudget
 
 _LONGEST_ORDERS = 10_000_000
@@ -116,6 +121,59 @@ def _tell(told: BinaryIO, state: State) -> None:
         return
 
 
+class RunProbeAccount:
+    """Probes of one role at the expense of the run."""
+
+    def __init__(self, role: str, tariff: Tariff, run_budget: RunBudget | None, ledger: Ledger) -> None:
+        self._role = role
+        self._tariff = tariff
+        self._run_budget = run_budget
+        self._ledger = ledger
+        prices = tariff.prices
+        self._worst = prices.worst(PROBE_TOKENS, PROBE_TOKENS) if prices else 0.0
+
+    def hold(self) -> bool:
+        """Set a probe's worst case aside in the run's budget; False: it does not fit."""
+        if self._run_budget is None:
+            return True
+        try:
+            return self._run_budget.hold(self._worst, 2 * PROBE_TOKENS, False) is None
+        except UserError:
+            # A damaged budget stops the next call, which tells what is wrong.
+            return False
+
+    def settle(self, probed: Probed) -> None:
+        """Book what a probe used, as far as the provider says so, else its worst case; and write it down."""
+        tokens = Tokens()
+        known = True
+        if probed.answer is not None or not probed.status:
+            usage = probed.answer.usage if probed.answer else None
+            found = normalise(_rule(probed.call), usage)
+            known = found is not None or probed.call.dialect == "count_tokens"
+            if not known:
+                found = Tokens(input_uncached=PROBE_TOKENS, output=PROBE_TOKENS)
+            tokens = found or tokens
+        prices = self._tariff.prices
+        cost = prices.cost(tokens) if prices else None
+        if self._run_budget is not None:
+            used = sum(it or 0 for it in (tokens.input_uncached, tokens.cache_read, tokens.cache_write, tokens.output))
+            self._run_budget.settle(self._worst, 2 * PROBE_TOKENS, False, cost or 0.0, used)
+        self._ledger.append(
+            CallLine(
+                time=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"), role=self._role,
+                alias=f"{ALIAS_PREFIX}{self._role}", model=self._tariff.model, protocol=probed.call.dialect,
+                stream=probed.call.stream, status="probe", http=probed.status, code="ok" if probed.ok else "failed",
+                error="" if probed.ok else probed.said, tokens=tokens, estimated=not known, cost_usd=cost,
+                seconds=probed.seconds,
+            )
+        )  # fmt: skip
+
+
+def _rule(call: Call) -> Rule:
+    rules: dict[str, Rule] = {"responses": "responses", "messages": "anthropic", "embeddings": "embeddings"}
+    return rules.get(call.dialect, "openai")
+
+
 @dataclass(frozen=True)
 class _Paid:
     """What the probes of all roles have in common."""
@@ -130,11 +188,9 @@ def _backend(config: Config, role: str, redactor: Redactor, paid: _Paid) -> Back
     if facts.cassette is not None:
         path = facts.cassette
         return ExchangeBackend(path, redactor.strict) if is_recorded(path) else TurnBackend(path)
+    from bench.gateway.backends.http_client import NativeTransport
     from bench.gateway.backends.litellm import NativeOrLitellm
     from bench.gateway.backends.live import LiveBackend
-    from bench.gateway.backends.native import NativeTransport
-    from bench.gateway.backends.probe import Probe
-    from bench.gateway.probes import RunProbeAccount
 
     provider = facts.provider
     native = NativeTransport(provider, config.patience.connect_s, config.hosted_tools) if provider else None

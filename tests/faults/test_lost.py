@@ -25,6 +25,12 @@ def test_nor_without_isolation(tmp_path: Path, plain: Sandbox, name: str) -> Non
     assert (record.outcome, record.tries) == ("graded", []), record.error
 
 
+@pytest.mark.parametrize("name", ["kills all it may", "poisoned request, status 403", "resets its stream and exits 1"])
+def test_nor_in_any_isolation(tmp_path: Path, isolating: Sandbox, name: str) -> None:
+    record = try_way(tmp_path, isolating, WAYS[name])
+    assert (record.outcome, record.tries) == ("graded", []), record.error
+
+
 @pytest.mark.parametrize("name", OUTAGES)
 def test_an_outage_of_the_provider_is_no_verdict(tmp_path: Path, plain: Sandbox, name: str) -> None:
     record = meet_outage(tmp_path, plain, OUTAGES[name])

@@ -191,7 +191,7 @@ _UPSTREAM = """
 import asyncio, sys
 from pathlib import Path
 from bench.gateway.config import Provider
-from bench.gateway.backends.native import NativeTransport
+from bench.gateway.backends.http_client import NativeTransport
 from bench.gateway.backends import TransportFault
 from bench.gateway.request import read_call
 from bench.gateway.streams import Events, StreamLost

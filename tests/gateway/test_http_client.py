@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from bench.gateway.backends import TransportFault, http_client
-from bench.gateway.backends.http_client import HttpClient, Incoming
-from bench.gateway.backends.native import NativeTransport
+from bench.gateway.backends.http_client import HttpClient, Incoming, NativeTransport
 from bench.gateway.config import Provider
 from bench.gateway.request import read_call
 

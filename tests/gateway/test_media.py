@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from bench.gateway.image_size import image_size
+from bench.gateway.file_bounds import MOST_PAGES, image_size, pdf_bound
 from bench.gateway.media import Formula, media_bound
-from bench.gateway.pdf_bound import MOST_PAGES, pdf_bound
 from bench.gateway.request import Call, RequestRefused, read_call
 from tests.helpers import media
 from tests.helpers.gateway_live import UNLIMITED, live

@@ -14,8 +14,8 @@ from typing import Any
 import h11
 
 from bench.gateway.atif import to_atif
+from bench.gateway.backends.http_client import NativeTransport
 from bench.gateway.backends.live import LiveBackend
-from bench.gateway.backends.native import NativeTransport
 from bench.gateway.backends.probe import Probe
 from bench.gateway.backends.recorded import Recorder, load_exchanges
 from bench.gateway.backends.traffic import LastAnswer, Traffic
@@ -26,7 +26,7 @@ from bench.gateway.config import Patience, Provider, State
 from bench.gateway.http_server import Endpoint
 from bench.gateway.observations import Redactor
 from bench.gateway.prices import Prices, Rates
-from bench.gateway.probes import RunProbeAccount
+from bench.gateway.process import RunProbeAccount
 from bench.gateway.request import Dialect
 
 KEY = "bench-key"

@@ -10,7 +10,7 @@ from typing import Any
 
 from bench.gateway.answers import Rule, rule_of
 from bench.gateway.backends import BackendError, Response, TransportFault, lost
-from bench.gateway.backends.native import NativeTransport
+from bench.gateway.backends.http_client import NativeTransport
 from bench.gateway.request import Call, Dialect, Json, RequestRefused
 
 _JSON = [("content-type", "application/json")]
