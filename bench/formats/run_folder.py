@@ -23,7 +23,7 @@ _TRY = re.compile(r"\.try(\d+)\.json$")
 PLAN = "run.json"
 COPY = "run.json.copy"
 SECRET = ".seed-secret.key"
-"""The drawn secret of the seeds, for its owner alone. The name is hidden, so that actions/upload-artifact leaves it out,
+"""The drawn secret of the seeds, for its owner alone. The name is hidden, so that actions/upload-artifact leaves it,
 and that of a key, so that it never passes for a part of an agent."""
 _REFUSALS = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "make room"),

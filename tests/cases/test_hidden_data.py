@@ -93,7 +93,7 @@ def attack_small_dataset(module: ModuleType, public: Files, candidates: set[int]
     labels = np.frombuffer(public["data/MNIST/raw/train-labels-idx1-ubyte"][8:], np.uint8)
     counts = {digit: int((labels == digit).sum()) for digit in range(3)}
     for number, candidate in enumerate(sorted(candidates)):
-        starts = [stream(candidate, "public"), candidate, np.random.SeedSequence(candidate).spawn(2)[1]]
+        starts: list[Any] = [stream(candidate, "public"), candidate, np.random.SeedSequence(candidate).spawn(2)[1]]
         if any(module._counts(400, np.random.default_rng(start)) == counts for start in starts):
             found, hidden = built(module, folder / str(number), candidate)
             if found == public:
