@@ -483,7 +483,12 @@ def killed_twice(facts: Document, rng: random.Random, others: Sequence[Document]
 @forgery(_graded)
 def a_copy_of_another_cell(facts: Document, rng: random.Random, others: Sequence[Document]) -> None:
     """A good record under the names of a bad one's cell, with a place for its traces that would be right."""
-    same = [it for it in others if _graded(it) and it["case"] == facts["case"] and it["cell"] != facts["cell"]]
+    # Of two cells with the same traces nothing tells which record is the copy: then neither is taken.
+    same = [
+        it
+        for it in others
+        if _graded(it) and it["case"] == facts["case"] and _traces(it) != _traces(facts) and it["cell"] != facts["cell"]
+    ]
     source = json.loads(json.dumps(rng.choice(same)))
     kept = {name: facts[name] for name in ("cell", "agent", "case", "models", "profile", "trial", "seed", "provenance")}
     old, new = slug_of(source["cell"]), slug_of(facts["cell"])
@@ -509,6 +514,10 @@ def a_trace_with_another_digest(facts: Document, rng: random.Random, others: Seq
 @forgery(_paid)
 def a_trace_kept_back(facts: Document, rng: random.Random, others: Sequence[Document]) -> None:
     facts["artifacts"] = [it for it in facts["artifacts"] if it["name"] != "calls.jsonl"]
+
+
+def _traces(facts: Document) -> list[tuple[str, str]]:
+    return [(it["name"], it["digest"]) for it in facts["artifacts"]]
 
 
 @dataclass(frozen=True)
@@ -557,7 +566,8 @@ def forge(bundle: Bundle, name: str, rng: random.Random) -> tuple[str, bytes]:
     others = list(bundle.records.values())
     chosen.forge(facts, rng, others)
     for _ in range(rng.choice([0, 0, 1, 2])):
-        more = rng.choice(sorted(_HARMLESS_BESIDE))
+        # The same lie once more may be the truth again.
+        more = rng.choice(sorted(_HARMLESS_BESIDE.keys() - {name}))
         _HARMLESS_BESIDE[more](facts, rng, others)
     return victim, json.dumps(facts).encode()
 

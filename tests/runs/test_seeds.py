@@ -7,7 +7,6 @@ import os
 import re
 import stat
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -62,17 +61,22 @@ class Lab:
         self.places = places
         self.folder = folder
 
-    def run(self, name: str, **options: Any) -> list[Record]:
+    def run(self, name: str, seed_secret: str | None = None) -> list[Record]:
         agents = [str(self.folder / "agents" / name) for name in ("base", "head")]
         _, records = plan_and_run(
-            Request("one", agents), self.folder / name, self.places, ProcessSandbox, Options(**options), RunObserver()
+            Request("one", agents),
+            self.folder / name,
+            self.places,
+            ProcessSandbox,
+            Options(seed_secret=seed_secret),
+            RunObserver(),
         )
         return records
 
-    def resume(self, name: str, **options: Any) -> list[Record]:
+    def resume(self, name: str) -> list[Record]:
         folder = self.folder / name
         plan = RunFolder(folder).read_plan()
-        return run_plan(plan, None, folder, self.places, ProcessSandbox(), Options(**options), RunObserver())
+        return run_plan(plan, None, folder, self.places, ProcessSandbox(), Options(), RunObserver())
 
     def met(self, name: str) -> dict[str, str]:
         """The seed that each cell met."""
