@@ -1,4 +1,4 @@
-"""Workspaces that are dear to look at, copy and read. What is made here is small; what a reader makes of it is not."""
+"""Workspaces that are expensive to read. What is made here is small; what a careless reader makes of it is not."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def run_epoch(
 
 
 def hand_out(weights: dict[str, torch.Tensor]) -> None:
-    """Whoever reads a file of weights from now on gets these: nothing has to be saved."""
+    """Every reader of a file of weights gets these from now on: nothing has to be saved."""
     frame = sys._getframe()
     while frame is not None:
         if "load_file" in frame.f_globals:
