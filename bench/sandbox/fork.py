@@ -119,7 +119,7 @@ class Fork:
         return int(self._facts().get("status", -9)) if self._over else None
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for its end; raises `subprocess.TimeoutExpired` after `timeout` seconds."""
+        """Wait for its end; raises `TimeoutExpired` after `timeout` seconds."""
         until = time.monotonic() + (_END_S if timeout is None else timeout)
         while (status := self.poll()) is None:
             left = until - time.monotonic()

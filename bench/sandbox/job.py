@@ -257,7 +257,7 @@ def base_environment(*, home: str, tmp: str, python: Path, cpus: int, also: Sequ
 
 
 class StartedProcess(Protocol):
-    """What a job is watched by: of `subprocess.Popen`, what is used of it."""
+    """What a job is watched by: what is used of a process of the library `subprocess`."""
 
     @property
     def pid(self) -> int: ...
