@@ -118,7 +118,7 @@ class Verifier:
         limits = case.spec.limits
         for what, seconds, limit in (
             ("runs", answer.agent_s, limits.agent_s),
-            ("is judged in", answer.judge_s, limits.grade_s),
+            ("is judged in", grading.cpu_s, limits.grade_s * max(limits.cpus, 1)),
         ):
             assert seconds <= _SHARE_OF_LIMIT * limit, f"the solution {what} {seconds:.1f} s, over half of {limit:g} s"
         measured = "".join(f", {it['name']} {it['value']:g}" for it in grading.metrics)

@@ -111,6 +111,8 @@ class ForkServer:
     def _call(self, request: dict[str, Any], workspace: str, room: str, data: int, log: int) -> NoReturn:
         """Become the agent's: from `answer_call` on, everything here is under its control."""
         try:
+            # Opened anew: what is set on an open file is set for all who share it.
+            os.dup2(os.open(os.devnull, os.O_RDWR), 0)
             os.dup2(log, 1)
             os.dup2(log, 2)
             os.dup2(data, 3)

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +61,8 @@ class Grading:
     seed: int = 0
     network_attempts: NetworkAttempts = field(default_factory=NetworkAttempts)
     """Tries of the agent's code to reach a network while it was judged."""
+    cpu_s: float = field(default=0.0, compare=False)
+    """CPU time of the judge and of the workspace's code, in seconds."""
     log: str = field(default="", compare=False)
 
     @property
@@ -121,7 +123,7 @@ def grade_submission(case: Case, submission: Submission) -> Grading:
         ended = run_fork(_MODULE, orders, clock.envelope(), environment=environment, python=submission.python)
         clock.spend(ended.cpu_s)
         if reading.take(ended, clock):
-            return reading.grading(submission.seed, ended.log)
+            return replace(reading.grading(submission.seed, ended.log), cpu_s=clock.cpu_s + reading.spent[0])
 
 
 @dataclass
@@ -132,7 +134,8 @@ class JudgingClock:
     hostile: bool = False
     """Many gradings in one: their reading has the time that they have for waiting."""
     _began: float = field(default_factory=time.monotonic)
-    _cpu_s: float = 0.0
+    cpu_s: float = 0.0
+    """Of the judge, so far."""
 
     @property
     def used_up(self) -> bool:
@@ -141,7 +144,7 @@ class JudgingClock:
         return envelope.cpu_s <= 0 or envelope.wall_s <= 0
 
     def spend(self, cpu_s: float) -> None:
-        self._cpu_s += cpu_s
+        self.cpu_s += cpu_s
 
     def envelope(self) -> Envelope:
         """Of the next fork: CPU time for what the judge reads and computes itself, wall time for all that it awaits."""
@@ -149,7 +152,7 @@ class JudgingClock:
         cpu_s = wall_s if self.hostile else self.grade_s
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * _SHARE_OF_MACHINE / (1 << 20)
         return Envelope(
-            cpu_s=cpu_s - self._cpu_s,
+            cpu_s=cpu_s - self.cpu_s,
             wall_s=wall_s - (time.monotonic() - self._began),
             memory_mb=int(min(_MEMORY_MB, memory)),
             log_bytes=_LOG_BYTES,

@@ -180,6 +180,15 @@ class Channels:
                     pass
         return found or None
 
+    def open_files(self):
+        """Settings of an open file are those of all who share it."""
+        found = [number for number in (0, 1, 2) if fcntl.fcntl(number, fcntl.F_GETFL) & os.O_NONBLOCK]
+        found += [number for number in (0, 1, 2) if fcntl.fcntl(number, fcntl.F_GETSIG) == 12]
+        for number in (0, 1, 2):
+            fcntl.fcntl(number, fcntl.F_SETFL, fcntl.fcntl(number, fcntl.F_GETFL) | os.O_NONBLOCK)
+            fcntl.fcntl(number, fcntl.F_SETSIG, 12)
+        return found or None
+
     def names(self):
         found = socket.gethostname()
         try:
