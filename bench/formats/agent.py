@@ -161,7 +161,9 @@ def _require_requirements(path: Path, name: str) -> None:
     if not name:
         return
     folder = path.parent.resolve()
-    if not (folder / name).resolve().is_relative_to(folder):
+    if "\0" in name:
+        fault, remedy = f"{name!r} holds a character that no file name may have", "correct the name"
+    elif not (folder / name).resolve().is_relative_to(folder):
         fault, remedy = f"{name!r} is outside the agent's folder", "move the file into the agent's folder"
     elif not is_file(folder / name):
         fault, remedy = f"{name!r} is not a file in the agent's folder", "add the file or correct its name"

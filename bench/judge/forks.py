@@ -223,13 +223,11 @@ class _Watch:
                 os.set_blocking(descriptor, False)
                 selector.register(descriptor, selectors.EVENT_READ)
             next_look = self._began + _TICK_S
-            while selector.get_map() and self.seen.code is None and time.monotonic() < self._patience:
+            # Without its line the server is gone, and with it the fork.
+            while self._line.fileno() in selector.get_map() and not self._is_over():
                 for key, _ in selector.select(max(0.0, next_look - time.monotonic())):
                     if not self._read(key.fd):
                         selector.unregister(key.fd)
-                        if key.fd == self._line.fileno():
-                            # The server is gone, and with it the fork.
-                            return self._ended()
                 if time.monotonic() >= next_look:
                     next_look = time.monotonic() + _TICK_S
                     self._look()
@@ -237,6 +235,9 @@ class _Watch:
             while self._read(descriptor):
                 continue
         return self._ended()
+
+    def _is_over(self) -> bool:
+        return self.seen.code is not None or time.monotonic() >= self._patience
 
     def _read(self, descriptor: int) -> bool:
         """Take what is there; False at the end, or when nothing more is there."""

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from bench.judge.deadline import Deadline
-from bench.judge.subject import Subject, SubjectError
+from bench.judge.subject import Subject
 from bench.sandbox import cgroup_location
 from bench.sandbox.bubblewrap import BubblewrapSandbox
 from bench.sandbox.cgroup import memory_cap_mb, remove_abandoned, tasks_cap
@@ -388,11 +388,9 @@ def test_a_call_cannot_slow_or_starve_the_next(subject: Subject, what: str) -> N
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two processors")
-def test_a_call_that_takes_processors_from_the_next_is_found_out(subject: Subject) -> None:
+def test_a_call_takes_processors_from_itself_alone(subject: Subject) -> None:
     before = _call(subject, "standing")
-    with pytest.raises(SubjectError, match="changed the limits or the priority"):
-        _call(subject, "changes", "affinity")
-    subject.close()
+    _call(subject, "changes", "affinity")
     assert _call(subject, "standing") == before
 
 

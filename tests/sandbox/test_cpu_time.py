@@ -86,7 +86,8 @@ def test_without_a_group_the_tree_is_asked_and_the_record_says_so(
     # An engine still counts what its containers use, and can be asked.
     assert ended.enforcement.endswith("CPU time counted" if sandbox.name == "docker" else "CPU time estimated")
     assert ended.cpu_s is not None
-    assert 1.2 < ended.cpu_s < 4
+    # The engine samples once a second.
+    assert (0.4 if sandbox.name == "docker" else 1.2) < ended.cpu_s < 4
     ended = run_code(sandbox, tmp_path, _BOMB, limits=make_limits(wall_s=60, cpu_s=1.0))
     assert ended.reason == "cpu_limit"
 
