@@ -94,9 +94,10 @@ _CUT = _CONSTANT.replace("'always'", "str(seed % 2**64)")
 
 
 Row = tuple[Mapping[str, str | bytes | None], dict[str, Any], str, str]
+_SLOW = "from time import process_time as used\nwhile used() < 1.1:\n    pass\ndef double(x):\n    return 2 * x\n"
 _ROWS: list[Row] = [
         ({"solution/answer.py": "def double(x):\n    return 3 * x\n"}, {}, "solution", "doubles"),
-        ({"solution/answer.py": "from time import process_time as t\nwhile t() < 1.1: pass\ndef double(x):\n    return 2 * x\n"},
+        ({"solution/answer.py": _SLOW},
          {"limits": {"grade_s": 6}}, "solution", "over half of 6 s"),
         ({}, {"solution": {"run": ["python", "-c", "raise SystemExit(3)"]}}, "solution", "status 3"),
         ({}, {"solution": {"run": ["python", "-c", "import time; time.sleep(2)"]}, "limits": {"agent_s": 3}},
