@@ -26,9 +26,11 @@ from bench.sandbox import (
     find_engine,
     leftovers,
     open_client,
+    open_sandbox,
     probe_bubblewrap,
     probe_cgroups,
     probe_docker,
+    probe_forks,
 )
 
 _MIN_FREE_GIB = 5
@@ -57,6 +59,9 @@ def check_health(cache: Path) -> Iterator[HealthCheck]:
     bubblewrap, cgroups = probe_bubblewrap(), probe_cgroups()
     yield HealthCheck("bubblewrap", "ok" if bubblewrap.works else "missing", bubblewrap.detail, bubblewrap.remedy)
     yield HealthCheck("limits", "ok" if cgroups.works else "note", cgroups.detail, cgroups.remedy)
+    if bubblewrap.works:
+        forks = probe_forks(open_sandbox("bubblewrap"))
+        yield HealthCheck("calls", "ok" if forks.works else "note", forks.detail, forks.remedy)
     yield from _docker()
     yield HealthCheck("process sandbox", "note", "always works, isolates nothing", "choose it with --sandbox process")
     yield _disk(cache)

@@ -36,6 +36,6 @@ if TYPE_CHECKING:
     from bench.sandbox.running import Running, Tail, run_job, start
     from bench.sandbox.starvation import Witness
     from bench.sandbox.time_limits import TimeLimits, TimeMeter, judging_limits, wall_backstop
-    from bench.sandbox.warm import Preparation, WarmProcess, start_warm
+    from bench.sandbox.warm import Preparation, WarmProcess, probe_forks, start_warm
 else:
     __getattr__ = lazy_face(__name__)

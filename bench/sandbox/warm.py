@@ -10,11 +10,14 @@ import contextlib
 import json
 import socket
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.sandbox.fork import Fork
+from bench.base.errors import InfraError
+from bench.sandbox.cgroup_location import Probe
+from bench.sandbox.fork import CannotFork, Fork
 from bench.sandbox.job import (
     GUEST,
     CellEnvironment,
@@ -30,6 +33,10 @@ from bench.sandbox.starvation import Witness
 
 _PASS = 0o011
 _ARENA = "/run/bench/arena"
+_PROBE_S = 30.0
+_REMEDY = (
+    "allow namespaces in namespaces: sysctl kernel.apparmor_restrict_unprivileged_userns=0, or a profile for bwrap"
+)
 _PLACE = "/workspace"
 
 
@@ -124,3 +131,14 @@ def start_warm(sandbox: Sandbox, preparation: Preparation) -> Iterator[WarmProce
             return running.popen.poll() is None
 
         yield WarmProcess(sandbox, preparation, ours, running.enforcement, alive)
+
+
+def probe_forks(sandbox: Sandbox) -> Probe:
+    """Whether calls of the judge can be forks in namespaces here; where not, each is a sandbox, slower and as fresh."""
+    with tempfile.TemporaryDirectory(prefix="mldb-probe-") as folder:
+        limits = JobLimits(wall_s=_PROBE_S)
+        try:
+            with start_warm(sandbox, Preparation((), Path(folder), limits)) as warm, warm.fork(Path(folder), limits):
+                return Probe(True, "each a fork in namespaces of its own")
+        except (CannotFork, InfraError) as refusal:
+            return Probe(False, f"each a sandbox of its own, slower where a library is preloaded: {refusal}", _REMEDY)

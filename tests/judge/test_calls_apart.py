@@ -12,6 +12,7 @@ from bench.judge.deadline import Deadline
 from bench.judge.subject import Subject
 from bench.sandbox.bubblewrap import BubblewrapSandbox
 from bench.sandbox.job import Job, Launch, Sandbox
+from bench.sandbox.warm import probe_forks
 from tests.helpers.cells import make_limits, write_files
 
 _CHANNELS = '''
@@ -309,6 +310,14 @@ class _WithoutNamespaces(BubblewrapSandbox):
 
     def launch(self, job: Job) -> Launch:
         return super().launch(replace(job, trusted=False))
+
+
+def test_doctor_can_tell_how_calls_are_made(bubblewrap: Sandbox) -> None:
+    assert probe_forks(bubblewrap).works
+    refused = probe_forks(_WithoutNamespaces())
+    assert not refused.works
+    assert "Operation not permitted" in refused.detail
+    assert "sysctl" in refused.remedy
 
 
 def test_where_no_process_may_make_namespaces_each_call_has_a_sandbox(tmp_path: Path, bubblewrap: Sandbox) -> None:
