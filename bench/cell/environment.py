@@ -11,9 +11,10 @@ import platform
 import re
 import secrets
 import shlex
+import shutil
 import stat
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -205,7 +206,7 @@ class _Build:
             for command in self._commands(sandbox.guest_path(folder)):
                 job = Job(
                     argv=command,
-                    mounts=[target, scratch, folder, *sources.mounts],
+                    mounts=[target, scratch, folder, *_readable(sources.mounts, work / "sources")],
                     cwd=folder,
                     limits=_LIMITS,
                     env=variables,
@@ -293,3 +294,18 @@ def _stays_within(link: str, root: Path, place: Path) -> bool:
     if os.path.isabs(target):
         return os.path.normpath(target).startswith(f"{place}/")
     return os.path.normpath(os.path.join(os.path.dirname(link), target)).startswith(f"{root}/")
+
+
+def _readable(mounts: Sequence[Mount], copies: Path) -> list[Mount]:
+    """The same, with files that the sandbox's user can read: the runner's may be the runner's alone."""
+    copies.mkdir(exist_ok=True)
+    found = []
+    for number, mount in enumerate(mounts):
+        if mount.source.is_file():
+            copy = copies / str(number)
+            shutil.copyfile(mount.source, copy)
+            copy.chmod(0o644)
+            found.append(Mount(copy, mount.target))
+        else:
+            found.append(mount)
+    return found

@@ -12,7 +12,6 @@ import resource
 import signal
 import sys
 import time
-from binascii import a2b_base64
 
 if __name__ == "__main__":
     sys.path.insert(0, __file__.removesuffix("/bench/guest/first_process.py"))
@@ -202,7 +201,7 @@ def run(orders: dict[str, Any], begun: Callable[[], None] | None = None) -> int:
                 signal.signal(number, signal.SIG_DFL)
             set_limits(orders["limits"])
             if orders["filter"]:
-                Kernel().filter_calls(a2b_base64(orders["filter"]))
+                Kernel().filter_calls(bytes.fromhex(orders["filter"]))
             os.execvpe(argv[0], argv, environment)
         except BaseException as error:
             os.write(2, f"cannot start {argv[0]!r}: {error}\n".encode())
@@ -227,7 +226,7 @@ def run(orders: dict[str, Any], begun: Callable[[], None] | None = None) -> int:
 
 def main() -> None:
     # Importing `json` would take as long as everything else here. The runner alone writes this variable.
-    orders = marshal.loads(a2b_base64(os.environ["BENCH_INIT"]))  # noqa: S302
+    orders = marshal.loads(bytes.fromhex(os.environ["BENCH_INIT"]))  # noqa: S302
     hide()
     # The only signal that Python answers by ending: the job may send it, and is not to end what watches it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

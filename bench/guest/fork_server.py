@@ -7,7 +7,6 @@ guard, first process of new namespaces, which ends whatever the call leaves and 
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import importlib
 import json
@@ -40,7 +39,7 @@ class ForkServer:
         self._calls = kernel.Kernel()
         self._requests = requests
         self._view: dict[str, Any] | None = orders["view"]
-        self._filter = base64.b64decode(orders["filter"])
+        self._filter = bytes.fromhex(orders["filter"])
         self._missing = [fault for name in orders["preload"] if (fault := _preload(name))]
         self._counters = machine_counters() if self._view else {}
 
