@@ -1,6 +1,6 @@
 """For case authors: a new case, faults that are seen without running it, and its proof.
 
-`scaffold_case` writes the folder, `lint` reads it, `Verifier` runs its solution and wrong answers.
+`scaffold_case` writes the folder, `lint` reads it, a `Verifier` runs its solution and wrong answers.
 """
 
 from __future__ import annotations
@@ -11,6 +11,6 @@ from bench.base.faces import lazy_face
 
 if TYPE_CHECKING:
     from bench.authoring.scaffold import scaffold_case
-    from bench.authoring.verify import Proof, Verifier
+    from bench.authoring.verify import Proof, Verifier, open_verifier
 else:
     __getattr__ = lazy_face(__name__)

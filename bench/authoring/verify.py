@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from bench.authoring.lint import lint, same_files
 from bench.base.errors import InfraError
@@ -16,6 +18,7 @@ from bench.formats.agent import find_agent
 from bench.formats.case import Case, missing_modules
 from bench.formats.plan import Cell
 from bench.formats.record import Provenance
+from bench.guest.trees import remove_tree
 from bench.judge import Grading, grade_submission
 from bench.sandbox import Sandbox
 
@@ -34,6 +37,13 @@ class Proof:
     seconds: float
 
 
+@contextmanager
+def open_verifier(folders: DataFolders, sandbox: Sandbox) -> Iterator[Verifier]:
+    """A verifier with a place of its own, which is removed afterwards."""
+    with temporary_folder("verified") as place:
+        yield Verifier(folders, sandbox, place)
+
+
 @dataclass(frozen=True)
 class Answer:
     """An answer laid over a fresh workspace, run and judged."""
@@ -45,11 +55,13 @@ class Answer:
 
 
 class Verifier:
-    """Verifies cases one after another in one sandbox."""
+    """Verifies cases in one sandbox, several at a time if asked from several threads."""
 
-    def __init__(self, folders: DataFolders, sandbox: Sandbox) -> None:
+    def __init__(self, folders: DataFolders, sandbox: Sandbox, place: Path) -> None:
+        """`place`: a folder for all workspaces; what runs answers is made ready for one such folder, once."""
         self._folders = folders
         self._sandbox = sandbox
+        self._place = place
 
     def verify(self, case: Case) -> Iterator[Proof]:
         """Every proof of `case`, as it comes."""
@@ -154,7 +166,11 @@ class Verifier:
         cell = Cell(oracle, {}, case, case.spec.profiles[0], trial)
         with temporary_folder("verify") as folder:
             context = CellContext(folder / "run", folder / "s", self._folders, self._sandbox, provenance, "verify", {})
-            yield CellFolder.prepare(cell, context, folder / "cell")
+            path = self._place / secrets.token_hex(8)
+            try:
+                yield CellFolder.prepare(cell, context, path)
+            finally:
+                remove_tree(path)
 
     def _answer(self, case: Case, overlay: Overlay | None, trial: int) -> Answer:
         with self._prepared(case, trial) as folder:

@@ -156,22 +156,22 @@ def _prove(cases: Sequence[Case], folders: DataFolders, way: _Way) -> bool:
     """Print every proof; returns whether all hold."""
     from concurrent.futures import ThreadPoolExecutor
 
-    from bench.authoring import Verifier
+    from bench.authoring import open_verifier
     from bench.base.text import printable
     from bench.sandbox import choose_sandbox
 
-    verifier = Verifier(folders, choose_sandbox(way.sandbox))
+    with open_verifier(folders, choose_sandbox(way.sandbox)) as verifier:
 
-    def prove(case: Case) -> list[Proof]:
-        proofs = []
-        for proof in verifier.verify(case):
-            proofs.append(proof)
-            mark = click.style("ok  ", fg="green") if proof.ok else click.style("FAIL", fg="red", bold=True)
-            way.say(f"{mark} {proof.case}: {proof.name} ({proof.seconds:.1f} s): {printable(proof.detail)}")
-        return proofs
+        def prove(case: Case) -> list[Proof]:
+            proofs = []
+            for proof in verifier.verify(case):
+                proofs.append(proof)
+                mark = click.style("ok  ", fg="green") if proof.ok else click.style("FAIL", fg="red", bold=True)
+                way.say(f"{mark} {proof.case}: {proof.name} ({proof.seconds:.1f} s): {printable(proof.detail)}")
+            return proofs
 
-    with ThreadPoolExecutor(way.jobs) as pool:
-        proofs = [proof for found in pool.map(prove, cases) for proof in found]
+        with ThreadPoolExecutor(way.jobs) as pool:
+            proofs = [proof for found in pool.map(prove, cases) for proof in found]
     failed = sum(not proof.ok for proof in proofs)
     count = len({proof.case for proof in proofs})
     way.conclude([vars(proof) for proof in proofs], f"{count} cases, {len(proofs)} proofs, {failed} failed")

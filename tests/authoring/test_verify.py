@@ -12,7 +12,7 @@ import pytest
 
 from bench.authoring.lint import lint
 from bench.authoring.scaffold import scaffold_case
-from bench.authoring.verify import Proof, Verifier
+from bench.authoring.verify import Proof, open_verifier
 from bench.base.errors import UserError
 from bench.base.files import walk_files
 from bench.base.install import DataFolders
@@ -24,14 +24,16 @@ from tests.helpers.cells import CHECK, ROOT, make_case, write_files
 
 def verify(folder: Path, case: Case, sandbox: Sandbox) -> list[Proof]:
     places = DataFolders(cases=folder, agents=ROOT / "agents", site=ROOT / "site", cache=folder / "cache")
-    return list(Verifier(places, sandbox).verify(case))
+    with open_verifier(places, sandbox) as verifier:
+        return list(verifier.verify(case))
 
 
 def detail(folder: Path, case: Case, name: str) -> str:
     """What the proof `name` says against the case; those after it are not asked for."""
     places = DataFolders(cases=folder, agents=ROOT / "agents", site=ROOT / "site", cache=folder / "cache")
-    proofs = Verifier(places, ProcessSandbox()).verify(case)
-    return next((proof.detail for proof in proofs if proof.name == name and not proof.ok), "nothing")
+    with open_verifier(places, ProcessSandbox()) as verifier:
+        proofs = verifier.verify(case)
+        return next((proof.detail for proof in proofs if proof.name == name and not proof.ok), "nothing")
 
 
 def faults(folder: Path, case: Case) -> dict[str, str]:

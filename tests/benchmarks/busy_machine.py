@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.authoring.verify import Verifier
+from bench.authoring.verify import Verifier, open_verifier
 from bench.base.errors import InfraError
 from bench.base.install import find_data_folders
 from bench.cell import Overlay
@@ -89,20 +89,20 @@ def main() -> None:
     parser.add_argument("--sandbox", default="bubblewrap")
     options = parser.parse_args()
     folders = find_data_folders()
-    verifier = Verifier(folders, choose_sandbox(options.sandbox))
     faults = 0
-    for case in load_cases(Path(folders.cases)):
-        if options.case and case.id not in options.case:
-            continue
-        for name, overlay in answers_of(case).items():
-            idle = grade(verifier, case, overlay)
-            print(f"{case.id:24} {name:24} as it is  {idle}", flush=True)
-            with busy(options.load * (os.cpu_count() or 1)):
-                for _ in range(options.times):
-                    now = grade(verifier, case, overlay)
-                    fault = differs(idle, now)
-                    faults += bool(fault)
-                    print(f"{case.id:24} {name:24} busy      {now} {fault}", flush=True)
+    with open_verifier(folders, choose_sandbox(options.sandbox)) as verifier:
+        for case in load_cases(Path(folders.cases)):
+            if options.case and case.id not in options.case:
+                continue
+            for name, overlay in answers_of(case).items():
+                idle = grade(verifier, case, overlay)
+                print(f"{case.id:24} {name:24} as it is  {idle}", flush=True)
+                with busy(options.load * (os.cpu_count() or 1)):
+                    for _ in range(options.times):
+                        now = grade(verifier, case, overlay)
+                        fault = differs(idle, now)
+                        faults += bool(fault)
+                        print(f"{case.id:24} {name:24} busy      {now} {fault}", flush=True)
     print(f"{faults} wrong")
     sys.exit(faults > 0)
 
