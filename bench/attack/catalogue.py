@@ -38,6 +38,8 @@ class AttackSpec(Model):
     """The agent has packages of its own, with a build script that attacks."""
     bounded: bool = False
     """Snapshot and judgement must end within twice the case's judging limit, and within bounds of memory."""
+    works: bool = False
+    """Its requests to services may be a part of the task: credit for that is no escape, but success is."""
     watch_s: float = Field(0.0, ge=0, le=10)
     """Seconds after the end of the cell in which nothing that it left may change."""
 

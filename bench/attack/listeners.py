@@ -32,7 +32,25 @@ _COMPLETION = {
     "choices": [{"index": 0, "message": {"role": "assistant", "content": "no"}, "finish_reason": "stop"}],
     "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
 }
-_ROUTE = "/v1/chat/completions"
+_RESPONSE = {
+    "id": "x",
+    "object": "response",
+    "created_at": 0,
+    "status": "completed",
+    "model": "attacked",
+    "output": [
+        {
+            "type": "message",
+            "id": "m",
+            "status": "completed",
+            "role": "assistant",
+            "content": [{"type": "output_text", "text": "no", "annotations": []}],
+        }
+    ],
+    "usage": {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2},
+}
+# The gateway's own request tries the second one where the first one has not worked yet.
+_ROUTES = {"/v1/chat/completions": _COMPLETION, "/v1/responses": _RESPONSE}
 _POISON = re.compile(rb"poison-([45][0-9]{2}|odd|cut|reset)")
 """Requests that the provider cannot answer well, while it answers all others."""
 _OWN_HEADERS = frozenset({"api_base", "api-base", "x-upstream", "x-forwarded-host", "forwarded", "x-original-url"})
@@ -183,7 +201,7 @@ class Listeners:
 
 
 class Upstream:
-    """An HTTP server on loopback that speaks chat completions."""
+    """An HTTP server on loopback that speaks chat completions and responses."""
 
     def __init__(self) -> None:
         self.misuses: list[str] = []
@@ -203,7 +221,7 @@ class Upstream:
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 carried = [name for name in self.headers if name.lower() in _OWN_HEADERS]
-                if self.path != _ROUTE or carried:
+                if self.path not in _ROUTES or carried:
                     misuses.append(f"the provider was asked: {self.requestline[:200]} {', '.join(carried)}")
                 owner.calls += 1
                 key = self.headers.get("Authorization", "")
@@ -214,7 +232,7 @@ class Upstream:
                     message = f"Incorrect request for API key provided: {key}"
                     self._reply(400, {"error": {"message": message, "type": "invalid_request_error", "code": key}})
                 else:
-                    self._reply(200, _COMPLETION)
+                    self._reply(200, _ROUTES.get(self.path, {}))
 
             def _poisoned(self, kind: str) -> None:
                 """The answer that a request has asked for: a status, or none of the answers that a client can read."""

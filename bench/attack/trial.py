@@ -30,6 +30,7 @@ _LARGEST_MB = 4096.0
 """Of any process that reads what an agent left."""
 _RECALLED = re.compile(r"mldb-recalled-([a-z_]+)")
 _MAX_SAID = 4 << 20
+_SLOW = "snapshot and judgement took"
 _CHANCE = 0.1
 """Difference of partial credit between two gradings that is still normal: each draws inputs of its own."""
 
@@ -55,6 +56,11 @@ class Result:
     @property
     def held(self) -> bool:
         return not self.escapes
+
+    @property
+    def only_slow(self) -> bool:
+        """Nothing was achieved but delay, which may be the machine's."""
+        return bool(self.escapes) and all(escape.startswith(_SLOW) for escape in self.escapes)
 
 
 def starts(sandbox: Sandbox) -> bool:
@@ -156,7 +162,7 @@ class Trial:
             return found
         if record.success:
             found.append("the cell succeeds")
-        if not baseline and record.score:
+        if not baseline and record.score and not any(attack.spec.works for attack in self._attacks):
             found.append(f"the score is {record.score:g} in place of 0")
         for check in record.checks:
             before = baseline.get(check.id, 1.0)
@@ -178,7 +184,7 @@ class Trial:
         if any(attack.spec.bounded for attack in self._attacks):
             after = sum(phase.seconds for phase in record.phases if phase.name in ("snapshot", "judge"))
             most = 2 * record.limits.grade_s
-            found += [f"snapshot and judgement took {after:.0f} s, over {most:.0f} s"] if after > most else []
+            found += [f"{_SLOW} {after:.0f} s, over {most:.0f} s"] if after > most else []
             # In KiB, of the largest process that has ended below this one, since it began.
             largest = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
             found += [f"a process took {largest:.0f} MiB"] if largest > _LARGEST_MB else []

@@ -124,7 +124,10 @@ def _npy_header(shape: str) -> bytes:
 def archives() -> None:
     """Archives in the place of results: four gigabytes of zeros in a few megabytes, and a hundred thousand members."""
     bomb = io.BytesIO()
-    with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("images.npy", "w") as member:
+    with (
+        zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+        archive.open("images.npy", "w", force_zip64=True) as member,
+    ):
         member.write(_npy_header("(536870912,)"))
         for _ in range(4096):
             member.write(bytes(1 << 20))
