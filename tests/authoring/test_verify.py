@@ -19,7 +19,7 @@ from bench.base.install import DataFolders
 from bench.formats.case import Case, case_folders, load_case
 from bench.sandbox.job import Sandbox
 from bench.sandbox.process import ProcessSandbox
-from tests.helpers.cells import CHECK, ROOT, make_case, write_files
+from tests.helpers.cells import CHECK, ROOT, make_case, write_files, wrong_patch
 
 
 def verify(folder: Path, case: Case, sandbox: Sandbox) -> list[Proof]:
@@ -110,7 +110,8 @@ _ROWS: list[Row] = [
         ({"check.py": _EASY}, {}, "untouched", "is_there"),
         ({"check.py": _EASY.replace("check()\ndef is", "check(guard=True)\ndef is"), "workspace/answer.py": None},
          {"outputs": {"weight": 1, "files": [{"path": "answer.py"}]}}, "untouched", "guards is_there"),
-        ({"wrong/same/answer.py": "def double(x):\n    return 2 * x\n"}, {}, "wrong: same", "succeeds with score 1"),
+        ({"wrong/same.patch": wrong_patch("def double(x):\n    return x * 2\n")}, {}, "wrong: same",
+         "succeeds with score 1"),
         ({}, {"wrong": {"same": {"about": "x", "fails": ["no_such_check"]}}}, "wrong: same",
          "do not exist: no_such_check"),
         ({"check.py": _SLACK}, {}, "wrong: same", "is not caught by doubles"),
@@ -133,7 +134,6 @@ _ROWS: list[Row] = [
         ({"task.md": "Do it."}, {}, "folder", "does not name the output answer.py"),
         ({"README.md": None}, {}, "folder", "README.md: is missing"),
         ({"workspace/conftest.py": ""}, {}, "folder", "conftest.py: does not belong"),
-        ({"wrong/unlisted/answer.py": ""}, {}, "folder", "wrong/unlisted is not listed"),
         ({}, {"wrong": {}}, "folder", "at least 3 are needed"),
         ({}, {"protected": ["absent.py"]}, "folder", "protected file absent.py"),
         ({"hidden/facts.txt": "the secret of this case is forty-two\n",

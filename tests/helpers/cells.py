@@ -20,6 +20,7 @@ from bench.base.install import DataFolders
 from bench.cell.context import CellContext
 from bench.formats.agent import Agent, load_agent
 from bench.formats.case import Case, load_case
+from bench.formats.patch import make_patch
 from bench.formats.plan import Cell
 from bench.formats.record import Provenance
 from bench.guest.trees import remove_tree
@@ -66,6 +67,12 @@ def doubled(x):
     return statistics.fmean([json.loads(json.dumps(answer.double(x)))] * random.choice([1, 2]))
 """
 
+
+def wrong_patch(answer: str, solution: str = RIGHT) -> str:
+    """The patch of a wrong answer whose answer.py is `answer`."""
+    return make_patch({"answer.py": solution.encode()}, {"answer.py": answer.encode()}).decode()
+
+
 FILES: dict[str, str] = {
     "task.md": "# Double it\n\nComplete `double(x)` in `answer.py`.\n",
     "README.md": "# double_it\n",
@@ -73,9 +80,9 @@ FILES: dict[str, str] = {
     "hidden/driver.py": DRIVER,
     "workspace/answer.py": STARTER,
     "solution/answer.py": RIGHT,
-    "wrong/same/answer.py": WRONG,
-    "wrong/adds/answer.py": "def double(x):\n    return x + 2\n",
-    "wrong/constant/answer.py": "def double(x):\n    return 2.0\n",
+    "wrong/same.patch": wrong_patch(WRONG),
+    "wrong/adds.patch": wrong_patch("def double(x):\n    return x + 2\n"),
+    "wrong/constant.patch": wrong_patch("def double(x):\n    return 2.0\n"),
 }
 
 FACTS: dict[str, Any] = {
