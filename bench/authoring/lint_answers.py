@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from bench.base.errors import UserError
 from bench.base.files import walk_files
 from bench.formats.case import Case
-from bench.formats.patch import make_patch, parse_patch
+from bench.formats.patch import parse_patch
+from bench.formats.patch_writing import make_patch
 from bench.formats.wrong_answers import Tree, base_of, folder_of, patch_of, patched
 
 _MIN_WRONG = 3

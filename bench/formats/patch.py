@@ -9,19 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from difflib import SequenceMatcher
 from typing import Literal
 
 from bench.base.errors import UserError
 
-CONTEXT = 1
-"""Unchanged lines around a change: the position is exact anyway, so one is enough to see a hunk that is stale."""
 REMEDY = "write patches with `ml-dev-bench cases patch`"
 _MAX_BYTES = 1_000_000
 _LONGEST_PATH = 200
 _HEAD = re.compile(rb"@@ -(\d{1,7})(?:,(\d{1,7}))? \+(\d{1,7})(?:,(\d{1,7}))? @@")
-_NO_NEWLINE = b"\\ No newline at end of file"
-_NOTHING = "/dev/null"
+NO_NEWLINE = b"\\ No newline at end of file"
+NOTHING = "/dev/null"
 
 Files = Mapping[str, bytes]
 """The text files of a folder by relative path."""
@@ -91,10 +88,10 @@ class _Parser:
     def _file(self) -> FileChange:
         at = self._next + 1
         old, new = self._name(b"--- ", "a/"), self._name(b"+++ ", "b/")
-        if old == new == _NOTHING or (_NOTHING not in (old, new) and old != new):
+        if old == new == NOTHING or (NOTHING not in (old, new) and old != new):
             raise self._fault("the two names of the file differ; a rename is a deletion and a new file", at)
         kind: Literal["create", "delete", "change"] = (
-            "create" if old == _NOTHING else "delete" if new == _NOTHING else "change"
+            "create" if old == NOTHING else "delete" if new == NOTHING else "change"
         )
         change = FileChange(new if kind == "create" else old, kind, at)
         while self._peek(b"@@"):
@@ -111,7 +108,7 @@ class _Parser:
             name = line[len(mark) :].decode("utf-8")
         except UnicodeDecodeError:
             raise self._fault("the name of the file is not UTF-8") from None
-        if name == _NOTHING:
+        if name == NOTHING:
             return name
         path = name.removeprefix(prefix)
         if path == name or not _is_inside(path):
@@ -154,8 +151,8 @@ class _Parser:
     def _strip_line_end(self, hunk: Hunk) -> None:
         """Take the mark that the line before it, the last of its file, has no line end."""
         before = self._lines[self._next - 1][:1]
-        if self._take() != _NO_NEWLINE or before not in (b" ", b"-", b"+"):
-            raise self._fault(f"must be {_NO_NEWLINE.decode()!r}, after a line of the hunk")
+        if self._take() != NO_NEWLINE or before not in (b" ", b"-", b"+"):
+            raise self._fault(f"must be {NO_NEWLINE.decode()!r}, after a line of the hunk")
         for side in [hunk.old] * (before != b"+") + [hunk.new] * (before != b"-"):
             side[-1] = side[-1][:-1]
 
@@ -219,7 +216,7 @@ def _changed(change: FileChange, content: bytes, where: str) -> bytes:
 
 def _stale(hunk: Hunk, old: list[bytes]) -> str:
     """How the file differs from what the hunk expects; the first such line, and where the hunk would fit."""
-    here = [place for place in range(len(old)) if old[place : place + len(hunk.old)] == hunk.old]
+    here = places_of(hunk, old)
     if hunk.old and len(here) == 1:
         return f"its lines now begin at line {here[0] + 1}, not {hunk.start + 1}" if here[0] != hunk.start else (
             "its head gives another line of the new file than the hunks before lead to"
@@ -232,39 +229,12 @@ def _stale(hunk: Hunk, old: list[bytes]) -> str:
     return f"the file has {len(old)} lines"
 
 
+def places_of(hunk: Hunk, lines: list[bytes]) -> list[int]:
+    """Every index of `lines` at which the old lines of `hunk` stand."""
+    return [place for place in range(len(lines)) if lines[place : place + len(hunk.old)] == hunk.old]
+
+
 def split_lines(content: bytes) -> list[bytes]:
     """Lines with their LF; only LF ends a line."""
     lines = content.split(b"\n")
     return [line + b"\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
-
-
-def make_patch(old: Files, new: Files) -> bytes:
-    """The patch that leads from `old` to `new`, the same for the same files; empty when they are equal."""
-    parts: list[bytes] = []
-    for path in sorted({*old, *new}):
-        if old.get(path) != new.get(path):
-            names = (f"a/{path}" if path in old else _NOTHING, f"b/{path}" if path in new else _NOTHING)
-            parts.append("--- {}\n+++ {}\n".format(*names).encode())
-            parts += _hunks(split_lines(old.get(path, b"")), split_lines(new.get(path, b"")))
-    return b"".join(parts)
-
-
-def _hunks(old: list[bytes], new: list[bytes]) -> Iterator[bytes]:
-    for group in SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(CONTEXT):
-        (_, old_from, _, new_from, _), (_, _, old_to, _, new_to) = group[0], group[-1]
-        yield f"@@ -{_span(old_from, old_to)} +{_span(new_from, new_to)} @@\n".encode()
-        for kind, start, end, new_start, new_end in group:
-            if kind == "equal":
-                yield from _marked(b" ", old[start:end])
-            else:
-                yield from _marked(b"-", old[start:end])
-                yield from _marked(b"+", new[new_start:new_end])
-
-
-def _span(start: int, end: int) -> str:
-    return f"{start + 1}" if end - start == 1 else f"{start + (end > start)},{end - start}"
-
-
-def _marked(mark: bytes, lines: list[bytes]) -> Iterator[bytes]:
-    for line in lines:
-        yield mark + line if line.endswith(b"\n") else mark + line + b"\n" + _NO_NEWLINE + b"\n"

@@ -20,7 +20,7 @@ from bench.base.install import DataFolders
 from bench.cell.context import CellContext
 from bench.formats.agent import Agent, load_agent
 from bench.formats.case import Case, load_case
-from bench.formats.patch import make_patch
+from bench.formats.patch_writing import make_patch
 from bench.formats.plan import Cell
 from bench.formats.record import Provenance
 from bench.guest.trees import remove_tree
