@@ -1,4 +1,4 @@
-"""Writes docs/case-cheats.md from each case.yaml: `python -m scripts.case_cheats docs/case-cheats.md`, or `make docs`."""
+"""Writes docs/case-cheats.md from case.yaml files: `python -m scripts.case_cheats docs/case-cheats.md`, `make docs`."""
 
 from __future__ import annotations
 
