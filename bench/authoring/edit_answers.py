@@ -55,7 +55,7 @@ def save_answer(case: Case, name: str, base: Base, source: Path) -> list[Path]:
 
 
 def _write(case: Case, name: str, patch: bytes, whole: Tree) -> list[Path]:
-    place, folder = patch_of(case, name), folder_of(case, name)
+    place, folder = case.folder / "wrong" / f"{name}.patch", case.folder / "wrong" / name
     place.unlink(missing_ok=True)
     if folder.is_dir():
         remove_tree(folder)

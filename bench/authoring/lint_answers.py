@@ -20,7 +20,7 @@ def lint_answers(case: Case) -> Iterator[str]:
     """Faults of `wrong/` and its entries, each one line with its place and remedy."""
     if len(case.spec.wrong) < _MIN_WRONG:
         yield f"wrong/: {len(case.spec.wrong)} wrong answers, at least {_MIN_WRONG} are needed, cheats among them"
-    for path in sorted(case.part("wrong").glob("*")):
+    for path in sorted((case.folder / "wrong").glob("*")):
         if path.is_dir() or path.suffix == ".patch":
             if (path.name if path.is_dir() else path.stem) not in case.spec.wrong:
                 yield f"case.yaml: wrong/{path.name} is not listed under `wrong`; list it or remove it"

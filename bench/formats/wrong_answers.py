@@ -63,12 +63,12 @@ class LaidOut(NamedTuple):
 
 
 def patch_of(case: Case, name: str) -> Path:
-    return case.part("wrong") / f"{name}.patch"
+    return case.part(f"wrong/{name}.patch")
 
 
 def folder_of(case: Case, name: str) -> Path:
     """Files that a patch cannot hold: binary ones and executable ones."""
-    return case.part("wrong") / name
+    return case.part(f"wrong/{name}")
 
 
 def base_of(case: Case, base: Base) -> Tree:
