@@ -196,7 +196,7 @@ def test_a_wrong_answer_is_laid_base_patch_command_and_whole_files(tmp_path: Pat
     old = {"answer.py": RIGHT.encode(), "gone.txt": b"x\n"}
     files = {
         "check.py": CHECK + _LAID, "workspace/gone.txt": "x\n", "wrong/same/made.txt": "after\n",
-        "wrong/same.patch": make_patch(old, {"answer.py": WRONG.encode()}),
+        "wrong/same.patch": make_patch(old, {"answer.py": WRONG.encode()}).decode(),
     }  # fmt: skip
     # Where the file to remove is still there, or the command comes last, the check passes, and that is said.
     run = ["sh", "-c", "test ! -e gone.txt && echo command > made.txt || echo before > gone.txt"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from bench.formats.wrong_answers import LaidOut, Tree, materialise
 from tests.helpers.cells import RIGHT, STARTER, WRONG, make_case, wrong_patch
 
 
-def case_with(tmp_path: Path, files: dict[str, str | bytes | None], **entry: Any) -> Case:
+def case_with(tmp_path: Path, files: Mapping[str, str | bytes | None], **entry: Any) -> Case:
     """A case whose wrong answer `same` has these files beside what the case has."""
     return make_case(tmp_path, files, wrong={"same": {"about": "x", "fails": ["doubles"], **entry}})
 
@@ -56,7 +57,7 @@ def test_the_base_may_be_the_starter_alone(tmp_path: Path) -> None:
 
 def test_files_that_a_patch_deletes_are_not_there(tmp_path: Path) -> None:
     old = {"answer.py": RIGHT.encode(), "helper.py": b"h\n", "test.py": b"t\n", "empty": b""}
-    patch = make_patch(old, {"answer.py": WRONG.encode()})
+    patch = make_patch(old, {"answer.py": WRONG.encode()}).decode()
     files = {"wrong/same.patch": patch, "solution/helper.py": "h\n", "workspace/test.py": "t\n", "workspace/empty": ""}
     answer, workspace = laid(case_with(tmp_path, files), tmp_path)
     assert answer.removed == ["empty", "test.py"]
