@@ -12,6 +12,7 @@ from bench.formats.patch_writing import make_patch
 from bench.formats.wrong_answers import Tree, base_of, folder_of, patch_of, patched
 
 _MIN_WRONG = 3
+_LONGEST_TEXT = 200_000
 _Answer = tuple[Tree, Tree, list[str]]
 """What is laid before the command, what after it, and the command: equal for equal answers."""
 
@@ -86,9 +87,9 @@ def _patch_can_hold(own: Tree, path: str, base: Tree, *, shorter: bool) -> bool:
 
 
 def is_text(content: bytes) -> bool:
-    """Whether a patch can hold it."""
+    """Whether a patch can hold it: text that a person has written, or could have."""
     try:
-        return "\0" not in content.decode("utf-8")
+        return len(content) <= _LONGEST_TEXT and "\0" not in content.decode("utf-8")
     except UnicodeDecodeError:
         return False
 

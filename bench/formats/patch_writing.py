@@ -22,6 +22,8 @@ from bench.formats.patch import (
 _CONTEXT = 1
 """Unchanged lines around a change: the position is exact anyway, so one is enough to see a hunk that is stale."""
 
+_LONG = 5_000
+
 
 def moved_patch(data: bytes, base: Files, where: str) -> bytes:
     """The same patch with each stale hunk at the only place where its lines stand now.
@@ -61,7 +63,9 @@ def make_patch(old: Files, new: Files) -> bytes:
 
 
 def _hunks(old: list[bytes], new: list[bytes]) -> Iterator[bytes]:
-    for group in SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(_CONTEXT):
+    # Comparing every line with all its likes is quadratic; what it would find in long files is only a shorter patch.
+    matcher = SequenceMatcher(None, old, new, autojunk=len(old) + len(new) > _LONG)
+    for group in matcher.get_grouped_opcodes(_CONTEXT):
         (_, old_from, _, new_from, _), (_, _, old_to, _, new_to) = group[0], group[-1]
         yield f"@@ -{_span(old_from, old_to)} +{_span(new_from, new_to)} @@\n".encode()
         for kind, start, end, new_start, new_end in group:

@@ -42,7 +42,7 @@ def test_changes_new_files_and_deletions() -> None:
         (b"--- a/x\n+++ b/x\n@@ -1 +1 @@\n", b"--- a/x\n@@ -1 +1 @@\n\\ No newline at end of file\n"),
         (b"\x0c\n\xc2\x85\n\x0b\n", b"\x0c\n\xe2\x80\xa8\n\x0b\n"),
         (b"\n" * 30, b"\n" * 10 + b"x\n" + b"\n" * 20),
-        (b"line\n" * 3000, b"line\n" * 1500 + b"new\n" + b"line\n" * 1500),
+        (b"line\n" * 20_000, b"line\n" * 10_000 + b"new\n" + b"line\n" * 10_000),
     ],
 )
 def test_every_pair_of_files_has_its_patch(old: bytes | None, new: bytes | None) -> None:
