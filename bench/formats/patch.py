@@ -16,6 +16,7 @@ from bench.base.errors import UserError
 REMEDY = "write patches with `ml-dev-bench cases patch`"
 _MAX_BYTES = 1_000_000
 _LONGEST_PATH = 200
+"""In bytes."""
 _HEAD = re.compile(rb"@@ -(\d{1,7})(?:,(\d{1,7}))? \+(\d{1,7})(?:,(\d{1,7}))? @@")
 NO_NEWLINE = b"\\ No newline at end of file"
 NOTHING = "/dev/null"
@@ -155,12 +156,14 @@ class _Parser:
             raise self._fault(f"must be {NO_NEWLINE.decode()!r}, after a line of the hunk")
         for side in [hunk.old] * (before != b"+") + [hunk.new] * (before != b"-"):
             side[-1] = side[-1][:-1]
+            if not side[-1]:
+                raise self._fault("a line without content has a line end")
 
 
 def _is_inside(path: str) -> bool:
     parts = path.split("/")
     return (
-        len(path) <= _LONGEST_PATH
+        len(path.encode()) <= _LONGEST_PATH
         and path.isprintable()
         and "\\" not in path
         and not {"", ".", "..", "__pycache__"} & set(parts)
@@ -201,11 +204,14 @@ def _changed(change: FileChange, content: bytes, where: str) -> bytes:
     old, new, done = split_lines(content), list[bytes](), 0
     for number, hunk in enumerate(change.hunks, 1):
         place = f"{change.path}, hunk {number} (line {hunk.at})"
+        if old and not hunk.old:
+            fault = f"{place} only adds lines, and shows none of those around them"
+            raise UserError(fault, where=where, remedy=REMEDY)
         if hunk.start < done:
             raise UserError(f"{place} overlaps the one before", where=where, remedy=REMEDY)
         new += old[done : hunk.start]
         done = hunk.start + len(hunk.old)
-        if len(new) != hunk.new_start or old[hunk.start : done] != hunk.old:
+        if hunk.start > len(old) or len(new) != hunk.new_start or old[hunk.start : done] != hunk.old:
             raise UserError(f"{place} is stale: {_stale(hunk, old)}", where=where, remedy=REMEDY)
         new += hunk.new
     new += old[done:]
@@ -217,16 +223,16 @@ def _changed(change: FileChange, content: bytes, where: str) -> bytes:
 def _stale(hunk: Hunk, old: list[bytes]) -> str:
     """How the file differs from what the hunk expects; the first such line, and where the hunk would fit."""
     here = places_of(hunk, old)
+    if hunk.start in here:
+        return "its head gives another line of the new file than the hunks before lead to"
     if hunk.old and len(here) == 1:
-        return f"its lines now begin at line {here[0] + 1}, not {hunk.start + 1}" if here[0] != hunk.start else (
-            "its head gives another line of the new file than the hunks before lead to"
-        )  # fmt: skip
+        return f"its lines now begin at line {here[0] + 1}, not {hunk.start + 1}"
     for offset, line in enumerate(hunk.old):
         found = old[hunk.start + offset] if hunk.start + offset < len(old) else b""
         if found != line:
             shown, instead = (part.decode("utf-8", "replace").rstrip("\n")[:80] for part in (line, found))
             return f"it expects {shown!r} at line {hunk.start + offset + 1}, which is {instead!r}"
-    return f"the file has {len(old)} lines"
+    return f"the file has {len(old)} lines, and the head of the hunk gives line {hunk.new_start + 1} of the new one"
 
 
 def places_of(hunk: Hunk, lines: list[bytes]) -> list[int]:
