@@ -39,7 +39,7 @@ def test_the_usual_case_has_no_fault(tmp_path: Path) -> None:
         ({"wrong/more.patch": _COMMENT}, {}, "wrong/more.patch is not listed under `wrong`"),
         ({"wrong/more/x.bin": b"\0"}, {}, "wrong/more is not listed under `wrong`"),
         ({"wrong/more.txt": "x"}, {}, "wrong/more.txt: is not a patch"),
-        ({"wrong/same.patch": None}, {}, "has neither wrong/same.patch nor a folder"),
+        ({"wrong/same/answer.py": None}, {}, "has neither wrong/same.patch nor a folder"),
         ({"wrong/same.patch": "--- a/answer.py\n+++ b/answer.py\n@@ -1,2 +1,2 @@\n def double(x):\n-    return 2 * x\n"
           "+    return 2 * x\n"}, {}, "the hunk changes nothing"),
         ({"wrong/same.patch": wrong_patch("def double(x):\n    return x + 2\n")}, {},
@@ -47,8 +47,8 @@ def test_the_usual_case_has_no_fault(tmp_path: Path) -> None:
         ({"wrong/same.patch": wrong_patch(STARTER)}, {}, "wrong/same: is the same as the untouched workspace"),
         ({"wrong/same.patch": wrong_patch(RIGHT, solution=STARTER)}, {"base": "starter"},
          "wrong/same: is the same as the solution"),
-        ({"wrong/same/notes.txt": "text\n"}, {}, "wrong/same/notes.txt: a patch can say this"),
-        ({"wrong/same/answer.py": RIGHT + "# more\n" * 30}, {"run": ["true"]}, "is in the patch, too"),
+        ({"wrong/same/notes.txt": b"text\n"}, {}, "wrong/same/notes.txt: a patch can say this"),
+        ({"wrong/same/answer.py": b"\0", "wrong/same.patch": wrong_patch(WRONG)}, {}, "is in the patch, too"),
         ({"wrong/same/kept.txt": b"\0"}, {}, "changes the protected kept.txt"),
         ({"wrong/same.patch": make_patch({"answer.py": RIGHT.encode(), "kept.txt": b"k\n"},
                                          {"answer.py": WRONG.encode()})}, {}, "changes the protected kept.txt"),
@@ -65,8 +65,8 @@ def test_each_fault_has_its_line(
 
 def test_a_folder_of_what_no_patch_can_hold_is_fine(tmp_path: Path) -> None:
     files: dict[str, str | bytes | None] = {
-        "workspace/kept.txt": "k\n", "wrong/same/tool": "#!/bin/sh\n", "wrong/same/latin.txt": b"caf\xe9\n",
-        "wrong/same/made.txt": "what the command would overwrite\n", "wrong/same/kept.txt": b"\0",
+        "workspace/kept.txt": "k\n", "wrong/same/tool": b"#!/bin/sh\n", "wrong/same/latin.txt": b"caf\xe9\n",
+        "wrong/same/made.txt": b"what the command would overwrite\n", "wrong/same/kept.txt": b"\0",
     }  # fmt: skip
     case = case_with(tmp_path, files, run=["true"], tampers=True)
     case.part("wrong/same/tool").chmod(0o755)
@@ -137,7 +137,8 @@ def test_a_wrong_use_is_one_line(tmp_path: Path, words: list[str], said: str) ->
 
 
 def test_patches_follow_a_solution_that_has_moved(tmp_path: Path) -> None:
-    case = make_case(tmp_path, {"solution/answer.py": '"""Doubles."""\n\n' + RIGHT})
+    case = make_case(tmp_path)
+    case.part("solution/answer.py").write_text('"""Doubles."""\n\n' + RIGHT)
     assert len([fault for fault in lint_answers(case) if "is stale: its lines now begin at line 3" in fault]) == 3
     assert len(move_patches(case)) == 3
     assert move_patches(case) == []

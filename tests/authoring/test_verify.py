@@ -194,8 +194,8 @@ def is_laid_out(ws):
 @pytest.mark.slow
 def test_a_wrong_answer_is_laid_base_patch_command_and_whole_files(tmp_path: Path) -> None:
     old = {"answer.py": RIGHT.encode(), "gone.txt": b"x\n"}
-    files = {
-        "check.py": CHECK + _LAID, "workspace/gone.txt": "x\n", "wrong/same/made.txt": "after\n",
+    files: dict[str, str | bytes | None] = {
+        "check.py": CHECK + _LAID, "workspace/gone.txt": "x\n", "wrong/same/made.txt": b"after\n",
         "wrong/same.patch": make_patch(old, {"answer.py": WRONG.encode()}).decode(),
     }  # fmt: skip
     # Where the file to remove is still there, or the command comes last, the check passes, and that is said.

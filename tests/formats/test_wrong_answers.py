@@ -50,8 +50,8 @@ def test_the_solutions_own_command_is_not_run(tmp_path: Path) -> None:
 
 
 def test_the_base_may_be_the_starter_alone(tmp_path: Path) -> None:
-    patch = wrong_patch(WRONG, solution=STARTER)
-    case = case_with(tmp_path, {"wrong/same.patch": patch, "solution/helper.py": "h\n"}, base="starter")
+    case = case_with(tmp_path, {"solution/helper.py": "h\n"}, base="starter")
+    assert case.part("wrong/same.patch").read_text() == wrong_patch(WRONG, solution=STARTER)
     assert laid(case, tmp_path)[1] == {"answer.py": WRONG.encode()}
 
 
@@ -76,7 +76,8 @@ def test_whole_files_come_after_the_command_if_there_is_one(tmp_path: Path) -> N
 
 
 def test_a_folder_alone_and_modes(tmp_path: Path) -> None:
-    case = case_with(tmp_path, {"wrong/same.patch": None, "wrong/same/tool": "#!/bin/sh\n", "solution/run.sh": "x\n"})
+    files = {"wrong/same/answer.py": None, "wrong/same/tool": b"#!/bin/sh\n", "solution/run.sh": "x\n"}
+    case = case_with(tmp_path, files)
     for part in ("wrong/same/tool", "solution/run.sh"):
         case.part(part).chmod(0o755)
     answer, workspace = laid(case, tmp_path)
@@ -85,10 +86,11 @@ def test_a_folder_alone_and_modes(tmp_path: Path) -> None:
 
 
 def test_what_does_not_fit_is_named_with_its_case(tmp_path: Path) -> None:
-    case = case_with(tmp_path, {"solution/answer.py": "# moved\n" + RIGHT})
+    case = case_with(tmp_path, {})
+    case.part("solution/answer.py").write_text("# moved\n" + RIGHT)
     with pytest.raises(UserError, match=r"double_it: wrong/same.patch: answer.py, hunk 1 \(line 3\) is stale"):
         materialise(case, "same", tmp_path / "laid")
-    case = case_with(tmp_path / "none", {"wrong/same.patch": None})
+    case = case_with(tmp_path / "none", {"wrong/same/answer.py": None})
     with pytest.raises(UserError, match=r"neither wrong/same.patch nor a folder wrong/same"):
         materialise(case, "same", tmp_path / "laid")
 
