@@ -6,7 +6,7 @@ VENV ?= .venv
 # What proves the cases; empty: bubblewrap, or what else works. The attacks want one that isolates.
 SANDBOX ?=
 # Tests wait more than they compute, so there are more of them at a time than a small machine has cores.
-WORKERS ?= 3
+WORKERS ?= 4
 BIN := $(VENV)/bin
 # pip takes its settings from the environment, so a machine may constrain versions: PIP_CONSTRAINT=constraints.txt
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
@@ -17,7 +17,7 @@ SKIPPED := $(CURDIR)/.skipped
 export SANDBOX
 export LITELLM_LOCAL_MODEL_COST_MAP := True
 
-.PHONY: demo demo-system test test-system everything test-fast lint docs fuzz attacks cases image clean
+.PHONY: demo demo-system test test-system everything test-fast test-nightly every-variant lint docs fuzz attacks cases image clean
 
 # --- what people type -----------------------------------------------------------------------------------------------
 
@@ -25,7 +25,7 @@ demo: demo-system $(VENV)/.demo ## run the demo suite, offline, and build its le
 	$(BIN)/ml-dev-bench demo --out demo
 
 test: export MLDB_SKIPPED := $(SKIPPED)
-test: test-system $(VENV)/.dev ## everything: lint, types, every test, every case; at the end what was skipped
+test: test-system $(VENV)/.dev ## everything: lint, types, every kind of test, every case; at the end what was skipped
 	@scripts/with_engine $(MAKE) --no-print-directory everything; status=$$?; \
 	if test -s $(SKIPPED); then echo; echo "skipped or missing here:"; cat $(SKIPPED); fi; exit $$status
 
@@ -34,12 +34,20 @@ test: test-system $(VENV)/.dev ## everything: lint, types, every test, every cas
 everything: $(VENV)/.dev
 	@scripts/sandbox_image $(BIN)/ml-dev-bench || true
 	$(MAKE) lint
-	$(BIN)/python -m pytest -m "not slow" --numprocesses $(WORKERS)
-	$(BIN)/python -m pytest -m slow --numprocesses $(WORKERS)
+	$(BIN)/python -m pytest -m "not slow and not nightly" --numprocesses $(WORKERS)
+	$(BIN)/python -m pytest -m "slow and not nightly" --numprocesses $(WORKERS)
 	scripts/prove_cases $(BIN)/ml-dev-bench
 
 test-fast: $(VENV)/.dev
-	$(BIN)/python -m pytest -m "not slow" --numprocesses $(WORKERS)
+	$(BIN)/python -m pytest -m "not slow and not nightly" --numprocesses $(WORKERS)
+
+test-nightly: export MLDB_SKIPPED := $(SKIPPED)
+test-nightly: test-system $(VENV)/.dev ## every variant of every test
+	@scripts/with_engine $(MAKE) --no-print-directory every-variant
+
+every-variant: $(VENV)/.dev
+	@scripts/sandbox_image $(BIN)/ml-dev-bench || true
+	$(BIN)/python -m pytest --numprocesses $(WORKERS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

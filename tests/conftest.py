@@ -68,6 +68,18 @@ def any_sandbox(request: pytest.FixtureRequest) -> Sandbox:
     return _named(request.param)
 
 
+@pytest.fixture(
+    params=[
+        "bubblewrap",
+        pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.nightly]),
+        pytest.param("process", marks=pytest.mark.slow),
+    ]
+)
+def variant_sandbox(request: pytest.FixtureRequest) -> Sandbox:
+    """For the many variants of a test whose few other forms run in every sandbox."""
+    return _named(request.param)
+
+
 @pytest.fixture
 def strongest() -> str:
     """For tests of commands, which need some sandbox: what --sandbox says to get the strongest that works here."""

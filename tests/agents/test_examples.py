@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from bench.formats.plan import Cell
 from bench.sandbox.job import Sandbox
 from tests.helpers.cells import ROOT, make_cell, make_context, not_here
 from tests.helpers.provider import ScriptedUpstream
+from tests.helpers.sampling import on_push
 from tests.helpers.workers import CASES, PRICE, assert_counted, assert_no_key, log_of, solve, worker
 
 PRESETS = ROOT / "agents" / "presets"
@@ -46,8 +48,10 @@ def test_examples_are_valid_and_documented() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("folder", FOLDERS)
+@pytest.mark.parametrize(
+    ("folder", "case"),
+    on_push(product(FOLDERS, CASES), [*product(FOLDERS, ["parse_logs"]), ("shell", "nan_loss_debug")]),
+)
 def test_examples_solve_cases_and_every_token_is_counted(
     folder: str, case: str, tmp_path: Path, bubblewrap: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:

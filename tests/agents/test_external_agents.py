@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from bench.sandbox.job import Sandbox
 from tests.helpers.cells import ROOT, make_cell, make_context
 from tests.helpers.external_agents import STEPS_OF_AIDE, agent_called, case_called
 from tests.helpers.provider import CANARY, Reply, ScriptedUpstream, ToolCall
+from tests.helpers.sampling import on_push
 from tests.helpers.workers import CASES, PRICE, Json, assert_counted, assert_no_key, log_of, solve, worker
 
 pytestmark = pytest.mark.slow
@@ -44,8 +46,7 @@ def answered(
         return run_cell(cell, context), upstream
 
 
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("name", "case"), on_push(product(NAMES, CASES), [(name, "parse_logs") for name in NAMES]))
 def test_the_real_package_solves_cases_and_every_token_is_counted(
     name: str, case: str, context: CellContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from bench.formats.record import Record
 from bench.sandbox.job import Sandbox
 from tests.helpers.cells import ROOT, make_cell, make_context, new_token, wait_until_gone, write_files
 from tests.helpers.provider import Reply, ScriptedUpstream
+from tests.helpers.sampling import on_push
 from tests.helpers.workers import assert_no_key
 
 AGENT = ROOT / "agents" / "mlab_research"
@@ -559,8 +561,17 @@ def run_case(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("yaml", ["agent.yaml", "nolog.yaml"])
-@pytest.mark.parametrize("case", CELLS)
+@pytest.mark.parametrize(
+    ("case", "yaml"),
+    on_push(
+        product(CELLS, ["agent.yaml", "nolog.yaml"]),
+        [
+            ("basics/hello_world", "agent.yaml"),
+            ("basics/hello_world", "nolog.yaml"),
+            ("tabular/house_price", "agent.yaml"),
+        ],
+    ),
+)
 def test_a_whole_cell_is_solved(case: str, yaml: str, tmp_path: Path, bubblewrap: Sandbox) -> None:
     roles = ["main"] if yaml == "nolog.yaml" else ["main", "fast", "edit"]
     record, upstream, trace = run_case(tmp_path, bubblewrap, case, yaml, dict.fromkeys(roles, MODEL))

@@ -38,6 +38,7 @@ from tests.helpers.cells import (
     wait_until_gone,
     write_files,
 )
+from tests.helpers.sampling import at_night, on_push
 from tests.helpers.wheels import make_wheel
 
 OTHER = "3.12" if sys.version_info[:2] != (3, 12) else "3.13"
@@ -134,7 +135,12 @@ def test_the_content_decides_what_is_built(tmp_path: Path, context: CellContext)
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "line", ["--find-links wheels\ntinything\n", "./wheels/{wheel}\n", "tinything @ file:///agent/wheels/{wheel}"]
+    "line",
+    [
+        "./wheels/{wheel}\n",
+        at_night("--find-links wheels\ntinything\n"),
+        at_night("tinything @ file:///agent/wheels/{wheel}"),
+    ],
 )
 def test_what_installs_from_the_folder_counts_the_folder(tmp_path: Path, context: CellContext, line: str) -> None:
     """Else another agent of this id could have left its own package under the same key."""
@@ -509,7 +515,7 @@ def write_index(folder: Path, files: str) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("setting", ["variable", "file", "uv", "find-links", "constraint"])
+@pytest.mark.parametrize("setting", on_push(["variable", "file", "uv", "find-links", "constraint"], ["variable", "uv"]))
 def test_an_index_in_a_folder(
     tmp_path: Path, isolating: Sandbox, monkeypatch: pytest.MonkeyPatch, setting: str
 ) -> None:

@@ -9,11 +9,12 @@ import pytest
 from bench.sandbox.job import Sandbox
 from tests.helpers.lost import meet_outage, try_way
 from tests.helpers.lost_ways import OUTAGES, WAYS
+from tests.helpers.sampling import every_third
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("name", WAYS)
+@pytest.mark.parametrize("name", every_third(WAYS))
 def test_no_agent_chooses_to_be_lost(tmp_path: Path, bubblewrap: Sandbox, name: str) -> None:
     record = try_way(tmp_path, bubblewrap, WAYS[name])
     assert (record.outcome, record.cause, record.tries) == ("graded", "", []), record.error
@@ -31,7 +32,7 @@ def test_nor_in_any_isolation(tmp_path: Path, isolating: Sandbox, name: str) -> 
     assert (record.outcome, record.tries) == ("graded", []), record.error
 
 
-@pytest.mark.parametrize("name", OUTAGES)
+@pytest.mark.parametrize("name", every_third(OUTAGES))
 def test_an_outage_of_the_provider_is_no_verdict(tmp_path: Path, plain: Sandbox, name: str) -> None:
     record = meet_outage(tmp_path, plain, OUTAGES[name])
     assert (record.outcome, record.cause) == ("infra", "gateway_error")

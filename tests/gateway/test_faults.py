@@ -30,33 +30,49 @@ def role_of(through: Live, protocol: str) -> Any:
     return through.gateway.state().usage[1 if protocol == "messages" else 0]
 
 
+_PASSING = {
+    "429": Reply(status=429), "500": Reply(status=500, raw=b"<html>"), "503": Reply(status=503),
+    "529": Reply(status=529), "lost": Reply(cut=0.0),
+}  # fmt: skip
+_CHARGED = (1000 * 3 + 640 * 0.3 + 50 * 15) / 1e6
+
+
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize(
-    ("fault", "name"),
-    [
-        (Reply(status=429), "429"), (Reply(status=500, raw=b"<html>"), "500"), (Reply(status=503), "503"),
-        (Reply(status=529), "529"), (Reply(hang_s=1.0), "timeout"), (Reply(cut=0.0), "lost"),
-    ],
-)  # fmt: skip
-def test_passing_faults_are_tried_again(tmp_path: Path, protocol: str, stream: bool, fault: Reply, name: str) -> None:
-    patience = HASTY if name == "timeout" else QUICK
-    with ScriptedUpstream([fault, fault, GOOD]) as upstream, live(tmp_path, upstream, patience=patience) as through:
-        assert through.post(protocol, stream=stream).status_code == 200
+def test_passing_faults_are_tried_again(tmp_path: Path, protocol: str, stream: bool) -> None:
+    replies = [reply for fault in _PASSING.values() for reply in (fault, fault, GOOD)]
+    with ScriptedUpstream(replies) as upstream, live(tmp_path, upstream) as through:
+        for number, name in enumerate(_PASSING, 1):
+            before = role_of(through, protocol)
+            assert through.post(protocol, stream=stream).status_code == 200
+            usage = role_of(through, protocol)
+            assert (usage.calls, usage.failed_calls, usage.retries) == (number, 0, 2 * number)
+            assert usage.faults == before.faults | {name: 2}
+            assert usage.waited_s > before.waited_s
+            assert usage.cost_usd == pytest.approx(number * _CHARGED), "charged once"
+            assert (usage.at_risk_usd > before.at_risk_usd) == (name == "lost")
+            assert through.lines[-1]["faults"] == [name, name]
+    assert len(upstream.requests) == len(replies)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_provider_that_hangs_is_asked_again(tmp_path: Path, protocol: str) -> None:
+    replies = [Reply(hang_s=1.0), Reply(hang_s=1.0), GOOD] * 2
+    with ScriptedUpstream(replies) as upstream, live(tmp_path, upstream, patience=HASTY) as through:
+        for stream in (False, True):
+            assert through.post(protocol, stream=stream).status_code == 200
         usage = role_of(through, protocol)
-    assert (usage.calls, usage.failed_calls, usage.retries, usage.faults) == (1, 0, 2, {name: 2})
-    assert usage.waited_s > 0
-    assert usage.cost_usd == pytest.approx((1000 * 3 + 640 * 0.3 + 50 * 15) / 1e6), "charged once"
-    assert (usage.at_risk_usd > 0) == (name in ("timeout", "lost"))
-    assert len(upstream.requests) == 3
-    assert through.lines[0]["faults"] == [name, name]
+    assert (usage.calls, usage.retries, usage.faults) == (2, 4, {"timeout": 4})
+    assert usage.at_risk_usd > 0
 
 
-@pytest.mark.parametrize("raw", [b"[", b"{}", b'{"choices": []}', b"null", b'{"choices": [{"message": 5}]}'])
-def test_answers_that_are_none_are_tried_again(tmp_path: Path, raw: bytes) -> None:
-    with ScriptedUpstream([Reply(raw=raw), GOOD]) as upstream, live(tmp_path, upstream) as through:
-        assert through.post("chat").status_code == 200
-    assert role_of(through, "chat").faults == {"invalid": 1}
+def test_answers_that_are_none_are_tried_again(tmp_path: Path) -> None:
+    odd = [b"[", b"{}", b'{"choices": []}', b"null", b'{"choices": [{"message": 5}]}']
+    replies = [reply for raw in odd for reply in (Reply(raw=raw), GOOD)]
+    with ScriptedUpstream(replies) as upstream, live(tmp_path, upstream) as through:
+        for raw in odd:
+            assert through.post("chat").status_code == 200, raw
+    assert role_of(through, "chat").faults == {"invalid": len(odd)}
 
 
 def test_what_stays_broken_is_infra_and_ends_the_cell(tmp_path: Path) -> None:
@@ -158,18 +174,18 @@ def test_a_stream_that_breaks_is_charged_an_estimate_and_cut_for_the_client(tmp_
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-@pytest.mark.parametrize("usage", ["none", {}, {"prompt_tokens": -1, "completion_tokens": 2, "input_tokens": True}])
-def test_usage_that_makes_no_sense_is_estimated_and_counted(tmp_path: Path, protocol: str, usage: object) -> None:
-    odd = Reply("hello " * 100, wrong_usage=usage)
-    for stream in (False, True):
-        folder = tmp_path / str(stream)
-        folder.mkdir()
-        with ScriptedUpstream([odd]) as upstream, live(folder, upstream) as through:
-            assert through.post(protocol, stream=stream).status_code == 200
-        counted = role_of(through, protocol)
-        assert (counted.calls, counted.cost_status, counted.faults) == (1, "estimated", {"usage_unknown": 1})
-        assert (counted.tokens.output or 0) >= 200
-        assert (counted.cost_usd or 0) > 0
+def test_usage_that_makes_no_sense_is_estimated_and_counted(tmp_path: Path, protocol: str) -> None:
+    odd: list[object] = ["none", {}, {"prompt_tokens": -1, "completion_tokens": 2, "input_tokens": True}]
+    replies = [Reply("hello " * 100, wrong_usage=usage) for usage in odd for _ in range(2)]
+    with ScriptedUpstream(replies) as upstream, live(tmp_path, upstream) as through:
+        for number in range(1, len(replies) + 1):
+            before = role_of(through, protocol)
+            assert through.post(protocol, stream=number % 2 == 0).status_code == 200
+            counted = role_of(through, protocol)
+            assert (counted.calls, counted.cost_status) == (number, "estimated")
+            assert counted.faults == {"usage_unknown": number}
+            assert (counted.tokens.output or 0) - (before.tokens.output or 0) >= 200
+            assert (counted.cost_usd or 0) > (before.cost_usd or 0)
 
 
 def test_a_client_that_hangs_up_is_charged_what_came(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 from pathlib import Path
@@ -87,36 +88,36 @@ def test_a_tiny_file_of_a_large_image_does_not_pass_for_its_bytes(tmp_path: Path
     assert upstream.requests == []
 
 
+_UNPRICED: list[tuple[Json, str]] = [
+    ({"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}, "input_audio"),
+    ({"type": "video_url", "video_url": {"url": "data:video/mp4;base64,AAAA"}}, "video_url"),
+    ({"type": "hologram"}, "hologram"),
+    ({"type": ["image"]}, "type"),
+    ({"type": "image_url", "image_url": {"url": "data:image/svg+xml;base64,PHN2Zz4="}}, "image_url"),
+    ({"type": "image_url", "image_url": {"url": "data:image/png,raw"}}, "image_url"),
+    ({"type": "input_image", "image_url": "data:image/png;base64,%%%"}, "image_url"),
+    ({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}, "source.data"),
+    ({"type": "file", "file": {"file_data": "data:application/msword;base64,AAAA"}}, "file_data"),
+    ({"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "AAAA"}}, "source"),
+]
+
+
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-@pytest.mark.parametrize(
-    ("part", "named"),
-    [
-        ({"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}, "input_audio"),
-        ({"type": "video_url", "video_url": {"url": "data:video/mp4;base64,AAAA"}}, "video_url"),
-        ({"type": "hologram"}, "hologram"),
-        ({"type": ["image"]}, "type"),
-        ({"type": "image_url", "image_url": {"url": "data:image/svg+xml;base64,PHN2Zz4="}}, "image_url"),
-        ({"type": "image_url", "image_url": {"url": "data:image/png,raw"}}, "image_url"),
-        ({"type": "input_image", "image_url": "data:image/png;base64,%%%"}, "image_url"),
-        ({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}, "source.data"),
-        ({"type": "file", "file": {"file_data": "data:application/msword;base64,AAAA"}}, "file_data"),
-        ({"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "AAAA"}}, "source"),
-    ],
-)
-def test_what_has_no_price_is_refused_under_a_limit(tmp_path: Path, protocol: str, part: Json, named: str) -> None:
-    asked = media.request_with(protocol, [part], False)
+def test_what_has_no_price_is_refused_under_a_limit(tmp_path: Path, protocol: str) -> None:
     with ScriptedUpstream([Reply("ok")] * 5) as upstream, live(tmp_path, upstream) as through:
-        for result in (False, True):
+        for (part, named), result in itertools.product(_UNPRICED, (False, True)):
             told = through.post(protocol, **media.request_with(protocol, [part], result))
-            assert told.status_code == 400
+            assert told.status_code == 400, part
             assert f"field `{named}" in told.json()["error"]["message"]
     assert upstream.requests == []
-    (tmp_path / "free").mkdir()
-    with (
-        ScriptedUpstream([Reply("ok")]) as upstream,
-        live(tmp_path / "free", upstream, cost_usd=UNLIMITED) as through,
-    ):
-        assert through.post(protocol, **asked).status_code == 200, "without a limit it is the provider's affair"
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_without_a_limit_it_is_the_providers_affair(tmp_path: Path, protocol: str) -> None:
+    script = [Reply("ok")] * len(_UNPRICED)
+    with ScriptedUpstream(script) as upstream, live(tmp_path, upstream, cost_usd=UNLIMITED) as through:
+        for part, _ in _UNPRICED:
+            assert through.post(protocol, **media.request_with(protocol, [part], False)).status_code == 200, part
 
 
 def call_of(*parts: Any) -> Call:

@@ -50,9 +50,9 @@ def test_the_right_answer_is_right_and_the_wrong_one_wrong(case: Case, sandbox: 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PLANTED)
-def test_a_planted_file_changes_no_verdict(case: Case, sandbox: Sandbox, tmp_path: Path, name: str) -> None:
-    assert verdict(judge(case, tmp_path, {**PLANTED[name], "answer.py": RIGHT}, sandbox)) == SUCCESS
-    assert verdict(judge(case, tmp_path, {**PLANTED[name], "answer.py": WRONG}, sandbox)) == FAILURE
+def test_a_planted_file_changes_no_verdict(case: Case, variant_sandbox: Sandbox, tmp_path: Path, name: str) -> None:
+    assert verdict(judge(case, tmp_path, {**PLANTED[name], "answer.py": RIGHT}, variant_sandbox)) == SUCCESS
+    assert verdict(judge(case, tmp_path, {**PLANTED[name], "answer.py": WRONG}, variant_sandbox)) == FAILURE
 
 
 def test_all_planted_files_together_change_no_verdict(case: Case, sandbox: Sandbox, tmp_path: Path) -> None:
@@ -63,9 +63,9 @@ def test_all_planted_files_together_change_no_verdict(case: Case, sandbox: Sandb
 
 @pytest.mark.parametrize("name", ATTACKS)
 def test_an_attack_inside_a_wrong_answer_leaves_it_wrong(
-    case: Case, any_sandbox: Sandbox, tmp_path: Path, name: str
+    case: Case, variant_sandbox: Sandbox, tmp_path: Path, name: str
 ) -> None:
-    grading = judge(case, tmp_path, {"answer.py": ATTACKS[name]}, any_sandbox)
+    grading = judge(case, tmp_path, {"answer.py": ATTACKS[name]}, variant_sandbox)
     assert verdict(grading) == FAILURE
     assert grading.failed == ["doubles", "doubles_in_a_driver"]
     for item in grading.verdicts:
@@ -73,8 +73,8 @@ def test_an_attack_inside_a_wrong_answer_leaves_it_wrong(
 
 
 @pytest.mark.parametrize("name", HABITS)
-def test_odd_habits_leave_a_right_answer_right(case: Case, any_sandbox: Sandbox, tmp_path: Path, name: str) -> None:
-    assert verdict(judge(case, tmp_path, {"answer.py": HABITS[name] + RIGHT}, any_sandbox)) == SUCCESS
+def test_odd_habits_leave_a_right_answer_right(case: Case, variant_sandbox: Sandbox, tmp_path: Path, name: str) -> None:
+    assert verdict(judge(case, tmp_path, {"answer.py": HABITS[name] + RIGHT}, variant_sandbox)) == SUCCESS
 
 
 _DAEMON = """
@@ -222,11 +222,11 @@ def test_a_command_runs_on_a_copy(run_case: Case, sandbox: Sandbox, tmp_path: Pa
     ],
 )
 def test_what_the_judge_lays_or_removes_cannot_be_blocked(
-    run_case: Case, any_sandbox: Sandbox, tmp_path: Path, files: dict[str, str | bytes]
+    run_case: Case, variant_sandbox: Sandbox, tmp_path: Path, files: dict[str, str | bytes]
 ) -> None:
-    right = judge(run_case, tmp_path, {**files, "answer.py": _WRITES_TWO}, any_sandbox)
+    right = judge(run_case, tmp_path, {**files, "answer.py": _WRITES_TWO}, variant_sandbox)
     assert (right.broken, right.success, right.score) == ("", True, 0.5)
-    wrong = judge(run_case, tmp_path, {**files, "answer.py": "pass"}, any_sandbox)
+    wrong = judge(run_case, tmp_path, {**files, "answer.py": "pass"}, variant_sandbox)
     assert (wrong.broken, wrong.success, wrong.score) == ("", False, 0.0)
 
 
@@ -241,18 +241,23 @@ def test_what_the_judge_lays_or_removes_cannot_be_blocked(
         "open('out.json', 'w').write('[' * 100000)",
         "open('out.json', 'w').truncate(20 << 20)",
         "open('out.json', 'w').write('2'); import os; os.kill(os.getpid(), 9)",
-        "import time; time.sleep(60)",
         "while True: print('x' * 1000000)",
         "import os; os.chmod('.', 0); os._exit(0)",
         "import os\nfor _ in range(60): os.mkdir('d' * 200); os.chdir('d' * 200)",
     ],
 )
 def test_a_command_that_goes_wrong_is_a_failed_check(
-    run_case: Case, any_sandbox: Sandbox, tmp_path: Path, text: str
+    run_case: Case, variant_sandbox: Sandbox, tmp_path: Path, text: str
 ) -> None:
-    grading = judge(run_case, tmp_path, {"answer.py": text}, any_sandbox)
+    grading = judge(run_case, tmp_path, {"answer.py": text}, variant_sandbox)
     assert (grading.broken, grading.success) == ("", False)
     assert grading.failed == ["says_two"]
+
+
+def test_a_command_that_sleeps_is_a_failed_check(bubblewrap: BubblewrapSandbox, tmp_path: Path) -> None:
+    case = make_case(tmp_path / "cases", {"check.py": _RUN_CHECK}, limits={"call_s": 0.3})
+    grading = judge(case, tmp_path, {"answer.py": "import time; time.sleep(60)"}, bubblewrap)
+    assert (grading.broken, grading.failed) == ("", ["says_two"])
 
 
 def test_nothing_of_a_grading_is_left_behind(run_case: Case, sandbox: Sandbox, tmp_path: Path) -> None:
@@ -416,7 +421,7 @@ def test_a_sandbox_that_fails_in_the_judge_is_an_infra_error(case: Case, tmp_pat
 def test_a_grading_ends_in_time_and_leaves_no_process(any_sandbox: Sandbox, tmp_path: Path) -> None:
     token = new_token()
     text = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'import time; time.sleep(90)', {token!r}])\n"
-    case = make_case(tmp_path / "cases", limits={"grade_s": 2, "call_s": 1.5})
+    case = make_case(tmp_path / "cases", limits={"grade_s": 1, "call_s": 0.5})
     grading = judge(case, tmp_path, {"answer.py": text + RIGHT}, any_sandbox)
     assert verdict(grading) == FAILURE
     assert processes_with(token) == []

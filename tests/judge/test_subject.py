@@ -20,8 +20,21 @@ Start = Callable[..., Subject]
 
 
 @pytest.fixture
-def start(sandbox: Sandbox, tmp_path: Path) -> Iterator[Start]:
+def start(bubblewrap: BubblewrapSandbox, tmp_path: Path) -> Iterator[Start]:
     """Starts a subject on a workspace with the given text as `answer.py`."""
+    with _starter(bubblewrap, tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def start_anywhere(sandbox: Sandbox, tmp_path: Path) -> Iterator[Start]:
+    """The same in each sandbox, for what the sandbox itself must see to."""
+    with _starter(sandbox, tmp_path) as made:
+        yield made
+
+
+@contextlib.contextmanager
+def _starter(sandbox: Sandbox, tmp_path: Path) -> Iterator[Start]:
     subjects: list[Subject] = []
 
     def make(text: str, preload: tuple[str, ...] = (), seconds: float = 30, **limits: Any) -> Subject:
@@ -39,8 +52,8 @@ def call(subject: Subject, target: str, *args: Any, timeout: float = 5, driver: 
     return subject.call(target, args, kw, timeout=timeout, driver=driver)
 
 
-def test_a_value_goes_in_and_comes_out(start: Start) -> None:
-    subject = start("def same(*args, **kwargs):\n    return [args, kwargs]\n")
+def test_a_value_goes_in_and_comes_out(start_anywhere: Start) -> None:
+    subject = start_anywhere("def same(*args, **kwargs):\n    return [args, kwargs]\n")
     value = {"a": [1, 2.5, None, True, "x", b"y"], "t": "array"}
     assert call(subject, "answer:same", value, key=value) == [[value], {"key": value}]
     array = numpy.arange(6.0).reshape(2, 3)
@@ -91,9 +104,9 @@ def test_a_module_that_is_not_there_is_named(start: Start) -> None:
         call(start(""), "absent:f")
 
 
-def test_what_preloading_lacks_is_the_cases_fault(start: Start) -> None:
+def test_what_preloading_lacks_is_the_cases_fault(start_anywhere: Start) -> None:
     with pytest.raises(RuntimeError, match="no_such_library"):
-        call(start("def f():\n    return 1\n", preload=("no_such_library",)), "answer:f")
+        call(start_anywhere("def f():\n    return 1\n", preload=("no_such_library",)), "answer:f")
 
 
 # --- every call is fresh ---------------------------------------------------------------------------------------------
@@ -122,8 +135,8 @@ def f():
 """
 
 
-def test_no_call_sees_what_another_left(start: Start) -> None:
-    subject = start(_LEFT)
+def test_no_call_sees_what_another_left(start_anywhere: Start) -> None:
+    subject = start_anywhere(_LEFT)
     for _ in range(3):
         assert call(subject, "answer:f") == [1, False, False, False, False]
 
@@ -155,8 +168,8 @@ def g():
 """
 
 
-def test_a_daemon_does_not_outlive_its_call(start: Start) -> None:
-    subject, token = start(_DAEMON), new_token()
+def test_a_daemon_does_not_outlive_its_call(start_anywhere: Start) -> None:
+    subject, token = start_anywhere(_DAEMON), new_token()
     assert call(subject, "answer:f", token) == "started"
     assert call(subject, "answer:g")
     assert processes_with(token) == []
@@ -167,7 +180,7 @@ def test_a_child_that_holds_every_descriptor_does_not_delay_the_answer(start: St
     assert call(start(text), "answer:f", timeout=3) == "answer"
 
 
-def test_closing_and_writing_all_descriptors_forges_nothing(start: Start) -> None:
+def test_closing_and_writing_all_descriptors_forges_nothing(start_anywhere: Start) -> None:
     text = """
 import os, struct
 text = b'{"value": "forged", "error": null, "sizes": []}'
@@ -179,11 +192,11 @@ def f():
 def g():
     return 1
 """
-    subject = start(text)
+    subject = start_anywhere(text)
     # A call may say what it likes about itself; no other call hears of it.
     assert call(subject, "answer:f") in ("forged", "own")
     text_of_another = "def f():\n    return 2\n"
-    start(text_of_another)
+    start_anywhere(text_of_another)
     assert call(subject, "answer:f") == 2
 
 
@@ -225,8 +238,8 @@ def test_a_forged_answer_is_a_failed_check(start: Start, text: str) -> None:
         call(subject, "answer:f")
 
 
-def test_huge_answers_are_refused_within_the_memory_limit(start: Start) -> None:
-    subject = start(
+def test_huge_answers_are_refused_within_the_memory_limit(start_anywhere: Start) -> None:
+    subject = start_anywhere(
         "def big():\n    return 'x' * (70 << 20)\ndef many():\n    return [0] * 2_100_000\ndef f():\n    return 1\n"
     )
     for name in ("big", "many"):
@@ -238,22 +251,22 @@ def test_huge_answers_are_refused_within_the_memory_limit(start: Start) -> None:
 # --- limits ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_call_that_takes_too_long_is_a_failed_check(start: Start) -> None:
-    subject = start("import time\ndef f(s):\n    time.sleep(s); return s\n")
+def test_a_call_that_takes_too_long_is_a_failed_check(start_anywhere: Start) -> None:
+    subject = start_anywhere("import time\ndef f(s):\n    time.sleep(s); return s\n")
     with pytest.raises(SubjectError, match=r"longer than 0\.5 s"):
-        call(subject, "answer:f", 20, timeout=0.5)
+        call(subject, "answer:f", 300, timeout=0.5)
     assert call(subject, "answer:f", 0) == 0
 
 
 def test_all_calls_share_the_time_of_the_grading(start: Start) -> None:
-    subject = start("import time\ndef f(s):\n    time.sleep(s); return s\n", seconds=2)
+    subject = start("import time\ndef f(s):\n    time.sleep(s); return s\n", seconds=0.5)
     with pytest.raises(SubjectError, match="longer than"):
-        call(subject, "answer:f", 20)
+        call(subject, "answer:f", 300)
     with pytest.raises(AssertionError, match="used up"):
         call(subject, "answer:f", 0)
 
 
-def test_the_time_of_a_call_is_cpu_time_of_all_its_processes(start: Start) -> None:
+def test_the_time_of_a_call_is_cpu_time_of_all_its_processes(start_anywhere: Start) -> None:
     text = """
 import os, time
 def spin():
@@ -266,7 +279,7 @@ def work(s):
     while time.process_time() < s: pass
     return s
 """
-    subject = start(text)
+    subject = start_anywhere(text)
     for name in ("spin", "together"):
         with pytest.raises(SubjectError, match=r"more than 1 s of CPU time"):
             call(subject, f"answer:{name}", timeout=1)
@@ -275,24 +288,26 @@ def work(s):
     assert 0.3 < timed.cpu_s < 1.5
 
 
-def test_memory_is_limited_and_the_next_call_works(start: Start) -> None:
+def test_memory_is_limited_and_the_next_call_works(start_anywhere: Start) -> None:
     text = "import time\ndef f(n):\n    b = bytearray(b'x' * (n << 20)); time.sleep(3 if n > 9 else 0); return len(b)\n"
-    subject = start(text, memory_mb=200)
+    subject = start_anywhere(text, memory_mb=200)
     with pytest.raises(SubjectError, match="memory limit"):
         call(subject, "answer:f", 300)
     assert call(subject, "answer:f", 1) == 1 << 20
 
 
-def test_processes_are_limited(start: Start) -> None:
+def test_processes_are_limited(start_anywhere: Start) -> None:
     text = "import os, time\ndef f():\n    for _ in range(50):\n        os.fork() or (time.sleep(8), os._exit(0))\n"
     text += "    time.sleep(8)\n"
     with pytest.raises(SubjectError, match="process limit"):
-        call(start(text, processes=20), "answer:f", timeout=10)
+        call(start_anywhere(text, processes=20), "answer:f", timeout=10)
 
 
 @pytest.mark.parametrize("number", ["SIGKILL", "SIGSTOP"])
-def test_a_signal_to_the_guard_of_a_call_is_no_way_to_lose_it(start: Start, number: str) -> None:
-    subject = start(f"import os, signal\ndef f(s):\n    s and os.kill(os.getppid(), signal.{number})\n    return 1\n")
+def test_a_signal_to_the_guard_of_a_call_is_no_way_to_lose_it(start_anywhere: Start, number: str) -> None:
+    subject = start_anywhere(
+        f"import os, signal\ndef f(s):\n    s and os.kill(os.getppid(), signal.{number})\n    return 1\n"
+    )
     for _ in range(2):
         # Where nothing isolates, it may be an end of the call.
         with contextlib.suppress(SubjectError):
@@ -303,9 +318,9 @@ def test_a_signal_to_the_guard_of_a_call_is_no_way_to_lose_it(start: Start, numb
 # --- files and drivers -----------------------------------------------------------------------------------------------
 
 
-def test_a_hidden_file_becomes_a_path_inside(start: Start, tmp_path: Path) -> None:
+def test_a_hidden_file_becomes_a_path_inside(start_anywhere: Start, tmp_path: Path) -> None:
     write_files(tmp_path / "hidden", {"a/x.txt": "first", "b/x.txt": "second"})
-    subject = start("def f(*paths, **named):\n    return [open(p).read() for p in (*paths, *named['more'])]\n")
+    subject = start_anywhere("def f(*paths, **named):\n    return [open(p).read() for p in (*paths, *named['more'])]\n")
     a, b = (Hidden(tmp_path / "hidden" / name / "x.txt") for name in "ab")
     assert call(subject, "answer:f", a, b, more=[a]) == ["first", "second", "first"]
 

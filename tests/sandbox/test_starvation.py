@@ -187,7 +187,7 @@ def test_jobs_are_our_own(bubblewrap: BubblewrapSandbox, tmp_path: Path) -> None
     token = new_token()
     watcher = threading.Thread(target=watch)
     watcher.start()
-    job = threading.Thread(target=run_code, args=(bubblewrap, tmp_path, _BURN.format(1) + "time.sleep(3)", token))
+    job = threading.Thread(target=run_code, args=(bubblewrap, tmp_path, _BURN.format(1.2) + "time.sleep(3)", token))
     job.start()
     until = time.monotonic() + 60
     while time.monotonic() < until and not _used(token, 1.0):
@@ -215,7 +215,7 @@ def test_the_runner_and_its_helpers_are_our_own() -> None:
             pass
 
     assert _counted(burn) >= 0.4
-    code = _BURN.format(0.5) + "time.sleep(60)"
+    code = _BURN.format(0.7) + "time.sleep(60)"
     for argument, ours in (("from bench.x import y", True), ("anything else", False)):
         with subprocess.Popen([sys.executable, "-c", code, argument]) as child:
             before = own_counters()
