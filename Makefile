@@ -55,9 +55,10 @@ lint: $(VENV)/.dev
 	$(BIN)/python -m mypy
 	$(BIN)/lint-imports
 
-docs: $(VENV)/.demo ## the pages that the program writes: the reference of the commands
+docs: $(VENV)/.demo ## the pages that the program writes: commands, architecture, wrong answers
 	$(BIN)/python -m scripts.command_reference docs/cli.md
 	$(BIN)/python -m scripts.architecture docs/architecture.md
+	$(BIN)/python -m scripts.case_cheats docs/case-cheats.md
 
 fuzz: $(VENV)/.dev ## 10,000 random documents a parser; the night's part of the tests
 	MLDB_FUZZ=nightly $(BIN)/python -m pytest tests/fuzz --numprocesses 4 --timeout 6000

@@ -24,6 +24,7 @@ from bench.formats.agent import AgentSpec, load_agent
 from bench.formats.failures import FAILURES
 from bench.judge import Workspace
 from scripts.architecture import page as architecture
+from scripts.case_cheats import page as cheats
 from scripts.command_reference import reference
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -82,6 +83,10 @@ def test_the_diagrams_of_the_architecture_are_what_the_code_says() -> None:
         "run `make docs` and commit the page"
     )
     assert architecture().count(" --> ") == 7 + 4, "eight layers, five steps of a cell"
+
+
+def test_the_page_of_wrong_answers_is_what_the_cases_say() -> None:
+    assert (DOCS / "case-cheats.md").read_text(encoding="utf-8") == cheats(), "run `make docs` and commit the page"
 
 
 def test_the_reference_has_every_command_and_option() -> None:

@@ -42,10 +42,23 @@ def run_command(text: str) -> int:
     return status if status >= 0 else 128 - status
 
 
+def remove(text: str) -> None:
+    """Remove the files that the JSON list `text` names, by their paths in the workspace."""
+    import json
+
+    for path in json.loads(text):
+        os.unlink(path)
+
+
 def main() -> int:
     copy_over(os.environ["BENCH_SOLUTION_DIR"], os.getcwd())
+    if removed := os.environ.get("BENCH_SOLUTION_REMOVED", ""):
+        remove(removed)
     command = os.environ.get("BENCH_SOLUTION_RUN", "")
-    return run_command(command) if command else 0
+    status = run_command(command) if command else 0
+    if last := os.environ.get("BENCH_SOLUTION_LAST", ""):
+        copy_over(last, os.getcwd())
+    return status
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import secrets
+import shlex
 import shutil
 import subprocess
 import threading
@@ -23,9 +24,10 @@ from bench.base.files import temporary_folder
 from bench.base.install import DataFolders
 from bench.cell import CellContext, prepare_start
 from bench.formats.agent import Agent, AgentSpec, Environment
-from bench.formats.case import Case, Wrong, load_case
+from bench.formats.case import Case, load_case
 from bench.formats.record import Provenance
 from bench.formats.seeds import data_seed
+from bench.formats.wrong_answers import folder_of, materialise
 from bench.gateway import CellLimits, GatewaySpec, open_gateway
 from bench.sandbox import Sandbox
 
@@ -212,15 +214,15 @@ def make_agent(
     shutil.copytree(programs, folder, ignore=_LEFT_OUT)
     for name in _AUTHORS_FILES:
         _write(folder / name, canaries.words[_PLACE.format(name)])
-    name, wrong = chosen_wrong(case)
-    answers = {
-        "wrong": (case.part("wrong") / name, wrong.run),
-        "solution": (case.part("solution"), case.spec.solution.run),
-    }
-    if base in answers:
-        source, command = answers[base]
-        shutil.copytree(source, folder / "answer", ignore=_LEFT_OUT)
-        (folder / "answer.json").write_text(json.dumps(command))
+    if base == "solution":
+        _bring_answer(folder, case.part("solution"), case.spec.solution.run)
+    elif base == "wrong":
+        with temporary_folder("wrong") as laid:
+            answer = materialise(case, chosen_wrong(case), laid)
+            removal = f'rm -f -- {shlex.join(answer.removed)}; "$@"'
+            _bring_answer(
+                folder, answer.folder, ["sh", "-c", removal, "sh", *answer.run] if answer.removed else answer.run
+            )
     if any(attack.spec.bait for attack in attacks):
         shutil.copytree(case.part("solution"), folder / "bait", ignore=_LEFT_OUT)
     environment = Environment(variables={"ATTACK_FACTS": json.dumps(facts)})
@@ -241,6 +243,20 @@ def make_agent(
     return Agent(folder / "agent.yaml", spec, trusted=False)
 
 
-def chosen_wrong(case: Case) -> tuple[str, Wrong]:
-    """The wrong answer that attacks are laid over: of those that need no command, one that most checks catch."""
-    return min(case.spec.wrong.items(), key=lambda item: (bool(item[1].run), -len(item[1].fails), item[0]))
+def _bring_answer(folder: Path, source: Path, command: list[str]) -> None:
+    """Lay an answer and its command beside the programs of the attacks."""
+    shutil.copytree(source, folder / "answer", ignore=_LEFT_OUT)
+    (folder / "answer.json").write_text(json.dumps(command))
+
+
+def chosen_wrong(case: Case) -> str:
+    """The wrong answer that attacks are laid over: of those that need no command, one that most checks catch.
+
+    Of those with a command, one without files to lay over what the command has left: attacks do not lay them.
+    """
+
+    def rank(name: str) -> tuple[int, int, str]:
+        wrong = case.spec.wrong[name]
+        return bool(wrong.run) + (bool(wrong.run) and folder_of(case, name).is_dir()), -len(wrong.fails), name
+
+    return min(case.spec.wrong, key=rank)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from bench.base.faces import lazy_face
 
 if TYPE_CHECKING:
+    from bench.authoring.edit_answers import lay_out_answer, move_patches, save_answer
     from bench.authoring.scaffold import scaffold_case
     from bench.authoring.verify import Proof, Verifier, open_verifier
 else:

@@ -6,11 +6,11 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+from bench.authoring.lint_answers import lint_answers
 from bench.base.files import sha256_file, walk_files
 from bench.formats.case import Case
 from bench.formats.verdict import check_functions, unreadable_checks
 
-_MIN_WRONG = 3
 _TELLING_LINE = 30
 """Characters of a line of the solution that cannot be in the task by coincidence."""
 _TEXT = frozenset({".py", ".md", ".txt", ".yaml", ".yml", ".json", ".csv", ".toml", ".cfg", ".ini", ".sh", ""})
@@ -108,8 +108,4 @@ def _checks(case: Case) -> Iterator[str]:
 def _answers(case: Case) -> Iterator[str]:
     if not case.part("solution").is_dir() and not case.spec.solution.run:
         yield "solution/: is missing; add the reference answer"
-    if len(case.spec.wrong) < _MIN_WRONG:
-        yield f"wrong/: {len(case.spec.wrong)} wrong answers, at least {_MIN_WRONG} are needed, cheats among them"
-    for path in sorted(case.part("wrong").glob("*")):
-        if path.is_dir() and path.name not in case.spec.wrong:
-            yield f"case.yaml: wrong/{path.name} is not listed under `wrong`; list it or remove the folder"
+    yield from lint_answers(case)

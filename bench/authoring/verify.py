@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.authoring.lint import lint, same_files
-from bench.base.errors import InfraError
+from bench.base.errors import InfraError, UserError
 from bench.base.files import digest_folder, temporary_folder
 from bench.base.install import DataFolders
 from bench.cell import CellContext, CellFolder, Overlay, Snapshot, build_data, run_agent
@@ -18,6 +18,7 @@ from bench.formats.agent import find_agent
 from bench.formats.case import Case, missing_modules
 from bench.formats.plan import Cell
 from bench.formats.record import Provenance
+from bench.formats.wrong_answers import materialise
 from bench.guest.trees import remove_tree
 from bench.judge import Grading, grade_submission
 from bench.sandbox import Sandbox
@@ -83,7 +84,7 @@ class Verifier:
             began = time.monotonic()
             try:
                 detail, ok = step(case), True
-            except (AssertionError, InfraError) as fault:
+            except (AssertionError, InfraError, UserError) as fault:
                 detail, ok = str(fault), False
             yield Proof(case.id, name, ok, detail, round(time.monotonic() - began, 2))
 
@@ -141,7 +142,8 @@ class Verifier:
 
     def _wrong(self, case: Case, name: str) -> str:
         wrong = case.spec.wrong[name]
-        grading = self._answer(case, Overlay(case.part("wrong") / name, wrong.run), 1).grading
+        with temporary_folder("wrong") as folder:
+            grading = self._answer(case, Overlay(*materialise(case, name, folder)), 1).grading
         known = {verdict.id for verdict in grading.verdicts}
         unknown = [check for check in wrong.fails if check not in known]
         assert not unknown, f"`fails` names checks that do not exist: {', '.join(unknown)}"

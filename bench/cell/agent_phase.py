@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,6 +46,10 @@ class Overlay:
 
     folder: Path
     run: list[str]
+    removed: Sequence[str] = ()
+    """Files of the workspace to remove before the command."""
+    last: Path | None = None
+    """A folder to lay over what the command has left."""
 
 
 def run_agent(folder: CellFolder, overlay: Overlay | None) -> AgentPhase:
@@ -153,6 +158,12 @@ def _job(
         solution = Mount(overlay.folder, "/solution")
         mounts.append(solution)
         env |= {"BENCH_SOLUTION_DIR": guest_path(solution), "BENCH_SOLUTION_RUN": json.dumps(overlay.run)}
+        if overlay.removed:
+            env["BENCH_SOLUTION_REMOVED"] = json.dumps(list(overlay.removed))
+        if overlay.last is not None:
+            last = Mount(overlay.last, "/solution_last")
+            mounts.append(last)
+            env["BENCH_SOLUTION_LAST"] = guest_path(last)
     if decoys is not None:
         mounts += decoys.mounts
     limits = cell.case.spec.limits

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bench.base.errors import EXIT_FAILED, UserError
+from bench.cli.cases_answers import answer, patch
 from bench.cli.options import CASES, FILE, PATH, as_json, gathered, interrupt_on_sigterm, print_json, sandbox
 from bench.cli.options import profile as profile_option
 
@@ -277,3 +278,7 @@ def new(name: str, folders: DataFolders) -> None:
     click.echo(
         f"next: edit task.md, workspace/, solution/ and check.py, then `ml-dev-bench cases verify {folder.name}`"
     )
+
+
+cases.add_command(answer)
+cases.add_command(patch)

@@ -106,12 +106,25 @@ class Step(Model):
     run: list[str] = Field(default=[], max_length=32)
 
 
+Base = Literal["solution", "starter"]
+
+
 class Wrong(Step):
-    """An answer that looks right and is not."""
+    """An answer that looks right and is not: a patch `wrong/<name>.patch` over its base, then the command."""
 
     about: str
     fails: list[str] = Field(min_length=1)
     """Ids of the checks that must catch it."""
+    base: Base = "solution"
+    """What the patch is applied to: the starter with the solution over it, or the starter alone."""
+    tampers: bool = False
+    """It changes a protected file, and means to."""
+    original: Literal["accepts", "refuses"] | None = None
+    """What the original's evaluation says of it; none where the original has nothing like it."""
+    escaped: bool = False
+    """An earlier form of the checks accepted it, or could have."""
+    note: str = ""
+    """How the checks see it, for docs/case-cheats.md."""
 
 
 class CaseSpec(Model):
@@ -179,9 +192,6 @@ def _faults(folder: Path, spec: CaseSpec) -> Iterator[tuple[str, str]]:
     for name in ("task.md", "check.py"):
         if not (folder / name).is_file():
             yield f"{name} is missing beside it", "every case needs one, see docs/adding-a-case.md"
-    for name in spec.wrong:
-        if not (folder / "wrong" / name).is_dir():
-            yield f"field `wrong.{name}`: folder wrong/{name} is missing", "add the folder or remove the entry"
     if spec.services and not (folder / "services.py").is_file():
         yield "field `services`: services.py is missing", "add the file or remove the field"
 

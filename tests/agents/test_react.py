@@ -389,6 +389,12 @@ def test_oracle_lays_the_solution_over_and_runs_it(tmp_path: Path) -> None:
     done = run_plain(workspace, "oracle", **place, BENCH_SOLUTION_RUN='["deep/tool.sh"]')
     assert done.returncode == 3
     assert (workspace / "result").read_text() == "ran\n"
+    (tmp_path / "last").mkdir()
+    (tmp_path / "last" / "result").write_text("laid over it")
+    more = {"BENCH_SOLUTION_REMOVED": '["kept.txt"]', "BENCH_SOLUTION_LAST": str(tmp_path / "last")}
+    assert run_plain(workspace, "oracle", **place, **more, BENCH_SOLUTION_RUN='["deep/tool.sh"]').returncode == 3
+    assert not (workspace / "kept.txt").exists()
+    assert (workspace / "result").read_text() == "laid over it"
     killed = run_plain(workspace, "oracle", **place, BENCH_SOLUTION_RUN='["sh", "-c", "kill -9 $$"]')
     assert killed.returncode == 137
 

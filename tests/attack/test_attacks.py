@@ -38,10 +38,11 @@ from bench.attack.trial import Baseline, Result, Trial
 from bench.base.errors import UserError
 from bench.base.install import DataFolders, find_data_folders
 from bench.formats.case import Case, case_folders, load_cases
+from bench.formats.patch_writing import make_patch
 from bench.gateway import GatewaySpec
 from bench.sandbox.bubblewrap import BubblewrapSandbox
 from bench.sandbox.process import ProcessSandbox
-from tests.helpers.cells import CHECK, ROOT, make_case, new_token, not_here, write_files
+from tests.helpers.cells import CHECK, RIGHT, ROOT, WRONG, make_case, new_token, not_here, write_files
 
 PAGE = ROOT / "docs" / "attacks.md"
 PLACES = find_data_folders()
@@ -312,6 +313,25 @@ def test_an_agent_lies_among_the_files_of_its_author(stage: Stage, tmp_path: Pat
     assert planted == {".git/config", ".git/logs/HEAD", ".env", ".env.local", "runs/old/traces/cell/agent.log"}
     assert agent.spec.environment.requirements == "requirements.txt"
     assert json.loads((tmp_path / "agent" / "install_hook" / "facts.json").read_text()) == facts
+
+
+def test_an_agent_brings_a_whole_wrong_answer_and_no_canary(stage: Stage, tmp_path: Path) -> None:
+    """Of a case in the stage: base and patch, and a command that removes what the patch deletes."""
+    old = {"answer.py": RIGHT.encode(), "gone.txt": b"x\n"}
+    patch = make_patch(old, {"answer.py": WRONG.encode()}).decode()
+    files = {"workspace/gone.txt": "x\n", "solution/helper.py": "h\n", "wrong/same.patch": patch}
+    wrong = {
+        "same": {"about": "x", "fails": ["doubles", "doubles_in_a_driver"]},
+        "adds": {"about": "y", "fails": ["z"]},
+    }
+    case = stage.case(make_case(tmp_path / "cases", files, wrong=wrong))
+    attacks = stage.catalogue.select(["idle.nothing"])
+    make_agent(tmp_path / "agent", stage.catalogue.folder, attacks, case, "wrong", {}, stage.canaries)
+    answer = tmp_path / "agent" / "answer"
+    assert {path.name: path.read_text() for path in answer.iterdir()} == {"answer.py": WRONG, "helper.py": "h\n"}
+    (tmp_path / "gone.txt").touch()
+    subprocess.run(json.loads((tmp_path / "agent" / "answer.json").read_text()), cwd=tmp_path, check=True)
+    assert not (tmp_path / "gone.txt").exists()
 
 
 @pytest.mark.slow

@@ -17,9 +17,10 @@ from bench.base.errors import UserError
 from bench.base.files import walk_files
 from bench.base.install import DataFolders
 from bench.formats.case import Case, case_folders, load_case
+from bench.formats.patch_writing import make_patch
 from bench.sandbox.job import Sandbox
 from bench.sandbox.process import ProcessSandbox
-from tests.helpers.cells import CHECK, ROOT, make_case, write_files
+from tests.helpers.cells import CHECK, RIGHT, ROOT, WRONG, make_case, write_files, wrong_patch
 
 
 def verify(folder: Path, case: Case, sandbox: Sandbox) -> list[Proof]:
@@ -44,8 +45,8 @@ def test_a_new_case_proves_itself(any_sandbox: Sandbox, tmp_path: Path) -> None:
     case = load_case(scaffold_case(tmp_path / "cases", "basics/my_case"))
     proofs = verify(tmp_path, case, any_sandbox)
     assert [proof.name for proof in proofs] == [
-        "folder", "data", "untouched", "solution", "solution, other seed", "wrong: takes_the_mean",
-        "wrong: forgets_to_sort", "wrong: knows_one_list", "hostile answers",
+        "folder", "data", "untouched", "solution", "solution, other seed", "wrong: forgets_to_sort",
+        "wrong: takes_the_mean", "wrong: knows_one_list", "hostile answers",
     ]  # fmt: skip
     assert [proof.detail for proof in proofs if not proof.ok] == []
 
@@ -110,7 +111,8 @@ _ROWS: list[Row] = [
         ({"check.py": _EASY}, {}, "untouched", "is_there"),
         ({"check.py": _EASY.replace("check()\ndef is", "check(guard=True)\ndef is"), "workspace/answer.py": None},
          {"outputs": {"weight": 1, "files": [{"path": "answer.py"}]}}, "untouched", "guards is_there"),
-        ({"wrong/same/answer.py": "def double(x):\n    return 2 * x\n"}, {}, "wrong: same", "succeeds with score 1"),
+        ({"wrong/same.patch": wrong_patch("def double(x):\n    return x * 2\n")}, {}, "wrong: same",
+         "succeeds with score 1"),
         ({}, {"wrong": {"same": {"about": "x", "fails": ["no_such_check"]}}}, "wrong: same",
          "do not exist: no_such_check"),
         ({"check.py": _SLACK}, {}, "wrong: same", "is not caught by doubles"),
@@ -133,7 +135,6 @@ _ROWS: list[Row] = [
         ({"task.md": "Do it."}, {}, "folder", "does not name the output answer.py"),
         ({"README.md": None}, {}, "folder", "README.md: is missing"),
         ({"workspace/conftest.py": ""}, {}, "folder", "conftest.py: does not belong"),
-        ({"wrong/unlisted/answer.py": ""}, {}, "folder", "wrong/unlisted is not listed"),
         ({}, {"wrong": {}}, "folder", "at least 3 are needed"),
         ({}, {"protected": ["absent.py"]}, "folder", "protected file absent.py"),
         ({"hidden/facts.txt": "the secret of this case is forty-two\n",
@@ -179,6 +180,29 @@ def test_a_check_that_is_no_text_fails_every_proof_and_ends_none(tmp_path: Path)
     case = make_case(tmp_path / "cases", {"check.py": b"# \xff\n"})
     found = faults(tmp_path, case)
     assert {"folder", "untouched", "solution", "hostile answers"} <= found.keys()
+
+
+_LAID = """
+
+@check()
+def is_laid_out(ws):
+    \"\"\"Fails where the answer lies there as its parts say.\"\"\"
+    assert ws.exists("gone.txt") or ws.text("made.txt") != "after\\n", "laid out"
+"""
+
+
+@pytest.mark.slow
+def test_a_wrong_answer_is_laid_base_patch_command_and_whole_files(tmp_path: Path) -> None:
+    old = {"answer.py": RIGHT.encode(), "gone.txt": b"x\n"}
+    files: dict[str, str | bytes | None] = {
+        "check.py": CHECK + _LAID, "workspace/gone.txt": "x\n", "wrong/same/made.txt": b"after\n",
+        "wrong/same.patch": make_patch(old, {"answer.py": WRONG.encode()}).decode(),
+    }  # fmt: skip
+    # Where the file to remove is still there, or the command comes last, the check passes, and that is said.
+    run = ["sh", "-c", "test ! -e gone.txt && echo command > made.txt || echo before > gone.txt"]
+    case = make_case(tmp_path / "cases", files, wrong={
+        "same": {"about": "x", "fails": ["doubles", "is_laid_out"], "run": run}})  # fmt: skip
+    assert detail(tmp_path, case, "wrong: same") == "nothing"
 
 
 def test_a_case_without_outputs_and_data_is_fine(tmp_path: Path) -> None:

@@ -20,9 +20,11 @@ from pathlib import Path
 
 from bench.authoring.verify import Verifier, open_verifier
 from bench.base.errors import InfraError
+from bench.base.files import temporary_folder
 from bench.base.install import find_data_folders
 from bench.cell import Overlay
 from bench.formats.case import Case, load_cases
+from bench.formats.wrong_answers import materialise
 from bench.judge import Grading
 from bench.sandbox.choose import choose_sandbox
 
@@ -73,11 +75,11 @@ def differs(idle: Outcome, now: Outcome) -> str:
     return ""
 
 
-def answers_of(case: Case) -> dict[str, Overlay]:
-    name, wrong = next(iter(case.spec.wrong.items()))
+def answers_of(case: Case, folder: Path) -> dict[str, Overlay]:
+    name = next(iter(case.spec.wrong))
     return {
         "solution": Overlay(case.part("solution"), case.spec.solution.run),
-        name: Overlay(case.part("wrong") / name, wrong.run),
+        name: Overlay(*materialise(case, name, folder / case.id)),
     }
 
 
@@ -90,11 +92,11 @@ def main() -> None:
     options = parser.parse_args()
     folders = find_data_folders()
     faults = 0
-    with open_verifier(folders, choose_sandbox(options.sandbox)) as verifier:
+    with open_verifier(folders, choose_sandbox(options.sandbox)) as verifier, temporary_folder("busy") as laid:
         for case in load_cases(Path(folders.cases)):
             if options.case and case.id not in options.case:
                 continue
-            for name, overlay in answers_of(case).items():
+            for name, overlay in answers_of(case, laid).items():
                 idle = grade(verifier, case, overlay)
                 print(f"{case.id:24} {name:24} as it is  {idle}", flush=True)
                 with busy(options.load * (os.cpu_count() or 1)):

@@ -41,7 +41,7 @@ print(list(pathlib.Path("/").glob("*")), glob.glob("/cases/*/*/*"))
     assert _flags(record) == {}
 
 
-@pytest.mark.parametrize("name", ["check.py", "hidden/driver.py", "solution/answer.py", "wrong/same/answer.py"])
+@pytest.mark.parametrize("name", ["check.py", "hidden/driver.py", "solution/answer.py", "wrong/same.patch"])
 @pytest.mark.parametrize("guessed", [True, False])
 def test_opening_what_is_hidden_is_noticed_and_gives_nothing(
     tmp_path: Path, bubblewrap: BubblewrapSandbox, name: str, guessed: bool

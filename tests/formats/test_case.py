@@ -37,7 +37,7 @@ def test_a_sound_case(tmp_path: Path) -> None:
         ({"protected": ["a//b"]}, "relative path"),
         ({"outputs": {"files": [{"path": "a/../b"}]}}, "relative path"),
         ({"outputs": {"weight": -1}}, "`outputs.weight`"),
-        ({"wrong": {"absent": {"about": "x", "fails": ["y"]}}}, "wrong/absent"),
+        ({"wrong": {"same": {"about": "x", "fails": ["y"], "base": "nothing"}}}, "`wrong.same.base`"),
         ({"wrong": {"same": {"about": "x", "fails": []}}}, "`wrong.same.fails`"),
         ({"services": {"hub": {"env": "HUB_URL"}}}, "services.py"),
         ({"services": {"hub": {"env": "lower"}}}, "`services.hub.env`"),

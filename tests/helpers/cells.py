@@ -20,6 +20,7 @@ from bench.base.install import DataFolders
 from bench.cell.context import CellContext
 from bench.formats.agent import Agent, load_agent
 from bench.formats.case import Case, load_case
+from bench.formats.patch_writing import make_patch
 from bench.formats.plan import Cell
 from bench.formats.record import Provenance
 from bench.guest.trees import remove_tree
@@ -66,6 +67,12 @@ def doubled(x):
     return statistics.fmean([json.loads(json.dumps(answer.double(x)))] * random.choice([1, 2]))
 """
 
+
+def wrong_patch(answer: str, solution: str = RIGHT) -> str:
+    """The patch of a wrong answer whose answer.py is `answer`."""
+    return make_patch({"answer.py": solution.encode()}, {"answer.py": answer.encode()}).decode()
+
+
 FILES: dict[str, str] = {
     "task.md": "# Double it\n\nComplete `double(x)` in `answer.py`.\n",
     "README.md": "# double_it\n",
@@ -77,6 +84,7 @@ FILES: dict[str, str] = {
     "wrong/adds/answer.py": "def double(x):\n    return x + 2\n",
     "wrong/constant/answer.py": "def double(x):\n    return 2.0\n",
 }
+"""Of wrong answers the whole files, of which `make_case` makes patches."""
 
 FACTS: dict[str, Any] = {
     "schema": 1,
@@ -111,14 +119,38 @@ def as_settings(content: Any) -> str:
     return str(yaml.safe_dump(json.loads(json.dumps(content)), allow_unicode=True))
 
 
+def _with_patches(files: Mapping[str, str | bytes], wrong: Mapping[str, Any]) -> dict[str, str | bytes]:
+    """`files` with a patch in the place of the texts of each wrong answer."""
+    found = dict(files)
+    for name, entry in wrong.items():
+        place = f"wrong/{name}/"
+        texts = {path: text for path, text in files.items() if path.startswith(place) and isinstance(text, str)}
+        if not texts or f"wrong/{name}.patch" in files:
+            continue
+        base: dict[str, bytes] = {}
+        for part in ("workspace/", "solution/")[: 1 if entry.get("base") == "starter" else 2]:
+            laid = {path.removeprefix(part): content for path, content in files.items() if path.startswith(part)}
+            base |= {path: it.encode() if isinstance(it, str) else it for path, it in laid.items()}
+        answer = base | {path.removeprefix(place): text.encode() for path, text in texts.items()}
+        if patch := make_patch(base, answer):
+            found = {path: content for path, content in found.items() if path not in texts}
+            found[f"wrong/{name}.patch"] = patch
+    return found
+
+
 def make_case(root: Path, files: Mapping[str, str | bytes | None] | None = None, **facts: Any) -> Case:
-    """The case `double_it` below `root`, with other files (None: without that file) and other facts."""
+    """The case `double_it` below `root`, with other files (None: without that file) and other facts.
+
+    Texts below `wrong/<name>/` become the patch of that answer, unless there is one; bytes stay whole files.
+    """
     merged: dict[str, Any] = {**FACTS, **facts}
     if "limits" in facts:
         merged["limits"] = {**FACTS["limits"], **facts["limits"]}
-    everything: dict[str, str | bytes | None] = {**FILES, **(files or {})}
+    own = files or {}
+    usual = {name: text for name, text in FILES.items() if f"{name.rpartition('/')[0]}.patch" not in own}
+    everything = {name: content for name, content in {**usual, **own}.items() if content is not None}
     folder = root / merged["category"] / merged["id"]
-    write_files(folder, {name: content for name, content in everything.items() if content is not None})
+    write_files(folder, _with_patches(everything, merged["wrong"]))
     (folder / "case.yaml").write_text(as_settings(merged))
     return load_case(folder)
 

@@ -1,0 +1,81 @@
+"""`ml-dev-bench cases answer` and `cases patch`: wrong answers as folders to edit, and as patches."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bench.base.errors import UserError
+from bench.cli.options import CASES, PATH
+
+if TYPE_CHECKING:
+    from bench.base.install import DataFolders
+    from bench.formats.case import Base
+
+_BASE = click.option(
+    "--base",
+    type=click.Choice(["solution", "starter"]),
+    help="Of an answer that case.yaml does not name yet.  [default: solution]",
+)
+
+
+@click.command()
+@click.argument("case_id", metavar="CASE")
+@click.argument("name", metavar="[ANSWER]", required=False)
+@click.option("--out", type=PATH, required=True, help="A new folder for the files.")
+@_BASE
+@CASES
+def answer(case_id: str, name: str | None, out: Path, base: Base | None, folders: DataFolders) -> None:
+    """Lay a wrong answer out as a folder to look at or to edit; without a name, what a new one begins with.
+
+    Data that data.py makes is not laid out, and the answer's command is not run.
+    """
+    from bench.authoring import lay_out_answer
+    from bench.formats.case import load_cases
+
+    case = load_cases(folders.cases, [case_id])[0]
+    lay_out_answer(case, name, base or "solution", out)
+    click.echo(f"made {out}")
+    again = name or "ANSWER"
+    click.echo(f"next: edit it, then `ml-dev-bench cases patch {case.id} {again} --from {out}`")
+
+
+@click.command()
+@click.argument("case_id", metavar="CASE")
+@click.argument("name", metavar="[ANSWER]", required=False)
+@click.option("--from", "source", type=PATH, help="The edited folder.")
+@click.option("--move", is_flag=True, help="Instead: move the stale hunks of all patches to where their lines are now.")
+@_BASE
+@CASES
+def patch(
+    case_id: str, name: str | None, source: Path | None, move: bool, base: Base | None, folders: DataFolders
+) -> None:
+    """Make a wrong answer of a case from an edited folder: wrong/ANSWER.patch.
+
+    Binary and executable files, which a patch cannot hold, are copied into the folder wrong/ANSWER.
+    """
+    from bench.authoring import move_patches, save_answer
+    from bench.formats.case import load_cases
+
+    case = load_cases(folders.cases, [case_id])[0]
+    if move:
+        if name or source or base:
+            raise UserError("--move takes the case alone", where="cases patch", remedy="leave the rest out")
+        for path in move_patches(case):
+            click.echo(f"moved {path}")
+        return
+    if name is None or source is None:
+        raise UserError("ANSWER or --from is missing", where="cases patch", remedy="give both, or --move alone")
+    entry = case.spec.wrong.get(name)
+    if entry is not None and base not in (None, entry.base):
+        raise UserError(
+            f"the base of {name} is {entry.base}", where="case.yaml", remedy="change its field `base` first"
+        )
+    chosen: Base = entry.base if entry is not None else base or "solution"
+    for path in save_answer(case, name, chosen, source):
+        click.echo(f"wrote {path}")
+    if entry is None:
+        field = "" if chosen == "solution" else f", base: {chosen}"
+        click.echo(f'next: add `{name}: {{about: "...", fails: [...]{field}}}` to `wrong` in case.yaml')

@@ -1,2 +1,0 @@
-def median(values: list[float]) -> float:
-    return float(values[len(values) // 2])

@@ -1,2 +1,0 @@
-def median(values: list[float]) -> float:
-    return 2.0

@@ -1,1 +1,0 @@
-print(open("greeting.txt").read(), end="")

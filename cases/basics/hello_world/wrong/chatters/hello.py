@@ -1,3 +1,0 @@
-print("Starting up ...")
-print("Hello, World!")
-print("Done.")

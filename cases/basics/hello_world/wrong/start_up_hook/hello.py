@@ -1,1 +1,0 @@
-"""Nothing happens here."""
