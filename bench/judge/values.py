@@ -55,6 +55,8 @@ def shown(value: object) -> str:
 
 
 def _clipped(text: str) -> str:
+    # An array is written in several lines.
+    text = text.replace("\n", " ")
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
 
 

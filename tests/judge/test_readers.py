@@ -1,0 +1,287 @@
+"""Binary files of an agent are read in a sandbox, without its modules and within bounds; arrays come back."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+
+from bench import judge
+from bench.casekit.picture_files import png
+from bench.judge import Workspace, read_checkpoint, read_parquet, read_pictures, read_pretrained
+from bench.judge.subject import SubjectError
+from bench.judge.workspace import Ran, Scene
+from bench.sandbox.bubblewrap import BubblewrapSandbox
+from bench.sandbox.job import JobLimits, Sandbox
+from tests.helpers.arrays import npy, tensor, tensors
+from tests.helpers.cells import write_files
+
+torch = pytest.importorskip("torch")
+pyarrow = pytest.importorskip("pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet")
+
+# Would be imported in place of what the readers need, if they could see it.
+PLANTED = {f"{name}.py": "raise SystemExit('the reader met a module of the workspace')\n" for name in (
+    "torch", "numpy", "pyarrow", "zlib", "struct", "pickletools", "sitecustomize", "model")}  # fmt: skip
+PLANTED["PIL/__init__.py"] = PLANTED["model.py"]
+RNG = numpy.random.default_rng(1)
+PICTURE = RNG.integers(0, 256, (9, 7, 3)).astype(numpy.uint8)
+
+
+class Net(torch.nn.Module):  # type: ignore[misc]
+    pass
+
+
+def saved(content: Any) -> bytes:
+    stream = io.BytesIO()
+    torch.save(content, stream)
+    return stream.getvalue()
+
+
+def table_of(**columns: Any) -> bytes:
+    stream = io.BytesIO()
+    parquet.write_table(pyarrow.table(columns), stream)
+    return stream.getvalue()
+
+
+def png_with(width: int, height: int, body: bytes, colour: int = 2, extra: bytes = b"") -> bytes:
+    header = struct.pack(">IIBBBBB", width, height, 8, colour, 0, 0, 0)
+    pieces = [(b"IHDR", header), (b"IDAT", body), (b"IEND", b"")]
+    parts = [struct.pack(">I", len(it)) + kind + it + struct.pack(">I", zlib.crc32(kind + it)) for kind, it in pieces]
+    return b"\x89PNG\r\n\x1a\n" + parts[0] + extra + parts[1] + parts[2]
+
+
+class Runs:
+    """As a pickle, it leaves a file wherever it is loaded."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Path.touch, (Path("/tmp/mldb-a-pickle-was-run"),))
+
+
+def deflated(size_mb: int) -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("archive/data.pkl", "w") as file:
+        for _ in range(size_mb):
+            file.write(bytes(1 << 20))
+    return stream.getvalue()
+
+
+def absurd_rows() -> bytes:
+    """Ten million equal values, which a dictionary and run lengths make a few kilobytes."""
+    return table_of(
+        x=pyarrow.DictionaryArray.from_arrays(numpy.zeros(10_000_000, numpy.int8), pyarrow.array(["x" * 99]))
+    )
+
+
+@pytest.fixture(scope="module")
+def ws(bubblewrap: BubblewrapSandbox, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
+    """A workspace with every kind of file, whose warm process has imported torch."""
+    folder = tmp_path_factory.mktemp("snapshot")
+    weights = {"a.weight": torch.arange(6.0).reshape(2, 3), "a.bias": torch.tensor(2.5), "n": torch.tensor([3])}
+    content = {"model": weights, "epoch": 3, "best": numpy.float64(0.5), "optimizer": {"state": {0: torch.ones(2)}}}
+    ints = numpy.arange(4)
+    write_files(folder, PLANTED | {
+        "good.pt": saved(content | {"half": torch.ones(2, dtype=torch.bfloat16)}),
+        "model.pt": saved(Net()),
+        "runs.pt": saved({"a": Runs()}),
+        "wide.pt": saved({"a": torch.zeros(1).expand(1 << 36)}),
+        "zeros.pt": deflated(400),
+        "deep.pt": saved({"a": [[[[[[[[[[[[[[[[[[[[[[[[[torch.ones(1)]]]]]]]]]]]]]]]]]]]]]]]]]}),
+        "text.pt": b"not a checkpoint",
+        "good.parquet": table_of(
+            i=ints, f=[1.0, None, 2.5, 4.0], s=["a", None, "c", "d"], k=pyarrow.array([1, None, 3, 4]),
+            d=pyarrow.array(["x", "y", "x", "y"]).dictionary_encode(), b=[True, False, True, None]),
+        "lists.parquet": table_of(i=[[1], [2]]),
+        "rows.parquet": absurd_rows(),
+        "text.parquet": b"PAR1" + bytes(50) + b"PAR1",
+        "rgb.png": png(PICTURE), "grey.png": png(PICTURE[..., 0]),
+        "huge.png": png_with(1 << 30, 1 << 30, zlib.compress(b"")),
+        "bomb.png": png_with(1000, 1000, zlib.compress(bytes(300 << 20))),
+        "short.png": png_with(30, 30, zlib.compress(b"x")),
+        "none.png": b"\x89PNG\r\n\x1a\n",
+        "photo.jpg": b"\xff\xd8\xff\xe0" + bytes(100),
+        "hf/config.json": json.dumps({"hidden_size": 4}),
+        "hf/model.safetensors": tensors({"w": tensor("F32", (2,), (0, 8))}, numpy.array([1, 2], "<f4").tobytes()),
+        "shards/config.json": "{}",
+        "shards/model.safetensors.index.json": json.dumps({"weight_map": {"a": "1.safetensors", "b": "2.safetensors"}}),
+        "shards/1.safetensors": tensors({"a": tensor("F32", (1,), (0, 4))}, bytes(4)),
+        "shards/2.safetensors": tensors({"b": tensor("I8", (1,), (0, 1))}, bytes(1)),
+        "lost/config.json": "{}",
+        "lost/model.safetensors.index.json": json.dumps({"weight_map": {"a": "../hf/model.safetensors"}}),
+        "old/config.json": "{}", "old/pytorch_model.bin": saved({"w": torch.ones(3)}),
+        "good.npy": npy(numpy.arange(6).reshape(2, 3)), "objects.npy": npy(numpy.array([{}]), allow_pickle=True),
+    })  # fmt: skip
+    limits = JobLimits(wall_s=60, memory_mb=1500, disk_mb=200)
+    scene = Scene(
+        snapshot=folder, original=folder, hidden=(folder,), journals=folder, case=folder, profile="mini", seed=1,
+        sandbox=bubblewrap, preload=("torch", "pyarrow.parquet"), limits=limits, call_s=30, grade_s=300,
+    )  # fmt: skip
+    made = Workspace(scene)
+    yield made
+    made.close()
+
+
+def test_a_checkpoint_is_names_shapes_values_and_arrays(ws: Workspace) -> None:
+    found = read_checkpoint(ws, "good.pt")
+    assert found.shapes["model.a.weight"] == (2, 3)
+    assert (found.shapes["model.a.bias"], found.dtypes["half"], found.dtypes["model.n"]) == ((), "bfloat16", "int64")
+    assert found.values == {"epoch": 3, "best": 0.5}
+    assert found.below("model")["a.weight"].tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert (found.arrays["model.a.bias"].shape, float(found.arrays["model.a.bias"])) == ((), 2.5)
+    assert found.arrays["optimizer.state.0"].tolist() == [1, 1]
+    some = read_checkpoint(ws, "good.pt", wanted=["model.n"])
+    assert (sorted(some.arrays), len(some.shapes)) == (["model.n"], 5)
+
+
+def test_a_file_of_a_finished_command_is_read_as_well(ws: Workspace, tmp_path: Path) -> None:
+    write_files(tmp_path, {"out/a.pt": saved({"x": torch.ones(2)})})
+    ran = Ran(tmp_path, 0, "", "", "train", "")
+    assert read_checkpoint(ws, "out/a.pt", within=ran).arrays["x"].tolist() == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("model.pt", "Weights only load failed"),
+        ("runs.pt", "Weights only load failed"),
+        ("wide.pt", "unpacks to more than 50 MiB"),
+        ("zeros.pt", "unpacks to more than 50 MiB"),
+        ("deep.pt", "nested too deeply"),
+        ("text.pt", "checkpoint"),
+        ("absent.pt", "is missing"),
+    ],
+)
+def test_a_checkpoint_that_is_none_fails_the_check(ws: Workspace, name: str, message: str) -> None:
+    with pytest.raises(AssertionError, match=message):
+        read_checkpoint(ws, name, max_mb=50)
+    assert not Path("/tmp/mldb-a-pickle-was-run").exists()
+
+
+def test_the_names_of_a_tensor_that_is_too_large_can_still_be_read(ws: Workspace) -> None:
+    assert read_checkpoint(ws, "wide.pt", wanted=[]).shapes == {"a": (1 << 36,)}
+    with pytest.raises(AssertionError, match=r"larger than 0\.0001 MiB"):
+        read_checkpoint(ws, "good.pt", max_mb=0.0001)
+
+
+def test_a_table_is_columns(ws: Workspace) -> None:
+    found = read_parquet(ws, "good.parquet")
+    assert found["i"].tolist() == [0, 1, 2, 3]
+    assert numpy.isnan(found["f"]).tolist() == [False, True, False, False]
+    assert (found["s"], found["d"]) == (["a", None, "c", "d"], ["x", "y", "x", "y"])
+    assert (found["k"], found["b"]) == ([1, None, 3, 4], [True, False, True, None])
+    assert sorted(read_parquet(ws, "good.parquet", columns=["s", "i"])) == ["i", "s"]
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("good.parquet", {"columns": ["price"]}, r"lacks the columns \['price'\]"),
+        ("good.parquet", {"max_rows": 3}, "4 rows"),
+        ("lists.parquet", {}, "is of the type list"),
+        ("rows.parquet", {}, "10000000 rows"),
+        ("rows.parquet", {"max_rows": 20_000_000, "max_mb": 5}, "more than 5 MiB"),
+        ("text.parquet", {}, "parquet:"),
+    ],
+)
+def test_a_table_that_cannot_be_taken_fails_the_check(
+    ws: Workspace, name: str, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(AssertionError, match=message):
+        read_parquet(ws, name, **options)
+
+
+def test_pictures_are_pixels(ws: Workspace) -> None:
+    colour, grey = read_pictures(ws, ["rgb.png", "grey.png"])
+    assert numpy.array_equal(colour, PICTURE)
+    assert numpy.array_equal(grey, numpy.repeat(PICTURE[..., :1], 3, axis=2))
+    (alone,) = read_pictures(ws, ["rgb.png"], colour=False)
+    assert numpy.abs(alone - PICTURE @ [0.299, 0.587, 0.114]).max() <= 0.5 + 1e-9
+    assert read_pictures(ws, []) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("huge.png", "1073741824 x 1073741824 pixels"),
+        ("bomb.png", "1000 x 1000 with 3001001 bytes"),
+        ("short.png", "expected 2730"),
+        ("none.png", "without a header"),
+        ("absent.png", "is missing"),
+        ("text.pt", "lacks PIL|cannot identify"),
+        ("photo.jpg", "lacks PIL|cannot identify"),
+    ],
+)
+def test_a_picture_that_is_none_fails_the_check(ws: Workspace, name: str, message: str) -> None:
+    with pytest.raises(AssertionError, match=message):
+        read_pictures(ws, ["rgb.png", name])
+
+
+def test_a_model_folder_of_each_layout_is_read(ws: Workspace) -> None:
+    assert read_pretrained(ws, "hf").config == {"hidden_size": 4}
+    assert read_pretrained(ws, "hf").arrays["w"].tolist() == [1, 2]
+    assert sorted(read_pretrained(ws, "shards").arrays) == ["a", "b"]
+    assert read_pretrained(ws, "old").arrays["w"].tolist() == [1, 1, 1]
+    for name, message in (("lost", "odd shards"), ("none", "is missing")):
+        with pytest.raises(AssertionError, match=message):
+            read_pretrained(ws, name)
+
+
+def test_an_array_file_is_read_without_objects(ws: Workspace) -> None:
+    assert ws.npy("good.npy").tolist() == [[0, 1, 2], [3, 4, 5]]
+    for name in ("objects.npy", "text.pt", "absent.npy"):
+        with pytest.raises(AssertionError):
+            ws.npy(name)
+
+
+def test_a_reader_that_takes_too_much_memory_is_ended_and_the_check_fails(ws: Workspace) -> None:
+    """Bounds that the case has set too high are held by the sandbox."""
+    with pytest.raises(SubjectError):
+        read_checkpoint(ws, "wide.pt", max_mb=1 << 40)
+
+
+def test_the_judge_itself_imports_no_library_that_parses() -> None:
+    texts = {path.name: path.read_text() for path in Path(judge.__file__).parent.glob("*.py")}
+    for name in ("reader_driver", "torch", "pyarrow", "PIL"):
+        assert not [it for it, text in texts.items() if re.search(rf"(from|import) ([\w.]+\.)?{name}\b", text)]
+
+
+def test_filters_of_a_png_are_undone() -> None:
+    """Each line with another of the five filters, as other programs write them; tried without a sandbox."""
+    from bench.judge import reader_driver
+
+    height, width, channels = 10, 6, 3
+    pixels = RNG.integers(0, 256, (height, width * channels)).astype(numpy.uint8)
+    lines = bytearray()
+    for row, line in enumerate(pixels.astype(int)):
+        above = pixels[row - 1].astype(int) if row else numpy.zeros_like(line)
+        left, corner = (numpy.concatenate([numpy.zeros(3, int), it[:-3]]) for it in (line, above))
+        guess = left + above - corner
+        near = numpy.stack([abs(guess - it) for it in (left, above, corner)]).argmin(axis=0)
+        filters = [0 * line, left, above, (left + above) // 2, numpy.choose(near, [left, above, corner])]
+        lines += bytes([row % 5]) + ((line - filters[row % 5]) % 256).astype(numpy.uint8).tobytes()
+    content = png_with(width, height, zlib.compress(bytes(lines)))
+    found = reader_driver._png(numpy, content, 1000)
+    assert numpy.array_equal(found.reshape(height, -1), pixels)
+
+
+@pytest.mark.slow
+def test_readers_work_in_every_sandbox(any_sandbox: Sandbox, tmp_path: Path) -> None:
+    write_files(tmp_path / "snapshot", {"a.png": png(PICTURE), "numpy.py": "raise SystemExit(1)\n"})
+    folder = tmp_path / "snapshot"
+    made = Workspace(Scene(
+        snapshot=folder, original=folder, hidden=(), journals=folder, case=folder, profile="mini", seed=1,
+        sandbox=any_sandbox, preload=(), limits=JobLimits(wall_s=60, memory_mb=800, disk_mb=64), call_s=20, grade_s=60,
+    ))  # fmt: skip
+    try:
+        assert numpy.array_equal(read_pictures(made, ["a.png"])[0], PICTURE)
+    finally:
+        made.close()
