@@ -25,10 +25,6 @@ from bench.sandbox.job import JobLimits, Sandbox
 from tests.helpers.arrays import npy, tensor, tensors
 from tests.helpers.cells import write_files
 
-torch = pytest.importorskip("torch")
-pyarrow = pytest.importorskip("pyarrow")
-parquet = pytest.importorskip("pyarrow.parquet")
-
 # Would be imported in place of what the readers need, if they could see it.
 PLANTED = {f"{name}.py": "raise SystemExit('the reader met a module of the workspace')\n" for name in (
     "torch", "numpy", "pyarrow", "zlib", "struct", "pickletools", "sitecustomize", "model")}  # fmt: skip
@@ -37,19 +33,20 @@ RNG = numpy.random.default_rng(1)
 PICTURE = RNG.integers(0, 256, (9, 7, 3)).astype(numpy.uint8)
 
 
-class Net(torch.nn.Module):  # type: ignore[misc]
-    pass
-
-
 def saved(content: Any) -> bytes:
+    import torch
+
     stream = io.BytesIO()
     torch.save(content, stream)
     return stream.getvalue()
 
 
 def table_of(**columns: Any) -> bytes:
+    import pyarrow
+    import pyarrow.parquet
+
     stream = io.BytesIO()
-    parquet.write_table(pyarrow.table(columns), stream)
+    pyarrow.parquet.write_table(pyarrow.table(columns), stream)
     return stream.getvalue()
 
 
@@ -77,28 +74,52 @@ def deflated(size_mb: int) -> bytes:
 
 def absurd_rows() -> bytes:
     """Ten million equal values, which a dictionary and run lengths make a few kilobytes."""
-    return table_of(
-        x=pyarrow.DictionaryArray.from_arrays(numpy.zeros(10_000_000, numpy.int8), pyarrow.array(["x" * 99]))
-    )
+    import pyarrow
+
+    places = numpy.zeros(10_000_000, numpy.int8)
+    return table_of(x=pyarrow.DictionaryArray.from_arrays(places, pyarrow.array(["x" * 99])))
+
+
+def opened(folder: Path, sandbox: Sandbox, preload: tuple[str, ...], memory_mb: int = 1500) -> Workspace:
+    limits = JobLimits(wall_s=60, memory_mb=memory_mb, disk_mb=200)
+    scene = Scene(
+        snapshot=folder, original=folder, hidden=(folder,), journals=folder, case=folder, profile="mini", seed=1,
+        sandbox=sandbox, preload=preload, limits=limits, call_s=30, grade_s=300,
+    )  # fmt: skip
+    return Workspace(scene)
+
+
+@pytest.fixture(scope="module")
+def checkpoints(bubblewrap: BubblewrapSandbox, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
+    """A workspace with files of torch.save, whose warm process has imported torch."""
+    torch = pytest.importorskip("torch")
+    weights = {"a.weight": torch.arange(6.0).reshape(2, 3), "a.bias": torch.tensor(2.5), "n": torch.tensor([3])}
+    content = {"model": weights, "epoch": 3, "best": numpy.float64(0.5), "optimizer": {"state": {0: torch.ones(2)}}}
+    deep: Any = torch.ones(1)
+    for _ in range(25):
+        deep = [deep]
+    folder = write_files(tmp_path_factory.mktemp("snapshot"), PLANTED | {
+        "good.pt": saved(content | {"half": torch.ones(2, dtype=torch.bfloat16)}),
+        "model.pt": saved(torch.nn.Linear(1, 1)),
+        "runs.pt": saved({"a": Runs()}),
+        "wide.pt": saved({"a": torch.zeros(1).expand(1 << 36)}),
+        "zeros.pt": deflated(400),
+        "deep.pt": saved({"a": deep}),
+        "text.pt": b"not a checkpoint",
+        "old/config.json": "{}", "old/pytorch_model.bin": saved({"w": torch.ones(3)}),
+    })  # fmt: skip
+    made = opened(folder, bubblewrap, ("torch",))
+    yield made
+    made.close()
 
 
 @pytest.fixture(scope="module")
 def ws(bubblewrap: BubblewrapSandbox, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
-    """A workspace with every kind of file, whose warm process has imported torch."""
-    folder = tmp_path_factory.mktemp("snapshot")
-    weights = {"a.weight": torch.arange(6.0).reshape(2, 3), "a.bias": torch.tensor(2.5), "n": torch.tensor([3])}
-    content = {"model": weights, "epoch": 3, "best": numpy.float64(0.5), "optimizer": {"state": {0: torch.ones(2)}}}
-    ints = numpy.arange(4)
-    write_files(folder, PLANTED | {
-        "good.pt": saved(content | {"half": torch.ones(2, dtype=torch.bfloat16)}),
-        "model.pt": saved(Net()),
-        "runs.pt": saved({"a": Runs()}),
-        "wide.pt": saved({"a": torch.zeros(1).expand(1 << 36)}),
-        "zeros.pt": deflated(400),
-        "deep.pt": saved({"a": [[[[[[[[[[[[[[[[[[[[[[[[[torch.ones(1)]]]]]]]]]]]]]]]]]]]]]]]]]}),
-        "text.pt": b"not a checkpoint",
+    """A workspace with tables, pictures, arrays and model folders."""
+    pyarrow = pytest.importorskip("pyarrow")
+    folder = write_files(tmp_path_factory.mktemp("snapshot"), PLANTED | {
         "good.parquet": table_of(
-            i=ints, f=[1.0, None, 2.5, 4.0], s=["a", None, "c", "d"], k=pyarrow.array([1, None, 3, 4]),
+            i=numpy.arange(4), f=[1.0, None, 2.5, 4.0], s=["a", None, "c", "d"], k=pyarrow.array([1, None, 3, 4]),
             d=pyarrow.array(["x", "y", "x", "y"]).dictionary_encode(), b=[True, False, True, None]),
         "lists.parquet": table_of(i=[[1], [2]]),
         "rows.parquet": absurd_rows(),
@@ -108,7 +129,7 @@ def ws(bubblewrap: BubblewrapSandbox, tmp_path_factory: pytest.TempPathFactory) 
         "bomb.png": png_with(1000, 1000, zlib.compress(bytes(300 << 20))),
         "short.png": png_with(30, 30, zlib.compress(b"x")),
         "none.png": b"\x89PNG\r\n\x1a\n",
-        "photo.jpg": b"\xff\xd8\xff\xe0" + bytes(100),
+        "photo.jpg": b"\xff\xd8\xff\xe0" + bytes(100), "text.pt": b"not a picture",
         "hf/config.json": json.dumps({"hidden_size": 4}),
         "hf/model.safetensors": tensors({"w": tensor("F32", (2,), (0, 8))}, numpy.array([1, 2], "<f4").tobytes()),
         "shards/config.json": "{}",
@@ -117,37 +138,34 @@ def ws(bubblewrap: BubblewrapSandbox, tmp_path_factory: pytest.TempPathFactory) 
         "shards/2.safetensors": tensors({"b": tensor("I8", (1,), (0, 1))}, bytes(1)),
         "lost/config.json": "{}",
         "lost/model.safetensors.index.json": json.dumps({"weight_map": {"a": "../hf/model.safetensors"}}),
-        "old/config.json": "{}", "old/pytorch_model.bin": saved({"w": torch.ones(3)}),
         "good.npy": npy(numpy.arange(6).reshape(2, 3)), "objects.npy": npy(numpy.array([{}]), allow_pickle=True),
     })  # fmt: skip
-    limits = JobLimits(wall_s=60, memory_mb=1500, disk_mb=200)
-    scene = Scene(
-        snapshot=folder, original=folder, hidden=(folder,), journals=folder, case=folder, profile="mini", seed=1,
-        sandbox=bubblewrap, preload=("torch", "pyarrow.parquet"), limits=limits, call_s=30, grade_s=300,
-    )  # fmt: skip
-    made = Workspace(scene)
+    made = opened(folder, bubblewrap, ("pyarrow.parquet",))
     yield made
     made.close()
 
 
-def test_a_checkpoint_is_names_shapes_values_and_arrays(ws: Workspace) -> None:
-    found = read_checkpoint(ws, "good.pt")
+@pytest.mark.slow
+def test_a_checkpoint_is_names_shapes_values_and_arrays(checkpoints: Workspace) -> None:
+    found = read_checkpoint(checkpoints, "good.pt")
     assert found.shapes["model.a.weight"] == (2, 3)
     assert (found.shapes["model.a.bias"], found.dtypes["half"], found.dtypes["model.n"]) == ((), "bfloat16", "int64")
     assert found.values == {"epoch": 3, "best": 0.5}
     assert found.below("model")["a.weight"].tolist() == [[0, 1, 2], [3, 4, 5]]
     assert (found.arrays["model.a.bias"].shape, float(found.arrays["model.a.bias"])) == ((), 2.5)
     assert found.arrays["optimizer.state.0"].tolist() == [1, 1]
-    some = read_checkpoint(ws, "good.pt", wanted=["model.n"])
+    some = read_checkpoint(checkpoints, "good.pt", wanted=["model.n"])
     assert (sorted(some.arrays), len(some.shapes)) == (["model.n"], 5)
 
 
-def test_a_file_of_a_finished_command_is_read_as_well(ws: Workspace, tmp_path: Path) -> None:
-    write_files(tmp_path, {"out/a.pt": saved({"x": torch.ones(2)})})
+@pytest.mark.slow
+def test_a_file_of_a_finished_command_is_read_as_well(checkpoints: Workspace, tmp_path: Path) -> None:
+    write_files(tmp_path, {"out/a.pt": saved({"best": 1.5})})
     ran = Ran(tmp_path, 0, "", "", "train", "")
-    assert read_checkpoint(ws, "out/a.pt", within=ran).arrays["x"].tolist() == [1, 1]
+    assert read_checkpoint(checkpoints, "out/a.pt", within=ran).values == {"best": 1.5}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "message"),
     [
@@ -160,16 +178,17 @@ def test_a_file_of_a_finished_command_is_read_as_well(ws: Workspace, tmp_path: P
         ("absent.pt", "is missing"),
     ],
 )
-def test_a_checkpoint_that_is_none_fails_the_check(ws: Workspace, name: str, message: str) -> None:
+def test_a_checkpoint_that_is_none_fails_the_check(checkpoints: Workspace, name: str, message: str) -> None:
     with pytest.raises(AssertionError, match=message):
-        read_checkpoint(ws, name, max_mb=50)
+        read_checkpoint(checkpoints, name, max_mb=50)
     assert not Path("/tmp/mldb-a-pickle-was-run").exists()
 
 
-def test_the_names_of_a_tensor_that_is_too_large_can_still_be_read(ws: Workspace) -> None:
-    assert read_checkpoint(ws, "wide.pt", wanted=[]).shapes == {"a": (1 << 36,)}
+@pytest.mark.slow
+def test_the_names_of_a_tensor_that_is_too_large_can_still_be_read(checkpoints: Workspace) -> None:
+    assert read_checkpoint(checkpoints, "wide.pt", wanted=[]).shapes == {"a": (1 << 36,)}
     with pytest.raises(AssertionError, match=r"larger than 0\.0001 MiB"):
-        read_checkpoint(ws, "good.pt", max_mb=0.0001)
+        read_checkpoint(checkpoints, "good.pt", max_mb=0.0001)
 
 
 def test_a_table_is_columns(ws: Workspace) -> None:
@@ -229,7 +248,6 @@ def test_a_model_folder_of_each_layout_is_read(ws: Workspace) -> None:
     assert read_pretrained(ws, "hf").config == {"hidden_size": 4}
     assert read_pretrained(ws, "hf").arrays["w"].tolist() == [1, 2]
     assert sorted(read_pretrained(ws, "shards").arrays) == ["a", "b"]
-    assert read_pretrained(ws, "old").arrays["w"].tolist() == [1, 1, 1]
     for name, message in (("lost", "odd shards"), ("none", "is missing")):
         with pytest.raises(AssertionError, match=message):
             read_pretrained(ws, name)
@@ -242,10 +260,16 @@ def test_an_array_file_is_read_without_objects(ws: Workspace) -> None:
             ws.npy(name)
 
 
-def test_a_reader_that_takes_too_much_memory_is_ended_and_the_check_fails(ws: Workspace) -> None:
+@pytest.mark.slow
+def test_a_reader_that_takes_too_much_memory_is_ended_and_the_check_fails(checkpoints: Workspace) -> None:
     """Bounds that the case has set too high are held by the sandbox."""
     with pytest.raises(SubjectError):
-        read_checkpoint(ws, "wide.pt", max_mb=1 << 40)
+        read_checkpoint(checkpoints, "wide.pt", max_mb=1 << 40)
+
+
+@pytest.mark.slow
+def test_a_model_folder_from_before_safetensors_is_read(checkpoints: Workspace) -> None:
+    assert read_pretrained(checkpoints, "old").arrays["w"].tolist() == [1, 1, 1]
 
 
 def test_the_judge_itself_imports_no_library_that_parses() -> None:
@@ -276,11 +300,7 @@ def test_filters_of_a_png_are_undone() -> None:
 @pytest.mark.slow
 def test_readers_work_in_every_sandbox(any_sandbox: Sandbox, tmp_path: Path) -> None:
     write_files(tmp_path / "snapshot", {"a.png": png(PICTURE), "numpy.py": "raise SystemExit(1)\n"})
-    folder = tmp_path / "snapshot"
-    made = Workspace(Scene(
-        snapshot=folder, original=folder, hidden=(), journals=folder, case=folder, profile="mini", seed=1,
-        sandbox=any_sandbox, preload=(), limits=JobLimits(wall_s=60, memory_mb=800, disk_mb=64), call_s=20, grade_s=60,
-    ))  # fmt: skip
+    made = opened(tmp_path / "snapshot", any_sandbox, (), memory_mb=800)
     try:
         assert numpy.array_equal(read_pictures(made, ["a.png"])[0], PICTURE)
     finally:
