@@ -90,7 +90,7 @@ def scaled(values: Float, low: float, high: float, whole: bool = True) -> Float:
 
 
 def to_csv(columns: Mapping[str, Sequence[Any] | NDArray[Any]]) -> str:
-    """Columns of one length as comma-separated text with a header; gaps are empty, whole floats have no point."""
+    """Columns of one length as comma-separated text with a header; gaps (NaN or None) are empty."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
@@ -100,6 +100,4 @@ def to_csv(columns: Mapping[str, Sequence[Any] | NDArray[Any]]) -> str:
 
 
 def _cell(value: Any) -> Any:
-    if value is None or value != value:
-        return ""
-    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 1e15 else value
+    return "" if value is None or value != value else value

@@ -151,7 +151,7 @@ def test_a_better_model_of_a_table_measures_better() -> None:
 
 def test_a_table_is_written_with_its_gaps() -> None:
     columns = {"Id": np.array([1, 2]), "Age": np.array([31.0, np.nan]), "Deck": np.array(["A, b", None], object)}
-    assert tables.to_csv(columns) == 'Id,Age,Deck\n1,31,"A, b"\n2,,\n'
+    assert tables.to_csv(columns) == 'Id,Age,Deck\n1,31.0,"A, b"\n2,,\n'
     assert tables.scaled(np.array([-9.0, 0.0, np.nan, 9.0]), 0, 80)[[0, 1, 3]].tolist() == [0, 40, 80]
 
 

@@ -278,6 +278,30 @@ def test_the_judge_itself_imports_no_library_that_parses() -> None:
         assert not [it for it, text in texts.items() if re.search(rf"(from|import) ([\w.]+\.)?{name}\b", text)]
 
 
+@pytest.mark.slow
+def test_damaged_files_are_read_or_fail_the_check(checkpoints: Workspace, ws: Workspace, tmp_path: Path) -> None:
+    """Whatever a parser of a library does with them, even a crash, is the end of its sandbox alone."""
+    rng = numpy.random.default_rng(9)
+    outcomes = set()
+    for place, name in ((checkpoints, "good.pt"), (ws, "good.parquet")):
+        whole = place.path(name).read_bytes()
+        for _ in range(12):
+            content = bytearray(whole[: int(rng.integers(len(whole) // 2, len(whole) + 1))])
+            for spot in rng.integers(0, len(content), int(rng.integers(1, 20))):
+                content[spot] = int(rng.integers(0, 256))
+            (tmp_path / name).write_bytes(content)
+            folder = Ran(tmp_path, 0, "", "", "", "")
+            try:
+                if name == "good.pt":
+                    read_checkpoint(place, name, within=folder)
+                else:
+                    read_parquet(place, name, within=folder)
+                outcomes.add("read")
+            except AssertionError:
+                outcomes.add("refused")
+    assert "refused" in outcomes
+
+
 def test_filters_of_a_png_are_undone() -> None:
     """Each line with another of the five filters, as other programs write them; tried without a sandbox."""
     from bench.judge import reader_driver
