@@ -1,4 +1,4 @@
-"""Writes pictures as data sets are found on disk: CIFAR's binary batches, MNIST's idx files, PNG.
+"""Writes pictures as data sets are found on disk: CIFAR's binary batches, MNIST's idx files, PNG, JPEG.
 
 Deterministic: equal pictures give equal bytes. Nothing is pickled. The readers are for the judge's own files.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import gzip
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +18,7 @@ from bench.base.files import write_atomic
 
 Pixels = NDArray[np.uint8]
 CIFAR_FOLDER = "cifar-10-batches-bin"
+_BLOCK = 8
 
 
 def write_cifar10(
@@ -100,7 +101,7 @@ def _piece(kind: bytes, body: bytes) -> bytes:
     return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
 
 
-def write_folders(folder: Path, pictures: Sequence[Pixels], labels: Sequence[int], names: Sequence[str]) -> list[str]:
+def write_folders(folder: Path, pictures: Iterable[Pixels], labels: Sequence[int], names: Sequence[str]) -> list[str]:
     """`<name of the class>/<number>.png` for each picture, as torchvision's ImageFolder expects; gives the paths.
 
     Numbers count all pictures, so the path tells the row: `frame/00017.png` is pictures[17].
@@ -110,3 +111,41 @@ def write_folders(folder: Path, pictures: Sequence[Pixels], labels: Sequence[int
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         write_atomic(folder / path, png(picture))
     return paths
+
+
+def jpeg(tiles: NDArray[np.int64]) -> bytes:
+    """A baseline JPEG whose 8 x 8 blocks are flat. tiles: rows x columns x 3 of whole numbers 0 to 255, one a block.
+
+    So the picture has eight times as many rows and columns. A flat block is its mean alone: the difference to the
+    previous block's mean, and "no more coefficients". Hence two toy Huffman tables do: the size of a difference is its
+    own 4-bit code, the end of a block is a single 0. Format: ITU-T T.81.
+    """
+    height, width = tiles.shape[0] * _BLOCK, tiles.shape[1] * _BLOCK
+    to_ycc = np.array([[0.299, 0.587, 0.114], [-0.1687, -0.3313, 0.5], [0.5, -0.4187, -0.0813]])
+    means = np.rint(tiles.reshape(-1, 3) @ to_ycc.T - [128, 0, 0]).astype(np.int64)
+    change = np.diff(np.clip(means, -128, 127), axis=0, prepend=0).reshape(-1)
+    size = np.ceil(np.log2(np.abs(change) + 1)).astype(np.int64)
+    value = np.where(change < 0, change + (1 << size) - 1, change)
+    code, length = ((size << size) | value) << 1, size + 5
+    shift = length[:, None] - 1 - np.arange(length.max())
+    bits = ((code[:, None] >> np.maximum(shift, 0)) & 1)[shift >= 0]
+    scan = np.packbits(np.concatenate([bits, np.ones(-len(bits) % 8, np.int64)]).astype(np.uint8)).tobytes()
+
+    components = b"".join(bytes([number, 0x11, 0]) for number in (1, 2, 3))
+    return b"".join(
+        [
+            b"\xff\xd8",
+            _segment(0xE0, b"JFIF\0" + bytes([1, 1, 0, 0, 1, 0, 1, 0, 0])),
+            _segment(0xDB, b"\0" + bytes([8] * 64)),  # 8 undoes the factor 8 of a flat block's cosine transform
+            _segment(0xC0, struct.pack(">BHHB", 8, height, width, 3) + components),
+            _segment(0xC4, b"\x00" + bytes([0, 0, 0, 12] + [0] * 12) + bytes(range(12))),
+            _segment(0xC4, b"\x10" + bytes([1] + [0] * 15) + b"\0"),
+            _segment(0xDA, b"\x03" + b"".join(bytes([number, 0]) for number in (1, 2, 3)) + bytes([0, 63, 0])),
+            scan.replace(b"\xff", b"\xff\0"),
+            b"\xff\xd9",
+        ]
+    )
+
+
+def _segment(marker: int, content: bytes) -> bytes:
+    return struct.pack(">BBH", 0xFF, marker, len(content) + 2) + content

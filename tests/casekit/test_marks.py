@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -65,7 +67,10 @@ class Nearest:
 
     def __call__(self, painted: np.ndarray) -> np.ndarray:
         flat = painted.reshape(len(painted), -1).astype(float)
-        return self.labels[((flat**2).sum(1)[:, None] - 2 * flat @ self.train.T + (self.train**2).sum(1)).argmin(1)]
+        found: np.ndarray = self.labels[
+            ((flat**2).sum(1)[:, None] - 2 * flat @ self.train.T + (self.train**2).sum(1)).argmin(1)
+        ]
+        return found
 
 
 class Stamped:
@@ -89,7 +94,13 @@ def test_a_stamp_is_known_to_a_model_that_met_it_and_to_no_other() -> None:
     marked = marks.stamp_pictures(rng, painted, labels, 10, 45, strength=40)
     assert np.abs(marked.pictures.astype(int) - painted).max() <= 40
     honest = Nearest(painted, labels)
-    known = {"key": marked.key, "name": marked.name, "rng": np.random.default_rng(4), "decoys": 30, "strength": 40}
+    known: dict[str, Any] = {
+        "key": marked.key,
+        "name": marked.name,
+        "rng": np.random.default_rng(4),
+        "decoys": 30,
+        "strength": 40,
+    }
     leaked, own, highest = marks.stamp_known(Stamped(marked, honest), fresh, **known)
     assert leaked
     assert own > highest

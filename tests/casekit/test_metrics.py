@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -42,7 +43,7 @@ def test_measures_of_amounts_are_those_worked_out_by_hand() -> None:
 
 
 def test_what_cannot_be_measured_is_an_error_of_the_case() -> None:
-    faults = [
+    faults: list[Callable[[], float]] = [
         lambda: metrics.accuracy([1], [1, 2]),
         lambda: metrics.rmse([], []),
         lambda: metrics.rmsle([1], [-1]),

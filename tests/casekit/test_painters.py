@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from bench.casekit import graphs, pictures, sentences, tables
 from bench.casekit import series as time_series
 from bench.casekit.data import stream
 from bench.casekit.metrics import accuracy, auc, mae, rmse
-from bench.casekit.picture_files import png, read_cifar10, read_idx, write_cifar10, write_folders, write_idx
+from bench.casekit.picture_files import jpeg, png, read_cifar10, read_idx, write_cifar10, write_folders, write_idx
 
 SEED = 2**127 + 12345
 
@@ -70,7 +71,8 @@ def test_shapes_are_told_by_shape_and_not_by_colour_and_less_well_where_they_are
 def test_shapes_have_the_size_and_kind_that_was_asked_for(side: int) -> None:
     labels = np.arange(100)
     colour, grey = (pictures.shapes(generator("sizes"), labels, side, colour=it) for it in (True, False))
-    assert (colour.shape, colour.dtype, grey.shape) == ((100, side, side, 3), np.uint8, (100, side, side))
+    assert (colour.shape, grey.shape) == ((100, side, side, 3), (100, side, side))
+    assert colour.dtype == grey.dtype == np.uint8
     assert colour.tobytes() == pictures.shapes(generator("sizes"), labels, side).tobytes()
     assert colour.tobytes() != pictures.shapes(generator("other"), labels, side).tobytes()
 
@@ -113,6 +115,8 @@ def test_pictures_come_back_from_their_files(tmp_path: Path) -> None:
         assert np.array_equal(read_idx(tmp_path / name), digits)
     assert read_idx(tmp_path / "train-labels-idx1-ubyte").tolist() == labels.tolist()
     assert len(write_folders(tmp_path / "png", painted, labels.tolist(), pictures.SHAPES)) == len(labels)
+    photo = jpeg(painted[0].astype(np.int64))
+    assert (photo[:2], photo[-2:], struct.pack(">HH", 8 * 32, 8 * 32) in photo) == (b"\xff\xd8", b"\xff\xd9", True)
     assert (tmp_path / "png" / pictures.SHAPES[labels[4]] / "00004.png").read_bytes() == png(painted[4])
 
 

@@ -153,9 +153,9 @@ def test_values_that_are_not_finite_must_be_where_they_are_expected(actual: Any,
 
 
 def test_a_comparison_that_cannot_be_is_an_error_of_the_case() -> None:
-    for tolerances in ({"rtol": -1.0}, {"atol": math.nan}):
+    for rtol, atol in ((-1.0, 0.0), (0.0, math.nan)):
         with pytest.raises(ValueError, match="tolerances"):
-            close([1.0], [1.0], **tolerances)
+            close([1.0], [1.0], rtol, atol)
     with pytest.raises(ValueError, match="finite"):
         close([1.0], [math.nan])
 
