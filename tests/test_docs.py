@@ -25,6 +25,8 @@ from bench.formats.failures import FAILURES
 from bench.judge import Workspace
 from scripts.architecture import page as architecture
 from scripts.case_cheats import page as cheats
+from scripts.casekit_reference import MODULES
+from scripts.casekit_reference import page as casekit
 from scripts.command_reference import reference
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -87,6 +89,32 @@ def test_the_diagrams_of_the_architecture_are_what_the_code_says() -> None:
 
 def test_the_page_of_wrong_answers_is_what_the_cases_say() -> None:
     assert (DOCS / "case-cheats.md").read_text(encoding="utf-8") == cheats(), "run `make docs` and commit the page"
+
+
+def test_the_reference_of_the_kit_is_what_the_docstrings_say() -> None:
+    assert (DOCS / "casekit.md").read_text(encoding="utf-8") == casekit(), "run `make docs` and commit docs/casekit.md"
+    modules = {f"casekit/{path.stem}" for path in (ROOT / "bench" / "casekit").glob("[!_]*.py")}
+    assert modules <= set(MODULES)
+
+
+def test_the_reference_of_the_kit_has_every_name_that_a_check_may_import() -> None:
+    """What the face of the judge offers is on the page, or belongs to the runner."""
+    runner = {
+        "Ended",
+        "Envelope",
+        "run_fork",
+        "Grading",
+        "Submission",
+        "grade_submission",
+        "Workspace",
+        "Check",
+        "lazy_face",
+    }
+    runner |= {"Timing", "Work", "TYPE_CHECKING", "annotations"}
+    tree = ast.parse((ROOT / "bench" / "judge" / "__init__.py").read_text(encoding="utf-8"))
+    names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names}
+    text = casekit()
+    assert [name for name in sorted(names - runner) if f"### `{name}`" not in text] == []
 
 
 def test_the_reference_has_every_command_and_option() -> None:

@@ -1,5 +1,5 @@
-"""What case authors import beside `bench.judge`: `data` for data.py, `services` for services.py.
+"""What case authors import beside `bench.judge`: painters and files for data.py, `services`, measures and marks.
 
-Its modules are its face. Both run in processes of their own, with the case's interpreter; standard library, and NumPy
-where a value is an array.
+Its modules are its face, and docs/casekit.md has all their names. They run in processes of their own, with the case's
+interpreter; standard library and NumPy alone, and `data` and `services` take NumPy only where a value is an array.
 """

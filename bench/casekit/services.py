@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import threading
 import time
@@ -14,6 +15,10 @@ from typing import Any
 MOST_EVENTS = 20_000
 MOST_JOURNAL_BYTES = 8 << 20
 """Of one service's journal in one cell. The judge reads all of it."""
+_MOST_BODY = 4096
+_MOST_RECORDED = 2000
+# What reads the journal must be able to follow it.
+_MOST_NESTED = 200
 
 
 @dataclass(frozen=True)
@@ -85,3 +90,51 @@ def _line(event: Mapping[str, Any]) -> bytes:
 
 
 Handler = Callable[[Request, Service], Response]
+
+
+def record_calls(handler: Handler) -> Handler:
+    """Decorate a service so that each call stands in its journal as a `call`: method, path, query, body and status.
+
+    The check reads them with `bench.judge.service_calls`. Of a body up to 4 KiB the JSON value or else the text is
+    kept, of another one the size alone; path and query are kept up to 2,000 characters each. A call whose handler
+    raises has the status 0.
+    """
+
+    @functools.wraps(handler)
+    def recorded(request: Request, service: Service) -> Response:
+        status = 0
+        try:
+            response = handler(request, service)
+            status = response.status
+            return response
+        finally:
+            query = dict(request.query) if len(str(request.query)) <= _MOST_RECORDED else {}
+            service.journal(
+                {
+                    "event": "call",
+                    "method": request.method[:20],
+                    "path": request.path[:_MOST_RECORDED],
+                    "query": query,
+                    "body": _recorded(request.body),
+                    "body_bytes": len(request.body),
+                    "status": status,
+                }
+            )
+
+    return recorded
+
+
+def _recorded(body: bytes) -> Any:
+    """What of a body is worth keeping."""
+    if not body or len(body) > _MOST_BODY:
+        return None
+    try:
+        text = body.decode()
+    except UnicodeDecodeError:
+        return None
+    if text.count("[") + text.count("{") > _MOST_NESTED:
+        return text
+    try:
+        return json.loads(text, parse_constant=str)
+    except ValueError:
+        return text

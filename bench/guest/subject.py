@@ -64,9 +64,12 @@ def _call(workspace: str, header: dict[str, Any], buffers: list[bytes]) -> Any:
         return str(path)
 
     arguments = codec.decode(header["arguments"], buffers, file)
-    os.chdir(workspace)
-    # At the end: a file of the agent's must not stand in for an installed library.
-    sys.path.append(workspace)
+    if header.get("apart"):
+        os.chdir("/")
+    else:
+        os.chdir(workspace)
+        # At the end: a file of the agent's must not stand in for an installed library.
+        sys.path.append(workspace)
     name, _, attribute = header["target"].partition(":")
     if header.get("driver") is not None:
         module = types.ModuleType("driver")

@@ -10,13 +10,32 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bench.base.faces import lazy_face
-from bench.judge.checks import Check, check
+from bench.judge.checks import Check, check, once
 from bench.judge.stopwatch import Timing, Work
 from bench.judge.values import array, integer, mapping, number, numbers, sequence, string
 from bench.judge.workspace import Workspace
 
 if TYPE_CHECKING:
+    from bench.judge.claims import (
+        ServiceCall,
+        bootstrap_tolerance,
+        check_claim,
+        csv_number,
+        json_number,
+        proportion_tolerance,
+        service_calls,
+    )
+    from bench.judge.compare import close
     from bench.judge.forks import Ended, Envelope, run_fork
     from bench.judge.grade import Grading, Submission, grade_submission
+    from bench.judge.readers import (
+        Checkpoint,
+        Pretrained,
+        read_checkpoint,
+        read_parquet,
+        read_pictures,
+        read_pretrained,
+    )
+    from bench.judge.submissions import Labels, Numbers, submission
 else:
     __getattr__ = lazy_face(__name__)

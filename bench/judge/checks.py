@@ -1,16 +1,20 @@
-"""The check decorator: a plain function becomes a weighted judgement."""
+"""The decorators of check.py: a plain function becomes a weighted judgement, or is worked out once for all of them."""
 
 from __future__ import annotations
 
+import functools
+import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from bench.formats.verdict import about_of
 
 if TYPE_CHECKING:
     from bench.judge.workspace import Workspace
 
+P = ParamSpec("P")
+T = TypeVar("T")
 CheckFunction = Callable[["Workspace"], Any]
 """Takes the workspace; returns None (passed) or a number in [0, 1]; fails by AssertionError."""
 
@@ -50,3 +54,38 @@ def check(*, weight: float = 1, required: bool = False, guard: bool = False) -> 
         return Check(function, 0.0 if guard else float(weight), required, guard)
 
     return wrap
+
+
+def once(function: Callable[Concatenate[Workspace, P], T]) -> Callable[Concatenate[Workspace, P], T]:
+    """Make a function of the workspace that is worked out once a grading, for equal arguments, which must be hashable.
+
+    For a costly run or measurement that several checks need. Its value or its failed assertion lives in the workspace
+    and ends with it: no grading meets what another one remembered, and a failed run is not tried again. Inside,
+    `ws.rng` is a stream of the function's own, so what it draws does not depend on the check that asks first. Any
+    other exception is not remembered. Callers share the value: do not change it.
+    """
+
+    @functools.wraps(function)
+    def remembered(ws: Workspace, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        key = (function, args, tuple(sorted(kwargs.items())))
+        if key not in ws.remembered:
+            ws.remembered[key] = _outcome(functools.partial(function, ws, *args, **kwargs), ws, function.__qualname__)
+        value, fault = ws.remembered[key]
+        if fault is not None:
+            # Without it each failure of a check would lengthen the one traceback that all share.
+            raise fault.with_traceback(None)
+        found: T = value
+        return found
+
+    return remembered
+
+
+def _outcome(work: Callable[[], T], ws: Workspace, name: str) -> tuple[T | None, AssertionError | None]:
+    """The value, or the failed assertion, of `work` with a generator of its own."""
+    before, ws.rng = ws.rng, random.Random(f"{ws.seed}:once:{name}")
+    try:
+        return work(), None
+    except AssertionError as fault:
+        return None, fault
+    finally:
+        ws.rng = before

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from bench.base.files import walk_files
-from bench.judge.values import read_npz, read_safetensors, without_duplicates
+from bench.judge.values import read_npy, read_npz, read_safetensors, without_duplicates
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -141,6 +141,10 @@ class Folder:
     def npz(self, path: str, max_mb: float = 200) -> dict[str, NDArray[Any]]:
         """Numeric arrays of an .npz archive: file and arrays have at most `max_mb` MiB each, and it takes both."""
         return read_npz(self.bytes(path, max_mb), int(max_mb * _MIB))
+
+    def npy(self, path: str, max_mb: float = 200) -> NDArray[Any]:
+        """The numeric array of a .npy file of at most `max_mb` MiB: takes its size twice."""
+        return read_npy(self.bytes(path, max_mb))
 
     def safetensors(self, path: str, max_mb: float = 500) -> dict[str, NDArray[Any]]:
         """Tensors of a .safetensors file as arrays: takes up to three times its size (bfloat16 becomes float32)."""

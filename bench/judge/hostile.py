@@ -70,6 +70,9 @@ class HostileWorkspace(Workspace):
     def drive(self, target: str, /, *args: object, **kwargs: object) -> Any:
         return self._value
 
+    def read_apart(self, target: str, folder: object, paths: object, **options: object) -> Any:
+        return self._value
+
     def _timed(self, target: str, arguments: tuple[Any, ...]) -> Timed:
         return Timed(self._value, 0.2, trusted=True)
 
@@ -107,6 +110,11 @@ class HostileWorkspace(Workspace):
             return {}
         return {name: value for name, value in self._value.items() if hasattr(value, "shape")}
 
+    def npy(self, path: str, max_mb: float = 200) -> Any:
+        if not hasattr(self._value, "shape"):
+            raise SubjectError(f"{path} is not a readable npy file")
+        return self._value
+
     def safetensors(self, path: str, max_mb: float = 500) -> dict[str, Any]:
         return self.npz(path, max_mb)
 
@@ -116,5 +124,5 @@ class HostileRan(Ran):
 
     def __init__(self, source: HostileWorkspace) -> None:
         super().__init__(source.root, 0, source.text("stdout"), "", "hostile", "")
-        for name in ("exists", "json", "text", "bytes", "csv", "npz", "safetensors"):
+        for name in ("exists", "json", "text", "bytes", "csv", "npz", "npy", "safetensors"):
             setattr(self, name, getattr(source, name))

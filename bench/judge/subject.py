@@ -94,15 +94,25 @@ class Subject:
         return self.timed_call(target, args, kwargs, timeout=timeout, driver=driver).value
 
     def timed_call(
-        self, target: str, args: tuple[Any, ...], kwargs: dict[str, Any], *, timeout: float, driver: Hidden | None
+        self,
+        target: str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        *,
+        timeout: float,
+        driver: Hidden | None,
+        apart: bool = False,
     ) -> Timed:
-        """Like `call`, with the CPU time that it took. timeout: seconds of CPU time on each processor."""
+        """Like `call`, with the CPU time that it took. timeout: seconds of CPU time on each processor.
+
+        apart: the driver cannot import the workspace's modules.
+        """
         buffers: list[bytes] = []
         arguments = {
             "t": "dict",
             "v": {"args": _outgoing(list(args), buffers), "kwargs": _outgoing(kwargs, buffers)},
         }
-        header: dict[str, Any] = {"target": target, "arguments": arguments}
+        header: dict[str, Any] = {"target": target, "arguments": arguments, "apart": apart}
         if driver is not None:
             header["driver"] = len(buffers)
             buffers.append(driver.read_bytes())

@@ -9,7 +9,7 @@ import reprlib
 import struct
 import zipfile
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from numpy import float64
@@ -55,6 +55,8 @@ def shown(value: object) -> str:
 
 
 def _clipped(text: str) -> str:
+    # An array is written in several lines.
+    text = text.replace("\n", " ")
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
 
 
@@ -183,33 +185,48 @@ def read_npz(data: bytes, max_bytes: int) -> dict[str, NDArray[Any]]:
         raise AssertionError(f"not a readable npz archive: {shown(str(error))}") from None
 
 
-def _read_npy(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
-    import numpy
+def read_npy(data: bytes) -> NDArray[Any]:
+    """The array of a .npy file, never one of objects; AssertionError when it is not one. It takes `data` once more."""
+    try:
+        return _array_of(io.BytesIO(data), len(data), "the file")
+    except AssertionError:
+        raise
+    except Exception as error:
+        raise AssertionError(f"not a readable npy file: {shown(str(error))}") from None
 
+
+def _read_npy(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
     name = shown(member.filename)
     # Of the other methods zipfile cannot unpack a part: a kilobyte may become a gigabyte before it can be counted.
     stored = member.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
     assert stored, f"{name}: only stored and deflated members are read"
     with archive.open(member) as file:
-        magic = file.read(8)
-        assert len(magic) == 8, f"{name}: too short"
-        width = 2 if magic[6] == 1 else 4
-        length = file.read(width)
-        size = int.from_bytes(length, "little")
-        assert len(length) == width and size <= _MAX_NPY_HEADER, f"{name}: the header is too long"
-        head = io.BytesIO(magic + length + file.read(size))
-        version = numpy.lib.format.read_magic(head)
-        reader = numpy.lib.format.read_array_header_1_0 if version == (1, 0) else numpy.lib.format.read_array_header_2_0
-        shape, fortran, dtype = reader(head)
-        assert dtype.kind in "fiub" and not dtype.hasobject, f"{name}: only numeric arrays are read"
-        rest = member.file_size - len(head.getvalue())
-        assert math.prod(shape) * dtype.itemsize == rest, f"{name}: shape and size do not agree"
-        content = bytearray(rest)
-        view, filled = memoryview(content), 0
-        while filled < rest and (part := file.read(min(_CHUNK, rest - filled))):
-            view[filled : filled + len(part)] = part
-            filled += len(part)
-        assert filled == rest and not file.read(1), f"{name}: shape and size do not agree"
+        return _array_of(file, member.file_size, name)
+
+
+def _array_of(file: IO[bytes], whole: int, name: str) -> NDArray[Any]:
+    """The array of `whole` bytes in the npy format."""
+    import numpy
+
+    magic = file.read(8)
+    assert len(magic) == 8, f"{name}: too short"
+    width = 2 if magic[6] == 1 else 4
+    length = file.read(width)
+    size = int.from_bytes(length, "little")
+    assert len(length) == width and size <= _MAX_NPY_HEADER, f"{name}: the header is too long"
+    head = io.BytesIO(magic + length + file.read(size))
+    version = numpy.lib.format.read_magic(head)
+    reader = numpy.lib.format.read_array_header_1_0 if version == (1, 0) else numpy.lib.format.read_array_header_2_0
+    shape, fortran, dtype = reader(head)
+    assert dtype.kind in "fiub" and not dtype.hasobject, f"{name}: only numeric arrays are read"
+    rest = whole - len(head.getvalue())
+    assert math.prod(shape) * dtype.itemsize == rest, f"{name}: shape and size do not agree"
+    content = bytearray(rest)
+    view, filled = memoryview(content), 0
+    while filled < rest and (part := file.read(min(_CHUNK, rest - filled))):
+        view[filled : filled + len(part)] = part
+        filled += len(part)
+    assert filled == rest and not file.read(1), f"{name}: shape and size do not agree"
     return _true_values(numpy.frombuffer(content, dtype=dtype)).reshape(shape, order="F" if fortran else "C")
 
 

@@ -26,6 +26,8 @@ from bench.sandbox import CellEnvironment, Job, JobLimits, Mount, NetworkAttempt
 if TYPE_CHECKING:
     import numpy
 
+_READER = Hidden(Path(__file__).with_name("reader_driver.py"))
+
 
 @dataclass(frozen=True)
 class Scene:
@@ -92,6 +94,8 @@ class Workspace(Folder):
         self.rng = random.Random(scene.seed)
         self.profile = scene.profile
         self.findings = Findings()
+        self.remembered: dict[Any, tuple[Any, AssertionError | None]] = {}
+        """What functions that are marked `once` gave, for the life of this workspace."""
         self._scene = scene
         self._journals: dict[str, list[dict[str, Any]]] = {}
         self._deadline = Deadline(scene.grade_s, scene.limits.cpus, *scene.spent)
@@ -159,6 +163,18 @@ class Workspace(Folder):
         """Value of the function `file.py:function` of the judge's hidden driver, run beside the agent's modules."""
         driver = self.hidden(target.partition(":")[0])
         return self._subject.call(target, args, kwargs, timeout=self._scene.call_s, driver=driver)
+
+    def read_apart(self, target: str, folder: Folder, paths: Sequence[str], **options: Any) -> Any:
+        """Value of a function of `reader_driver.py` for files of `folder`, in a call that meets no module of theirs.
+
+        Together the files have at most `options["max_mb"]` MiB. The value is a claim: the files may subvert a parser.
+        """
+        files, most = [folder.path(path) for path in paths], options["max_mb"]
+        size = sum(file.stat().st_size for file in files)
+        assert size <= most * (1 << 20), f"{', '.join(paths[:3])}: larger than {most:g} MiB"
+        arguments = ([Hidden(file) for file in files],)
+        timeout = self._scene.call_s
+        return self._subject.timed_call(target, arguments, options, timeout=timeout, driver=_READER, apart=True).value
 
     def stopwatch(self, work: Work) -> Timing:
         """How many times faster `work` is done here than in the workspace as the agent found it.

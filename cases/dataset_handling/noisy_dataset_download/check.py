@@ -5,37 +5,34 @@ import posixpath
 import re
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
-from bench.judge import Workspace, check, mapping, string
+from bench.judge import Labels, Workspace, check, mapping, once, string, submission
 
 
+@once
 def truth(ws: Workspace) -> dict[str, dict[str, str]]:
     """`files`: path in the archive -> SHA-256. `labels`: image path -> label at 50 per cent noise."""
     loaded: dict[str, dict[str, str]] = json.loads(Path(ws.hidden("truth.json")).read_text())
     return loaded
 
 
-def table(ws: Workspace, name: str, key: str, value: str) -> dict[str, str]:
-    """A CSV file of two columns as a dictionary, after its header and its keys were checked."""
-    rows: list[dict[str, Any]] = ws.csv(name)
-    assert rows, f"{name} has no rows"
-    columns = [str(column) for column in rows[0]]
-    assert sorted(columns) == sorted([key, value]), f"{name} has the columns {columns[:5]}, expected {key} and {value}"
-    pairs = [(string(row.get(key)), string(row.get(value))) for row in rows]
-    repeated = [entry for entry, times in Counter(first for first, _ in pairs).items() if times > 1]
-    assert not repeated, f"{name} has {len(repeated)} repeated entries in column {key}, e.g. {repeated[0][:80]!r}"
-    return dict(pairs)
+@once
+def labels_by_path(ws: Workspace) -> dict[str, str]:
+    """The agent's label of every image."""
+    paths = list(truth(ws)["labels"])
+    name, ids = "all_noisy_labels_50.csv", {"path": paths}
+    return dict(zip(paths, submission(ws, name, ids=ids, columns={"label": Labels()})["label"], strict=True))
 
 
 def compare_counts(ws: Workspace, name: str, split: str) -> None:
     expected = Counter(label for path, label in truth(ws)["labels"].items() if path.startswith(f"{split}/"))
-    counts = table(ws, name, "class", "count")
-    assert set(counts) == set(expected), f"{name} has {len(counts)} classes, the {len(expected)} wnids are expected"
-    for wnid, times in sorted(expected.items()):
-        text = counts[wnid].strip()
+    wnids = sorted(expected)
+    texts = submission(ws, name, ids={"class": wnids}, columns={"count": Labels()})["count"]
+    for wnid, text in zip(wnids, (text.strip() for text in texts), strict=True):
         assert re.fullmatch("[0-9]{1,9}", text), f"{name} has the count {text[:20]!r} for {wnid}, not a whole number"
-        assert int(text) == times, f"{name} says {text} for {wnid}, the {split} images labelled so are {times}"
+        assert int(text) == expected[wnid], (
+            f"{name} says {text} for {wnid}, the {split} images so labelled are {expected[wnid]}"
+        )
 
 
 @check(weight=2, required=True)
@@ -66,17 +63,13 @@ def tree_is_complete(ws: Workspace) -> None:
 @check(weight=2)
 def label_table_covers_the_images(ws: Workspace) -> None:
     """The label table has the two columns and one row for each image of both splits."""
-    paths, expected = table(ws, "all_noisy_labels_50.csv", "path", "label").keys(), truth(ws)["labels"].keys()
-    missing, unknown = sorted(expected - paths), sorted(paths - expected)
-    assert not missing, f"{len(missing)} of {len(expected)} images have no row, e.g. {missing[0]}"
-    assert not unknown, f"{len(unknown)} rows have an unknown path, e.g. {unknown[0][:100]!r}"
+    labels_by_path(ws)
 
 
 @check(weight=5, required=True)
 def every_noisy_label(ws: Workspace) -> None:
     """Every row of the label table is the label at the 50 per cent rate."""
-    labels, expected = table(ws, "all_noisy_labels_50.csv", "path", "label"), truth(ws)["labels"]
-    assert labels.keys() == expected.keys(), f"{len(labels)} rows do not match the {len(expected)} images"
+    labels, expected = labels_by_path(ws), truth(ws)["labels"]
     wrong = sorted(path for path in expected if labels[path] != expected[path])
     assert not wrong, f"{len(wrong)} of {len(expected)} labels are wrong, e.g. {labels[wrong[0]][:40]!r} for {wrong[0]}"
 

@@ -4,13 +4,13 @@ import csv
 import hashlib
 import io
 import json
-import struct
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bench.casekit.data import write_tar
+from bench.casekit.picture_files import jpeg
 
 WNIDS = [
     "n01440764",  # tench
@@ -27,7 +27,6 @@ WNIDS = [
 RATES = [0, 1, 5, 25, 50]
 ROOT = "imagenette2-160-mini"
 ARCHIVE = f"{ROOT}.tgz"
-BLOCK = 8
 
 
 def build(public: Path, hidden: Path, profile: str, seed: int) -> None:
@@ -84,40 +83,3 @@ def _picture(label: int, rng: np.random.Generator) -> NDArray[np.int64]:
     pixels = 128 + 55 * wave[..., None] * (1 + colour) + 40 * colour + rng.normal(0, 12, (*sides, 3))
     tiles: NDArray[np.int64] = np.clip(pixels, 0, 255).astype(np.int64)
     return tiles
-
-
-def jpeg(tiles: NDArray[np.int64]) -> bytes:
-    """A baseline JPEG whose 8 x 8 blocks are flat: tiles is an RGB image, one pixel a block.
-
-    A flat block is its mean alone: the difference to the previous block's mean, and "no more coefficients". Hence
-    two toy Huffman tables do: the size of a difference is its own 4-bit code, the end of a block is a single 0.
-    """
-    height, width = tiles.shape[0] * BLOCK, tiles.shape[1] * BLOCK
-    to_ycc = np.array([[0.299, 0.587, 0.114], [-0.1687, -0.3313, 0.5], [0.5, -0.4187, -0.0813]])
-    means = np.rint(tiles.reshape(-1, 3) @ to_ycc.T - [128, 0, 0]).astype(np.int64)
-    change = np.diff(np.clip(means, -128, 127), axis=0, prepend=0).reshape(-1)
-    size = np.ceil(np.log2(np.abs(change) + 1)).astype(np.int64)
-    value = np.where(change < 0, change + (1 << size) - 1, change)
-    code, length = ((size << size) | value) << 1, size + 5
-    shift = length[:, None] - 1 - np.arange(length.max())
-    bits = ((code[:, None] >> np.maximum(shift, 0)) & 1)[shift >= 0]
-    scan = np.packbits(np.concatenate([bits, np.ones(-len(bits) % 8, np.int64)]).astype(np.uint8)).tobytes()
-
-    components = b"".join(bytes([number, 0x11, 0]) for number in (1, 2, 3))
-    return b"".join(
-        [
-            b"\xff\xd8",
-            _segment(0xE0, b"JFIF\0" + bytes([1, 1, 0, 0, 1, 0, 1, 0, 0])),
-            _segment(0xDB, b"\0" + bytes([8] * 64)),  # 8 undoes the factor 8 of a flat block's cosine transform
-            _segment(0xC0, struct.pack(">BHHB", 8, height, width, 3) + components),
-            _segment(0xC4, b"\x00" + bytes([0, 0, 0, 12] + [0] * 12) + bytes(range(12))),
-            _segment(0xC4, b"\x10" + bytes([1] + [0] * 15) + b"\0"),
-            _segment(0xDA, b"\x03" + b"".join(bytes([number, 0]) for number in (1, 2, 3)) + bytes([0, 63, 0])),
-            scan.replace(b"\xff", b"\xff\0"),
-            b"\xff\xd9",
-        ]
-    )
-
-
-def _segment(marker: int, content: bytes) -> bytes:
-    return struct.pack(">BBH", 0xFF, marker, len(content) + 2) + content

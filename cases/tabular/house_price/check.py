@@ -4,13 +4,14 @@ The second is what a submission alone cannot show: that train.py is where the pr
 from the data it is given.
 """
 
-import functools
 from typing import Any
 
 import numpy as np
-from town import houses, other_town, to_csv
+from town import houses, other_town
 
-from bench.judge import check, number
+from bench.casekit.metrics import mae
+from bench.casekit.tables import to_csv
+from bench.judge import Numbers, check, once, submission
 
 BASELINE = 29_500  # a random forest on the starter's columns: 29480 +- 740 over twelve draws
 BAR = 0.9 * BASELINE
@@ -18,8 +19,6 @@ BAR_SHARE = 0.17  # the same bar, as a share of the mean price
 STRONG = 15_000
 FRESH_TRAIN, FRESH_TEST = 1168, 1500
 RUN_S = 60
-
-Prices = dict[int, float]
 
 
 @check(weight=10, required=True)
@@ -50,58 +49,38 @@ def program_works_on_new_houses(ws: Any) -> None:
     table, prices = houses(rng, FRESH_TRAIN + FRESH_TEST, first, town)
     order = rng.permutation(FRESH_TEST) + FRESH_TRAIN  # the rows are not in the order of their ids
     test = {name: values[order] for name, values in table.items()}
-    train = to_csv({name: values[:FRESH_TRAIN] for name, values in table.items()}, prices[:FRESH_TRAIN])
-    inputs = {"train.csv": train, "test.csv": to_csv(test)}
+    train = {name: values[:FRESH_TRAIN] for name, values in table.items()} | {
+        "SalePrice": prices[:FRESH_TRAIN].astype(int)
+    }
+    inputs = {"train.csv": to_csv(train), "test.csv": to_csv(test)}
     ran = ws.run(["python", "train.py"], timeout=RUN_S, inputs=inputs, remove=["submission.csv"]).ok()
-    error = _error(_prices(ran.csv("submission.csv"), test["Id"]), test["Id"], prices[order])
-    share = error / float(prices[order].mean())
+    share = mae(prices[order], _prices(ran, test["Id"])) / float(prices[order].mean())
     ws.metric("mae_new_houses", 100 * share, "% of the mean price")
     assert share <= BAR_SHARE, f"mean absolute error {share:.1%} of the mean price, wanted at most {BAR_SHARE:.0%}"
 
 
-def _prices(rows: list[dict[str, str]], ids: Any) -> Prices:
-    """Price by house, when there is exactly one for each of `ids`."""
-    assert rows, "submission.csv has no rows"
-    assert sorted(rows[0]) == ["Id", "SalePrice"], f"columns are {sorted(rows[0])[:5]}, wanted Id and SalePrice"
-    found: Prices = {}
-    for row in rows:
-        house = _parse(row["Id"])
-        fresh = house == int(house) and int(house) not in found
-        assert fresh, f"Id {row['Id'][:20]!r} is doubled, or no number of a house"
-        price = _parse(row["SalePrice"])
-        assert 0 < price < 1e9, f"the price of house {house:.0f} is {price:g}"
-        found[int(house)] = price
-    wanted = {int(house) for house in ids}
-    odd = sorted(wanted ^ set(found))
-    assert not odd, f"{len(odd)} houses are missing or not asked for, such as {odd[:3]}"
-    return found
+def _prices(folder: Any, ids: Any) -> Any:
+    """The price of each of `ids`, in their order."""
+    prices = submission(folder, "submission.csv", ids={"Id": ids}, columns={"SalePrice": Numbers()})["SalePrice"]
+    odd = ids[(prices <= 0) | (prices >= 1e9)]
+    assert not len(odd), f"the price of house {odd[0]} is not within 0 and 1e9 dollars"
+    return prices
 
 
-def _parse(text: str) -> float:
-    try:
-        return number(float(text), low=-1e15, high=1e15)
-    except ValueError:
-        raise AssertionError(f"{text[:20]!r} is not a number") from None
-
-
-def _error(found: Prices, ids: Any, prices: Any) -> float:
-    """Mean absolute error, joined on the id."""
-    return float(np.mean([abs(found[int(house)] - price) for house, price in zip(ids, prices, strict=True)]))
-
-
-@functools.cache
+@once
 def _answers(ws: Any) -> tuple[Any, Any]:
     with np.load(ws.hidden("answers.npz").path) as file:
         return file["ids"], file["prices"]
 
 
-def _submitted(ws: Any) -> Prices:
-    return _prices(ws.csv("submission.csv"), _answers(ws)[0])
+@once
+def _submitted(ws: Any) -> Any:
+    return _prices(ws, _answers(ws)[0])
 
 
 def _test_error(ws: Any) -> tuple[float, float]:
     """The submission's error, and that of the best constant there is."""
-    ids, prices = _answers(ws)
-    error = _error(_submitted(ws), ids, prices)
+    prices = _answers(ws)[1]
+    error = mae(prices, _submitted(ws))
     ws.metric("mae", error, "dollars")
     return error, float(np.abs(prices - np.median(prices)).mean())

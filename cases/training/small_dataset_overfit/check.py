@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from bench.judge import array, check, integer, mapping, number, sequence
+from bench.casekit.picture_files import read_idx
+from bench.judge import array, check, check_claim, integer, mapping, number, once, sequence
 
 SCRIPT, RESULTS, WEIGHTS = "training_script_mnist.py", "training/training_results.json", "training/model.safetensors"
 RAW = "data/MNIST/raw"
@@ -27,33 +27,19 @@ class Kept(NamedTuple):
     places: Any  # of the kept images in the file
 
 
-# One run of the script serves all checks of one grading: (workspace, finished run or the reason why there is none).
-_runs: list[tuple[Any, Any]] = []
-
-
+@once
 def _run(ws: Any) -> Any:
-    """The finished run of the script on the judge's data; it is started at the first call of a grading."""
-    if not (_runs and _runs[0][0] is ws):
-        _runs[:] = [(ws, _start(ws))]
-    outcome = _runs[0][1]
-    assert not isinstance(outcome, str), outcome
-    return outcome
+    """The finished run of the script on the judge's data."""
+    assert ws.exists(SCRIPT), f"{SCRIPT} is missing"
+    inputs = {f"{RAW}/{name}": ws.hidden(name) for name in FILES}
+    return ws.run(["python", SCRIPT], timeout=60, inputs=inputs, remove=[RESULTS, WEIGHTS]).ok()
 
 
-def _start(ws: Any) -> Any:
-    try:
-        assert ws.exists(SCRIPT), f"{SCRIPT} is missing"
-        inputs = {f"{RAW}/{name}": ws.hidden(name) for name in FILES}
-        return ws.run(["python", SCRIPT], timeout=60, inputs=inputs, remove=[RESULTS, WEIGHTS]).ok()
-    except AssertionError as problem:
-        return str(problem) or "the script could not be run"
-
-
+@once
 def _kept(ws: Any, split: str) -> Kept:
     """Read the judge's own files and keep the first n images of each of the three digits."""
-    content = {name: Path(ws.hidden(name)).read_bytes() for name in FILES if name.startswith(f"{SPLITS[split]}-")}
-    images = np.frombuffer(content[f"{SPLITS[split]}-images-idx3-ubyte"], np.uint8, offset=16).reshape(-1, 784)
-    labels = np.frombuffer(content[f"{SPLITS[split]}-labels-idx1-ubyte"], np.uint8, offset=8)
+    images = read_idx(ws.hidden(f"{SPLITS[split]}-images-idx3-ubyte").path).reshape(-1, 784)
+    labels = read_idx(ws.hidden(f"{SPLITS[split]}-labels-idx1-ubyte").path)
     places = [np.flatnonzero(labels == digit) for digit in DIGITS]
     each = min(len(place) for place in places)
     kept = np.concatenate([place[:each] for place in places])
@@ -64,6 +50,7 @@ def _results(ws: Any) -> dict[str, Any]:
     return mapping(_run(ws).json(RESULTS), keys=KEYS)
 
 
+@once
 def _network(ws: Any) -> list[tuple[Any, Any]]:
     """Weight and bias of every layer of the saved perceptron, from the input to the three outputs."""
     tensors = mapping(_run(ws).safetensors(WEIGHTS))
@@ -175,6 +162,4 @@ def claims_are_true(ws: Any) -> None:
     for split in SPLITS:
         kept = _kept(ws, split)
         measured = _accuracy(network, kept.images, kept.labels)
-        ws.claim(f"{split}_accuracy", results[f"{split}_accuracy"], measured, 0.01)
-        claimed = number(results[f"{split}_accuracy"])
-        assert abs(claimed - measured) <= 0.01, f"{split}_accuracy is claimed as {claimed:.4f}, measured {measured:.4f}"
+        check_claim(ws, f"{split}_accuracy", results[f"{split}_accuracy"], measured, 0.01)

@@ -7,9 +7,6 @@ every grading, where everything is dearer or cheaper and the same amounts belong
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -70,19 +67,6 @@ def houses(
     log_price = _log_price(table, town) + (noise or rng).normal(0, NOISE, count)
     prices: Float = np.round(np.exp(log_price), -2)
     return table, prices
-
-
-def to_csv(table: Table, prices: Float | None = None) -> str:
-    """The table as comma-separated text, with SalePrice last if prices are given."""
-    columns: list[Sequence[Any]] = [values.tolist() for values in table.values()]
-    names = list(table)
-    if prices is not None:
-        names, columns = [*names, "SalePrice"], [*columns, prices.astype(int).tolist()]
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(names)
-    writer.writerows(zip(*columns, strict=True))
-    return text.getvalue()
 
 
 def _log_price(table: Table, town: Town) -> Any:
