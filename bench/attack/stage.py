@@ -79,7 +79,7 @@ class Stage:
     def start_hidden(self, case: Case) -> Path:
         """The folder of what data.py built for the judge."""
         seed = data_seed(b"", _SUITE, case.id, 1)
-        return prepare_start(case, case.spec.profiles[0], seed, self.context.folders.cache).hidden
+        return prepare_start(case, case.profiles[0], seed, self.context.folders.cache).hidden
 
     def hidden_places(self, case: Case) -> dict[str, list[str]]:
         """Paths on this machine, by the kind of thing that is hidden there."""
@@ -102,6 +102,7 @@ class Stage:
         with (folder / "check.py").open("a", encoding="utf-8") as file:
             file.write(f"\n# {self.canaries.new(f'{case.id}/check.py')}\n")
         copied = load_case(folder)
+        copied = copied.for_profile(copied.profiles[0])
         _write(self.start_hidden(copied) / CANARY_FILE, self.canaries.new(f"{case.id}/built for the judge"))
         return copied
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import difflib
 from collections.abc import Iterator
 from pathlib import Path
 
 from bench.base.files import sha256_file, walk_files
 from bench.formats.case import Case
+from bench.formats.tags import TAGS
 from bench.formats.verdict import check_functions, unreadable_checks
 
 _MIN_WRONG = 3
@@ -33,9 +35,14 @@ def _unreadable(case: Case) -> Iterator[str]:
 
 def _task(case: Case) -> Iterator[str]:
     task = case.task.read_text(encoding="utf-8")
-    for output in case.spec.outputs.files:
+    files = {file.path: file for profile in case.profiles for file in case.for_profile(profile).spec.outputs.files}
+    for output in files.values():
         if output.path not in task and Path(output.path).name not in task:
             yield f"task.md: does not name the output {output.path}; tell the agent what is judged"
+    for tag in sorted(set(case.spec.tags) - TAGS):
+        near = difflib.get_close_matches(tag, TAGS, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else "take one of bench/formats/tags.py, or add it there"
+        yield f"case.yaml: the tag {tag!r} is not in the vocabulary; {hint}"
     if not case.part("README.md").is_file():
         yield "README.md: is missing; say what the original measured and what is judged here"
 
@@ -101,7 +108,8 @@ def _checks(case: Case) -> Iterator[str]:
         if isinstance(inner, ast.Assert) and inner.msg is None:
             yield f"check.py: line {inner.lineno}: assert without a message; the message is the evidence"
     required = any("required=True" in ast.unparse(node.decorator_list[0]) for node in checks)
-    if not required and not case.spec.outputs.weight:
+    weights = [case.for_profile(profile).spec.outputs.weight for profile in case.profiles]
+    if not required and not all(weights):
         yield "check.py: no check is required; `success` would mean nothing"
 
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Discriminator, Field, Tag
 
 from bench.base.errors import UserError
 from bench.base.files import digest_folder
 from bench.base.model import Model, read_yaml
+from bench.formats.case_profiles import effective_spec, profile_faults
+from bench.formats.case_selection import Kind, selected_folders
 from bench.formats.record import Name, Profile
 
 Positive = Annotated[float, Field(gt=0, le=1e9)]
@@ -100,6 +102,26 @@ class Headline(Model):
     unit: str = ""
 
 
+class HeadlineChange(Model):
+    """What of the headline is different in a profile."""
+
+    name: str | None = None
+    direction: Literal["higher", "lower"] | None = None
+    baseline: float | None = None
+    target: float | None = None
+    unit: str | None = None
+
+
+class ProfileChanges(Model):
+    """What is different in one profile: of each field only what is written here."""
+
+    limits: Limits = Limits()
+    needs: Needs = Needs()
+    outputs: Outputs = Outputs()
+    metric: HeadlineChange | None = None
+    """`null`: none in this profile."""
+
+
 class Step(Model):
     """A command run in the workspace after an overlay."""
 
@@ -114,6 +136,18 @@ class Wrong(Step):
     """Ids of the checks that must catch it."""
 
 
+def _kind_of(profiles: object) -> str:
+    return "(mapping)" if isinstance(profiles, dict) else "(list)"
+
+
+# With a tag for each kind, a fault is told of the kind that was written, and not of both.
+Profiles = Annotated[
+    Annotated[list[Profile], Field(min_length=1), Tag("(list)")]
+    | Annotated[dict[Profile, ProfileChanges], Field(min_length=1), Tag("(mapping)")],
+    Discriminator(_kind_of),
+]
+
+
 class CaseSpec(Model):
     """The content of `case.yaml`."""
 
@@ -122,8 +156,12 @@ class CaseSpec(Model):
     category: Name
     title: str = Field(min_length=3, max_length=100)
     tags: list[str] = []
+    """Words of `bench.formats.tags`."""
+    kind: Kind = "canonical"
+    """`canonical`: an answer is right or wrong. `open-ended`: a better answer measures better, without an end."""
     source: Source
-    profiles: list[Profile] = Field(["mini"], min_length=1)
+    profiles: Profiles = ["mini"]
+    """A list, or a mapping to what is different in each; the first one is the default."""
     needs: Needs = Needs()
     preload: list[str] = []
     """Modules that each grading's subject imports once, before any of the agent's code."""
@@ -142,6 +180,11 @@ class Case:
 
     folder: Path
     spec: CaseSpec
+    """As declared, or as it holds in `profile`."""
+    profile: Profile | None = None
+    """The one for which `spec` was resolved."""
+    declared: CaseSpec | None = field(default=None, repr=False, compare=False)
+    """What a resolved `spec` was made of."""
 
     @property
     def id(self) -> str:
@@ -151,6 +194,23 @@ class Case:
     def digest(self) -> str:
         """Of everything that decides what a score means: the whole folder except its README."""
         return digest_folder(self.folder, without=frozenset({"README.md"}))
+
+    @property
+    def profiles(self) -> list[Profile]:
+        """Those that the case offers; the first one is the default."""
+        return list(self.spec.profiles)
+
+    def for_profile(self, profile: Profile) -> Case:
+        """The case with the facts that hold in `profile`: the one place where limits, needs, outputs and metric of a
+        profile come from. A profile that the case does not offer changes nothing.
+        """
+        if self.profile == profile:
+            return self
+        declared = self.declared or self.spec
+        resolved = Case(self.folder, effective_spec(declared, profile), profile, declared)
+        # Of the folder, which is the same: reading it again for every cell would take longer than planning.
+        resolved.__dict__.update({name: known for name, known in self.__dict__.items() if "digest" in name})
+        return resolved
 
     @property
     def task(self) -> Path:
@@ -184,6 +244,7 @@ def _faults(folder: Path, spec: CaseSpec) -> Iterator[tuple[str, str]]:
             yield f"field `wrong.{name}`: folder wrong/{name} is missing", "add the folder or remove the entry"
     if spec.services and not (folder / "services.py").is_file():
         yield "field `services`: services.py is missing", "add the file or remove the field"
+    yield from profile_faults(spec)
 
 
 def case_folders(root: Path) -> dict[str, Path]:
@@ -199,22 +260,18 @@ def case_folders(root: Path) -> dict[str, Path]:
 
 
 def load_cases(root: Path, ids: list[str] | None = None) -> list[Case]:
-    """The named cases below `root` in the order given, or all of them by category and id."""
-    folders = case_folders(root)
-    wanted = sorted(folders.values()) if ids is None else [_find_case(folders, name, root) for name in ids]
-    return [load_case(folder) for folder in wanted]
+    """The cases below `root` that `ids` select in the order given, or all of them by category and id.
+
+    ids: see `Selector`.
+    """
+    load = functools.cache(load_case)
+    wanted = sorted(case_folders(root).values()) if ids is None else select_cases(root, ids, load)
+    return [load(folder) for folder in wanted]
 
 
-def _find_case(folders: dict[str, Path], name: str, root: Path) -> Path:
-    """The folder of case `name`, given as id or as category/id."""
-    wanted = name.rsplit("/", 1)[-1]
-    if wanted not in folders or not f"/{folders[wanted].parent.name}/{wanted}".endswith(f"/{name}"):
-        import difflib
-
-        near = difflib.get_close_matches(wanted, folders, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else "`ml-dev-bench cases list` shows all cases"
-        raise UserError(f"no case {name!r}", where=root, remedy=hint)
-    return folders[wanted]
+def select_cases(root: Path, selectors: list[str], load: Callable[[Path], Case] = load_case) -> list[Path]:
+    """Folders of the cases below `root` that `selectors` mean; raises `UserError` for one that matches nothing."""
+    return selected_folders(case_folders(root), selectors, root, load)
 
 
 @functools.lru_cache(maxsize=256)

@@ -69,7 +69,7 @@ def _possible(record: Record, basis: Basis) -> bool:
     """Whether what the cause is about exists at all."""
     spec = basis.case.spec
     there: dict[str, bool] = {
-        "needs_missing": bool(spec.needs.python),
+        "needs_missing": bool(spec.needs.python or spec.needs.gpu or spec.needs.network),
         "service_error": bool(spec.services),
         "gateway_error": bool(record.models),
         "cassette_miss": is_replayed(record.models),
