@@ -24,6 +24,7 @@ from bench.base.install import DataFolders
 from bench.cell import CellContext, prepare_start
 from bench.formats.agent import Agent, AgentSpec, Environment
 from bench.formats.case import Case, Wrong, load_case
+from bench.formats.case_variants import copy_whole
 from bench.formats.record import Provenance
 from bench.formats.seeds import data_seed
 from bench.gateway import CellLimits, GatewaySpec, open_gateway
@@ -95,7 +96,7 @@ class Stage:
 
     def _copied(self, case: Case) -> Case:
         folder = self.root / "checkout" / "cases" / case.spec.category / case.id
-        shutil.copytree(case.folder, folder, ignore=shutil.ignore_patterns("__pycache__"))
+        copy_whole(case, folder)
         for name in ("", "hidden", "solution", "wrong"):
             (folder / name).mkdir(exist_ok=True)
             _write(folder / name / CANARY_FILE, self.canaries.new(f"{case.id}/{name or 'checks'}"))
@@ -215,7 +216,7 @@ def make_agent(
         _write(folder / name, canaries.words[_PLACE.format(name)])
     name, wrong = chosen_wrong(case)
     answers = {
-        "wrong": (case.part("wrong") / name, wrong.run),
+        "wrong": (case.part(f"wrong/{name}"), wrong.run),
         "solution": (case.part("solution"), case.spec.solution.run),
     }
     if base in answers:

@@ -10,7 +10,7 @@ from pathlib import Path
 from bench.base.files import sha256_file, walk_files
 from bench.formats.case import Case
 from bench.formats.tags import TAGS
-from bench.formats.verdict import check_functions, unreadable_checks
+from bench.formats.verdict import OUTPUTS_CHECK, check_functions, unreadable_checks
 
 _MIN_WRONG = 3
 _TELLING_LINE = 30
@@ -48,9 +48,10 @@ def _task(case: Case) -> Iterator[str]:
 
 
 def _workspace(case: Case) -> Iterator[str]:
-    for path in sorted(case.part("workspace").rglob("*")):
+    workspace = case.part("workspace")
+    for path in sorted(workspace.rglob("*")):
         if path.name in _UNWANTED:
-            yield f"{path.relative_to(case.folder)}: does not belong in a workspace; remove it"
+            yield f"{path.relative_to(workspace.parent)}: does not belong in a workspace; remove it"
     for name in case.spec.protected:
         if not case.part("workspace").joinpath(name).is_file() and not case.part("data.py").is_file():
             yield f"case.yaml: protected file {name} is not in workspace/; add it, or drop it from `protected`"
@@ -107,6 +108,12 @@ def _checks(case: Case) -> Iterator[str]:
     for inner in ast.walk(tree):
         if isinstance(inner, ast.Assert) and inner.msg is None:
             yield f"check.py: line {inner.lineno}: assert without a message; the message is the evidence"
+    known = {OUTPUTS_CHECK, *(node.name for node in checks)}
+    for name in case.spec.milestones:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else "name a check"
+            yield f"case.yaml: the milestone {name!r} is not a check; {hint}"
     required = any("required=True" in ast.unparse(node.decorator_list[0]) for node in checks)
     weights = [case.for_profile(profile).spec.outputs.weight for profile in case.profiles]
     if not required and not all(weights):
@@ -118,6 +125,7 @@ def _answers(case: Case) -> Iterator[str]:
         yield "solution/: is missing; add the reference answer"
     if len(case.spec.wrong) < _MIN_WRONG:
         yield f"wrong/: {len(case.spec.wrong)} wrong answers, at least {_MIN_WRONG} are needed, cheats among them"
-    for path in sorted(case.part("wrong").glob("*")):
+    # A variant need not list what it has taken away from its parent's.
+    for path in sorted((case.folder / "wrong").glob("*")):
         if path.is_dir() and path.name not in case.spec.wrong:
             yield f"case.yaml: wrong/{path.name} is not listed under `wrong`; list it or remove the folder"

@@ -151,7 +151,7 @@ class Verifier:
 
     def _wrong(self, case: Case, name: str) -> str:
         wrong = case.spec.wrong[name]
-        grading = self._answer(case, Overlay(case.part("wrong") / name, wrong.run), 1).grading
+        grading = self._answer(case, Overlay(case.part(f"wrong/{name}"), wrong.run), 1).grading
         known = {verdict.id for verdict in grading.verdicts}
         unknown = [check for check in wrong.fails if check not in known]
         assert not unknown, f"`fails` names checks that do not exist: {', '.join(unknown)}"

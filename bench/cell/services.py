@@ -20,7 +20,7 @@ import threading
 import time
 import traceback
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, NoReturn
 
@@ -44,15 +44,25 @@ _LONGEST_PAUSE_S = 5.0
 
 @contextlib.contextmanager
 def running_services(
-    script: Path, names: list[str], hidden: Path, journals: Path, sockets: Path, seed: int
+    script: Path,
+    names: Sequence[str],
+    hidden: Path,
+    journals: Path,
+    sockets: Path,
+    seed: int,
+    code: Sequence[Path] = (),
 ) -> Iterator[dict[str, Path]]:
-    """Start the services and yield their sockets by name; raises `InfraError` when they do not come up."""
+    """Start the services and yield their sockets by name; raises `InfraError` when they do not come up.
+
+    code: folders of modules that the script imports.
+    """
     if not names:
         yield {}
         return
     paths = {name: sockets / f"{name}.sock" for name in names}
     orders = {
         "script": str(script),
+        "code": [str(folder) for folder in code],
         "hidden": str(hidden),
         "journals": str(journals),
         "seed": seed,
@@ -216,7 +226,7 @@ def _serve(orders: dict[str, Any], listeners: dict[str, socket.socket], begun: i
         for limit, most in _LIMITS.items():
             resource.setrlimit(limit, (most, most))
         script = Path(orders["script"])
-        sys.path[:0] = [str(script.parent / "hidden")]
+        sys.path[:0] = orders["code"]
         module = load_module("services", script)
         for name, listener in listeners.items():
             journal = Path(orders["journals"]) / f"{name}.jsonl"

@@ -81,6 +81,7 @@ def build_data(case: Case, profile: str, seed: int, public: Path, hidden: Path) 
     """
     orders = {
         "script": str(case.part("data.py")),
+        "code": [str(folder) for folder in case.parts("hidden")],
         "public": str(public),
         "hidden": str(hidden),
         "profile": profile,

@@ -78,7 +78,8 @@ class CellFolder:
         """Run the case's services, with their sockets in a folder of a short path; yields the sockets by name."""
         case, seed = self.cell.case, self.context.data_seed(self.cell)
         names = sorted(case.spec.services)
-        return running_services(case.part("services.py"), names, self.start.hidden, self.journals, sockets, seed)
+        script, code = case.part("services.py"), case.parts("hidden")
+        return running_services(script, names, self.start.hidden, self.journals, sockets, seed, code)
 
     def take_snapshot(self, inventory: Path | None = None) -> Snapshot:
         """Make the finished workspace harmless in place, and list it in the file `inventory` if one is named.

@@ -113,6 +113,8 @@ def show(case_id: str, folders: DataFolders, as_json: bool) -> None:
         head = f"{profile}: " if len(case.profiles) > 1 else ""
         for name, text in _of_profile(case.for_profile(profile).spec):
             click.echo(f"{name:11}{head}{text}")
+    if spec.milestones:
+        click.echo(f"milestones {', '.join(spec.milestones)}")
     click.echo(f"protected  {', '.join(spec.protected) or 'none'}")
     for name, wrong in spec.wrong.items():
         click.echo(f"wrong      {name}: {wrong.about}")

@@ -14,9 +14,10 @@ from pydantic import AfterValidator, Discriminator, Field, Tag
 
 from bench.base.errors import UserError
 from bench.base.files import digest_folder
-from bench.base.model import Model, read_yaml
+from bench.base.model import Model, validate
 from bench.formats.case_profiles import effective_spec, profile_faults
 from bench.formats.case_selection import Kind, selected_folders
+from bench.formats.case_variants import EXTENDS, read_facts, variant_digest
 from bench.formats.record import Name, Profile
 
 Positive = Annotated[float, Field(gt=0, le=1e9)]
@@ -31,6 +32,12 @@ def _inside(path: str) -> str:
 
 
 RelativePath = Annotated[str, AfterValidator(_inside)]
+
+
+def _each_once(names: list[str]) -> list[str]:
+    if len(set(names)) < len(names):
+        raise ValueError("names an entry twice")
+    return names
 
 
 class Source(Model):
@@ -154,6 +161,8 @@ class CaseSpec(Model):
     schema_: Literal[1] = Field(1, alias="schema")
     id: Name
     category: Name
+    extends: Annotated[str, Field(pattern=EXTENDS)] | None = None
+    """Folder of the case of which this is a variant, such as `../other_case`: what is not here is there."""
     title: str = Field(min_length=3, max_length=100)
     tags: list[str] = []
     """Words of `bench.formats.tags`."""
@@ -170,6 +179,8 @@ class CaseSpec(Model):
     protected: list[RelativePath] = []
     services: dict[Name, ServiceRef] = {}
     metric: Headline | None = None
+    milestones: Annotated[list[str], AfterValidator(_each_once)] = []
+    """Ids of checks in the order in which a long task is done, so that a record says how far it came."""
     solution: Step = Step()
     wrong: dict[Name, Wrong] = {}
 
@@ -185,6 +196,8 @@ class Case:
     """The one for which `spec` was resolved."""
     declared: CaseSpec | None = field(default=None, repr=False, compare=False)
     """What a resolved `spec` was made of."""
+    parent: Path | None = None
+    """Folder of the case of which this is a variant."""
 
     @property
     def id(self) -> str:
@@ -193,7 +206,12 @@ class Case:
     @cached_property
     def digest(self) -> str:
         """Of everything that decides what a score means: the whole folder except its README."""
-        return digest_folder(self.folder, without=frozenset({"README.md"}))
+        return variant_digest([digest_folder(folder, without=frozenset({"README.md"})) for folder in self.folders])
+
+    @property
+    def folders(self) -> list[Path]:
+        """Where the case's files lie: its own folder, and then that of the case of which it is a variant."""
+        return [self.folder] if self.parent is None else [self.folder, self.parent]
 
     @property
     def profiles(self) -> list[Profile]:
@@ -207,42 +225,53 @@ class Case:
         if self.profile == profile:
             return self
         declared = self.declared or self.spec
-        resolved = Case(self.folder, effective_spec(declared, profile), profile, declared)
+        resolved = Case(self.folder, effective_spec(declared, profile), profile, declared, self.parent)
         # Of the folder, which is the same: reading it again for every cell would take longer than planning.
         resolved.__dict__.update({name: known for name, known in self.__dict__.items() if "digest" in name})
         return resolved
 
     @property
     def task(self) -> Path:
-        return self.folder / "task.md"
+        return self.part("task.md")
 
     def part(self, name: str) -> Path:
-        return self.folder / name
+        """The file or folder `name` of the case, also where it does not exist; a variant has those of its parent that
+        it does not have itself. A folder of its own takes the place of the whole folder; entries of hidden/ and wrong/
+        are looked up one by one.
+        """
+        return next((place for place in self.parts(name)), self.folder / name)
+
+    def parts(self, name: str) -> list[Path]:
+        """Every place in which there is a file or folder `name`, the variant's own first."""
+        return [place for folder in self.folders if (place := folder / name).exists()]
 
 
 def load_case(folder: Path) -> Case:
     """The case in `folder`; raises `UserError` naming file, field and remedy."""
     path = folder / "case.yaml"
-    spec = read_yaml(path, CaseSpec)
-    for fault, remedy in _faults(folder, spec):
+    facts, parent = read_facts(folder)
+    spec = validate(facts, CaseSpec, where=path)
+    case = Case(folder, spec, parent=parent)
+    for fault, remedy in _faults(case):
         raise UserError(fault, where=path, remedy=remedy)
-    return Case(folder, spec)
+    return case
 
 
-def _faults(folder: Path, spec: CaseSpec) -> Iterator[tuple[str, str]]:
+def _faults(case: Case) -> Iterator[tuple[str, str]]:
     """Where case.yaml and its folder do not fit each other: fault and remedy."""
+    folder, spec = case.folder, case.spec
     category = folder.parent.name
     if spec.id != folder.name:
         yield f"field `id` is {spec.id!r}, but the folder is {folder.name!r}", "make them equal"
     if spec.category != category:
         yield f"field `category` is {spec.category!r}, but the parent folder is {category!r}", "make them equal"
     for name in ("task.md", "check.py"):
-        if not (folder / name).is_file():
+        if not case.part(name).is_file():
             yield f"{name} is missing beside it", "every case needs one, see docs/adding-a-case.md"
     for name in spec.wrong:
-        if not (folder / "wrong" / name).is_dir():
+        if not case.part(f"wrong/{name}").is_dir():
             yield f"field `wrong.{name}`: folder wrong/{name} is missing", "add the folder or remove the entry"
-    if spec.services and not (folder / "services.py").is_file():
+    if spec.services and not case.part("services.py").is_file():
         yield "field `services`: services.py is missing", "add the file or remove the field"
     yield from profile_faults(spec)
 

@@ -165,9 +165,9 @@ def _orders(case: Case, submission: Submission) -> dict[str, Any]:
     return {
         "snapshot": str(submission.snapshot),
         "original": str(submission.original),
-        "hidden": [str(submission.hidden), str(case.part("hidden"))],
+        "hidden": [str(submission.hidden), *(str(folder) for folder in case.parts("hidden"))],
         "journals": str(submission.journals),
-        "case": str(case.folder),
+        "check": str(case.part("check.py")),
         "profile": submission.profile,
         "seed": submission.seed,
         "sandbox": submission.sandbox,

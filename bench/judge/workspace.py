@@ -37,7 +37,8 @@ class Scene:
     hidden: tuple[Path, ...]
     journals: Path
     """Folder of the services' journals."""
-    case: Path
+    check: Path
+    """The case's check.py."""
     profile: str
     seed: int
     sandbox: Sandbox

@@ -106,6 +106,12 @@ def _one_check(check: CheckResult) -> Iterator[str]:
         yield must_be(f"checks.{check.id}.message", check.message, "", "the check passed")
 
 
+def milestones(record: Record, basis: Basis) -> Iterator[str]:
+    wanted = basis.case.spec.milestones if record.outcome == "graded" else []
+    if record.milestones != wanted:
+        yield must_be("milestones", record.milestones, wanted, "case.yaml says so")
+
+
 def score(record: Record, basis: Basis) -> Iterator[str]:
     del basis
     if record.outcome != "graded" or record.score is None:
@@ -206,5 +212,5 @@ def artifacts(record: Record, basis: Basis) -> Iterator[str]:
 
 
 VERDICT_RULES: Mapping[str, Rule] = MappingProxyType(
-    {rule.__name__: rule for rule in (identity, outcome, checks, score, claims, flags, failure_modes, artifacts)}
+    {rule.__name__: rule for rule in (identity, outcome, checks, milestones, score, claims, flags, failure_modes, artifacts)}
 )

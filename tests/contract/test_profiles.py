@@ -15,7 +15,7 @@ from bench.base.install import DataFolders
 from bench.cell import run_cell, unmet_needs
 from bench.cli.main import cli
 from bench.formats.agent import find_agent
-from bench.formats.case import Case, Needs
+from bench.formats.case import Case, Needs, load_case
 from bench.formats.plan import Cell
 from bench.plan import Experiment, History, PlannedJob, packed_shards
 from bench.sandbox.bubblewrap import BubblewrapSandbox
@@ -36,7 +36,11 @@ def two_profiles(root: Path, **needs: Any) -> Case:
         "task.md": "Complete `double(x)` in `answer.py`; with the profile full write notes.txt, too.\n",
         "solution/notes.txt": "done\n",
     }
-    return make_case(root / "cases", files, profiles={"mini": {}, "full": full}, metric=METRIC)
+    case = make_case(root / "cases", files, profiles={"mini": {}, "full": full}, metric=METRIC)
+    # The writer of tests sorts; the first profile is the default.
+    path = case.folder / "case.yaml"
+    path.write_text(path.read_text().replace("profiles:\n", "profiles:\n  mini: {}\n").replace("  mini: {}\nschema", "schema"))
+    return load_case(case.folder)
 
 
 def places(root: Path) -> DataFolders:
@@ -73,6 +77,7 @@ def test_a_profile_that_is_not_one_is_named_with_its_field(tmp_path: Path, profi
         make_case(tmp_path, profiles=profiles)
 
 
+@pytest.mark.slow
 def test_verify_proves_each_profile_that_this_machine_can(tmp_path: Path) -> None:
     proofs = proofs_of(tmp_path, two_profiles(tmp_path))
     assert [proof.detail for proof in proofs if not proof.ok] == []
@@ -127,7 +132,8 @@ def test_a_plan_leaves_out_what_no_machine_of_it_can_run_and_says_so(tmp_path: P
     assert "skipped   oracle/none/double_it/full/1: needs a GPU, which no machine of the plan has" in done.output
     as_json = json.loads(CliRunner().invoke(cli, [*plan, "--json"]).stdout)
     assert [it["cell"] for it in as_json["skipped"]] == ["oracle/none/double_it/full/1"]
-    with_gpu = CliRunner().invoke(cli, [*plan, "machines.0.gpus=1", "--json"])
+    file = write_files(tmp_path, {"with.yaml": "schema: 1\nmachines: [{name: large, gpus: 1}]\n"}) / "with.yaml"
+    with_gpu = CliRunner().invoke(cli, ["plan", str(file), *plan[1:], "--json"])
     assert json.loads(with_gpu.stdout)["skipped"] == []
 
 
@@ -144,7 +150,7 @@ def test_estimates_and_machines_follow_the_profile(tmp_path: Path) -> None:
     full = {**FULL, "limits": {"agent_s": 400, "memory_mb": 9000}}
     case = make_case(tmp_path / "cases", profiles={"mini": {}, "full": full}, metric=METRIC)
     oracle = find_agent("oracle", ROOT / "agents")
-    cells = [Cell(oracle, {}, case, profile, 1) for profile in case.profiles]
+    cells = [Cell(oracle, {}, case, "mini", 1), Cell(oracle, {}, case, "full", 1)]
     small, large = (History().estimate(cell).seconds for cell in cells)
     assert (small, large) == (25, 215)
     experiment = Experiment.model_validate(

@@ -72,7 +72,7 @@ def test_only_a_starved_machine_is_no_fault_of_the_answer(
         original=tmp_path / "snapshot",
         hidden=(),
         journals=tmp_path,
-        case=tmp_path,
+        check=tmp_path,
         profile="mini",
         seed=1,
         sandbox=ProcessSandbox(),
