@@ -27,6 +27,7 @@ from typing import Any, BinaryIO, ClassVar, NoReturn
 from bench.base.child import load_module, log_tail, python_child, receive_orders
 from bench.base.errors import InfraError
 from bench.casekit.services import Handler, Request, Response, Service
+from bench.formats.case import ServicePhase
 from bench.sandbox import base_environment
 
 _MAX_BODY = 64 << 20
@@ -51,6 +52,7 @@ def running_services(
     sockets: Path,
     seed: int,
     code: Sequence[Path] = (),
+    phase: ServicePhase = "agent",
 ) -> Iterator[dict[str, Path]]:
     """Start the services and yield their sockets by name; raises `InfraError` when they do not come up.
 
@@ -66,6 +68,7 @@ def running_services(
         "hidden": str(hidden),
         "journals": str(journals),
         "seed": seed,
+        "phase": phase,
         "sockets": {name: str(path) for name, path in paths.items()},
     }
     python = Path(sys.executable)
@@ -202,6 +205,8 @@ def main() -> None:
     for name, path in orders["sockets"].items():
         listeners[name] = socket.socket(socket.AF_UNIX)
         listeners[name].bind(path)
+        # Its folder is closed to other users; those of a container that is handed the file come by.
+        os.chmod(path, 0o666)
         listeners[name].listen(_BACKLOG)
     began, begun = os.pipe()
     for count in itertools.count():
@@ -230,7 +235,7 @@ def _serve(orders: dict[str, Any], listeners: dict[str, socket.socket], begun: i
         module = load_module("services", script)
         for name, listener in listeners.items():
             journal = Path(orders["journals"]) / f"{name}.jsonl"
-            service = Service(name, Path(orders["hidden"]), orders["seed"], journal)
+            service = Service(name, Path(orders["hidden"]), orders["seed"], journal, orders["phase"])
             server = _UnixServer(listener, getattr(module, name), service)
             threading.Thread(target=server.serve_forever, daemon=True).start()
         os.write(begun, b"1")

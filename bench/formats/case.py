@@ -40,6 +40,9 @@ def _each_once(names: list[str]) -> list[str]:
     return names
 
 
+ServicePhase = Literal["agent", "judging"]
+
+
 class Source(Model):
     """The published task that the case re-creates."""
 
@@ -97,6 +100,8 @@ class ServiceRef(Model):
 
     env: Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")]
     """Environment variable that holds its base URL."""
+    during: Annotated[list[ServicePhase], Field(min_length=1), AfterValidator(_each_once)] = ["agent"]
+    """Who may reach it: the agent at work, and what the judge runs of its files."""
 
 
 class Headline(Model):
@@ -177,7 +182,7 @@ class CaseSpec(Model):
     limits: Limits = Limits()
     outputs: Outputs = Outputs()
     protected: list[RelativePath] = []
-    services: dict[Name, ServiceRef] = {}
+    services: Annotated[dict[Name, ServiceRef], Field(max_length=16)] = {}
     metric: Headline | None = None
     milestones: Annotated[list[str], AfterValidator(_each_once)] = []
     """Ids of checks in the order in which a long task is done, so that a record says how far it came."""

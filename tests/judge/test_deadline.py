@@ -71,7 +71,7 @@ def test_only_a_starved_machine_is_no_fault_of_the_answer(
         snapshot=tmp_path / "snapshot",
         original=tmp_path / "snapshot",
         hidden=(),
-        journals=tmp_path,
+        journals={},
         check=tmp_path,
         profile="mini",
         seed=1,
