@@ -44,7 +44,9 @@ def read_facts(folder: Path) -> tuple[Any, Path | None]:
         raise UserError(fault, where=path, remedy="name the folder of a case, such as ../other_case")
     inherited = _document(parent / "case.yaml")
     if not isinstance(inherited, dict) or inherited.get("extends") is not None:
-        fault = f"field `extends`: {extends} is a variant itself" if isinstance(inherited, dict) else f"{extends} is empty"
+        fault = (
+            f"field `extends`: {extends} is a variant itself" if isinstance(inherited, dict) else f"{extends} is empty"
+        )
         raise UserError(fault, where=path, remedy="extend the case that it extends; chains are not followed")
     return _merged(inherited, facts), parent
 

@@ -23,7 +23,18 @@ from bench.base.files import digest_folder, temporary_folder, write_atomic
 from bench.base.install import DataFolders
 from bench.base.model import Model, explain
 from bench.base.times import now
-from bench.cell import AgentPhase, CellContext, CellFolder, Clock, Evidence, Finished, judged, settle, unmet_needs, write_record
+from bench.cell import (
+    AgentPhase,
+    CellContext,
+    CellFolder,
+    Clock,
+    Evidence,
+    Finished,
+    judged,
+    settle,
+    unmet_needs,
+    write_record,
+)
 from bench.formats.agent import find_agent
 from bench.formats.case import load_cases
 from bench.formats.plan import Cell, RunPlan, make_run_plan

@@ -212,5 +212,8 @@ def artifacts(record: Record, basis: Basis) -> Iterator[str]:
 
 
 VERDICT_RULES: Mapping[str, Rule] = MappingProxyType(
-    {rule.__name__: rule for rule in (identity, outcome, checks, milestones, score, claims, flags, failure_modes, artifacts)}
+    {
+        rule.__name__: rule
+        for rule in (identity, outcome, checks, milestones, score, claims, flags, failure_modes, artifacts)
+    }
 )

@@ -72,9 +72,7 @@ class Sources:
 
         return Basis(plan, planned, case, checks, ranked, prices)
 
-    def _load_case(
-        self, name: str, digest: str, profile: Profile
-    ) -> tuple[Case, tuple[DeclaredCheck, ...] | None]:
+    def _load_case(self, name: str, digest: str, profile: Profile) -> tuple[Case, tuple[DeclaredCheck, ...] | None]:
         try:
             case = load_cases(self._folders.cases, [name])[0]
         except UserError as error:

@@ -39,7 +39,9 @@ def two_profiles(root: Path, **needs: Any) -> Case:
     case = make_case(root / "cases", files, profiles={"mini": {}, "full": full}, metric=METRIC)
     # The writer of tests sorts; the first profile is the default.
     path = case.folder / "case.yaml"
-    path.write_text(path.read_text().replace("profiles:\n", "profiles:\n  mini: {}\n").replace("  mini: {}\nschema", "schema"))
+    path.write_text(
+        path.read_text().replace("profiles:\n", "profiles:\n  mini: {}\n").replace("  mini: {}\nschema", "schema")
+    )
     return load_case(case.folder)
 
 
@@ -106,7 +108,9 @@ def test_a_cell_runs_under_the_limits_and_outputs_of_its_profile(tmp_path: Path)
 
 def test_what_a_machine_lacks_is_a_skipped_record(tmp_path: Path) -> None:
     case = two_profiles(tmp_path, python=["no_such_library"])
-    record = run_cell(Cell(find_agent("oracle", ROOT / "agents"), {}, case, "full", 1), make_context(tmp_path, ProcessSandbox()))
+    record = run_cell(
+        Cell(find_agent("oracle", ROOT / "agents"), {}, case, "full", 1), make_context(tmp_path, ProcessSandbox())
+    )
     assert (record.outcome, record.cause) == ("skipped", "needs_missing") and "no_such_library" in record.error
 
 
@@ -157,7 +161,10 @@ def test_estimates_and_machines_follow_the_profile(tmp_path: Path) -> None:
         {"machines": [{"name": "s", "memory_mb": 1000}, {"name": "l", "usd_per_hour": 1}]}
     )
     jobs = [PlannedJob("r", at, cell, History().estimate(cell)) for at, cell in enumerate(cells)]
-    assert {it.machine.name: it.jobs[0].cell.profile for it in packed_shards(jobs, experiment)} == {"s": "mini", "l": "full"}
+    assert {it.machine.name: it.jobs[0].cell.profile for it in packed_shards(jobs, experiment)} == {
+        "s": "mini",
+        "l": "full",
+    }
 
 
 def test_the_commands_tell_what_holds_in_each_profile(tmp_path: Path) -> None:

@@ -13,7 +13,13 @@ from bench.cli.main import cli
 from bench.formats.case import load_cases
 from tests.helpers.cells import FILES, make_case, write_files
 
-SUITE = {"schema": 1, "id": "seen", "version": "2026.11", "title": "What is seen", "cases": ["tag:vision", "open-ended"]}
+SUITE = {
+    "schema": 1,
+    "id": "seen",
+    "version": "2026.11",
+    "title": "What is seen",
+    "cases": ["tag:vision", "open-ended"],
+}
 
 
 @pytest.fixture

@@ -40,7 +40,11 @@ def variant(root: Path, text: str = VARIANT, **files: str) -> Case:
 def test_a_variant_has_what_it_does_not_say(tmp_path: Path) -> None:
     case = variant(tmp_path / "cases")
     parent = load_cases(tmp_path / "cases", ["double_it"])[0]
-    assert (case.spec.limits.agent_s, case.spec.limits.memory_mb, case.spec.title) == (10, 400, "Double it with little time")
+    assert (case.spec.limits.agent_s, case.spec.limits.memory_mb, case.spec.title) == (
+        10,
+        400,
+        "Double it with little time",
+    )
     assert (case.spec.category, sorted(case.spec.wrong)) == ("basics", ["constant", "same", "zero"])
     assert case.task.read_text() == TASK
     assert case.part("solution") == parent.part("solution")
