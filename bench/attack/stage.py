@@ -96,7 +96,7 @@ class Stage:
 
     def _copied(self, case: Case) -> Case:
         folder = self.root / "checkout" / "cases" / case.spec.category / case.id
-        copy_whole(case, folder)
+        copy_whole(case.folders, folder)
         for name in ("", "hidden", "solution", "wrong"):
             (folder / name).mkdir(exist_ok=True)
             _write(folder / name / CANARY_FILE, self.canaries.new(f"{case.id}/{name or 'checks'}"))

@@ -83,10 +83,10 @@ def running_services(
                     "service_error", f"services of {script.parent.name} did not start: {log_tail(host.log)}"
                 )
             yield paths
-            code = host.popen.poll()
-            if code is not None:
+            status = host.popen.poll()
+            if status is not None:
                 # It reads nothing of what the agent sends.
-                raise InfraError("service_error", f"services of {script.parent.name} ended: status {code}")
+                raise InfraError("service_error", f"services of {script.parent.name} ended: status {status}")
         finally:
             # With whatever the services have started: the host leads a session of its own.
             with contextlib.suppress(ProcessLookupError):

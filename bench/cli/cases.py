@@ -5,10 +5,10 @@ from __future__ import annotations
 import importlib.util
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -20,10 +20,8 @@ if TYPE_CHECKING:
     from bench.attack import Result
     from bench.authoring import Proof
     from bench.base.install import DataFolders
-    from bench.formats.case import Case, CaseSpec
+    from bench.formats.case import Case
     from bench.formats.record import Profile
-
-_MAX_BYTES = 1_000_000
 
 
 @click.group()
@@ -41,12 +39,13 @@ def list_(selectors: tuple[str, ...], folders: DataFolders, as_json: bool) -> No
     CASE, here and wherever cases are named: an id, a pattern such as 'debugging/*', tag:vision, category:training,
     canonical or open-ended.
     """
+    from bench.cli.case_lines import case_facts, case_row
     from bench.report import table
 
     if as_json:
         from bench.formats.case import load_cases
 
-        print_json([_facts(case) for case in load_cases(folders.cases, list(selectors) or None)])
+        print_json([case_facts(case) for case in load_cases(folders.cases, list(selectors) or None)])
         return
     if selectors:
         from bench.formats.case import select_cases
@@ -54,41 +53,7 @@ def list_(selectors: tuple[str, ...], folders: DataFolders, as_json: bool) -> No
         paths = [folder / "case.yaml" for folder in select_cases(folders.cases, list(selectors))]
     else:
         paths = sorted(folders.cases.glob("*/*/case.yaml"))
-    click.echo(table([_row(path) for path in paths]))
-
-
-def _facts(case: Case) -> dict[str, Any]:
-    listed = {"id", "category", "title", "tags", "kind", "source"}
-    facts = case.spec.model_dump(include=listed)
-    missing = {it: _missing(case.for_profile(it).spec.needs.python) for it in case.profiles}
-    return {**facts, "profiles": case.profiles, "missing": {it: names for it, names in missing.items() if names}}
-
-
-def _missing(modules: Sequence[str]) -> list[str]:
-    """Those that cannot be imported here; looks for the package alone, without importing."""
-    return [name for name in modules if importlib.util.find_spec(name.partition(".")[0]) is None]
-
-
-def _row(path: Path) -> tuple[str, str, str, str, str]:
-    """The row of one case, read without its model: building the model takes longer than everything else."""
-    from bench.base.documents import read_yaml_documents
-
-    match list(read_yaml_documents(path, _MAX_BYTES)):
-        case [{"category": str(category), "id": str(name), "title": str(title), "profiles": [*profiles]} as facts]:
-            needs = facts.get("needs", {})
-            modules = needs.get("python", []) if isinstance(needs, dict) else []
-            return category, name, ",".join(map(str, profiles)), title, _lacks(_missing([*map(str, modules)]))
-    # Something is wrong with the file: its model says what.
-    from bench.formats.case import load_case
-
-    case = load_case(path.parent)
-    lacking = _facts(case)["missing"].items()
-    lacks = "; ".join(f"{it}: {_lacks(names)}" for it, names in lacking)
-    return case.spec.category, case.id, ",".join(case.profiles), case.spec.title, lacks
-
-
-def _lacks(modules: Sequence[str]) -> str:
-    return f"lacks {', '.join(modules)}" if modules else ""
+    click.echo(table([case_row(path) for path in paths]))
 
 
 @cases.command()
@@ -97,6 +62,7 @@ def _lacks(modules: Sequence[str]) -> str:
 @as_json()
 def show(case_id: str, folders: DataFolders, as_json: bool) -> None:
     """One case: what it asks, its limits, its wrong answers."""
+    from bench.cli.case_lines import profile_facts
     from bench.formats.case import load_cases
 
     case = load_cases(folders.cases, [case_id])[0]
@@ -111,28 +77,13 @@ def show(case_id: str, folders: DataFolders, as_json: bool) -> None:
     click.echo(f"profiles   {', '.join(spec.profiles)}")
     for profile in case.profiles:
         head = f"{profile}: " if len(case.profiles) > 1 else ""
-        for name, text in _of_profile(case.for_profile(profile).spec):
+        for name, text in profile_facts(case.for_profile(profile).spec):
             click.echo(f"{name:11}{head}{text}")
     if spec.milestones:
         click.echo(f"milestones {', '.join(spec.milestones)}")
     click.echo(f"protected  {', '.join(spec.protected) or 'none'}")
     for name, wrong in spec.wrong.items():
         click.echo(f"wrong      {name}: {wrong.about}")
-
-
-def _of_profile(spec: CaseSpec) -> Iterator[tuple[str, str]]:
-    """Name and value of each fact that may differ between profiles."""
-    limits, needs = spec.limits, spec.needs
-    yield (
-        "limits",
-        f"agent {limits.agent_s:g} s, judge {limits.grade_s:g} s, {limits.memory_mb} MiB, "
-        f"{limits.steps} steps, {limits.cost_usd:g} USD",
-    )
-    yield "outputs", ", ".join(item.path for item in spec.outputs.files) or "none"
-    wanted = [*needs.python, *(["a GPU"] if needs.gpu else []), *(["a network"] if needs.network else [])]
-    yield "needs", ", ".join(wanted) or "nothing but Python"
-    if (metric := spec.metric) is not None:
-        yield "metric", f"{metric.name}, baseline {metric.baseline:g}, target {metric.target:g} {metric.unit}".rstrip()
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, Discriminator, Field, Tag
 from bench.base.errors import UserError
 from bench.base.files import digest_folder
 from bench.base.model import Model, validate
-from bench.formats.case_profiles import effective_spec, profile_faults
+from bench.formats.case_profiles import with_changes
 from bench.formats.case_selection import Kind, selected_folders
 from bench.formats.case_variants import EXTENDS, read_facts, variant_digest
 from bench.formats.record import Name, Profile
@@ -189,6 +189,11 @@ class CaseSpec(Model):
     solution: Step = Step()
     wrong: dict[Name, Wrong] = {}
 
+    def in_profile(self, profile: Profile) -> CaseSpec:
+        """The facts that hold in `profile`; raises `ValueError` for a metric that is not complete."""
+        changes = self.profiles.get(profile) if isinstance(self.profiles, dict) else None
+        return self if changes is None else with_changes(self, changes, {"metric": Headline})
+
 
 @dataclass(frozen=True)
 class Case:
@@ -230,7 +235,7 @@ class Case:
         if self.profile == profile:
             return self
         declared = self.declared or self.spec
-        resolved = Case(self.folder, effective_spec(declared, profile), profile, declared, self.parent)
+        resolved = Case(self.folder, declared.in_profile(profile), profile, declared, self.parent)
         # Of the folder, which is the same: reading it again for every cell would take longer than planning.
         resolved.__dict__.update({name: known for name, known in self.__dict__.items() if "digest" in name})
         return resolved
@@ -278,7 +283,12 @@ def _faults(case: Case) -> Iterator[tuple[str, str]]:
             yield f"field `wrong.{name}`: folder wrong/{name} is missing", "add the folder or remove the entry"
     if spec.services and not case.part("services.py").is_file():
         yield "field `services`: services.py is missing", "add the file or remove the field"
-    yield from profile_faults(spec)
+    for profile in spec.profiles:
+        try:
+            spec.in_profile(profile)
+        except ValueError:
+            fault = f"field `profiles.{profile}.metric`: the case does not have a metric that it could change"
+            yield fault, "write name, direction, baseline and target, or a `metric` of the case"
 
 
 def case_folders(root: Path) -> dict[str, Path]:
@@ -305,7 +315,7 @@ def load_cases(root: Path, ids: list[str] | None = None) -> list[Case]:
 
 def select_cases(root: Path, selectors: list[str], load: Callable[[Path], Case] = load_case) -> list[Path]:
     """Folders of the cases below `root` that `selectors` mean; raises `UserError` for one that matches nothing."""
-    return selected_folders(case_folders(root), selectors, root, load)
+    return selected_folders(case_folders(root), selectors, root, lambda folder: load(folder).spec)
 
 
 @functools.lru_cache(maxsize=256)

@@ -6,24 +6,30 @@ import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, get_args
+from typing import Annotated, Literal, Protocol, get_args
 
 from pydantic import Field
 
 from bench.base.errors import UserError
 
-if TYPE_CHECKING:
-    from bench.formats.case import Case
-
 Kind = Literal["canonical", "open-ended"]
 Selector = Annotated[str, Field(pattern=r"^((tag|category):)?[a-z0-9*?\[][a-z0-9_*?\[\]!/-]{0,127}$")]
-"""`id`, `category/id`, a pattern such as `debugging/*`, `tag:vision`, `category:training`, `canonical`, `open-ended`."""
+"""`id`, `category/id`, a pattern such as `debugging/*`, `tag:vision`, `category:training`, or a kind."""
 _KINDS: frozenset[str] = frozenset(get_args(Kind))
 _WILD = frozenset("*?[")
 
 
+class Selectable(Protocol):
+    """What of a case is looked at besides its folder."""
+
+    @property
+    def tags(self) -> Sequence[str]: ...
+    @property
+    def kind(self) -> Kind: ...
+
+
 def selected_folders(
-    folders: Mapping[str, Path], selectors: Sequence[str], root: Path, load: Callable[[Path], Case]
+    folders: Mapping[str, Path], selectors: Sequence[str], root: Path, load: Callable[[Path], Selectable]
 ) -> list[Path]:
     """Folders of the cases that `selectors` mean, in their order; those of one selector by category and id.
 
@@ -49,18 +55,18 @@ def _is_id(selector: str) -> bool:
     return not (":" in selector or selector in _KINDS or _WILD & set(selector))
 
 
-def _matches(path: Path, selector: str, load: Callable[[Path], Case]) -> bool:
+def _matches(path: Path, selector: str, load: Callable[[Path], Selectable]) -> bool:
     kind, colon, word = selector.partition(":")
     if colon and kind == "category":
         return path.parent.name == word
     if colon and kind == "tag":
-        return word in load(path).spec.tags
+        return word in load(path).tags
     if selector in _KINDS:
-        return load(path).spec.kind == selector
+        return load(path).kind == selector
     return fnmatchcase(f"{path.parent.name}/{path.name}" if "/" in selector else path.name, selector)
 
 
-def _hint(selector: str, folders: Mapping[str, Path], load: Callable[[Path], Case]) -> str:
+def _hint(selector: str, folders: Mapping[str, Path], load: Callable[[Path], Selectable]) -> str:
     """What may have been meant."""
     kind, colon, word = selector.partition(":")
     if not colon:
@@ -72,7 +78,7 @@ def _hint(selector: str, folders: Mapping[str, Path], load: Callable[[Path], Cas
     if kind == "category":
         known = {path.parent.name for path in folders.values()}
     elif kind == "tag":
-        known = {tag for path in folders.values() for tag in load(path).spec.tags}
+        known = {tag for path in folders.values() for tag in load(path).tags}
     else:
         return f"write tag:NAME, category:NAME, {', '.join(sorted(_KINDS))}, a pattern or an id"
     meant = difflib.get_close_matches(word, known, n=3)

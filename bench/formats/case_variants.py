@@ -5,18 +5,15 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bench.base.documents import read_yaml_documents
 from bench.base.errors import UserError
 from bench.base.files import sha256_bytes
 from bench.base.model import MAX_DOCUMENT_BYTES
 from bench.guest.trees import remove_tree
-
-if TYPE_CHECKING:
-    from bench.formats.case import Case
 
 _MERGED = frozenset({"source", "needs", "limits", "outputs", "services", "metric", "solution", "wrong", "assets"})
 """Mappings of which a variant writes only the entries that differ; `null` takes an entry of its parent away."""
@@ -58,7 +55,7 @@ def _document(path: Path) -> Any:
     return documents[0] if documents else None
 
 
-def _merged(inherited: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+def _merged(inherited: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
     merged = {name: value for name, value in inherited.items() if name not in _OWN} | own
     for name in _MERGED & inherited.keys() & own.keys():
         before, after = inherited[name], own[name]
@@ -72,10 +69,10 @@ def variant_digest(digests: Sequence[str]) -> str:
     return digests[0] if len(digests) == 1 else sha256_bytes("\n".join(digests).encode())
 
 
-def copy_whole(case: Case, target: Path) -> None:
-    """Copy the case into the new folder `target`; a variant becomes a case that needs no other."""
+def copy_whole(folders: Sequence[Path], target: Path) -> None:
+    """Copy a case, given as its folders, into the new folder `target`; a variant becomes a case that needs no other."""
     target.mkdir(parents=True)
-    for folder in reversed(case.folders):
+    for folder in reversed(folders):
         for entry in sorted(folder.iterdir()):
             if entry.name == "__pycache__":
                 continue
@@ -86,7 +83,7 @@ def copy_whole(case: Case, target: Path) -> None:
                 shutil.copytree(entry, target / entry.name, ignore=ignored, dirs_exist_ok=True)
             else:
                 shutil.copy2(entry, target / entry.name)
-    if case.parent is not None:
-        facts, _ = read_facts(case.folder)
+    if len(folders) > 1:
+        facts, _ = read_facts(folders[0])
         # JSON is YAML: aliases, which the reader refuses, are never written.
         (target / "case.yaml").write_text(json.dumps(facts | {"extends": None}, indent=1), encoding="utf-8")

@@ -75,7 +75,10 @@ class Subject:
         warm: WarmProcess | None = None,
         services: Mapping[str, Path] | None = None,
     ) -> None:
-        """services: sockets that calls may reach, by the variable that tells where. warm: of another owner, for these libraries and limits and this folder; otherwise one is started at need."""
+        """warm: of another owner, for these libraries and limits and this folder; otherwise one is started at need.
+
+        services: sockets that calls may reach, by the variable that tells where.
+        """
         self._sandbox = sandbox
         self._snapshot = snapshot
         self._preload = tuple(preload)

@@ -25,7 +25,8 @@ def plan_document(
 ) -> PlanFile:
     """The plan file of these cells: `parts` by run, `made` by machine; sandbox: the name of the one they run in.
 
-    skipped: what was asked for and is in no part. secret: of a new experiment's seeds. The missing cells of an earlier one keep its secret.
+    skipped: what was asked for and is in no part.
+    secret: of a new experiment's seeds. The missing cells of an earlier one keep its secret.
     """
     facts = (secret or SeedSecret()).facts(sum(len(part.cells) for part in parts))
     runs = [part.plan(sandbox) for part in parts]

@@ -56,5 +56,5 @@ def test_a_record_says_how_far_the_agent_came(tmp_path: Path, answer: str, said:
 def test_a_milestone_that_is_not_a_check_is_named(tmp_path: Path) -> None:
     case = make_case(tmp_path / "cases", milestones=["outputs_present", "double"])
     assert lint(case) == ["case.yaml: the milestone 'double' is not a check; did you mean 'doubles'?"]
-    with pytest.raises(UserError, match="`milestones`.*names an entry twice"):
+    with pytest.raises(UserError, match=r"`milestones`.*names an entry twice"):
         make_case(tmp_path / "cases", milestones=["doubles", "doubles"])

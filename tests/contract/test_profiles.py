@@ -68,7 +68,7 @@ def test_a_profile_changes_what_it_names_and_nothing_else(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("profiles", "said"),
     [
-        ({"full": {"metric": {"baseline": 1}}}, "`profiles.full.metric`: the case has no metric"),
+        ({"full": {"metric": {"baseline": 1}}}, "`profiles.full.metric`: the case does not have a metric"),
         ({"full": {"limit": {}}}, "`profiles.full.limit`: unknown field; did you mean `limits`"),
         ({"fast": {}}, "`profiles.fast"),
         ({}, "`profiles`"),

@@ -78,7 +78,17 @@ def was_tried(ws):
     assert [it["phase"] for it in ws.journal("adder")] == ["agent"], "not tried once"
     assert all(it["phase"] == "judging" for it in ws.journal("adder", during="judging")), "journals are mixed"
 '''
-OFFLINE = "def double(x):\n    return 2 * x\n\n\nif __name__ == '__main__':\n    import sys\n    print(2 * int(sys.argv[1]))\n"
+OFFLINE = """
+import sys
+
+
+def double(x):
+    return 2 * x
+
+
+if __name__ == "__main__":
+    print(2 * int(sys.argv[1]))
+"""
 
 
 def calling_case(root: Path, **facts: Any) -> Case:

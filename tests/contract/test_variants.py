@@ -95,7 +95,7 @@ def test_a_folder_of_its_own_takes_the_place_of_the_whole(tmp_path: Path) -> Non
 
 def test_a_copy_of_a_variant_needs_no_parent(tmp_path: Path) -> None:
     case = variant(tmp_path / "cases")
-    copy_whole(case, tmp_path / "elsewhere" / "basics" / "double_it_quickly")
+    copy_whole(case.folders, tmp_path / "elsewhere" / "basics" / "double_it_quickly")
     copied = load_case(tmp_path / "elsewhere" / "basics" / "double_it_quickly")
     assert copied.spec.limits == case.spec.limits and sorted(copied.spec.wrong) == sorted(case.spec.wrong)
     assert copied.part("workspace/answer.py").read_text() == STARTER
