@@ -97,6 +97,8 @@ class Stage:
     def _copied(self, case: Case) -> Case:
         folder = self.root / "checkout" / "cases" / case.spec.category / case.id
         copy_whole(case.folders, folder)
+        for name in case.spec.assets:
+            shutil.copytree(case.asset(name), folder.parents[1] / "assets" / name, dirs_exist_ok=True)
         for name in ("", "hidden", "solution", "wrong"):
             (folder / name).mkdir(exist_ok=True)
             _write(folder / name / CANARY_FILE, self.canaries.new(f"{case.id}/{name or 'checks'}"))

@@ -116,7 +116,7 @@ class Verifier:
             public, hidden = folder / "public", folder / "hidden"
             public.mkdir()
             hidden.mkdir()
-            build_data(case, case.profile or case.profiles[0], seed, public, hidden)
+            build_data(case, case.profile or case.profiles[0], seed, public, hidden, self._folders.cache)
             return digest_folder(folder)
 
     def _untouched(self, case: Case) -> str:

@@ -104,6 +104,13 @@ class ServiceRef(Model):
     """Who may reach it: the agent at work, and what the judge runs of its files."""
 
 
+class AssetRef(Model):
+    """What is done with a shared asset of `cases/assets`."""
+
+    workspace: RelativePath | None = None
+    """Folder of the workspace that gets it; by default data.py, services and judge find it in `hidden`/assets."""
+
+
 class Headline(Model):
     """The continuous metric that pages show first."""
 
@@ -183,6 +190,8 @@ class CaseSpec(Model):
     outputs: Outputs = Outputs()
     protected: list[RelativePath] = []
     services: Annotated[dict[Name, ServiceRef], Field(max_length=16)] = {}
+    assets: dict[Name, AssetRef] = {}
+    """Of `cases/assets`, by name: built once, and part of the digest of each case that uses them."""
     metric: Headline | None = None
     milestones: Annotated[list[str], AfterValidator(_each_once)] = []
     """Ids of checks in the order in which a long task is done, so that a record says how far it came."""
@@ -216,7 +225,8 @@ class Case:
     @cached_property
     def digest(self) -> str:
         """Of everything that decides what a score means: the whole folder except its README."""
-        return variant_digest([digest_folder(folder, without=frozenset({"README.md"})) for folder in self.folders])
+        folders = [*self.folders, *(self.asset(name) for name in sorted(self.spec.assets))]
+        return variant_digest([digest_folder(folder, without=frozenset({"README.md"})) for folder in folders])
 
     @property
     def folders(self) -> list[Path]:
@@ -251,6 +261,10 @@ class Case:
         """
         return next((place for place in self.parts(name)), self.folder / name)
 
+    def asset(self, name: str) -> Path:
+        """Folder of the sources of a shared asset, beside the categories of cases."""
+        return self.folder.parents[1] / "assets" / name
+
     def parts(self, name: str) -> list[Path]:
         """Every place in which there is a file or folder `name`, the variant's own first."""
         return [place for folder in self.folders if (place := folder / name).exists()]
@@ -283,6 +297,9 @@ def _faults(case: Case) -> Iterator[tuple[str, str]]:
             yield f"field `wrong.{name}`: folder wrong/{name} is missing", "add the folder or remove the entry"
     if spec.services and not case.part("services.py").is_file():
         yield "field `services`: services.py is missing", "add the file or remove the field"
+    for name in spec.assets:
+        if not (case.asset(name) / "build.py").is_file():
+            yield f"field `assets.{name}`: {case.asset(name)}/build.py is missing", "add it or remove the entry"
     for profile in spec.profiles:
         try:
             spec.in_profile(profile)
