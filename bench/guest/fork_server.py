@@ -40,6 +40,10 @@ PACKET = 1 << 16
 STREAMS = 3
 MOST_SERVICES = 16
 """Of one call."""
+MOST_CONNECTIONS = 32
+"""Of one call to all its services at a time. Their threads are counted with those of the warm process, and other calls
+need that one, too.
+"""
 
 
 class ForkServer:
@@ -114,7 +118,7 @@ class ForkServer:
         os.close(log)
         # Only now: a process that has threads must not fork.
         for listener, door in zip(listeners.values(), doors, strict=True):
-            forward(listener, f"/proc/self/fd/{door}")
+            forward(listener, f"/proc/self/fd/{door}", MOST_CONNECTIONS // len(doors))
         status = _end_of(call, report)
         end_descendants()
         addresses, names = network_counters("/proc/self/net") if self._view is not None else (0, 0)

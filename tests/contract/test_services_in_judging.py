@@ -9,14 +9,16 @@ import pytest
 
 from bench.authoring import open_verifier
 from bench.base.install import DataFolders
-from bench.cell import CellFolder, run_agent, run_cell
+from bench.cell import CellFolder, Overlay, run_agent, run_cell
+from bench.cell.services import running_services
 from bench.formats.agent import find_agent
 from bench.formats.case import Case
+from bench.judge.deadline import Deadline
 from bench.judge.subject import Subject
 from bench.sandbox import CannotFork
 from bench.sandbox.job import Sandbox
 from bench.sandbox.process import ProcessSandbox
-from tests.helpers.cells import ROOT, make_agent, make_case, make_cell, make_context
+from tests.helpers.cells import ROOT, make_agent, make_case, make_cell, make_context, make_limits, write_files
 
 SERVICE = """
 from bench.casekit.services import Request, Response, Service
@@ -118,8 +120,6 @@ def test_each_grading_has_a_service_and_a_journal_of_its_own(bubblewrap: Sandbox
     case = calling_case(tmp_path / "cases")
     cell = make_cell(find_agent("oracle", ROOT / "agents"), case)
     folder = CellFolder.prepare(cell, make_context(tmp_path, bubblewrap), tmp_path / "work" / "cell")
-    from bench.cell import Overlay
-
     run_agent(folder, Overlay(case.part("solution"), case.spec.solution.run))
     folder.take_snapshot()
     gradings = [folder.grade(), folder.grade()]
@@ -135,10 +135,6 @@ def test_without_forks_a_call_reaches_the_service_too(tmp_path: Path, monkeypatc
         raise CannotFork("not here")
 
     # The judge is a process of its own, so this one judges itself: only the way of a call is at stake.
-    from bench.cell.services import running_services
-    from bench.judge.deadline import Deadline
-    from tests.helpers.cells import make_limits, write_files
-
     write_files(tmp_path, {"answer.py": PRODUCT, "case/services.py": SERVICE})
     monkeypatch.setattr(Subject, "_fork", refused)
     sockets = tmp_path / "s"
@@ -157,3 +153,39 @@ def test_a_service_of_the_agent_phase_alone_is_not_there_when_it_is_judged(tmp_p
     record = run_cell(make_cell(agent, case), make_context(tmp_path, ProcessSandbox()))
     assert (record.outcome, record.success) == ("graded", False)
     assert "ADDER_URL" in record.checks[1].message
+
+
+FLOOD = """
+import os
+import socket
+import urllib.request
+
+
+def hold(count):
+    port = int(os.environ["ADDER_URL"].rpartition(":")[2])
+    held = [socket.create_connection(("127.0.0.1", port)) for _ in range(count)]
+    return len(held)
+
+
+def double(x):
+    with urllib.request.urlopen(f"{os.environ['ADDER_URL']}/add?a={x}&b={x}", timeout=20) as answer:
+        return int(answer.read().split(b":")[1].split(b",")[0])
+"""
+
+
+def test_a_call_that_holds_many_connections_leaves_the_next_one_what_it_needs(
+    bubblewrap: Sandbox, tmp_path: Path
+) -> None:
+    write_files(tmp_path, {"work/answer.py": FLOOD, "case/services.py": SERVICE})
+    sockets = tmp_path / "s"
+    sockets.mkdir()
+    with running_services(tmp_path / "case" / "services.py", ["adder"], tmp_path, tmp_path, sockets, 1) as paths:
+        services = {"ADDER_URL": paths["adder"]}
+        limits = make_limits()
+        subject = Subject(bubblewrap, tmp_path / "work", (), limits, Deadline(60), services=services)
+        try:
+            assert subject.call("answer:hold", (120,), {}, timeout=20, driver=None) == 120
+            assert subject.call("answer:double", (21,), {}, timeout=20, driver=None) == 42
+            assert not subject.network_attempts
+        finally:
+            subject.close()
