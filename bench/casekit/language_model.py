@@ -17,6 +17,8 @@ from bench.casekit.services import Request, Response, Service
 
 _MOST_JOURNALED = 4000
 """Characters of one message in the journal."""
+_MOST_NAMED = 200
+"""Characters of a name or a setting in the journal: one request shall not fill it."""
 _MOST_SEARCHED = 100_000
 """Characters of a message that patterns are tried on, so that a long one cannot keep the service busy."""
 _FIELDS = frozenset({"when", "system", "turn", "model", "say", "json", "tool", "arguments", "status", "error", "name"})
@@ -172,13 +174,22 @@ def _filled(answer: Answer, match: re.Match[str]) -> Answer:
 
 def _told(conversation: Conversation) -> dict[str, Any]:
     """The request as the journal has it."""
-    messages = [{"role": it["role"], "content": it["content"][:_MOST_JOURNALED]} for it in conversation.messages[-20:]]
-    settings = {name: value for name, value in conversation.settings.items() if isinstance(value, int | float | str)}
+    messages = [
+        {"role": it["role"][:_MOST_NAMED], "content": it["content"][:_MOST_JOURNALED]}
+        for it in conversation.messages[-20:]
+    ]
+    plain = {name: value for name, value in conversation.settings.items() if isinstance(value, int | float | str)}
+    settings = {
+        name[:_MOST_NAMED]: value[:_MOST_NAMED] if isinstance(value, str) else value
+        for name, value in list(plain.items())[:50]
+        # JSON's integers have no end.
+        if not isinstance(value, int) or abs(value) < 2**63
+    }
     return {
         "model": conversation.model,
         "turn": conversation.turn,
         "messages": messages,
-        "tools": list(conversation.tools)[:50],
+        "tools": [name[:_MOST_NAMED] for name in conversation.tools[:50]],
         "settings": settings,
     }
 

@@ -146,5 +146,7 @@ def _etag(path: Path) -> str:
 
 def _error(status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> Response:
     """An error in the form from which the libraries make their exceptions."""
-    said = {"X-Error-Message": message, "Content-Type": "application/json", **({"X-Error-Code": code} if code else {})}
+    # Parts of it are the asker's: a header holds one line of ASCII.
+    shown = "".join(letter if " " <= letter <= "~" else "?" for letter in message)[:200]
+    said = {"X-Error-Message": shown, "Content-Type": "application/json", **({"X-Error-Code": code} if code else {})}
     return Response(status, json.dumps({"error": message}).encode(), {**(headers or {}), **said})

@@ -110,6 +110,8 @@ def test_no_path_leads_out_of_a_repository(tmp_path: Path) -> None:
     assert ask(hub, tmp_path, f"{address}/sub/a.bin", Range="bytes=7-")[1] == b"789"
     assert ask(hub, tmp_path, f"{address}/sub/a.bin", Range="bytes=50-60")[0] == 416
     assert ask(hub, tmp_path, f"{address}/sub/a.bin", "PUT")[0] == 405
+    said = ask(hub, tmp_path, "/bench/tiny/resolve/v\r\nSet-Cookie: \u20ac/sub/a.bin")[2]
+    assert said["X-Error-Message"] == "Invalid rev id: v??Set-Cookie: ?"
 
 
 CLIENT = """

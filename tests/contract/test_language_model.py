@@ -115,6 +115,22 @@ def test_nonsense_is_a_400_and_never_an_exception(tmp_path: Path, path: str, bod
     assert ScriptedModel()(Request("POST", path, {}, {}, body), service).status == 400
 
 
+def test_one_request_cannot_fill_the_journal(tmp_path: Path) -> None:
+    service = Service("model", tmp_path, 1, tmp_path / "model.jsonl")
+    long = "x" * 3_000_000
+    body = {
+        "model": "scripted",
+        "user": long,
+        long: 1,
+        "seed": 10**400,
+        "messages": [{"role": long, "content": long}] * 30,
+    }
+    tools = [{"type": "function", "function": {"name": long}}]
+    request = Request("POST", "/v1/chat/completions", {}, {}, json.dumps({**body, "tools": tools}).encode())
+    assert ScriptedModel([Rule(Answer("yes"))])(request, service).status == 200
+    assert (tmp_path / "model.jsonl").stat().st_size < 120_000
+
+
 def test_a_function_of_the_case_may_answer_first(tmp_path: Path) -> None:
     def script(conversation: Conversation, service: Service) -> Answer | None:
         return Answer(conversation.last.upper()) if conversation.turn == 1 else None
