@@ -1,7 +1,6 @@
 """For authors of services.py: a language model with a script, for products that call one. Standard library only.
 
-It speaks the chat completions and responses of OpenAI's API, streaming included, and answers by rules. Everything that
-it was asked is in its journal, which the judge reads: what a product *said* to the model cannot be invented.
+It speaks the chat completions and responses of OpenAI's API, with streams. What it was asked is in its journal.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ _MOST_NAMED = 200
 """Characters of a name or a setting in the journal: one request shall not fill it."""
 _MOST_SEARCHED = 100_000
 """Characters of a message that patterns are tried on, so that a long one cannot keep the service busy."""
+_PIECE = re.compile(r"\S+\s*|\s+")
 _FIELDS = frozenset({"when", "system", "turn", "model", "say", "json", "tool", "arguments", "status", "error", "name"})
 
 
@@ -69,9 +69,7 @@ class Rule:
 
     answer: Answer
     when: str = ""
-    """A regular expression that is searched in what the product said last. Its groups fill `{1}`, `{2}` or `{name}` in
-    the text of the answer.
-    """
+    """A pattern that is searched in what the product said last; its groups fill `{1}` or `{name}` in the answer."""
     system: str = ""
     """One that is searched in the instructions."""
     turn: int | None = None
@@ -94,7 +92,7 @@ Script = Callable[[Conversation, Service], Answer | None]
 
 @dataclass(frozen=True)
 class ScriptedModel:
-    """A model that answers by the first of its rules that matches, or by a function of the case."""
+    """Answers by the first of its rules that matches, or by a function of the case."""
 
     rules: Sequence[Rule] = ()
     script: Script | None = None
@@ -178,13 +176,7 @@ def _told(conversation: Conversation) -> dict[str, Any]:
         {"role": it["role"][:_MOST_NAMED], "content": it["content"][:_MOST_JOURNALED]}
         for it in conversation.messages[-20:]
     ]
-    plain = {name: value for name, value in conversation.settings.items() if isinstance(value, int | float | str)}
-    settings = {
-        name[:_MOST_NAMED]: value[:_MOST_NAMED] if isinstance(value, str) else value
-        for name, value in list(plain.items())[:50]
-        # JSON's integers have no end.
-        if not isinstance(value, int) or abs(value) < 2**63
-    }
+    settings = {name[:_MOST_NAMED]: _short(value) for name, value in list(conversation.settings.items())[:50]}
     return {
         "model": conversation.model,
         "turn": conversation.turn,
@@ -192,6 +184,12 @@ def _told(conversation: Conversation) -> dict[str, Any]:
         "tools": [name[:_MOST_NAMED] for name in conversation.tools[:50]],
         "settings": settings,
     }
+
+
+def _short(value: object) -> object:
+    """A setting as far as a journal needs it; JSON's integers and texts have no end."""
+    plain = value is None or isinstance(value, bool | float) or (isinstance(value, int) and abs(value) < 2**63)
+    return value if plain else str(value)[:_MOST_NAMED]
 
 
 def _chat(body: Mapping[str, Any]) -> Conversation:
@@ -248,7 +246,7 @@ def _chat_answer(conversation: Conversation, answer: Answer, streamed: bool) -> 
 
     def events() -> Iterator[dict[str, Any]]:
         deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
-        deltas += [{"content": piece} for piece in re.findall(r"\S+\s*|\s+", answer.text)]
+        deltas += [{"content": piece} for piece in _PIECE.findall(answer.text)]
         deltas += [{"tool_calls": [{"index": number, **call}]} for number, call in enumerate(calls)]
         for delta in deltas:
             yield {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
@@ -283,9 +281,7 @@ def _response_answer(conversation: Conversation, answer: Answer, streamed: bool)
         {"type": "response.created", "response": {**whole, "status": "in_progress", "output": []}}
     ]
     place = {"item_id": "msg_0", "output_index": 0, "content_index": 0}
-    events += [
-        {"type": "response.output_text.delta", **place, "delta": it} for it in re.findall(r"\S+\s*|\s+", answer.text)
-    ]
+    events += [{"type": "response.output_text.delta", **place, "delta": it} for it in _PIECE.findall(answer.text)]
     events += [{"type": "response.output_text.done", **place, "text": answer.text}] if answer.text else []
     for number, item in enumerate(whole["output"]):
         events.append({"type": "response.output_item.done", "output_index": number, "item": item})
