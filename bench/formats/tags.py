@@ -15,7 +15,7 @@ TECHNIQUES = frozenset(
 )  # fmt: skip
 """What is done."""
 TOOLS = frozenset(
-    {"huggingface", "jax", "kaggle", "lightning", "llm", "numpy", "pandas", "pytorch", "scikit-learn", "torchvision",
+    {"huggingface", "jax", "kaggle", "lightning", "llm", "numpy", "pandas", "python", "pytorch", "scikit-learn", "torchvision",
      "wandb"}
 )  # fmt: skip
 """With which libraries and services."""
