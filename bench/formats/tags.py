@@ -15,8 +15,8 @@ TECHNIQUES = frozenset(
 )  # fmt: skip
 """What is done."""
 TOOLS = frozenset(
-    {"huggingface", "jax", "kaggle", "lightning", "llm", "numpy", "pandas", "python", "pytorch", "scikit-learn", "torchvision",
-     "wandb"}
+    {"huggingface", "jax", "kaggle", "lightning", "llm", "numpy", "pandas", "python", "pytorch", "scikit-learn",
+     "torchvision", "wandb"}
 )  # fmt: skip
 """With which libraries and services."""
 TAGS = DOMAINS | TECHNIQUES | TOOLS
