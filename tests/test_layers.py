@@ -70,6 +70,7 @@ def test_every_folder_of_tests_mirrors_a_room_or_says_what_crosses_them() -> Non
         "benchmarks",
         "browser",
         "cases",
+        "contract",
         "data",
         "faults",
         "fuzz",

@@ -21,9 +21,9 @@ from bench.base.errors import InfraError
 from bench.base.files import temporary_folder, write_atomic
 from bench.base.install import DataFolders
 from bench.base.text import escape, printable
-from bench.cell import CellContext, run_cell
+from bench.cell import CellContext, run_cell, unmet_needs
 from bench.formats.agent import find_agent
-from bench.formats.case import Case, missing_modules
+from bench.formats.case import Case
 from bench.formats.plan import Cell
 from bench.formats.record import Provenance, Record
 from bench.report import outcome_line
@@ -68,10 +68,10 @@ class Campaign:
         return [result for results in side_by_side(work, tasks, jobs) for result in results]
 
     def _trial(self, task: Task) -> list[Result]:
-        missing = missing_modules(task.case.spec.needs.python)
+        needs = task.case.for_profile(task.case.profiles[0]).spec.needs
         try:
-            if missing:
-                raise InfraError("needs_missing", f"modules are missing: {', '.join(missing)}")
+            if unmet := unmet_needs(needs, self._stage.context.sandbox):
+                raise InfraError("needs_missing", unmet)
             for _ in range(_TRIES):
                 results = Trial(self._stage, task.case, task.attacks, task.base).run(self._baseline(task))
                 # On a machine that others load everything takes long: what really delays does so each time.
@@ -145,7 +145,7 @@ def honest_cells(
     """Every case's solution, `trials` times, as cells of the agent `oracle`."""
     oracle = find_agent("oracle", folders.agents)
     provenance = Provenance(bench_version="", run="honest", sandbox=sandbox.name, isolated=sandbox.isolated)
-    cells = [Cell(oracle, {}, case, case.spec.profiles[0], trial) for trial in range(1, trials + 1) for case in cases]
+    cells = [Cell(oracle, {}, case, case.profiles[0], trial) for trial in range(1, trials + 1) for case in cases]
     with temporary_folder("honest") as folder:
         context = CellContext(folder / "run", folder / "s", folders, sandbox, provenance, "honest", {})
         for record in side_by_side(lambda cell: run_cell(cell, context), cells, jobs):

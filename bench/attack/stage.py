@@ -25,6 +25,7 @@ from bench.base.install import DataFolders
 from bench.cell import CellContext, prepare_start
 from bench.formats.agent import Agent, AgentSpec, Environment
 from bench.formats.case import Case, load_case
+from bench.formats.case_variants import copy_whole
 from bench.formats.record import Provenance
 from bench.formats.seeds import data_seed
 from bench.formats.wrong_answers import folder_of, materialise
@@ -81,7 +82,7 @@ class Stage:
     def start_hidden(self, case: Case) -> Path:
         """The folder of what data.py built for the judge."""
         seed = data_seed(b"", _SUITE, case.id, 1)
-        return prepare_start(case, case.spec.profiles[0], seed, self.context.folders.cache).hidden
+        return prepare_start(case, case.profiles[0], seed, self.context.folders.cache).hidden
 
     def hidden_places(self, case: Case) -> dict[str, list[str]]:
         """Paths on this machine, by the kind of thing that is hidden there."""
@@ -97,13 +98,16 @@ class Stage:
 
     def _copied(self, case: Case) -> Case:
         folder = self.root / "checkout" / "cases" / case.spec.category / case.id
-        shutil.copytree(case.folder, folder, ignore=shutil.ignore_patterns("__pycache__"))
+        copy_whole(case.folders, folder)
+        for name in case.spec.assets:
+            shutil.copytree(case.asset(name), folder.parents[1] / "assets" / name, dirs_exist_ok=True)
         for name in ("", "hidden", "solution", "wrong"):
             (folder / name).mkdir(exist_ok=True)
             _write(folder / name / CANARY_FILE, self.canaries.new(f"{case.id}/{name or 'checks'}"))
         with (folder / "check.py").open("a", encoding="utf-8") as file:
             file.write(f"\n# {self.canaries.new(f'{case.id}/check.py')}\n")
         copied = load_case(folder)
+        copied = copied.for_profile(copied.profiles[0])
         _write(self.start_hidden(copied) / CANARY_FILE, self.canaries.new(f"{case.id}/built for the judge"))
         return copied
 

@@ -134,7 +134,7 @@ class Trial:
         programs = self._stage.catalogue.folder
         facts, canaries = self._facts(case), self._stage.canaries
         agent = make_agent(self._folder / "agent", programs, self._attacks, case, self._base, facts, canaries)
-        return Cell(agent, dict(agent.spec.models), case, case.spec.profiles[0], 1)
+        return Cell(agent, dict(agent.spec.models), case, case.profiles[0], 1)
 
     def _facts(self, case: Case) -> Mapping[str, Any]:
         limits = case.spec.limits

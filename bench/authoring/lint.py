@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
+import difflib
 from collections.abc import Iterator
 from pathlib import Path
 
 from bench.authoring.lint_answers import lint_answers
 from bench.base.files import sha256_file, walk_files
 from bench.formats.case import Case
-from bench.formats.verdict import check_functions, unreadable_checks
+from bench.formats.tags import TAGS
+from bench.formats.verdict import OUTPUTS_CHECK, check_functions, unreadable_checks
 
 _TELLING_LINE = 30
 """Characters of a line of the solution that cannot be in the task by coincidence."""
@@ -33,17 +35,23 @@ def _unreadable(case: Case) -> Iterator[str]:
 
 def _task(case: Case) -> Iterator[str]:
     task = case.task.read_text(encoding="utf-8")
-    for output in case.spec.outputs.files:
+    files = {file.path: file for profile in case.profiles for file in case.for_profile(profile).spec.outputs.files}
+    for output in files.values():
         if output.path not in task and Path(output.path).name not in task:
             yield f"task.md: does not name the output {output.path}; tell the agent what is judged"
+    for tag in sorted(set(case.spec.tags) - TAGS):
+        near = difflib.get_close_matches(tag, TAGS, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else "take one of bench/formats/tags.py, or add it there"
+        yield f"case.yaml: the tag {tag!r} is not in the vocabulary; {hint}"
     if not case.part("README.md").is_file():
         yield "README.md: is missing; say what the original measured and what is judged here"
 
 
 def _workspace(case: Case) -> Iterator[str]:
-    for path in sorted(case.part("workspace").rglob("*")):
+    workspace = case.part("workspace")
+    for path in sorted(workspace.rglob("*")):
         if path.name in _UNWANTED:
-            yield f"{path.relative_to(case.folder)}: does not belong in a workspace; remove it"
+            yield f"{path.relative_to(workspace.parent)}: does not belong in a workspace; remove it"
     for name in case.spec.protected:
         if not case.part("workspace").joinpath(name).is_file() and not case.part("data.py").is_file():
             yield f"case.yaml: protected file {name} is not in workspace/; add it, or drop it from `protected`"
@@ -100,8 +108,15 @@ def _checks(case: Case) -> Iterator[str]:
     for inner in ast.walk(tree):
         if isinstance(inner, ast.Assert) and inner.msg is None:
             yield f"check.py: line {inner.lineno}: assert without a message; the message is the evidence"
+    known = {OUTPUTS_CHECK, *(node.name for node in checks)}
+    for name in case.spec.milestones:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else "name a check"
+            yield f"case.yaml: the milestone {name!r} is not a check; {hint}"
     required = any("required=True" in ast.unparse(node.decorator_list[0]) for node in checks)
-    if not required and not case.spec.outputs.weight:
+    weights = [case.for_profile(profile).spec.outputs.weight for profile in case.profiles]
+    if not required and not all(weights):
         yield "check.py: no check is required; `success` would mean nothing"
 
 

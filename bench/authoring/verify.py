@@ -6,16 +6,16 @@ import secrets
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench.authoring.lint import lint, same_files
 from bench.base.errors import InfraError, UserError
 from bench.base.files import digest_folder, temporary_folder
 from bench.base.install import DataFolders
-from bench.cell import CellContext, CellFolder, Overlay, Snapshot, build_data, run_agent
+from bench.cell import CellContext, CellFolder, Overlay, Snapshot, build_data, run_agent, unmet_needs
 from bench.formats.agent import find_agent
-from bench.formats.case import Case, missing_modules
+from bench.formats.case import Case
 from bench.formats.plan import Cell
 from bench.formats.record import Provenance
 from bench.formats.wrong_answers import materialise
@@ -36,6 +36,10 @@ class Proof:
     ok: bool
     detail: str
     seconds: float
+    profile: str = ""
+    """Of a case that has several."""
+    skipped: bool = False
+    """It was not tried here, for the reason in `detail`: neither shown nor refuted."""
 
 
 @contextmanager
@@ -65,13 +69,19 @@ class Verifier:
         self._place = place
 
     def verify(self, case: Case) -> Iterator[Proof]:
-        """Every proof of `case`, as it comes."""
+        """Every proof of `case`, as it comes, in each profile for which this machine has what it needs."""
         faults = lint(case)
         yield Proof(case.id, "folder", not faults, "; ".join(faults) or "complete", 0.0)
-        missing = missing_modules(case.spec.needs.python)
-        if missing:
-            yield Proof(case.id, "needs", False, f"modules are missing here: {', '.join(missing)}", 0.0)
-            return
+        for profile in case.profiles:
+            resolved, named = case.for_profile(profile), profile if len(case.profiles) > 1 else ""
+            if unmet := unmet_needs(resolved.spec.needs, self._sandbox):
+                yield Proof(case.id, "needs", True, unmet, 0.0, named, skipped=True)
+                continue
+            for proof in self._prove(resolved):
+                yield replace(proof, profile=named)
+
+    def _prove(self, case: Case) -> Iterator[Proof]:
+        """Every proof of a case in one profile."""
         steps: list[tuple[str, Callable[[Case], str]]] = [
             ("data", self._data),
             ("untouched", self._untouched),
@@ -107,7 +117,7 @@ class Verifier:
             public, hidden = folder / "public", folder / "hidden"
             public.mkdir()
             hidden.mkdir()
-            build_data(case, case.spec.profiles[0], seed, public, hidden)
+            build_data(case, case.profile or case.profiles[0], seed, public, hidden, self._folders.cache)
             return digest_folder(folder)
 
     def _untouched(self, case: Case) -> str:
@@ -165,7 +175,7 @@ class Verifier:
         provenance = Provenance(
             bench_version="", run="verify", sandbox=self._sandbox.name, isolated=self._sandbox.isolated
         )
-        cell = Cell(oracle, {}, case, case.spec.profiles[0], trial)
+        cell = Cell(oracle, {}, case, case.profile or case.profiles[0], trial)
         with temporary_folder("verify") as folder:
             context = CellContext(folder / "run", folder / "s", self._folders, self._sandbox, provenance, "verify", {})
             path = self._place / secrets.token_hex(8)

@@ -78,7 +78,9 @@ def explain(error: ValidationError, model: type[BaseModel]) -> str:
     faults = error.errors(include_url=False, include_context=False)
     # First the unknown fields: a field with a spelling mistake is also reported as missing.
     first = min(faults, key=lambda fault: fault["type"] != "extra_forbidden")
-    field = ".".join(str(part) for part in first["loc"])[:_LONGEST_FIELD] or "document"
+    # A tag in brackets tells which kind of a union was meant; it is not a field.
+    path = (str(part) for part in first["loc"] if part not in ("(list)", "(mapping)"))
+    field = ".".join(path)[:_LONGEST_FIELD] or "document"
     remedy = first["msg"]
     if first["type"] == "extra_forbidden":
         remedy = _unknown_field(first["loc"], model)

@@ -60,6 +60,6 @@ def main() -> None:
     """Entry of the child process: run one data.py as told on standard input, whose end ends it."""
     orders, _ = receive_orders()
     script = Path(orders["script"])
-    sys.path[:0] = [str(script.parent / "hidden")]
+    sys.path[:0] = orders["code"]
     module = load_module("data", script)
     module.build(Path(orders["public"]), Path(orders["hidden"]), orders["profile"], orders["seed"])

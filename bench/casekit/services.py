@@ -51,8 +51,10 @@ class Response:
 class Service:
     """One stand-in for the life of one cell."""
 
-    def __init__(self, name: str, hidden: Path, seed: int, journal: Path) -> None:
+    def __init__(self, name: str, hidden: Path, seed: int, journal: Path, phase: str = "agent") -> None:
         self.name = name
+        self.phase = phase
+        """`agent` while the agent works, `judging` while its files are judged: a service of each grading's own."""
         self.hidden = hidden
         """What data.py built for the judge."""
         self.seed = seed

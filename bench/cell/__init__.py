@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from bench.cell.diagnosis import Evidence
     from bench.cell.environment import agent_python
     from bench.cell.machine import DiskSpace, this_machine
+    from bench.cell.needs import has_gpu, unmet_needs
     from bench.cell.recorder import Finished, judged, write_record
     from bench.cell.run import run_cell
     from bench.cell.snapshot import Snapshot

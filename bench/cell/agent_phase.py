@@ -201,7 +201,8 @@ def _environment(cell: Cell, context: CellContext, gateway: Gateway | None, dead
     if context.cost_limited:
         env["BENCH_MAX_COST_USD"] = str(limits.cost_usd)
     for name, service in cell.case.spec.services.items():
-        env[service.env] = f"http://127.0.0.1:{{port:{name}}}"
+        if "agent" in service.during:
+            env[service.env] = f"http://127.0.0.1:{{port:{name}}}"
     if gateway is None:
         return env
     base = "http://127.0.0.1:{port:gateway}"

@@ -38,6 +38,7 @@ class Decoys:
         checkout = case.folder.parents[2]
         folders = {
             "case": (case.folder, _secret_names(case)),
+            **({"parent": (case.parent, _secret_names(case))} if case.parent is not None else {}),
             "git": (checkout / ".git", ["HEAD", "index", "packed-refs"]),
             "run": (run_folder, ["run.json", "cells/other.json", "traces/other/agent.log"]),
         }

@@ -116,6 +116,7 @@ def _verdict(judged: Judged, tries: list[Try]) -> dict[str, Any]:
         "success": grading.success,
         "score": stored_score(grading.verdicts),
         "checks": [CheckResult(**vars(verdict)) for verdict in grading.verdicts],
+        "milestones": judged.evidence.spec.milestones,
         "metrics": [Metric(**metric) for metric in grading.metrics],
         "claims": [Claim(**claim) for claim in grading.claims],
         "overclaims": sum(bool(claim["overclaim"]) for claim in grading.claims),

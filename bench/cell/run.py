@@ -11,9 +11,9 @@ from bench.cell.agent_phase import Overlay, run_agent
 from bench.cell.arbitration import settle
 from bench.cell.context import CellContext, Clock
 from bench.cell.diagnosis import Evidence, require_calm, require_same_files
+from bench.cell.needs import unmet_needs
 from bench.cell.recorder import Finished, judged, write_record
 from bench.cell.workspace import CellFolder, discard
-from bench.formats.case import missing_modules
 from bench.formats.failures import FAILURES, MAX_TRIES
 from bench.formats.plan import Cell
 from bench.formats.record import Record, Try
@@ -59,9 +59,8 @@ def _cause(error: Exception, full: str) -> tuple[str, str]:
 
 
 def _attempt(cell: Cell, context: CellContext, clock: Clock) -> Finished:
-    missing = missing_modules(cell.case.spec.needs.python)
-    if missing:
-        raise InfraError("needs_missing", f"modules are missing: {', '.join(missing)}; pip install 'ml-dev-bench[ml]'")
+    if unmet := unmet_needs(cell.case.spec.needs, context.sandbox):
+        raise InfraError("needs_missing", unmet)
     scratch = context.work(cell)
     discard([scratch])
     # What an earlier try has left would pass for this one's.

@@ -20,13 +20,14 @@ import threading
 import time
 import traceback
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, NoReturn
 
 from bench.base.child import load_module, log_tail, python_child, receive_orders
 from bench.base.errors import InfraError
 from bench.casekit.services import Handler, Request, Response, Service
+from bench.formats.case import ServicePhase
 from bench.sandbox import base_environment
 
 _MAX_BODY = 64 << 20
@@ -44,18 +45,30 @@ _LONGEST_PAUSE_S = 5.0
 
 @contextlib.contextmanager
 def running_services(
-    script: Path, names: list[str], hidden: Path, journals: Path, sockets: Path, seed: int
+    script: Path,
+    names: Sequence[str],
+    hidden: Path,
+    journals: Path,
+    sockets: Path,
+    seed: int,
+    code: Sequence[Path] = (),
+    phase: ServicePhase = "agent",
 ) -> Iterator[dict[str, Path]]:
-    """Start the services and yield their sockets by name; raises `InfraError` when they do not come up."""
+    """Start the services and yield their sockets by name; raises `InfraError` when they do not come up.
+
+    code: folders of modules that the script imports.
+    """
     if not names:
         yield {}
         return
     paths = {name: sockets / f"{name}.sock" for name in names}
     orders = {
         "script": str(script),
+        "code": [str(folder) for folder in code],
         "hidden": str(hidden),
         "journals": str(journals),
         "seed": seed,
+        "phase": phase,
         "sockets": {name: str(path) for name, path in paths.items()},
     }
     python = Path(sys.executable)
@@ -70,10 +83,10 @@ def running_services(
                     "service_error", f"services of {script.parent.name} did not start: {log_tail(host.log)}"
                 )
             yield paths
-            code = host.popen.poll()
-            if code is not None:
+            status = host.popen.poll()
+            if status is not None:
                 # It reads nothing of what the agent sends.
-                raise InfraError("service_error", f"services of {script.parent.name} ended: status {code}")
+                raise InfraError("service_error", f"services of {script.parent.name} ended: status {status}")
         finally:
             # With whatever the services have started: the host leads a session of its own.
             with contextlib.suppress(ProcessLookupError):
@@ -192,6 +205,8 @@ def main() -> None:
     for name, path in orders["sockets"].items():
         listeners[name] = socket.socket(socket.AF_UNIX)
         listeners[name].bind(path)
+        # Its folder is closed to other users; those of a container that is handed the file come by.
+        os.chmod(path, 0o666)
         listeners[name].listen(_BACKLOG)
     began, begun = os.pipe()
     for count in itertools.count():
@@ -216,11 +231,11 @@ def _serve(orders: dict[str, Any], listeners: dict[str, socket.socket], begun: i
         for limit, most in _LIMITS.items():
             resource.setrlimit(limit, (most, most))
         script = Path(orders["script"])
-        sys.path[:0] = [str(script.parent / "hidden")]
+        sys.path[:0] = orders["code"]
         module = load_module("services", script)
         for name, listener in listeners.items():
             journal = Path(orders["journals"]) / f"{name}.jsonl"
-            service = Service(name, Path(orders["hidden"]), orders["seed"], journal)
+            service = Service(name, Path(orders["hidden"]), orders["seed"], journal, orders["phase"])
             server = _UnixServer(listener, getattr(module, name), service)
             threading.Thread(target=server.serve_forever, daemon=True).start()
         os.write(begun, b"1")

@@ -12,6 +12,8 @@ from pathlib import Path
 from bench.base.child import log_tail, python_child
 from bench.base.errors import InfraError
 from bench.base.files import digest_folder, lay_over, lock, write_atomic
+from bench.base.install import find_data_folders
+from bench.cell.assets import lay_assets
 from bench.formats.case import Case
 from bench.guest.trees import remove_tree
 from bench.sandbox import base_environment
@@ -40,7 +42,7 @@ def prepare_start(case: Case, profile: str, seed: int, cache: Path) -> StartStat
         with lock(place.with_name(f".{place.name}.lock")):
             # Another process may have built it meanwhile.
             if not _is_intact(place):
-                _build(case, profile, seed, place)
+                _build(case, profile, seed, place, cache)
     return StartState(place / "workspace", place / "hidden")
 
 
@@ -56,7 +58,7 @@ def _digest(place: Path) -> bytes:
     return f"{digest_folder(place, skip=frozenset(), without=frozenset({_COMPLETE}))}\n".encode()
 
 
-def _build(case: Case, profile: str, seed: int, place: Path) -> None:
+def _build(case: Case, profile: str, seed: int, place: Path, cache: Path) -> None:
     """Build in place: an incomplete folder is never used, and the next builder clears what a killed one left."""
     remove_tree(place)
     workspace, hidden, public = (place / name for name in ("workspace", "hidden", "public"))
@@ -64,8 +66,7 @@ def _build(case: Case, profile: str, seed: int, place: Path) -> None:
         for made in (workspace, hidden, public):
             made.mkdir(parents=True)
         lay_over(case.part("workspace"), workspace)
-        if case.part("data.py").is_file():
-            build_data(case, profile, seed, public, hidden)
+        build_data(case, profile, seed, public, hidden, cache)
         lay_over(public, workspace)
         remove_tree(public)
         write_atomic(place / _COMPLETE, _digest(place))
@@ -74,13 +75,18 @@ def _build(case: Case, profile: str, seed: int, place: Path) -> None:
         raise
 
 
-def build_data(case: Case, profile: str, seed: int, public: Path, hidden: Path) -> None:
-    """Run the case's data.py in a process of its own, which ends with this one.
+def build_data(case: Case, profile: str, seed: int, public: Path, hidden: Path, cache: Path | None = None) -> None:
+    """Lay out the case's assets, and run its data.py, which may read them, in a process that ends with this one.
 
-    Raises `InfraError` with what it printed.
+    cache: for assets; default: the installation's. Raises `InfraError` with what data.py printed.
     """
+    if case.spec.assets:
+        lay_assets(case, public, hidden, cache or find_data_folders().cache)
+    if not case.part("data.py").is_file():
+        return
     orders = {
         "script": str(case.part("data.py")),
+        "code": [str(folder) for folder in case.parts("hidden")],
         "public": str(public),
         "hidden": str(hidden),
         "profile": profile,

@@ -21,7 +21,7 @@ from bench.cell.context import CellContext
 from bench.cell.services import running_services
 from bench.cell.snapshot import GONE, Snapshot
 from bench.cell.start_state import StartState, prepare_start
-from bench.formats.case import Limits
+from bench.formats.case import Limits, ServicePhase
 from bench.formats.plan import Cell
 from bench.judge import Ended, Envelope, Grading, Submission, grade_submission, run_fork
 from bench.sandbox import base_environment
@@ -74,11 +74,14 @@ class CellFolder:
         """What the case's services write down."""
         return self.path / "journals"
 
-    def running_services(self, sockets: Path) -> AbstractContextManager[dict[str, Path]]:
-        """Run the case's services, with their sockets in a folder of a short path; yields the sockets by name."""
+    def running_services(
+        self, sockets: Path, phase: ServicePhase = "agent", journals: Path | None = None
+    ) -> AbstractContextManager[dict[str, Path]]:
+        """Run the case's services of a phase, with their sockets in a folder of a short path; yields these by name."""
         case, seed = self.cell.case, self.context.data_seed(self.cell)
-        names = sorted(case.spec.services)
-        return running_services(case.part("services.py"), names, self.start.hidden, self.journals, sockets, seed)
+        names = sorted(name for name, service in case.spec.services.items() if phase in service.during)
+        script, code = case.part("services.py"), case.parts("hidden")
+        return running_services(script, names, self.start.hidden, journals or self.journals, sockets, seed, code, phase)
 
     def take_snapshot(self, inventory: Path | None = None) -> Snapshot:
         """Make the finished workspace harmless in place, and list it in the file `inventory` if one is named.
@@ -117,9 +120,17 @@ class CellFolder:
         return grading
 
     def grade(self, seed: int | None = None) -> Grading:
-        """Judge the snapshot, with new inputs unless there is a `seed` of earlier ones; the grading may be broken."""
-        submission = self.submission()
-        return grade_submission(self.cell.case, submission if seed is None else replace(submission, seed=seed))
+        """Judge the snapshot, with new inputs unless there is a `seed` of earlier ones; the grading may be broken.
+
+        The services of judging are new for each grading, and so are their journals.
+        """
+        sockets = self.context.socket_folder(self.cell) / "j"
+        journals = self.path / f"judging-{secrets.token_hex(4)}"
+        for folder in (sockets, journals):
+            folder.mkdir(parents=True, exist_ok=True)
+        with self.running_services(sockets, "judging", journals) as services:
+            submission = replace(self.submission(), services=services, judging_journals=journals)
+            return grade_submission(self.cell.case, submission if seed is None else replace(submission, seed=seed))
 
     def submission(self, hostile: bool = False) -> Submission:
         return Submission(

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from bench.formats.case import Case
     from bench.formats.record import Profile
 
-_MAX_BYTES = 1_000_000
-
 
 @click.group()
 def cases() -> None:
@@ -33,33 +31,30 @@ def cases() -> None:
 
 
 @cases.command("list")
+@click.argument("selectors", metavar="[CASE]...", nargs=-1)
 @CASES
 @as_json()
-def list_(folders: DataFolders, as_json: bool) -> None:
-    """All cases, one a line."""
+def list_(selectors: tuple[str, ...], folders: DataFolders, as_json: bool) -> None:
+    """All cases, or those selected, one a line; what this machine lacks for one stands in its last column.
+
+    CASE, here and wherever cases are named: an id, a pattern such as 'debugging/*', tag:vision, category:training,
+    canonical or open-ended.
+    """
+    from bench.cli.case_lines import case_facts, case_row
     from bench.report import table
 
     if as_json:
         from bench.formats.case import load_cases
 
-        listed = {"id", "category", "title", "tags", "profiles", "source"}
-        print_json([case.spec.model_dump(include=listed) for case in load_cases(folders.cases)])
+        print_json([case_facts(case) for case in load_cases(folders.cases, list(selectors) or None)])
+        return
+    if selectors:
+        from bench.formats.case import select_cases
+
+        paths = [folder / "case.yaml" for folder in select_cases(folders.cases, list(selectors))]
     else:
-        click.echo(table([_row(path) for path in sorted(folders.cases.glob("*/*/case.yaml"))]))
-
-
-def _row(path: Path) -> tuple[str, str, str, str]:
-    """The row of one case, read without its model: building the model takes longer than everything else."""
-    from bench.base.documents import read_yaml_documents
-
-    match list(read_yaml_documents(path, _MAX_BYTES)):
-        case [{"category": str(category), "id": str(name), "title": str(title), "profiles": [*profiles]}]:
-            return category, name, ",".join(map(str, profiles)), title
-    # Something is wrong with the file: its model says what.
-    from bench.formats.case import load_case
-
-    spec = load_case(path.parent).spec
-    return spec.category, spec.id, ",".join(spec.profiles), spec.title
+        paths = sorted(folders.cases.glob("*/*/case.yaml"))
+    click.echo(table([case_row(path) for path in paths]))
 
 
 @cases.command()
@@ -68,6 +63,7 @@ def _row(path: Path) -> tuple[str, str, str, str]:
 @as_json()
 def show(case_id: str, folders: DataFolders, as_json: bool) -> None:
     """One case: what it asks, its limits, its wrong answers."""
+    from bench.cli.case_lines import profile_facts
     from bench.formats.case import load_cases
 
     case = load_cases(folders.cases, [case_id])[0]
@@ -76,16 +72,16 @@ def show(case_id: str, folders: DataFolders, as_json: bool) -> None:
         print_json({**facts, "digest": case.digest, "task": case.task.read_text(encoding="utf-8")})
         return
     spec = case.spec
-    limits = spec.limits
     click.echo(f"{spec.category}/{spec.id}: {spec.title}\n")
     click.echo(case.task.read_text(encoding="utf-8").rstrip() + "\n")
     click.echo(f"source     {spec.source.benchmark} {spec.source.id}; {spec.source.thresholds}")
     click.echo(f"profiles   {', '.join(spec.profiles)}")
-    click.echo(
-        f"limits     agent {limits.agent_s:g} s, judge {limits.grade_s:g} s, {limits.memory_mb} MiB, "
-        f"{limits.steps} steps, {limits.cost_usd:g} USD"
-    )
-    click.echo(f"outputs    {', '.join(item.path for item in spec.outputs.files) or 'none'}")
+    for profile in case.profiles:
+        head = f"{profile}: " if len(case.profiles) > 1 else ""
+        for name, text in profile_facts(case.for_profile(profile).spec):
+            click.echo(f"{name:11}{head}{text}")
+    if spec.milestones:
+        click.echo(f"milestones {', '.join(spec.milestones)}")
     click.echo(f"protected  {', '.join(spec.protected) or 'none'}")
     for name, wrong in spec.wrong.items():
         click.echo(f"wrong      {name}: {wrong.about}")
@@ -167,16 +163,26 @@ def _prove(cases: Sequence[Case], folders: DataFolders, way: _Way) -> bool:
             proofs = []
             for proof in verifier.verify(case):
                 proofs.append(proof)
-                mark = click.style("ok  ", fg="green") if proof.ok else click.style("FAIL", fg="red", bold=True)
-                way.say(f"{mark} {proof.case}: {proof.name} ({proof.seconds:.1f} s): {printable(proof.detail)}")
+                name = f"{proof.profile}: {proof.name}" if proof.profile else proof.name
+                way.say(f"{_mark(proof)} {proof.case}: {name} ({proof.seconds:.1f} s): {printable(proof.detail)}")
             return proofs
 
         with ThreadPoolExecutor(way.jobs) as pool:
             proofs = [proof for found in pool.map(prove, cases) for proof in found]
     failed = sum(not proof.ok for proof in proofs)
     count = len({proof.case for proof in proofs})
-    way.conclude([vars(proof) for proof in proofs], f"{count} cases, {len(proofs)} proofs, {failed} failed")
+    skipped = sum(proof.skipped for proof in proofs)
+    line = f"{count} cases, {len(proofs) - skipped} proofs, {failed} failed"
+    # A machine that lacks something proves less, which has to be seen at the end of a long list, too.
+    line += f", {skipped} skipped for want of what a profile needs" if skipped else ""
+    way.conclude([vars(proof) for proof in proofs], line)
     return not failed
+
+
+def _mark(proof: Proof) -> str:
+    if proof.skipped:
+        return click.style("skip", fg="yellow")
+    return click.style("ok  ", fg="green") if proof.ok else click.style("FAIL", fg="red", bold=True)
 
 
 def _run_attacks(cases: Sequence[Case], folders: DataFolders, way: _Way) -> bool:
@@ -262,7 +268,7 @@ def build_data(case_id: str, seed: str, profile: Profile | None, out: Path, fold
     public, hidden = out / "public", out / "hidden"
     for made in (public, hidden):
         made.mkdir(parents=True)
-    build(case, profile or case.spec.profiles[0], int(seed, 16), public.absolute(), hidden.absolute())
+    build(case, profile or case.profiles[0], int(seed, 16), public.absolute(), hidden.absolute())
     click.echo(f"made {public} and {hidden}")
 
 

@@ -48,8 +48,11 @@ class HealthCheck:
     remedy: str = ""
 
 
-def check_health(cache: Path) -> Iterator[HealthCheck]:
-    """Check everything that a run may need; starts a sandbox and does not use the network."""
+def check_health(cache: Path, cases: Path | None = None) -> Iterator[HealthCheck]:
+    """Check everything that a run may need; starts a sandbox and does not use the network.
+
+    cases: folder of the cases whose libraries are looked for.
+    """
     machine = this_machine()
     yield HealthCheck(
         "machine", "ok", f"{machine.system}, {machine.cores} cores, {machine.memory_mb / 1024:.0f} GiB, {machine.cpu}"
@@ -68,6 +71,8 @@ def check_health(cache: Path) -> Iterator[HealthCheck]:
     yield _gpu(machine.gpu)
     for name in _ML_STACK:
         yield _package(name, "ml")
+    if cases is not None:
+        yield _cases(cases)
     yield _package("jinja2", "site")
     yield _package("litellm", "gateway")
     yield _git()
@@ -123,6 +128,24 @@ def _package(name: str, extra: str) -> HealthCheck:
     return HealthCheck(name, "ok", importlib.metadata.version(_DISTRIBUTIONS.get(name, name)))
 
 
+def _cases(root: Path) -> HealthCheck:
+    """Which cases, in which profile, cannot run here for want of a library."""
+    from bench.cli.case_lines import case_facts
+    from bench.formats.case import load_cases
+
+    lacking: dict[str, list[str]] = {}
+    cases = load_cases(root)
+    for case in cases:
+        for profile, modules in case_facts(case)["missing"].items():
+            for module in modules:
+                lacking.setdefault(module, []).append(f"{case.id} ({profile})")
+    if not lacking:
+        return HealthCheck("cases", "ok", f"the libraries of all {len(cases)} cases are here")
+    said = "; ".join(f"{module}: {', '.join(names)}" for module, names in sorted(lacking.items()))
+    remedy = "pip install 'ml-dev-bench[ml]', or the requirements.txt in the case's folder environment/"
+    return HealthCheck("cases", "note", f"skipped for want of a library: {said}", remedy)
+
+
 def _git() -> HealthCheck:
     program = shutil.which("git")
     if program is None:
@@ -138,7 +161,8 @@ def doctor(as_json: bool) -> None:
     from bench.base.install import find_data_folders
     from bench.report import table
 
-    findings = list(check_health(find_data_folders().cache))
+    folders = find_data_folders()
+    findings = list(check_health(folders.cache, folders.cases))
     if as_json:
         print_json([vars(finding) for finding in findings])
         return

@@ -66,7 +66,7 @@ def _info(case: Case) -> CaseInfo:
         source_benchmark=spec.source.benchmark,
         source_id=spec.source.id,
         task=case.task.read_text(encoding="utf-8"),
-        profiles=spec.profiles,
+        profiles=case.profiles,
         readme=readme.read_text(encoding="utf-8") if readme.is_file() else "",
     )
 

@@ -16,11 +16,12 @@ from bench.cli.options import CASES, NO_SEED_SECRET, PATH, as_json, branch, gath
 
 if TYPE_CHECKING:
     from bench.base.install import DataFolders
-    from bench.formats.plan import PlanFile, Shard
+    from bench.formats.plan import PlanFile, Shard, SkippedCell
     from bench.formats.record import Record
     from bench.formats.seeds import SeedSecret
     from bench.plan import Experiment, History
 
+_MOST_SKIPPED = 20
 _DAY = click.DateTime(["%Y-%m-%d"])
 
 
@@ -124,8 +125,12 @@ def _make(
         parts = planning.missing_cells(missing_from, records, folders)
     mode, period = experiment.mode, experiment.period_days
     kept = [replace(part, cells=planning.select_cells(part.cells, mode, history, day, period)) for part in parts]
+    skipped = planning.skipped_cells((cell for part in kept for cell in part.cells), experiment.machines)
+    gone = {it.cell for it in skipped}
+    kept = [replace(part, cells=[cell for cell in part.cells if cell.id not in gone]) for part in kept]
     kept = [part for part in kept if part.cells]
     if not kept:
+        _show_skipped(skipped)
         return None
     jobs = [
         planning.PlannedJob(part.run, index, cell, history.estimate(cell))
@@ -134,7 +139,7 @@ def _make(
     ]
     made = planning.packed_shards(jobs, experiment)
     planning.check_budget(planning.expected_of(made), experiment.budget)
-    return planning.plan_document(experiment, kept, made, sandbox, secret), planning.github_matrix(made)
+    return planning.plan_document(experiment, kept, made, sandbox, secret, skipped), planning.github_matrix(made)
 
 
 def _secret(refused: bool, *, elsewhere: bool, earlier: Path | None) -> SeedSecret:
@@ -224,3 +229,11 @@ def _show(document: PlanFile) -> None:
     }
     sources = ", ".join(f"{expected.sources[key]} {text}" for key, text in named.items() if key in expected.sources)
     print_text(f"estimates {sources}")
+    _show_skipped(document.skipped)
+
+
+def _show_skipped(skipped: Sequence[SkippedCell]) -> None:
+    for it in skipped[:_MOST_SKIPPED]:
+        click.echo(f"skipped   {it.cell}: {it.cause}", err=True)
+    if len(skipped) > _MOST_SKIPPED:
+        click.echo(f"skipped   {len(skipped) - _MOST_SKIPPED} more cells", err=True)

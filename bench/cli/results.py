@@ -119,9 +119,11 @@ def trace_atif(ledger: Path) -> str:
 def suite_cases(suite: str) -> list[str]:
     """The cases of a suite; an empty name has none."""
     from bench.base.install import find_data_folders
+    from bench.formats.case import select_cases
     from bench.formats.suite import load_suite
 
-    return load_suite(find_data_folders().cases, suite).cases if suite else []
+    root = find_data_folders().cases
+    return [folder.name for folder in select_cases(root, load_suite(root, suite).cases)] if suite else []
 
 
 _Opener = Callable[[Ticker], "AbstractContextManager[Index]"]

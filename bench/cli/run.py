@@ -75,7 +75,12 @@ def _how(
 @click.command()
 @click.option("--suite", default="smoke", show_default=True, help="Cases to run, by the name of a suite.")
 @click.option("--agent", "agents", multiple=True, help="An agent's id, or the path of an agent.yaml. May be repeated.")
-@click.option("--case", "cases", multiple=True, help="Only this case. May be repeated.")
+@click.option(
+    "--case",
+    "cases",
+    multiple=True,
+    help="Only this case; also a pattern, tag:NAME, category:NAME, canonical or open-ended. May be repeated.",
+)
 @click.option(
     "--model", "models", multiple=True, help="provider/name or role=provider/name, in place of the agent's own."
 )

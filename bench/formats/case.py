@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Discriminator, Field, Tag
 
 from bench.base.errors import UserError
 from bench.base.files import digest_folder
-from bench.base.model import Model, read_yaml
+from bench.base.model import Model, validate
+from bench.formats.case_profiles import with_changes
+from bench.formats.case_selection import Kind, selected_folders
+from bench.formats.case_variants import EXTENDS, read_facts, variant_digest
 from bench.formats.record import Name, Profile
 
 Positive = Annotated[float, Field(gt=0, le=1e9)]
@@ -29,6 +32,15 @@ def _inside(path: str) -> str:
 
 
 RelativePath = Annotated[str, AfterValidator(_inside)]
+
+
+def _each_once(names: list[str]) -> list[str]:
+    if len(set(names)) < len(names):
+        raise ValueError("names an entry twice")
+    return names
+
+
+ServicePhase = Literal["agent", "judging"]
 
 
 class Source(Model):
@@ -88,6 +100,15 @@ class ServiceRef(Model):
 
     env: Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")]
     """Environment variable that holds its base URL."""
+    during: Annotated[list[ServicePhase], Field(min_length=1), AfterValidator(_each_once)] = ["agent"]
+    """Who may reach it: the agent at work, and what the judge runs of its files."""
+
+
+class AssetRef(Model):
+    """What is done with a shared asset of `cases/assets`."""
+
+    workspace: RelativePath | None = None
+    """Folder of the workspace that gets it; by default data.py, services and judge find it in `hidden`/assets."""
 
 
 class Headline(Model):
@@ -98,6 +119,26 @@ class Headline(Model):
     baseline: float
     target: float
     unit: str = ""
+
+
+class HeadlineChange(Model):
+    """What of the headline is different in a profile."""
+
+    name: str | None = None
+    direction: Literal["higher", "lower"] | None = None
+    baseline: float | None = None
+    target: float | None = None
+    unit: str | None = None
+
+
+class ProfileChanges(Model):
+    """What is different in one profile: of each field only what is written here."""
+
+    limits: Limits = Limits()
+    needs: Needs = Needs()
+    outputs: Outputs = Outputs()
+    metric: HeadlineChange | None = None
+    """`null`: none in this profile."""
 
 
 class Step(Model):
@@ -127,26 +168,53 @@ class Wrong(Step):
     """How the checks see it, for docs/case-cheats.md."""
 
 
+def _kind_of(profiles: object) -> str:
+    return "(mapping)" if isinstance(profiles, dict) else "(list)"
+
+
+# With a tag for each kind, a fault is told of the kind that was written, and not of both.
+Profiles = Annotated[
+    Annotated[list[Profile], Field(min_length=1), Tag("(list)")]
+    | Annotated[dict[Profile, ProfileChanges], Field(min_length=1), Tag("(mapping)")],
+    Discriminator(_kind_of),
+]
+
+
 class CaseSpec(Model):
     """The content of `case.yaml`."""
 
     schema_: Literal[1] = Field(1, alias="schema")
     id: Name
     category: Name
+    extends: Annotated[str, Field(pattern=EXTENDS)] | None = None
+    """Folder of the case of which this is a variant, such as `../other_case`: what is not here is there."""
     title: str = Field(min_length=3, max_length=100)
     tags: list[str] = []
+    """Words of `bench.formats.tags`."""
+    kind: Kind = "canonical"
+    """`canonical`: an answer is right or wrong. `open-ended`: a better answer measures better, without an end."""
     source: Source
-    profiles: list[Profile] = Field(["mini"], min_length=1)
+    profiles: Profiles = ["mini"]
+    """A list, or a mapping to what is different in each; the first one is the default."""
     needs: Needs = Needs()
     preload: list[str] = []
     """Modules that each grading's subject imports once, before any of the agent's code."""
     limits: Limits = Limits()
     outputs: Outputs = Outputs()
     protected: list[RelativePath] = []
-    services: dict[Name, ServiceRef] = {}
+    services: Annotated[dict[Name, ServiceRef], Field(max_length=16)] = {}
+    assets: dict[Name, AssetRef] = {}
+    """Of `cases/assets`, by name: built once, and part of the digest of each case that uses them."""
     metric: Headline | None = None
+    milestones: Annotated[list[str], AfterValidator(_each_once)] = []
+    """Ids of checks in the order in which a long task is done, so that a record says how far it came."""
     solution: Step = Step()
     wrong: dict[Name, Wrong] = {}
+
+    def in_profile(self, profile: Profile) -> CaseSpec:
+        """The facts that hold in `profile`; raises `ValueError` for a metric that is not complete."""
+        changes = self.profiles.get(profile) if isinstance(self.profiles, dict) else None
+        return self if changes is None else with_changes(self, changes, {"metric": Headline})
 
 
 @dataclass(frozen=True)
@@ -155,6 +223,13 @@ class Case:
 
     folder: Path
     spec: CaseSpec
+    """As declared, or as it holds in `profile`."""
+    profile: Profile | None = None
+    """The one for which `spec` was resolved."""
+    declared: CaseSpec | None = field(default=None, repr=False, compare=False)
+    """What a resolved `spec` was made of."""
+    parent: Path | None = None
+    """Folder of the case of which this is a variant."""
 
     @property
     def id(self) -> str:
@@ -163,37 +238,84 @@ class Case:
     @cached_property
     def digest(self) -> str:
         """Of everything that decides what a score means: the whole folder except its README."""
-        return digest_folder(self.folder, without=frozenset({"README.md"}))
+        folders = [*self.folders, *(self.asset(name) for name in sorted(self.spec.assets))]
+        return variant_digest([digest_folder(folder, without=frozenset({"README.md"})) for folder in folders])
+
+    @property
+    def folders(self) -> list[Path]:
+        """Where the case's files lie: its own folder, and then that of the case of which it is a variant."""
+        return [self.folder] if self.parent is None else [self.folder, self.parent]
+
+    @property
+    def profiles(self) -> list[Profile]:
+        """Those that the case offers; the first one is the default."""
+        return list(self.spec.profiles)
+
+    def for_profile(self, profile: Profile) -> Case:
+        """The case with the facts that hold in `profile`: the one place where limits, needs, outputs and metric of a
+        profile come from. A profile that the case does not offer changes nothing.
+        """
+        if self.profile == profile:
+            return self
+        declared = self.declared or self.spec
+        resolved = Case(self.folder, declared.in_profile(profile), profile, declared, self.parent)
+        # Of the folder, which is the same: reading it again for every cell would take longer than planning.
+        resolved.__dict__.update({name: known for name, known in self.__dict__.items() if "digest" in name})
+        return resolved
 
     @property
     def task(self) -> Path:
-        return self.folder / "task.md"
+        return self.part("task.md")
 
     def part(self, name: str) -> Path:
-        return self.folder / name
+        """The file or folder `name` of the case, also where it does not exist; a variant has those of its parent that
+        it does not have itself. A folder of its own takes the place of the whole folder; entries of hidden/ and wrong/
+        are looked up one by one.
+        """
+        return next((place for place in self.parts(name)), self.folder / name)
+
+    def asset(self, name: str) -> Path:
+        """Folder of the sources of a shared asset, beside the categories of cases."""
+        return self.folder.parents[1] / "assets" / name
+
+    def parts(self, name: str) -> list[Path]:
+        """Every place in which there is a file or folder `name`, the variant's own first."""
+        return [place for folder in self.folders if (place := folder / name).exists()]
 
 
 def load_case(folder: Path) -> Case:
     """The case in `folder`; raises `UserError` naming file, field and remedy."""
     path = folder / "case.yaml"
-    spec = read_yaml(path, CaseSpec)
-    for fault, remedy in _faults(folder, spec):
+    facts, parent = read_facts(folder)
+    spec = validate(facts, CaseSpec, where=path)
+    case = Case(folder, spec, parent=parent)
+    for fault, remedy in _faults(case):
         raise UserError(fault, where=path, remedy=remedy)
-    return Case(folder, spec)
+    return case
 
 
-def _faults(folder: Path, spec: CaseSpec) -> Iterator[tuple[str, str]]:
+def _faults(case: Case) -> Iterator[tuple[str, str]]:
     """Where case.yaml and its folder do not fit each other: fault and remedy."""
+    folder, spec = case.folder, case.spec
     category = folder.parent.name
     if spec.id != folder.name:
         yield f"field `id` is {spec.id!r}, but the folder is {folder.name!r}", "make them equal"
     if spec.category != category:
         yield f"field `category` is {spec.category!r}, but the parent folder is {category!r}", "make them equal"
     for name in ("task.md", "check.py"):
-        if not (folder / name).is_file():
+        if not case.part(name).is_file():
             yield f"{name} is missing beside it", "every case needs one, see docs/adding-a-case.md"
-    if spec.services and not (folder / "services.py").is_file():
+    if spec.services and not case.part("services.py").is_file():
         yield "field `services`: services.py is missing", "add the file or remove the field"
+    for name in spec.assets:
+        if not (case.asset(name) / "build.py").is_file():
+            yield f"field `assets.{name}`: {case.asset(name)}/build.py is missing", "add it or remove the entry"
+    for profile in spec.profiles:
+        try:
+            spec.in_profile(profile)
+        except ValueError:
+            fault = f"field `profiles.{profile}.metric`: the case does not have a metric that it could change"
+            yield fault, "write name, direction, baseline and target, or a `metric` of the case"
 
 
 def case_folders(root: Path) -> dict[str, Path]:
@@ -209,22 +331,18 @@ def case_folders(root: Path) -> dict[str, Path]:
 
 
 def load_cases(root: Path, ids: list[str] | None = None) -> list[Case]:
-    """The named cases below `root` in the order given, or all of them by category and id."""
-    folders = case_folders(root)
-    wanted = sorted(folders.values()) if ids is None else [_find_case(folders, name, root) for name in ids]
-    return [load_case(folder) for folder in wanted]
+    """The cases below `root` that `ids` select in the order given, or all of them by category and id.
+
+    ids: see `Selector`.
+    """
+    load = functools.cache(load_case)
+    wanted = sorted(case_folders(root).values()) if ids is None else select_cases(root, ids, load)
+    return [load(folder) for folder in wanted]
 
 
-def _find_case(folders: dict[str, Path], name: str, root: Path) -> Path:
-    """The folder of case `name`, given as id or as category/id."""
-    wanted = name.rsplit("/", 1)[-1]
-    if wanted not in folders or not f"/{folders[wanted].parent.name}/{wanted}".endswith(f"/{name}"):
-        import difflib
-
-        near = difflib.get_close_matches(wanted, folders, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else "`ml-dev-bench cases list` shows all cases"
-        raise UserError(f"no case {name!r}", where=root, remedy=hint)
-    return folders[wanted]
+def select_cases(root: Path, selectors: list[str], load: Callable[[Path], Case] = load_case) -> list[Path]:
+    """Folders of the cases below `root` that `selectors` mean; raises `UserError` for one that matches nothing."""
+    return selected_folders(case_folders(root), selectors, root, lambda folder: load(folder).spec)
 
 
 @functools.lru_cache(maxsize=256)

@@ -160,6 +160,13 @@ class Expected(Model):
         return self.model_usd + self.machine_usd
 
 
+class SkippedCell(Model):
+    """A cell that was asked for, and that no machine of the plan can run."""
+
+    cell: str
+    cause: str
+
+
 class PlanFile(Model):
     """The content of plan.json."""
 
@@ -169,6 +176,8 @@ class PlanFile(Model):
     runs: list[RunPlan] = Field(min_length=1)
     shards: list[Shard] = Field(min_length=1)
     expected: Expected
+    skipped: list[SkippedCell] = []
+    """In no run and no shard."""
 
     @model_validator(mode="after")
     def _every_cell_is_in_one_shard(self) -> PlanFile:
@@ -207,8 +216,12 @@ class Cell:
     agent: Agent
     models: dict[str, str]
     case: Case
+    """With the facts that hold in `profile`, however the cell is made."""
     profile: Profile
     trial: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "case", self.case.for_profile(self.profile))
 
     @cached_property
     def id(self) -> str:

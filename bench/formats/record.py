@@ -277,6 +277,8 @@ class Record(Model):
     success: bool | None = None
     score: Fraction | None = None
     checks: list[CheckResult] = []
+    milestones: list[str] = []
+    """Ids of checks in the order in which a long task is done; empty where the case does not say."""
     metrics: list[Metric] = []
     claims: list[Claim] = []
     overclaims: Whole = 0

@@ -10,6 +10,7 @@ from pydantic import Field
 from bench.base.documents import is_file
 from bench.base.errors import UserError
 from bench.base.model import Model, read_yaml
+from bench.formats.case_selection import Selector
 from bench.formats.record import Name, Profile
 
 
@@ -17,7 +18,7 @@ class Entry(Model):
     """One line of a demo or default run: an agent with a model on some cases."""
 
     agent: Name
-    cases: list[Name] = []
+    cases: list[Selector] = []
     """Empty: all cases of the suite."""
 
 
@@ -30,7 +31,8 @@ class Suite(Model):
     """Calendar version; part of the seed of all public data."""
     title: str
     profile: Profile = "mini"
-    cases: list[Name] = Field(min_length=1)
+    cases: list[Selector] = Field(min_length=1)
+    """Ids, or selectors of cases: a suite with these has more cases when cases are added."""
     trials: int = Field(1, ge=1, le=1000)
     entries: list[Entry] = []
     """What runs when no agent is named."""

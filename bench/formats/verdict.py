@@ -7,6 +7,7 @@ judge's child uses them, too: nothing here imports more than the standard librar
 from __future__ import annotations
 
 import ast
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -16,7 +17,7 @@ from bench.base.errors import UserError
 
 if TYPE_CHECKING:
     from bench.formats.case import Case, CaseSpec, Headline, Limits
-    from bench.formats.record import Claim, CostStatus, LimitsSet, Metric, ModelUsage, Note, StopReason, Try
+    from bench.formats.record import Claim, CostStatus, LimitsSet, Metric, ModelUsage, Note, Record, StopReason, Try
 
 OUTPUTS_CHECK = "outputs_present"
 """The framework's own check of a case's outputs."""
@@ -77,6 +78,15 @@ def success_of(checks: Sequence[Judgement]) -> bool:
     """Every required check and every guard passed."""
     needed = [check for check in checks if check.required or check.guard]
     return bool(needed) and all(check.value >= 1 for check in needed)
+
+
+def reached_text(record: Record) -> str:
+    """How far a long task came: the milestones passed before the first that was not; empty without milestones."""
+    passed = {check.id for check in record.checks if check.value >= 1}
+    reached = list(itertools.takewhile(passed.__contains__, record.milestones))
+    if not record.milestones:
+        return ""
+    return f"reached {len(reached)} of {len(record.milestones)}{f': {reached[-1]}' if reached else ''}"
 
 
 def is_overclaim(claimed: float | None, measured: float, tolerance: float, higher_is_better: bool) -> bool:

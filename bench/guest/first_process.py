@@ -119,8 +119,8 @@ def listen() -> socket.socket:
     return socket.create_server(("127.0.0.1", 0), backlog=128)
 
 
-def forward(listener: socket.socket, path: str) -> None:
-    """Copy each connection to the Unix socket at `path`."""
+def forward(listener: socket.socket, path: str, most: int = MAX_CONNECTIONS) -> None:
+    """Copy each connection to the Unix socket at `path`, `most` at a time: more wait."""
     import socket
     import threading
 
@@ -152,7 +152,7 @@ def forward(listener: socket.socket, path: str) -> None:
             upstream.close()
             free.release()
 
-    free = threading.BoundedSemaphore(MAX_CONNECTIONS)
+    free = threading.BoundedSemaphore(most)
 
     def accept() -> None:
         while True:

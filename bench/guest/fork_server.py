@@ -17,12 +17,20 @@ import signal
 import socket
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from bench.guest import kernel
-from bench.guest.first_process import MAX_DESCRIPTORS, end_descendants, network_counters, set_limits
+from bench.guest.first_process import (
+    MAX_DESCRIPTORS,
+    end_descendants,
+    forward,
+    listen,
+    network_counters,
+    set_limits,
+)
 from bench.guest.namespaces import View, leave_namespaces, machine_counters, make_view
 from bench.guest.subject import answer_call
 from bench.guest.trees import remove_tree
@@ -30,6 +38,12 @@ from bench.guest.trees import remove_tree
 del sys.path[0]
 PACKET = 1 << 16
 STREAMS = 3
+MOST_SERVICES = 16
+"""Of one call."""
+MOST_CONNECTIONS = 32
+"""Of one call to all its services at a time. Their threads are counted with those of the warm process, and other calls
+need that one, too.
+"""
 
 
 class ForkServer:
@@ -46,7 +60,7 @@ class ForkServer:
     def serve(self) -> None:
         """Fork for each request until the other side has gone."""
         while True:
-            packet, descriptors, _, _ = socket.recv_fds(self._requests, PACKET, STREAMS)
+            packet, descriptors, _, _ = socket.recv_fds(self._requests, PACKET, STREAMS + MOST_SERVICES)
             self._reap()
             if not packet:
                 return
@@ -62,7 +76,7 @@ class ForkServer:
             while os.waitpid(-1, os.WNOHANG)[0]:
                 continue
 
-    def _fork(self, request: dict[str, Any], data: int, report: int, log: int) -> NoReturn:
+    def _fork(self, request: dict[str, Any], data: int, report: int, log: int, *doors: int) -> NoReturn:
         try:
             if self._missing:
                 os.write(report, json.dumps({"missing": self._missing}).encode())
@@ -71,12 +85,12 @@ class ForkServer:
                 leave_namespaces(self._calls)
                 if os.fork() != 0:
                     os._exit(0)
-            self._guard(request, data, report, log)
+            self._guard(request, data, report, log, doors)
         except BaseException as error:
             os.write(report, json.dumps({"fault": f"{type(error).__name__}: {error}"}).encode())
         os._exit(0)
 
-    def _guard(self, request: dict[str, Any], data: int, report: int, log: int) -> None:
+    def _guard(self, request: dict[str, Any], data: int, report: int, log: int, doors: Sequence[int]) -> None:
         """Prepare the call's world, start the call, wait for its end or for that of who asked, and end what is left."""
         workspace, room = request["workspace"], ""
         self._calls.prctl(kernel.PR_SET_DUMPABLE, 0)
@@ -90,14 +104,21 @@ class ForkServer:
             room = tempfile.mkdtemp(prefix="call-")
             os.mkdir(f"{room}/home")
         os.setsid()
+        # In the call's own network.
+        listeners = {name: listen() for name in request["services"]}
         # With its sender's credentials, by which the other side knows whom to end.
         os.write(report, b" ")
         call = os.fork()
         if call == 0:
             os.close(report)
+            for name, listener in listeners.items():
+                os.environ[name] = f"http://127.0.0.1:{listener.getsockname()[1]}"
             self._call(request, workspace, room, data, log)
         os.close(data)
         os.close(log)
+        # Only now: a process that has threads must not fork.
+        for listener, door in zip(listeners.values(), doors, strict=True):
+            forward(listener, f"/proc/self/fd/{door}", MOST_CONNECTIONS // len(doors))
         status = _end_of(call, report)
         end_descendants()
         addresses, names = network_counters("/proc/self/net") if self._view is not None else (0, 0)

@@ -95,6 +95,10 @@ class Submission:
     seed: int = field(default_factory=lambda: secrets.randbits(128))
     """Of the judge's fresh inputs."""
     python: Path = Path(sys.executable)
+    services: Mapping[str, Path] = field(default_factory=dict)
+    """Sockets of the services that the workspace's code may reach while it is judged, by name."""
+    judging_journals: Path | None = None
+    """Folder of what these write down."""
     scratch: Path | None = None
     """Where the judge keeps its copies; default: the system's temporary folder."""
     hostile: bool = False
@@ -165,9 +169,10 @@ def _orders(case: Case, submission: Submission) -> dict[str, Any]:
     return {
         "snapshot": str(submission.snapshot),
         "original": str(submission.original),
-        "hidden": [str(submission.hidden), str(case.part("hidden"))],
-        "journals": str(submission.journals),
-        "case": str(case.folder),
+        "hidden": [str(submission.hidden), *(str(folder) for folder in case.parts("hidden"))],
+        "journals": {"agent": str(submission.journals), "judging": str(submission.judging_journals or "")},
+        "services": {case.spec.services[name].env: str(path) for name, path in submission.services.items()},
+        "check": str(case.part("check.py")),
         "profile": submission.profile,
         "seed": submission.seed,
         "sandbox": submission.sandbox,

@@ -44,15 +44,15 @@ def hostile_values() -> dict[str, Any]:
 
 def hostile_workspaces(scene: Scene) -> Iterator[tuple[str, Workspace]]:
     """One workspace a value, given bare and as every member that the case's checks ask for by name."""
-    names = _names_asked_for(scene.case)
+    names = _names_asked_for(scene.check)
     for kind, value in hostile_values().items():
         yield kind, HostileWorkspace(scene, value)
         yield f"members: {kind}", HostileWorkspace(scene, dict.fromkeys(names, value))
 
 
-def _names_asked_for(case: Path) -> list[str]:
+def _names_asked_for(check: Path) -> list[str]:
     """String constants of check.py: among them are all keys and columns that it looks up."""
-    tree = ast.parse((case / "check.py").read_text(encoding="utf-8"))
+    tree = ast.parse(check.read_text(encoding="utf-8"))
     found = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
     return sorted(text for text in found if 0 < len(text) <= 60)
 

@@ -65,8 +65,9 @@ def _scene(orders: dict[str, Any]) -> Scene:
         snapshot=Path(orders["snapshot"]),
         original=Path(orders["original"]),
         hidden=tuple(Path(folder) for folder in orders["hidden"]),
-        journals=Path(orders["journals"]),
-        case=Path(orders["case"]),
+        journals={phase: Path(folder) for phase, folder in orders["journals"].items() if folder},
+        services={variable: Path(path) for variable, path in orders["services"].items()},
+        check=Path(orders["check"]),
         profile=orders["profile"],
         seed=orders["seed"],
         sandbox=sandbox,
@@ -113,7 +114,7 @@ _Checks = Sequence[tuple[Check, str]]
 def _checks(scene: Scene, outputs: dict[str, Any]) -> _Checks | str:
     """All checks in order, or why there are none."""
     try:
-        checks = [(check, "case") for check in load_checks(scene.case / "check.py")]
+        checks = [(check, "case") for check in load_checks(scene.check)]
     except Exception:
         return f"check.py cannot be loaded: {traceback.format_exc(limit=-3)}"
     if outputs["files"]:

@@ -9,7 +9,7 @@ import select
 import struct
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -73,14 +73,19 @@ class Subject:
         deadline: Deadline,
         cell_environment: CellEnvironment | None = None,
         warm: WarmProcess | None = None,
+        services: Mapping[str, Path] | None = None,
     ) -> None:
-        """warm: of another owner, for these libraries and limits and this folder; otherwise one is started at need."""
+        """warm: of another owner, for these libraries and limits and this folder; otherwise one is started at need.
+
+        services: sockets that calls may reach, by the variable that tells where.
+        """
         self._sandbox = sandbox
         self._snapshot = snapshot
         self._preload = tuple(preload)
         self._limits = limits
         self._deadline = deadline
         self._cell_environment = cell_environment or CellEnvironment()
+        self._services = dict(services or {})
         self._warm = warm
         self._stack = contextlib.ExitStack()
         self._forks = True
@@ -155,7 +160,7 @@ class Subject:
     def _fork(self, stack: contextlib.ExitStack, timeout: float) -> Running:
         warm = self._warm_process()
         limits = replace(self._limits, **vars(self._deadline.grant(timeout)))
-        return stack.enter_context(warm.fork(self._snapshot, limits, self._deadline.witness))
+        return stack.enter_context(warm.fork(self._snapshot, limits, self._deadline.witness, self._services))
 
     def _warm_process(self) -> WarmProcess:
         if self._warm is None:
@@ -171,11 +176,14 @@ class Subject:
         granted = self._deadline.grant(timeout + _IMPORT_S)
         limits = replace(self._limits, **vars(granted))
         script = f"{self._sandbox.library}/bench/guest/subject.py"
+        sockets, addresses = forwarded(self._services)
         job = Job(
             argv=["python", "-I", "-B", script, json.dumps(orders)],
             mounts=[mount],
             cwd=mount,
             limits=limits,
+            env=addresses,
+            sockets=sockets,
             cell_environment=self._cell_environment,
         )
         pipe = subprocess.PIPE
@@ -186,6 +194,13 @@ class Subject:
         if ready.get("missing"):
             raise RuntimeError(f"the case's environment lacks what it preloads: {ready['missing']}")
         return running
+
+
+def forwarded(services: Mapping[str, Path]) -> tuple[dict[str, Path], dict[str, str]]:
+    """Sockets and variables of a job whose processes may reach `services`, sockets by variable."""
+    # The name is part of a path in the guest, and of what its first process replaces.
+    sockets = {variable.lower(): path for variable, path in services.items()}
+    return sockets, {variable: f"http://127.0.0.1:{{port:{variable.lower()}}}" for variable in services}
 
 
 class _Exchange:

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from bench.base.files import lay_over, sha256_file, walk_files
 from bench.casekit.data import stream
@@ -20,7 +20,7 @@ from bench.guest.trees import remove_tree
 from bench.judge.deadline import Deadline, Timed, over_time, raise_starved
 from bench.judge.files import Folder
 from bench.judge.stopwatch import Stopwatch, Timing, Work
-from bench.judge.subject import Hidden, Subject, SubjectError
+from bench.judge.subject import Hidden, Subject, SubjectError, forwarded
 from bench.sandbox import CellEnvironment, Job, JobLimits, Mount, NetworkAttempts, Sandbox, WarmProcess, run_job
 
 if TYPE_CHECKING:
@@ -37,9 +37,10 @@ class Scene:
     original: Path
     """The workspace as the agent found it."""
     hidden: tuple[Path, ...]
-    journals: Path
-    """Folder of the services' journals."""
-    case: Path
+    journals: Mapping[str, Path]
+    """Folders of the services' journals: of the phase `agent`, and of `judging` where services ran."""
+    check: Path
+    """The case's check.py."""
     profile: str
     seed: int
     sandbox: Sandbox
@@ -50,6 +51,8 @@ class Scene:
     cell_environment: CellEnvironment = field(default_factory=CellEnvironment)
     spent: Sequence[float] = (0.0, 0.0)
     """By the workspace's code in an earlier process of this grading: CPU time and available time, in seconds."""
+    services: Mapping[str, Path] = field(default_factory=dict)
+    """Sockets of the services of judging, by the variable that tells the workspace's code where they are."""
     warm: WarmProcess | None = None
     """One for these libraries and limits that sees the snapshot."""
 
@@ -98,6 +101,7 @@ class Workspace(Folder):
         """What functions that are marked `once` gave, for the life of this workspace."""
         self._scene = scene
         self._journals: dict[str, list[dict[str, Any]]] = {}
+        """Of the agent phase, read once: checks ask for them again and again."""
         self._deadline = Deadline(scene.grade_s, scene.limits.cpus, *scene.spent)
         self._stack = contextlib.ExitStack()
         self._subject = self._new_subject(scene.snapshot, self._deadline, scene.warm)
@@ -131,7 +135,16 @@ class Workspace(Folder):
 
     def _new_subject(self, snapshot: Path, deadline: Deadline, warm: WarmProcess | None = None) -> Subject:
         scene = self._scene
-        return Subject(scene.sandbox, snapshot, scene.preload, scene.limits, deadline, scene.cell_environment, warm)
+        return Subject(
+            scene.sandbox,
+            snapshot,
+            scene.preload,
+            scene.limits,
+            deadline,
+            scene.cell_environment,
+            warm,
+            services=scene.services,
+        )
 
     def hidden(self, name: str) -> Hidden:
         """The judge's file `name`: built by data.py, or lying in the case's hidden/."""
@@ -207,7 +220,7 @@ class Workspace(Folder):
         inputs: Mapping[str, Hidden | bytes | str] | None = None,
         remove: Sequence[str] = (),
     ) -> Ran:
-        """Run a command on a private, writable copy of the snapshot, without a network.
+        """Run a command on a private, writable copy of the snapshot, without a network but the services of judging.
 
         timeout: seconds of CPU time on each processor that the case may use; `call_s` of the case by default.
         """
@@ -219,8 +232,15 @@ class Workspace(Folder):
             _place(root, name, content)
         mount = Mount(root, "/workspace", writable=True)
         limits = replace(self._scene.limits, **vars(granted))
+        sockets, addresses = forwarded(self._scene.services)
         job = Job(
-            list(argv), [mount], mount, limits, env=dict(env or {}), cell_environment=self._scene.cell_environment
+            list(argv),
+            [mount],
+            mount,
+            limits,
+            env={**addresses, **(env or {})},
+            sockets=sockets,
+            cell_environment=self._scene.cell_environment,
         )
         ended = run_job(self._scene.sandbox, job, witness=self._deadline.witness)
         self._deadline.spend(ended.cpu_s, ended.available_s)
@@ -241,16 +261,21 @@ class Workspace(Folder):
         lay_over(self.root, root)
         return root
 
-    def journal(self, service: str) -> list[dict[str, Any]]:
-        """What a service wrote down during the agent phase, in order; the service's kit bounds how much that is.
-
-        Read once: checks ask for it again and again.
+    def journal(self, service: str, during: Literal["agent", "judging"] = "agent") -> list[dict[str, Any]]:
+        """What a service wrote down in the agent phase, or in this grading so far, in order; the service's kit bounds
+        how much that is.
         """
+        if during == "judging":
+            return self._read_journal(service, during)
         if service not in self._journals:
-            path = self._scene.journals / f"{service}.jsonl"
-            lines = path.read_bytes().split(b"\n") if path.is_file() else []
-            self._journals[service] = [json.loads(line) for line in lines if line]
+            self._journals[service] = self._read_journal(service, during)
         return list(self._journals[service])
+
+    def _read_journal(self, service: str, during: str) -> list[dict[str, Any]]:
+        folder = self._scene.journals.get(during)
+        path = folder / f"{service}.jsonl" if folder is not None else None
+        lines = path.read_bytes().split(b"\n") if path is not None and path.is_file() else []
+        return [json.loads(line) for line in lines if line]
 
     def metric(self, name: str, value: float, unit: str = "", trusted: bool = True) -> None:
         """Record a measurement; what is not trusted says so in its unit, and stands apart from all that is."""

@@ -23,6 +23,6 @@ if TYPE_CHECKING:
         missing_cells,
         select_cells,
     )
-    from bench.plan.shards import PlannedJob, github_matrix, packed_shards
+    from bench.plan.shards import PlannedJob, github_matrix, packed_shards, skipped_cells
 else:
     __getattr__ = lazy_face(__name__)

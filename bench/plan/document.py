@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from bench.base.errors import UserError
 from bench.base.times import now
-from bench.formats.plan import Expected, PlanFile, Shard, ShardPart
+from bench.formats.plan import Expected, PlanFile, Shard, ShardPart, SkippedCell
 from bench.formats.seeds import SeedSecret
 from bench.plan.estimate import Estimate
 from bench.plan.experiment import Budget, Experiment
@@ -21,9 +21,11 @@ def plan_document(
     made: Sequence[PackedShard],
     sandbox: str,
     secret: SeedSecret | None = None,
+    skipped: Sequence[SkippedCell] = (),
 ) -> PlanFile:
     """The plan file of these cells: `parts` by run, `made` by machine; sandbox: the name of the one they run in.
 
+    skipped: what was asked for and is in no part.
     secret: of a new experiment's seeds. The missing cells of an earlier one keep its secret.
     """
     facts = (secret or SeedSecret()).facts(sum(len(part.cells) for part in parts))
@@ -34,6 +36,7 @@ def plan_document(
         runs=[run if part.earlier else run.model_copy(update=facts) for part, run in zip(parts, runs, strict=True)],
         shards=[_shard(batch) for batch in made],
         expected=expected_of(made),
+        skipped=list(skipped),
     )
 
 

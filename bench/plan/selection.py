@@ -68,7 +68,7 @@ def make_plan(request: Request, run: str, folders: DataFolders) -> RunCells:
             raise UserError(
                 f"does not have the profile {profile!r}",
                 where=case.folder / "case.yaml",
-                remedy=f"use --profile {case.spec.profiles[0]} or leave the case out",
+                remedy=f"use --profile {case.profiles[0]} or leave the case out",
             )
     cells = _cells(pairs, profile, [request.models], request.trials or suite.trials)
     if not cells:
@@ -120,8 +120,8 @@ def _pairs(
     pairs = []
     for entry in suite.entries:
         agent = find_agent(entry.agent, folders.agents)
-        names = [name for name in entry.cases or suite.cases if not wanted or name in wanted]
-        pairs += [(agent, case) for case in load_cases(folders.cases, names)]
+        cases = load_cases(folders.cases, entry.cases or suite.cases)
+        pairs += [(agent, case) for case in cases if not wanted or case.id in wanted]
     return pairs
 
 

@@ -6,11 +6,11 @@ import heapq
 import json
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from bench.base.errors import UserError
-from bench.formats.plan import Cell
+from bench.formats.plan import Cell, SkippedCell
 from bench.plan.estimate import Estimate
 from bench.plan.experiment import Experiment, MachineClass
 
@@ -57,6 +57,17 @@ def packed_shards(jobs: Sequence[PlannedJob], experiment: Experiment) -> list[Pa
         batch for name in sorted(classes) for batch in _packed_shards_of(machines[name], classes[name], shares[name])
     ]
     return sorted(made, key=lambda batch: (-batch.seconds, batch.id))
+
+
+def skipped_cells(cells: Iterable[Cell], machines: Sequence[MachineClass]) -> list[SkippedCell]:
+    """The cells for which no machine has what their case needs, with the cause.
+
+    The planner knows of a machine only what its class says: `gpus`. Which libraries it has is found out there, and the
+    cells for which one is missing become records of the outcome `skipped`.
+    """
+    cause = "needs a GPU, which no machine of the plan has (`machines: [{gpus: 1, ...}]`)"
+    gpus = any(machine.gpus for machine in machines)
+    return [SkippedCell(cell=cell.id, cause=cause) for cell in cells if cell.case.spec.needs.gpu and not gpus]
 
 
 def github_matrix(made: Sequence[PackedShard]) -> str:

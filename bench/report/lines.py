@@ -100,8 +100,11 @@ def outcome_line(record: Record) -> str:
     verdict = click.style("success", fg="green") if record.success else click.style("no success", fg="red")
     modes = ", ".join(note.name for note in record.failure_modes)
     flags = ", ".join(note.name for note in record.flags)
+    from bench.formats.verdict import reached_text
+
+    reached = reached_text(record)
     return (
-        f"{head}: {verdict}, score {record.score:.2f}, {seconds:.1f} s"
+        f"{head}: {verdict}, score {record.score:.2f}, {f'{reached}, ' if reached else ''}{seconds:.1f} s"
         f"{', ' + modes if modes else ''}{'; flags: ' + flags if flags else ''}"
     )
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from bench.base.text import escape
+from bench.formats.verdict import reached_text
 
 if TYPE_CHECKING:
     from bench.formats.record import Record
@@ -104,6 +105,8 @@ def _evidence(record: Record) -> str:
     """What a cell failed at, folded away."""
     lines = [f"{check.id}: {check.message}" for check in record.checks if not check.passed]
     lines += [f"{note.name}: {note.evidence}" for note in (*record.failure_modes, *record.flags)]
+    if reached := reached_text(record):
+        lines.insert(0, reached)
     if record.error:
         lines.append(f"{record.cause}: {record.error}")
     if not lines:

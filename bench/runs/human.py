@@ -23,9 +23,20 @@ from bench.base.files import digest_folder, temporary_folder, write_atomic
 from bench.base.install import DataFolders
 from bench.base.model import Model, explain
 from bench.base.times import now
-from bench.cell import AgentPhase, CellContext, CellFolder, Clock, Evidence, Finished, judged, settle, write_record
+from bench.cell import (
+    AgentPhase,
+    CellContext,
+    CellFolder,
+    Clock,
+    Evidence,
+    Finished,
+    judged,
+    settle,
+    unmet_needs,
+    write_record,
+)
 from bench.formats.agent import find_agent
-from bench.formats.case import load_cases, missing_modules
+from bench.formats.case import load_cases
 from bench.formats.plan import Cell, RunPlan, make_run_plan
 from bench.formats.record import Instant, Phase, Profile, Record, Seconds
 from bench.formats.run_folder import RunFolder, new_run_name, read_record
@@ -86,11 +97,11 @@ def start_attempt(
     """Prepare a workspace and start the clock; raises `UserError`."""
     suite = load_suite(folders.cases, suite_id)
     case = load_cases(folders.cases, [case_id])[0]
-    profile = profile or case.spec.profiles[0]
+    profile = profile or case.profiles[0]
     if profile not in case.spec.profiles:
         raise UserError(f"case {case.id} has no profile {profile!r}", remedy=f"it has {', '.join(case.spec.profiles)}")
-    if missing := missing_modules(case.spec.needs.python):
-        raise UserError(f"modules are missing: {', '.join(missing)}", remedy="pip install 'ml-dev-bench[ml]'")
+    if unmet := unmet_needs(case.for_profile(profile).spec.needs, ProcessSandbox()):
+        raise UserError(f"case {case.id} cannot run here: {unmet}", where="human start", remedy="choose another case")
     cell = Cell(find_agent(AGENT, folders.agents), {}, case, profile, trial)
     name = f"{AGENT}-{new_run_name()}"
     folder = out / name

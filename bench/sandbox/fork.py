@@ -14,7 +14,7 @@ import socket
 import struct
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -59,13 +59,18 @@ class Fork:
         self._cpu_s = 0.0
         self._hit: EndReason | None = None
 
-    def ask(self, requests: socket.socket, order: dict[str, Any]) -> None:
+    def ask(self, requests: socket.socket, order: dict[str, Any], services: Mapping[str, Path]) -> None:
         theirs = [self._their_data.fileno(), self._their_report.fileno(), self._their_log]
+        # A handle of the socket's file, by which the fork's guard connects: no path in the sandbox leads to it.
+        doors = [os.open(path, os.O_PATH | os.O_CLOEXEC) for path in services.values()]
+        order = {**order, "services": list(services)}
         try:
-            socket.send_fds(requests, [json.dumps(order).encode()], theirs)
+            socket.send_fds(requests, [json.dumps(order).encode()], [*theirs, *doors])
         except OSError as error:
             raise InfraError("sandbox_error", f"the judge's warm process is gone: {error}") from None
         finally:
+            for door in doors:
+                os.close(door)
             self._their_data.close()
             self._their_report.close()
             os.close(self._their_log)

@@ -11,7 +11,7 @@ import json
 import socket
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -77,10 +77,17 @@ class WarmProcess:
         return cls(sandbox, preparation, socket.socket(fileno=descriptor), enforcement)
 
     @contextlib.contextmanager
-    def fork(self, workspace: Path, limits: JobLimits, witness: Witness | None = None) -> Iterator[Running]:
+    def fork(
+        self,
+        workspace: Path,
+        limits: JobLimits,
+        witness: Witness | None = None,
+        services: Mapping[str, Path] | None = None,
+    ) -> Iterator[Running]:
         """A fork that sees `workspace`, a folder below the arena, and waits for one request of the subject's protocol.
 
-        witness: of the machine, where it has been watched before.
+        witness: of the machine, where it has been watched before. services: Unix sockets that are forwarded to ports
+        in the fork's own network, by the variable that holds the address there; at most `MOST_SERVICES`.
         Raises `CannotFork` where namespaces are refused, `InfraError` when the warm process is gone, and `RuntimeError`
         naming the modules that it cannot import.
         """
@@ -93,7 +100,7 @@ class WarmProcess:
         order = {"workspace": seen, "private_mb": limits.disk_mb, "limits": resource_limits(limits)}
         started = Fork(limits)
         try:
-            started.ask(self.requests, order)
+            started.ask(self.requests, order, services or {})
             job = Job([], [], Mount(workspace, _PLACE), limits, cell_environment=self.preparation.cell_environment)
             started.enter(self._isolated)
             yield Running(job, started, started, self.enforcement, witness, isolated=self._isolated)

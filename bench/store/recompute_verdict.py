@@ -69,7 +69,7 @@ def _possible(record: Record, basis: Basis) -> bool:
     """Whether what the cause is about exists at all."""
     spec = basis.case.spec
     there: dict[str, bool] = {
-        "needs_missing": bool(spec.needs.python),
+        "needs_missing": bool(spec.needs.python or spec.needs.gpu or spec.needs.network),
         "service_error": bool(spec.services),
         "gateway_error": bool(record.models),
         "cassette_miss": is_replayed(record.models),
@@ -104,6 +104,12 @@ def _one_check(check: CheckResult) -> Iterator[str]:
         yield must_be(f"checks.{check.id}.weight", check.weight, 0, "it is a guard")
     if check.value >= 1 and check.message:
         yield must_be(f"checks.{check.id}.message", check.message, "", "the check passed")
+
+
+def milestones(record: Record, basis: Basis) -> Iterator[str]:
+    wanted = basis.case.spec.milestones if record.outcome == "graded" else []
+    if record.milestones != wanted:
+        yield must_be("milestones", record.milestones, wanted, "case.yaml says so")
 
 
 def score(record: Record, basis: Basis) -> Iterator[str]:
@@ -206,5 +212,8 @@ def artifacts(record: Record, basis: Basis) -> Iterator[str]:
 
 
 VERDICT_RULES: Mapping[str, Rule] = MappingProxyType(
-    {rule.__name__: rule for rule in (identity, outcome, checks, score, claims, flags, failure_modes, artifacts)}
+    {
+        rule.__name__: rule
+        for rule in (identity, outcome, checks, milestones, score, claims, flags, failure_modes, artifacts)
+    }
 )

@@ -13,7 +13,7 @@ from bench.base.install import DataFolders, find_data_folders
 from bench.formats.agent import Agent, find_agent, with_settings
 from bench.formats.case import Case, load_cases
 from bench.formats.plan import PlannedCell, RunPlan, is_ranked
-from bench.formats.record import ModelUsage, Record
+from bench.formats.record import ModelUsage, Profile, Record
 from bench.formats.seeds import REPLAY_PREFIX
 from bench.formats.verdict import DeclaredCheck, declared_checks
 from bench.gateway import Prices, prices_of_role
@@ -56,7 +56,7 @@ class Sources:
 
     def basis(self, plan: RunPlan, planned: PlannedCell) -> Basis:
         """What the record of `planned` must agree with; raises `UserError` where the case is not here as planned."""
-        case, checks = self._case(planned.case, planned.case_digest)
+        case, checks = self._case(planned.case, planned.case_digest, plan.profile)
         settings = tuple(sorted(planned.settings.items()))
         agent = self._agent(planned.agent, planned.agent_digest, settings)
         ranked = planned.ranked
@@ -72,7 +72,7 @@ class Sources:
 
         return Basis(plan, planned, case, checks, ranked, prices)
 
-    def _load_case(self, name: str, digest: str) -> tuple[Case, tuple[DeclaredCheck, ...] | None]:
+    def _load_case(self, name: str, digest: str, profile: Profile) -> tuple[Case, tuple[DeclaredCheck, ...] | None]:
         try:
             case = load_cases(self._folders.cases, [name])[0]
         except UserError as error:
@@ -83,6 +83,7 @@ class Sources:
                 f"case {name!r} has the digest {case.digest[7:19]} here, and {digest[7:19]} in the plan",
                 remedy="check out the version that was planned, or give --cases the folder that holds it",
             )
+        case = case.for_profile(profile)
         try:
             return case, tuple(declared_checks(case))
         except UserError:

@@ -124,7 +124,6 @@ _ROWS: list[Row] = [
         ({"data.py": _CUT}, {}, "data", "use all 128 bits"),
         ({"data.py": "x = 1"}, {}, "data", "AttributeError"),
         ({"services.py": "x = 1"}, {"services": {"hub": {"env": "HUB_URL"}}}, "solution", "did not start"),
-        ({}, {"needs": {"python": ["no_such_library"]}}, "needs", "no_such_library"),
         ({}, {"preload": ["no_such_library"]}, "solution", "no_such_library"),
         ({"check.py": CHECK.replace(_DOC, "")}, {}, "folder", "doubles has no docstring"),
         ({"check.py": CHECK.replace(', f"double({x}) is {2 * x}, not {found}"', "")}, {}, "folder",

@@ -83,7 +83,7 @@ def absurd_rows() -> bytes:
 def opened(folder: Path, sandbox: Sandbox, preload: tuple[str, ...], memory_mb: int = 1500) -> Workspace:
     limits = JobLimits(wall_s=60, memory_mb=memory_mb, disk_mb=200)
     scene = Scene(
-        snapshot=folder, original=folder, hidden=(folder,), journals=folder, case=folder, profile="mini", seed=1,
+        snapshot=folder, original=folder, hidden=(folder,), journals={}, check=folder, profile="mini", seed=1,
         sandbox=sandbox, preload=preload, limits=limits, call_s=30, grade_s=300,
     )  # fmt: skip
     return Workspace(scene)
