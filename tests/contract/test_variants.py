@@ -13,7 +13,7 @@ from bench.base.install import DataFolders
 from bench.formats.case import Case, load_case, load_cases
 from bench.formats.case_variants import copy_whole
 from bench.sandbox.process import ProcessSandbox
-from tests.helpers.cells import CHECK, ROOT, STARTER, WRONG, make_case, write_files
+from tests.helpers.cells import CHECK, ROOT, STARTER, make_case, write_files
 
 VARIANT = """
 id: double_it_quickly
