@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from bench.base.faces import lazy_face
 
 if TYPE_CHECKING:
+    from bench.authoring.judge_sources import declare, declared, sources_digest
     from bench.authoring.scaffold import scaffold_case
     from bench.authoring.verify import Proof, Verifier, open_verifier
 else:

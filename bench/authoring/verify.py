@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.authoring.lint import lint, same_files
+from bench.authoring.wrong_answers import caught
 from bench.base.errors import InfraError
 from bench.base.files import digest_folder, temporary_folder
 from bench.base.install import DataFolders
@@ -141,14 +142,10 @@ class Verifier:
 
     def _wrong(self, case: Case, name: str) -> str:
         wrong = case.spec.wrong[name]
-        grading = self._answer(case, Overlay(case.part("wrong") / name, wrong.run), 1).grading
-        known = {verdict.id for verdict in grading.verdicts}
-        unknown = [check for check in wrong.fails if check not in known]
-        assert not unknown, f"`fails` names checks that do not exist: {', '.join(unknown)}"
-        assert not grading.success, f"succeeds with score {grading.score:g}: {wrong.about}"
-        passed = [check for check in wrong.fails if check not in grading.failed]
-        assert not passed, f"is not caught by {', '.join(passed)} (fails {', '.join(grading.failed) or 'nothing'})"
-        return f"score {grading.score:.2f}, caught by {', '.join(wrong.fails)}"
+        with self._prepared(case, 1) as folder:
+            self._lay(folder, Overlay(case.part("wrong") / name, wrong.run))
+            folder.take_snapshot()
+            return caught(case, wrong, folder.submission())
 
     def _hostile(self, case: Case) -> str:
         with self._prepared(case, 1) as folder:

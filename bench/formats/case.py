@@ -13,8 +13,8 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from bench.base.errors import UserError
-from bench.base.files import digest_folder
 from bench.base.model import Model, read_yaml
+from bench.formats.case_digest import judged_digest, proof_digest
 from bench.formats.record import Name, Profile
 
 Positive = Annotated[float, Field(gt=0, le=1e9)]
@@ -149,8 +149,13 @@ class Case:
 
     @cached_property
     def digest(self) -> str:
-        """Of everything that decides what a score means: the whole folder except its README."""
-        return digest_folder(self.folder, without=frozenset({"README.md"}))
+        """Of what decides a verdict; with the judge's version it identifies a series of results."""
+        return judged_digest(self.folder, self.spec)
+
+    @property
+    def proof_digest(self) -> str:
+        """Of everything that a proof of the case has met, as it is now."""
+        return proof_digest(self.folder)
 
     @property
     def task(self) -> Path:

@@ -17,6 +17,7 @@ from bench.judge.workspace import Workspace
 
 if TYPE_CHECKING:
     from bench.judge.forks import Ended, Envelope, run_fork
-    from bench.judge.grade import Grading, Submission, grade_submission
+    from bench.judge.grade import Submission, grade_checks, grade_submission
+    from bench.judge.grading import Grading, PartialGrading
 else:
     __getattr__ = lazy_face(__name__)

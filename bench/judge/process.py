@@ -53,8 +53,9 @@ def serve(orders: dict[str, Any], answers: BinaryIO) -> None:
         elif orders["hostile"]:
             report.say(broken=_clean(_judge_hostile(scene, checks)))
         else:
-            report.say(checks=[_about(check, origin) for check, origin in checks])
-            _judge_snapshot(scene, checks, orders["first"], report)
+            selected = _selected(checks, orders["checks"])
+            report.say(checks=[_about(check, origin) for check, origin in selected])
+            _judge_snapshot(scene, selected, orders["first"], report)
     except InfraError as error:
         report.say(infra=[error.cause, str(error)])
 
@@ -119,6 +120,11 @@ def _checks(scene: Scene, outputs: dict[str, Any]) -> _Checks | str:
     if outputs["files"]:
         checks.insert(0, (_outputs_check(outputs), "framework"))
     return checks or "check.py defines no check"
+
+
+def _selected(checks: _Checks, ids: Sequence[str] | None) -> _Checks:
+    """Those with these ids, in the case's order; `ids` None: all of them."""
+    return [it for it in checks if ids is None or it[0].id in ids]
 
 
 def _about(check: Check, origin: str) -> dict[str, Any]:
