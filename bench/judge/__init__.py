@@ -16,7 +16,7 @@ from bench.judge.values import array, integer, mapping, number, numbers, sequenc
 from bench.judge.workspace import Workspace
 
 if TYPE_CHECKING:
-    from bench.judge.forks import Ended, Envelope, run_fork
+    from bench.judge.forks import Ended, Envelope, end_judges, run_fork
     from bench.judge.grade import Submission, grade_checks, grade_submission
     from bench.judge.grading import Grading, PartialGrading
 else:
