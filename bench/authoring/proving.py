@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from bench.authoring.locks import ProofLock, Surroundings, new_lock, write_lock
 from bench.authoring.verify import Proof, open_verifier
@@ -56,14 +57,15 @@ def prove_cases(
     budget_s: float = BUDGET_S,
 ) -> list[Proven]:
     """Prove `cases`, `jobs` of them side by side; `tell` gets each proof as it comes, from several threads."""
-    prove = partial(_prove, folders=folders, sandbox=sandbox, tell=tell, budget_s=budget_s)
+    prove = partial(prove_case, folders=folders, sandbox=sandbox, tell=tell, budget_s=budget_s)
     with ThreadPoolExecutor(jobs) as pool:
         return list(pool.map(prove, cases))
 
 
-def _prove(
-    case: Case, folders: DataFolders, sandbox: Sandbox, tell: Callable[[Proof], None], budget_s: float
+def prove_case(
+    case: Case, folders: DataFolders, sandbox: Sandbox, tell: Callable[[Proof], None], budget_s: float = BUDGET_S
 ) -> Proven:
+    """Prove one case; what it takes beyond `budget_s` CPU seconds is a proof that failed."""
     before = case.proof_digest
     orders = {
         "case": str(case.folder),
@@ -91,7 +93,7 @@ def _prove(
     return Proven(case, proofs, used, before if case.proof_digest == before else "")
 
 
-def _said(child: Child) -> Iterator[dict[str, object]]:
+def _said(child: Child) -> Iterator[dict[str, Any]]:
     assert child.popen.stdout is not None
     for line in child.popen.stdout:
         yield json.loads(line)

@@ -47,15 +47,14 @@ def serve(orders: dict[str, Any], answers: BinaryIO) -> None:
     try:
         scene = _scene(orders)
         sys.path[:0] = [str(folder) for folder in scene.hidden if folder.is_dir()]
-        checks = _checks(scene, orders["outputs"])
+        checks = _selected(_checks(scene, orders["outputs"]), orders["checks"])
         if isinstance(checks, str):
             report.say(broken=_clean(checks))
         elif orders["hostile"]:
             report.say(broken=_clean(_judge_hostile(scene, checks)))
         else:
-            selected = _selected(checks, orders["checks"])
-            report.say(checks=[_about(check, origin) for check, origin in selected])
-            _judge_snapshot(scene, selected, orders["first"], report)
+            report.say(checks=[_about(check, origin) for check, origin in checks])
+            _judge_snapshot(scene, checks, orders["first"], report)
     except InfraError as error:
         report.say(infra=[error.cause, str(error)])
 
@@ -122,9 +121,11 @@ def _checks(scene: Scene, outputs: dict[str, Any]) -> _Checks | str:
     return checks or "check.py defines no check"
 
 
-def _selected(checks: _Checks, ids: Sequence[str] | None) -> _Checks:
+def _selected(checks: _Checks | str, ids: Sequence[str] | None) -> _Checks | str:
     """Those with these ids, in the case's order; `ids` None: all of them."""
-    return [it for it in checks if ids is None or it[0].id in ids]
+    if isinstance(checks, str) or ids is None:
+        return checks
+    return [it for it in checks if it[0].id in ids] or f"the case has none of the checks {', '.join(ids)}"
 
 
 def _about(check: Check, origin: str) -> dict[str, Any]:
