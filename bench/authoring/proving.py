@@ -19,7 +19,7 @@ from bench.base.install import DataFolders
 from bench.base.times import now
 from bench.formats.case import Case, load_case
 from bench.judge import end_judges
-from bench.sandbox import Sandbox, handed_on, open_sandbox
+from bench.sandbox import Sandbox, counting_group, handed_on, open_sandbox
 
 BUDGET_S = 120.0
 """CPU seconds that the proof of one case may take, containers not counted."""
@@ -35,7 +35,8 @@ class Proven:
     case: Case
     proofs: Sequence[Proof]
     cpu_s: float
-    """Of the process, its judges and its sandboxes; containers are not counted."""
+    """Of the process, its judges and its sandboxes; containers are not counted, and where groups of version 1 cannot be
+    made, neither is what a sandbox was killed with."""
     digest: str
     """The case's proof digest, before and after; empty where its files were changed meanwhile."""
 
@@ -55,11 +56,11 @@ def prove_cases(
     jobs: int,
     tell: Callable[[Proof], None],
     budget_s: float = BUDGET_S,
-) -> list[Proven]:
+) -> Iterator[Proven]:
     """Prove `cases`, `jobs` of them side by side; `tell` gets each proof as it comes, from several threads."""
     prove = partial(prove_case, folders=folders, sandbox=sandbox, tell=tell, budget_s=budget_s)
     with ThreadPoolExecutor(jobs) as pool:
-        return list(pool.map(prove, cases))
+        yield from pool.map(prove, cases)
 
 
 def prove_case(
@@ -67,7 +68,7 @@ def prove_case(
 ) -> Proven:
     """Prove one case; what it takes beyond `budget_s` CPU seconds is a proof that failed."""
     before = case.proof_digest
-    orders = {
+    orders: dict[str, Any] = {
         "case": str(case.folder),
         "folders": {name: str(path) for name, path in asdict(folders).items()},
         "sandbox": sandbox.name,
@@ -79,6 +80,8 @@ def prove_case(
         tell(proof)
 
     used = 0.0
+    group = counting_group()
+    orders["groups"] = [str(path) for path in group.paths] if group is not None else []
     # Not isolated from its environment: settings such as TMPDIR and the engine's address are the user's.
     with python_child(_MODULE, orders, env={**os.environ, **handed_on(sandbox.name)}) as child:
         for facts in _said(child):
@@ -89,6 +92,9 @@ def prove_case(
         code = child.popen.wait()
         if code:
             add(Proof(case.id, "verifier", False, f"ended with status {code}: {log_tail(child.log)}", 0.0))
+    if group is not None:
+        used = round(group.cpu_s() or used, 2)
+        group.remove()
     add(_budget(case, used, budget_s))
     return Proven(case, proofs, used, before if case.proof_digest == before else "")
 
@@ -109,6 +115,8 @@ def _budget(case: Case, used: float, budget_s: float) -> Proof:
 def main() -> None:
     """In the child: prove one case, and say what it took."""
     orders, answers = receive_orders()
+    for group in orders["groups"]:
+        (Path(group) / "cgroup.procs").write_text("0", encoding="ascii")
     folders = DataFolders(**{name: Path(path) for name, path in orders["folders"].items()})
 
     def say(facts: dict[str, object]) -> None:

@@ -67,12 +67,14 @@ def prove(cases: Sequence[Case], folders: DataFolders, asked: ProofOptions) -> b
         for case, why in choice.proven:
             asked.say(f"prove {case.id}: {why}")
         cases = [case for case, _ in choice.proven]
-    found = prove_cases(cases, folders, sandbox, asked.jobs, lambda proof: asked.say(_line(proof)))
+    found: list[Proven] = []
+    for proven in prove_cases(cases, folders, sandbox, asked.jobs, lambda proof: asked.say(_line(proof))):
+        found.append(proven)
+        if asked.write_locks:
+            _write(proven, folders, sandbox, here, asked.say)
     faults = [*locks.faults, *_contradictions(found, locks.found, here)]
     for fault in faults:
         asked.say(f"{_mark(False)} {fault}")
-    if asked.write_locks:
-        _write(found, folders, sandbox, here, asked.say)
     _conclude(found, faults, asked)
     return not faults and all(it.ok for it in found)
 
@@ -105,14 +107,13 @@ def _contradictions(found: Sequence[Proven], locks: Mapping[str, ProofLock | Non
 
 
 def _write(
-    found: Sequence[Proven], folders: DataFolders, sandbox: Sandbox, here: Surroundings, say: Callable[[str], None]
+    proven: Proven, folders: DataFolders, sandbox: Sandbox, here: Surroundings, say: Callable[[str], None]
 ) -> None:
     from bench.authoring import lock_path, lock_proven
 
-    for proven in found:
-        written = lock_proven(proven, folders.cases, sandbox, here) is not None
-        path = lock_path(folders.cases, proven.case.id)
-        say(f"wrote {path}" if written else f"no lock of {proven.case.id}: not all of its proofs hold")
+    written = lock_proven(proven, folders.cases, sandbox, here) is not None
+    path = lock_path(folders.cases, proven.case.id)
+    say(f"wrote {path}" if written else f"no lock of {proven.case.id}: not all of its proofs hold")
 
 
 def _conclude(found: Sequence[Proven], faults: Sequence[str], asked: ProofOptions) -> None:

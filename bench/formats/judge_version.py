@@ -5,5 +5,5 @@
 
 JUDGE = "1"
 """Raised when a change of the sources may give another verdict of the same workspace."""
-SOURCES = "sha256:27474938296451c6d870f6521d871fc905e7eeff760ca3af6e30e4c1bccbde1b"
+SOURCES = "sha256:7db946997c26de805775c03fe84519ff7c39374826e3f3e977b05ce8f7f884bf"
 """Of the sources that were last decided upon: see `bench.authoring.judge_sources`."""
