@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import resource
@@ -72,6 +73,7 @@ def prove_case(
         "case": str(case.folder),
         "folders": {name: str(path) for name, path in asdict(folders).items()},
         "sandbox": sandbox.name,
+        "groups": [],
     }
     proofs: list[Proof] = []
 
@@ -80,10 +82,12 @@ def prove_case(
         tell(proof)
 
     used = 0.0
-    group = counting_group()
-    orders["groups"] = [str(path) for path in group.paths] if group is not None else []
-    # Not isolated from its environment: settings such as TMPDIR and the engine's address are the user's.
-    with python_child(_MODULE, orders, env={**os.environ, **handed_on(sandbox.name)}) as child:
+    with contextlib.ExitStack() as stack:
+        if (group := counting_group()) is not None:
+            stack.callback(group.remove)
+            orders["groups"] = [str(path) for path in group.paths]
+        # With the settings of the user, such as TMPDIR and the address of the engine.
+        child = stack.enter_context(python_child(_MODULE, orders, env={**os.environ, **handed_on(sandbox.name)}))
         for facts in _said(child):
             if "cpu_s" in facts:
                 used = facts["cpu_s"]
@@ -92,9 +96,8 @@ def prove_case(
         code = child.popen.wait()
         if code:
             add(Proof(case.id, "verifier", False, f"ended with status {code}: {log_tail(child.log)}", 0.0))
-    if group is not None:
-        used = round(group.cpu_s() or used, 2)
-        group.remove()
+        if group is not None:
+            used = round(group.cpu_s() or used, 2)
     add(_budget(case, used, budget_s))
     return Proven(case, proofs, used, before if case.proof_digest == before else "")
 

@@ -76,7 +76,7 @@ def test_a_lock_speaks_for_what_it_says(tmp_path: Path) -> None:
     case = make_case(tmp_path, needs={"python": ["pydantic"]})
     lock = lock_of(case)
     assert set(lock.libraries) == {"pydantic"}
-    kinds = {
+    kinds: dict[str, list[tuple[Case, ProofLock | None, Surroundings]]] = {
         "proven": [(case, lock, _HERE)],
         "elsewhere": [
             (case, lock, replace(_HERE, sources="sha256:" + "1" * 64)),

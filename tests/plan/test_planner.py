@@ -163,8 +163,8 @@ def test_changed_means_without_a_verdict_for_this_version(places: DataFolders) -
     history = History.of([record_of(cell, 1.0) for cell in done])
     today = date(2026, 11, 22)
     assert {cell.agent.id for cell in select_cells(every, "changed", history, today, 7)} == {"b"}
-    old = {"provenance": make_record().provenance}
-    judged_before = History.of([record_of(cell, 1.0, **old) for cell in done])
+    earlier = make_record().provenance
+    judged_before = History.of([record_of(cell, 1.0, provenance=earlier) for cell in done])
     assert select_cells(every, "changed", judged_before, today, 7) == every
     (places.agents / "a" / "main.py").write_text("pass\n")
     again = cells(places, agents=["a", "b"])
