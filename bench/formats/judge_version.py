@@ -5,5 +5,5 @@
 
 JUDGE = "1"
 """Raised when a change of the sources may give another verdict of the same workspace."""
-SOURCES = "sha256:7db946997c26de805775c03fe84519ff7c39374826e3f3e977b05ce8f7f884bf"
+SOURCES = "sha256:71711eb00d65e53faa965ae74e649b20749964756c18f61810fa5890513e7815"
 """Of the sources that were last decided upon: see `bench.authoring.judge_sources`."""
