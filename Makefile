@@ -7,6 +7,8 @@ VENV ?= .venv
 SANDBOX ?=
 # Tests wait more than they compute, so there are more of them at a time than a small machine has cores.
 WORKERS ?= 4
+# Which cases are proven: see `cases verify --help`. Every night: --all, in shards.
+PROVE ?= --changed
 BIN := $(VENV)/bin
 # pip takes its settings from the environment, so a machine may constrain versions: PIP_CONSTRAINT=constraints.txt
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
@@ -17,7 +19,8 @@ SKIPPED := $(CURDIR)/.skipped
 export SANDBOX
 export LITELLM_LOCAL_MODEL_COST_MAP := True
 
-.PHONY: demo demo-system test test-system everything test-fast test-nightly every-variant lint docs fuzz attacks cases image clean
+.PHONY: demo demo-system test test-system everything test-fast test-nightly every-variant lint docs fuzz attacks cases
+.PHONY: locks image clean
 
 # --- what people type -----------------------------------------------------------------------------------------------
 
@@ -25,7 +28,7 @@ demo: demo-system $(VENV)/.demo ## run the demo suite, offline, and build its le
 	$(BIN)/ml-dev-bench demo --out demo
 
 test: export MLDB_SKIPPED := $(SKIPPED)
-test: test-system $(VENV)/.dev ## everything: lint, types, every kind of test, every case; at the end what was skipped
+test: test-system $(VENV)/.dev ## lint, types, every kind of test, the cases that changed; at the end what was skipped
 	@scripts/with_engine $(MAKE) --no-print-directory everything; status=$$?; \
 	if test -s $(SKIPPED); then echo; echo "skipped or missing here:"; cat $(SKIPPED); fi; exit $$status
 
@@ -36,7 +39,7 @@ everything: $(VENV)/.dev
 	$(MAKE) lint
 	$(BIN)/python -m pytest -m "not slow and not nightly" --numprocesses $(WORKERS)
 	$(BIN)/python -m pytest -m "slow and not nightly" --numprocesses $(WORKERS)
-	scripts/prove_cases $(BIN)/ml-dev-bench
+	scripts/prove_cases $(BIN)/ml-dev-bench $(PROVE)
 
 test-fast: $(VENV)/.dev
 	$(BIN)/python -m pytest -m "not slow and not nightly" --numprocesses $(WORKERS)
@@ -67,8 +70,11 @@ fuzz: $(VENV)/.dev ## 10,000 random documents a parser; the night's part of the 
 attacks: demo-system $(VENV)/.demo ## every attack on every case; half an hour a sandbox
 	$(BIN)/ml-dev-bench cases verify --all --attacks --jobs 2 --sandbox $(or $(SANDBOX),auto)
 
-cases: demo-system $(VENV)/.demo
-	scripts/prove_cases $(BIN)/ml-dev-bench
+cases: demo-system $(VENV)/.demo ## the proofs of the cases that changed and of a sample; all of them: PROVE=--all
+	scripts/prove_cases $(BIN)/ml-dev-bench $(PROVE)
+
+locks: demo-system $(VENV)/.demo ## prove all cases, and write the locks that are to be committed
+	scripts/prove_cases $(BIN)/ml-dev-bench --all --write-locks
 
 image: $(VENV)/.demo ## the image of the docker sandbox
 	scripts/sandbox_image $(BIN)/ml-dev-bench

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench.authoring.lint import lint, same_files
+from bench.authoring.wrong_answers import caught
 from bench.base.errors import InfraError, UserError
 from bench.base.files import digest_folder, temporary_folder
 from bench.base.install import DataFolders
@@ -152,15 +153,10 @@ class Verifier:
 
     def _wrong(self, case: Case, name: str) -> str:
         wrong = case.spec.wrong[name]
-        with temporary_folder("wrong") as folder:
-            grading = self._answer(case, Overlay(*materialise(case, name, folder)), 1).grading
-        known = {verdict.id for verdict in grading.verdicts}
-        unknown = [check for check in wrong.fails if check not in known]
-        assert not unknown, f"`fails` names checks that do not exist: {', '.join(unknown)}"
-        assert not grading.success, f"succeeds with score {grading.score:g}: {wrong.about}"
-        passed = [check for check in wrong.fails if check not in grading.failed]
-        assert not passed, f"is not caught by {', '.join(passed)} (fails {', '.join(grading.failed) or 'nothing'})"
-        return f"score {grading.score:.2f}, caught by {', '.join(wrong.fails)}"
+        with temporary_folder("wrong") as laid, self._prepared(case, 1) as folder:
+            self._lay(folder, Overlay(*materialise(case, name, laid)))
+            folder.take_snapshot()
+            return caught(case, wrong, folder.submission())
 
     def _hostile(self, case: Case) -> str:
         with self._prepared(case, 1) as folder:

@@ -108,11 +108,13 @@ def digest_folder(
 ) -> str:
     """One digest over names, executable bits and contents of the regular files below `root`.
 
-    skip: names of folders. without: relative paths of files.
+    skip: names of folders. without: relative paths of files, and of folders with a slash behind.
     """
     digest = hashlib.sha256()
+    folders = tuple(name for name in without if name.endswith("/"))
     for relative, entry in walk_files(root, skip=skip):
-        if entry.is_file(follow_symlinks=False) and relative not in without:
+        left_out = relative in without or relative.startswith(folders)
+        if entry.is_file(follow_symlinks=False) and not left_out:
             executable = bool(entry.stat(follow_symlinks=False).st_mode & stat.S_IXUSR)
             line = f"{relative}\0{int(executable)}\0{sha256_file(Path(entry.path))}\n"
             digest.update(line.encode("utf-8", "surrogateescape"))

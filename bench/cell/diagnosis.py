@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.base.errors import InfraError
+from bench.base.errors import InfraError, UserError
 from bench.base.times import TimeOfDay
 from bench.cell.agent_phase import AgentPhase
 from bench.cell.context import CellContext
 from bench.cell.snapshot import Snapshot
-from bench.formats.case import CaseSpec
+from bench.formats.case import Case, CaseSpec, load_case
 from bench.formats.plan import Cell
 from bench.formats.record import Claim, Metric, Note
 from bench.formats.verdict import LIMIT_MODES, no_improvement, overclaimed
@@ -167,8 +167,16 @@ def require_calm(day: TimeOfDay) -> None:
 
 def require_same_files(cell: Cell, context: CellContext) -> None:
     """Raise `InfraError` when case or agent are not what they were when the run began."""
-    if replace(cell.case).digest != cell.case.digest:
+    if not _is_unchanged(cell.case):
         raise InfraError("setup_error", f"{cell.case.folder}: the case has changed since the run began")
     # Without isolation an agent may write to the copy of its folder.
     if context.sandbox.isolated and cell.agent.digest_staged(context.staged(cell.agent)) != cell.agent.digest:
         raise InfraError("setup_error", f"{cell.agent.folder}: the agent has changed since the run began")
+
+
+def _is_unchanged(case: Case) -> bool:
+    """Whether its files still say what they said when it was read."""
+    try:
+        return load_case(case.folder).digest == case.digest
+    except UserError:
+        return False

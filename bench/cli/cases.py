@@ -19,7 +19,6 @@ from bench.cli.options import profile as profile_option
 
 if TYPE_CHECKING:
     from bench.attack import Result
-    from bench.authoring import Proof
     from bench.base.install import DataFolders
     from bench.formats.case import Case
     from bench.formats.record import Profile
@@ -97,6 +96,10 @@ class _Way:
     only: Sequence[str]
     matrix: Path | None
     trials: int
+    changed: bool
+    shard: str | None
+    seed: str | None
+    write_locks: bool
 
     def say(self, line: str) -> None:
         """Print a line for people."""
@@ -114,6 +117,10 @@ class _Way:
 @cases.command()
 @click.argument("ids", metavar="[CASE]...", nargs=-1)
 @click.option("--all", "every", is_flag=True, help="All cases.")
+@click.option("--changed", is_flag=True, help="Cases without a lock for their files, and a drawn part of the others.")
+@click.option("--shard", metavar="K/N", help="With --all: one of N parts of about equal CPU time.")
+@click.option("--seed", metavar="TEXT", help="With --changed: draw as the run did that printed this seed.")
+@click.option("--write-locks", is_flag=True, help="Write the lock of each case whose proofs all ran and hold.")
 @click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Cases side by side.")
 @sandbox()
 @click.option("--attacks", is_flag=True, help="Try to cheat the cases and the sandbox instead.")
@@ -130,16 +137,18 @@ def verify(ids: tuple[str, ...], every: bool, attacks: bool, honest: bool, folde
     """Let cases prove themselves.
 
     The untouched workspace fails, the solution succeeds with score 1.0 on two seeds, every wrong answer fails at
-    the check that case.yaml names, data is the same for the same seed, and no answer of an agent can break a check.
+    the checks that case.yaml names, data is the same for the same seed, and no answer of an agent can break a check.
+    A case takes at most 120 seconds of CPU time. A lock in proofs/ that claims another outcome is a failure.
 
     With --attacks: every generic attack is carried out against every case, in real cells. No attack may improve a
     verdict, avoid one, reach hidden files, keys or a network, or outlive its cell.
     """
     from bench.formats.case import load_cases
 
-    if bool(ids) == every:
-        fault = "cases and --all exclude each other" if every else "no case is named"
-        raise UserError(fault, where="cases verify", remedy="name one or more cases, or say --all")
+    if bool(ids) + every + way.changed != 1:
+        fault = "cases, --all and --changed exclude each other" if ids or every else "no case is named"
+        raise UserError(fault, where="cases verify", remedy="name one or more cases, or say --all or --changed")
+    _require_fitting(every, attacks or honest, way)
     if attacks and honest:
         raise UserError("--attacks and --honest are two commands", where="cases verify", remedy="say one of them")
     if not attacks and (way.only or way.matrix):
@@ -149,40 +158,25 @@ def verify(ids: tuple[str, ...], every: bool, attacks: bool, honest: bool, folde
         sys.exit(EXIT_FAILED)
 
 
+def _require_fitting(every: bool, other: bool, way: _Way) -> None:
+    """Raise `UserError` for an option that means nothing beside the others; other: cases are not to be proven."""
+    for given, name, needs, there in (
+        (way.shard, "--shard", "--all", every),
+        (way.seed, "--seed", "--changed", way.changed),
+        (other and way.shard, "--shard", "proofs", False),
+        (other and way.changed, "--changed", "proofs", False),
+        (other and way.write_locks, "--write-locks", "proofs", False),
+    ):
+        if given and not there:
+            raise UserError(f"{name} belongs to {needs}", where="cases verify", remedy=f"leave {name} out")
+
+
 def _prove(cases: Sequence[Case], folders: DataFolders, way: _Way) -> bool:
     """Print every proof; returns whether all hold."""
-    from concurrent.futures import ThreadPoolExecutor
+    from bench.cli.proving import ProofOptions, prove
 
-    from bench.authoring import open_verifier
-    from bench.base.text import printable
-    from bench.sandbox import choose_sandbox
-
-    with open_verifier(folders, choose_sandbox(way.sandbox)) as verifier:
-
-        def prove(case: Case) -> list[Proof]:
-            proofs = []
-            for proof in verifier.verify(case):
-                proofs.append(proof)
-                name = f"{proof.profile}: {proof.name}" if proof.profile else proof.name
-                way.say(f"{_mark(proof)} {proof.case}: {name} ({proof.seconds:.1f} s): {printable(proof.detail)}")
-            return proofs
-
-        with ThreadPoolExecutor(way.jobs) as pool:
-            proofs = [proof for found in pool.map(prove, cases) for proof in found]
-    failed = sum(not proof.ok for proof in proofs)
-    count = len({proof.case for proof in proofs})
-    skipped = sum(proof.skipped for proof in proofs)
-    line = f"{count} cases, {len(proofs) - skipped} proofs, {failed} failed"
-    # A machine that lacks something proves less, which has to be seen at the end of a long list, too.
-    line += f", {skipped} skipped for want of what a profile needs" if skipped else ""
-    way.conclude([vars(proof) for proof in proofs], line)
-    return not failed
-
-
-def _mark(proof: Proof) -> str:
-    if proof.skipped:
-        return click.style("skip", fg="yellow")
-    return click.style("ok  ", fg="green") if proof.ok else click.style("FAIL", fg="red", bold=True)
+    asked = ProofOptions(way.sandbox, way.jobs, way.as_json, way.changed, way.shard, way.seed, way.write_locks)
+    return prove(cases, folders, asked)
 
 
 def _run_attacks(cases: Sequence[Case], folders: DataFolders, way: _Way) -> bool:

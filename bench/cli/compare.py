@@ -74,8 +74,8 @@ def compare(
     ml-dev-bench compare react@1f0c2aa react@9b41d7e --results results.git
     ml-dev-bench compare react nightly-20261121 --agent react --results https://github.com/o/r
 
-    Cases are paired. Both sides must have the same profile, suite version, cases and case digests, limits, model and
-    machine class, or they are not comparable. What the numbers mean: docs/statistics.md.
+    Cases are paired. Both sides must have the same profile, suite version, cases and case digests, judge, limits,
+    model and machine class, or they are not comparable. What the numbers mean: docs/statistics.md.
 
     \b
     Exit status, by the measures that decide (--gate):

@@ -13,11 +13,11 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Discriminator, Field, Tag
 
 from bench.base.errors import UserError
-from bench.base.files import digest_folder
 from bench.base.model import Model, validate
+from bench.formats.case_digest import judged_digest, proof_digest
 from bench.formats.case_profiles import with_changes
 from bench.formats.case_selection import Kind, selected_folders
-from bench.formats.case_variants import EXTENDS, read_facts, variant_digest
+from bench.formats.case_variants import EXTENDS, read_facts
 from bench.formats.record import Name, Profile
 
 Positive = Annotated[float, Field(gt=0, le=1e9)]
@@ -237,9 +237,17 @@ class Case:
 
     @cached_property
     def digest(self) -> str:
-        """Of everything that decides what a score means: the whole folder except its README."""
-        folders = [*self.folders, *(self.asset(name) for name in sorted(self.spec.assets))]
-        return variant_digest([digest_folder(folder, without=frozenset({"README.md"})) for folder in folders])
+        """Of what decides a verdict; with the judge's version it identifies a series of results."""
+        return judged_digest(self.folders, self._assets, self.declared or self.spec)
+
+    @property
+    def proof_digest(self) -> str:
+        """Of everything that a proof of the case has met, as it is now."""
+        return proof_digest([*self.folders, *self._assets])
+
+    @property
+    def _assets(self) -> list[Path]:
+        return [self.asset(name) for name in sorted(self.spec.assets)]
 
     @property
     def folders(self) -> list[Path]:

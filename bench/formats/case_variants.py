@@ -11,7 +11,6 @@ from typing import Any
 
 from bench.base.documents import read_yaml_documents
 from bench.base.errors import UserError
-from bench.base.files import sha256_bytes
 from bench.base.model import MAX_DOCUMENT_BYTES
 from bench.guest.trees import remove_tree
 
@@ -62,11 +61,6 @@ def _merged(inherited: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
         if isinstance(before, dict) and isinstance(after, dict):
             merged[name] = {key: value for key, value in {**before, **after}.items() if value is not None}
     return merged
-
-
-def variant_digest(digests: Sequence[str]) -> str:
-    """The digest of a case by those of its folders: a variant changes with its parent."""
-    return digests[0] if len(digests) == 1 else sha256_bytes("\n".join(digests).encode())
 
 
 def copy_whole(folders: Sequence[Path], target: Path) -> None:

@@ -22,6 +22,7 @@ from bench.base.model import Model, read_json
 from bench.base.times import now
 from bench.formats.agent import Agent
 from bench.formats.case import Case
+from bench.formats.judge_version import JUDGE
 from bench.formats.record import Digest, Instant, Name, Profile
 from bench.formats.seeds import is_replayed
 
@@ -57,6 +58,8 @@ class RunPlan(Model):
     suite_version: str
     profile: Profile
     sandbox: str
+    judge: str = ""
+    """Version of judge and kit that is to judge all cells; empty: planned by a version that did not say."""
     seed_secret: str = ""
     """Fingerprint of the secret in the seeds of the data; empty: without one."""
     experiment: str = ""
@@ -98,6 +101,7 @@ def make_run_plan(
         suite_version=suite_version,
         profile=profile,
         sandbox=sandbox,
+        judge=JUDGE,
         cells=planned,
     )
 

@@ -61,6 +61,11 @@ Seconds = Annotated[float, Field(ge=0, le=1e10)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 
 
+def case_version(digest: str, judge: str) -> str:
+    """Which results of a case mean the same: those of one digest, judged by one version of the judge."""
+    return f"{digest}/{judge}"
+
+
 class AgentRef(Model):
     """Which agent ran."""
 
@@ -74,12 +79,13 @@ class AgentRef(Model):
 
 
 class CaseRef(Model):
-    """Which case, in which version: another digest is another series."""
+    """Which case, in which version: another digest is another series (see `Record.case_version`)."""
 
     id: Name
     category: Name
     title: str
     digest: Digest
+    """Of what decides a verdict: task, workspace, checks, data and limits."""
 
 
 class CheckResult(Model):
@@ -230,6 +236,8 @@ class Provenance(Model):
     bench_version: str
     bench_commit: str = ""
     dirty: bool = False
+    judge: str = Field("", max_length=40)
+    """Version of judge and kit: verdicts of two of them are never put together. Empty: an older record."""
     suite: str = ""
     suite_version: str = ""
     run: Name
@@ -306,6 +314,11 @@ class Record(Model):
         if scored != (self.outcome == "graded"):
             raise ValueError("score, success and stop_reason belong to outcome `graded`, and to no other")
         return self
+
+    @property
+    def case_version(self) -> str:
+        """What identifies a series of results of a case: see `case_version`."""
+        return case_version(self.case.digest, self.provenance.judge)
 
     def to_line(self) -> str:
         """The record as one line of JSON, without a line break."""

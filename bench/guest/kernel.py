@@ -32,6 +32,8 @@ MS_REC = 16384
 MS_PRIVATE = 1 << 18
 MS_RELATIME = 1 << 21
 
+_MADV_COLLAPSE = 25
+_HUGE_PAGE = 1 << 21
 _CAPABILITY_VERSION = 0x20080522
 _SIOCSIFFLAGS = 0x8914
 _INTERFACE_UP = 1
@@ -65,6 +67,26 @@ class Kernel:
             source.encode(), target.encode(), kind.encode(), ctypes.c_ulong(flags), options.encode()
         )
         self._check(done, f"mount {target}")
+
+    def gather_memory(self) -> int:
+        """Have the kernel keep this process's own memory in huge pages, and return how many were made.
+
+        A fork copies one entry for each of them, instead of 512. Before Linux 6.1, and where a page has no room,
+        nothing changes.
+        """
+        advise = self._library.madvise
+        advise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+        with open("/proc/self/maps") as file:
+            regions = [line.split() for line in file]
+        made = 0
+        for place, rights, *rest in regions:
+            # Of no file: the heap, and what has no name.
+            if rights != "rw-p" or rest[3:] not in ([], ["[heap]"]):
+                continue
+            first, end = (int(number, 16) for number in place.split("-"))
+            for address in range(-(-first // _HUGE_PAGE) * _HUGE_PAGE, end - _HUGE_PAGE + 1, _HUGE_PAGE):
+                made += advise(address, _HUGE_PAGE, _MADV_COLLAPSE) == 0
+        return made
 
     def drop_capabilities(self) -> None:
         """For good: no privileged program gives them back to a process of `filter_calls`."""

@@ -25,7 +25,8 @@ _COLUMNS = """cell, models, profile, trial, outcome, success, score, cost_usd, c
     epoch_us(started) AS started, epoch_us(finished) AS finished, agent_seconds, input_tokens, output_tokens,
     {'id': agent, 'digest': agent_digest, 'commit': agent_commit, 'ranked': ranked} AS agent,
     {'id': case_id, 'category': case_category, 'title': case_title, 'digest': case_digest} AS case,
-    {'run': run, 'suite': suite, 'suite_version': suite_version, 'bench_version': bench_version} AS provenance,
+    {'run': run, 'suite': suite, 'suite_version': suite_version, 'bench_version': bench_version,
+        'judge': judge} AS provenance,
     {'fingerprint': machine} AS machine"""
 _PARTS: Mapping[str, type[Model]] = {"agent": AgentRef, "case": CaseRef, "provenance": Provenance, "machine": Machine}
 
@@ -50,7 +51,7 @@ def cell_history(index: Index) -> History:
         FROM cells WHERE outcome = 'graded' GROUP BY ALL"""  # noqa: S608
     )
     graded = index.rows(
-        "SELECT DISTINCT agent_digest, models, case_digest, profile, trial FROM cells WHERE outcome = 'graded'"
+        "SELECT DISTINCT agent_digest, models, case_version, profile, trial FROM cells WHERE outcome = 'graded'"
     )
     return History(
         exact={(agent, keys[models], case, profile): (s, c) for agent, models, case, profile, s, c in exact},
@@ -65,28 +66,28 @@ def nightly_points(index: Index, measure: str, runs: str = "*", most: int = 90) 
     chosen = [run for (run,) in index.rows("SELECT DISTINCT run FROM cells") if fnmatchcase(run, runs)]
     rows = index.rows(
         f"""WITH graded AS NOT MATERIALIZED (
-            SELECT {_SERIES}, run, case_id, case_digest, started, {_VALUES[measure]} AS value
+            SELECT {_SERIES}, run, case_id, case_version, started, {_VALUES[measure]} AS value
             FROM cells WHERE ranked AND outcome = 'graded' AND run IN (SELECT unnest(?::VARCHAR[]))
         ), newest AS (
-            SELECT {_SERIES}, case_id, arg_max(case_digest, started) AS case_digest FROM graded GROUP BY ALL
+            SELECT {_SERIES}, case_id, arg_max(case_version, started) AS case_version FROM graded GROUP BY ALL
         ), counted AS NOT MATERIALIZED (
-            FROM graded SEMI JOIN newest USING ({_SERIES}, case_id, case_digest)
+            FROM graded SEMI JOIN newest USING ({_SERIES}, case_id, case_version)
         ), nights AS (
             SELECT {_SERIES}, run FROM counted GROUP BY {_SERIES}, run
             QUALIFY row_number() OVER (PARTITION BY {_SERIES} ORDER BY min(started) DESC, run DESC) <= ?
         )
-        SELECT {_SERIES}, run, epoch_us(min(started)) AS first, epoch_us(max(started)) AS last, case_id, case_digest,
+        SELECT {_SERIES}, run, epoch_us(min(started)) AS first, epoch_us(max(started)) AS last, case_id, case_version,
             avg(value), count(*)
-        FROM counted SEMI JOIN nights USING ({_SERIES}, run) GROUP BY {_SERIES}, run, case_id, case_digest
+        FROM counted SEMI JOIN nights USING ({_SERIES}, run) GROUP BY {_SERIES}, run, case_id, case_version
         ORDER BY ALL""",  # noqa: S608  names of this program
         [chosen, most],
     )
     return [
         CaseNight(
-            Entrant(profile, agent, model), suite, version, run, instant_of(first), instant_of(last), case, digest,
-            mean, trials,
+            Entrant(profile, agent, model), suite, version, run, instant_of(first), instant_of(last), case,
+            case_version, mean, trials,
         )
-        for profile, agent, model, suite, version, run, first, last, case, digest, mean, trials in rows
+        for profile, agent, model, suite, version, run, first, last, case, case_version, mean, trials in rows
     ]  # fmt: skip
 
 

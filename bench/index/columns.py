@@ -13,10 +13,11 @@ import msgspec
 import pyarrow as pa
 
 from bench.base.model import seed_text
+from bench.formats.record import case_version
 from bench.index.line import Line, UsagePart
 from bench.stats import model_label, sum_known
 
-INDEX_SCHEMA = 3
+INDEX_SCHEMA = 4
 """Raised with every change of what is below: an index of another one is made anew."""
 LINE_BITS = 24
 """`id` is the number of the file times 2 ** LINE_BITS, plus the line; no file has so many lines."""
@@ -103,6 +104,7 @@ _LINE_COLUMNS: tuple[Column, ...] = (
     Column("case_category", _TEXT, attrgetter("case.category")),
     Column("case_title", _TEXT, attrgetter("case.title")),
     Column("case_digest", _TEXT, attrgetter("case.digest")),
+    Column("case_version", _TEXT, lambda line: case_version(line.case.digest, line.provenance.judge)),
     Column("model", _TEXT, lambda line: model_label(line.models)),
     Column("models", _TEXT, lambda line: models_text(line.models)),
     *_plain(_TEXT, "profile"),
@@ -135,6 +137,7 @@ _LINE_COLUMNS: tuple[Column, ...] = (
     *_plain(_TEXT, "machine.gpu"),
     Column("limits", _TEXT, lambda line: str(line.limits, "utf-8")),
     *_plain(_TEXT, *(f"provenance.{name}" for name in ("suite", "suite_version", "bench_version", "bench_commit"))),
+    *_plain(_TEXT, "provenance.judge"),
     *_plain(_BOOL, "provenance.dirty"),
     *_plain(_TEXT, "provenance.sandbox"),
     *_plain(_BOOL, "provenance.isolated"),

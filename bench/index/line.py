@@ -113,6 +113,7 @@ class ProvenancePart(_Part):
     isolated: bool
     bench_commit: str = ""
     dirty: bool = False
+    judge: str = ""
     suite: str = ""
     suite_version: str = ""
     run_url: str = ""

@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 _CURRENT = """
 WITH newest AS (
     SELECT profile, case_id,
-        arg_max(case_digest, (last_graded IS NOT NULL, coalesce(last_graded, last_started))) AS case_digest
+        arg_max(case_version, (last_graded IS NOT NULL, coalesce(last_graded, last_started))) AS case_version
     FROM tally GROUP BY profile, case_id
 ), members AS (
     SELECT unnest(?::VARCHAR[]) AS profile, unnest(?::VARCHAR[]) AS case_id
 ), counted AS NOT MATERIALIZED (
-    FROM cells SEMI JOIN newest USING (profile, case_id, case_digest) SEMI JOIN members USING (profile, case_id)
+    FROM cells SEMI JOIN newest USING (profile, case_id, case_version) SEMI JOIN members USING (profile, case_id)
 )
 """
 _WHO = "profile, agent, model"
@@ -150,7 +150,7 @@ class IndexedResults:
                     SELECT {_WHO}, case_id, {_since(of_entrant)} FROM counted GROUP BY {_WHO}, case_id
                 ) USING ({_WHO}, case_id) WHERE since IS NULL OR started >= since
             )
-            SELECT id, id IN (SELECT id FROM cells), (profile, case_id, case_digest) IN (FROM newest)
+            SELECT id, id IN (SELECT id FROM cells), (profile, case_id, case_version) IN (FROM newest)
             FROM records SEMI JOIN wanted USING (id)"""  # noqa: S608
         )
         records = records_at(self._index, [number for number, _, _ in rows])

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import duckdb
 
 _STATUSES = ("none", "exact", "estimated", "simulated")
-_KEYS = "profile, agent, model, ranked, agent_digest, case_id, case_digest"
+_KEYS = "profile, agent, model, ranked, agent_digest, case_id, case_version"
 SUMS = tuple(field.name for field in fields(Tally))
 _DECIMAL = f"DECIMAL(38,{PLACES})"
 """Of sums: exact, so that parts can be added in any order (`bench.stats.tally`)."""

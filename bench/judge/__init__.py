@@ -26,8 +26,9 @@ if TYPE_CHECKING:
         service_calls,
     )
     from bench.judge.compare import close
-    from bench.judge.forks import Ended, Envelope, run_fork
-    from bench.judge.grade import Grading, Submission, grade_submission
+    from bench.judge.forks import Ended, Envelope, end_judges, run_fork
+    from bench.judge.grade import Submission, grade_checks, grade_submission
+    from bench.judge.grading import Grading, PartialGrading
     from bench.judge.readers import (
         Checkpoint,
         Pretrained,

@@ -165,6 +165,11 @@ def _server(python: Path) -> ForkServer:
     return ForkServer(python)
 
 
+def end_judges(python: Path = Path(sys.executable)) -> None:
+    """End the server of this process and wait for it; the next fork starts another."""
+    _server(python).close()
+
+
 def run_fork(
     module: str,
     orders: Mapping[str, Any],

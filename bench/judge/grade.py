@@ -13,15 +13,15 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from bench.base.errors import InfraError
 from bench.formats.case import Case
-from bench.formats.verdict import score_of, success_of
 from bench.judge.forks import Ended, Envelope, run_fork
+from bench.judge.grading import Grading, PartialGrading, Verdict
 from bench.sandbox import NetworkAttempts, base_environment, cell_environment, handed_on, job_limits, wall_backstop
 
 _GRACE_S = 30.0
@@ -30,55 +30,6 @@ _MEMORY_MB = 4096
 _SHARE_OF_MACHINE = 0.5
 _LOG_BYTES = 8000
 _MODULE = "bench.judge.process"
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """The outcome of one check."""
-
-    id: str
-    about: str
-    weight: float
-    required: bool
-    guard: bool
-    value: float
-    message: str
-    seconds: float
-    origin: str = "case"
-
-
-@dataclass(frozen=True)
-class Grading:
-    """The outcome of all checks of one workspace."""
-
-    verdicts: tuple[Verdict, ...]
-    metrics: tuple[dict[str, Any], ...] = ()
-    claims: tuple[dict[str, Any], ...] = ()
-    broken: str = ""
-    """Why the case's checks gave no verdict, such as what one of them raised. A broken grading has no score."""
-    raised: Mapping[str, str] = field(default_factory=dict)
-    """By check: what it raised that is not a verdict. Its fault, or that of the agent's files."""
-    seed: int = 0
-    network_attempts: NetworkAttempts = field(default_factory=NetworkAttempts)
-    """Tries of the agent's code to reach a network while it was judged."""
-    cpu_s: float = field(default=0.0, compare=False)
-    """CPU time of the judge and of the workspace's code, in seconds."""
-    log: str = field(default="", compare=False)
-
-    @property
-    def score(self) -> float:
-        """The score of all checks, in [0, 1]."""
-        return score_of(self.verdicts)
-
-    @property
-    def success(self) -> bool:
-        """Every required check and every guard passed."""
-        return not self.broken and success_of(self.verdicts)
-
-    @property
-    def failed(self) -> list[str]:
-        """Ids of the checks that did not pass."""
-        return [verdict.id for verdict in self.verdicts if verdict.value < 1]
 
 
 @dataclass(frozen=True)
@@ -112,6 +63,19 @@ class Submission:
 
 def grade_submission(case: Case, submission: Submission) -> Grading:
     """Run the case's checks on a snapshot; raises `InfraError` when the judge itself fails."""
+    return _grade(case, submission, None)
+
+
+def grade_checks(case: Case, submission: Submission, ids: Sequence[str]) -> PartialGrading:
+    """Run only the checks with these ids, each as it runs among all; ids that the case does not have are passed over.
+
+    Raises `InfraError` when the judge itself fails.
+    """
+    grading = _grade(case, submission, ids)
+    return PartialGrading(grading.verdicts, grading.broken)
+
+
+def _grade(case: Case, submission: Submission, checks: Sequence[str] | None) -> Grading:
     limits = case.spec.limits
     environment = base_environment(
         home="/nonexistent",
@@ -123,7 +87,7 @@ def grade_submission(case: Case, submission: Submission) -> Grading:
     clock = JudgingClock(limits.grade_s, hostile=submission.hostile)
     reading = _Reading(case)
     while True:
-        orders = {**_orders(case, submission), "first": reading.next, "spent": reading.spent}
+        orders = {**_orders(case, submission), "checks": checks, "first": reading.next, "spent": reading.spent}
         ended = run_fork(_MODULE, orders, clock.envelope(), environment=environment, python=submission.python)
         clock.spend(ended.cpu_s)
         if reading.take(ended, clock):

@@ -47,7 +47,7 @@ def serve(orders: dict[str, Any], answers: BinaryIO) -> None:
     try:
         scene = _scene(orders)
         sys.path[:0] = [str(folder) for folder in scene.hidden if folder.is_dir()]
-        checks = _checks(scene, orders["outputs"])
+        checks = _selected(_checks(scene, orders["outputs"]), orders["checks"])
         if isinstance(checks, str):
             report.say(broken=_clean(checks))
         elif orders["hostile"]:
@@ -120,6 +120,13 @@ def _checks(scene: Scene, outputs: dict[str, Any]) -> _Checks | str:
     if outputs["files"]:
         checks.insert(0, (_outputs_check(outputs), "framework"))
     return checks or "check.py defines no check"
+
+
+def _selected(checks: _Checks | str, ids: Sequence[str] | None) -> _Checks | str:
+    """Those with these ids, in the case's order; `ids` None: all of them."""
+    if isinstance(checks, str) or ids is None:
+        return checks
+    return [it for it in checks if it[0].id in ids] or f"the case has none of the checks {', '.join(ids)}"
 
 
 def _about(check: Check, origin: str) -> dict[str, Any]:

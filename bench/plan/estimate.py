@@ -7,8 +7,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, median
 
+from bench.formats.judge_version import JUDGE
 from bench.formats.plan import Cell, Source
-from bench.formats.record import Record
+from bench.formats.record import Record, case_version
 
 NEWEST = 20
 """Records of one agent and case that count: what is older says little about today."""
@@ -36,7 +37,7 @@ class History:
     shares: Mapping[tuple[str, str], float] = field(default_factory=dict)
     """(agent id, models) to the mean share of the time limits that was used."""
     graded: Collection[tuple[str, str, str, str, int]] = frozenset()
-    """(agent digest, models, case digest, profile, trial) of every verdict."""
+    """(agent digest, models, version of the case, profile, trial) of every verdict."""
 
     @classmethod
     def of(cls, records: Iterable[Record]) -> History:
@@ -51,7 +52,7 @@ class History:
             exact[record.agent.id, models, record.case.id, record.profile].append((seconds, record.cost_usd))
             cases[record.case.id, record.profile].append(seconds)
             shares[record.agent.id, models].append(seconds / (record.limits.agent_s + record.limits.grade_s))
-            graded.add((record.agent.digest, models, record.case.digest, record.profile, record.trial))
+            graded.add((record.agent.digest, models, record.case_version, record.profile, record.trial))
         return cls(
             {key: _typical(found[-NEWEST:]) for key, found in exact.items()},
             {key: median(found[-NEWEST:]) for key, found in cases.items()},
@@ -60,8 +61,9 @@ class History:
         )
 
     def knows(self, cell: Cell) -> bool:
-        """Whether this very cell, in these versions of agent and case, has a verdict."""
-        key = (cell.agent.digest, model_key(cell.models), cell.case.digest, cell.profile, cell.trial)
+        """Whether this very cell, in these versions of agent, case and judge, has a verdict."""
+        version = case_version(cell.case.digest, JUDGE)
+        key = (cell.agent.digest, model_key(cell.models), version, cell.profile, cell.trial)
         return key in self.graded
 
     def estimate(self, cell: Cell) -> Estimate:

@@ -14,6 +14,7 @@ from bench.base.errors import UserError
 from bench.base.install import DataFolders
 from bench.formats.agent import MODEL_PATTERN, Agent, find_agent, with_settings
 from bench.formats.case import Case, load_cases
+from bench.formats.judge_version import JUDGE
 from bench.formats.plan import Cell, RunPlan, make_run_plan, read_plan_file
 from bench.formats.record import Profile, Record
 from bench.formats.run_folder import RunFolder
@@ -164,7 +165,13 @@ def models_of(agent: Agent, asked: Sequence[str]) -> dict[str, str]:
 
 
 def cells_of(plan: RunPlan, folders: DataFolders) -> list[Cell]:
-    """The cells of a stored plan; raises `UserError` when an agent or a case has changed since."""
+    """The cells of a stored plan; raises `UserError` when an agent, a case or the judge has changed since."""
+    if plan.judge != JUDGE:
+        raise UserError(
+            f"the run was planned for version {plan.judge or 'none'} of the judge, and this is version {JUDGE}",
+            where="--resume",
+            remedy="go on with the ml-dev-bench that began it, or start a new run",
+        )
     cells = []
     for planned in plan.cells:
         agent = with_settings(find_agent(planned.agent, folders.agents), planned.settings)

@@ -20,6 +20,7 @@ from bench.base.install import DataFolders
 from bench.cell import CellContext, DiskSpace, agent_python, run_cell
 from bench.formats.agent import Agent
 from bench.formats.agent_files import CASSETTES
+from bench.formats.judge_version import JUDGE
 from bench.formats.plan import Cell, RunLimits, RunPlan
 from bench.formats.record import Provenance, Record
 from bench.formats.run_folder import SECRET, RunFolder
@@ -251,6 +252,7 @@ def provenance_of(stored: RunPlan, sandbox: Sandbox) -> Provenance:
         bench_version=__version__,
         bench_commit=commit,
         dirty=dirty,
+        judge=JUDGE,
         suite=stored.suite,
         suite_version=stored.suite_version,
         run=stored.run,

@@ -238,7 +238,17 @@ def _limit(folder: Path, wanted: Iterable[CgroupSetting]) -> bool:
 
 def job_folders(branch: Branch) -> list[Path]:
     """Groups of jobs of all runners: those made here, and those made from a group beside this one."""
-    return [*branch.folder.glob(f"{GROUP_PREFIX}*"), *branch.folder.parent.glob(f"*/{GROUP_PREFIX}*")]
+    beside = [group for folder in _folders(branch.folder.parent) for group in _folders(folder)]
+    return [group for group in (*_folders(branch.folder), *beside) if group.name.startswith(GROUP_PREFIX)]
+
+
+def _folders(place: Path) -> list[Path]:
+    """Those in a group; none in one that its owner removes at this moment."""
+    try:
+        with os.scandir(place) as found:
+            return [Path(entry.path) for entry in found if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []
 
 
 def remove_abandoned(branches: Iterable[Branch]) -> None:

@@ -66,6 +66,17 @@ def new_group(limits: JobLimits) -> Group | None:
     return make_group(branches, limits) if branches else None
 
 
+def counting_group() -> Group | None:
+    """A group that limits nothing and counts the CPU time of its processes and of all jobs that they start.
+
+    None where there is none to be made, and in version 2, where jobs get groups beside that of who starts them.
+    """
+    branches = [
+        Branch(1, it.folder, (CPU_TIME,)) for it in _branches() if it.version == 1 and CPU_TIME in it.controllers
+    ]
+    return make_group(branches, JobLimits(wall_s=1)) if branches else None
+
+
 def counted_jobs() -> list[Path]:
     """Folders of the groups, of all runners, that count the CPU time of jobs."""
     found = [folder for branch in _branches() if CPU_TIME in branch.controllers for folder in job_folders(branch)]

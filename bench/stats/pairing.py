@@ -87,9 +87,12 @@ def _unlike_cases(base: Mapping[str, list[Record]], head: Mapping[str, list[Reco
         if missing := sorted(those.keys() - these.keys()):
             faults.append(f"cases: {name} has no {_list(missing)}")
     both = sorted(base.keys() & head.keys())
-    same = [case for case in both if len({record.case.digest for record in (*base[case], *head[case])}) == 1]
-    if changed := sorted(set(both) - set(same)):
+    same = [case for case in both if len({record.case_version for record in (*base[case], *head[case])}) == 1]
+    changed = [case for case in both if len({record.case.digest for record in (*base[case], *head[case])}) > 1]
+    if changed:
         faults.append(f"case digests: {_list(changed)} changed between the sets or within one")
+    if judged_otherwise := sorted(set(both) - set(same) - set(changed)):
+        faults.append(f"judge: {_list(judged_otherwise)} judged by several versions of the judge")
     return faults, same
 
 

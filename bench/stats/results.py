@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Protocol
 
 from bench.formats.record import CheckResult, Note, Profile, Record
-from bench.stats.standing import Entrant, Standing, counted_cells, newest_digests, standings_of, unique_cells
+from bench.stats.standing import Entrant, Standing, counted_cells, newest_versions, standings_of, unique_cells
 from bench.stats.tally import tally_of
 
 Suite = Mapping[Profile, Collection[str]]
@@ -120,7 +120,7 @@ class RecordResults:
         known = {record.case.id for record in self._records}
         self._suite: Suite = {"mini": known, "full": known} if suite is None else suite
         self._unique = unique_cells(self._records)
-        self._newest = newest_digests(self._unique)
+        self._newest = newest_versions(self._unique)
         self._counted = counted_cells(self._unique, self._suite)
 
     def standings(self) -> list[Standing]:
@@ -167,7 +167,7 @@ class RecordResults:
     def trials(self, of_case: int, of_entrant: int) -> Sequence[Trial]:
         kept = {id(record) for record in self._unique}
         return [
-            Trial(it, id(it) in kept, self._newest.get((it.profile, it.case.id)) == it.case.digest)
+            Trial(it, id(it) in kept, self._newest.get((it.profile, it.case.id)) == it.case_version)
             for it in self._records
         ]
 

@@ -152,20 +152,20 @@ def unique_cells(records: Iterable[Record]) -> list[Record]:
     return sorted(kept.values(), key=lambda record: (record.started, record.provenance.run, record.cell))
 
 
-def newest_digests(records: Iterable[Record]) -> dict[tuple[Profile, str], str]:
+def newest_versions(records: Iterable[Record]) -> dict[tuple[Profile, str], str]:
     """The version of each case that counts: the one graded last, or tried last where none was ever graded."""
     newest: dict[tuple[Profile, str], Record] = {}
     for record in records:
         key = (record.profile, record.case.id)
         if key not in newest or _recency(record) > _recency(newest[key]):
             newest[key] = record
-    return {key: record.case.digest for key, record in newest.items()}
+    return {key: record.case_version for key, record in newest.items()}
 
 
 def current(records: Sequence[Record]) -> list[Record]:
     """The records of the newest version of each case."""
-    newest = newest_digests(records)
-    return [record for record in records if record.case.digest == newest[record.profile, record.case.id]]
+    newest = newest_versions(records)
+    return [record for record in records if record.case_version == newest[record.profile, record.case.id]]
 
 
 def _standing(entrant: Entrant, ranked: bool, cases: Mapping[str, Tally], suite_size: int) -> Standing:

@@ -68,7 +68,8 @@ class CaseNight:
     """Start of its first trial."""
     last: str
     case: str
-    digest: str
+    case_version: str
+    """See `Record.case_version`."""
     mean: float
     """Over graded trials."""
     trials: int
@@ -80,14 +81,15 @@ def case_nights(records: Iterable[Record], measure: Measure, runs: str = "*") ->
     for record in unique_cells(record for record in records if fnmatchcase(record.provenance.run, runs)):
         if record.agent.ranked and record.outcome == "graded":
             said = record.provenance
-            key = (entrant_of(record), said.suite, said.suite_version, said.run, record.case.id, record.case.digest)
+            key = (entrant_of(record), said.suite, said.suite_version, said.run, record.case.id, record.case_version)
             groups[key].append(record)
     found = []
-    for (who, suite, version, run, case, digest), group in groups.items():
+    for (who, suite, version, run, case, case_version), group in groups.items():
         values = [value for record in group if (value := measure.value(record)) is not None]
         if values:
             ends = group[0].started, group[-1].started
-            found.append(CaseNight(who, suite, version, run, *ends, case, digest, float(np.mean(values)), len(values)))
+            mean = float(np.mean(values))
+            found.append(CaseNight(who, suite, version, run, *ends, case, case_version, mean, len(values)))
     return found
 
 
@@ -128,7 +130,7 @@ def _current(points: list[CaseNight]) -> list[CaseNight]:
     for point in points:
         if point.case not in newest or point.last > newest[point.case].last:
             newest[point.case] = point
-    return [point for point in points if point.digest == newest[point.case].digest]
+    return [point for point in points if point.case_version == newest[point.case].case_version]
 
 
 def adjusted(table: Floats) -> Floats:

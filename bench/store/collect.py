@@ -156,6 +156,7 @@ class PlanCheck:
             ("profile", record.profile, plan.profile),
             ("trial", record.trial, planned.trial),
             ("seed", record.seed, seed),
+            ("provenance.judge", said.judge, plan.judge),
             ("provenance.suite", said.suite, plan.suite),
             ("provenance.suite_version", said.suite_version, plan.suite_version),
             ("provenance.seed_secret", said.seed_secret, plan.seed_secret),

@@ -13,11 +13,13 @@ import pytest
 from bench.authoring.lint import lint
 from bench.authoring.scaffold import scaffold_case
 from bench.authoring.verify import Proof, open_verifier
+from bench.authoring.wrong_answers import caught
 from bench.base.errors import UserError
 from bench.base.files import walk_files
 from bench.base.install import DataFolders
 from bench.formats.case import Case, case_folders, load_case
 from bench.formats.patch_writing import make_patch
+from bench.judge.grade import Submission, grade_checks
 from bench.sandbox.job import Sandbox
 from bench.sandbox.process import ProcessSandbox
 from tests.helpers.cells import CHECK, RIGHT, ROOT, WRONG, make_case, write_files, wrong_patch
@@ -219,3 +221,87 @@ def test_proofs_are_plain_data(tmp_path: Path) -> None:
     write_files(tmp_path, {})
     proof = Proof("case", "name", True, "detail", 0.5)
     assert replace(proof, ok=False) != proof
+
+
+_COUNTED = """
+from pathlib import Path
+
+from bench.judge import check
+
+RAN = Path({ran!r})
+
+
+def _note(name):
+    with RAN.open("a") as file:
+        file.write(name + " ")
+
+
+@check(required=True)
+def needed(ws):
+    \"\"\"Doubles.\"\"\"
+    _note("needed")
+    assert "2 * x" in ws.text("answer.py"), "does not double"
+
+
+@check(required=True)
+def needed_too(ws):
+    \"\"\"Is not a constant.\"\"\"
+    _note("needed_too")
+    assert "2.0" not in ws.text("answer.py"), "is a constant"
+
+
+@check()
+def extra(ws):
+    \"\"\"Does not add.\"\"\"
+    _note("extra")
+    assert "+" not in ws.text("answer.py"), "adds"
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "fails", "ran", "said"),
+    [
+        ("constant", ["needed_too"], "needed_too", ""),
+        ("adds", ["extra", "needed"], "extra needed", ""),
+        ("adds", ["extra"], "extra needed needed_too", ""),
+        ("constant", ["extra"], "extra needed needed_too", "is not caught by extra (fails needed, needed_too)"),
+        ("doubles_and_adds", ["extra"], "extra needed needed_too", "succeeds with score 0.666667: the answer"),
+        ("doubles_and_adds", ["needed"], "needed", "succeeds with score 0.666667: the answer"),
+    ],
+)
+def test_a_wrong_answer_runs_what_decides_about_it(
+    tmp_path: Path, name: str, fails: list[str], ran: str, said: str
+) -> None:
+    """The named checks; with them those that success needs, where no named one is of these."""
+    ran_file = tmp_path / "ran"
+    wrong = {"about": f"the answer {name}", "fails": fails}
+    content = {"constant": "def double(x):\n    return 2.0\n", "adds": "def double(x):\n    return x + 2\n"}
+    answer = content.get(name, "def double(x):\n    return 2 * x + 0\n")
+    case = make_case(
+        tmp_path / "cases",
+        {"check.py": _COUNTED.format(ran=str(ran_file)), f"wrong/{name}/answer.py": answer},
+        wrong={name: wrong},
+        outputs={"files": []},
+    )
+    folder = tmp_path / "w"
+    shutil.copytree(case.part("wrong") / name, folder)
+    submission = Submission(folder, case.part("workspace"), case.part("hidden"), folder, "mini", "process")
+    try:
+        told = caught(case, case.spec.wrong[name], submission)
+    except AssertionError as fault:
+        told = str(fault)
+    assert (told == f"caught by {', '.join(fails)}") == (not said) and said in told
+    first = ran_file.read_text().split()[: len(ran.split())]
+    assert sorted(first) == sorted(ran.split())
+    assert bool(said) == (len(ran_file.read_text().split()) > len(first)), "all checks run only to explain a failure"
+
+
+def test_a_partial_grading_has_neither_score_nor_success(tmp_path: Path) -> None:
+    case = make_case(tmp_path / "cases")
+    submission = Submission(
+        case.part("workspace"), case.part("workspace"), case.part("hidden"), tmp_path, "mini", "process"
+    )
+    found = grade_checks(case, submission, ["outputs_present", "doubles"])
+    assert [(it.id, it.value) for it in found.verdicts] == [("outputs_present", 1.0), ("doubles", 0.0)]
+    assert not {"score", "success"} & set(dir(found))
+    assert grade_checks(case, submission, ["no_such_check"]).broken == "the case has none of the checks no_such_check"

@@ -13,7 +13,7 @@ from bench.base.install import DataFolders
 from bench.formats.case import Case, load_case, load_cases
 from bench.formats.case_variants import copy_whole
 from bench.sandbox.process import ProcessSandbox
-from tests.helpers.cells import CHECK, ROOT, STARTER, make_case, write_files
+from tests.helpers.cells import CHECK, ROOT, STARTER, make_case, write_files, wrong_patch
 
 VARIANT = """
 id: double_it_quickly
@@ -33,7 +33,7 @@ ZERO = "def double(x):\n    return 0\n"
 
 def variant(root: Path, text: str = VARIANT, **files: str) -> Case:
     make_case(root, {"data.py": DATA, "hidden/helper.py": "ONE = 1\n"})
-    own = {"case.yaml": text, "task.md": TASK, "wrong/zero/answer.py": ZERO, **files}
+    own = {"case.yaml": text, "task.md": TASK, "wrong/zero.patch": wrong_patch(ZERO), **files}
     return load_case(write_files(root / "basics" / "double_it_quickly", own))
 
 
@@ -48,7 +48,8 @@ def test_a_variant_has_what_it_does_not_say(tmp_path: Path) -> None:
     assert (case.spec.category, sorted(case.spec.wrong)) == ("basics", ["constant", "same", "zero"])
     assert case.task.read_text() == TASK
     assert case.part("solution") == parent.part("solution")
-    assert case.part("wrong/same") == parent.part("wrong/same") and case.part("wrong/zero").parent.parent == case.folder
+    assert case.part("wrong/same.patch") == parent.part("wrong/same.patch")
+    assert case.part("wrong/zero.patch").parent.parent == case.folder
     assert lint(case) == []
 
 

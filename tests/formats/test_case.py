@@ -10,8 +10,8 @@ import pytest
 
 from bench.base.errors import UserError
 from bench.base.install import find_data_folders
-from bench.formats.case import load_case, load_cases
-from tests.helpers.cells import make_case, write_files
+from bench.formats.case import case_folders, load_case, load_cases
+from tests.helpers.cells import FACTS, as_settings, make_case, write_files
 
 
 def test_a_sound_case(tmp_path: Path) -> None:
@@ -85,6 +85,15 @@ def test_an_unknown_case_gets_a_hint(tmp_path: Path, name: str, said: str) -> No
         load_cases(tmp_path, [name])
 
 
+def _edit(folder: Path, facts: dict[str, Any], comment: str = "") -> None:
+    (folder / "case.yaml").write_text(comment + as_settings({**FACTS, **facts}))
+
+
+def _add_wrong(folder: Path) -> None:
+    write_files(folder, {"wrong/new/answer.py": "x = 1\n"})
+    _edit(folder, {"wrong": {**FACTS["wrong"], "new": {"about": "new", "fails": ["doubles"]}}})
+
+
 @pytest.mark.parametrize(
     ("change", "differs"),
     [
@@ -92,16 +101,52 @@ def test_an_unknown_case_gets_a_hint(tmp_path: Path, name: str, said: str) -> No
         (lambda folder: write_files(folder, {"hidden/new.py": ""}), True),
         (lambda folder: write_files(folder, {"task.md": "Other words"}), True),
         (lambda folder: (folder / "workspace" / "answer.py").chmod(0o755), True),
+        (lambda folder: write_files(folder, {"data.py": "def build(public, hidden, profile, seed):\n    ..."}), True),
+        (lambda folder: write_files(folder, {"shared.py": "what data.py or check.py may read"}), True),
+        (lambda folder: write_files(folder, {"workspace/solution/x.py": ""}), True),
+        (lambda folder: write_files(folder, {"hidden/wrong/x.py": ""}), True),
+        (lambda folder: _edit(folder, {"limits": {**FACTS["limits"], "call_s": 6}}), True),
+        (lambda folder: _edit(folder, {"protected": ["answer.py"]}), True),
+        (lambda folder: _edit(folder, {"preload": ["json"]}), True),
+        (lambda folder: _edit(folder, {"outputs": {**FACTS["outputs"], "weight": 1}}), True),
+        (lambda folder: _edit(folder, {"title": "Double it well", "tags": ["python"]}), False),
+        (lambda folder: _edit(folder, {"profiles": ["mini", "full"]}), False),
+        (lambda folder: _edit(folder, {"limits": {**FACTS["limits"], "open_files": 1024}}), False),
+        (lambda folder: _edit(folder, {}, "# a comment\n"), False),
+        (_add_wrong, False),
+        (lambda folder: write_files(folder, {"wrong/same/answer.py": "other"}), False),
+        (lambda folder: write_files(folder, {"solution/answer.py": "other"}), False),
         (lambda folder: write_files(folder, {"README.md": "A better explanation"}), False),
         (lambda folder: write_files(folder, {"hidden/__pycache__/x.pyc": ""}), False),
     ],
-    ids=["check", "hidden", "task", "mode", "readme", "cache"],
-)
+    ids=[
+        "check", "hidden", "task", "mode", "data", "a file beside", "workspace/solution", "hidden/wrong", "limits",
+        "protected", "preload", "outputs", "title", "profiles", "a default", "comment", "wrong", "wrong file",
+        "solution", "readme", "cache",
+    ],
+)  # fmt: skip
 def test_a_new_digest_is_a_new_series(tmp_path: Path, change: Callable[[Path], object], differs: bool) -> None:
     before = make_case(tmp_path)
     first = before.digest
     change(before.folder)
     assert (load_case(before.folder).digest != first) == differs
+
+
+@pytest.mark.parametrize(
+    ("name", "differs"),
+    [("wrong/same/answer.py", True), ("solution/answer.py", True), ("check.py", True), ("README.md", False)],
+)
+def test_a_proof_is_of_everything_but_the_readme(tmp_path: Path, name: str, differs: bool) -> None:
+    case = make_case(tmp_path)
+    first = case.proof_digest
+    write_files(case.folder, {name: "x = 1\n"})
+    assert (case.proof_digest != first) == differs
+
+
+def test_a_lock_is_not_a_case(tmp_path: Path) -> None:
+    make_case(tmp_path)
+    write_files(tmp_path, {"proofs/double_it.json": "{}"})
+    assert list(case_folders(tmp_path)) == ["double_it"]
 
 
 def test_a_readme_in_the_workspace_is_part_of_the_case(tmp_path: Path) -> None:

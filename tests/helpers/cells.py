@@ -24,7 +24,8 @@ from bench.formats.patch_writing import make_patch
 from bench.formats.plan import Cell
 from bench.formats.record import Provenance
 from bench.guest.trees import remove_tree
-from bench.judge.grade import Grading, Submission, grade_submission
+from bench.judge.grade import Submission, grade_submission
+from bench.judge.grading import Grading
 from bench.sandbox.job import Ended, Job, JobLimits, Mount, Sandbox
 from bench.sandbox.running import run_job
 

@@ -207,6 +207,7 @@ FORGERIES: dict[str, Callable[[Document], Document]] = {
     "another profile": put({"profile": "full"}),
     "another trial": put({"trial": 2}),
     "another seed": put({"seed": 1}),
+    "another judge": put({"provenance.judge": "2"}),
     "another suite": put({"provenance.suite": "full"}),
     "another suite version": put({"provenance.suite_version": "2"}),
     "another sandbox": put({"provenance.sandbox": "docker"}),

@@ -15,6 +15,7 @@ from datetime import datetime
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -314,6 +315,32 @@ def test_the_leaderboard_is_that_of_the_records(branch: ResultsBranch, tmp_path:
         assert set(cases) < set(IndexedResults(index).cases())
         found = rank(IndexedResults(index, {"mini": cases}).standings())
     assert found == expected, "to the last digit: sums are exact"
+
+
+@pytest.mark.parametrize(("facts", "series"), [({}, 1), ({"case_version": 2}, 2), ({"judge": "2"}, 2)])
+def test_a_series_is_of_one_case_and_one_judge(tmp_path: Path, facts: dict[str, Any], series: int) -> None:
+    """One case as before (a new wrong answer changes nothing), with another check, or under another judge."""
+    results = ResultsBranch(tmp_path / "results.git")
+    results.ensure()
+    judge, version = facts.get("judge", "1"), facts.get("case_version", 1)
+    old, new = make_record(run="old"), make_record(run="new", case_version=version, started=START.replace(day=25))
+    for days, (record, judged_by) in enumerate(((old, "1"), (new, judge)), 1):
+        said = record.provenance.model_copy(update={"judge": judged_by})
+        run = said.run
+        results.commit(bundle_of([record.model_copy(update={"provenance": said})], run, 1, days=days))
+    with indexed(tmp_path) as index:
+        assert index.rows("SELECT count(DISTINCT case_version) FROM tally") == [(series,)]
+        points = nightly_points(index, "success")
+        (standing,) = IndexedResults(index, {"mini": [old.case.id]}).standings()
+        assert standing.graded == 3 - series
+    records = list(results.records())
+    assert {it.run for it in points} == ({"old", "new"} if series == 1 else {"new"})
+    assert (len({it.case_version for it in records}), standings(records, {"mini": [old.case.id]})) == (
+        series,
+        [standing],
+    )
+    (found,) = nightly(case_nights(records, MEASURES["success"]))
+    assert len(found.nights) == 3 - series
 
 
 def test_a_sum_takes_a_number_for_the_same_in_python_and_in_sql(branch: ResultsBranch, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from bench.formats.case import Case
 from bench.guest.first_process import children, descendants
 from bench.judge import grade
 from bench.judge.forks import Envelope, run_fork
+from bench.judge.grading import Grading
 from bench.sandbox import base_environment
 from bench.sandbox.job import Sandbox
 from tests.helpers.cells import judge, make_case, new_token, processes_with, wait_until_gone, write_files
@@ -197,7 +198,7 @@ def alone(ws):
     ws.call("answer:double", 1)
 """
     case = make_case(tmp_path / "cases", {"check.py": checks}, outputs={"files": []})
-    gradings: list[grade.Grading] = []
+    gradings: list[Grading] = []
 
     def work(number: int) -> None:
         gradings.append(judge(case, tmp_path / str(number), {"answer.py": "def double(x): return 2 * x"}, plain))

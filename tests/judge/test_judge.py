@@ -18,7 +18,7 @@ import pytest
 
 from bench.base.errors import InfraError
 from bench.formats.case import Case
-from bench.judge.grade import Grading
+from bench.judge.grading import Grading
 from bench.sandbox.bubblewrap import BubblewrapSandbox
 from bench.sandbox.job import Sandbox
 from tests.helpers.attacks import ATTACKS, FORGERY, HABITS, PLANTED

@@ -16,6 +16,7 @@ from bench.base.errors import UserError
 from bench.base.install import DataFolders
 from bench.cli.plan import plan
 from bench.cli.run import run_shard
+from bench.formats.judge_version import JUDGE
 from bench.formats.plan import Cell, PlanFile, read_plan_file
 from bench.formats.record import Record
 from bench.formats.run_folder import RunFolder
@@ -126,6 +127,7 @@ def record_of(cell: Cell, seconds: float, cost: float | None = 0.5, **changes: A
             "trial": cell.trial,
             "phases": phases,
             "cost_usd": cost,
+            "provenance": made.provenance.model_copy(update={"judge": JUDGE}),
             **changes,
         }
     )
@@ -161,6 +163,9 @@ def test_changed_means_without_a_verdict_for_this_version(places: DataFolders) -
     history = History.of([record_of(cell, 1.0) for cell in done])
     today = date(2026, 11, 22)
     assert {cell.agent.id for cell in select_cells(every, "changed", history, today, 7)} == {"b"}
+    earlier = make_record().provenance
+    judged_before = History.of([record_of(cell, 1.0, provenance=earlier) for cell in done])
+    assert select_cells(every, "changed", judged_before, today, 7) == every
     (places.agents / "a" / "main.py").write_text("pass\n")
     again = cells(places, agents=["a", "b"])
     assert {cell.agent.id for cell in select_cells(again, "changed", history, today, 7)} == {"a", "b"}

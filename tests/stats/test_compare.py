@@ -198,6 +198,14 @@ def test_cases_must_be_the_same_in_the_same_version() -> None:
     assert "cases: head has no case_18, case_19" in allowed.notes
 
 
+def test_another_judge_is_not_comparable() -> None:
+    head = night(2, [0] * 20)
+    said = head[0].provenance.model_copy(update={"judge": "2"})
+    answer = compare_records(night(1, [3] * 20), changed(head, 7, provenance=said))
+    assert answer.verdict == "not comparable"
+    assert answer.reasons == ["judge: case_07 judged by several versions of the judge"]
+
+
 def test_other_limits_are_not_comparable() -> None:
     shorter: LimitsSet = LIMITS.model_copy(update={"steps": 10})
     head = changed(night(2, [0] * 20), 3, limits=shorter)

@@ -177,6 +177,13 @@ def test_only_the_newest_version_of_a_case_counts_for_everybody() -> None:
     assert next(row for row in table if row.entrant.agent == "other").covered == 1
 
 
+def test_only_verdicts_of_the_newest_judge_count() -> None:
+    newer = make_record(case="one", agent="other", started=START + timedelta(days=1))
+    newer = newer.model_copy(update={"provenance": newer.provenance.model_copy(update={"judge": "2"})})
+    (row,) = standings([make_record(case="one"), newer], SUITE)
+    assert row.entrant.agent == "other"
+
+
 def test_cases_outside_the_suite_do_not_count() -> None:
     assert standings([make_record(case="retired")], SUITE) == []
 

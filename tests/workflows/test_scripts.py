@@ -272,4 +272,6 @@ def test_cases_are_proven_in_what_isolates(
     machine.add("mldb", f'[ $1 = doctor ] && echo "{found}" || echo "$*"\n')
     done = machine.run("prove_cases", str(machine.bin / "mldb"), **variables)
     assert done.stdout.splitlines()[-1] == f"cases verify --all --jobs 2 --sandbox {sandbox}"
+    some = machine.run("prove_cases", str(machine.bin / "mldb"), "--changed", "--seed", "x", **variables)
+    assert some.stdout.splitlines()[-1] == f"cases verify --changed --seed x --jobs 2 --sandbox {sandbox}"
     assert machine.skipped.exists() == (sandbox == "process")

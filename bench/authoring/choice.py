@@ -1,0 +1,76 @@
+"""Which cases to prove: all, a shard of them, or those whose proof is not known, with a drawn part of the rest."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from bench.authoring.locks import ProofLock, Standing
+from bench.base.errors import UserError
+from bench.formats.case import Case
+
+SAMPLE = 5
+"""Cases that are proven again when judge, kit, interpreter or a library has changed, of those proven before."""
+SHARE = 0.1
+"""Of the cases whose lock speaks for everything."""
+_UNKNOWN_S = 60.0
+"""CPU seconds of a case without a lock, for the balance of shards."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What is proven, and what is not, each with the reason."""
+
+    proven: Sequence[tuple[Case, str]]
+    skipped: Sequence[tuple[Case, str]]
+
+
+def choose_changed(cases: Sequence[Case], standings: Mapping[str, Standing], seed: str) -> Choice:
+    """Every case that is not proven as it is; of those proven elsewhere `SAMPLE`; of the rest a `SHARE`, drawn."""
+    drawn = _drawn(cases, standings, "elsewhere", SAMPLE, seed)
+    rest = sum(it.kind == "proven" for it in standings.values())
+    drawn |= _drawn(cases, standings, "proven", math.ceil(SHARE * rest), seed)
+    proven, skipped = [], []
+    for case in cases:
+        found = standings[case.id]
+        if found.kind == "open":
+            proven.append((case, found.why))
+        elif case.id in drawn:
+            proven.append((case, f"{found.why}; drawn"))
+        else:
+            skipped.append((case, f"{found.why}; not drawn"))
+    return Choice(proven, skipped)
+
+
+def _drawn(cases: Sequence[Case], standings: Mapping[str, Standing], kind: str, most: int, seed: str) -> set[str]:
+    # A draw of each group's own: what one draws does not depend on the size of the other.
+    group = sorted(case.id for case in cases if standings[case.id].kind == kind)
+    return set(random.Random(f"{kind} {seed}").sample(group, min(most, len(group))))
+
+
+def shard_of(cases: Sequence[Case], locks: Mapping[str, ProofLock | None], text: str) -> Choice:
+    """The cases of shard `text`, such as `2/5`: balanced by the CPU seconds of the locks, each case in one shard."""
+    number, count = _shard_numbers(text)
+    took = {case.id: lock.cpu_s if (lock := locks.get(case.id)) else _UNKNOWN_S for case in cases}
+    loads = [0.0] * count
+    own: set[str] = set()
+    # The longest first, each into the shard that has the least so far.
+    for name in sorted(took, key=lambda name: (-took[name], name)):
+        least = loads.index(min(loads))
+        loads[least] += took[name]
+        if least == number - 1:
+            own.add(name)
+    why = f"shard {text}, {loads[number - 1]:.0f} of {sum(loads):.0f} CPU seconds"
+    return Choice(
+        [(case, why) for case in cases if case.id in own],
+        [(case, "in another shard") for case in cases if case.id not in own],
+    )
+
+
+def _shard_numbers(text: str) -> tuple[int, int]:
+    number, slash, count = text.partition("/")
+    if slash and number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count) <= 1000:
+        return int(number), int(count)
+    raise UserError(f"{text!r} is not a shard", where="--shard", remedy="say which of how many, such as 2/5")

@@ -1,0 +1,181 @@
+"""Proving cases: each in a process of its own, whose CPU time is known at its end, and what its lock may then say."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from bench.authoring.locks import ProofLock, Surroundings, new_lock, write_lock
+from bench.authoring.verify import Proof, open_verifier
+from bench.base.child import Child, log_tail, python_child, receive_orders
+from bench.base.install import DataFolders
+from bench.base.times import now
+from bench.formats.case import Case, load_case
+from bench.formats.record import Profile
+from bench.judge import end_judges
+from bench.sandbox import Sandbox, counting_group, handed_on, open_sandbox
+
+BUDGET_S = 120.0
+"""CPU seconds that the proof of one case may take, containers not counted."""
+BUDGET_MEAN_S = 60.0
+"""What cases may take on average, for all of them to be proven every night."""
+_MODULE = "bench.authoring.proving"
+
+
+@dataclass(frozen=True)
+class Proven:
+    """A case whose proofs have run."""
+
+    case: Case
+    proofs: Sequence[Proof]
+    cpu_s: float
+    """Of the process, its judges and its sandboxes; containers are not counted, and where groups of version 1 cannot be
+    made, neither is what a sandbox was killed with."""
+    digest: str
+    """The case's proof digest, before and after; empty where its files were changed meanwhile."""
+
+    @property
+    def ok(self) -> bool:
+        return all(proof.ok for proof in self.proofs)
+
+    @property
+    def failed(self) -> list[str]:
+        return [proof.name for proof in self.proofs if not proof.ok]
+
+    @property
+    def profiles(self) -> list[Profile]:
+        """Those in which the case was proven, in its own order."""
+        lacking = {proof.profile for proof in self.proofs if proof.skipped}
+        return [profile for profile in self.case.profiles if profile not in lacking]
+
+    @property
+    def count(self) -> int:
+        """Proofs that were made."""
+        return sum(not proof.skipped for proof in self.proofs)
+
+
+def prove_cases(
+    cases: Sequence[Case],
+    folders: DataFolders,
+    sandbox: Sandbox,
+    jobs: int,
+    tell: Callable[[Proof], None],
+    budget_s: float = BUDGET_S,
+) -> Iterator[Proven]:
+    """Prove `cases`, `jobs` of them side by side; `tell` gets each proof as it comes, from several threads."""
+    prove = partial(prove_case, folders=folders, sandbox=sandbox, tell=tell, budget_s=budget_s)
+    with ThreadPoolExecutor(jobs) as pool:
+        yield from pool.map(prove, cases)
+
+
+def prove_case(
+    case: Case, folders: DataFolders, sandbox: Sandbox, tell: Callable[[Proof], None], budget_s: float = BUDGET_S
+) -> Proven:
+    """Prove one case; what it takes beyond `budget_s` CPU seconds is a proof that failed."""
+    before = case.proof_digest
+    orders: dict[str, Any] = {
+        "case": str(case.folder),
+        "folders": {name: str(path) for name, path in asdict(folders).items()},
+        "sandbox": sandbox.name,
+        "groups": [],
+    }
+    proofs: list[Proof] = []
+
+    def add(proof: Proof) -> None:
+        proofs.append(proof)
+        tell(proof)
+
+    used = 0.0
+    with contextlib.ExitStack() as stack:
+        if (group := counting_group()) is not None:
+            stack.callback(group.remove)
+            orders["groups"] = [str(path) for path in group.paths]
+        # With the settings of the user, such as TMPDIR and the address of the engine.
+        child = stack.enter_context(python_child(_MODULE, orders, env={**os.environ, **handed_on(sandbox.name)}))
+        for facts in _said(child):
+            if "cpu_s" in facts:
+                used = facts["cpu_s"]
+            else:
+                add(Proof(**facts))
+        code = child.popen.wait()
+        if code:
+            add(Proof(case.id, "verifier", False, f"ended with status {code}: {log_tail(child.log)}", 0.0))
+        if group is not None:
+            used = round(group.cpu_s() or used, 2)
+    add(_budget(case, used, budget_s))
+    return Proven(case, proofs, used, before if case.proof_digest == before else "")
+
+
+def _said(child: Child) -> Iterator[dict[str, Any]]:
+    assert child.popen.stdout is not None
+    for line in child.popen.stdout:
+        yield json.loads(line)
+
+
+def _budget(case: Case, used: float, budget_s: float) -> Proof:
+    detail = f"{used:.1f} CPU seconds, at most {budget_s:g}"
+    if used > budget_s:
+        detail += "; make its data, training or checks smaller"
+    return Proof(case.id, "budget", used <= budget_s, detail, 0.0)
+
+
+def main() -> None:
+    """In the child: prove one case, and say what it took."""
+    orders, answers = receive_orders()
+    for group in orders["groups"]:
+        (Path(group) / "cgroup.procs").write_text("0", encoding="ascii")
+    folders = DataFolders(**{name: Path(path) for name, path in orders["folders"].items()})
+
+    def say(facts: dict[str, object]) -> None:
+        answers.write(json.dumps(facts).encode() + b"\n")
+        answers.flush()
+
+    with open_verifier(folders, open_sandbox(orders["sandbox"])) as verifier:
+        for proof in verifier.verify(load_case(Path(orders["case"]))):
+            say(asdict(proof))
+    # What has ended and was waited for is counted: so everything is ended first.
+    end_judges()
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    say({"cpu_s": round(sum(it.ru_utime + it.ru_stime for it in used), 2)})
+
+
+def lock_proven(proven: Proven, cases: Path, sandbox: Sandbox, here: Surroundings) -> ProofLock | None:
+    """Write the lock of a case below `cases`; None, and nothing written, unless all its proofs ran and hold."""
+    if not proven.ok or not proven.digest or not proven.profiles:
+        return None
+    lock = new_lock(
+        proven.case,
+        here,
+        {
+            "proof": proven.digest,
+            "sandbox": sandbox.name,
+            "isolated": sandbox.isolated,
+            "profiles": proven.profiles,
+            "proofs": proven.count,
+            "cpu_s": proven.cpu_s,
+            "date": now(),
+        },
+    )
+    write_lock(cases, lock)
+    return lock
+
+
+def contradiction(proven: Proven, lock: ProofLock | None, here: Surroundings) -> str:
+    """Where the lock claims a proof of the same files that came out otherwise here; empty where it does not."""
+    if lock is None or lock.proof != proven.digest:
+        return ""
+    same = (lock.sources, lock.python) == (here.sources, here.python)
+    why = "it is forged, or the proof cannot be repeated" if same else "judge, kit or interpreter have changed since"
+    if not proven.ok:
+        return f"claims a proof that fails here ({', '.join(proven.failed)}): {why}"
+    if lock.profiles == proven.profiles and lock.proofs != proven.count:
+        return f"claims {lock.proofs} proofs, and {proven.count} were made here: {why}"
+    return ""

@@ -1,0 +1,44 @@
+"""The two digests of a case: of what decides a verdict, and of everything that its proof has met.
+
+The judged digest identifies a series of results, together with the version of the judge. The proof digest keys the lock
+of a case's proof. A new wrong answer changes the second one alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.base.files import digest_folder, sha256_bytes
+from bench.base.model import Model
+
+NOT_JUDGED = frozenset(
+    {"category", "extends", "kind", "profiles", "promises", "solution", "source", "tags", "title", "wrong"}
+)
+"""Fields of case.yaml that no verdict depends on: texts for readers, what only a proof uses, and which profiles exist.
+A field that is not named here counts."""
+_DESCRIPTION = "case.yaml"
+_README = "README.md"
+_PROOF_ONLY = ("solution/", "wrong/")
+
+
+def judged_digest(folders: Sequence[Path], assets: Sequence[Path], spec: Model) -> str:
+    """Of what decides a verdict: every file except README.md, solution/ and wrong/, and the facts of case.yaml.
+
+    folders: the case's own, and that of its parent where it is a variant. The facts are canonical: comments, order,
+    spelling of numbers and fields that only repeat their default count for nothing.
+    """
+    without = frozenset({_DESCRIPTION, _README, *_PROOF_ONLY})
+    files = [digest_folder(folder, without=without) for folder in folders] + [digest_folder(it) for it in assets]
+    facts = spec.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude=set(NOT_JUDGED))
+    profiles = spec.model_dump(mode="json", by_alias=True, exclude_defaults=True, include={"profiles"}).get("profiles")
+    if isinstance(profiles, dict):
+        # They change limits and needs, and do not only exist.
+        facts["profiles"] = profiles
+    return sha256_bytes(json.dumps({"facts": facts, "files": files}, sort_keys=True).encode())
+
+
+def proof_digest(folders: Sequence[Path]) -> str:
+    """Of everything in the folders except README.md."""
+    return sha256_bytes("\n".join(digest_folder(it, without=frozenset({_README})) for it in folders).encode())
