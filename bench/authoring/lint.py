@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+from bench.authoring.promises import promise_faults
 from bench.base.files import sha256_file, walk_files
 from bench.formats.case import Case
 from bench.formats.verdict import check_functions, unreadable_checks
@@ -20,7 +21,7 @@ _UNWANTED = frozenset({".git", "conftest.py", "__pycache__", ".DS_Store", "pytes
 def lint(case: Case) -> list[str]:
     """Faults of the folder, each one line with its place and remedy."""
     unreadable = list(_unreadable(case))
-    return unreadable or [*_task(case), *_workspace(case), *_checks(case), *_answers(case)]
+    return unreadable or [*_task(case), *_workspace(case), *_checks(case), *_answers(case), *promise_faults(case)]
 
 
 def _unreadable(case: Case) -> Iterator[str]:

@@ -50,6 +50,8 @@ class Scene:
     """By the workspace's code in an earlier process of this grading: CPU time and available time, in seconds."""
     warm: WarmProcess | None = None
     """One for these libraries and limits that sees the snapshot."""
+    promises: tuple[str, ...] = ()
+    """Passages of task.md that checks stand for."""
 
 
 @dataclass
@@ -91,6 +93,8 @@ class Workspace(Folder):
         """128 bits, drawn for this grading. Never hand it to code beside the agent's: see `seed_for`."""
         self.rng = random.Random(scene.seed)
         self.profile = scene.profile
+        self.promises = scene.promises
+        """Passages of task.md that checks stand for: see `Probe` and `run_command`."""
         self.findings = Findings()
         self._scene = scene
         self._journals: dict[str, list[dict[str, Any]]] = {}
@@ -157,7 +161,13 @@ class Workspace(Folder):
 
     def drive(self, target: str, /, *args: object, **kwargs: object) -> Any:
         """Value of the function `file.py:function` of the judge's hidden driver, run beside the agent's modules."""
-        driver = self.hidden(target.partition(":")[0])
+        return self._driven(self.hidden(target.partition(":")[0]), target, args, kwargs)
+
+    def probed(self, driver: Hidden, calls: Sequence[object], name: str, source: bytes | None) -> Any:
+        """Answers to the calls of a `Probe`, made by its driver with the case's own, `source`, beside it."""
+        return self._driven(driver, f"{driver.path.name}:probed", (calls, name, source), {})
+
+    def _driven(self, driver: Hidden, target: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return self._subject.call(target, args, kwargs, timeout=self._scene.call_s, driver=driver)
 
     def stopwatch(self, work: Work) -> Timing:

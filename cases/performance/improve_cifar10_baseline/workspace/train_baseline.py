@@ -1,4 +1,4 @@
-"""The training run behind checkpoints/baseline.safetensors: plain Adam on the pictures as they are.
+"""The training run behind checkpoints/baseline.safetensors: plain Adam on mirrored and shifted pictures.
 
     python train_baseline.py --epochs 1 --start checkpoints/baseline.safetensors --out checkpoints/trial.safetensors
 """
@@ -15,6 +15,7 @@ from torch import nn
 
 BATCH, SEED = 64, 42
 RATE, LAST_RATE, LAST_EPOCHS = 1e-3, 1e-4, 3
+SHIFT = 3
 
 
 def load(name: str) -> tuple[torch.Tensor, torch.Tensor]:
@@ -40,6 +41,15 @@ def accuracy(model: SmallCNN, pictures: torch.Tensor, labels: torch.Tensor) -> f
     return right / len(labels)
 
 
+def vary(pictures: torch.Tensor) -> torch.Tensor:
+    """Half of the pictures mirrored, and all of them shifted by up to three pixels."""
+    mirrored = torch.rand(len(pictures)) < 0.5
+    pictures[mirrored] = pictures[mirrored].flip(3)
+    padded = nn.functional.pad(pictures, (SHIFT,) * 4, mode="replicate")
+    top, left = (int(torch.randint(0, 2 * SHIFT + 1, ())) for _ in range(2))
+    return padded[:, :, top : top + 24, left : left + 24]
+
+
 def train(model: SmallCNN, epochs: int) -> None:
     """One pass an epoch over all training pictures in random order."""
     pictures, labels = load("train")
@@ -49,7 +59,7 @@ def train(model: SmallCNN, epochs: int) -> None:
         # A constant rate leaves the weights jumping about; the last epochs let them settle.
         optimiser.param_groups[0]["lr"] = LAST_RATE if epoch >= epochs - LAST_EPOCHS else RATE
         for batch in torch.randperm(len(labels)).split(BATCH):
-            loss = nn.functional.cross_entropy(model(prepare(pictures[batch])), labels[batch])
+            loss = nn.functional.cross_entropy(model(vary(prepare(pictures[batch]))), labels[batch])
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()

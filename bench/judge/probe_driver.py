@@ -1,0 +1,69 @@
+"""Calls what a probe asks for, inside the subject. It knows no expected value: what it returns is a claim."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import sys
+import types
+from typing import Any
+
+
+def probed(calls: list[dict[str, Any]], name: str, source: bytes | None) -> list[dict[str, Any]]:
+    """The value of each call, made one after the other in this process, and the inputs as they are afterwards."""
+    observer = _observer(name, source)
+    return [_one(call, observer) for call in calls]
+
+
+def _observer(name: str, source: bytes | None) -> types.ModuleType:
+    """The case's own driver."""
+    module = types.ModuleType("observer")
+    module.__file__ = name
+    sys.modules["observer"] = module
+    if source is not None:
+        exec(compile(source, name, "exec"), module.__dict__)  # noqa: S102  the judge's own driver
+    return module
+
+
+def _one(call: dict[str, Any], observer: types.ModuleType) -> dict[str, Any]:
+    inputs: list[Any] = []
+    args, kwargs, extra = (_made(call[part], observer, inputs) for part in ("args", "kwargs", "extra"))
+    module, _, path = call["target"].partition(":")
+    function = _found(importlib.import_module(module), path)
+    with _gradients(call["gradients"]):
+        value = function(*args, **kwargs)
+        if call["mode"]:
+            value.train(call["mode"] == "train")
+        seen = _found(observer, call["observe"])(value, *extra) if call["observe"] else value
+    return {"value": seen, "inputs": inputs}
+
+
+def _gradients(wanted: bool) -> Any:
+    if wanted:
+        return contextlib.nullcontext()
+    import torch
+
+    return torch.no_grad()
+
+
+def _found(start: Any, path: str) -> Any:
+    for part in path.split("."):
+        start = getattr(start, part)
+    return start
+
+
+def _made(value: Any, observer: types.ModuleType, inputs: list[Any]) -> Any:
+    """The arguments in the form that the agent's code wants; arrays and tensors among them are noted in `inputs`."""
+    if isinstance(value, list):
+        return [_made(item, observer, inputs) for item in value]
+    if isinstance(value, dict) and "__probe__" not in value:
+        return {key: _made(item, observer, inputs) for key, item in value.items()}
+    if isinstance(value, dict) and value["__probe__"] == "made":
+        return _found(observer, value["name"])
+    if isinstance(value, dict):
+        import torch
+
+        value = torch.from_numpy(value["array"])
+    if hasattr(value, "shape"):
+        inputs.append(value)
+    return value
