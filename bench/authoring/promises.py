@@ -149,7 +149,7 @@ class _Code:
                 yield node.lineno, "the command", _constant(_argument(node, 1, "line"))
                 continue
             yield node.lineno, "the probe", _constant(_argument(node, 0, "promise"))
-            promised = _argument(node, 3, "promised")
+            promised = _argument(node, 4, "promised")
             for value in promised.values if isinstance(promised, ast.Dict) else [promised] * (promised is not None):
                 yield node.lineno, "the probe's words", _constant(value)
 

@@ -30,6 +30,8 @@ def _one(call: dict[str, Any], observer: types.ModuleType) -> dict[str, Any]:
     args, kwargs, extra = (_made(call[part], observer, inputs) for part in ("args", "kwargs", "extra"))
     module, _, path = call["target"].partition(":")
     function = _found(importlib.import_module(module), path)
+    if call["prepare"]:
+        _found(observer, call["prepare"])(*extra)
     with _gradients(call["gradients"]):
         value = function(*args, **kwargs)
         if call["mode"]:

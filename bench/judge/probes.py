@@ -76,6 +76,8 @@ class Probe:
     """module:function or module:Class in the workspace."""
     observe: str = ""
     """Driver and function in hidden/, such as "driver.py:seen", that makes of the value what can cross."""
+    prepare: str = ""
+    """A function of the same driver that gets the observer's arguments before the call, to make files for it."""
     promised: Mapping[str, str] = field(default_factory=dict)
     """For each further kind of probe (one of KINDS) the words of task.md that promise it."""
 
@@ -168,6 +170,7 @@ class Probe:
         return {
             "target": self.target,
             "observe": self.observe.partition(":")[2],
+            "prepare": self.prepare,
             "args": [_sent(value) for _, value in values[: call.positional]],
             "kwargs": {name: _sent(value) for name, value in values[call.positional :]},
             "extra": [_sent(value) for value in extra],

@@ -185,18 +185,18 @@ def losses_fall(ws: Any) -> None:
 @check(weight=2, required=True)
 def calls_as_promised(ws: Any) -> None:
     """Arguments by name, by position and left out; 20 and 200 points; both scripts; the model in every mode."""
-    points, other = (_points(ws, *USUAL["up to 1000"]) for _ in range(2))
+    points, other = _points(ws, *USUAL["up to 1000"], count=50), _points(ws, *USUAL["up to 100"], count=70)
     given = {**_given(points), "epochs": 23, "callback": Made("remember")}
-    TRAIN.signature(ws, given, lambda _: [points.probe], _fitted(points))
+    TRAIN.signature(ws, given, lambda _: _unseen(points), _fitted(points))
     for count, scale in ((20, USUAL["up to 100"]), (200, USUAL["up to 1000"]), (60, FAR)):
         sized = _points(ws, *scale, count=count)
-        TRAIN.compare(ws, "sizes", _given(sized), lambda _, it=sized: [it.probe], _fitted(sized))
+        TRAIN.compare(ws, "sizes", _given(sized), lambda _, it=sized: _unseen(it), _fitted(sized))
     both = {len(it.x): it for it in (points, other)}
     TRAIN.repeats(
         ws,
         _given(points),
         _given(other),
-        lambda values: [both[len(values["x"].array)].probe],
+        lambda values: _unseen(both[len(values["x"].array)]),
         lambda values, extra, value: _fitted(both[len(values["x"].array)])(values, extra, value),
     )
     MAKE_DATA.signature(ws, {"points": 400, "seed": 7}, lambda _: [], _made_data)
@@ -208,11 +208,18 @@ def _given(points: Points) -> dict[str, Any]:
     return {"x": Tensor(points.x), "y": Tensor(points.y)}
 
 
+def _unseen(points: Points) -> list[Any]:
+    """The unseen points, and many on one side of them to stand beside."""
+    high = float(points.probe.max())
+    beside = np.linspace(high, high + float(np.ptp(points.probe)), 300, dtype=np.float32)[:, None]
+    return [points.probe, beside]
+
+
 def _fitted(points: Points) -> Any:
     """Compares what a call of train() on these points has returned and told."""
 
     def right(values: dict[str, Any], extra: Any, value: Any) -> None:
-        found = mapping(value, keys=("losses", "kinds", "told", "predicted", "single"))
+        found = mapping(value, keys=("losses", "kinds", "told", "predicted", "single", "among"))
         losses = numbers(found["losses"], length=values["epochs"])
         kinds = [string(kind) for kind in sequence(found["kinds"])]
         assert kinds == ["float"], f"the losses are of type {kinds}, not Python floats"
@@ -221,7 +228,8 @@ def _fitted(points: Points) -> Any:
         assert losses[-1] <= losses[0] / 10, f"the losses go from {losses[0]:.4g} to {losses[-1]:.4g}"
         predicted = [array(one, shape=points.truth.shape) for one in sequence(found["predicted"], length=4)]
         size = float(np.abs(points.truth).max()) + float(points.y.std())
-        for one in [*predicted[1:], array(found["single"], shape=points.truth.shape)]:
+        others = (array(found[name], shape=points.truth.shape) for name in ("single", "among"))
+        for one in (*predicted[1:], *others):
             apart = float(np.abs(one - predicted[0]).max())
             assert apart <= 1e-4 * size, f"a prediction changes by {apart:.4g} with the mode or with its neighbours"
         error = float(np.sqrt(((predicted[0] - points.truth) ** 2).mean()))

@@ -55,7 +55,7 @@ def remember(epoch: int, loss: float, model: nn.Module) -> None:
     _told.append([epoch, loss])
 
 
-def fitted(value: Any, unseen: Any) -> dict[str, Any]:
+def fitted(value: Any, unseen: Any, beside: Any) -> dict[str, Any]:
     """What a call of train() has returned and told, and what the model predicts in every mode."""
     losses, model = value
     told = list(_told)
@@ -69,5 +69,7 @@ def fitted(value: Any, unseen: Any) -> dict[str, Any]:
                 predicted.append(model(entries).detach().clone())
     with torch.no_grad():
         single = torch.cat([model(entry.unsqueeze(0)) for entry in entries])
+        among = model(torch.cat([entries, torch.from_numpy(beside)]))[: len(entries)]
     kinds = sorted({type(loss).__name__ for loss in losses})
-    return {"losses": list(losses), "kinds": kinds, "told": told, "predicted": predicted, "single": single}
+    alone = {"predicted": predicted, "single": single, "among": among}
+    return {"losses": list(losses), "kinds": kinds, "told": told, **alone}
