@@ -63,7 +63,7 @@ class Call:
         parts = [f"{name} by position" for name in names[: self.positional]]
         parts += [f"{name} by name" for name in names[self.positional :]]
         parts += [f"in {self.mode} mode"] * bool(self.mode) + ["without gradients"] * (not self.gradients)
-        return ", ".join(parts)
+        return ", ".join(parts) or "no arguments"
 
 
 @dataclass(frozen=True)
