@@ -16,7 +16,6 @@ _INDENTED = re.compile(r"(?<=\n\n)((?: {4}[^\n]*\n+)+)")
 _INLINE = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)", re.DOTALL)
 _PROGRAMS = frozenset({"bash", "make", "pip", "pytest", "python", "python3", "sh", "torchrun", "uv"})
 _CALLABLE = re.compile(r"([A-Za-z_][\w.]*)\(.*\)", re.DOTALL)
-_PROBE, _RUN = "Probe", ("run", "run_command")
 
 
 @dataclass(frozen=True)
@@ -136,14 +135,14 @@ class _Code:
         self._tree = ast.parse(case.part("check.py").read_text(encoding="utf-8"))
         hidden = [path.read_text(encoding="utf-8", errors="replace") for path in case.part("hidden").rglob("*.py")]
         self._text = "\n".join([case.part("check.py").read_text(encoding="utf-8"), *hidden])
-        self._parts: Mapping[str, ast.AST] = {name: node for node in self._tree.body for name in _defined(node)}
+        self._parts: Mapping[str, ast.AST] = {name: part for node in self._tree.body for name, part in _defined(node)}
         self._checks = {node.name for node in check_functions(self._tree)}
 
     @property
     def uses(self) -> Iterator[tuple[int, str, str | None]]:
         """Line, kind and words of everything that needs a promise; None for words that are not plain strings."""
         for node in ast.walk(self._tree):
-            if not isinstance(node, ast.Call) or _name(node.func) not in (_PROBE, "run_command"):
+            if not isinstance(node, ast.Call) or _name(node.func) not in ("Probe", "run_command"):
                 continue
             if _name(node.func) == "run_command":
                 yield node.lineno, "the command", _constant(_argument(node, 1, "line"))
@@ -154,12 +153,12 @@ class _Code:
                 yield node.lineno, "the probe's words", _constant(value)
 
     def runs(self, check: str, command: str) -> bool:
-        """Whether the check, or what it uses of check.py, has this command line as a text or a list of words."""
+        """Whether the check, or what it uses of check.py, hands this command line to a function."""
         if check not in self._checks:
             return False
         for part in self._reached(check):
             for node in ast.walk(part):
-                if isinstance(node, ast.Call) and _name(node.func) in _RUN:
+                if isinstance(node, ast.Call):
                     given = [*node.args, *(keyword.value for keyword in node.keywords)]
                     if any(self._line(argument) == command for argument in given):
                         return True
@@ -177,8 +176,7 @@ class _Code:
 
     def _value(self, node: ast.AST) -> ast.AST:
         """What a name stands for at the top of check.py."""
-        part = self._parts.get(node.id) if isinstance(node, ast.Name) else None
-        return part.value if isinstance(part, ast.Assign) else node
+        return self._parts.get(node.id, node) if isinstance(node, ast.Name) else node
 
     def _reached(self, start: str) -> Iterator[ast.AST]:
         pending, seen = [start], {start}
@@ -190,13 +188,17 @@ class _Code:
             pending += sorted(found)
 
 
-def _defined(node: ast.stmt) -> list[str]:
+def _defined(node: ast.stmt) -> Iterator[tuple[str, ast.AST]]:
+    """Names that a statement at the top of check.py defines, with what each stands for."""
     match node:
         case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
-            return [name]
-        case ast.Assign(targets=targets):
-            return [target.id for target in targets if isinstance(target, ast.Name)]
-    return []
+            yield name, node
+        case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)) if len(names) == len(values):
+            yield from (
+                (name.id, value) for name, value in zip(names, values, strict=True) if isinstance(name, ast.Name)
+            )
+        case ast.Assign(targets=[ast.Name(id=name)], value=value):
+            yield name, value
 
 
 def _name(node: ast.expr) -> str:
