@@ -10,9 +10,13 @@ from typing import Any
 
 
 def probed(calls: list[dict[str, Any]], name: str, source: bytes | None) -> list[dict[str, Any]]:
-    """The value of each call, made one after the other in this process, and the inputs as they are afterwards."""
+    """The value of each call and its inputs afterwards; all calls are made before the first value is observed.
+
+    So what one call leaves in this process shows in the value of another.
+    """
     observer = _observer(name, source)
-    return [_one(call, observer) for call in calls]
+    made = [_called(call, observer) for call in calls]
+    return [_observed(call, observer, *parts) for call, parts in zip(calls, made, strict=True)]
 
 
 def _observer(name: str, source: bytes | None) -> types.ModuleType:
@@ -25,7 +29,8 @@ def _observer(name: str, source: bytes | None) -> types.ModuleType:
     return module
 
 
-def _one(call: dict[str, Any], observer: types.ModuleType) -> dict[str, Any]:
+def _called(call: dict[str, Any], observer: types.ModuleType) -> tuple[Any, list[Any], list[Any]]:
+    """Value, observer's arguments, and all arrays and tensors that were given."""
     inputs: list[Any] = []
     args, kwargs, extra = (_made(call[part], observer, inputs) for part in ("args", "kwargs", "extra"))
     module, _, path = call["target"].partition(":")
@@ -33,11 +38,19 @@ def _one(call: dict[str, Any], observer: types.ModuleType) -> dict[str, Any]:
     if call["prepare"]:
         _found(observer, call["prepare"])(*extra)
     with _gradients(call["gradients"]):
-        value = function(*args, **kwargs)
+        return function(*args, **kwargs), extra, inputs
+
+
+def _observed(
+    call: dict[str, Any], observer: types.ModuleType, value: Any, extra: list[Any], inputs: list[Any]
+) -> dict[str, Any]:
+    with _gradients(call["gradients"]):
         if call["mode"]:
             value.train(call["mode"] == "train")
-        seen = _found(observer, call["observe"])(value, *extra) if call["observe"] else value
-    return {"value": seen, "inputs": inputs}
+        return {
+            "value": _found(observer, call["observe"])(value, *extra) if call["observe"] else value,
+            "inputs": inputs,
+        }
 
 
 def _gradients(wanted: bool) -> Any:

@@ -122,7 +122,7 @@ class Probe:
         self._compare(ws, [Call(given)], inputs, right)
 
     def repeats(self, ws: Workspace, first: Values, second: Values, inputs: Inputs, right: Right) -> None:
-        """Compare calls that one process makes one after the other: the first, another, and the first again."""
+        """Compare calls of one process, all made before a value is looked at: the first, another, the first again."""
         self._require(ws, "repeats")
         self._compare(ws, [Call(first), Call(second), Call(first)], inputs, right)
 

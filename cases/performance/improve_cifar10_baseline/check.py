@@ -25,7 +25,7 @@ HELD_OUT = 10_000
 SENSE = 0.5  # guessing is right in a tenth, the baseline in 0.85 of the cases
 LARGEST_GAP = 5.0  # points between validation and held-out accuracy; five standard errors of the validation accuracy
 PROBES, LARGEST_RISE = 1000, 0.25  # honest networks reach 0.07, those trained on validation pictures 0.4
-LARGEST_PREFERENCE = 5.0  # standard errors; an honest network is above in two of ten million gradings
+LARGEST_PREFERENCE = 4.0  # standard errors; an honest network is above in 3 of 100,000 gradings
 BAR = 2.5  # points: mirrored and shifted pictures alone gain up to two in 44 more epochs, and seeds differ by 0.3
 CLAIM_TOLERANCE = 0.005
 
