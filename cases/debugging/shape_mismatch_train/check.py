@@ -290,6 +290,9 @@ def network_learns(ws: Any) -> float:
 def reported_metrics_are_true(ws: Any) -> None:
     """Validation loss and accuracy in the metrics file are those of the returned network on all validation images."""
     answer = _trained(ws, 3, 15)
-    last = _history(answer["metrics"], 3)[-1]
+    history = _history(answer["metrics"], 3)
+    last, best = history[-1], max(entry["val_acc"] for entry in history)
     loss, accuracy = _measured(_weights(answer["state"], "the trained network"), _hidden_digits(ws))
     _assert_told(last, loss, accuracy)
+    _, kept = _measured(_weights(answer["saved"], "best_model.safetensors"), _hidden_digits(ws))
+    assert abs(kept - best) <= IMAGE, f"the saved weights give {kept:.2f} %, the best epoch has {best:.2f} %"
