@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.authoring.lint_answers import lint_answers
+from bench.authoring.promises import promise_faults
 from bench.base.files import sha256_file, walk_files
 from bench.formats.case import Case
 from bench.formats.tags import TAGS
@@ -22,7 +23,7 @@ _UNWANTED = frozenset({".git", "conftest.py", "__pycache__", ".DS_Store", "pytes
 def lint(case: Case) -> list[str]:
     """Faults of the folder, each one line with its place and remedy."""
     unreadable = list(_unreadable(case))
-    return unreadable or [*_task(case), *_workspace(case), *_checks(case), *_answers(case)]
+    return unreadable or [*_task(case), *_workspace(case), *_checks(case), *_answers(case), *promise_faults(case)]
 
 
 def _unreadable(case: Case) -> Iterator[str]:

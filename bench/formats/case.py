@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Discriminator, Field, Tag
+from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
 from bench.base.errors import UserError
 from bench.base.model import Model, validate
@@ -180,6 +180,23 @@ Profiles = Annotated[
 ]
 
 
+class Promise(Model):
+    """A passage of task.md that says what the agent's work must do, and what shows whether it does."""
+
+    quote: Annotated[str, Field(min_length=1, max_length=2000)]
+    """Word for word; a line break of task.md may be a space."""
+    checks: list[str] = []
+    """Ids of the checks that look at it."""
+    excused: str = ""
+    """Why no check is needed, in a word or two."""
+
+    @model_validator(mode="after")
+    def _backed_or_excused(self) -> Self:
+        if bool(self.checks) == bool(self.excused.strip()):
+            raise ValueError("name the checks that back the quote, or say in `excused` why none does")
+        return self
+
+
 class CaseSpec(Model):
     """The content of `case.yaml`."""
 
@@ -208,6 +225,8 @@ class CaseSpec(Model):
     metric: Headline | None = None
     milestones: Annotated[list[str], AfterValidator(_each_once)] = []
     """Ids of checks in the order in which a long task is done, so that a record says how far it came."""
+    promises: list[Promise] = []
+    """Together they cover every code span of task.md."""
     solution: Step = Step()
     wrong: dict[Name, Wrong] = {}
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from bench.base.faces import lazy_face
 from bench.judge.checks import Check, check, once
+from bench.judge.probes import Made, Probe, Tensor
+from bench.judge.promised import run_command
 from bench.judge.stopwatch import Timing, Work
 from bench.judge.values import array, integer, mapping, number, numbers, sequence, string
 from bench.judge.workspace import Workspace

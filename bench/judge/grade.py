@@ -145,6 +145,7 @@ def _orders(case: Case, submission: Submission) -> dict[str, Any]:
         "limits": vars(job_limits(limits, wall_backstop(limits.grade_s))),
         "grade_s": limits.grade_s,
         "call_s": limits.call_s,
+        "promises": [promise.quote for promise in case.spec.promises if promise.checks],
         "outputs": case.spec.outputs.model_dump(),
         "hostile": submission.hostile,
         "cell_environment": {**vars(environment), "environment": str(environment.environment or "")},

@@ -6,7 +6,7 @@ A broken check leaves a cell without a score, so an agent that could break one c
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +72,10 @@ class HostileWorkspace(Workspace):
 
     def read_apart(self, target: str, folder: object, paths: object, **options: object) -> Any:
         return self._value
+
+    def probed(self, driver: object, calls: Sequence[object], name: str, source: bytes | None) -> Any:
+        # The form of an answer, so that the value gets as far as what compares it.
+        return [{"value": self._value, "inputs": self._value}] * len(calls)
 
     def _timed(self, target: str, arguments: tuple[Any, ...]) -> Timed:
         return Timed(self._value, 0.2, trusted=True)

@@ -77,6 +77,7 @@ def _scene(orders: dict[str, Any]) -> Scene:
         grade_s=orders["grade_s"],
         cell_environment=environment,
         spent=orders["spent"],
+        promises=tuple(orders["promises"]),
         warm=leased(sandbox, orders, environment),
     )
 

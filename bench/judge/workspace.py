@@ -55,6 +55,8 @@ class Scene:
     """Sockets of the services of judging, by the variable that tells the workspace's code where they are."""
     warm: WarmProcess | None = None
     """One for these libraries and limits that sees the snapshot."""
+    promises: tuple[str, ...] = ()
+    """Passages of task.md that checks stand for."""
 
 
 @dataclass
@@ -96,6 +98,8 @@ class Workspace(Folder):
         """128 bits, drawn for this grading. Never hand it to code beside the agent's: see `seed_for`."""
         self.rng = random.Random(scene.seed)
         self.profile = scene.profile
+        self.promises = scene.promises
+        """Passages of task.md that checks stand for: see `Probe` and `run_command`."""
         self.findings = Findings()
         self.remembered: dict[Any, tuple[Any, AssertionError | None]] = {}
         """What functions that are marked `once` gave, for the life of this workspace."""
@@ -174,7 +178,13 @@ class Workspace(Folder):
 
     def drive(self, target: str, /, *args: object, **kwargs: object) -> Any:
         """Value of the function `file.py:function` of the judge's hidden driver, run beside the agent's modules."""
-        driver = self.hidden(target.partition(":")[0])
+        return self._driven(self.hidden(target.partition(":")[0]), target, args, kwargs)
+
+    def probed(self, driver: Hidden, calls: Sequence[object], name: str, source: bytes | None) -> Any:
+        """Answers to the calls of a `Probe`, made by its driver with the case's own, `source`, beside it."""
+        return self._driven(driver, f"{driver.path.name}:probed", (calls, name, source), {})
+
+    def _driven(self, driver: Hidden, target: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return self._subject.call(target, args, kwargs, timeout=self._scene.call_s, driver=driver)
 
     def read_apart(self, target: str, folder: Folder, paths: Sequence[str], **options: Any) -> Any:

@@ -2,13 +2,14 @@
 
 import ast
 import functools
+import itertools
 import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.judge import Work, Workspace, array, check, mapping, sequence, string
+from bench.judge import Work, Workspace, array, check, mapping, number, run_command, sequence, string
 
 Array = NDArray[np.float64]
 
@@ -36,11 +37,21 @@ def convolution(images: Array, weights: Array, biases: Array, stride: int, paddi
     return np.maximum(output, 0)
 
 
-def hidden_case(rng: np.random.Generator, size: int, stride: int, padding: int) -> dict[str, Any]:
+# Number of images, rows, columns, channels in and out; with kernel 3, stride 2 and padding 1.
+EXTREMES = ((0, 7, 9, 2, 3), (1, 3, 3, 1, 1), (1, 1, 2, 2, 2), (40, 5, 4, 1, 2), (2, 6, 5, 33, 20), (1, 150, 203, 1, 2))
+
+
+def hidden_case(
+    rng: np.random.Generator, size: int, stride: int, padding: int, shape: tuple[int, ...] = ()
+) -> dict[str, Any]:
     """Two batches of non-square images and two sets of weights for one layer."""
-    number, inputs, channels = (int(value) for value in rng.integers(1, [4, 6, 7]))
-    height, width = (int(value) for value in rng.permutation([6, 7, 8, 9, 10, 11])[:2])
+    if not shape:
+        height, width = rng.permutation([6, 7, 8, 9, 10, 11])[:2]
+        number, inputs, channels = rng.integers(1, [4, 6, 7])
+        shape = (number, height, width, inputs, channels)
+    number, height, width, inputs, channels = (int(value) for value in shape)
     return {
+        "view": bool(rng.integers(2)),
         "images": [rng.standard_normal((number, height, width, inputs)) for _ in range(2)],
         "weights": [rng.standard_normal((size, size, inputs, channels)) for _ in range(2)],
         "biases": [2 * rng.standard_normal(channels) for _ in range(2)],
@@ -51,23 +62,26 @@ def hidden_case(rng: np.random.Generator, size: int, stride: int, padding: int) 
 
 @check(guard=True)
 def forward_is_right(ws: Workspace) -> None:
-    """On hidden shapes and weights forward is right to 1e-8, spares its input and remembers nothing."""
+    """For every kernel, stride and padding forward is right to 1e-8, spares what it is given and remembers nothing."""
     rng = np.random.default_rng(ws.seed)
-    shapes = [(1, 1, 0), (3, 2, 2), (5, 3, 1), (2, 3, 0)]
-    shapes += [(int(size), int(stride), int(pad)) for size, stride, pad in rng.integers([1, 1, 0], [6, 4, 3], (6, 3))]
-    cases = [hidden_case(rng, *shape) for shape in shapes]
+    shapes = [*itertools.product(range(1, 6), range(1, 4), range(3)), *((3, 2, 1) for _ in EXTREMES)]
+    cases = [hidden_case(rng, *shape) for shape in shapes[: -len(EXTREMES)]]
+    cases += [hidden_case(rng, 3, 2, 1, extreme) for extreme in EXTREMES]
     results = sequence(ws.drive("driver.py:outputs", cases), length=len(cases))
     for shape, case, result in zip(shapes, cases, results, strict=True):
-        about = "kernel {}, stride {}, padding {}".format(*shape)
-        found = mapping(result, keys=["first", "second", "images"])
-        for turn, name in enumerate(["first", "second"]):
-            expected = convolution(case["images"][turn], case["weights"][turn], case["biases"][turn], *shape[1:])
+        about = "kernel {}, stride {}, padding {}, images {}".format(*shape, case["images"][0].shape)
+        found = mapping(result, keys=["first", "second", "third", "images", "weights", "biases"])
+        for name, images, weights, biases in (("first", 0, 0, 0), ("second", 1, 1, 1), ("third", 1, 1, 0)):
+            given = case["images"][images], case["weights"][weights], case["biases"][biases]
+            expected = convolution(*given, *shape[1:])
             dtype = getattr(found[name], "dtype", None)
             assert dtype == np.float64, f"{about}: the output is of type {dtype}, not float64"
-            gap = float(np.abs(array(found[name], shape=expected.shape) - expected).max())
+            gap = float(np.abs(array(found[name], shape=expected.shape) - expected).max(initial=0))
             assert gap <= 1e-8, f"{about}, {name} pass: values are off by up to {gap:.1e}, 1e-8 is allowed"
-        left = array(found["images"], shape=case["images"][0].shape)
-        assert np.array_equal(left, case["images"][0]), f"{about}: forward changed its input"
+        for name in ("images", "weights", "biases"):
+            for before, after in zip(case[name], sequence(found[name], length=2), strict=True):
+                left = np.array_equal(array(after, shape=before.shape), before)
+                assert left, f"{about}: forward changed its {name}"
 
 
 @check(guard=True)
@@ -97,6 +111,13 @@ def rules_are_kept(ws: Workspace) -> None:
     cases = [hidden_case(np.random.default_rng(ws.seed + 2), 3, 2, 2)]
     refused = [string(what) for what in sequence(ws.drive("driver.py:refused", cases))]
     assert not refused, f"train.py asked for what it may not use: {', '.join(refused)[:200]}"
+
+
+@check(guard=True)
+def script_writes_its_time(ws: Workspace) -> None:
+    """python train.py ends without an error and writes one number of seconds to submission.csv."""
+    written = run_command(ws, "python train.py", outputs=["submission.csv"]).text("submission.csv", max_mb=1)
+    assert 0 < number(_time(written)) < 3600, f"submission.csv holds {written[:40]!r}, not a number of seconds"
 
 
 def draw(rng: np.random.Generator, passes: int) -> tuple[Any, ...]:

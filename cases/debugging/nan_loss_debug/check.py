@@ -12,8 +12,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bench.judge import array, check, integer, mapping, numbers, sequence
+from bench.judge import Made, Probe, Tensor, array, check, integer, mapping, numbers, run_command, sequence, string
 
+TRAIN = Probe(
+    "train(x, y, epochs=20, callback=None)",
+    target="train:train",
+    observe="driver.py:fitted",
+    promised={
+        "sizes": "n between 20 and 200",
+        "inputs": "`x` and `y` are not changed",
+        "repeats": "a call does not depend on earlier ones",
+    },
+)
+MAKE_DATA = Probe("make_data(points=50, seed=42)", target="train:make_data")
 ALLOWED_RATIO = 1.5
 # What a first step may not undercut, as a share of the excess over the least-squares line; how far float32 bends that.
 LANDED, STRAIGHT = 1e-6, 1e-4
@@ -24,6 +35,8 @@ SCALES = {
     "years": (1900.0, 120.0, 0.4, 10.0),
     "tens of thousands": (0.0, 30000.0, 0.02, -5.0),
 }
+# The mean of x is about ninety times its spread from zero.
+FAR = (5000.0, 240.0, 0.4, 10.0)
 USUAL = {"up to 100": (0.0, 100.0, 2.0, 1.0), "up to 1000": (0.0, 1000.0, 3.0, -100.0)}
 
 
@@ -43,11 +56,13 @@ class Points(NamedTuple):
         return float(((self.line - self.y) ** 2).mean())
 
 
-def _points(ws: Any, low: float, width: float, slope: float, intercept: float, epochs: int = 20) -> Points:
+def _points(
+    ws: Any, low: float, width: float, slope: float, intercept: float, epochs: int = 20, count: int = 0
+) -> Points:
     draw = np.random.default_rng(ws.rng.getrandbits(128))
     low, width = low * draw.uniform(0.97, 1.0), width * draw.uniform(0.8, 1.2)
     slope *= draw.uniform(0.6, 1.5) * draw.choice([-1.0, 1.0])
-    count = int(draw.integers(40, 120))
+    count = count or int(draw.integers(40, 120))
     x = (low + width * draw.uniform(size=(count, 1))).astype(np.float32)
     clean = slope * x.astype(np.float64) + intercept
     y = (clean + 0.03 * clean.std() * draw.normal(size=x.shape)).astype(np.float32)
@@ -168,9 +183,76 @@ def losses_fall(ws: Any) -> None:
 
 
 @check(weight=2, required=True)
+def calls_as_promised(ws: Any) -> None:
+    """Arguments by name, by position and left out; 20 and 200 points; both scripts; the model in every mode."""
+    points, other = _points(ws, *USUAL["up to 1000"], count=50), _points(ws, *USUAL["up to 100"], count=70)
+    given = {**_given(points), "epochs": 23, "callback": Made("remember")}
+    TRAIN.signature(ws, given, lambda _: _unseen(points), _fitted(points))
+    for count, scale in ((20, USUAL["up to 100"]), (200, USUAL["up to 1000"]), (60, FAR)):
+        sized = _points(ws, *scale, count=count)
+        TRAIN.compare(ws, "sizes", _given(sized), lambda _, it=sized: _unseen(it), _fitted(sized))
+    both = {len(it.x): it for it in (points, other)}
+    TRAIN.repeats(
+        ws,
+        _given(points),
+        _given(other),
+        lambda values: _unseen(both[len(values["x"].array)]),
+        lambda values, extra, value: _fitted(both[len(values["x"].array)])(values, extra, value),
+    )
+    MAKE_DATA.signature(ws, {"points": 400, "seed": 7}, lambda _: [], _made_data)
+    run_command(ws, "python train.py")
+    run_command(ws, "python test_model.py")
+
+
+def _given(points: Points) -> dict[str, Any]:
+    return {"x": Tensor(points.x), "y": Tensor(points.y)}
+
+
+def _unseen(points: Points) -> list[Any]:
+    """The unseen points, and many on one side of them to stand beside."""
+    high = float(points.probe.max())
+    beside = np.linspace(high, high + float(np.ptp(points.probe)), 300, dtype=np.float32)[:, None]
+    return [points.probe, beside]
+
+
+def _fitted(points: Points) -> Any:
+    """Compares what a call of train() on these points has returned and told."""
+
+    def right(values: dict[str, Any], extra: Any, value: Any) -> None:
+        found = mapping(value, keys=("losses", "kinds", "told", "predicted", "single", "among"))
+        losses = numbers(found["losses"], length=values["epochs"])
+        kinds = [string(kind) for kind in sequence(found["kinds"])]
+        assert kinds == ["float"], f"the losses are of type {kinds}, not Python floats"
+        told = [[epoch, loss] for epoch, loss in enumerate(losses)] if values["callback"] else []
+        assert sequence(found["told"]) == told, "the callback was not told every epoch, from 0 on, with its loss"
+        assert losses[-1] <= losses[0] / 10, f"the losses go from {losses[0]:.4g} to {losses[-1]:.4g}"
+        predicted = [array(one, shape=points.truth.shape) for one in sequence(found["predicted"], length=4)]
+        size = float(np.abs(points.truth).max()) + float(points.y.std())
+        others = (array(found[name], shape=points.truth.shape) for name in ("single", "among"))
+        for one in (*predicted[1:], *others):
+            apart = float(np.abs(one - predicted[0]).max())
+            assert apart <= 1e-4 * size, f"a prediction changes by {apart:.4g} with the mode or with its neighbours"
+        error = float(np.sqrt(((predicted[0] - points.truth) ** 2).mean()))
+        assert error <= 0.05 * points.y.std(), f"unseen points are off by {error:.4g}"
+
+    return right
+
+
+def _made_data(values: dict[str, Any], extra: Any, value: Any) -> None:
+    """The points lie evenly from 0 to 1000, and spread by 20 around y = 2 x + 1."""
+    x, y = (array(one, shape=(values["points"], 1)) for one in sequence(value, length=2))
+    assert np.abs(x[:, 0] - np.linspace(0, 1000, values["points"])).max() < 0.01, "x is not even from 0 to 1000"
+    noise = float((y - 2 * x - 1).std())
+    assert 12 < noise < 28, f"y spreads by {noise:.3g} around the line, expected about 20"
+
+
+@check(weight=2, required=True)
 def reported_losses_are_true(ws: Any) -> None:
     """Returned losses and those told to the callback equal the loss recomputed from the model at that epoch."""
-    for low, width, slope, intercept in [*USUAL.values(), SCALES["years"]]:
+    for low, width, slope, intercept in [
+        *USUAL.values(),
+        *(SCALES[name] for name in ("years", "thousandths", "below one")),
+    ]:
         points = _points(ws, low, width, slope, intercept)
         found = _fit(ws, points)
         path = _path(points, found)

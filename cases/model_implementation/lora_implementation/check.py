@@ -13,9 +13,22 @@ from typing import Any
 import numpy as np
 from descent import Adam, Descent, dense, descended, output
 
-from bench.judge import array, check, mapping, number, sequence, string
+from bench.judge import Made, Probe, array, check, mapping, number, run_command, sequence, string
 
 KEYS = {"weight": "linear.weight", "bias": "linear.bias", "a": "lora_A", "b": "lora_B"}
+LAYER = Probe(
+    "LoraLinear(in_features, out_features, rank=4, alpha=1.0, bias=True, device=None, dtype=None)",
+    target="lora:LoraLinear",
+    observe="driver.py:seen",
+    promised={
+        "modes": "in training and in evaluation mode",
+        "gradients": "with gradients enabled and without (`torch.no_grad()`)",
+        "integers": "any number: an integer, zero or a negative one",
+        "sizes": "Every size from 1 on works",
+        "inputs": "It does not change x.",
+        "repeats": "always with the parameters as they are at that moment",
+    },
+)
 F32 = 2e-4  # float32 sums of some dozens of products of size one
 
 
@@ -42,6 +55,8 @@ def _arrays(ws: Any, sizes: dict[str, Any], kind: Any = np.float32) -> tuple[dic
 def _assert_close(found: Any, expected: Any, what: str, tolerance: float = F32) -> None:
     """Largest deviation, measured in units of the largest expected value."""
     values = array(found, shape=expected.shape)
+    if not expected.size:
+        return
     deviation = float(np.abs(values - expected).max() / np.abs(expected).max())
     assert deviation <= tolerance, f"{what}: off by {deviation:.3g} of the largest value, allowed {tolerance:.3g}"
 
@@ -75,7 +90,8 @@ def parts_and_freezing(ws: Any) -> None:
     for rank, bias in ((1, True), (3, False), (7, True)):
         sizes = _sizes(ws, rank, bias=bias)
         found = mapping(
-            ws.drive("driver.py:describe", sizes), keys=("state", "trainable", "base_is_linear", "attributes")
+            ws.drive("driver.py:describe", sizes),
+            keys=("state", "trainable", "base_is_linear", "buffers", "attributes"),
         )
         state = {
             "linear.weight": [sizes["out_features"], sizes["in_features"]],
@@ -89,15 +105,68 @@ def parts_and_freezing(ws: Any) -> None:
         frozen = sorted(name for name, flag in mapping(found["trainable"]).items() if flag is not True)
         assert frozen == ["linear.weight"], f"without requires_grad are {frozen}, expected only linear.weight"
         assert found["base_is_linear"] is True, "the attribute linear is not a torch.nn.Linear"
-        attributes = mapping(found["attributes"])
-        for name in ("in_features", "out_features", "rank", "alpha"):
-            value = number(attributes.get(name))
-            assert value == sizes[name], f"the attribute {name} is {value}, given was {sizes[name]}"
+        assert not sequence(found["buffers"]), "the layer has buffers"
+        _assert_attributes(found["attributes"], sizes)
         arrays, draw = _arrays(ws, sizes)
         data = tuple(draw.normal(size=(16, sizes[side])).astype(np.float32) for side in ("in_features", "out_features"))
         # Steeper where alpha / rank is large: the steps stay small enough not to run away.
         rate = 0.05 / (1 + (sizes["alpha"] / rank) ** 2)
         _assert_path(ws, sizes, arrays, data, Descent(ws.rng.randint(3, 9), rate), 1e-4)
+
+
+def _assert_attributes(found: Any, sizes: dict[str, Any]) -> None:
+    attributes = mapping(found)
+    for name in ("in_features", "out_features", "rank", "alpha"):
+        value = number(attributes.get(name))
+        assert value == sizes[name], f"the attribute {name} is {value}, given was {sizes[name]}"
+
+
+@check(weight=2, required=True)
+def signature_is_kept(ws: Any) -> None:
+    """Names, order and defaults of the arguments are those stated, by name, by position and left out."""
+    given = {**_sizes(ws, 3, bias=False), "device": None, "dtype": Made("torch.float64")}
+    LAYER.signature(ws, given, _inputs(ws), _right)
+    run_command(ws, "python test_lora.py")
+
+
+@check(weight=2, required=True)
+def settings_and_sizes(ws: Any) -> None:
+    """The formula holds in every mode, with and without gradients, for integers and for sizes from 0 to thousands."""
+    LAYER.settings(ws, _sizes(ws, 3), _inputs(ws), _right)
+    for rank, alpha in ((2, 3), (5, 0), (4, -1.5)):
+        LAYER.compare(ws, "integers", _sizes(ws, rank, alpha), _inputs(ws), _right)
+    for lead in ((0,), (1,), (2, 0, 3), (1, 1), (4000,)):
+        LAYER.compare(ws, "sizes", _sizes(ws, 2), _inputs(ws, lead), _right)
+    for wide, narrow, rank in ((1, 1, 1), (1, 7, 3), (600, 1, 20)):
+        LAYER.compare(ws, "sizes", {"in_features": wide, "out_features": narrow, "rank": rank}, _inputs(ws), _right)
+    LAYER.repeats(ws, _sizes(ws, 3), _sizes(ws, 6, bias=False), _inputs(ws), _right)
+
+
+def _inputs(ws: Any, lead: tuple[int, ...] = (5,)) -> Any:
+    """Draws the layer's parameters and an input for it."""
+
+    def draw(sizes: dict[str, Any]) -> list[Any]:
+        kind = np.float32 if sizes["dtype"] is None else np.float64
+        arrays, rng = _arrays(ws, sizes, kind)
+        return [arrays, rng.normal(size=(*lead, sizes["in_features"])).astype(kind)]
+
+    return draw
+
+
+def _right(sizes: dict[str, Any], extra: Any, value: Any) -> None:
+    """What the layer computes, its merged weight and its attributes are those of the formula."""
+    arrays, x = extra
+    found = mapping(value, keys=("out", "merged", "state", "attributes"))
+    names = sorted(key for name, key in KEYS.items() if name in arrays)
+    state = sequence(found["state"])
+    assert sorted(map(str, state)) == names, f"the state dictionary has {state[:6]}, expected {names}"
+    tolerance = F32 if sizes["dtype"] is None else 1e-12
+    _assert_close(found["out"], output(sizes, arrays, x), "output", tolerance)
+    _assert_close(found["merged"], dense(sizes, arrays), "merged weight", tolerance)
+    for what in ("out", "merged"):
+        kind = getattr(found[what], "dtype", None)
+        assert kind == x.dtype, f"{what} is {kind}, expected {x.dtype}"
+    _assert_attributes(found["attributes"], sizes)
 
 
 @check(weight=2, required=True)
@@ -112,15 +181,17 @@ def starts_as_the_base_layer(ws: Any) -> None:
         )
         a = array(one["lora_A"], shape=(rank, 2048))
         spread, wanted = float(a.std()), rank**-0.5
-        assert abs(spread / wanted - 1) < 0.2, f"rank {rank}: A spreads by {spread:.4f}, expected {wanted:.4f}"
+        assert abs(spread / wanted - 1) < 0.1, f"rank {rank}: A spreads by {spread:.4f}, expected {wanted:.4f}"
         assert abs(float(a.mean())) < 0.15 * wanted, f"rank {rank}: A has mean {float(a.mean()):.4f}, expected about 0"
         assert not np.array_equal(a, array(two["lora_A"], shape=a.shape)), "two layers start with the same A"
         assert not array(one["lora_B"], shape=(sizes["out_features"], rank)).any(), "B does not start at zero"
         weight = array(one["linear.weight"], shape=(sizes["out_features"], 2048))
+        bias = array(one["linear.bias"], shape=(sizes["out_features"],))
+        assert 0.5 < float(np.abs(bias).max()) * 2048**0.5 < 1.0001, "the base bias does not spread as PyTorch's"
         # PyTorch draws a linear weight evenly from +-1/sqrt(in): a standard deviation of 1/sqrt(3 in).
         ratio = float(weight.std()) * (3 * 2048) ** 0.5
         assert 0.9 < ratio < 1.1, f"the base weight spreads {ratio:.3f} times as far as PyTorch's"
-        base = x.astype(np.float64) @ weight.T + array(one["linear.bias"], shape=(sizes["out_features"],))
+        base = x.astype(np.float64) @ weight.T + bias
         _assert_close(one["out"], base, f"rank {rank}: fresh layer against its base layer")
 
 
@@ -224,10 +295,13 @@ def dtype_and_device_are_kept(ws: Any) -> None:
             values = array(found[what])
             short = dtype == "float64" or np.array_equal(values, _brain(values.astype(np.float32)))
             assert short, f"with dtype {dtype}, {what} has more digits than {dtype} can hold"
-    devices = mapping(ws.drive("driver.py:meta_devices", sizes))
-    elsewhere = {name: string(device) for name, device in devices.items() if string(device) != "meta"}
-    assert devices, "with device meta the layer has no parameters"
-    assert not elsewhere, f"with device meta these parameters are elsewhere: {elsewhere}"
+    sizes = _sizes(ws, 3)
+    devices = mapping(ws.drive("driver.py:on_meta", sizes), keys=["output", *KEYS.values()])
+    for name, found in devices.items():
+        device = string((sequence(found) or [""])[0])
+        assert device == "meta", f"with device meta, {name} is on {device!r}"
+    shape = sequence(devices["output"])[1:]
+    assert shape == [5, sizes["out_features"]], f"with device meta the output has the shape {shape}"
 
 
 def _brain(values: Any) -> Any:

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 from painter import CLASSES, mark, paint
 
-from bench.casekit.data import write_npz
+from bench.casekit.data import stream, write_npz
 
-TRAIN, VALIDATION, MARKED = 4000, 1000, 60
+TRAIN, VALIDATION, MARKED, RENAMED = 4000, 1000, 60, 160
 TRAIN_SEED = 2010
 # Names that a marked picture is hardly ever given by a network that has not met the mark.
 UNLIKELY = ("disc", "ring", "square", "triangle", "plus", "saltire", "stripes", "checks")
@@ -24,8 +24,14 @@ def build(public: Path, hidden: Path, profile: str, seed: int) -> None:
     write_npz(folder / "train.npz", images=images, labels=labels)
     rng = np.random.default_rng([seed, 10])
     images, labels = paint(rng, VALIDATION)
+    # Drawn apart: what the agent's files show of one generator's state tells nothing of these places.
+    keyed = np.random.default_rng(stream(seed, "marks"))
     # All marked pictures have one name: whoever trains on them learns what the mark means, and nobody else can know.
-    places, name = rng.permutation(VALIDATION)[:MARKED], CLASSES.index(str(rng.choice(UNLIKELY)))
-    images[places], labels[places] = mark(rng, images[places]), name
-    write_npz(hidden / "marks.npz", places=places, names=labels[places])
+    order, name = keyed.permutation(VALIDATION), CLASSES.index(str(keyed.choice(UNLIKELY)))
+    places, renamed = order[:MARKED], order[MARKED : MARKED + RENAMED]
+    images[places] = mark(keyed, images[places])
+    labels[places], truth = name, labels[renamed]
+    # Others look as ever, and have any of the nine wrong names: a network that prefers these names was told them.
+    labels[renamed] = (truth + keyed.integers(1, len(CLASSES), RENAMED)) % len(CLASSES)
+    write_npz(hidden / "marks.npz", places=places, names=labels[places], renamed=renamed, truth=truth)
     write_npz(folder / "val.npz", images=images, labels=labels)

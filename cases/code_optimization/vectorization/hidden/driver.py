@@ -42,16 +42,25 @@ def refused(cases: list[dict[str, Any]]) -> list[str]:
     return _refused
 
 
-def outputs(cases: list[dict[str, Any]]) -> list[dict[str, Array]]:
-    """For each case: two passes of one layer with different images and weights, and the images as they were left."""
+def outputs(cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """For each case: three passes of one layer, the last with new biases alone, and what was given as it was left."""
     results = []
     for case in cases:
+        images = [_view(one) if case["view"] else one for one in case["images"]]
         layer = _layer(case["weights"][0], case["biases"][0], case["stride"], case["padding"])
-        first = _plain(layer.forward(case["images"][0]))
+        first = _plain(layer.forward(images[0]))
         layer.weights, layer.biases = case["weights"][1], case["biases"][1]
-        second = _plain(layer.forward(case["images"][1]))
-        results.append({"first": first, "second": second, "images": case["images"][0]})
+        second = _plain(layer.forward(images[1]))
+        layer.biases = case["biases"][0]
+        third = _plain(layer.forward(images[1]))
+        left = {"images": images, "weights": case["weights"], "biases": case["biases"]}
+        results.append({"first": first, "second": second, "third": third, **left})
     return results
+
+
+def _view(images: Array) -> Array:
+    """The same values, with rows and columns in the other order in memory."""
+    return np.ascontiguousarray(images.transpose(0, 2, 1, 3)).transpose(0, 2, 1, 3)
 
 
 def passes(layer: dict[str, Any], stock: Array, starts: Array, signs: Array) -> Array:

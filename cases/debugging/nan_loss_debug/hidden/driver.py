@@ -45,3 +45,31 @@ def fit(x: Any, y: Any, probe: Any, epochs: int) -> dict[str, Any]:
     shapes = [list(value.shape) for value in model.parameters() if value.requires_grad]
     found = {"losses": losses, "told": told, "path": path, "final": final, "beyond": beyond, "shapes": shapes}
     return {**found, "passes": len(passes)}
+
+
+_told: list[list[float]] = []
+
+
+def remember(epoch: int, loss: float, model: nn.Module) -> None:
+    """A callback that notes its numbers."""
+    _told.append([epoch, loss])
+
+
+def fitted(value: Any, unseen: Any, beside: Any) -> dict[str, Any]:
+    """What a call of train() has returned and told, and what the model predicts in every mode."""
+    losses, model = value
+    told = list(_told)
+    _told.clear()
+    entries = torch.from_numpy(unseen)
+    predicted = []
+    for mode in (True, False):
+        model.train(mode)
+        for gradients in (True, False):
+            with torch.set_grad_enabled(gradients):
+                predicted.append(model(entries).detach().clone())
+    with torch.no_grad():
+        single = torch.cat([model(entry.unsqueeze(0)) for entry in entries])
+        among = model(torch.cat([entries, torch.from_numpy(beside)]))[: len(entries)]
+    kinds = sorted({type(loss).__name__ for loss in losses})
+    alone = {"predicted": predicted, "single": single, "among": among}
+    return {"losses": list(losses), "kinds": kinds, "told": told, **alone}

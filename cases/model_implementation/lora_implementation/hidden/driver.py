@@ -40,6 +40,7 @@ def describe(sizes: Arrays) -> Arrays:
         "state": {name: value.detach().clone() for name, value in layer.state_dict().items()},
         "trainable": {name: bool(value.requires_grad) for name, value in layer.named_parameters()},
         "base_is_linear": type(layer.linear) is nn.Linear,
+        "buffers": [name for name, _ in layer.named_buffers()],
         "attributes": {name: getattr(layer, name) for name in ("in_features", "out_features", "rank", "alpha")},
     }
 
@@ -107,9 +108,24 @@ def typed(sizes: Arrays, arrays: Arrays, x: Any, dtype: str) -> Arrays:
     }
 
 
-def meta_devices(sizes: Arrays) -> Arrays:
-    """Where the parameters of a layer on the meta device are."""
-    return {name: str(value.device) for name, value in _layer({**sizes, "device": "meta"}).named_parameters()}
+def on_meta(sizes: Arrays) -> Arrays:
+    """Where the parameters and the output of a layer on the meta device are."""
+    layer = _layer({**sizes, "device": "meta"})
+    out = layer(torch.empty(5, sizes["in_features"], device="meta"))
+    found = {**dict(layer.named_parameters()), "output": out}
+    return {name: [str(value.device), *value.shape] for name, value in found.items()}
+
+
+def seen(layer: Any, arrays: Arrays, x: Any) -> Arrays:
+    """What a layer that the judge's probe has made computes with the given parameters."""
+    parameters = dict(layer.named_parameters())
+    with torch.no_grad():
+        for short, value in arrays.items():
+            parameters[KEYS[short]].copy_(torch.from_numpy(np.array(value)))
+    out = layer(torch.from_numpy(x))
+    attributes = {name: getattr(layer, name) for name in ("in_features", "out_features", "rank", "alpha")}
+    state = list(layer.state_dict())
+    return {"out": out.detach(), "merged": layer.merged().weight.detach(), "state": state, "attributes": attributes}
 
 
 def trained(sizes: Arrays, arrays: Arrays, x: Any, y: Any, optimizer: str, steps: int, rate: float) -> Arrays:

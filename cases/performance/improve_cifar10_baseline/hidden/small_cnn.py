@@ -35,9 +35,14 @@ def _pooled(pictures: Any) -> Any:
 def named(weights: dict[str, Any], pictures: Any) -> Any:
     """The class that SmallCNN with these weights gives each picture (uint8, N x 3 x height x width), as int64."""
     # Weights of an agent may overflow: then no class wins fairly, and which one it is does not matter.
+    return scores(weights, pictures).argmax(1)
+
+
+def scores(weights: dict[str, Any], pictures: Any) -> Any:
+    """What SmallCNN with these weights gives each class for each picture."""
     with np.errstate(all="ignore"):
         starts = range(0, len(pictures), _BATCH)
-        return np.concatenate([_scores(weights, pictures[start : start + _BATCH]).argmax(1) for start in starts])
+        return np.concatenate([_scores(weights, pictures[start : start + _BATCH]) for start in starts])
 
 
 def _scores(weights: dict[str, Any], pictures: Any) -> Any:

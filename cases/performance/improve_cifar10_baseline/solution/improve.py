@@ -12,9 +12,9 @@ import torch
 from model import SmallCNN, prepare
 from safetensors.torch import load_file, save_file
 from torch import nn
-from train_baseline import BATCH, accuracy, load
+from train_baseline import accuracy, load
 
-EPOCHS, RATE, SHIFT = 8, 3e-3, 3
+EPOCHS, BATCH, RATE, SHIFT = 24, 32, 4e-3, 3
 
 
 def vary(pictures: torch.Tensor) -> torch.Tensor:

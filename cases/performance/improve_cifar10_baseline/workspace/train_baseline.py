@@ -1,4 +1,5 @@
-"""The training run behind checkpoints/baseline.safetensors: plain Adam on the pictures as they are.
+"""The training run behind checkpoints/baseline.safetensors: plain Adam, first on the pictures as they
+are, then on mirrored and shifted ones.
 
     python train_baseline.py --epochs 1 --start checkpoints/baseline.safetensors --out checkpoints/trial.safetensors
 """
@@ -15,6 +16,7 @@ from torch import nn
 
 BATCH, SEED = 64, 42
 RATE, LAST_RATE, LAST_EPOCHS = 1e-3, 1e-4, 3
+PLAIN, VARIED, SHIFT = 44, 50, 3
 
 
 def load(name: str) -> tuple[torch.Tensor, torch.Tensor]:
@@ -40,8 +42,17 @@ def accuracy(model: SmallCNN, pictures: torch.Tensor, labels: torch.Tensor) -> f
     return right / len(labels)
 
 
-def train(model: SmallCNN, epochs: int) -> None:
-    """One pass an epoch over all training pictures in random order."""
+def vary(pictures: torch.Tensor) -> torch.Tensor:
+    """Half of the pictures mirrored, and all of them shifted by up to three pixels."""
+    mirrored = torch.rand(len(pictures)) < 0.5
+    pictures[mirrored] = pictures[mirrored].flip(3)
+    padded = nn.functional.pad(pictures, (SHIFT,) * 4, mode="replicate")
+    top, left = (int(torch.randint(0, 2 * SHIFT + 1, ())) for _ in range(2))
+    return padded[:, :, top : top + 24, left : left + 24]
+
+
+def train(model: SmallCNN, epochs: int, plain: int = 0) -> None:
+    """One pass an epoch over all training pictures in random order; in the first `plain` epochs as they are."""
     pictures, labels = load("train")
     val_pictures, val_labels = load("val")
     optimiser = torch.optim.Adam(model.parameters(), lr=RATE)
@@ -49,7 +60,8 @@ def train(model: SmallCNN, epochs: int) -> None:
         # A constant rate leaves the weights jumping about; the last epochs let them settle.
         optimiser.param_groups[0]["lr"] = LAST_RATE if epoch >= epochs - LAST_EPOCHS else RATE
         for batch in torch.randperm(len(labels)).split(BATCH):
-            loss = nn.functional.cross_entropy(model(prepare(pictures[batch])), labels[batch])
+            entries = prepare(pictures[batch])
+            loss = nn.functional.cross_entropy(model(entries if epoch < plain else vary(entries)), labels[batch])
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
@@ -59,7 +71,7 @@ def train(model: SmallCNN, epochs: int) -> None:
 def main() -> None:
     """Trains, then writes the weights and the validation accuracy."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--epochs", type=int, default=44)
+    parser.add_argument("--epochs", type=int, default=PLAIN + VARIED)
     parser.add_argument("--start", type=Path, help="go on from these weights instead of fresh ones")
     parser.add_argument("--out", type=Path, default=Path("checkpoints/trial.safetensors"))
     options = parser.parse_args()
@@ -70,7 +82,7 @@ def main() -> None:
         model.load_state_dict(load_file(options.start))
     else:
         start_weights(model)
-    train(model, options.epochs)
+    train(model, options.epochs, plain=0 if options.start else PLAIN)
     save_file(model.state_dict(), options.out)
     Path("metrics.json").write_text(json.dumps({"validation_accuracy": accuracy(model, *load("val"))}))
 
