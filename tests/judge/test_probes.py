@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench.judge import Probe
-from bench.judge.grade import Grading
+from bench.judge.grading import Grading
 from bench.sandbox.process import ProcessSandbox
 from tests.helpers.cells import judge, make_case
 
