@@ -283,8 +283,7 @@ def test_a_wrong_answer_runs_what_decides_about_it(
         wrong={name: wrong},
         outputs={"files": []},
     )
-    folder = tmp_path / "w"
-    shutil.copytree(case.part("wrong") / name, folder)
+    folder = write_files(tmp_path / "w", {"answer.py": answer})
     submission = Submission(folder, case.part("workspace"), case.part("hidden"), folder, "mini", "process")
     try:
         told = caught(case, case.spec.wrong[name], submission)
