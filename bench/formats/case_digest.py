@@ -37,7 +37,8 @@ def judged_digest(folders: Sequence[Path], assets: Sequence[Path], spec: Model) 
         # They change limits and needs, and do not only exist.
         facts["profiles"] = profiles
     # Probes read the signatures that they try out of the quotes.
-    facts["promises"] = [promise["quote"] for promise in spec.model_dump().get("promises", [])]
+    promises = spec.model_dump(include={"promises"}).get("promises", [])
+    facts["promises"] = [promise["quote"] for promise in promises]
     return sha256_bytes(json.dumps({"facts": facts, "files": files}, sort_keys=True).encode())
 
 
