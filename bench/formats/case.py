@@ -249,6 +249,8 @@ class Case:
     """What a resolved `spec` was made of."""
     parent: Path | None = None
     """Folder of the case of which this is a variant."""
+    written: CaseSpec | None = field(default=None, repr=False, compare=False)
+    """As case.yaml has it, whatever `spec` was changed to since: the digests are of the files."""
 
     @property
     def id(self) -> str:
@@ -257,7 +259,7 @@ class Case:
     @cached_property
     def digest(self) -> str:
         """Of what decides a verdict; with the judge's version it identifies a series of results."""
-        return judged_digest(self.folders, self._assets, self.declared or self.spec)
+        return judged_digest(self.folders, self._assets, self.written or self.declared or self.spec)
 
     @property
     def proof_digest(self) -> str:
@@ -285,7 +287,7 @@ class Case:
         if self.profile == profile:
             return self
         declared = self.declared or self.spec
-        resolved = Case(self.folder, declared.in_profile(profile), profile, declared, self.parent)
+        resolved = Case(self.folder, declared.in_profile(profile), profile, declared, self.parent, self.written)
         # Of the folder, which is the same: reading it again for every cell would take longer than planning.
         resolved.__dict__.update({name: known for name, known in self.__dict__.items() if "digest" in name})
         return resolved
@@ -315,7 +317,7 @@ def load_case(folder: Path) -> Case:
     path = folder / "case.yaml"
     facts, parent = read_facts(folder)
     spec = validate(facts, CaseSpec, where=path)
-    case = Case(folder, spec, parent=parent)
+    case = Case(folder, spec, parent=parent, written=spec)
     for fault, remedy in _faults(case):
         raise UserError(fault, where=path, remedy=remedy)
     return case

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,12 @@ from bench.judge.values import read_safetensors
 from tests.helpers.cells import not_here
 
 PLACES = find_data_folders()
+
+
+@pytest.fixture(autouse=True)
+def no_bytecode(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A workspace in which modules were imported would not be what an agent finds."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
 
 
 def _case(name: str) -> Case:

@@ -274,6 +274,8 @@ def test_a_model_folder_from_before_safetensors_is_read(checkpoints: Workspace) 
 
 def test_the_judge_itself_imports_no_library_that_parses() -> None:
     texts = {path.name: path.read_text() for path in Path(judge.__file__).parent.glob("*.py")}
+    # It runs in the sandbox.
+    del texts["probe_driver.py"]
     for name in ("reader_driver", "torch", "pyarrow", "PIL"):
         assert not [it for it, text in texts.items() if re.search(rf"(from|import) ([\w.]+\.)?{name}\b", text)]
 
