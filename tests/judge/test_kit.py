@@ -37,7 +37,8 @@ from tests.helpers.cells import write_files
 
 def workspace(folder: Path, **changes: Any) -> Workspace:
     facts: dict[str, Any] = {
-        "snapshot": folder, "original": folder, "hidden": (folder,), "journals": {"agent": folder}, "check": folder / "check.py",
+        "snapshot": folder, "original": folder, "hidden": (folder,), "journals": {"agent": folder},
+        "check": folder / "check.py",
         "profile": "mini", "seed": 7, "sandbox": ProcessSandbox(), "preload": (), "limits": JobLimits(wall_s=5),
         "call_s": 5, "grade_s": 5,
     }  # fmt: skip
