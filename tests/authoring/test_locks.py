@@ -29,7 +29,7 @@ from bench.base.install import DataFolders
 from bench.cli.cases import verify
 from bench.formats.case import Case, load_case
 from bench.sandbox.process import ProcessSandbox
-from tests.helpers.cells import FACTS, ROOT, as_settings, make_case, write_files
+from tests.helpers.cells import FACTS, ROOT, as_settings, make_case, write_files, wrong_patch
 
 _HERE = Surroundings("sha256:" + "0" * 64, "3.11")
 
@@ -159,7 +159,7 @@ def test_a_forged_lock_is_found_by_proving_everything(tmp_path: Path) -> None:
     assert "double_it: budget" in proven.output and "CPU seconds: double_it" in proven.output
 
     changed = FACTS["wrong"] | {"right": {"about": "is right", "fails": ["doubles"]}}
-    write_files(case.folder, {"wrong/right/answer.py": (case.part("solution") / "answer.py").read_text()})
+    write_files(case.folder, {"wrong/right.patch": wrong_patch("def double(x):\n    return x + x\n")})
     (case.folder / "case.yaml").write_text(as_settings({**FACTS, "wrong": changed}))
     broken = load_case(case.folder)
     assert broken.digest == case.digest
