@@ -16,6 +16,7 @@ import time
 if __name__ == "__main__":
     sys.path.insert(0, __file__.removesuffix("/bench/guest/first_process.py"))
 from bench.guest import kernel
+from bench.guest.forwarding import forward, listen
 from bench.guest.kernel import Kernel
 
 if __name__ == "__main__":
@@ -23,13 +24,10 @@ if __name__ == "__main__":
 # Importing `typing` would take a third of the time that this process needs to start.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Callable
     from typing import Any
 
 MAX_DESCRIPTORS = 4096
-MAX_CONNECTIONS = 200
-"""Of one socket at a time: more wait."""
 
 
 def set_limits(limits: dict[str, int]) -> None:
@@ -112,67 +110,6 @@ def network_counters(folder: str) -> tuple[int, int]:
     return addresses, names
 
 
-def listen() -> socket.socket:
-    """A listener on a free port of loopback."""
-    import socket
-
-    return socket.create_server(("127.0.0.1", 0), backlog=128)
-
-
-def forward(listener: socket.socket, path: str, most: int = MAX_CONNECTIONS) -> None:
-    """Copy each connection to the Unix socket at `path`, `most` at a time: more wait."""
-    import socket
-    import threading
-
-    def copy(source: socket.socket, sink: socket.socket) -> None:
-        try:
-            while data := source.recv(65536):
-                sink.sendall(data)
-        except OSError:
-            pass
-        for end, how in ((sink, socket.SHUT_WR), (source, socket.SHUT_RD)):
-            try:
-                end.shutdown(how)
-            except OSError:
-                continue
-
-    def serve(client: socket.socket) -> None:
-        upstream = socket.socket(socket.AF_UNIX)
-        try:
-            upstream.connect(path)
-            back = threading.Thread(target=copy, args=(upstream, client), daemon=True)
-            back.start()
-            copy(client, upstream)
-            back.join()
-        except (OSError, RuntimeError):
-            # Nothing listens at `path`, or the job has taken all threads there are.
-            pass
-        finally:
-            client.close()
-            upstream.close()
-            free.release()
-
-    free = threading.BoundedSemaphore(most)
-
-    def accept() -> None:
-        while True:
-            free.acquire()
-            try:
-                client, _ = listener.accept()
-            except OSError:
-                # Such as no free descriptor: wait for one, instead of spinning.
-                free.release()
-                time.sleep(0.05)
-                continue
-            try:
-                threading.Thread(target=serve, args=(client,), daemon=True).start()
-            except RuntimeError:
-                client.close()
-                free.release()
-
-    threading.Thread(target=accept, daemon=True).start()
-
-
 def let_go_of_streams() -> None:
     """They are the command's: kept open here, every process of the sandbox could reach them through /proc."""
     null = os.open(os.devnull, os.O_RDWR)
@@ -192,9 +129,13 @@ def run(orders: dict[str, Any], begun: Callable[[], None] | None = None) -> int:
         for key, value in environment.items():
             environment[key] = value.replace("{port:" + name + "}", port)
     os.write(status, b"1\n")
+    gate, opened = os.pipe()
     child = os.fork()
     if child == 0:
         try:
+            # Not before its connections are served: it could take all threads there are.
+            os.close(opened)
+            os.read(gate, 1)
             os.closerange(3, MAX_DESCRIPTORS)
             os.setsid()
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGPIPE):
@@ -212,6 +153,8 @@ def run(orders: dict[str, Any], begun: Callable[[], None] | None = None) -> int:
         forward(listener, path)
     if begun is not None:
         begun()
+    os.close(gate)
+    os.close(opened)
     while True:
         pid, ended = os.wait()
         if pid == child:

@@ -23,14 +23,8 @@ from typing import Any, NoReturn
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from bench.guest import kernel
-from bench.guest.first_process import (
-    MAX_DESCRIPTORS,
-    end_descendants,
-    forward,
-    listen,
-    network_counters,
-    set_limits,
-)
+from bench.guest.first_process import MAX_DESCRIPTORS, end_descendants, network_counters, set_limits
+from bench.guest.forwarding import forward, listen
 from bench.guest.namespaces import View, leave_namespaces, machine_counters, make_view
 from bench.guest.subject import answer_call
 from bench.guest.trees import remove_tree
@@ -41,9 +35,7 @@ STREAMS = 3
 MOST_SERVICES = 16
 """Of one call."""
 MOST_CONNECTIONS = 32
-"""Of one call to all its services at a time. Their threads are counted with those of the warm process, and other calls
-need that one, too.
-"""
+"""Of one call to all its services at a time."""
 
 
 class ForkServer:
@@ -111,9 +103,12 @@ class ForkServer:
         listeners = {name: listen() for name in request["services"]}
         # With its sender's credentials, by which the other side knows whom to end.
         os.write(report, b" ")
+        gate, opened = os.pipe()
         call = os.fork()
         if call == 0:
             os.close(report)
+            os.close(opened)
+            os.read(gate, 1)
             for name, listener in listeners.items():
                 os.environ[name] = f"http://127.0.0.1:{listener.getsockname()[1]}"
             self._call(request, workspace, room, data, log)
@@ -122,6 +117,8 @@ class ForkServer:
         # Only now: a process that has threads must not fork.
         for listener, door in zip(listeners.values(), doors, strict=True):
             forward(listener, f"/proc/self/fd/{door}", MOST_CONNECTIONS // len(doors))
+        os.close(gate)
+        os.close(opened)
         status = _end_of(call, report)
         end_descendants()
         addresses, names = network_counters("/proc/self/net") if self._view is not None else (0, 0)

@@ -41,7 +41,7 @@ from bench.formats.plan import Cell, RunPlan, make_run_plan
 from bench.formats.record import Instant, Phase, Profile, Record, Seconds
 from bench.formats.run_folder import RunFolder, new_run_name, read_record
 from bench.formats.suite import load_suite
-from bench.guest.first_process import forward, listen
+from bench.guest.forwarding import forward, listen
 from bench.guest.trees import remove_tree
 from bench.plan import cells_of
 from bench.runs.execute import provenance_of

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from bench.gateway.launch import open_gateway
-from bench.guest.first_process import forward
+from bench.guest.forwarding import forward
 from tests.helpers.gateway import (
     TASK,
     Json,

@@ -21,7 +21,7 @@ from bench.cell.assets import build_asset
 from bench.cell.services import running_services
 from bench.cell.start_state import prepare_start
 from bench.formats.case import load_case
-from bench.guest.first_process import forward, listen
+from bench.guest.forwarding import forward, listen
 from bench.judge.values import read_safetensors
 from bench.sandbox.process import ProcessSandbox
 from tests.helpers.cells import ROOT, make_case, write_files

@@ -13,7 +13,7 @@ import httpx
 
 from bench.gateway.config import Patience
 from bench.gateway.launch import Gateway, open_gateway
-from bench.guest.first_process import forward, listen
+from bench.guest.forwarding import forward, listen
 from tests.helpers.gateway import Json, ledger_lines, spec_in
 from tests.helpers.provider import CANARY, PRICES, ScriptedUpstream, Seen
 
