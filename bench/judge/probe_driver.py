@@ -54,11 +54,12 @@ def _observed(
 
 
 def _gradients(wanted: bool) -> Any:
-    if wanted:
+    if wanted and "torch" not in sys.modules:
         return contextlib.nullcontext()
     import torch
 
-    return torch.no_grad()
+    # Also where they are wanted: what is called may have switched them off.
+    return torch.set_grad_enabled(wanted)
 
 
 def _found(start: Any, path: str) -> Any:

@@ -37,8 +37,18 @@ def convolution(images: Array, weights: Array, biases: Array, stride: int, paddi
     return np.maximum(output, 0)
 
 
-# Number of images, rows, columns, channels in and out; with kernel 3, stride 2 and padding 1.
-EXTREMES = ((0, 7, 9, 2, 3), (1, 3, 3, 1, 1), (1, 1, 2, 2, 2), (40, 5, 4, 1, 2), (2, 6, 5, 33, 20), (1, 150, 203, 1, 2))
+# Number of images, rows, columns, channels in and out.
+EXTREMES = (
+    (0, 7, 9, 2, 3), (1, 3, 3, 1, 1), (1, 1, 2, 2, 2), (43, 5, 4, 1, 2), (2, 6, 5, 33, 20), (1, 601, 431, 1, 1),
+    (37, 96, 80, 1, 2),
+)  # fmt: skip
+# Of the same size when they are padded: what one layer has left in a common place shows in the next.
+ALIKE = {0: (2, 9, 10, 2, 3), 1: (2, 7, 8, 2, 3), 2: (2, 5, 6, 2, 3)}
+# Which images, weights and biases each pass of a layer is computed from; the last ones were negated in place.
+PASSES = {
+    "first": (0, 0, 0), "second": (1, 1, 1), "third": (1, 1, 0), "other images": (2, 1, 0), "other weights": (2, 2, 0),
+    "other biases": (2, 2, 2),
+}  # fmt: skip
 
 
 def hidden_case(
@@ -64,24 +74,27 @@ def hidden_case(
 def forward_is_right(ws: Workspace) -> None:
     """For every kernel, stride and padding forward is right to 1e-8, spares what it is given and remembers nothing."""
     rng = np.random.default_rng(ws.seed)
-    shapes = [*itertools.product(range(1, 6), range(1, 4), range(3)), *((3, 2, 1) for _ in EXTREMES)]
-    cases = [hidden_case(rng, *shape) for shape in shapes[: -len(EXTREMES)]]
-    cases += [hidden_case(rng, 3, 2, 1, extreme) for extreme in EXTREMES]
+    chosen = [((3, 2, 1), shape) for shape in EXTREMES] + [((3, 1, padding), ALIKE[padding]) for padding in ALIKE]
+    chosen += [(shape, ()) for shape in itertools.product(range(1, 6), range(1, 4), range(3))]
+    shapes = [shape for shape, _ in chosen]
+    cases = [hidden_case(rng, *shape, images) for shape, images in chosen]
     results = sequence(ws.drive("driver.py:outputs", cases), length=len(cases))
     for shape, case, result in zip(shapes, cases, results, strict=True):
         about = "kernel {}, stride {}, padding {}, images {}".format(*shape, case["images"][0].shape)
-        found = mapping(result, keys=["first", "second", "third", "images", "weights", "biases"])
-        for name, images, weights, biases in (("first", 0, 0, 0), ("second", 1, 1, 1), ("third", 1, 1, 0)):
-            given = case["images"][images], case["weights"][weights], case["biases"][biases]
-            expected = convolution(*given, *shape[1:])
+        found = mapping(result, keys=[*PASSES, "images", "weights", "biases", "own"])
+        given = [[*case[name], -case[name][last]] for name, last in (("images", 1), ("weights", 1), ("biases", 0))]
+        for name, places in PASSES.items():
+            expected = convolution(*(of[place] for of, place in zip(given, places, strict=True)), *shape[1:])
             dtype = getattr(found[name], "dtype", None)
             assert dtype == np.float64, f"{about}: the output is of type {dtype}, not float64"
             gap = float(np.abs(array(found[name], shape=expected.shape) - expected).max(initial=0))
-            assert gap <= 1e-8, f"{about}, {name} pass: values are off by up to {gap:.1e}, 1e-8 is allowed"
+            assert gap <= 1e-8, f"{about}, pass with {name}: values are off by up to {gap:.1e}, 1e-8 is allowed"
         for name in ("images", "weights", "biases"):
             for before, after in zip(case[name], sequence(found[name], length=2), strict=True):
                 left = np.array_equal(array(after, shape=before.shape), before)
                 assert left, f"{about}: forward changed its {name}"
+        for name, own in zip(("weights", "biases"), sequence(found["own"], length=2), strict=True):
+            array(own, shape=case[name][0].shape)
 
 
 @check(guard=True)

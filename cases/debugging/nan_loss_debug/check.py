@@ -85,9 +85,9 @@ def _fit(ws: Any, points: Points) -> dict[str, Any]:
     return mapping(found, keys=keys)
 
 
-def _mild(ws: Any) -> Points:
+def _mild(ws: Any, count: int = 0) -> Points:
     """Data that even the starter can be trained on."""
-    return _points(ws, -1.0, 2.0, 1.0, 0.0)
+    return _points(ws, -1.0, 2.0, 1.0, 0.0, count=count)
 
 
 def _loss(points: Points, predicted: Any) -> float:
@@ -156,6 +156,30 @@ def one_step_an_epoch(ws: Any) -> None:
         # A claim of train()'s own process: it shows what was done by mistake, and nothing that was hidden.
         passes = integer(found["passes"])
         assert passes == epochs, f"{passes} backward passes in {epochs} epochs, expected one in each"
+    _assert_untrained_at_first(ws)
+    _assert_all_points_count(ws)
+
+
+def _assert_untrained_at_first(ws: Any) -> None:
+    """What does not know the slope cannot be near a line and near its mirror image: their first losses tell."""
+    points = _mild(ws)._replace(epochs=1)
+    mirrored = points._replace(y=2 * points.y.mean() - points.y)
+    first = [_path(it, _fit(ws, it))[0] for it in (points, mirrored)]
+    share = sum(first) / (2 * float(points.y.var()))
+    assert share > 0.9, f"the model is fitted before the first step: its loss is {share:.2g} times the variance of y"
+
+
+def _assert_all_points_count(ws: Any) -> None:
+    """A step over all points does not depend on their order, wherever the one stands that lies far from the others."""
+    for count in (23, 67):
+        points = _mild(ws, count)._replace(epochs=3)
+        points.y[0] += 20 * points.y.std()
+        ends = []
+        for turn in (0, 1, count // 2):
+            turned = points._replace(x=np.roll(points.x, -turn, axis=0), y=np.roll(points.y, -turn, axis=0))
+            ends.append(array(_fit(ws, turned)["beyond"], shape=points.truth.shape))
+        apart = max(float(np.abs(end - ends[0]).max()) for end in ends[1:]) / float(points.y.std())
+        assert apart < 1e-3, f"the order of the {count} points changes the model by {apart:.2g} times the spread of y"
 
 
 @check(weight=2, required=True)
@@ -191,14 +215,15 @@ def calls_as_promised(ws: Any) -> None:
     for count, scale in ((20, USUAL["up to 100"]), (200, USUAL["up to 1000"]), (60, FAR)):
         sized = _points(ws, *scale, count=count)
         TRAIN.compare(ws, "sizes", _given(sized), lambda _, it=sized: _unseen(it), _fitted(sized))
-    both = {len(it.x): it for it in (points, other)}
-    TRAIN.repeats(
-        ws,
-        _given(points),
-        _given(other),
-        lambda values: _unseen(both[len(values["x"].array)]),
-        lambda values, extra, value: _fitted(both[len(values["x"].array)])(values, extra, value),
-    )
+    both, losses = {len(it.x): it for it in (points, other)}, []
+
+    def repeated(values: dict[str, Any], extra: Any, value: Any) -> None:
+        _fitted(both[len(values["x"].array)])(values, extra, value)
+        losses.append(np.array(numbers(mapping(value)["losses"])))
+
+    TRAIN.repeats(ws, _given(points), _given(other), lambda values: _unseen(both[len(values["x"].array)]), repeated)
+    again = float(np.abs(losses[2] / losses[0] - 1).max())
+    assert again < 1e-5, f"a call that is made again, after another one, has losses that are off by {again:.2g} of them"
     MAKE_DATA.signature(ws, {"points": 400, "seed": 7}, lambda _: [], _made_data)
     run_command(ws, "python train.py")
     run_command(ws, "python test_model.py")

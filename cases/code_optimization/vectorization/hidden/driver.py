@@ -43,18 +43,25 @@ def refused(cases: list[dict[str, Any]]) -> list[str]:
 
 
 def outputs(cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """For each case: three passes of one layer, the last with new biases alone, and what was given as it was left."""
+    """For each case: passes of one layer, and what was given as it was left by the first three.
+
+    Of the others each comes after a change, in place, of an array that the layer has met.
+    """
     results = []
     for case in cases:
         images = [_view(one) if case["view"] else one for one in case["images"]]
         layer = _layer(case["weights"][0], case["biases"][0], case["stride"], case["padding"])
-        first = _plain(layer.forward(images[0]))
+        found = {"first": _plain(layer.forward(images[0]))}
         layer.weights, layer.biases = case["weights"][1], case["biases"][1]
-        second = _plain(layer.forward(images[1]))
+        found["second"] = _plain(layer.forward(images[1]))
         layer.biases = case["biases"][0]
-        third = _plain(layer.forward(images[1]))
-        left = {"images": images, "weights": case["weights"], "biases": case["biases"]}
-        results.append({"first": first, "second": second, "third": third, **left})
+        found["third"] = _plain(layer.forward(images[1]))
+        given = {"images": images, "weights": case["weights"], "biases": case["biases"]}
+        left = {name: [one.copy() for one in arrays] for name, arrays in given.items()}
+        for name, changed in (("images", images[1]), ("weights", case["weights"][1]), ("biases", case["biases"][0])):
+            np.negative(changed, out=changed)
+            found[f"other {name}"] = _plain(layer.forward(images[1]))
+        results.append({**found, **left, "own": [layer.weights, layer.biases]})
     return results
 
 

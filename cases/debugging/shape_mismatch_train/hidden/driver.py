@@ -6,11 +6,11 @@ All that comes out is the word of the agent's process. What it is worth is measu
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors.torch import load_file
 from torch import nn
@@ -65,30 +65,41 @@ def built(state: dict[str, Any], images: Any) -> dict[str, Any]:
         return {"state": own, "out": model(torch.from_numpy(images))}
 
 
-_passes: list[list[int]] = []
-_first: list[torch.Tensor] = []
+class _Stage:
+    """A folder of its own for one training, and the batches that passed through a network there."""
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp())
+        self.passes: list[list[int]] = []
+        self.first: list[torch.Tensor] = []
+
+
+_stages: list[_Stage] = []
 
 
 def _note(module: nn.Module, inputs: tuple[Any, ...]) -> None:
-    if type(module).__name__ == "ColourNet":
+    if type(module).__name__ == "ColourNet" and _stages:
         training = module.training and torch.is_grad_enabled()
-        _passes.append([len(inputs[0]), int(training)])
-        if training and not _first:
-            _first.append(inputs[0].detach().clone())
+        _stages[-1].passes.append([len(inputs[0]), int(training)])
+        if training and not _stages[-1].first:
+            _stages[-1].first.append(inputs[0].detach().clone())
 
 
-def staged(digits: str, data: str, out: str) -> None:
-    """Make an empty folder the current one, with the digits at `data` and the folder `out` in it."""
-    os.chdir(tempfile.mkdtemp())
+def staged(arrays: dict[str, Any], data: str, out: str) -> None:
+    """Make an empty folder the current one, with a file of `arrays` at `data` and the folder `out` in it."""
+    if not _stages:
+        register_module_forward_pre_hook(_note)
+    _stages.append(_Stage())
+    os.chdir(_stages[-1].folder)
     for folder in (Path(data).parent, Path(out)):
         folder.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(digits, data)
-    register_module_forward_pre_hook(_note)
+    np.savez(data, **arrays)
 
 
-def left(model: Any, digits: str, data: str, out: str) -> dict[str, Any]:
-    """What a training has returned and written, and the batches that passed through the network."""
-    saved = load_file(Path(out) / "best_model.safetensors")
-    metrics = (Path(out) / "train_metrics.json").read_text()
+def left(model: Any, arrays: dict[str, Any], data: str, out: str) -> dict[str, Any]:
+    """What a training has returned and written, and the batches that passed through the network; in their order."""
+    stage = _stages.pop(0)
+    saved = load_file(stage.folder / out / "best_model.safetensors")
+    metrics = (stage.folder / out / "train_metrics.json").read_text()
     found = {"metrics": metrics, "saved": saved, "state": dict(model.state_dict())}
-    return {**found, "passes": _passes, "first": _first[0] if _first else None}
+    return {**found, "passes": stage.passes, "first": stage.first[0] if stage.first else None}

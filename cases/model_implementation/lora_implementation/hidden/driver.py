@@ -58,15 +58,6 @@ def forward(sizes: Arrays, arrays: Arrays, x: Any) -> torch.Tensor:
     return out
 
 
-def gradients(sizes: Arrays, arrays: Arrays, x: Any, upstream: Any) -> Arrays:
-    """What reaches every parameter and the input when `upstream` is sent back."""
-    layer = _layer(sizes, arrays)
-    entry = torch.from_numpy(x).requires_grad_(True)
-    layer(entry).backward(torch.from_numpy(upstream))
-    found: Arrays = {name: value.grad for name, value in layer.named_parameters()}
-    return {**found, "x": entry.grad}
-
-
 def merge(sizes: Arrays, arrays: Arrays, x: Any) -> Arrays:
     """The merged layer, and the layer it came from before and after the merged one is wiped."""
     layer = _layer(sizes, arrays)
@@ -116,16 +107,46 @@ def on_meta(sizes: Arrays) -> Arrays:
     return {name: [str(value.device), *value.shape] for name, value in found.items()}
 
 
-def seen(layer: Any, arrays: Arrays, x: Any) -> Arrays:
-    """What a layer that the judge's probe has made computes with the given parameters."""
+def seen(layer: Any, arrays: Arrays, x: Any, upstream: Any) -> Arrays:
+    """What a layer that the judge's probe has made computes with the given parameters, and passes back."""
     parameters = dict(layer.named_parameters())
     with torch.no_grad():
         for short, value in arrays.items():
             parameters[KEYS[short]].copy_(torch.from_numpy(np.array(value)))
-    out = layer(torch.from_numpy(x))
+    entry = torch.from_numpy(x).requires_grad_(torch.is_grad_enabled())
+    out, gradients = layer(entry), None
+    if torch.is_grad_enabled():
+        out.backward(torch.from_numpy(upstream))
+        gradients = {name: value.grad for name, value in layer.named_parameters()} | {"x": entry.grad}
     attributes = {name: getattr(layer, name) for name in ("in_features", "out_features", "rank", "alpha")}
-    state = list(layer.state_dict())
-    return {"out": out.detach(), "merged": layer.merged().weight.detach(), "state": state, "attributes": attributes}
+    plain = layer.merged()
+    merged = plain.weight.detach().clone()
+    with torch.no_grad():
+        for value in plain.parameters():
+            value.zero_()
+    return {
+        "out": out.detach(),
+        "merged": merged,
+        "state": list(layer.state_dict()),
+        "attributes": attributes,
+        "gradients": gradients,
+        "later": _after_changes(layer, torch.from_numpy(x)),
+    }
+
+
+def _after_changes(layer: Any, x: torch.Tensor) -> list[torch.Tensor]:
+    """The output as it is, and each time after B was doubled: in place, past autograd, by another tensor, by loading."""
+    outputs = [layer(x).detach()]
+    with torch.no_grad():
+        layer.lora_B.mul_(2)
+    outputs.append(layer(x).detach())
+    layer.lora_B.data.mul_(2)
+    outputs.append(layer(x).detach())
+    layer.lora_B.data = layer.lora_B.data * 2
+    outputs.append(layer(x).detach())
+    state = layer.state_dict()
+    layer.load_state_dict({**state, "lora_B": state["lora_B"] * 2}, assign=True)
+    return [*outputs, layer(x).detach()]
 
 
 def trained(sizes: Arrays, arrays: Arrays, x: Any, y: Any, optimizer: str, steps: int, rate: float) -> Arrays:
