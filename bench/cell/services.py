@@ -28,6 +28,7 @@ from bench.base.child import load_module, log_tail, python_child, receive_orders
 from bench.base.errors import InfraError
 from bench.casekit.services import Handler, Request, Response, Service
 from bench.formats.case import ServicePhase
+from bench.guest.kernel import PR_SET_PDEATHSIG, Kernel
 from bench.sandbox import base_environment
 
 _MAX_BODY = 64 << 20
@@ -209,9 +210,14 @@ def main() -> None:
         os.chmod(path, 0o666)
         listeners[name].listen(_BACKLOG)
     began, begun = os.pipe()
+    host = os.getpid()
     for count in itertools.count():
         worker = os.fork()
         if worker == 0:
+            # Also where the host alone is killed, which then ends no group.
+            Kernel().prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+            if os.getppid() != host:
+                os._exit(1)
             os.close(began)
             _serve(orders, listeners, begun, ready if count == 0 else None)
         if count == 0:

@@ -279,6 +279,32 @@ def test_everything_is_gone_at_the_end(room: Path) -> None:
     assert wait_until_gone(token) == []
 
 
+def test_what_serves_ends_with_its_host_and_that_is_a_fault(room: Path) -> None:
+    with pytest.raises(InfraError, match="ended: status -9"):
+        _serve_until_the_host_is_killed(room)
+
+
+def _serve_until_the_host_is_killed(room: Path) -> None:
+    script = room / "case" / "services.py"
+    with running_services(script, ["hub"], room / "hidden", room / "journals", room / "s", 7) as paths:
+        assert Door(paths["hub"]).ask("GET", "/")[0] == 200
+        (host,) = [pid for pid in _children(os.getpid()) if b"bench.cell.services" in _command(pid)]
+        (worker,) = _children(host)
+        os.kill(host, signal.SIGKILL)
+        until = time.monotonic() + 20
+        while os.path.exists(f"/proc/{worker}") and time.monotonic() < until:
+            time.sleep(0.02)
+        assert not os.path.exists(f"/proc/{worker}")
+
+
+def _children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def _command(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
 def test_the_host_ends_with_its_runner(room: Path) -> None:
     code = f"""
 import sys, time
