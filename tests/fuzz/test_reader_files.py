@@ -32,9 +32,14 @@ from tests.helpers.fuzz import Tally, damaged, fuzzed, in_a_small_machine
 
 # --- what is not a readable file -------------------------------------------------------------------------------------
 
+
+def reads(name: str) -> Callable[[Any, str], object]:
+    return lambda ws, path: getattr(ws, name)(path)
+
+
+_METHODS = ("text", "bytes", "sha256", "json", "jsonl", "csv", "npy", "npz", "safetensors")
 READERS: dict[str, Callable[[Any, str], object]] = {
-    **{name: lambda ws, path, name=name: getattr(ws, name)(path)
-       for name in ("text", "bytes", "sha256", "json", "jsonl", "csv", "npy", "npz", "safetensors")},
+    **{name: reads(name) for name in _METHODS},
     "submission": lambda ws, path: submission(ws, path, ids={"i": [1]}, columns={"x": Numbers()}),
     "json_number": lambda ws, path: json_number(ws, path, "a"),
     "csv_number": lambda ws, path: csv_number(ws, path, "a"),
@@ -42,7 +47,7 @@ READERS: dict[str, Callable[[Any, str], object]] = {
     "parquet": read_parquet,
     "pictures": lambda ws, path: read_pictures(ws, [path]),
     "pretrained": read_pretrained,
-}  # fmt: skip
+}
 # Each leads out of the folder, has no end, or blocks who opens it.
 PLACES = ("absent", "link", "linked/x", "folder", "pipe", "socket", "holes", "x/y", "../x", "/etc/passwd", "", "a\0b",
           "n" * 300, "d/" * 3000 + "x", "\udcff", "\ud800")  # fmt: skip
