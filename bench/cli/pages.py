@@ -67,6 +67,7 @@ def _info(case: Case) -> CaseInfo:
         source_id=spec.source.id,
         task=case.task.read_text(encoding="utf-8"),
         profiles=case.profiles,
+        milestones=spec.milestones,
         readme=readme.read_text(encoding="utf-8") if readme.is_file() else "",
     )
 

@@ -76,8 +76,13 @@ def encode(value: object, *, scalars: bool = True) -> tuple[Any, list[bytes]]:
     return visit(value, 0), buffers
 
 
-def decode(tree: object, buffers: list[bytes], file: Callable[[str, bytes], str] | None = None) -> Any:
-    """The inverse of `encode`. `file` makes a path from (name, content) where the other side sent a file."""
+def decode(
+    tree: object, buffers: list[bytes], file: Callable[[str, bytes], str] | None = None, *, scalars: bool = False
+) -> Any:
+    """The inverse of `encode`. `file` makes a path from (name, content) where the other side sent a file.
+
+    scalars: arrays without a dimension become plain numbers here, too, as the other side need not be honest.
+    """
     taken: set[int] = set()
 
     def buffer(node: dict[str, Any]) -> bytes:
@@ -107,7 +112,8 @@ def decode(tree: object, buffers: list[bytes], file: Callable[[str, bytes], str]
         if kind == "bytes":
             return buffer(node)
         if kind == "array":
-            return _array(node, buffer(node))
+            found = _array(node, buffer(node))
+            return found.item() if scalars and found.shape == () else found
         if kind == "file" and file is not None:
             return file(str(node.get("n")), buffer(node))
         raise CodecError(f"unknown kind {kind[:40]!r}" if isinstance(kind, str) else "a node without a kind")

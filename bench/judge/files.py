@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import errno
 import hashlib
 import io
 import json
@@ -15,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from bench.base.files import walk_files
-from bench.judge.values import read_npy, read_npz, read_safetensors, without_duplicates
+from bench.judge.values import read_npy, read_npz, read_safetensors, shown, without_duplicates
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,6 +28,11 @@ _MOST_NODES = 2_000_000
 """Of a JSON document: each takes up to 250 bytes, as an object with one key."""
 # Python's own limit of recursion, which `repr` and comparisons meet, is ten times as deep.
 _DEEPEST = 100
+_LONGEST_SHOWN = 200
+_OF_THE_FILES = frozenset(
+    {errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENXIO, errno.ENAMETOOLONG, errno.ENOENT, errno.ENOTDIR}
+)
+"""Errors of which names, modes and kinds of an agent's files may be the reason; all others are the machine's."""
 
 
 class Folder:
@@ -37,17 +43,17 @@ class Folder:
 
     def path(self, path: str) -> Path:
         """The regular file at `path`; links on the way are refused."""
-        parts = PurePosixPath(path).parts
-        assert parts and not path.startswith("/") and ".." not in parts, f"{path!r} is not a path inside the workspace"
+        parts, name = PurePosixPath(path).parts, _named(path)
+        assert parts and not path.startswith("/") and ".." not in parts, f"{name!r} is not a path inside the workspace"
         place = self.root
         for position, part in enumerate(parts):
             place = place / part
             try:
                 mode = os.lstat(place).st_mode
             except (OSError, ValueError):
-                raise AssertionError(f"{path} is missing") from None
+                raise AssertionError(f"{name} is missing") from None
             last = position == len(parts) - 1
-            assert stat.S_ISREG(mode) if last else stat.S_ISDIR(mode), f"{path} is not a regular file"
+            assert stat.S_ISREG(mode) if last else stat.S_ISDIR(mode), f"{name} is not a regular file"
         return place
 
     def exists(self, path: str) -> bool:
@@ -60,7 +66,8 @@ class Folder:
 
     def files(self, pattern: str = "**/*") -> list[str]:
         """Relative paths of the regular files that match the glob `pattern`, sorted."""
-        found = [name for name, entry in walk_files(self.root) if entry.is_file(follow_symlinks=False)]
+        with _blamed("a folder here cannot be listed"):
+            found = [name for name, entry in walk_files(self.root) if entry.is_file(follow_symlinks=False)]
         return (
             found if pattern == "**/*" else [name for name in found if PurePosixPath(f"/{name}").match(f"/{pattern}")]
         )
@@ -80,7 +87,9 @@ class Folder:
         """The file and its size, which is checked before a byte is read."""
         place = self.path(path)
         # Without O_NONBLOCK opening a pipe that took the file's place would wait for a writer.
-        with os.fdopen(os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+        with _blamed(f"{path} cannot be read"):
+            descriptor = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(descriptor, "rb") as file:
             size = os.fstat(file.fileno()).st_size
             assert size <= max_mb * _MIB, f"{path} is larger than {max_mb:g} MiB"
             yield file, size
@@ -98,16 +107,19 @@ class Folder:
         Takes up to six times its size, and half a gigabyte of Python's objects, whatever `max_mb` is.
         """
         text = self.text(path, max_mb)
-        nodes = text.count(",") + text.count("[") + text.count("{")
-        assert nodes <= _MOST_NODES, f"{path} has more than {_MOST_NODES:,} values (commas and opening brackets)"
-        try:
-            found = json.loads(
-                text, parse_constant=_no_constant, object_pairs_hook=without_duplicates, parse_float=_finite
-            )
-            _check_depth(found)
-            return found
-        except (ValueError, RecursionError) as error:
-            raise AssertionError(f"{path} is not valid JSON: {str(error)[:200]}") from None
+        _check_nodes(path, text)
+        return _json(path, text)
+
+    def jsonl(self, path: str, max_mb: float = 20) -> list[Any]:
+        """The values of a file with one JSON document a line, each read as by `json`; lines of spaces are passed over.
+
+        At most two million values in all; takes up to six times its size, and half a gigabyte of Python's objects.
+        """
+        text = self.text(path, max_mb)
+        _check_nodes(path, text, text.count("\n"))
+        # Not splitlines: a text may hold U+2028 and its like as they are.
+        lines = enumerate(text.split("\n"), start=1)
+        return [_json(f"{path}, line {number},", line) for number, line in lines if line.strip()]
 
     def csv(self, path: str, max_mb: float = 20) -> list[dict[str, str]]:
         """Rows of a comma-separated table with a header; every row has exactly the header's columns.
@@ -149,6 +161,37 @@ class Folder:
     def safetensors(self, path: str, max_mb: float = 500) -> dict[str, NDArray[Any]]:
         """Tensors of a .safetensors file as arrays: takes up to three times its size (bfloat16 becomes float32)."""
         return read_safetensors(self.bytes(path, max_mb))
+
+
+def _named(path: str) -> str:
+    """The path as a message can hold it: some are taken from what the agent has written."""
+    return path if path.isprintable() and len(path) <= _LONGEST_SHOWN else shown(path)
+
+
+@contextlib.contextmanager
+def _blamed(what: str) -> Iterator[None]:
+    """What the files themselves can be the reason of fails the check; an error of the machine stays what it is."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _OF_THE_FILES:
+            raise
+        raise AssertionError(f"{what}: {error.strerror}") from None
+
+
+def _check_nodes(path: str, text: str, lines: int = 0) -> None:
+    """Counted before anything is parsed."""
+    nodes = text.count(",") + text.count("[") + text.count("{") + lines
+    assert nodes <= _MOST_NODES, f"{path} has more than {_MOST_NODES:,} values (commas and opening brackets)"
+
+
+def _json(what: str, text: str) -> Any:
+    try:
+        found = json.loads(text, parse_constant=_no_constant, object_pairs_hook=without_duplicates, parse_float=_finite)
+        _check_depth(found)
+        return found
+    except (ValueError, RecursionError) as error:
+        raise AssertionError(f"{what} is not valid JSON: {str(error)[:200]}") from None
 
 
 def _check_depth(value: object) -> None:

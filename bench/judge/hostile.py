@@ -102,6 +102,9 @@ class HostileWorkspace(Workspace):
     def bytes(self, path: str, max_mb: float = 100) -> bytes:
         return self.text(path).encode()
 
+    def jsonl(self, path: str, max_mb: float = 20) -> list[Any]:
+        return [self.json(path, max_mb)] * 2
+
     def csv(self, path: str, max_mb: float = 20) -> list[dict[str, str]]:
         if not isinstance(self._value, dict):
             return []
@@ -123,10 +126,13 @@ class HostileWorkspace(Workspace):
         return self.npz(path, max_mb)
 
 
+_READERS = ("exists", "json", "jsonl", "text", "bytes", "csv", "npz", "npy", "safetensors")
+
+
 class HostileRan(Ran):
     """A command that ended well and left nonsense."""
 
     def __init__(self, source: HostileWorkspace) -> None:
         super().__init__(source.root, 0, source.text("stdout"), "", "hostile", "")
-        for name in ("exists", "json", "text", "bytes", "csv", "npz", "npy", "safetensors"):
+        for name in _READERS:
             setattr(self, name, getattr(source, name))

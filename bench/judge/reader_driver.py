@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 _MOST_NAMES = 10_000
+_MOST_PARTS = 100_000
+"""Of a checkpoint, its lists and dictionaries included."""
 _DEEPEST = 20
 _MIB = 1 << 20
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
@@ -47,6 +49,8 @@ def checkpoint(paths: list[str], wanted: list[str] | None, max_mb: float) -> dic
     for name, leaf in _leaves(content):
         if len(tensors) + len(values) >= _MOST_NAMES:
             raise ValueError(f"more than {_MOST_NAMES} entries")
+        if name in tensors or name in values:
+            raise ValueError(f"two entries have the same name {name[:80]!r}")
         if isinstance(leaf, torch.Tensor):
             dtype = str(leaf.dtype).removeprefix("torch.")
             tensors[name] = {"shape": list(leaf.shape), "dtype": dtype}
@@ -70,10 +74,12 @@ def _loaded(torch: Any, path: str) -> Any:
 
 
 def _leaves(content: Any) -> Iterator[tuple[str, Any]]:
-    pending = [("", content, 0)]
+    pending, visited = [("", content, 0)], 0
     while pending:
         name, part, depth = pending.pop()
-        if depth > _DEEPEST or len(pending) > 10 * _MOST_NAMES:
+        visited += 1
+        # A list may stand in another one many times, and be empty: a few bytes unfold without end, and without a leaf.
+        if depth > _DEEPEST or visited + len(pending) > _MOST_PARTS:
             raise ValueError("nested too deeply, or too large")
         if isinstance(part, dict):
             inner = [(str(key), value) for key, value in part.items()]

@@ -135,7 +135,7 @@ class Subject:
             if answer.get("error") is not None:
                 raise SubjectError(f"{target}: {str(answer['error'])[:500]}{exchange.printed()}")
         try:
-            return Timed(codec.decode(answer.get("value"), parts), cpu_s, trusted)
+            return Timed(codec.decode(answer.get("value"), parts, scalars=True), cpu_s, trusted)
         except codec.CodecError as error:
             raise SubjectError(f"{target}: answer cannot be read: {error}") from None
 

@@ -10,6 +10,7 @@ import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -192,10 +193,11 @@ class Workspace(Folder):
 
         Together the files have at most `options["max_mb"]` MiB. The value is a claim: the files may subvert a parser.
         """
-        files, most = [folder.path(path) for path in paths], options["max_mb"]
-        size = sum(file.stat().st_size for file in files)
+        most = options["max_mb"]
+        files = [_Left(folder, path, most) for path in paths]
+        size = sum(file.path.stat().st_size for file in files)
         assert size <= most * (1 << 20), f"{', '.join(paths[:3])}: larger than {most:g} MiB"
-        arguments = ([Hidden(file) for file in files],)
+        arguments = (files,)
         timeout = self._scene.call_s
         return self._subject.timed_call(target, arguments, options, timeout=timeout, driver=_READER, apart=True).value
 
@@ -314,6 +316,17 @@ class Workspace(Folder):
     def scale(value: float, floor: float, target: float) -> float:
         """Partial credit: 0 at `floor`, 1 at `target`, linear between; works downwards too."""
         return min(1.0, max(0.0, (value - floor) / (target - floor)))
+
+
+class _Left(Hidden):
+    """A file of the agent's on its way to a reader; it is opened as any other of these."""
+
+    def __init__(self, folder: Folder, path: str, max_mb: float) -> None:
+        super().__init__(folder.path(path))
+        self._read = partial(folder.bytes, path, max_mb)
+
+    def read_bytes(self) -> bytes:
+        return self._read()
 
 
 def _place(root: Path, name: str, content: Hidden | bytes | str) -> None:

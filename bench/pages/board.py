@@ -36,6 +36,8 @@ class CaseInfo:
     """Markdown, shown as it is."""
     readme: str = ""
     profiles: Sequence[Profile] = ("mini",)
+    milestones: Sequence[str] = ()
+    """Names of checks, in the order in which the task is done."""
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ import jinja2
 from bench.base.errors import UserError
 from bench.formats.record import Record
 from bench.formats.seeds import seeds_mark
+from bench.formats.verdict import reached_text
 from bench.stats import Entrant, Interval, agent_seconds, entrant_of, input_tokens, model_label, output_tokens
 
 UNKNOWN = "–"  # noqa: RUF001
@@ -167,6 +168,7 @@ _FILTERS = (
     input_tokens,
     output_tokens,
     seeds_mark,
+    reached_text,
 )
 
 

@@ -243,3 +243,11 @@ def test_a_frame_that_is_cut_short_is_noticed() -> None:
     for end in range(len(stream.getvalue())):
         with pytest.raises((EOFError, CodecError)):
             read_frame(reader(stream.getvalue()[:end]))
+
+
+def test_an_array_without_a_dimension_is_a_number_to_who_asks_for_numbers() -> None:
+    """`encode` sends such arrays as numbers; a process that is not honest may send the array."""
+    content = [struct.pack("<d", 1.5)]
+    assert decode(array(s=[]), content).shape == ()
+    found = decode({"t": "list", "v": [array(s=[])]}, content, scalars=True)
+    assert (found, type(found[0])) == ([1.5], float)

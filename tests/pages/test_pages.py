@@ -8,6 +8,7 @@ import json
 import random
 import re
 import shutil
+from dataclasses import replace
 from datetime import timedelta
 from html.parser import HTMLParser
 from pathlib import Path
@@ -18,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.base.errors import UserError
+from bench.cli.pages import _info
 from bench.formats.record import Record
 from bench.pages import render as figures
 from bench.pages.board import CaseInfo
@@ -25,11 +27,13 @@ from bench.pages.build import MARKER, build_site
 from bench.pages.chart import Point, frontier, scatter
 from bench.pages.render import agent_page, cell_page
 from bench.stats import Entrant
+from tests.helpers.cells import make_case
 from tests.helpers.pages import HOSTILE, SITE, cases_of, hostile_records
 from tests.helpers.records import (
     GPT,
     SONNET,
     START,
+    make_check,
     make_night,
     make_record,
 )
@@ -275,6 +279,26 @@ def test_a_folder_of_somebody_else_is_never_replaced(tmp_path: Path) -> None:
         build_site([], [], tmp_path / "x", tmp_path)
     with pytest.raises(UserError, match="cannot name a page"):
         build_site([], [CaseInfo("../x", "a", "b")], tmp_path / "x", SITE)
+
+
+def test_milestones_stand_on_the_pages_of_case_and_cell(tmp_path: Path) -> None:
+    order = ["is_loaded", "is_trained", "is_good"]
+    checks = [make_check(name, value) for name, value in zip(order, (1.0, 1.0, 0.0), strict=True)]
+    records = [make_record(checks=checks, milestones=order), make_record(case="other")]
+    infos = [replace(it, milestones=order if it.id == "nan_loss_debug" else ()) for it in cases_of(records)]
+    build_site(records, infos, tmp_path / "site", SITE)
+    case, other = (Page(tmp_path / f"site/cases/{name}.html").text for name in ("nan_loss_debug", "other"))
+    assert "is_loaded, then is_trained, then is_good" in case
+    assert "milestone 3 of 3" in case
+    assert "reached 2 of 3: is_trained" in case
+    cell = next((tmp_path / "site/runs").glob("*/nan_loss_debug-*.html"))
+    assert "reached 2 of 3: is_trained" in Page(cell).text
+    assert "ilestone" not in other
+
+
+def test_a_page_is_told_of_the_milestones_of_its_case(tmp_path: Path) -> None:
+    case = make_case(tmp_path / "cases", milestones=["doubles"])
+    assert _info(case).milestones == ["doubles"]
 
 
 NAMES = st.from_regex(r"[a-z0-9][a-z0-9_-]{0,12}", fullmatch=True)
