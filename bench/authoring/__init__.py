@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from bench.authoring.locks import FOLDER, ProofLock, Surroundings, lock_path, read_lock, standing
     from bench.authoring.proof_seeds import ProofSeed, Rounds
     from bench.authoring.proving import BUDGET_MEAN_S, Proven, contradiction, lock_proven, prove_cases
-    from bench.authoring.scaffold import scaffold_case
+    from bench.authoring.scaffold import KINDS, SMALLEST, scaffold_case
     from bench.authoring.verify import Proof, Verifier, open_verifier
 else:
     __getattr__ = lazy_face(__name__)
