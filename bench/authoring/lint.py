@@ -150,8 +150,9 @@ def _reads_answers(case: Case) -> Iterator[str]:
             for text in _parts_of_paths(node):
                 if _ANSWER_PATH.fullmatch(text):
                     name = path.relative_to(next(it for it in case.folders if path.is_relative_to(it)))
+                    line = getattr(node, "lineno", 1)
                     yield (
-                        f"{name}: line {node.lineno}: reads {text!r}; judge by what the agent left, and put what the"
+                        f"{name}: line {line}: reads {text!r}; judge by what the agent left, and put what the"
                         " judge needs into hidden/"
                     )
 

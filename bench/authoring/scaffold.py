@@ -1,4 +1,4 @@
-"""A new case that already proves itself, complete in every part: the smallest there can be, or one of a usual kind."""
+"""A new case that already proves itself, complete in every part: the smallest, or one of a usual kind."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 from bench.base.errors import UserError
 from bench.base.files import walk_files, write_atomic
 from bench.base.install import find_data_folders
-
 
 KINDS = ("function", "training", "service", "tabular")
 """What `--like` takes; each is a folder of `cases/_template`."""

@@ -135,7 +135,8 @@ class Verifier:
 
         tries: None for one, and for another where that takes little.
         """
-        held, failed = [], []
+        held: list[str] = []
+        failed: list[tuple[str, ProofSeed]] = []
         used, began = self._spent(), time.monotonic()
         number = 0
         while number < (tries or 1) or (tries is None and number == 1 and not failed and self._quick(used, began)):
@@ -269,7 +270,8 @@ class Verifier:
             grading = folder.grade(seed.judging(case.id, name))
             if grading.broken.startswith(UNLOADABLE):
                 raise BrokenCodeError(in_one_line(case, grading.broken))
-            assert not grading.broken, f"a check of case {case.id} is broken: {grading.broken}"
+            if grading.broken:
+                raise InfraError("judge_error", f"a check of case {case.id} is broken: {grading.broken}")
             return Answer(grading, snapshot, agent_s, time.monotonic() - began)
 
     def _lay(self, folder: CellFolder, overlay: Overlay) -> float:

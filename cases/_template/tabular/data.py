@@ -12,7 +12,14 @@ from bench.casekit.tables import World, scaled, to_csv, yes_or_no
 
 TRAIN, TEST = 1200, 600
 # Columns and their range; their weights, and those of each category, are drawn anew for each world.
-NUMBERS = {"visits": (1, 40), "spent": (5, 900), "age": (18, 90), "distance": (0, 120), "rating": (1, 5), "delay": (0, 14)}
+NUMBERS = {
+    "visits": (1, 40),
+    "spent": (5, 900),
+    "age": (18, 90),
+    "distance": (0, 120),
+    "rating": (1, 5),
+    "delay": (0, 14),
+}
 CATEGORIES = {"region": ["north", "south", "east", "west"], "channel": ["shop", "web", "phone"]}
 
 

@@ -14,7 +14,8 @@ from bench.casekit.marks import flips_known
 from bench.casekit.metrics import accuracy
 from bench.judge import Workspace, array, check, check_claim, json_number, mapping, once, run_command
 
-# Measured on twelve seeds: the solution reaches 88 to 91 %, the nearest mean 90 to 93 %, guessing 25 %. State such figures.
+# Measured on twelve seeds: the solution reaches 88 to 91 %, the nearest mean 90 to 93 %, guessing 25 %. State such
+# figures: the bar stands between what must pass and what must not.
 BAR, GUESSING = 0.85, 0.25
 TOLERANCE = 0.005
 RUN_S = 20
