@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bench.base.errors import EXIT_FAILED, UserError
-from bench.cli.cases_answers import answer, patch
+from bench.cli.cases_answers import answer, new, patch
 from bench.cli.options import CASES, FILE, PATH, as_json, gathered, interrupt_on_sigterm, print_json, sandbox
 from bench.cli.options import profile as profile_option
 
@@ -177,6 +177,8 @@ def _require_fitting(every: bool, other: bool, way: _Way) -> None:
         (other and way.repeat, "--repeat", "proofs", False),
         (other and way.complete, "--complete", "proofs", False),
         (other and way.write_locks, "--write-locks", "proofs", False),
+        # A lock says what one round takes.
+        (way.repeat and way.write_locks, "--repeat", "proofs without --write-locks", False),
     ):
         if given and not there:
             raise UserError(f"{name} belongs to {needs}", where="cases verify", remedy=f"leave {name} out")
@@ -277,29 +279,6 @@ def build_data(case_id: str, seed: str, profile: Profile | None, out: Path, fold
     click.echo(f"made {public} and {hidden}")
 
 
-@cases.command()
-@click.argument("name", metavar="CATEGORY/ID")
-@click.option(
-    "--like",
-    type=click.Choice(["function", "training", "service", "tabular"]),
-    help="A working example of this kind to put your own content into. Default: the smallest case.",
-)
-@CASES
-def new(name: str, like: str | None, folders: DataFolders) -> None:
-    """Make a working case to start from; `cases verify` is green at once.
-
-    function: a module that is called in every way that the task promises. training: a script that is run on other data,
-    its claim beside the measurement, with marks in the validation data. service: a program that talks to an HTTP
-    service, whose journal is judged. tabular: predictions as CSV, joined on ids, with a metric.
-    """
-    from bench.authoring import SMALLEST, scaffold_case
-
-    folder = scaffold_case(folders.cases, name, like or SMALLEST)
-    click.echo(f"made {folder}")
-    click.echo(
-        f"next: edit task.md, workspace/, solution/ and check.py, then `ml-dev-bench cases verify {folder.name}`"
-    )
-
-
+cases.add_command(new)
 cases.add_command(answer)
 cases.add_command(patch)

@@ -132,7 +132,8 @@ def _conclude(found: Sequence[Proven], faults: Sequence[str], asked: ProofOption
         return
     if found:
         mean = fmean(it.cpu_s for it in found)
-        over = f", over the {BUDGET_MEAN_S:g} that a case may take on average" if mean > BUDGET_MEAN_S else ""
+        allowed = BUDGET_MEAN_S * (asked.repeat or 1)
+        over = f", over the {allowed:g} that a case may take on average" if mean > allowed else ""
         each = ", ".join(f"{it.case.id} {it.cpu_s:.0f}" for it in sorted(found, key=lambda it: -it.cpu_s))
         asked.say(f"CPU seconds: {each}; {sum(it.cpu_s for it in found):.0f} in all, {mean:.0f} a case{over}")
     failed = sum(not proof.ok for proof in proofs)

@@ -201,6 +201,7 @@ def test_a_case_that_takes_too_long_is_refused(tmp_path: Path) -> None:
         (("double_it", "--shard", "1/2"), "--shard belongs to --all"),
         (("--all", "--honest", "--seed", "7"), "--seed belongs to proofs"),
         (("--all", "--attacks", "--repeat", "2"), "--repeat belongs to proofs"),
+        (("--all", "--write-locks", "--repeat", "2"), "--repeat belongs to proofs without --write-locks"),
         (("--all", "--seed", "x"), "'x' is not a seed"),
         (("--all", "--honest", "--write-locks"), "--write-locks belongs to proofs"),
     ],
@@ -221,3 +222,6 @@ def test_nothing_is_proven_again_without_reason(tmp_path: Path) -> None:
     assert sorted(line.split()[0] for line in lines[2:4]) == ["prove", "skip"]
     assert "proven 2026-11-22; not drawn" in done.output
     assert done.exit_code == 1 and "it is forged" in done.output, "the drawn one never held"
+    (drawn,) = (line.split()[1].rstrip(":") for line in lines if line.startswith("prove"))
+    failed = [line for line in lines if line.startswith(f"FAIL {drawn}: untouched")]
+    assert failed and failed[0].endswith(f"; to repeat it: ml-dev-bench cases verify {drawn} --seed 7")

@@ -273,7 +273,7 @@ def test_cases_are_proven_in_what_isolates(
     done = machine.run("prove_cases", str(machine.bin / "mldb"), **variables)
     # In CI a library that is missing is a failure, and no reason to prove less.
     more = " --complete" if "CI" in variables else ""
-    assert done.stdout.splitlines()[-1] == f"cases verify --all{more} --jobs 2 --sandbox {sandbox}"
+    assert done.stdout.splitlines()[-1] == f"cases verify --all{more} --jobs 3 --sandbox {sandbox}"
     some = machine.run("prove_cases", str(machine.bin / "mldb"), "--changed", "--seed", "7", **variables)
-    assert some.stdout.splitlines()[-1] == f"cases verify --changed --seed 7{more} --jobs 2 --sandbox {sandbox}"
+    assert some.stdout.splitlines()[-1] == f"cases verify --changed --seed 7{more} --jobs 3 --sandbox {sandbox}"
     assert machine.skipped.exists() == (sandbox == "process")

@@ -26,7 +26,7 @@ def submission_is_complete(ws: Workspace) -> None:
 
 
 @check(weight=3, required=True)
-def customers_are_ranked(ws: Workspace) -> float:
+def predictions_are_good(ws: Workspace) -> float:
     """The area under the ROC curve on the agent's own test.csv reaches the bar; credit grows from 0.5 to 0.8."""
     area = _area(ws, ws, "own.npz")
     ws.metric("auc", area)
