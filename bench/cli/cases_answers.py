@@ -1,4 +1,4 @@
-"""`ml-dev-bench cases new`, `cases answer`, `cases patch`: a case to start from, wrong answers as folders and patches."""
+"""`ml-dev-bench cases new`, `answer` and `patch`: cases to start from, and wrong answers as folders and as patches."""
 
 from __future__ import annotations
 

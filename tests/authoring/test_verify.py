@@ -26,16 +26,18 @@ from bench.sandbox.process import ProcessSandbox
 from tests.helpers.cells import CHECK, RIGHT, ROOT, WRONG, make_case, write_files, wrong_patch
 
 
+def places_of(folder: Path) -> DataFolders:
+    return DataFolders(cases=folder, agents=ROOT / "agents", site=ROOT / "site", cache=folder / "cache")
+
+
 def verify(folder: Path, case: Case, sandbox: Sandbox) -> list[Proof]:
-    places = DataFolders(cases=folder, agents=ROOT / "agents", site=ROOT / "site", cache=folder / "cache")
-    with open_verifier(places, sandbox) as verifier:
+    with open_verifier(places_of(folder), sandbox) as verifier:
         return list(verifier.verify(case))
 
 
 def detail(folder: Path, case: Case, name: str) -> str:
     """What the proof `name` says against the case; those after it are not asked for."""
-    places = DataFolders(cases=folder, agents=ROOT / "agents", site=ROOT / "site", cache=folder / "cache")
-    with open_verifier(places, ProcessSandbox()) as verifier:
+    with open_verifier(places_of(folder), ProcessSandbox()) as verifier:
         proofs = verifier.verify(case)
         return next((proof.detail for proof in proofs if proof.name == name and not proof.ok), "nothing")
 
@@ -90,9 +92,37 @@ def test_a_template_is_small_and_has_near_misses(kind: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
+def test_a_case_of_each_kind_has_a_solution_that_succeeds(tmp_path: Path, kind: str) -> None:
+    case = load_case(scaffold_case(tmp_path / "cases", "mine/my_case", kind))
+    proofs = []
+    with open_verifier(places_of(tmp_path), ProcessSandbox()) as verifier:
+        for proof in verifier.verify(case):
+            proofs.append(proof)
+            if proof.name == "solution":
+                break
+    assert [(proof.name, proof.ok) for proof in proofs] == [
+        ("folder", True), ("data", True), ("untouched", True), ("solution", True)
+    ], proofs  # fmt: skip
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_case_of_each_kind_proves_itself(tmp_path: Path, bubblewrap: BubblewrapSandbox, kind: str) -> None:
     case = load_case(scaffold_case(tmp_path / "cases", "mine/my_case", kind))
     assert [proof for proof in verify(tmp_path, case, bubblewrap) if not proof.ok] == []
+
+
+@pytest.mark.slow
+def test_a_wrong_answer_is_judged_with_the_services_of_judging(tmp_path: Path) -> None:
+    """Without them every answer that asks one would fail, and a right one would be called caught."""
+    folder = scaffold_case(tmp_path / "cases", "mine/my_case", "service")
+    (folder / "wrong" / "never_run.patch").write_text(
+        "--- a/report.py\n+++ b/report.py\n@@ -2,2 +2,3 @@\n \n+# The same, but for this line.\n import json\n"
+    )
+    spec = load_case(folder).spec
+    harmless = spec.wrong["never_run"].model_copy(update={"run": ["python", "report.py"]})
+    case = replace(load_case(folder), spec=spec.model_copy(update={"wrong": {"never_run": harmless}}))
+    assert "succeeds with score 1" in detail(tmp_path, case, "wrong: never_run")
 
 
 def test_a_name_that_is_taken_changes_nothing(tmp_path: Path) -> None:
