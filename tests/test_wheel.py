@@ -43,6 +43,7 @@ def test_wheel_lists_and_runs_without_the_checkout(tmp_path: Path) -> None:
     }
     (tmp_path / "mine").mkdir()
     run(program, "cases", "new", "debugging/my_case", "--cases", tmp_path / "mine", cwd=tmp_path)
+    (tmp_path / "more").mkdir()
     like = ("--like", "tabular", "--cases", tmp_path / "more")
     assert "made " in run(program, "cases", "new", "tabular/table", *like, cwd=tmp_path)
     assert (tmp_path / "more" / "tabular" / "table" / "case.yaml").is_file()

@@ -13,6 +13,8 @@ ANSWERS = ("solution", "wrong")
 """Folders that no judge, data or service may read: they are not there in a proof."""
 UNLOADABLE = "check.py cannot be loaded"
 """Begins what the judge says of a check.py that raises when it is imported."""
+NOT_STARTED = "did not start"
+"""In what is said of services that raise when they are imported."""
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 _ERROR = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning)\b.*)$", re.MULTILINE)
 

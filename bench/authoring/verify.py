@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bench.authoring.lint import lint, same_files, unreadable_code
 from bench.authoring.proof_seeds import ProofContext, ProofSeed, Rounds
-from bench.authoring.staging import UNLOADABLE, BrokenCodeError, in_one_line, staged
+from bench.authoring.staging import NOT_STARTED, UNLOADABLE, BrokenCodeError, in_one_line, staged
 from bench.authoring.wrong_answers import caught
 from bench.base.errors import InfraError, UserError
 from bench.base.files import digest_folder, lay_over, temporary_folder
@@ -122,7 +122,7 @@ class Verifier:
         ]
         for name, step, tries in steps:
             began = time.monotonic()
-            ok, detail, seed, more = self._tried(step, tries)
+            ok, detail, seed, more = self._tried(judged, step, tries)
             # The author's own folder, and not the copy of it, is what a message names.
             for copy, folder in zip(judged.folders, case.folders, strict=True):
                 detail = detail.replace(str(copy), str(folder))
@@ -130,7 +130,9 @@ class Verifier:
             if not more:
                 return
 
-    def _tried(self, step: Callable[[ProofSeed], str], tries: int | None) -> tuple[bool, str, ProofSeed, bool]:
+    def _tried(
+        self, case: Case, step: Callable[[ProofSeed], str], tries: int | None
+    ) -> tuple[bool, str, ProofSeed, bool]:
         """Whether a step holds on all its seeds, what it says, a seed that shows it, and whether to go on.
 
         tries: None for one, and for another where that takes little.
@@ -147,6 +149,8 @@ class Verifier:
             except BrokenCodeError as fault:
                 return False, str(fault), seed, False
             except (AssertionError, InfraError, UserError) as fault:
+                if isinstance(fault, InfraError) and NOT_STARTED in str(fault):
+                    return False, f"services {NOT_STARTED}: {in_one_line(case, str(fault))}", seed, False
                 failed.append((str(fault), seed))
         count = f"{len(held)}/{number} seeds" if number > 1 else ""
         if failed:

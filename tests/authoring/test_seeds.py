@@ -161,6 +161,13 @@ def test_a_fault_of_the_cases_code_is_said_once(
     assert said in proofs[-1].detail and "\n" not in proofs[-1].detail
 
 
+def test_services_that_do_not_start_are_said_once(tmp_path: Path) -> None:
+    case = make_case(tmp_path / "cases", {"services.py": _IMPORT}, services={"hub": {"env": "HUB_URL"}})
+    last = prove(tmp_path, case, Rounds())[-1]
+    assert (last.name, last.ok) == ("solution", False)
+    assert "services did not start: services.py: line 1: ModuleNotFoundError" in last.detail
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
