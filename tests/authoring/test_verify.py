@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from bench.authoring.lint import lint
@@ -17,6 +18,7 @@ from bench.authoring.wrong_answers import caught
 from bench.base.errors import UserError
 from bench.base.files import walk_files
 from bench.base.install import DataFolders
+from bench.cli.cases_answers import new
 from bench.formats.case import Case, case_folders, load_case
 from bench.formats.patch_writing import make_patch
 from bench.judge.grade import Submission, grade_checks
@@ -70,6 +72,8 @@ def test_a_name_that_is_none_makes_nothing(tmp_path: Path, name: str) -> None:
 def test_the_template_is_filled_in_and_is_not_a_case_itself(tmp_path: Path) -> None:
     templates = ROOT / "cases" / "_template"
     assert sorted(it.name for it in templates.iterdir()) == sorted([*KINDS, SMALLEST])
+    (offered,) = (it.type for it in new.params if it.name == "like")
+    assert isinstance(offered, click.Choice) and tuple(offered.choices) == KINDS
     for kind in (*KINDS, SMALLEST):
         folder = scaffold_case(tmp_path / kind, "basics/mine", kind)
         given = [path.removesuffix(".template") for path, _ in walk_files(templates / kind)]
