@@ -43,6 +43,10 @@ def test_wheel_lists_and_runs_without_the_checkout(tmp_path: Path) -> None:
     }
     (tmp_path / "mine").mkdir()
     run(program, "cases", "new", "debugging/my_case", "--cases", tmp_path / "mine", cwd=tmp_path)
+    (tmp_path / "more").mkdir()
+    like = ("--like", "tabular", "--cases", tmp_path / "more")
+    assert "made " in run(program, "cases", "new", "tabular/table", *like, cwd=tmp_path)
+    assert (tmp_path / "more" / "tabular" / "table" / "case.yaml").is_file()
     assert "1 cases, " in run(
         program, "cases", "verify", "my_case", "--sandbox", "process", "--cases", tmp_path / "mine", cwd=tmp_path
     )
@@ -64,5 +68,9 @@ def test_wheel_holds_the_data_and_no_rubbish(tmp_path: Path) -> None:
     assert tops == {"bench", *(top for top in tops if top.endswith(".dist-info"))}
     assert "bench/data/cases/basics/hello_world/case.yaml" in names
     assert "bench/data/agents/react/agent.yaml" in names
+    templates = ROOT / "cases" / "_template"
+    parts = [path.relative_to(templates).as_posix() for path in templates.rglob("*") if path.is_file()]
+    shipped = {name.removeprefix("bench/data/cases/_template/") for name in names}
+    assert [part for part in parts if part not in shipped and "__pycache__" not in part] == []
     assert any(name.startswith("bench/data/site/templates/") for name in names)
     assert not [name for name in names if "__pycache__" in name or name.endswith(".pyc")]

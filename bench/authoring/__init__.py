@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 from bench.base.faces import lazy_face
 
 if TYPE_CHECKING:
-    from bench.authoring.choice import SAMPLE, Choice, choose_changed, shard_of
+    from bench.authoring.choice import SAMPLE, Choice, choose_changed, longest_first, shard_of
     from bench.authoring.edit_answers import lay_out_answer, move_patches, save_answer
     from bench.authoring.judge_sources import declare, declared, sources_digest
     from bench.authoring.locks import FOLDER, ProofLock, Surroundings, lock_path, read_lock, standing
+    from bench.authoring.proof_seeds import ProofSeed, Rounds
     from bench.authoring.proving import BUDGET_MEAN_S, Proven, contradiction, lock_proven, prove_cases
-    from bench.authoring.scaffold import scaffold_case
+    from bench.authoring.scaffold import KINDS, SMALLEST, scaffold_case
     from bench.authoring.verify import Proof, Verifier, open_verifier
 else:
     __getattr__ = lazy_face(__name__)

@@ -50,6 +50,16 @@ def _drawn(cases: Sequence[Case], standings: Mapping[str, Standing], kind: str, 
     return set(random.Random(f"{kind} {seed}").sample(group, min(most, len(group))))
 
 
+def longest_first(cases: Sequence[Case], locks: Mapping[str, ProofLock | None]) -> list[Case]:
+    """The cases in the order in which to begin them, so that none of the long ones is left alone at the end."""
+
+    def took(case: Case) -> float:
+        lock = locks.get(case.id)
+        return max(lock.cpu_s, lock.wall_s) if lock else _UNKNOWN_S
+
+    return sorted(cases, key=lambda case: (-took(case), case.id))
+
+
 def shard_of(cases: Sequence[Case], locks: Mapping[str, ProofLock | None], text: str) -> Choice:
     """The cases of shard `text`, such as `2/5`: balanced by the CPU seconds of the locks, each case in one shard."""
     number, count = _shard_numbers(text)

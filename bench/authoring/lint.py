@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import difflib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from bench.authoring.lint_answers import lint_answers
 from bench.authoring.promises import promise_faults
+from bench.authoring.staging import ANSWERS
 from bench.base.files import sha256_file, walk_files
 from bench.formats.case import Case
 from bench.formats.tags import TAGS
@@ -17,21 +19,41 @@ from bench.formats.verdict import OUTPUTS_CHECK, check_functions, unreadable_che
 _TELLING_LINE = 30
 """Characters of a line of the solution that cannot be in the task by coincidence."""
 _TEXT = frozenset({".py", ".md", ".txt", ".yaml", ".yml", ".json", ".csv", ".toml", ".cfg", ".ini", ".sh", ""})
+_CODE = ("check.py", "data.py", "services.py")
+_ANSWER_PATH = re.compile(rf"(?!/)(?:\S*[/\\])?(?:{'|'.join(ANSWERS)})(?:[/\\]\S*)?")
+"""Relative: an absolute one is an address of a service."""
+_OPENS = frozenset({"Path", "PurePath", "glob", "iterdir", "join", "joinpath", "listdir", "open", "part", "rglob"})
 _UNWANTED = frozenset({".git", "conftest.py", "__pycache__", ".DS_Store", "pytest.ini", "sitecustomize.py"})
 
 
 def lint(case: Case) -> list[str]:
     """Faults of the folder, each one line with its place and remedy."""
-    unreadable = list(_unreadable(case))
-    return unreadable or [*_task(case), *_workspace(case), *_checks(case), *_answers(case), *promise_faults(case)]
+    unreadable = list(unreadable_code(case))
+    return unreadable or [
+        *_task(case),
+        *_workspace(case),
+        *_checks(case),
+        *_reads_answers(case),
+        *_answers(case),
+        *promise_faults(case),
+    ]
 
 
-def _unreadable(case: Case) -> Iterator[str]:
-    for name in ("task.md", "check.py"):
+def unreadable_code(case: Case) -> Iterator[str]:
+    """What keeps the task and the case's own code from being read at all, with file, line and remedy."""
+    for name in ("task.md", *_CODE):
+        path = case.part(name)
+        if not path.is_file():
+            continue
         try:
-            case.part(name).read_text(encoding="utf-8")
+            text = path.read_text(encoding="utf-8")
+            if name.endswith(".py"):
+                ast.parse(text)
         except UnicodeDecodeError as error:
             yield f"{name}: byte {error.start} is not UTF-8; save the file as UTF-8"
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            message = error.msg if isinstance(error, SyntaxError) else str(error)
+            yield f"{name}: line {getattr(error, 'lineno', None) or 1}: {message}; fix the syntax"
 
 
 def _task(case: Case) -> Iterator[str]:
@@ -92,12 +114,7 @@ def _lines(folder: Path) -> set[str]:
 
 
 def _checks(case: Case) -> Iterator[str]:
-    source = case.part("check.py").read_text(encoding="utf-8")
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError) as error:
-        yield f"check.py: line {getattr(error, 'lineno', 1)}: {error}"
-        return
+    tree = ast.parse(case.part("check.py").read_text(encoding="utf-8"))
     for line, fault in unreadable_checks(tree):
         yield f"check.py: line {line}: {fault}; collecting results reads checks without running them"
     checks = check_functions(tree)
@@ -119,6 +136,40 @@ def _checks(case: Case) -> Iterator[str]:
     weights = [case.for_profile(profile).spec.outputs.weight for profile in case.profiles]
     if not required and not all(weights):
         yield "check.py: no check is required; `success` would mean nothing"
+
+
+def _reads_answers(case: Case) -> Iterator[str]:
+    """Paths into the folders of answers in the code of judge, data and services: a verdict may not depend on these."""
+    hidden = [path for folder in case.parts("hidden") for path in sorted(folder.rglob("*.py"))]
+    for path in [*(case.part(name) for name in _CODE if case.part(name).is_file()), *hidden]:
+        try:
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+        except (SyntaxError, ValueError):
+            continue  # code of another language version, which only the sandbox runs
+        for node in ast.walk(tree):
+            for text in _parts_of_paths(node):
+                if _ANSWER_PATH.fullmatch(text):
+                    name = path.relative_to(next(it for it in case.folders if path.is_relative_to(it)))
+                    line = getattr(node, "lineno", 1)
+                    yield (
+                        f"{name}: line {line}: reads {text!r}; judge by what the agent left, and put what the"
+                        " judge needs into hidden/"
+                    )
+
+
+def _parts_of_paths(node: ast.AST) -> list[str]:
+    """Texts that an expression uses as a path or a part of one."""
+    match node:
+        case ast.BinOp(op=ast.Div()):
+            values = [node.left, node.right]
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if name in _OPENS:
+            values = list(node.args)
+        case ast.Constant(value=str(text)) if {"/", "\\"} & set(text):
+            return [text]
+        case _:
+            return []
+    texts = [it.value for it in values if isinstance(it, ast.Constant) and isinstance(it.value, str)]
+    return [text for text in texts if not {"/", "\\"} & set(text)]
 
 
 def _answers(case: Case) -> Iterator[str]:

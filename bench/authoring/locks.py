@@ -51,6 +51,8 @@ class ProofLock(Model):
     proofs: int = Field(ge=1)
     cpu_s: float = Field(ge=0)
     """CPU time of all proofs, in seconds."""
+    wall_s: float = Field(0.0, ge=0)
+    """How long they took, in seconds; 0: written before this was noted."""
     date: Instant
     bench_version: str
 

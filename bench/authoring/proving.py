@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import resource
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.authoring.locks import ProofLock, Surroundings, new_lock, write_lock
+from bench.authoring.proof_seeds import ProofSeed, Rounds
 from bench.authoring.verify import Proof, open_verifier
 from bench.base.child import Child, log_tail, python_child, receive_orders
 from bench.base.install import DataFolders
@@ -39,6 +41,7 @@ class Proven:
     cpu_s: float
     """Of the process, its judges and its sandboxes; containers are not counted, and where groups of version 1 cannot be
     made, neither is what a sandbox was killed with."""
+    wall_s: float
     digest: str
     """The case's proof digest, before and after; empty where its files were changed meanwhile."""
 
@@ -68,24 +71,30 @@ def prove_cases(
     sandbox: Sandbox,
     jobs: int,
     tell: Callable[[Proof], None],
-    budget_s: float = BUDGET_S,
+    rounds: Rounds | None = None,
 ) -> Iterator[Proven]:
     """Prove `cases`, `jobs` of them side by side; `tell` gets each proof as it comes, from several threads."""
-    prove = partial(prove_case, folders=folders, sandbox=sandbox, tell=tell, budget_s=budget_s)
+    prove = partial(prove_case, folders=folders, sandbox=sandbox, tell=tell, rounds=rounds or Rounds())
     with ThreadPoolExecutor(jobs) as pool:
         yield from pool.map(prove, cases)
 
 
 def prove_case(
-    case: Case, folders: DataFolders, sandbox: Sandbox, tell: Callable[[Proof], None], budget_s: float = BUDGET_S
+    case: Case,
+    folders: DataFolders,
+    sandbox: Sandbox,
+    tell: Callable[[Proof], None],
+    rounds: Rounds,
+    budget_s: float = BUDGET_S,
 ) -> Proven:
-    """Prove one case; what it takes beyond `budget_s` CPU seconds is a proof that failed."""
-    before = case.proof_digest
+    """Prove one case; what it takes beyond `budget_s` CPU seconds a seed is a proof that failed."""
+    before, began = case.proof_digest, time.monotonic()
     orders: dict[str, Any] = {
         "case": str(case.folder),
         "folders": {name: str(path) for name, path in asdict(folders).items()},
         "sandbox": sandbox.name,
         "groups": [],
+        "rounds": {"seed": rounds.seed.text, "repeat": rounds.repeat, "complete": rounds.complete},
     }
     proofs: list[Proof] = []
 
@@ -110,8 +119,9 @@ def prove_case(
             add(Proof(case.id, "verifier", False, f"ended with status {code}: {log_tail(child.log)}", 0.0))
         if group is not None:
             used = round(group.cpu_s() or used, 2)
-    add(_budget(case, used, budget_s))
-    return Proven(case, proofs, used, before if case.proof_digest == before else "")
+    add(_budget(case, used, budget_s * (rounds.repeat or 1)))
+    took = round(time.monotonic() - began, 2)
+    return Proven(case, proofs, used, took, before if case.proof_digest == before else "")
 
 
 def _said(child: Child) -> Iterator[dict[str, Any]]:
@@ -138,13 +148,21 @@ def main() -> None:
         answers.write(json.dumps(facts).encode() + b"\n")
         answers.flush()
 
-    with open_verifier(folders, open_sandbox(orders["sandbox"])) as verifier:
+    asked = orders["rounds"]
+    rounds = Rounds(ProofSeed(asked["seed"]), asked["repeat"], asked["complete"])
+    with open_verifier(folders, open_sandbox(orders["sandbox"]), rounds, _clock(orders["groups"])) as verifier:
         for proof in verifier.verify(load_case(Path(orders["case"]))):
             say(asdict(proof))
     # What has ended and was waited for is counted: so everything is ended first.
     end_judges()
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     say({"cpu_s": round(sum(it.ru_utime + it.ru_stime for it in used), 2)})
+
+
+def _clock(groups: Sequence[str]) -> Callable[[], float]:
+    """CPU seconds of this process and all that it has started; wall time where no group counts them."""
+    counters = [path for group in groups if (path := Path(group) / "cpuacct.usage").is_file()]
+    return (lambda: int(counters[0].read_text()) / 1e9) if counters else time.monotonic
 
 
 def lock_proven(proven: Proven, cases: Path, sandbox: Sandbox, here: Surroundings) -> ProofLock | None:
@@ -161,6 +179,7 @@ def lock_proven(proven: Proven, cases: Path, sandbox: Sandbox, here: Surrounding
             "profiles": proven.profiles,
             "proofs": proven.count,
             "cpu_s": proven.cpu_s,
+            "wall_s": proven.wall_s,
             "date": now(),
         },
     )

@@ -1,4 +1,4 @@
-"""A new case that already proves itself: smaller than any real one, complete in every part."""
+"""A new case that already proves itself, complete in every part: the smallest, or one of a usual kind."""
 
 from __future__ import annotations
 
@@ -9,9 +9,19 @@ from bench.base.errors import UserError
 from bench.base.files import walk_files, write_atomic
 from bench.base.install import find_data_folders
 
+KINDS = ("function", "training", "service", "tabular")
+"""What `--like` takes; each is a folder of `cases/_template`."""
+SMALLEST = "smallest"
+_SUFFIX = ".template"
+"""Of case.yaml in a template, which is not a case itself."""
+_FILLED_IN = ("case.yaml", "README.md")
 
-def scaffold_case(root: Path, name: str) -> Path:
-    """Write the starting files of case `name` (category/id) below `root`; raises `UserError` when it exists."""
+
+def scaffold_case(root: Path, name: str, like: str = SMALLEST) -> Path:
+    """Write the starting files of case `name` (category/id) below `root`; raises `UserError` when it exists.
+
+    like: one of `KINDS`, or `SMALLEST`.
+    """
     match = re.fullmatch(r"([a-z][a-z0-9_]*)/([a-z][a-z0-9_]*)", name)
     if match is None:
         raise UserError(f"{name!r} is not a name for a case", where="cases new", remedy="use category/id in lower case")
@@ -21,7 +31,9 @@ def scaffold_case(root: Path, name: str) -> Path:
     if folder.exists() or taken:
         raise UserError("exists already", where=taken or folder, remedy="choose another id")
     # From the installation: a folder of cases that a user has just begun has no template.
-    for path, entry in walk_files(find_data_folders().cases / "_template"):
-        text = Path(entry.path).read_text(encoding="utf-8")
-        write_atomic(folder / path, text.replace("{id}", case_id).replace("{category}", category).encode())
+    for path, entry in walk_files(find_data_folders().cases / "_template" / like):
+        path, content = path.removesuffix(_SUFFIX), Path(entry.path).read_bytes()
+        if path in _FILLED_IN:
+            content = content.decode().replace("{id}", case_id).replace("{category}", category).encode()
+        write_atomic(folder / path, content)
     return folder

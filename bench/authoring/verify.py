@@ -9,23 +9,26 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bench.authoring.lint import lint, same_files
+from bench.authoring.lint import lint, same_files, unreadable_code
+from bench.authoring.proof_seeds import ProofContext, ProofSeed, Rounds
+from bench.authoring.staging import NOT_STARTED, UNLOADABLE, BrokenCodeError, in_one_line, staged
 from bench.authoring.wrong_answers import caught
 from bench.base.errors import InfraError, UserError
-from bench.base.files import digest_folder, temporary_folder
+from bench.base.files import digest_folder, lay_over, temporary_folder
 from bench.base.install import DataFolders
-from bench.cell import CellContext, CellFolder, Overlay, Snapshot, build_data, run_agent, unmet_needs
+from bench.cell import CellFolder, Overlay, Snapshot, build_data, prepare_start, run_agent, unmet_needs
 from bench.formats.agent import find_agent
-from bench.formats.case import Case
+from bench.formats.case import Case, missing_modules
 from bench.formats.plan import Cell
-from bench.formats.record import Provenance
+from bench.formats.record import Profile, Provenance
 from bench.formats.wrong_answers import materialise
 from bench.guest.trees import remove_tree
-from bench.judge import Grading, grade_submission
+from bench.judge import Grading, Submission, grade_submission
 from bench.sandbox import Sandbox
 
 _SHARE_OF_LIMIT = 0.5
-_SEED = 2**128 // 3
+_QUICK_S, _QUICK_WALL_S = 2.0, 6.0
+"""CPU and wall time of a try of a wrong answer after which there is a second one on another seed, unasked."""
 
 
 @dataclass(frozen=True)
@@ -41,13 +44,29 @@ class Proof:
     """Of a case that has several."""
     skipped: bool = False
     """It was not tried here, for the reason in `detail`: neither shown nor refuted."""
+    seed: str = ""
+    """With which it can be repeated; empty where nothing in it is drawn."""
 
 
 @contextmanager
-def open_verifier(folders: DataFolders, sandbox: Sandbox) -> Iterator[Verifier]:
-    """A verifier with a place of its own, which is removed afterwards."""
+def open_verifier(
+    folders: DataFolders,
+    sandbox: Sandbox,
+    rounds: Rounds | None = None,
+    spent: Callable[[], float] = time.monotonic,
+) -> Iterator[Verifier]:
+    """A verifier with a place of its own, which is removed afterwards.
+
+    spent: CPU seconds that its work has taken so far, where the caller can tell.
+    """
     with temporary_folder("verified") as place:
-        yield Verifier(folders, sandbox, place)
+        for name in ("work", "starts", "cases"):
+            (place / name).mkdir()
+        assets = folders.cache / "assets"
+        assets.mkdir(parents=True, exist_ok=True)
+        # Built once for all: they do not depend on a seed.
+        (place / "starts" / "assets").symlink_to(assets.absolute(), target_is_directory=True)
+        yield Verifier(folders, sandbox, place, rounds or Rounds(), spent)
 
 
 @dataclass(frozen=True)
@@ -63,66 +82,119 @@ class Answer:
 class Verifier:
     """Verifies cases in one sandbox, several at a time if asked from several threads."""
 
-    def __init__(self, folders: DataFolders, sandbox: Sandbox, place: Path) -> None:
-        """`place`: a folder for all workspaces; what runs answers is made ready for one such folder, once."""
+    def __init__(
+        self, folders: DataFolders, sandbox: Sandbox, place: Path, rounds: Rounds, spent: Callable[[], float]
+    ) -> None:
+        """`place`: a folder for workspaces, data and copies; what runs answers is made ready for one such, once."""
         self._folders = folders
         self._sandbox = sandbox
         self._place = place
+        self._rounds = rounds
+        self._spent = spent
 
     def verify(self, case: Case) -> Iterator[Proof]:
         """Every proof of `case`, as it comes, in each profile for which this machine has what it needs."""
         faults = lint(case)
         yield Proof(case.id, "folder", not faults, "; ".join(faults) or "complete", 0.0)
+        if any(unreadable_code(case)):
+            return
+        without_answers = staged(case, self._place / "cases")
         for profile in case.profiles:
             resolved, named = case.for_profile(profile), profile if len(case.profiles) > 1 else ""
             if unmet := unmet_needs(resolved.spec.needs, self._sandbox):
-                yield Proof(case.id, "needs", True, unmet, 0.0, named, skipped=True)
+                # A library can be installed wherever proofs count; a GPU cannot.
+                missing = self._rounds.complete and missing_modules(resolved.spec.needs.python)
+                yield Proof(case.id, "needs", not missing, unmet, 0.0, named, skipped=not missing)
                 continue
-            for proof in self._prove(resolved):
+            for proof in self._prove(resolved, without_answers.for_profile(profile)):
                 yield replace(proof, profile=named)
 
-    def _prove(self, case: Case) -> Iterator[Proof]:
-        """Every proof of a case in one profile."""
-        steps: list[tuple[str, Callable[[Case], str]]] = [
-            ("data", self._data),
-            ("untouched", self._untouched),
-            ("solution", lambda it: self._solution(it, 1)),
-            ("solution, other seed", lambda it: self._solution(it, 2)),
-            *((f"wrong: {name}", self._wrong_step(name)) for name in case.spec.wrong),
-            ("hostile answers", self._hostile),
+    def _prove(self, case: Case, judged: Case) -> Iterator[Proof]:
+        """Every proof of a case in one profile; judged: its copy without the answers."""
+        often = self._rounds.repeat
+        steps: list[tuple[str, Callable[[ProofSeed], str], int | None]] = [
+            ("data", lambda seed: self._data(judged, seed), 1),
+            ("untouched", lambda seed: self._untouched(judged, seed), 1),
+            ("solution", lambda seed: self._solution(case, judged, seed, 1), often or 1),
+            ("solution, other seed", lambda seed: self._solution(case, judged, seed, 2), 1),
+            *((f"wrong: {name}", self._wrong_step(case, judged, name), often) for name in case.spec.wrong),
+            ("hostile answers", lambda seed: self._hostile(judged, seed), 1),
         ]
-        for name, step in steps:
+        for name, step, tries in steps:
             began = time.monotonic()
-            try:
-                detail, ok = step(case), True
-            except (AssertionError, InfraError, UserError) as fault:
-                detail, ok = str(fault), False
-            yield Proof(case.id, name, ok, detail, round(time.monotonic() - began, 2))
+            ok, detail, seed, more = self._tried(judged, step, tries)
+            # The author's own folder, and not the copy of it, is what a message names.
+            for copy, folder in zip(judged.folders, case.folders, strict=True):
+                detail = detail.replace(str(copy), str(folder))
+            yield Proof(case.id, name, ok, detail, round(time.monotonic() - began, 2), seed=seed.text)
+            if not more:
+                return
 
-    def _data(self, case: Case) -> str:
+    def _tried(
+        self, case: Case, step: Callable[[ProofSeed], str], tries: int | None
+    ) -> tuple[bool, str, ProofSeed, bool]:
+        """Whether a step holds on all its seeds, what it says, a seed that shows it, and whether to go on.
+
+        tries: None for one, and for another where that takes little.
+        """
+        held: list[str] = []
+        failed: list[tuple[str, ProofSeed]] = []
+        used, began = self._spent(), time.monotonic()
+        number = 0
+        while number < (tries or 1) or (tries is None and number == 1 and not failed and self._quick(used, began)):
+            seed = self._rounds.seed.later(number)
+            number += 1
+            try:
+                held.append(step(seed))
+            except BrokenCodeError as fault:
+                return False, str(fault), seed, False
+            except (AssertionError, InfraError, UserError) as fault:
+                if isinstance(fault, InfraError) and NOT_STARTED in str(fault):
+                    return False, f"services {NOT_STARTED}: {in_one_line(case, str(fault))}", seed, False
+                failed.append((str(fault), seed))
+        count = f"{len(held)}/{number} seeds" if number > 1 else ""
+        if failed:
+            detail, seed = failed[0]
+            return False, f"{detail} (holds on {count})" if count else detail, seed, True
+        return True, f"{held[0]}; on {count}" if count else held[0], self._rounds.seed, True
+
+    def _quick(self, used: float, began: float) -> bool:
+        return self._spent() - used < _QUICK_S and time.monotonic() - began < _QUICK_WALL_S
+
+    def _data(self, case: Case, seed: ProofSeed) -> str:
         if not case.part("data.py").is_file():
             return "the case makes none"
-        # As long as a run's, and different only where a cut to 32 or 64 bits would lose it.
-        digests = [self._data_digest(case, seed) for seed in (_SEED, _SEED, _SEED + 2**127)]
-        assert digests[0] == digests[1], (
+        profile = case.profile or case.profiles[0]
+        starts = [self._start(case, profile, seed.data(case.id, trial)) for trial in (1, 2)]
+        with temporary_folder("data") as folder:
+            parts = public, hidden, workspace = [folder / name for name in ("public", "hidden", "workspace")]
+            for part in parts:
+                part.mkdir()
+            build_data(case, profile, seed.data(case.id, 1), public, hidden, self._place / "starts")
+            for laid in (case.part("workspace"), public):
+                lay_over(laid, workspace)
+            again = (digest_folder(workspace), digest_folder(hidden))
+        digests = [(digest_folder(seen), digest_folder(unseen)) for seen, unseen in starts]
+        assert digests[0] == again, (
             "data.py gives other data for the same seed; draw only from the seed, write no times"
         )
-        assert digests[0] != digests[2], "data.py gives the same data for another seed; use all 128 bits of the seed"
-        with self._prepared(case, 1) as folder:
-            leaked = same_files(folder.start.hidden, folder.start.workspace)
+        assert digests[0] != digests[1], "data.py gives the same data for another seed; use all 128 bits of the seed"
+        leaked = same_files(*reversed(starts[0]))
         assert not leaked, f"data.py gives hidden files to the agent: {', '.join(leaked)}"
         return "the same for the same seed, other for another"
 
-    def _data_digest(self, case: Case, seed: int) -> str:
-        with temporary_folder("data") as folder:
-            public, hidden = folder / "public", folder / "hidden"
-            public.mkdir()
-            hidden.mkdir()
-            build_data(case, case.profile or case.profiles[0], seed, public, hidden, self._folders.cache)
-            return digest_folder(folder)
+    def _start(self, case: Case, profile: Profile, seed: int) -> tuple[Path, Path]:
+        """The workspace and the hidden folder with which a trial of this seed begins."""
+        try:
+            start = prepare_start(case, profile, seed, self._place / "starts")
+            return start.workspace, start.hidden
+        except InfraError as fault:
+            if fault.cause == "data_error":
+                raise BrokenCodeError(in_one_line(case, str(fault))) from None
+            raise
 
-    def _untouched(self, case: Case) -> str:
-        grading = self._answer(case, None, 1).grading
+    def _untouched(self, case: Case, seed: ProofSeed) -> str:
+        grading = self._answer(case, None, seed, 1, "untouched").grading
         assert not grading.success, "the untouched workspace succeeds"
         passing = [it.id for it in grading.verdicts if it.value > 0 and it.weight > 0]
         assert grading.score == 0, f"the untouched workspace earns credit at {', '.join(passing)}; make these guards"
@@ -130,8 +202,9 @@ class Verifier:
         assert not guards, f"the untouched workspace fails the guards {', '.join(guards)}; make them ordinary checks"
         return f"score 0, fails {len(grading.failed)} checks"
 
-    def _solution(self, case: Case, trial: int) -> str:
-        answer = self._answer(case, Overlay(case.part("solution"), case.spec.solution.run), trial)
+    def _solution(self, case: Case, judged: Case, seed: ProofSeed, trial: int) -> str:
+        overlay = Overlay(case.part("solution"), case.spec.solution.run)
+        answer = self._answer(judged, overlay, seed, trial, f"solution {trial}")
         grading = answer.grading
         failures = [f"{it.id} ({it.value:g}): {it.message}" for it in grading.verdicts if it.value < 1]
         assert not failures, "the solution does not pass " + "; ".join(failures)
@@ -148,24 +221,25 @@ class Verifier:
         measured = "".join(f", {it['name']} {it['value']:g}" for it in grading.metrics)
         return f"score 1, {answer.agent_s:.1f} s to run, {answer.judge_s:.1f} s to judge{measured}"
 
-    def _wrong_step(self, name: str) -> Callable[[Case], str]:
-        return lambda case: self._wrong(case, name)
+    def _wrong_step(self, case: Case, judged: Case, name: str) -> Callable[[ProofSeed], str]:
+        return lambda seed: self._wrong(case, judged, name, seed)
 
-    def _wrong(self, case: Case, name: str) -> str:
-        wrong = case.spec.wrong[name]
-        with temporary_folder("wrong") as laid, self._prepared(case, 1) as folder:
+    def _wrong(self, case: Case, judged: Case, name: str, seed: ProofSeed) -> str:
+        with temporary_folder("wrong") as laid, self._prepared(judged, seed, 1) as folder:
             self._lay(folder, Overlay(*materialise(case, name, laid)))
             folder.take_snapshot()
-            return caught(case, wrong, folder.submission())
+            with self._submitted(folder, seed.judging(case.id, f"wrong {name}")) as submission:
+                return caught(judged, case.spec.wrong[name], submission)
 
-    def _hostile(self, case: Case) -> str:
-        with self._prepared(case, 1) as folder:
-            grading = grade_submission(case, folder.submission(hostile=True))
+    def _hostile(self, case: Case, seed: ProofSeed) -> str:
+        with self._prepared(case, seed, 1) as folder:
+            submission = replace(folder.submission(hostile=True), seed=seed.judging(case.id, "hostile"))
+            grading = grade_submission(case, submission)
         assert not grading.broken, f"an agent can break a check: {grading.broken}"
         return "no answer breaks a check"
 
     @contextmanager
-    def _prepared(self, case: Case, trial: int) -> Iterator[CellFolder]:
+    def _prepared(self, case: Case, seed: ProofSeed, trial: int) -> Iterator[CellFolder]:
         """A fresh workspace of a trial whose agent is the solution's."""
         oracle = find_agent("oracle", self._folders.agents)
         provenance = Provenance(
@@ -173,19 +247,35 @@ class Verifier:
         )
         cell = Cell(oracle, {}, case, case.profile or case.profiles[0], trial)
         with temporary_folder("verify") as folder:
-            context = CellContext(folder / "run", folder / "s", self._folders, self._sandbox, provenance, "verify", {})
-            path = self._place / secrets.token_hex(8)
+            context = ProofContext(
+                folder / "run", folder / "s", self._folders, self._sandbox, provenance, "verify", {},
+                proof_seed=seed, starts=self._place / "starts",
+            )  # fmt: skip
+            path = self._place / "work" / secrets.token_hex(8)
             try:
                 yield CellFolder.prepare(cell, context, path)
             finally:
                 remove_tree(path)
 
-    def _answer(self, case: Case, overlay: Overlay | None, trial: int) -> Answer:
-        with self._prepared(case, trial) as folder:
+    @contextmanager
+    def _submitted(self, folder: CellFolder, seed: int) -> Iterator[Submission]:
+        """What is judged of a folder, while the services that its code may reach then are there."""
+        sockets, journals = folder.context.socket_folder(folder.cell) / "j", folder.path / "judging"
+        for made in (sockets, journals):
+            made.mkdir(parents=True, exist_ok=True)
+        with folder.running_services(sockets, "judging", journals) as services:
+            yield replace(folder.submission(), seed=seed, services=services, judging_journals=journals)
+
+    def _answer(self, case: Case, overlay: Overlay | None, seed: ProofSeed, trial: int, name: str) -> Answer:
+        with self._prepared(case, seed, trial) as folder:
             agent_s = self._lay(folder, overlay) if overlay is not None else 0.0
             snapshot = folder.take_snapshot()
             began = time.monotonic()
-            grading = folder.judge()
+            grading = folder.grade(seed.judging(case.id, name))
+            if grading.broken.startswith(UNLOADABLE):
+                raise BrokenCodeError(in_one_line(case, grading.broken))
+            if grading.broken:
+                raise InfraError("judge_error", f"a check of case {case.id} is broken: {grading.broken}")
             return Answer(grading, snapshot, agent_s, time.monotonic() - began)
 
     def _lay(self, folder: CellFolder, overlay: Overlay) -> float:

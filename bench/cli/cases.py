@@ -6,14 +6,14 @@ import importlib.util
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from bench.base.errors import EXIT_FAILED, UserError
-from bench.cli.cases_answers import answer, patch
+from bench.cli.cases_answers import answer, new, patch
 from bench.cli.options import CASES, FILE, PATH, as_json, gathered, interrupt_on_sigterm, print_json, sandbox
 from bench.cli.options import profile as profile_option
 
@@ -99,6 +99,8 @@ class _Way:
     changed: bool
     shard: str | None
     seed: str | None
+    repeat: int | None
+    complete: bool
     write_locks: bool
 
     def say(self, line: str) -> None:
@@ -119,7 +121,11 @@ class _Way:
 @click.option("--all", "every", is_flag=True, help="All cases.")
 @click.option("--changed", is_flag=True, help="Cases without a lock for their files, and a drawn part of the others.")
 @click.option("--shard", metavar="K/N", help="With --all: one of N parts of about equal CPU time.")
-@click.option("--seed", metavar="TEXT", help="With --changed: draw as the run did that printed this seed.")
+@click.option("--seed", metavar="HEX", help="Data, judge's inputs and draws of the run that printed this seed.")
+@click.option(
+    "--repeat", type=click.IntRange(1, 1000), help="Seeds for each solution and wrong answer, all of which must hold."
+)
+@click.option("--complete", is_flag=True, help="A profile that is skipped for want of a library is a failure.")
 @click.option("--write-locks", is_flag=True, help="Write the lock of each case whose proofs all ran and hold.")
 @click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Cases side by side.")
 @sandbox()
@@ -139,6 +145,9 @@ def verify(ids: tuple[str, ...], every: bool, attacks: bool, honest: bool, folde
     The untouched workspace fails, the solution succeeds with score 1.0 on two seeds, every wrong answer fails at
     the checks that case.yaml names, data is the same for the same seed, and no answer of an agent can break a check.
     A case takes at most 120 seconds of CPU time. A lock in proofs/ that claims another outcome is a failure.
+
+    Everything that is drawn derives from one seed, which the first line prints and each failure names. A wrong answer
+    that takes little is tried on a second seed; --repeat tries the solution and all wrong answers on so many.
 
     With --attacks: every generic attack is carried out against every case, in real cells. No attack may improve a
     verdict, avoid one, reach hidden files, keys or a network, or outlive its cell.
@@ -162,10 +171,14 @@ def _require_fitting(every: bool, other: bool, way: _Way) -> None:
     """Raise `UserError` for an option that means nothing beside the others; other: cases are not to be proven."""
     for given, name, needs, there in (
         (way.shard, "--shard", "--all", every),
-        (way.seed, "--seed", "--changed", way.changed),
         (other and way.shard, "--shard", "proofs", False),
         (other and way.changed, "--changed", "proofs", False),
+        (other and way.seed, "--seed", "proofs", False),
+        (other and way.repeat, "--repeat", "proofs", False),
+        (other and way.complete, "--complete", "proofs", False),
         (other and way.write_locks, "--write-locks", "proofs", False),
+        # A lock says what one round takes.
+        (way.repeat and way.write_locks, "--repeat", "proofs without --write-locks", False),
     ):
         if given and not there:
             raise UserError(f"{name} belongs to {needs}", where="cases verify", remedy=f"leave {name} out")
@@ -175,8 +188,8 @@ def _prove(cases: Sequence[Case], folders: DataFolders, way: _Way) -> bool:
     """Print every proof; returns whether all hold."""
     from bench.cli.proving import ProofOptions, prove
 
-    asked = ProofOptions(way.sandbox, way.jobs, way.as_json, way.changed, way.shard, way.seed, way.write_locks)
-    return prove(cases, folders, asked)
+    names = (field.name for field in fields(ProofOptions))
+    return prove(cases, folders, ProofOptions(**{name: getattr(way, name) for name in names}))
 
 
 def _run_attacks(cases: Sequence[Case], folders: DataFolders, way: _Way) -> bool:
@@ -266,19 +279,6 @@ def build_data(case_id: str, seed: str, profile: Profile | None, out: Path, fold
     click.echo(f"made {public} and {hidden}")
 
 
-@cases.command()
-@click.argument("name", metavar="CATEGORY/ID")
-@CASES
-def new(name: str, folders: DataFolders) -> None:
-    """Make a small working case to start from; `cases verify` is green at once."""
-    from bench.authoring import scaffold_case
-
-    folder = scaffold_case(folders.cases, name)
-    click.echo(f"made {folder}")
-    click.echo(
-        f"next: edit task.md, workspace/, solution/ and check.py, then `ml-dev-bench cases verify {folder.name}`"
-    )
-
-
+cases.add_command(new)
 cases.add_command(answer)
 cases.add_command(patch)

@@ -1,4 +1,4 @@
-"""`ml-dev-bench cases answer` and `cases patch`: wrong answers as folders to edit, and as patches."""
+"""`ml-dev-bench cases new`, `answer` and `patch`: cases to start from, and wrong answers as folders and as patches."""
 
 from __future__ import annotations
 
@@ -19,6 +19,30 @@ _BASE = click.option(
     type=click.Choice(["solution", "starter"]),
     help="Of an answer that case.yaml does not name yet.  [default: solution]",
 )
+
+
+@click.command()
+@click.argument("name", metavar="CATEGORY/ID")
+@click.option(
+    "--like",
+    type=click.Choice(["function", "training", "service", "tabular"]),
+    help="A working example of this kind to put your own content into. Default: the smallest case.",
+)
+@CASES
+def new(name: str, like: str | None, folders: DataFolders) -> None:
+    """Make a working case to start from; `cases verify` is green at once.
+
+    function: a module that is called in every way that the task promises. training: a script that is run on other data,
+    its claim beside the measurement, with marks in the validation data. service: a program that talks to an HTTP
+    service, whose journal is judged. tabular: predictions as CSV, joined on ids, with a metric.
+    """
+    from bench.authoring import SMALLEST, scaffold_case
+
+    folder = scaffold_case(folders.cases, name, like or SMALLEST)
+    click.echo(f"made {folder}")
+    click.echo(
+        f"next: edit task.md, workspace/, solution/ and check.py, then `ml-dev-bench cases verify {folder.name}`"
+    )
 
 
 @click.command()

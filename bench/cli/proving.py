@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -29,6 +28,8 @@ class ProofOptions:
     changed: bool = False
     shard: str | None = None
     seed: str | None = None
+    repeat: int | None = None
+    complete: bool = False
     write_locks: bool = False
 
     def say(self, line: str) -> None:
@@ -55,12 +56,15 @@ class _Locks:
 
 def prove(cases: Sequence[Case], folders: DataFolders, asked: ProofOptions) -> bool:
     """Print every proof, and what was left out; returns whether all hold and no lock claims otherwise."""
-    from bench.authoring import Surroundings, prove_cases
+    from bench.authoring import ProofSeed, Rounds, Surroundings, longest_first, prove_cases
     from bench.sandbox import choose_sandbox
 
     sandbox, here = choose_sandbox(asked.sandbox), Surroundings.here()
+    seed = ProofSeed.parse(asked.seed) if asked.seed is not None else ProofSeed.drawn()
+    rounds = Rounds(seed, asked.repeat, asked.complete)
+    asked.say(f"seed {seed.text}: of data, of the judge's inputs and of every draw")
     locks = _Locks(cases, folders)
-    choice = _choice(cases, locks.found, here, sandbox, asked)
+    choice = _choice(cases, locks.found, here, sandbox, asked, seed.text)
     if choice is not None:
         for case, why in choice.skipped:
             asked.say(f"skip {case.id}: {why}")
@@ -68,7 +72,9 @@ def prove(cases: Sequence[Case], folders: DataFolders, asked: ProofOptions) -> b
             asked.say(f"prove {case.id}: {why}")
         cases = [case for case, _ in choice.proven]
     found: list[Proven] = []
-    for proven in prove_cases(cases, folders, sandbox, asked.jobs, lambda proof: asked.say(_line(proof))):
+    # Those that take longest begin first, so that no processor waits for one of them at the end.
+    begun = longest_first(cases, locks.found)
+    for proven in prove_cases(begun, folders, sandbox, asked.jobs, lambda proof: asked.say(_line(proof)), rounds):
         found.append(proven)
         if asked.write_locks:
             _write(proven, folders, sandbox, here, asked.say)
@@ -85,6 +91,7 @@ def _choice(
     here: Surroundings,
     sandbox: Sandbox,
     asked: ProofOptions,
+    seed: str,
 ) -> Choice | None:
     """What of `cases` is proven; None: all of them, which needs no word."""
     from bench.authoring import SAMPLE, choose_changed, shard_of, standing
@@ -93,8 +100,7 @@ def _choice(
         return shard_of(cases, locks, asked.shard)
     if not asked.changed:
         return None
-    seed = asked.seed or secrets.token_hex(4)
-    asked.say(f"seed {seed}: draws {SAMPLE} cases where judge or libraries changed, and a tenth of the rest")
+    asked.say(f"drawn: {SAMPLE} cases where judge or libraries changed, and a tenth of the rest")
     standings = {case.id: standing(case, locks[case.id], here, isolated=sandbox.isolated) for case in cases}
     return choose_changed(cases, standings, seed)
 
@@ -126,7 +132,8 @@ def _conclude(found: Sequence[Proven], faults: Sequence[str], asked: ProofOption
         return
     if found:
         mean = fmean(it.cpu_s for it in found)
-        over = f", over the {BUDGET_MEAN_S:g} that a case may take on average" if mean > BUDGET_MEAN_S else ""
+        allowed = BUDGET_MEAN_S * (asked.repeat or 1)
+        over = f", over the {allowed:g} that a case may take on average" if mean > allowed else ""
         each = ", ".join(f"{it.case.id} {it.cpu_s:.0f}" for it in sorted(found, key=lambda it: -it.cpu_s))
         asked.say(f"CPU seconds: {each}; {sum(it.cpu_s for it in found):.0f} in all, {mean:.0f} a case{over}")
     failed = sum(not proof.ok for proof in proofs)
@@ -142,7 +149,8 @@ def _line(proof: Proof) -> str:
 
     name = f"{proof.profile}: {proof.name}" if proof.profile else proof.name
     mark = click.style("skip", fg="yellow") if proof.skipped else _mark(proof.ok)
-    return f"{mark} {proof.case}: {name} ({proof.seconds:.1f} s): {printable(proof.detail)}"
+    again = f"; to repeat it: ml-dev-bench cases verify {proof.case} --seed {proof.seed}" if proof.seed else ""
+    return f"{mark} {proof.case}: {name} ({proof.seconds:.1f} s): {printable(proof.detail)}{'' if proof.ok else again}"
 
 
 def _mark(ok: bool) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from bench.authoring.choice import SAMPLE, choose_changed, shard_of
+from bench.authoring.choice import SAMPLE, choose_changed, longest_first, shard_of
 from bench.authoring.locks import (
     ProofLock,
     Standing,
@@ -22,6 +22,7 @@ from bench.authoring.locks import (
     standing,
     write_lock,
 )
+from bench.authoring.proof_seeds import Rounds
 from bench.authoring.proving import Proven, contradiction, lock_proven, prove_case
 from bench.authoring.verify import Proof
 from bench.base.errors import UserError
@@ -52,7 +53,7 @@ def _facts(case: Case) -> dict[str, object]:
 
 def proven_of(case: Case, *outcomes: bool) -> Proven:
     proofs = [Proof(case.id, f"proof {number}", ok, "", 0.1) for number, ok in enumerate(outcomes, 1)]
-    return Proven(case, proofs, 10.0, case.proof_digest)
+    return Proven(case, proofs, 10.0, 12.0, case.proof_digest)
 
 
 def run_verify(folder: Path, *words: str) -> Result:
@@ -68,7 +69,8 @@ def test_only_a_proof_that_ran_and_holds_writes_a_lock(tmp_path: Path) -> None:
         assert read_lock(tmp_path, case.id) is None
     written = lock_proven(proven_of(case, True, True), tmp_path, sandbox, _HERE)
     assert written == read_lock(tmp_path, case.id)
-    assert written is not None and (written.proofs, written.isolated, written.cpu_s) == (2, False, 10.0)
+    assert written is not None and (written.proofs, written.isolated) == (2, False)
+    assert (written.cpu_s, written.wall_s) == (10.0, 12.0)
     assert [path.name for path in (tmp_path / "proofs").iterdir()] == ["double_it.json"]
 
 
@@ -135,6 +137,15 @@ def test_shards_are_balanced_and_every_case_is_in_one(tmp_path: Path) -> None:
             shard_of(cases, locks, text)
 
 
+def test_what_takes_longest_begins_first(tmp_path: Path) -> None:
+    """By CPU time or by waiting, whichever is more; a case without a lock counts as a minute."""
+    cases = cases_called(tmp_path, ["a", "b", "c", "d"])
+    took = {"a": (20.0, 25.0), "b": (100.0, 0.0), "c": (30.0, 130.0)}
+    locks = {name: lock_of(case, cpu_s=took[name][0], wall_s=took[name][1])
+             for case in cases if (name := case.id) in took}  # fmt: skip
+    assert [case.id for case in longest_first(cases, locks)] == ["c", "b", "d", "a"]
+
+
 def test_a_lock_that_claims_another_outcome_is_told(tmp_path: Path) -> None:
     case = make_case(tmp_path)
     lock = lock_of(case)
@@ -177,7 +188,7 @@ def test_a_case_that_takes_too_long_is_refused(tmp_path: Path) -> None:
     case = make_case(tmp_path / "cases", {"check.py": "x = 1"}, wrong={})
     folders = DataFolders(tmp_path / "cases", ROOT / "agents", ROOT / "site", tmp_path / "cache")
     told: list[Proof] = []
-    proven = prove_case(case, folders, ProcessSandbox(), told.append, budget_s=0.001)
+    proven = prove_case(case, folders, ProcessSandbox(), told.append, Rounds(), budget_s=0.001)
     assert told[-1] == proven.proofs[-1] and (told[-1].name, told[-1].ok) == ("budget", False)
     assert "make its data, training or checks smaller" in told[-1].detail
 
@@ -188,7 +199,10 @@ def test_a_case_that_takes_too_long_is_refused(tmp_path: Path) -> None:
         (("--all", "--changed"), "exclude each other"),
         ((), "no case is named"),
         (("double_it", "--shard", "1/2"), "--shard belongs to --all"),
-        (("--all", "--seed", "x"), "--seed belongs to --changed"),
+        (("--all", "--honest", "--seed", "7"), "--seed belongs to proofs"),
+        (("--all", "--attacks", "--repeat", "2"), "--repeat belongs to proofs"),
+        (("--all", "--write-locks", "--repeat", "2"), "--repeat belongs to proofs without --write-locks"),
+        (("--all", "--seed", "x"), "'x' is not a seed"),
         (("--all", "--honest", "--write-locks"), "--write-locks belongs to proofs"),
     ],
 )
@@ -204,7 +218,10 @@ def test_nothing_is_proven_again_without_reason(tmp_path: Path) -> None:
         write_lock(tmp_path / "cases", new_lock(case, Surroundings.here(), _facts(case)))
     done = run_verify(tmp_path, "--changed", "--seed", "7")
     lines = done.output.splitlines()
-    assert lines[0].startswith("seed 7: ")
-    assert sorted(line.split()[0] for line in lines[1:3]) == ["prove", "skip"]
+    assert lines[0].startswith("seed 7: ") and lines[1].startswith("drawn: ")
+    assert sorted(line.split()[0] for line in lines[2:4]) == ["prove", "skip"]
     assert "proven 2026-11-22; not drawn" in done.output
     assert done.exit_code == 1 and "it is forged" in done.output, "the drawn one never held"
+    (drawn,) = (line.split()[1].rstrip(":") for line in lines if line.startswith("prove"))
+    failed = [line for line in lines if line.startswith(f"FAIL {drawn}: untouched")]
+    assert failed and failed[0].endswith(f"; to repeat it: ml-dev-bench cases verify {drawn} --seed 7")

@@ -12,12 +12,14 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import secrets
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.authoring.proof_seeds import ProofSeed
 from bench.authoring.verify import Verifier, open_verifier
 from bench.base.errors import InfraError
 from bench.base.files import temporary_folder
@@ -54,9 +56,9 @@ def busy(processes: int) -> Iterator[None]:
 
 
 def grade(verifier: Verifier, case: Case, overlay: Overlay) -> Outcome:
-    """The outcome of an answer, as `cases verify` prepares and judges it."""
+    """The outcome of an answer, as `cases verify` prepares and judges it: the same data, and fresh inputs."""
     try:
-        grading: Grading = verifier._answer(case, overlay, 1).grading
+        grading: Grading = verifier._answer(case, overlay, ProofSeed("1"), 1, secrets.token_hex(4)).grading
     except InfraError as error:
         return Outcome(f"infra: {error.cause}", None)
     found = {metric["name"]: metric["value"] for metric in grading.metrics}

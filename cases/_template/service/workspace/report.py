@@ -1,0 +1,1 @@
+"""Writes report.json: how many items the shop has, and what they are worth."""
