@@ -38,6 +38,15 @@ if TYPE_CHECKING:
         Version,
         standings,
     )
+    from bench.stats.sequential import (
+        ROUNDS,
+        Look,
+        SequentialState,
+        look_at,
+        make_sequential,
+        round_fault,
+        sequential_state,
+    )
     from bench.stats.standing import (
         KS,
         Entrant,
