@@ -120,7 +120,7 @@ def _make(
     records = [] if indexed else _records(past)
     history = indexed or planning.History.of(records)
     if missing_from is None:
-        parts = planning.expand_experiment(experiment, folders)
+        parts = planning.expand_arms(experiment, folders)
     else:
         parts = planning.missing_cells(missing_from, records, folders)
     mode, period = experiment.mode, experiment.period_days
