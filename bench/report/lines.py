@@ -14,7 +14,7 @@ from bench.base.text import printable
 
 if TYPE_CHECKING:
     # Listing cases makes a table and must not load the models.
-    from bench.formats.record import Record
+    from bench.formats.record import Record, Sequential
     from bench.stats import Cost, Estimate, Look, Passes, RankedStanding, Results, SequentialState, Standing
 
 _GAP = 2
@@ -122,10 +122,23 @@ def sequential_lines(state: SequentialState) -> list[str]:
     if state.verdict:
         total = 2 * state.design.cases * rounds
         head += f"; {made} of at most {rounds} looks, {state.saved} of {total} trials saved"
-    return [f"sequential: {head}", *(_look_line(look, points) for look in state.looks)]
+    return [f"sequential: {head}", *(look_line(look, state.design) for look in state.looks)]
 
 
-def _look_line(look: Look, points: str) -> str:
+def sequential_document(state: SequentialState) -> dict[str, object]:
+    """A sequential experiment, for programs."""
+    return {
+        **state.design.model_dump(),
+        "verdict": state.verdict,
+        "waits_for": state.waits_for,
+        "trials_saved": state.saved,
+        "looks": [look.model_dump(by_alias=True) for look in state.looks],
+    }
+
+
+def look_line(look: Look, design: Sequential) -> str:
+    """What was seen after a round, and what followed."""
+    points = f"{100 * design.drop:g} points"
     return (
         f"look {look.round}: {100 * look.difference:+.1f} points over {look.cases} cases; p(worse) {look.p_worse:.2g}, "
         f"p(better) {look.p_better:.2g}, boundary {look.boundary:.2g}; p(loss of {points}) {look.p_drop:.2g}, "

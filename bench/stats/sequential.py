@@ -1,8 +1,8 @@
 """Looks at an experiment of two arms while it runs, by boundaries that keep the chance of a false alarm.
 
 A round is one trial of every case for both arms. After round k of at most K, each case's difference is the mean over
-its k pairs of trials, head minus base, and Student's t over the cases is looked at (the cases are the sample: with equal
-weights that is the cluster-robust test CR2 of `bench.stats.intervals.clustered`):
+its k pairs of trials, head minus base, and Student's t over the cases is looked at (the cases are the sample: with
+equal weights that is the cluster-robust test CR2 of `bench.stats.intervals.clustered`):
 
 - *regression* or *improvement*: the one-sided p is below the look's boundary, and the mean differs by the margin. The
   boundaries spend alpha as O'Brien and Fleming's do (Lan and DeMets, Biometrika 70, 1983): 2 - 2 Phi(z / sqrt(t)) at
@@ -233,9 +233,9 @@ def sequential_state(records: Iterable[Record]) -> SequentialState | None:
     give the same looks, whoever collects them.
     """
     cells = unique_cells(records)
-    designs = {(it.provenance.run, it.provenance.sequential.model_dump_json()) for it in cells if _is_sequential(it)}
     design = cells[0].provenance.sequential if cells else None
-    if design is None or len(designs) != 1 or not all(map(_is_sequential, cells)):
+    run = {it.provenance.run for it in cells}
+    if design is None or len(run) > 1 or not all(it.arm and it.provenance.sequential == design for it in cells):
         return None
     looks: list[Look] = []
     for number in range(1, design.rounds + 1):
@@ -245,10 +245,6 @@ def sequential_state(records: Iterable[Record]) -> SequentialState | None:
         if looks[-1].decision != "go on":
             break
     return SequentialState(design, looks, "")
-
-
-def _is_sequential(record: Record) -> bool:
-    return bool(record.arm) and record.provenance.sequential is not None
 
 
 def round_fault(design: Sequential, records: Iterable[Record], number: int) -> str:

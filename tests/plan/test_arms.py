@@ -63,9 +63,7 @@ def test_two_folders_with_one_agent_id_are_never_mixed_up(places: DataFolders) -
         make_run_plan("ab", "plain", "2026.11", "mini", "process", made.cells).model_dump_json(by_alias=True)
     )
     again = cells_of(plan, places)
-    assert [(it.id, it.arm, it.agent.digest) for it in again] == [
-        (it.id, it.arm, it.agent.digest) for it in made.cells
-    ]
+    assert [(it.id, it.arm, it.agent.digest) for it in again] == [(it.id, it.arm, it.agent.digest) for it in made.cells]
 
 
 def test_an_older_plan_without_arms_still_reads(places: DataFolders) -> None:

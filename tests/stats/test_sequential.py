@@ -44,9 +44,7 @@ def test_lan_and_demets_boundaries_with_nearly_equal_steps() -> None:
     assert found == pytest.approx([2.4380, 2.4268, 2.4101, 2.3966, 2.3859], abs=2e-4)
 
 
-@pytest.mark.parametrize(
-    ("looks", "constant"), [(2, 1.9774), (3, 2.0043), (4, 2.0243), (5, 2.0396)], ids=lambda it: str(it)
-)
+@pytest.mark.parametrize(("looks", "constant"), [(2, 1.9774), (3, 2.0043), (4, 2.0243), (5, 2.0396)], ids=str)
 def test_the_constants_of_obrien_and_fleming_cost_what_they_promise(looks: int, constant: float) -> None:
     """Jennison and Turnbull, Group Sequential Methods, 2000, table 2.3: two-sided 0.05."""
     fractions = [(number + 1) / looks for number in range(looks)]
@@ -104,9 +102,7 @@ def test_equal_cases_have_the_floor_of_their_number(cases: int) -> None:
 # --- the state, from records ------------------------------------------------------------------------------------------
 
 
-def trial(
-    arm: str, case: int, number: int, *, success: bool, outcome: Outcome = "graded", cases: int = 12
-) -> Record:
+def trial(arm: str, case: int, number: int, *, success: bool, outcome: Outcome = "graded", cases: int = 12) -> Record:
     design = DESIGN.model_copy(update={"cases": cases})
     return make_record(
         case=f"case-{case:02}",
