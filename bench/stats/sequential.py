@@ -39,7 +39,7 @@ ALPHA = 0.05
 """The chance, over all looks, of a regression where nothing has changed; the same for an improvement."""
 MARGIN = 0.05
 DROP = 0.10
-EXCLUDED = 0.07
+EXCLUDED = 0.06
 """The chance, over all looks, of excluding a drop of `DROP` where there is one."""
 ROUNDS = 5
 """At most, where the user does not say."""
