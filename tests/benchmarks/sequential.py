@@ -26,11 +26,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from bench.stats.intervals import Floats, wilson
-from bench.stats.sequential import ALPHA, MARGIN, decisions, make_sequential, statistics
-from bench.stats.tests import sign_flip
+from bench.stats.sequential import decisions, make_sequential, statistics
+from bench.stats.tests import Rules, sign_flip
 from tests.benchmarks.difficulty import CHANGES, FAILING, MIXTURES, Mixture
 
 MOST_FALSE, LEAST_SAVED, MOST_LOST = 0.05, 0.60, 0.05
+RULES = Rules()
+"""Of the fixed design."""
 NIGHT = 0.6
 """Standard deviation on the logit scale."""
 
@@ -109,7 +111,7 @@ def simulate(
         for name, hits in decisions(statistics(differences[number - 1], design.drop), design, number).items():
             became[name] |= hits & going
             going &= ~hits
-    fixed = np.array([it.mean() <= 1e-9 - MARGIN and sign_flip(it).lower < ALPHA for it in differences[-1]])
+    fixed = np.array([it.mean() <= 1e-9 - RULES.margin and sign_flip(it).lower < RULES.alpha for it in differences[-1]])
     regression, improvement, excluded = (became[name].astype(np.float64) for name in became)
     return Found(mixture.name, change, night, regression, improvement, excluded, made, fixed.astype(np.float64), rounds)
 

@@ -39,7 +39,7 @@ class Experiment:
         agents = {arm: make_agent(folder / arm, arm, "mine") for arm in ("base", "head")}
         cases = [make_case(folder / "cases", id=f"case_{number:02}") for number in range(CASES)]
         self.cells = [
-            Cell(agents[arm], {}, case, "mini", trial, arm)  # type: ignore[arg-type]
+            Cell(agents[arm], {}, case, "mini", trial, arm)
             for trial in range(1, ROUNDS + 1)
             for case in cases
             for arm in ("base", "head")
