@@ -54,6 +54,7 @@ class CellContext:
     provenance: Provenance
     suite_version: str
     agent_commits: dict[str, str]
+    """By the agent's digest: two arms may have the same id."""
     keep_workspaces: bool = False
     stopped: threading.Event = field(default_factory=threading.Event)
     """Set when the run is interrupted: what a cell has reached by then is not a verdict."""

@@ -78,10 +78,11 @@ def _record(cell: Cell, context: CellContext, finished: Finished, tries: list[Tr
         fields = {"outcome": FAILURES[finished.cause].outcome, "cause": finished.cause, "error": finished.error}
     return Record(
         cell=cell.id,
+        arm=cell.arm,
         agent=AgentRef(
             id=cell.agent.id,
             digest=cell.agent.digest,
-            commit=context.agent_commits.get(cell.agent.id, ""),
+            commit=context.agent_commits.get(cell.agent.digest, ""),
             ranked=cell.ranked,
         ),
         case=CaseRef(

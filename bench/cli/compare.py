@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NoReturn
 
 import click
 
-from bench.base.errors import EXIT_OK
-from bench.cli.options import alpha, as_json, branch, filters, fraction, gathered, print_text, repository
+from bench.base.errors import EXIT_OK, UserError
+from bench.cli.options import alpha, as_json, branch, filters, fraction, gathered, print_json, print_text, repository
 
 if TYPE_CHECKING:
-    from bench.stats import Chosen, Compared, Comparison, Filters, Rules
+    from bench.stats import Chosen, Compared, Comparison, Filters, Rules, SequentialState
 
 # 2 is taken: by a wrong command, as everywhere.
 _EXIT = {"improvement": EXIT_OK, "no change": EXIT_OK, "regression": 1, "inconclusive": 3, "not comparable": 4}
@@ -22,7 +22,7 @@ _MOST_FINDINGS = 10
 
 @click.command()
 @click.argument("base", metavar="BASE")
-@click.argument("head", metavar="HEAD")
+@click.argument("head", metavar="[HEAD]", default="")
 @repository("Results repository: path or URL.")
 @branch("Its branch.")
 @filters("a set")
@@ -74,6 +74,9 @@ def compare(
     ml-dev-bench compare react@1f0c2aa react@9b41d7e --results results.git
     ml-dev-bench compare react nightly-20261121 --agent react --results https://github.com/o/r
 
+    A run with two arms (`run --base`) is named alone: its base is compared with its head. RUN:base or RUN:head is one
+    arm. Where the run stops when decided, its looks at success decide, and until they have there is no verdict.
+
     Cases are paired. Both sides must have the same profile, suite version, cases and case digests, judge, limits,
     model and machine class, or they are not comparable. What the numbers mean: docs/statistics.md.
 
@@ -86,17 +89,44 @@ def compare(
       4  not comparable, and the answer says why
     """
     from bench.cli.stored import stored_records
-    from bench.stats import choose, compare_records
+    from bench.stats import choose_arm, compare_records, sequential_state
 
+    sides = (base, head) if head else (f"{base}:base", f"{base}:head")
     with stored_records(repository, branch) as stored:
-        one, other = choose(base, stored, filters), choose(head, stored, filters)
+        one, other = (choose_arm(side, stored, filters) for side in sides)
     deciding = tuple(dict.fromkeys(gates)) or ("success",)
     answer = compare_records(one.records, other.records, rules=rules, gates=deciding, test=test, allow=allow)
+    if (state := sequential_state([*one.records, *other.records])) is not None:
+        tell_sequential(state, one, other, answer, as_json=as_json)
     if as_json:
         click.echo(as_document(one, other, answer))
     else:
         print_text(as_text(one, other, answer))
     sys.exit(_EXIT[answer.verdict])
+
+
+def tell_sequential(
+    state: SequentialState, base: Chosen, head: Chosen, answer: Comparison, *, as_json: bool
+) -> NoReturn:
+    """Print what the looks decided, or why they have not, and end: no other test may decide of what they stopped."""
+    import json
+
+    from bench.report import sequential_document, sequential_lines
+
+    if set(answer.gates) != {"success"}:
+        remedy = "leave --gate out, or run both arms without --until-decided"
+        raise UserError("the looks were at success alone", where="--gate", remedy=remedy)
+    verdict = state.verdict or "no verdict"
+    if as_json:
+        whole = json.loads(as_document(base, head, answer)) if state.verdict else {"schema": 1}
+        print_json({**whole, "verdict": verdict, "sequential": sequential_document(state)})
+    else:
+        print_text("\n".join([verdict.upper(), *sequential_lines(state)]))
+        if state.verdict:
+            # Without the title, which is the verdict of a test that knows nothing of the looks.
+            described = as_text(base, head, answer).partition("\n")[2]
+            print_text(f"what follows describes the data, and does not decide:\n{described}")
+    sys.exit({"regression": 1, "undecided": 3, "no verdict": 3}.get(verdict, EXIT_OK))
 
 
 def as_document(base: Chosen, head: Chosen, answer: Comparison) -> str:

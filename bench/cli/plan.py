@@ -120,8 +120,9 @@ def _make(
     records = [] if indexed else _records(past)
     history = indexed or planning.History.of(records)
     if missing_from is None:
-        parts = planning.expand_experiment(experiment, folders)
+        parts = planning.expand_arms(experiment, folders)
     else:
+        _refuse_sequential(missing_from)
         parts = planning.missing_cells(missing_from, records, folders)
     mode, period = experiment.mode, experiment.period_days
     kept = [replace(part, cells=planning.select_cells(part.cells, mode, history, day, period)) for part in parts]
@@ -140,6 +141,16 @@ def _make(
     made = planning.packed_shards(jobs, experiment)
     planning.check_budget(planning.expected_of(made), experiment.budget)
     return planning.plan_document(experiment, kept, made, sandbox, secret, skipped), planning.github_matrix(made)
+
+
+def _refuse_sequential(earlier: Path) -> None:
+    """Raise `UserError` for a run that looks after each round: shards cannot, and what is missing may be spared."""
+    from bench.base.errors import UserError
+    from bench.formats.run_folder import RunFolder
+
+    if earlier.is_dir() and RunFolder(earlier).read_plan().sequential is not None:
+        remedy = "go on with `run --resume`, on its machine"
+        raise UserError("stops when decided, between rounds of one job", where=earlier, remedy=remedy)
 
 
 def _secret(refused: bool, *, elsewhere: bool, earlier: Path | None) -> SeedSecret:

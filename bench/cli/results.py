@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from bench.formats.record import Record
     from bench.index import Format, Index
     from bench.stats import Suite
 
@@ -42,22 +43,43 @@ for _command in (collect, push, verify, decide, decisions, traces, reveal):
 @click.argument("source", metavar="REPOSITORY|RUN_FOLDER")
 @branch("Branch of a repository.")
 @click.option("--suite", default="", help="Count coverage over this suite; default: over the cases in the records.")
+@click.option("--arm", type=click.Choice(["base", "head"]), help="Only this arm of runs that have two.")
 @click.option("--cells", is_flag=True, help="Every cell instead of the table of agents.")
 @click.option("--withdrawn", is_flag=True, help="Count those records too that were withdrawn or replaced.")
 @as_json("Print the records as JSON lines.")
-def show(source: str, branch: str, suite: str, cells: bool, withdrawn: bool, as_json: bool) -> None:
-    """Agents by success, with intervals, from a results repository or the folder of one run."""
+def show(source: str, branch: str, suite: str, arm: str | None, cells: bool, withdrawn: bool, as_json: bool) -> None:
+    """Agents by success, with intervals, from a results repository or the folder of one run.
+
+    A run folder with two arms has a table for each: both may be of one agent.
+    """
     from bench.base.text import printable_json
-    from bench.cli.stored import read_records, stored_results
+    from bench.cli.stored import is_run_folder, read_records, stored_results
     from bench.report import outcome_line
 
     if not (cells or as_json):
         counted: Suite | None = {"mini": suite_cases(suite), "full": suite_cases(suite)} if suite else None
+        if arm or is_run_folder(source):
+            _show_arms(read_records(source, branch, withdrawn=withdrawn), counted, arm)
+            return
         with stored_results(source, branch, withdrawn=withdrawn) as results_of:
             print_text(leaderboard(results_of(counted)))
         return
     for record in read_records(source, branch, withdrawn=withdrawn):
-        click.echo(printable_json(record.to_line()) if as_json else outcome_line(record))
+        if arm in (None, record.arm):
+            click.echo(printable_json(record.to_line()) if as_json else outcome_line(record))
+
+
+def _show_arms(records: Sequence[Record], counted: Suite | None, arm: str | None) -> None:
+    """A table for each arm there is, or for the one asked for, and the looks of a sequential experiment."""
+    from bench.report import sequential_lines
+    from bench.stats import RecordResults, sequential_state
+
+    for own in [arm] if arm else sorted({record.arm for record in records}) or [""]:
+        if own:
+            print_text(f"{own}:")
+        print_text(leaderboard(RecordResults([it for it in records if it.arm == own], counted)))
+    if (state := sequential_state(records)) is not None:
+        print_text("\n".join(sequential_lines(state)))
 
 
 @results.command()

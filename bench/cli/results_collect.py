@@ -182,6 +182,7 @@ def collect(
     rest is stored; 2 the command or the set-up is wrong, nothing was stored; 3 the branch could not be reached for
     five minutes or twelve tries, the bundle is kept and the command that resumes is printed.
     """
+    from bench.runs import needless_cells
     from bench.store import Caps, Sources, find_artifacts, measurement_of, read_plan_checks
     from bench.store import collect_bundle as merge
 
@@ -195,6 +196,8 @@ def collect(
             # An artifact that belongs to none of the runs is refused once, with the first run.
             mine = [it for it in artifacts if it.name in plan_check.artifacts or not (number or it.name in theirs)]
             report = Report(plan_check.plan.run, merge(mine, plan_check, Caps(), ticker, measured))
+            spared = needless_cells(plan_check.plan, [it.record for it in report.collected.taken])
+            report.collected.missing[:] = [cell for cell in report.collected.missing if cell not in spared]
             theirs_now = {measurement_of(it.record): it.record.cell for it in report.collected.taken}
             measured |= {key: f"cell {cell} of run {report.run}" for key, cell in theirs_now.items() if key}
             report.refused += [] if number else refused

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from bench.base.install import DataFolders
     from bench.formats.record import Record
     from bench.plan import Request
-    from bench.runs import Options
+    from bench.runs import Arms, Options
     from bench.sandbox import Sandbox
 
 
@@ -72,6 +72,14 @@ def _how(
     return Options(jobs, keep_workspaces, not no_cost_limit, checked, "" if no_seed_secret else None)
 
 
+def _arms(base: str | None, until_decided: bool) -> Arms | None:
+    from bench.runs import Arms
+
+    if until_decided and base is None:
+        raise UserError("needs two arms", where="--until-decided", remedy="name the other agent with --base")
+    return None if base is None else Arms(base, until_decided)
+
+
 @click.command()
 @click.option("--suite", default="smoke", show_default=True, help="Cases to run, by the name of a suite.")
 @click.option("--agent", "agents", multiple=True, help="An agent's id, or the path of an agent.yaml. May be repeated.")
@@ -84,7 +92,15 @@ def _how(
 @click.option(
     "--model", "models", multiple=True, help="provider/name or role=provider/name, in place of the agent's own."
 )
+@click.option(
+    "--base", metavar="AGENT", help="Compare --agent, the head, with this one: two arms, in turns, on the same data."
+)
 @click.option("--trials", type=click.IntRange(1, 1000), help="Repetitions; default: the suite's.")
+@click.option(
+    "--until-decided",
+    is_flag=True,
+    help="With --base: look after each round of trials, and stop when the verdict is clear; --trials is the most.",
+)
 @options.profile("Default: the suite's.")
 @click.option("--jobs", type=click.IntRange(1, 256), default=1, show_default=True, help="Cells side by side.")
 @options.sandbox("auto: the strongest that works here. process does not isolate.")
@@ -109,9 +125,11 @@ def _how(
 @options.as_json("Print the records as JSON.")
 @gathered("request", "bench.plan:Request", "suite agents cases models trials profile")
 @gathered("how", _how)
+@gathered("arms", _arms)
 def run(
     request: Request,
     how: Options,
+    arms: Arms | None,
     sandbox: str,
     out: Path,
     name: str | None,
@@ -123,6 +141,9 @@ def run(
     as_json: bool,
 ) -> None:
     """Run agents on cases, each in a fresh sandbox, and judge what they leave.
+
+    With --base there are two arms, in the order base, head, head, base: `ml-dev-bench compare RUN_FOLDER` says what
+    differs.
 
     The seeds of the data derive from MLDB_SEED_SECRET, else from a secret that is drawn and kept in the run's folder.
 
@@ -140,12 +161,12 @@ def run(
     with Reporter(quiet=as_json) as reporter:
         if resume is None:
             folder = out / (name or _run_name() or new_run_name())
-            stored, records = plan_and_run(request, folder, folders, opened, how, reporter)
-        elif request.agents or request.cases or request.models or request.trials:
+            stored, records = plan_and_run(request, folder, folders, opened, how, reporter, arms)
+        elif request.agents or request.cases or request.models or request.trials or arms:
             raise UserError(
                 "the run itself says what to run",
                 where="--resume",
-                remedy="drop --agent, --case, --model and --trials",
+                remedy="drop --agent, --base, --case, --model, --trials and --until-decided",
             )
         else:
             folder, stored = resume, RunFolder(resume).read_plan()
@@ -173,14 +194,18 @@ def open_sandbox(name: str, *, quiet: bool = False) -> Sandbox:
 
 
 def tell_records(folder: Path, records: Sequence[Record]) -> None:
-    """One line about all records of a run."""
+    """One line about all records of a run, and the looks that were made."""
     from bench.formats.seeds import seeds_mark
+    from bench.report import sequential_lines
+    from bench.stats import sequential_state
 
     graded = [record for record in records if record.outcome == "graded"]
     options.print_text(
         f"{sum(bool(record.success) for record in graded)} of {len(graded)} graded cells succeeded; "
         f"{len(records) - len(graded)} without a verdict; records in {folder / 'cells'}"
     )
+    if (state := sequential_state(records)) is not None:
+        options.print_text("\n".join(sequential_lines(state)))
     if public := sum(seeds_mark(record) == "public" for record in records):
         options.print_text(f"marked: {public} of {len(records)} cells met public data, which anyone can compute")
 

@@ -23,7 +23,7 @@ from bench.base.times import now
 from bench.formats.agent import Agent
 from bench.formats.case import Case
 from bench.formats.judge_version import JUDGE
-from bench.formats.record import Digest, Instant, Name, Profile
+from bench.formats.record import Arm, Digest, Instant, Name, Profile, Sequential
 from bench.formats.seeds import is_replayed
 
 Source = Literal["measured", "agent", "case", "limit"]
@@ -44,6 +44,7 @@ class PlannedCell(Model):
     case: Name
     case_digest: Digest
     trial: int
+    arm: Arm = ""
     ranked: bool | None = None
     """Whether its record competes; None: planned by a version that did not say."""
 
@@ -68,6 +69,8 @@ class RunPlan(Model):
     """Cells that were planned together, of all runs and shards: before they have ended, no seed is revealed."""
     seeds_shared: bool = False
     """The secret was given from outside: runs that were not planned together may have it, too."""
+    sequential: Sequential | None = None
+    """Of two arms that may end early: then the trials are rounds, and those after the verdict are never run."""
     cells: list[PlannedCell]
 
     @property
@@ -86,6 +89,7 @@ def make_run_plan(
             agent=cell.agent.folder.name if cell.agent.trusted else str(cell.agent.file),
             settings=dict(cell.agent.settings),
             trial=cell.trial,
+            arm=cell.arm,
             agent_digest=cell.agent.digest,
             models=cell.models,
             case=cell.case.id,
@@ -223,6 +227,8 @@ class Cell:
     """With the facts that hold in `profile`, however the cell is made."""
     profile: Profile
     trial: int
+    arm: Arm = ""
+    """Tells two agents of one experiment apart, which may well have the same id."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "case", self.case.for_profile(self.profile))
@@ -232,7 +238,8 @@ class Cell:
         """Unique within a run, and readable."""
         # Of several roles all models: two runs of an agent may differ in one of them.
         model = "+".join(self.models.values()) or "none"
-        return f"{self.agent.id}/{model}/{self.case.id}/{self.profile}/{self.trial}"
+        arm = f"/{self.arm}" if self.arm else ""
+        return f"{self.agent.id}/{model}/{self.case.id}/{self.profile}/{self.trial}{arm}"
 
     @property
     def ranked(self) -> bool:

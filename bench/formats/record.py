@@ -31,6 +31,8 @@ StopReason = Literal[
 CostStatus = Literal["none", "exact", "estimated", "simulated", "unknown"]
 """`none`: no call was made. `simulated`: a replayed conversation, priced as if live. `unknown`: no price is known."""
 Profile = Literal["mini", "full"]
+Arm = Literal["", "base", "head"]
+"""Which of two agents in one experiment; empty: the run compares nothing."""
 SeedSource = Literal["secret", "public", "recorded", ""]
 """Derived from the experiment's secret; from public facts; kept by a replayed cassette; empty: an older record."""
 
@@ -230,6 +232,35 @@ class Try(Model):
     """The runner ended after this try; `--resume` brought the next one."""
 
 
+class Sequential(Model):
+    """How an experiment of two arms may end early: fixed before its first cell runs, and the same in all its records.
+
+    A round is one trial of every case for both arms. After each round the case differences are looked at once
+    (`bench.stats.sequential`).
+    """
+
+    cases: int = Field(ge=2)
+    boundaries: list[Fraction] = Field(min_length=2)
+    """One for each round: a one-sided p below it decides for *regression* or *improvement*."""
+    exclusions: list[Fraction] = Field(min_length=2)
+    """One for each round: a p of the drop below it excludes the drop."""
+    margin: Fraction
+    """The smallest difference of success that is a change."""
+    drop: Fraction
+    """The loss of success whose exclusion ends the experiment."""
+
+    @model_validator(mode="after")
+    def _each_round_has_both(self) -> Sequential:
+        if len(self.boundaries) != len(self.exclusions):
+            raise ValueError("boundaries and exclusions are not of the same number of rounds")
+        return self
+
+    @property
+    def rounds(self) -> int:
+        """The most there can be."""
+        return len(self.boundaries)
+
+
 class Provenance(Model):
     """Where the record comes from."""
 
@@ -253,6 +284,8 @@ class Provenance(Model):
     image: Digest | Literal[""] = ""
     """Content id of the image that agents and their code saw as their system; empty: the machine's own."""
     packages: dict[str, str] = {}
+    sequential: Sequential | None = None
+    """Of an experiment that may end early; None: every planned trial runs."""
 
 
 class Record(Model):
@@ -260,7 +293,8 @@ class Record(Model):
 
     schema_: Literal[1] = Field(1, alias="schema")
     cell: str
-    """`agent/model/case/profile/trial`: unique within a run."""
+    """`agent/model/case/profile/trial`, and then `/arm` where there are two: unique within a run."""
+    arm: Arm = ""
     agent: AgentRef
     case: CaseRef
     models: dict[str, str] = {}
@@ -313,6 +347,12 @@ class Record(Model):
         scored = self.score is not None and self.success is not None and self.stop_reason is not None
         if scored != (self.outcome == "graded"):
             raise ValueError("score, success and stop_reason belong to outcome `graded`, and to no other")
+        return self
+
+    @model_validator(mode="after")
+    def _the_cell_names_its_arm(self) -> Record:
+        if self.arm and not self.cell.endswith(f"/{self.arm}"):
+            raise ValueError(f"arm {self.arm} is not the one that the cell names")
         return self
 
     @property

@@ -10,7 +10,18 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
 from bench.base.model import Model, ModelT
-from bench.formats.record import AgentRef, CaseRef, LimitsSet, Machine, ModelUsage, Phase, Provenance, Record, Tokens
+from bench.formats.record import (
+    AgentRef,
+    CaseRef,
+    LimitsSet,
+    Machine,
+    ModelUsage,
+    Phase,
+    Provenance,
+    Record,
+    Sequential,
+    Tokens,
+)
 from bench.plan import NEWEST, History, model_key
 from bench.stats import CaseNight, Entrant
 
@@ -21,12 +32,12 @@ if TYPE_CHECKING:
 
 _VALUES = {"success": "success::INT", "score": "score"}
 _SERIES = "profile, agent, model, suite, suite_version"
-_COLUMNS = """cell, models, profile, trial, outcome, success, score, cost_usd, cost_status, steps, limits,
+_COLUMNS = """cell, arm, models, profile, trial, outcome, success, score, cost_usd, cost_status, steps, limits,
     epoch_us(started) AS started, epoch_us(finished) AS finished, agent_seconds, input_tokens, output_tokens,
     {'id': agent, 'digest': agent_digest, 'commit': agent_commit, 'ranked': ranked} AS agent,
     {'id': case_id, 'category': case_category, 'title': case_title, 'digest': case_digest} AS case,
     {'run': run, 'suite': suite, 'suite_version': suite_version, 'bench_version': bench_version,
-        'judge': judge} AS provenance,
+        'judge': judge, 'sequential': sequential} AS provenance,
     {'fingerprint': machine} AS machine"""
 _PARTS: Mapping[str, type[Model]] = {"agent": AgentRef, "case": CaseRef, "provenance": Provenance, "machine": Machine}
 
@@ -128,7 +139,7 @@ def as_records(rows: Iterable[dict[str, Any]]) -> list[Record]:
     To ask such a record for another field is an error, and never answered with the field's default.
     """
     # Parts that many records share are made once.
-    part = cache(lambda name, *facts: _make(_PARTS[name], **dict(facts)))
+    part = cache(lambda name, *facts: _part(name, dict(facts)))
     limits, models = cache(LimitsSet.model_validate_json), cache(json.loads)
     found = []
     for row in rows:
@@ -147,6 +158,12 @@ def as_records(rows: Iterable[dict[str, Any]]) -> list[Record]:
             record.__dict__.pop(name, None)
         found.append(record)
     return found
+
+
+def _part(name: str, facts: dict[str, Any]) -> Model:
+    if facts.get("sequential"):
+        facts["sequential"] = _make(Sequential, **json.loads(facts["sequential"]))
+    return _make(_PARTS[name], **facts)
 
 
 def _make(model: type[ModelT], **facts: Any) -> ModelT:

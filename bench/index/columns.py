@@ -17,7 +17,7 @@ from bench.formats.record import case_version
 from bench.index.line import Line, UsagePart
 from bench.stats import model_label, sum_known
 
-INDEX_SCHEMA = 4
+INDEX_SCHEMA = 5
 """Raised with every change of what is below: an index of another one is made anew."""
 LINE_BITS = 24
 """`id` is the number of the file times 2 ** LINE_BITS, plus the line; no file has so many lines."""
@@ -89,6 +89,10 @@ def _seed(seed: int | str | None) -> str | None:
     return seed_text(seed) if isinstance(seed, int) else seed
 
 
+def _optional_json(part: msgspec.Struct | None) -> str | None:
+    return None if part is None else msgspec.json.encode(part, order="sorted").decode()
+
+
 def models_text(models: dict[str, str]) -> str:
     """Models by role as JSON with sorted keys: the same text for the same models."""
     return msgspec.json.encode(models, order="sorted").decode()
@@ -107,7 +111,7 @@ _LINE_COLUMNS: tuple[Column, ...] = (
     Column("case_version", _TEXT, lambda line: case_version(line.case.digest, line.provenance.judge)),
     Column("model", _TEXT, lambda line: model_label(line.models)),
     Column("models", _TEXT, lambda line: models_text(line.models)),
-    *_plain(_TEXT, "profile"),
+    *_plain(_TEXT, "profile", "arm"),
     *_plain(_INT, "trial", "seed"),
     *_plain(_TEXT, "seed_source"),
     Column("judge_seed", _TEXT, lambda line: _seed(line.judge_seed)),
@@ -138,6 +142,7 @@ _LINE_COLUMNS: tuple[Column, ...] = (
     Column("limits", _TEXT, lambda line: str(line.limits, "utf-8")),
     *_plain(_TEXT, *(f"provenance.{name}" for name in ("suite", "suite_version", "bench_version", "bench_commit"))),
     *_plain(_TEXT, "provenance.judge"),
+    Column("sequential", _TEXT, lambda line: _optional_json(line.provenance.sequential)),
     *_plain(_BOOL, "provenance.dirty"),
     *_plain(_TEXT, "provenance.sandbox"),
     *_plain(_BOOL, "provenance.isolated"),

@@ -106,6 +106,14 @@ class MachinePart(_Part):
     gpu: str = ""
 
 
+class SequentialPart(_Part):
+    cases: _Int
+    boundaries: list[float]
+    exclusions: list[float]
+    margin: float
+    drop: float
+
+
 class ProvenancePart(_Part):
     bench_version: str
     run: str
@@ -118,6 +126,7 @@ class ProvenancePart(_Part):
     suite_version: str = ""
     run_url: str = ""
     workflow: str = ""
+    sequential: SequentialPart | None = None
 
 
 class Line(_Part):
@@ -137,6 +146,7 @@ class Line(_Part):
     limits: msgspec.Raw
     provenance: ProvenancePart
     models: dict[str, str] = {}
+    arm: Literal["", "base", "head"] = ""
     seed_source: SeedSource = ""
     judge_seed: _Int | _SeedText | None = None
     stop_reason: StopReason | None = None
@@ -187,4 +197,5 @@ def _older(line: bytes) -> Line | None:
 
 def _is_sound(line: Line) -> bool:
     scored = line.score is not None and line.success is not None and line.stop_reason is not None
-    return scored == (line.outcome == "graded")
+    of_its_arm = not line.arm or line.cell.endswith(f"/{line.arm}")
+    return of_its_arm and scored == (line.outcome == "graded")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from bench.base.faces import lazy_face
 
 if TYPE_CHECKING:
+    from bench.plan.arms import expand_arms, make_arms
     from bench.plan.document import check_budget, expected_of, plan_document
     from bench.plan.estimate import NEWEST, History, model_key
     from bench.plan.experiment import Experiment, load_experiment

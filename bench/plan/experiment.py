@@ -53,6 +53,8 @@ class Experiment(Model):
     suites: list[Name] = Field(["smoke"], min_length=1)
     agents: list[str] = Field([], max_length=1000)
     """Ids, or paths of agent.yaml files."""
+    base: str = ""
+    """Of an experiment with two arms: the agent, by id or path, that the only one of `agents` is compared with."""
     models: list[ModelName] = []
     """For the main role, in place of the agent's own; an agent that calls none runs once."""
     settings: dict[Variable, list[str]] = {}
@@ -88,6 +90,10 @@ class Experiment(Model):
                 raise ValueError(f"{axis} names a value twice")
         if any(not values for values in self.settings.values()):
             raise ValueError("settings: a variable has no value")
+        if self.base and (len(self.agents) != 1 or self.settings):
+            raise ValueError("base: compares one agent, without settings; name just the head in agents")
+        if self.base and self.mode == "changed":
+            raise ValueError("base: mode=changed would leave out an arm that has results; take full or rotating")
         return self
 
 

@@ -46,7 +46,10 @@ class PackedShard:
 
 
 def packed_shards(jobs: Sequence[PlannedJob], experiment: Experiment) -> list[PackedShard]:
-    """All jobs in batches, the longest batch first; raises `UserError` when a cell fits on no machine."""
+    """All jobs in batches, the longest batch first; raises `UserError` when a cell fits on no machine.
+
+    The two arms of a case and trial are on one machine, one after the other.
+    """
     classes: dict[str, list[PlannedJob]] = defaultdict(list)
     machines = {machine.name: machine for machine in experiment.machines}
     # In an order of its own, so that equal work is packed equally, in whatever order the jobs came.
@@ -131,7 +134,7 @@ def _shares(
     wanted = {}
     for name, jobs in classes.items():
         useful = max(experiment.shard_minutes * 60 - machines[name].setup_s, 60.0)
-        wanted[name] = max(1, min(machines[name].count, len(jobs), math.ceil(work[name] / useful)))
+        wanted[name] = max(1, min(machines[name].count, len(_together(jobs)), math.ceil(work[name] / useful)))
     # A shard is taken from the class with the least work per shard, until all of them fit.
     while sum(wanted.values()) > experiment.max_jobs:
         reducible = [name for name in sorted(wanted) if wanted[name] > 1]
@@ -142,7 +145,8 @@ def _shares(
 
 def _packed_shards_of(machine: MachineClass, jobs: Sequence[PlannedJob], count: int) -> list[PackedShard]:
     slots = _slots(machine, jobs)
-    seconds = [job.estimate.seconds for job in jobs]
+    groups = _together(jobs)
+    seconds = [sum(job.estimate.seconds for job in group) for group in groups]
     lanes = [lane for lane in pack(seconds, count * slots) if lane]
     lanes.sort(key=lambda lane: (-sum(seconds[index] for index in lane), lane))
     made = []
@@ -152,10 +156,30 @@ def _packed_shards_of(machine: MachineClass, jobs: Sequence[PlannedJob], count: 
         if own:
             chosen = sorted(index for lane in own for index in lane)
             # The longest first: what a machine starts last should be short.
-            ordered = sorted((jobs[index] for index in chosen), key=lambda job: (-job.estimate.seconds, job.cell.id))
+            ordered = _ordered([(seconds[index], groups[index]) for index in chosen])
             took = makespan(seconds, own) + machine.setup_s
             made.append(PackedShard(f"{machine.name}-{number + 1:03d}", machine, slots, took, ordered))
     return made
+
+
+def _together(jobs: Sequence[PlannedJob]) -> list[list[PlannedJob]]:
+    """The jobs, the arms of one case and trial in one group; groups in the order of their first jobs."""
+    groups: dict[tuple[str, str], list[PlannedJob]] = defaultdict(list)
+    for job in jobs:
+        # Of agents with different ids the cells share all but the first part and the last.
+        pair = job.cell.id.partition("/")[2].removesuffix(f"/{job.cell.arm}") if job.cell.arm else job.cell.id
+        groups[job.run, pair].append(job)
+    return [sorted(group, key=lambda job: job.cell.arm) for group in groups.values()]
+
+
+def _ordered(groups: Sequence[tuple[float, list[PlannedJob]]]) -> list[PlannedJob]:
+    """By seconds, the longest first; of pairs every second one is turned round, which makes ABBA on this machine."""
+    found: list[PlannedJob] = []
+    pairs = 0
+    for _, group in sorted(groups, key=lambda it: (-it[0], it[1][0].cell.id)):
+        found += group[::-1] if pairs % 2 else group
+        pairs += len(group) > 1
+    return found
 
 
 def pack(seconds: Sequence[float], bins: int) -> list[list[int]]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from bench.base.faces import lazy_face
 
 if TYPE_CHECKING:
-    from bench.report.lines import leaderboard, outcome_line, table
+    from bench.report.lines import leaderboard, look_line, outcome_line, sequential_document, sequential_lines, table
     from bench.report.markdown import render
 else:
     __getattr__ = lazy_face(__name__)

@@ -14,8 +14,8 @@ from bench.base.text import printable
 
 if TYPE_CHECKING:
     # Listing cases makes a table and must not load the models.
-    from bench.formats.record import Record
-    from bench.stats import Cost, Estimate, Passes, RankedStanding, Results, Standing
+    from bench.formats.record import Record, Sequential
+    from bench.stats import Cost, Estimate, Look, Passes, RankedStanding, Results, SequentialState, Standing
 
 _GAP = 2
 _LONGEST_CELL = 2000
@@ -92,7 +92,8 @@ def _cost(cost: Cost) -> str:
 def outcome_line(record: Record) -> str:
     """One line about a record: never more than a terminal can take, never a control character of the agent's."""
     seconds = sum(phase.seconds for phase in record.phases)
-    head = f"{record.agent.id} on {record.case.id}, trial {record.trial}"
+    arm = f" ({record.arm})" if record.arm else ""
+    head = f"{record.agent.id}{arm} on {record.case.id}, trial {record.trial}"
     if record.outcome != "graded":
         first = printable(record.error.splitlines()[0] if record.error else "")
         return f"{head}: {click.style(record.outcome, fg='yellow')} ({record.cause}): {first[:200]}"
@@ -106,6 +107,42 @@ def outcome_line(record: Record) -> str:
     return (
         f"{head}: {verdict}, score {record.score:.2f}, {f'{reached}, ' if reached else ''}{seconds:.1f} s"
         f"{', ' + modes if modes else ''}{'; flags: ' + flags if flags else ''}"
+    )
+
+
+def sequential_lines(state: SequentialState) -> list[str]:
+    """The verdict of a sequential experiment or why there is none, then a line for each look."""
+    rounds, made, points = state.design.rounds, len(state.looks), f"{100 * state.design.drop:g} points"
+    said = {
+        None: f"no verdict: {state.waits_for}",
+        "no drop": f"no drop: a loss of {points} is excluded",
+        "undecided": f"undecided: neither a change nor the absence of a loss of {points} was shown",
+    }
+    head = said.get(state.verdict, str(state.verdict))
+    if state.verdict:
+        total = 2 * state.design.cases * rounds
+        head += f"; {made} of at most {rounds} looks, {state.saved} of {total} trials saved"
+    return [f"sequential: {head}", *(look_line(look, state.design) for look in state.looks)]
+
+
+def sequential_document(state: SequentialState) -> dict[str, object]:
+    """A sequential experiment, for programs."""
+    return {
+        **state.design.model_dump(),
+        "verdict": state.verdict,
+        "waits_for": state.waits_for,
+        "trials_saved": state.saved,
+        "looks": [look.model_dump(by_alias=True) for look in state.looks],
+    }
+
+
+def look_line(look: Look, design: Sequential) -> str:
+    """What was seen after a round, and what followed."""
+    points = f"{100 * design.drop:g} points"
+    return (
+        f"look {look.round}: {100 * look.difference:+.1f} points over {look.cases} cases; p(worse) {look.p_worse:.2g}, "
+        f"p(better) {look.p_better:.2g}, boundary {look.boundary:.2g}; p(loss of {points}) {look.p_drop:.2g}, "
+        f"exclusion {look.exclusion:.2g}: {look.decision}"
     )
 
 

@@ -28,6 +28,7 @@ def render(records: Sequence[Record], *, commit: str = "", limit: int = MAX_BYTE
         f"**{succeeded} of {len(graded)}** graded cells succeeded; {len(records) - len(graded)} without a verdict.",
         _origin(records, commit),
         "",
+        *_looks(records),
         *_agents(records),
         "",
         "| agent | model | case | trial | verdict | score | ended | seconds | findings |",
@@ -66,13 +67,27 @@ def _seeds(records: Sequence[Record]) -> str:
     return f"{', '.join(named)}; " if named else ""
 
 
+def _looks(records: Sequence[Record]) -> list[str]:
+    """What a sequential experiment decided, and each look that it made."""
+    from bench.report.lines import sequential_lines
+    from bench.stats import sequential_state
+
+    state = sequential_state(records)
+    return [] if state is None else [*(f"- {escape(line)}" for line in sequential_lines(state)), ""]
+
+
 def _agents(records: Sequence[Record]) -> list[str]:
     from bench.report.lines import standing_cells
     from bench.stats import rank, standings
 
     cases = sorted({record.case.id for record in records})
     columns = ("agent", "model", "profile", "success", "score", "cost/cell", "steps")
-    rows = [standing_cells(ranked, columns) for ranked in rank(standings(records, {"mini": cases, "full": cases}))]
+    rows = []
+    for arm in sorted({record.arm for record in records}):
+        own = [record for record in records if record.arm == arm]
+        for ranked in rank(standings(own, {"mini": cases, "full": cases})):
+            agent, *rest = standing_cells(ranked, columns)
+            rows.append([f"{agent} ({arm})" if arm else agent, *rest])
     lines = [_line(cell or "none" for cell in row) for row in rows]
     return [f"| {' | '.join(columns)} |", "|---|---|---|---|---|--:|--:|", *lines]
 
@@ -88,7 +103,7 @@ def _cell_row(record: Record) -> str:
     verdict = ("success" if record.success else "no success") if graded else record.outcome
     findings = [note.name for note in (*record.failure_modes, *record.flags)]
     cells = (
-        record.agent.id,
+        f"{record.agent.id} ({record.arm})" if record.arm else record.agent.id,
         model_label(record.models) or "none",
         record.case.id,
         str(record.trial),
@@ -111,7 +126,8 @@ def _evidence(record: Record) -> str:
         lines.append(f"{record.cause}: {record.error}")
     if not lines:
         return ""
-    title = f"{record.agent.id} on {record.case.id}, trial {record.trial}"
+    arm = f" ({record.arm})" if record.arm else ""
+    title = f"{record.agent.id}{arm} on {record.case.id}, trial {record.trial}"
     items = "".join(f"<li>{escape(line, _EVIDENCE_CHARACTERS)}</li>" for line in lines)
     return f"<details><summary>{escape(title)}</summary><ul>{items}</ul></details>\n"
 

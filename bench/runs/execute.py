@@ -9,7 +9,8 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from bench import __version__
@@ -22,11 +23,12 @@ from bench.formats.agent import Agent
 from bench.formats.agent_files import CASSETTES
 from bench.formats.judge_version import JUDGE
 from bench.formats.plan import Cell, RunLimits, RunPlan
-from bench.formats.record import Provenance, Record
+from bench.formats.record import Provenance, Record, Sequential
 from bench.formats.run_folder import SECRET, RunFolder
 from bench.guest.first_process import children
-from bench.plan import Request, RunCells, cells_of, make_plan
+from bench.plan import Request, RunCells, cells_of, make_arms, make_plan
 from bench.runs.repair import repair
+from bench.runs.rounds import design_of, rounds_of, run_rounds
 from bench.runs.seeds import find_secret, new_secret, require_open
 from bench.sandbox import Sandbox, end_orphans
 
@@ -132,13 +134,30 @@ class Options:
     """Where the secret of a plan.json is kept."""
 
 
-def write_plan(plan: RunCells, folder: Path, sandbox: Sandbox, seed_secret: str | None = None) -> RunPlan:
+@dataclass(frozen=True)
+class Arms:
+    """A run that compares its agent with another one, in two arms."""
+
+    base: str
+    """The other agent: id, or path of an agent.yaml or its folder."""
+    until_decided: bool = False
+    """Look after each round of trials, and end when that decides."""
+
+
+def write_plan(
+    plan: RunCells,
+    folder: Path,
+    sandbox: Sandbox,
+    seed_secret: str | None = None,
+    sequential: Sequential | None = None,
+) -> RunPlan:
     """Write the plan into `folder` before anything runs, and with it the secret of its seeds where one is drawn.
 
     Raises `UserError` when the folder holds a run already.
     """
     secret = new_secret(seed_secret)
-    stored = plan.plan(sandbox.name).model_copy(update=secret.facts(len(plan.cells)))
+    facts = {**secret.facts(len(plan.cells)), "sequential": sequential}
+    stored = plan.plan(sandbox.name).model_copy(update=facts)
     RunFolder(folder).write_plan(stored, secret.secret if secret.drawn else b"")
     return stored
 
@@ -150,12 +169,19 @@ def plan_and_run(
     open_sandbox: Callable[[], Sandbox],
     options: Options,
     progress: RunObserver,
+    arms: Arms | None = None,
 ) -> tuple[RunPlan, list[Record]]:
     """Plan what is asked for, write it down in `folder`, whose name is the run's, and run it."""
-    plan = make_plan(request, folder.name, folders)
+    sequential = None
+    if arms is None:
+        plan = make_plan(request, folder.name, folders)
+    else:
+        asked = replace(request, trials=rounds_of(request.trials)) if arms.until_decided else request
+        plan = make_arms(asked, arms.base, folder.name, folders)
+        sequential = design_of(plan.cells) if arms.until_decided else None
     # After the plan, so that a mistake in the request is reported on a machine without a sandbox, too.
     sandbox = open_sandbox()
-    stored = write_plan(plan, folder, sandbox, options.seed_secret)
+    stored = write_plan(plan, folder, sandbox, options.seed_secret, sequential)
     progress.start(stored, folder)
     return stored, run_plan(stored, plan.cells, folder, folders, sandbox, options, progress)
 
@@ -188,7 +214,7 @@ def run_plan(
         sandbox=sandbox,
         provenance=provenance_of(stored, sandbox),
         suite_version=stored.suite_version,
-        agent_commits={cell.agent.id: commit_of(cell.agent.folder)[0] for cell in _one_each(cells)},
+        agent_commits={cell.agent.digest: commit_of(cell.agent.folder)[0] for cell in _one_each(cells)},
         keep_workspaces=options.keep_workspaces,
         cost_limited=options.cost_limited,
         run_limits=options.run_limits,
@@ -199,7 +225,10 @@ def run_plan(
     with run.locked(end_orphans):
         _mark_cache(folders.cache)
         _prepare_agents(cells, context, progress)
-        return run_cells(cells, context, run, options.jobs, progress)
+        run_some = partial(run_cells, context=context, folder=run, jobs=options.jobs, progress=progress)
+        if stored.sequential is None:
+            return run_some(cells)
+        return run_rounds(cells, stored.sequential, run, run_some, progress.note)
 
 
 def _mark_cache(cache: Path) -> None:
@@ -236,7 +265,7 @@ def _left_out(agent: Agent) -> str:
 
 def _one_each(cells: Sequence[Cell]) -> list[Cell]:
     """One cell of every agent."""
-    return list({cell.agent.id: cell for cell in cells}.values())
+    return list({cell.agent.digest: cell for cell in cells}.values())
 
 
 def provenance_of(stored: RunPlan, sandbox: Sandbox) -> Provenance:
@@ -262,6 +291,7 @@ def provenance_of(stored: RunPlan, sandbox: Sandbox) -> Provenance:
         isolated=sandbox.isolated,
         image=sandbox.image,
         seed_secret=stored.seed_secret,
+        sequential=stored.sequential,
         packages=_packages(),
     )
 

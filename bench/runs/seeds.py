@@ -21,6 +21,7 @@ from bench.formats.plan import RunPlan, read_plan_file
 from bench.formats.record import Record
 from bench.formats.run_folder import SECRET, RunFolder
 from bench.formats.seeds import REVEALED, RevealedSeed, RevealedSeeds, SeedSecret, commitment, data_seed
+from bench.runs.rounds import needless_cells
 
 VARIABLE = "MLDB_SEED_SECRET"
 EXPERIMENT = "MLDB_EXPERIMENT"
@@ -102,8 +103,9 @@ class _Part:
 
     @property
     def unfinished(self) -> list[str]:
-        """Planned cells without a record, or whose record says that the run was stopped."""
+        """Planned cells that no verdict has spared, without a record or with one that says that the run was stopped."""
         ended = {cell for cell, record in self.records.items() if record.outcome != "interrupted"}
+        ended |= needless_cells(self.plan, list(self.records.values()))
         return [planned.cell for planned in self.plan.cells if planned.cell not in ended]
 
 

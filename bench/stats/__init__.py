@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from bench.base.faces import lazy_face
 
 if TYPE_CHECKING:
-    from bench.stats.choice import Chosen, Filters, Stored, choose
+    from bench.stats.choice import Chosen, Filters, Stored, choose, choose_arm
     from bench.stats.compare import Compared, Comparison, compare_records
     from bench.stats.intervals import Interval
     from bench.stats.pairing import MEASURES
@@ -37,6 +37,16 @@ if TYPE_CHECKING:
         Trial,
         Version,
         standings,
+    )
+    from bench.stats.sequential import (
+        ROUNDS,
+        Decision,
+        Look,
+        SequentialState,
+        look_at,
+        make_sequential,
+        round_fault,
+        sequential_state,
     )
     from bench.stats.standing import (
         KS,

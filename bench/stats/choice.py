@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench.base.errors import UserError
-from bench.formats.record import Profile, Record
+from bench.formats.record import Arm, Profile, Record
 from bench.stats.standing import Entrant, entrant_of
 
 _VERSION = re.compile(r"(?:sha256:)?[0-9a-f]{7,64}")
@@ -23,6 +23,7 @@ class Filters:
     model: str = ""
     profile: Profile | None = None
     suite: str = ""
+    arm: Arm = ""
 
 
 Stored = Callable[[str, Filters], Sequence[Record]]
@@ -48,6 +49,8 @@ def choose(reference: str, stored: Stored, filters: Filters) -> Chosen:
     groups: dict[Entrant, list[Record]] = defaultdict(list)
     for record in records:
         groups[entrant_of(record)].append(record)
+    if {"base", "head"} <= {record.arm for record in records} and not _one_version(records):
+        raise UserError("holds two arms", where=reference, remedy=f"say {reference}:base or {reference}:head")
     if not groups:
         raise UserError("no record is left by the filters", where=reference, remedy=f"asked for {filters}")
     competing = {who: group for who, group in groups.items() if all(record.agent.ranked for record in group)}
@@ -60,6 +63,19 @@ def choose(reference: str, stored: Stored, filters: Filters) -> Chosen:
         )
     entrant, chosen = groups.popitem()
     return Chosen(_label(reference, entrant, chosen), entrant, chosen)
+
+
+def choose_arm(reference: str, stored: Stored, filters: Filters) -> Chosen:
+    """As `choose`, where `:base` or `:head` at the end of `reference` means that arm alone; raises `UserError`."""
+    name, _, arm = reference.rpartition(":")
+    if not name or arm not in ("base", "head"):
+        return choose(reference, stored, filters)
+    chosen = choose(name, stored, replace(filters, arm="base" if arm == "base" else "head"))
+    return replace(chosen, label=f"{reference}{chosen.label.removeprefix(name)}")
+
+
+def _one_version(records: Sequence[Record]) -> bool:
+    return len({record.agent.digest for record in records}) == 1
 
 
 def _named(reference: str, stored: Stored, filters: Filters) -> Sequence[Record]:
@@ -129,6 +145,7 @@ def _passes(record: Record, filters: Filters) -> bool:
         and filters.model in ("", who.model)
         and filters.profile in (None, who.profile)
         and filters.suite in ("", record.provenance.suite)
+        and filters.arm in ("", record.arm)
     )
 
 

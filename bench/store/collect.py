@@ -155,11 +155,13 @@ class PlanCheck:
             ("models", dict(record.models), dict(planned.models)),
             ("profile", record.profile, plan.profile),
             ("trial", record.trial, planned.trial),
+            ("arm", record.arm, planned.arm),
             ("seed", record.seed, seed),
             ("provenance.judge", said.judge, plan.judge),
             ("provenance.suite", said.suite, plan.suite),
             ("provenance.suite_version", said.suite_version, plan.suite_version),
             ("provenance.seed_secret", said.seed_secret, plan.seed_secret),
+            ("provenance.sequential", said.sequential, plan.sequential),
             ("provenance.sandbox", said.sandbox, said.sandbox if plan.sandbox == ANY_SANDBOX else plan.sandbox),
         ]
         return facts if self.run_url is None else [*facts, ("provenance.run_url", said.run_url, self.run_url)]
