@@ -84,7 +84,7 @@ def explanation(it: Trend) -> list[str]:
             most = f"; most: {_listed(fell[:3])}" if fell else ""
             found.append(f"{kind} that fell: of none it is sure (Holm){most}")
     if it.control:
-        found.append(control_line(it.control))
+        found.append(control_line(it.control, it.series.entrant.model))
     return found
 
 
@@ -94,18 +94,21 @@ def _listed(moved: Sequence[Moved]) -> str:
     return ", ".join([*named, f"{rest} more"] if rest else named)
 
 
-def control_line(control: Shared) -> str:
-    """What the control says about the cause of a drop."""
+def control_line(control: Shared, model: str) -> str:
+    """What the control says about the cause of a drop of an agent with `model`."""
     name = f"control {control.agent}" + (f" with {control.model}" if control.model else "")
     missing = f" It has no point in {', '.join(control.missing)}." if control.missing else ""
+    if control.model not in ("", model):
+        missing += " It runs with another model, so it cannot tell that a model has changed."
     if control.change is None or control.error is None:
-        if missing:
-            return f"{name}: no data for this step, so its cause is not known.{missing}"
-        return f"{name}: no series, or too few nights before this step in common, so its cause is not known."
+        lacks = (
+            "no data for this step" if control.missing else "no series, or too few nights in common before this step"
+        )
+        return f"{name}: {lacks}, so the cause of the step is not known.{missing}"
     points = f"changed by {100 * control.change:+.1f} points (standard error {100 * control.error:.1f})"
     said = {
-        "shared": "it shares the step: the cause is likely the model, the provider or the machine, not the agent",
-        "own": "it does not share the step: the cause is likely the agent",
+        "shared": "it shares the step, so the cause is likely the model, the provider or the machine, not the agent",
+        "own": "it does not share the step, so the cause is likely the agent",
         "unclear": "this is too uncertain to tell whether it shares the step",
     }[control.attribution]
     return f"{name} {points}: {said}.{missing}"

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.option("--runs", default="*", show_default=True, metavar="PATTERN", help="Names of the nightly runs.")
 @click.option("--measure", type=click.Choice(["success", "score"]), default="success", show_default=True)
 @fraction("--margin", 0.05, "Smallest drop that matters.")
-@click.option("--nights", type=click.IntRange(4, 1000), default=90, show_default=True, help="Look back this far.")
+@click.option("--nights", type=click.IntRange(4, 1000), default=150, show_default=True, help="Look back this far.")
 @click.option(
     "--control",
     default="",

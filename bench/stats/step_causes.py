@@ -54,7 +54,7 @@ class Shared:
     """One-sided: the control did not fall."""
     p_alike: float | None = None
     """One-sided: the control fell as far as the agent."""
-    missing: Sequence[str] = ()
+    missing: tuple[str, ...] = ()
     """The agent's runs since the step, at most ten, in which the control has no point."""
 
 
@@ -64,9 +64,8 @@ def series_levels(series: Series, margin: float) -> list[Level]:
 
 
 def _levels(series: Series, table: Floats, cells: Floats, values: Floats, margin: float, share: float) -> list[Level]:
-    # Where older nights were left out, none of these is an early one.
-    age = 0 if series.from_start else MOST_BEFORE
-    steps = [*watch(table, values, cells, margin, share, age)]
+    history = 0 if series.from_start else min(MOST_BEFORE, len(values) // 2)
+    steps = [*watch(table, values, cells, margin, share, history)]
     return find_levels(values, steps[-1] if steps else ())
 
 
@@ -131,7 +130,7 @@ def _moved(names: Sequence[str], table: Floats, since: int, first: int) -> list[
     others = np.abs(change(after)) >= np.abs(seen) - 1e-9
     exact = math.comb(len(rows), int(actual.sum())) == len(after)
     p = others.mean(axis=0) if exact else (1 + others.sum(axis=0)) / (1 + len(after))
-    chosen = np.flatnonzero(known)
+    chosen = [int(column) for column in np.flatnonzero(known)]
     adjusted_p = holm([float(p[column]) for column in chosen])
     found = []
     for column, chance in zip(chosen, adjusted_p, strict=True):
@@ -176,7 +175,7 @@ def attribute(series: Series, drop_at: int, first: int, control: Series | None, 
         return Shared(name, "", "no data")
     window = range(max(first, drop_at - MOST_BEFORE), min(len(series.nights), drop_at + MOST_AFTER))
     partner = _partners(series, control)
-    missing = [series.nights[at].run for at in window if at >= drop_at and at not in partner]
+    missing = tuple(series.nights[at].run for at in window if at >= drop_at and at not in partner)
     own = [at for at in window if at in partner]
     split = sum(at < drop_at for at in own)
     model = control.entrant.model

@@ -16,9 +16,12 @@ MARGIN = 0.05
 LEAST_AFTER, MOST_AFTER = 2, 10
 """Nights on the new level. One bad night is not a step: a second one must confirm it."""
 LEAST_BEFORE, MOST_BEFORE = 8, 60
-LEVEL_OF_A_LOOK = 0.0003
+LEAST_BACK = 7
+LEVEL_OF_RECOVERY = 0.0001
+"""The p-value below which the level is found to be back."""
+LEVEL_OF_A_LOOK = 0.0002
 """The p-value below which a look at a series of many nights finds a step, in each direction."""
-LEVEL_OF_AN_EARLY_LOOK = 0.05
+LEVEL_OF_AN_EARLY_LOOK = 0.045
 """The same in the first `EARLY` nights of a series, whose few looks may cost more of the year's false alarms."""
 EARLY, LATE = 15, 20
 """Nights of the series: from `EARLY` to `LATE` the level of a look falls from the one to the other."""
@@ -100,21 +103,27 @@ class NightSums:
         kept = n / (n - 1) * (1 - variance_of_mean(n, rho))
         return Noise(trials, own / np.maximum(kept, 0.1), rho)
 
-    def variance_of_change(self, first: Ints, end: Ints, k: Ints) -> tuple[Floats, Floats]:
+    def variance_of_change(
+        self, first: Ints, end: Ints, k: Ints, known: tuple[Ints, Ints] | None = None
+    ) -> tuple[Floats, Floats]:
         """Of the mean of the `k` nights from `end` on, less that of those from `first` to `end`; degrees of freedom.
+
+        known: the nights that tell the noise; default: those from `first` to `end`.
 
         The trials of a night weigh by how many it has; the nights' own effects as `variance_of_mean` says, less what
         the nights before and after a step have in common. Degrees of freedom are Satterthwaite's (Biometrics Bulletin
         2, 1946): those of the nights' own part are the nights before less one, those of the trials are many.
         """
-        h = end - first
-        noise = self.noise(first, end)
-        before, later = _between(self.shares, first, end) / h, _between(self.shares, end, end + k) / k
-        trials = noise.trials * (1 / h + later / before / k)
+        since, until = known or (first, end)
+        h, n = end - first, until - since
+        noise = self.noise(since, until)
+        usual = _between(self.shares, since, until) / n
+        spread = _between(self.shares, first, end) / h**2 + _between(self.shares, end, end + k) / k**2
+        trials = noise.trials * spread / usual
         alone = variance_of_mean(h, noise.rho) + variance_of_mean(k, noise.rho)
         nights = np.maximum(noise.nights * (alone - 2 * covariance_of_means(h, k, noise.rho)), 0.0)
         variance = trials + nights
-        freedom = (h - 1) * (variance / np.maximum(nights, 1e-6 * variance)) ** 2
+        freedom = (n - 1) * (variance / np.maximum(nights, 1e-6 * variance)) ** 2
         return variance, np.minimum(freedom, 1e6)
 
     def _of_trials(self, first: Ints, end: Ints) -> Floats:
@@ -173,8 +182,8 @@ def look_all(sums: NightSums, start: int, margin: float) -> Looks:
 
     The mean of the last k nights, k from 2 to 10, against that of up to 60 before them: a window-limited scheme (Lai,
     JRSS B 57, 1995, section 3) of Student's tests with the variance of `NightSums.variance_of_change`. The difference
-    must be `margin` or more, and two of the last nights each that far away.
-    Of the k that fulfil this, the one with the smallest p counts.
+    must be `margin` or more, two of the last nights must each be that far away, and all but the farthest half as far
+    on average. Of the k that fulfil this, the one with the smallest p counts.
 
     m more failures among the last nights than before can be chance with a probability of about (k / (h + k))^m at the
     least, the most extreme of Fisher's tables; where cases are few, Student's p is smaller, and this one counts.
@@ -211,44 +220,78 @@ def _p_of_change(sums: NightSums, first: Ints, end: Ints, k: Ints, change: Float
 def _confirmed(
     values: Floats, end: Ints, k: Ints, usual: Floats, change: Floats, margin: float
 ) -> npt.NDArray[np.bool_]:
-    """Are two of the `k` nights from `end` on at least `margin` from `usual` in the direction of `change`?"""
+    """Are two of the `k` nights from `end` on `margin` or more from `usual`, and half of it without the farthest?"""
     lags = np.arange(MOST_AFTER)
     within = lags < k[:, None]
     nights = values[np.where(within, end[:, None] + lags, end[:, None])]
-    beyond = (nights - usual[:, None]) * np.sign(change)[:, None] >= margin - 1e-9
-    return (beyond & within).sum(axis=1) >= LEAST_AFTER
+    away = np.where(within, (nights - usual[:, None]) * np.sign(change)[:, None], -np.inf)
+    beyond = (away >= margin - 1e-9).sum(axis=1) >= LEAST_AFTER
+    others = k * np.abs(change) - away.max(axis=1)
+    confirmed: npt.NDArray[np.bool_] = beyond & (others >= (k - 1) * margin / 2)
+    return confirmed
 
 
 def watch(
-    table: Floats, values: Floats, cells: Floats, margin: float = MARGIN, share: float = 1.0, age: int = 0
+    table: Floats, values: Floats, cells: Floats, margin: float = MARGIN, share: float = 1.0, history: int = 0
 ) -> Iterator[tuple[Step, ...]]:
     """The steps that are known after each night, in order.
 
     Each night is looked at with what was known then, so that what is said about a night never depends on later ones,
     but for two things. While a level is young, its first night moves to where the change is clearest. And a level
-    whose mean is back within `margin` of the level before never was one: the step is withdrawn.
+    whose mean is back within `margin` of the level before never was one: the step is withdrawn. The nights between a
+    step and its recovery stay in the history of later looks, which know from them how much nights can vary.
 
-    share: of the false alarms, where several series share them; age: nights of the series before the first of these.
+    share: of the false alarms, where several series share them; history: nights at the beginning that are not looked
+    at, because older ones were left out. What is known of tonight must not depend on where the nights are cut off: a
+    step after the first few of them would be new, though it was not found when it came.
     """
     sums = NightSums(table, values, cells)
     known: dict[int, Looks] = {}
+    past: list[Step] = []
+    steps: list[Step] = []
 
     def look(start: int, end: int) -> Step | None:
         if start not in known:
             known[start] = look_all(sums, start, margin)
-        p = float(known[start].p[end])
-        return Step(end - int(known[start].after[end]), p) if p <= share * look_level(age + end) else None
+        p, at = float(known[start].p[end]), end - int(known[start].after[end])
+        return Step(at, p) if p <= share * look_level(end) and at >= (past[-1].at if past else 0) else None
 
-    steps: list[Step] = []
     for end in range(1, len(values) + 1):
         if steps and end - steps[-1].at >= LEAST_AFTER and abs(_rise(sums, steps, end)) < margin - 1e-9:
             steps.pop()
-        if found := look(steps[-1].at if steps else 0, end):
+        found = look(steps[-1].at if steps else 0, end) if end >= history else None
+        if found:
             steps.append(found)
+        elif steps and (back := _recovery(sums, steps, end, margin)):
+            past += [steps.pop(), back]
         elif steps and end - steps[-1].at <= MOST_AFTER:
             start = steps[-2].at if len(steps) > 1 else 0
             steps[-1] = look(start, end) or steps[-1]
-        yield tuple(steps)
+        yield tuple(sorted([*past, *steps], key=lambda step: step.at))
+
+
+def _recovery(sums: NightSums, steps: Sequence[Step], end: int, margin: float) -> Step | None:
+    """The step back to the level before the last step, which may come before the new level has a history.
+
+    The last nights must be within `margin` of the level before, and Student's test must tell them from the nights
+    between, with the noise of the level before.
+    """
+    from scipy.special import stdtr
+
+    at, start = steps[-1].at, steps[-2].at if len(steps) > 1 else 0
+    start = max(start, at - MOST_BEFORE)
+    k = np.arange(LEAST_BACK, min(MOST_AFTER, end - at - LEAST_AFTER) + 1)
+    if not len(k) or at - start < LEAST_BEFORE:
+        return None
+    low, split = np.full(len(k), at), end - k
+    now = _between(sums.sums, split, split + k) / k
+    change = now - _between(sums.sums, low, split) / (split - low)
+    usual = (sums.sums[at] - sums.sums[start]) / (at - start)
+    variance, freedom = sums.variance_of_change(low, split, k, (np.full(len(k), start), low))
+    p = stdtr(freedom, -np.abs(change) / np.sqrt(variance))
+    back = (np.abs(now - usual) < margin) & (np.abs(change) >= margin) & (p <= LEVEL_OF_RECOVERY)
+    best = int(np.where(back, p, 2.0).argmin())
+    return Step(int(split[best]), float(p[best])) if back[best] else None
 
 
 def _rise(sums: NightSums, steps: Sequence[Step], end: int) -> float:

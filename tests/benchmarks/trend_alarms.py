@@ -59,7 +59,8 @@ class Setting:
         odds = np.divide(levels, 1 - levels, out=np.full_like(levels, np.inf), where=levels < 1)
         odds = odds * np.exp(self.effects(nights, rng))[:, None]
         moved = np.divide(odds, 1 + odds, out=np.ones_like(odds), where=np.isfinite(odds))
-        return rng.binomial(self.trials, moved) / self.trials
+        found: Floats = rng.binomial(self.trials, moved) / self.trials
+        return found
 
     def effects(self, nights: int, rng: np.random.Generator) -> Floats:
         own = rng.normal(0, self.sd, nights)
