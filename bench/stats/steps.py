@@ -15,15 +15,14 @@ Ints = npt.NDArray[np.int64]
 MARGIN = 0.05
 LEAST_AFTER, MOST_AFTER = 2, 10
 """Nights on the new level. One bad night is not a step: a second one must confirm it."""
-LEAST_BEFORE, MOST_BEFORE = 8, 60
-LEAST_BACK = 7
-LEVEL_OF_RECOVERY = 0.0001
-"""The p-value below which the level is found to be back."""
+LEAST_BEFORE, MOST_BEFORE = 9, 60
+LEAST_BACK, LEVEL_OF_RECOVERY = 7, 0.0001
+"""Nights after which, and the p-value below which, a level that has no history yet is found to be back."""
 LEVEL_OF_A_LOOK = 0.0002
 """The p-value below which a look at a series of many nights finds a step, in each direction."""
-LEVEL_OF_AN_EARLY_LOOK = 0.045
+LEVEL_OF_AN_EARLY_LOOK = 0.055
 """The same in the first `EARLY` nights of a series, whose few looks may cost more of the year's false alarms."""
-EARLY, LATE = 15, 20
+EARLY, LATE = 15, 18
 """Nights of the series: from `EARLY` to `LATE` the level of a look falls from the one to the other."""
 RHO = 0.7
 """What the autocorrelation of the nights is taken for before the series tells."""
@@ -65,9 +64,7 @@ class NightSums:
         here = np.isfinite(table)
         filled = np.where(here, table, 0.0)
         self.values = values
-        self.per_cell = 1 / np.maximum(cells, 1)
-        self.cells = _running(cells)
-        self.shares = _running(self.per_cell)
+        self.cells, self.shares = _running(cells), _running(1 / np.maximum(cells, 1))
         self.sums, self.squares = _running(values), _running(values**2)
         self.products = _running(values[1:] * values[:-1])
         self.case_counts, self.case_sums = _running(here.astype(np.float64)), _running(filled)
@@ -158,27 +155,16 @@ def covariance_of_means(n: Floats | Ints, k: Floats | Ints, rho: Floats) -> Floa
 def look_level(nights: int) -> float:
     """The p-value below which a look after so many nights of a series finds a step.
 
-    A series is looked at every night and with nine numbers of last nights, so the level is stricter than that of one
-    comparison. It was not derived: `python -m tests.benchmarks.trend_alarms` measures the false alarms a year, and
-    the constants are those that keep every setting below one. Like an alpha-spending function (Lan and DeMets,
-    Biometrika 70, 1983) it allows the few early looks more than each of the many later ones.
+    A series is looked at every night, so the level is stricter than that of one comparison. It was not derived but
+    calibrated: `python -m tests.benchmarks.trend_alarms` measures the false alarms a year. Like an alpha-spending
+    function (Lan and DeMets, Biometrika 70, 1983) it allows the few early looks more than each of the later ones.
     """
     done = min(1.0, max(0.0, (nights - EARLY) / (LATE - EARLY)))
     return float(LEVEL_OF_AN_EARLY_LOOK * (LEVEL_OF_A_LOOK / LEVEL_OF_AN_EARLY_LOOK) ** done)
 
 
-@dataclass(frozen=True)
-class Looks:
-    """For each number of nights seen, from 0 on: the clearest change within the last nights."""
-
-    after: Ints
-    """Nights on the new level."""
-    p: Floats
-    """1 where there is none."""
-
-
-def look_all(sums: NightSums, start: int, margin: float) -> Looks:
-    """The looks after each night, at the nights from `start` on.
+def look_all(sums: NightSums, start: int, margin: float) -> tuple[Ints, Floats]:
+    """After each number of nights, from 0 on: the nights on a new level, and p, which is 1 where there is none.
 
     The mean of the last k nights, k from 2 to 10, against that of up to 60 before them: a window-limited scheme (Lai,
     JRSS B 57, 1995, section 3) of Student's tests with the variance of `NightSums.variance_of_change`. The difference
@@ -188,9 +174,9 @@ def look_all(sums: NightSums, start: int, margin: float) -> Looks:
     m more failures among the last nights than before can be chance with a probability of about (k / (h + k))^m at the
     least, the most extreme of Fisher's tables; where cases are few, Student's p is smaller, and this one counts.
     """
-    n = len(sums.values)
-    after = np.broadcast_to(np.arange(LEAST_AFTER, MOST_AFTER + 1), (n + 1, MOST_AFTER - LEAST_AFTER + 1))
-    until = np.arange(n + 1)[:, None] - after
+    seen = np.arange(len(sums.values) + 1)
+    after = np.tile(np.arange(LEAST_AFTER, MOST_AFTER + 1), (len(seen), 1))
+    until = seen[:, None] - after
     since = np.maximum(start, until - MOST_BEFORE)
     enough = until - since >= LEAST_BEFORE
     p = np.ones(enough.shape)
@@ -202,16 +188,12 @@ def look_all(sums: NightSums, start: int, margin: float) -> Looks:
         far = np.abs(change) >= margin - 1e-9
         p[enough] = np.where(far & _confirmed(sums.values, end, k, usual, change, margin), found, 1.0)
     best = p.argmin(axis=1)
-    rows = np.arange(n + 1)
-    return Looks(after[rows, best], p[rows, best])
+    return after[seen, best], p[seen, best]
 
 
 def _p_of_change(sums: NightSums, first: Ints, end: Ints, k: Ints, change: Floats) -> Floats:
     """One-sided, of `change` between the nights from `first` to `end` and the `k` after them."""
-    from scipy.special import stdtr
-
-    variance, freedom = sums.variance_of_change(first, end, k)
-    found = stdtr(freedom, -np.abs(change) / np.sqrt(variance))
+    found = _tail(change, *sums.variance_of_change(first, end, k))
     moved = np.abs(change) * _between(sums.cells, end, end + k)
     bounded: Floats = np.maximum(found, (k / (k + end - first)) ** moved)
     return bounded
@@ -246,14 +228,15 @@ def watch(
     step after the first few of them would be new, though it was not found when it came.
     """
     sums = NightSums(table, values, cells)
-    known: dict[int, Looks] = {}
+    known: dict[int, tuple[Ints, Floats]] = {}
     past: list[Step] = []
     steps: list[Step] = []
 
     def look(start: int, end: int) -> Step | None:
         if start not in known:
             known[start] = look_all(sums, start, margin)
-        p, at = float(known[start].p[end]), end - int(known[start].after[end])
+        after, p = (float(it[end]) for it in known[start])
+        at = end - int(after)
         return Step(at, p) if p <= share * look_level(end) and at >= (past[-1].at if past else 0) else None
 
     for end in range(1, len(values) + 1):
@@ -276,10 +259,8 @@ def _recovery(sums: NightSums, steps: Sequence[Step], end: int, margin: float) -
     The last nights must be within `margin` of the level before, and Student's test must tell them from the nights
     between, with the noise of the level before.
     """
-    from scipy.special import stdtr
-
-    at, start = steps[-1].at, steps[-2].at if len(steps) > 1 else 0
-    start = max(start, at - MOST_BEFORE)
+    at = steps[-1].at
+    start = max(steps[-2].at if len(steps) > 1 else 0, at - MOST_BEFORE)
     k = np.arange(LEAST_BACK, min(MOST_AFTER, end - at - LEAST_AFTER) + 1)
     if not len(k) or at - start < LEAST_BEFORE:
         return None
@@ -287,8 +268,7 @@ def _recovery(sums: NightSums, steps: Sequence[Step], end: int, margin: float) -
     now = _between(sums.sums, split, split + k) / k
     change = now - _between(sums.sums, low, split) / (split - low)
     usual = (sums.sums[at] - sums.sums[start]) / (at - start)
-    variance, freedom = sums.variance_of_change(low, split, k, (np.full(len(k), start), low))
-    p = stdtr(freedom, -np.abs(change) / np.sqrt(variance))
+    p = _tail(change, *sums.variance_of_change(low, split, k, (np.full(len(k), start), low)))
     back = (np.abs(now - usual) < margin) & (np.abs(change) >= margin) & (p <= LEVEL_OF_RECOVERY)
     best = int(np.where(back, p, 2.0).argmin())
     return Step(int(split[best]), float(p[best])) if back[best] else None
@@ -299,6 +279,14 @@ def _rise(sums: NightSums, steps: Sequence[Step], end: int) -> float:
     at, start = steps[-1].at, steps[-2].at if len(steps) > 1 else 0
     total = sums.sums
     return float((total[end] - total[at]) / (end - at) - (total[at] - total[start]) / (at - start))
+
+
+def _tail(change: Floats, variance: Floats, freedom: Floats) -> Floats:
+    """Student's, one-sided."""
+    from scipy.special import stdtr
+
+    found: Floats = stdtr(freedom, -np.abs(change) / np.sqrt(variance))
+    return found
 
 
 def _running(values: Floats) -> Floats:
