@@ -82,7 +82,7 @@ def explanation(it: Trend) -> list[str]:
         else:
             fell = [part for part in moved if part.now < part.before]
             most = f"; most: {_listed(fell[:3])}" if fell else ""
-            found.append(f"{kind} that fell: of none it is sure (Holm){most}")
+            found.append(f"{kind} that fell: none for certain (Holm){most}")
     if it.control:
         found.append(control_line(it.control, it.series.entrant.model))
     return found

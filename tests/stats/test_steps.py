@@ -66,8 +66,8 @@ def test_nights_without_correlation_give_students_test() -> None:
     variance, freedom = sums.variance_of_change(np.array([0]), np.array([20]), np.array([3]))
     assert variance[0] == pytest.approx(np.var(before, ddof=1) * (1 / 20 + 1 / 3), rel=1e-9)
     assert freedom[0] == pytest.approx(19, rel=0.01), "the trials' part is a 400th"
-    after, p = look_all(sums, 0, 0.05)
-    assert after[23] == 3
+    counts, p = look_all(sums, 0, 0.05)
+    assert counts[23] == 3
     expected = stats.t.sf((before.mean() - after.mean()) / np.sqrt(variance[0]), freedom[0])
     assert p[23] == pytest.approx(expected, rel=1e-9)
 
