@@ -1,12 +1,15 @@
 """How often `trends` raises a false alarm in a year of nights, and how soon it sees a real drop, by simulation.
 
-    OPENBLAS_NUM_THREADS=1 python -m tests.benchmarks.trend_alarms [--years 60] [--sample]
+    OPENBLAS_NUM_THREADS=1 python -m tests.benchmarks.trend_alarms [--years 60] [--sample] [--control]
 
 Each year has an agent with cases of their own difficulty (`difficulty.py`), the same ones every night, and independent
 trials. A night has an effect on the logit of every case's chance, with the given standard deviation and correlation
 from one night to the next. An alarm is a drop that stands where none stood the night before, whatever was seen by then;
 every year is a new series, looked at from its first night to its 365th, and steps up that are false count in it as far
 as they lead to alarms. For the delay, a drop of ten points on average begins after a history of 10 or 60 nights.
+
+With --control it measures instead what the control says of drops after 30 nights, seen for 5, that it shares or does
+not share; agent and control have cases of their own and the nights' effects in common.
 
 Intervals are 95%: Poisson's exact one of alarms a year (Garwood 1936), Wilson's of the share of drops seen.
 """
@@ -15,15 +18,19 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 from scipy.stats import chi2
 
 from bench.stats.intervals import Floats, Interval, wilson
+from bench.stats.standing import Entrant
+from bench.stats.step_causes import attribute
 from bench.stats.steps import watch
-from bench.stats.trends import find_levels, standing_drop
+from bench.stats.trends import Night, Series, find_levels, standing_drop
 from tests.benchmarks.difficulty import CHANGES, MIXTURES, Mixture
 
 DESIGNS = ((20, 1), (50, 1), (20, 3), (50, 3), (50, 5))
@@ -51,13 +58,15 @@ class Setting:
         nights = f"nights sd {self.sd:g}, rho {self.rho:g}" if self.sd else "equal nights"
         return f"{self.mixture.name}, {self.cases}x{self.trials}, {nights}"
 
-    def table(self, nights: int, rng: np.random.Generator, change: str = "none", at: int = 0) -> Floats:
+    def table(
+        self, nights: int, rng: np.random.Generator, change: str = "none", at: int = 0, effects: Floats | None = None
+    ) -> Floats:
         """(nights, cases): the mean of each case's trials; from night `at` on, after `change`."""
         chances = self.mixture.draw(rng, self.cases)
         levels = np.tile(chances, (nights, 1))
         levels[at:] = CHANGES[change](chances, self.mixture, rng)
         odds = np.divide(levels, 1 - levels, out=np.full_like(levels, np.inf), where=levels < 1)
-        odds = odds * np.exp(self.effects(nights, rng))[:, None]
+        odds = odds * np.exp(self.effects(nights, rng) if effects is None else effects)[:, None]
         moved = np.divide(odds, 1 + odds, out=np.ones_like(odds), where=np.isfinite(odds))
         found: Floats = rng.binomial(self.trials, moved) / self.trials
         return found
@@ -111,6 +120,42 @@ def seen_within(found: list[int]) -> tuple[int, int]:
     return sum(it <= PATIENCE for it in valid), len(valid)
 
 
+def series_of(table: Floats, trials: int) -> Series:
+    start = datetime(2026, 11, 20, tzinfo=UTC)
+    cases = table.shape[1]
+    nights = [
+        Night(f"night-{number}", (start + timedelta(days=number)).isoformat(), float(row.mean()), cases, cases * trials)
+        for number, row in enumerate(table)
+    ]
+    cells = np.full(table.shape, float(trials))
+    names = [f"case_{number}" for number in range(cases)]
+    return Series(Entrant("mini", "agent", ""), "mini", "1", nights, [], names, ["all"] * cases, True, table, cells)
+
+
+def attributions(setting: Setting, shared: bool, times: int, rng: np.random.Generator) -> Counter[str]:
+    """What the control says, by how often."""
+    said: Counter[str] = Counter()
+    for _ in range(times):
+        effects = setting.effects(30 + PATIENCE, rng)
+        arms = [
+            series_of(setting.table(30 + PATIENCE, rng, change, 30, effects), setting.trials)
+            for change in ("everywhere", "everywhere" if shared else "none")
+        ]
+        said[attribute(arms[0], 30, 0, arms[1], "control").attribution] += 1
+    return said
+
+
+def report_control(times: int = 200) -> None:
+    for mixture in (MIXTURES[0], MIXTURES[3]):
+        for trials in (1, 5):
+            for sd in (0.0, 0.3):
+                setting = Setting(mixture, 50, trials, sd, 0.0)
+                for shared in (True, False):
+                    said = attributions(setting, shared, times, np.random.default_rng(3))
+                    kind = "shared" if shared else "not shared"
+                    print(f"{setting.name}, {kind}: {dict(sorted(said.items()))}", flush=True)
+
+
 def report(setting: Setting, years: int) -> bool:
     """Print the setting's figures; are its bars kept?"""
     rng = np.random.default_rng([setting.cases, setting.trials, round(10 * setting.sd), round(10 * setting.rho)])
@@ -139,8 +184,11 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--years", type=int, default=60)
     parser.add_argument("--sample", action="store_true", help="Two mixtures at one design, for CI.")
+    parser.add_argument("--control", action="store_true", help="What the control says of drops.")
     asked = parser.parse_args()
     began = time.monotonic()
+    if asked.control:
+        return report_control()
     designs, kinds = SAMPLE if asked.sample else (DESIGNS, NIGHTS)
     mixtures = (MIXTURES[0], MIXTURES[3]) if asked.sample else MIXTURES
     missed = []
