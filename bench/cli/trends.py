@@ -6,26 +6,17 @@ import os
 import sys
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from bench.base.errors import EXIT_FAILED, UserError
 from bench.cli.options import as_json, branch, fraction, print_json, print_text
+from bench.cli.trend_text import CategoryDrop, Trend, as_text, notices, series_name
 
 if TYPE_CHECKING:
-    from bench.github import Notice
-    from bench.stats import CaseNight, Drop, Level, Series
-
-
-@dataclass(frozen=True)
-class Trend:
-    """One series with its levels and the drop that stands, if any."""
-
-    series: Series
-    levels: Sequence[Level]
-    drop: Drop | None
+    from bench.stats import CaseNight, Series
 
 
 @click.command()
@@ -34,7 +25,13 @@ class Trend:
 @click.option("--runs", default="*", show_default=True, metavar="PATTERN", help="Names of the nightly runs.")
 @click.option("--measure", type=click.Choice(["success", "score"]), default="success", show_default=True)
 @fraction("--margin", 0.05, "Smallest drop that matters.")
-@click.option("--nights", type=click.IntRange(4, 1000), default=90, show_default=True, help="Look back this far.")
+@click.option("--nights", type=click.IntRange(4, 1000), default=150, show_default=True, help="Look back this far.")
+@click.option(
+    "--control",
+    default="",
+    metavar="AGENT",
+    help="A pinned agent whose own steps tell a moved model from a moved agent.",
+)
 @click.option(
     "--issues",
     "repository",
@@ -51,27 +48,34 @@ def trends(
     measure: str,
     margin: float,
     nights: int,
+    control: str,
     repository: str,
     exit_code: bool,
     as_json: bool,
 ) -> None:
     """Find steps in the nightly series of every agent, and keep issues about drops.
 
-    A series is one agent with its models on one version of a suite, a point a run. A step is reported when two nights
-    or more lie on its new level, so a single bad night never raises an alarm; a drop stands until the level is back
-    within the margin of where it was. How steps are found, and how often wrongly: docs/statistics-reference.md.
+    A series is one agent with its models on one version of a suite, a point a run. A step is reported when the mean of
+    the last 2 to 10 nights differs from that of up to 60 before by the margin or more, and by more than trials and
+    nights vary by chance; two nights must lie beyond the margin, so a single bad night never raises an alarm. A drop
+    stands until the level is back within the margin of where it was. The cases and categories that moved are named. How
+    steps are found, and how often wrongly: docs/statistics-reference.md.
+
+    With --control, the nights of a pinned agent say whether a drop is the agent's own, or that of its model, provider
+    or machine. A drop that the control shares still stands, and is named as such.
 
     With --issues, drops become GitHub issues: one for each agent and suite, updated while the drop stands, closed when
     it has recovered. Close one by hand to accept the new level: it stays closed. Without it nothing is written.
 
     \b
-    Exit status: 0 done; 1 with --exit-code, when a drop stands; 2 the command is wrong, or GitHub refused.
+    Exit status: 0 done; 1 with --exit-code, when a drop stands, whatever its cause; 2 the command is wrong, or GitHub
+    refused.
     """
     from bench.cli.stored import stored_nights
 
-    found = find_trends(stored_nights(source, branch, measure, runs, nights), margin, nights)
+    found = find_trends(stored_nights(source, branch, measure, runs, nights), margin, nights, control)
     if as_json:
-        print_json({"schema": 1, "measure": measure, "series": [asdict(it) for it in found]})
+        print_json({"schema": 1, "measure": measure, "series": [_document(it) for it in found]})
     else:
         print_text(as_text(found, measure))
     if repository:
@@ -81,14 +85,49 @@ def trends(
         sys.exit(EXIT_FAILED)
 
 
-def find_trends(points: Sequence[CaseNight], margin: float, nights: int) -> list[Trend]:
-    """All series of `points` with their levels."""
-    from bench.stats import find_levels, find_steps, nightly, standing_drop
+def find_trends(points: Sequence[CaseNight], margin: float, nights: int, control: str = "") -> list[Trend]:
+    """All series of `points` with their levels, and what explains their drops."""
+    from bench.stats import nightly
 
-    found = []
-    for series in nightly(points, nights):
-        stretches = find_levels(series.values, find_steps(series.values))
-        found.append(Trend(series, stretches, standing_drop(stretches, margin)))
+    every = nightly(points, nights)
+    return [_trend(series, every, margin, control) for series in every]
+
+
+def _trend(series: Series, every: Sequence[Series], margin: float, control: str) -> Trend:
+    from bench.stats import (
+        attribute,
+        category_drops,
+        control_of,
+        moved_cases,
+        moved_categories,
+        series_levels,
+        standing_drop,
+    )
+
+    levels = series_levels(series, margin)
+    drop = standing_drop(levels, margin)
+    by_category = [CategoryDrop(name, fell) for name, fell in category_drops(series, margin).items()]
+    if drop is None:
+        return Trend(series, levels, None, category_drops=by_category)
+    first = max(level.first for level in levels if level.end <= drop.since)
+    beside = None
+    if control and series.entrant.agent != control:
+        beside = attribute(series, drop.since, first, control_of(series, every, control), control)
+    return Trend(
+        series,
+        levels,
+        drop,
+        moved_categories(series, drop.since, first),
+        moved_cases(series, drop.since, first),
+        beside,
+        by_category,
+    )
+
+
+def _document(it: Trend) -> dict[str, Any]:
+    """As JSON; the tables behind a series are left out."""
+    found = asdict(it)
+    del found["series"]["table"], found["series"]["trials"]
     return found
 
 
@@ -105,74 +144,5 @@ def file_issues(repository: str, found: Sequence[Trend], measure: str, margin: f
         if len(it.series.nights):
             # Of two nights the worse: one good night alone does not close an issue.
             latest = min(float(value) for value in it.series.values[-2:])
-            watched[it.series.entrant.agent, it.series.suite][_name(it)] = latest
+            watched[it.series.entrant.agent, it.series.suite][series_name(it.series)] = latest
     return keep_issues(repository, notices(found, measure, margin), watched, token, api=api)
-
-
-def notices(found: Sequence[Trend], measure: str, margin: float) -> list[Notice]:
-    """One for each agent and suite with a drop that stands, whatever its models and profiles."""
-    from bench.base.text import escape
-    from bench.github import Notice
-
-    by_key: dict[tuple[str, str], list[Trend]] = defaultdict(list)
-    for it in found:
-        if it.drop:
-            by_key[it.series.entrant.agent, it.series.suite].append(it)
-    made = []
-    for (agent, suite), trends_of in sorted(by_key.items()):
-        drops = [(it, it.drop) for it in trends_of if it.drop]
-        first = min(it.series.nights[drop.since].started for it, drop in drops)
-        lines = [f"The mean {measure} of `{agent}` fell on suite {escape(suite)}, and a second night confirms it.", ""]
-        lines += [
-            "| model | profile | before | now | since | nights since | p of the step |",
-            "|---|---|--:|--:|---|--:|--:|",
-        ]
-        for it, drop in drops:
-            night, who = it.series.nights[drop.since], it.series.entrant
-            cells = (
-                who.model or "none",
-                who.profile,
-                f"{drop.before:.3f}",
-                f"{drop.now:.3f}",
-                f"{night.run} ({night.started})",
-                str(len(it.series.nights) - drop.since),
-                f"{drop.p:.4f}",
-            )
-            lines.append(f"| {' | '.join(map(escape, cells))} |")
-        lines += ["", f"This closes itself when the level is back within {100 * margin:g} points of where it was."]
-        lines += ["Close it by hand to accept the new level."]
-        title = f"{agent}: {measure} fell on {suite or 'its suite'}"
-        back = {_name(it): drop.before - margin for it, drop in drops}
-        made.append(Notice(agent, suite, first, title, "\n".join(lines), back))
-    return made
-
-
-def _name(it: Trend) -> str:
-    """Of a series, within its agent and suite."""
-    return f"{it.series.entrant.model} {it.series.entrant.profile}"
-
-
-def as_text(found: Sequence[Trend], measure: str) -> str:
-    """One line a series, and one a step."""
-    from bench.base.text import printable
-
-    lines = []
-    for it in found:
-        series, who = it.series, it.series.entrant
-        thin = f"; {len(series.thin)} runs graded too few cases" if series.thin else ""
-        model = f" with {who.model}" if who.model else ""
-        lines.append(
-            f"{who.agent}{model}, {who.profile}, suite {series.suite} {series.version}: "
-            f"{len(series.nights)} nights{thin}"
-        )
-        for level in it.levels:
-            night = series.nights[level.first]
-            step = f", p = {level.p:.4f}" if level.first else ""
-            lines.append(
-                f"  {measure} {level.mean:.3f} from {night.run} ({night.started}), "
-                f"{level.end - level.first} nights{step}"
-            )
-        if it.drop:
-            since = series.nights[it.drop.since].run
-            lines.append(f"  FELL from {it.drop.before:.3f} to {it.drop.now:.3f} at {since}; it still stands")
-    return "\n".join(map(printable, lines)) or "no series: no graded record of a ranked agent"

@@ -77,7 +77,7 @@ def nightly_points(index: Index, measure: str, runs: str = "*", most: int = 90) 
     chosen = [run for (run,) in index.rows("SELECT DISTINCT run FROM cells") if fnmatchcase(run, runs)]
     rows = index.rows(
         f"""WITH graded AS NOT MATERIALIZED (
-            SELECT {_SERIES}, run, case_id, case_version, started, {_VALUES[measure]} AS value
+            SELECT {_SERIES}, run, case_id, case_category, case_version, started, {_VALUES[measure]} AS value
             FROM cells WHERE ranked AND outcome = 'graded' AND run IN (SELECT unnest(?::VARCHAR[]))
         ), newest AS (
             SELECT {_SERIES}, case_id, arg_max(case_version, started) AS case_version FROM graded GROUP BY ALL
@@ -88,7 +88,7 @@ def nightly_points(index: Index, measure: str, runs: str = "*", most: int = 90) 
             QUALIFY row_number() OVER (PARTITION BY {_SERIES} ORDER BY min(started) DESC, run DESC) <= ?
         )
         SELECT {_SERIES}, run, epoch_us(min(started)) AS first, epoch_us(max(started)) AS last, case_id, case_version,
-            avg(value), count(*)
+            avg(value), count(*), arg_max(case_category, started)
         FROM counted SEMI JOIN nights USING ({_SERIES}, run) GROUP BY {_SERIES}, run, case_id, case_version
         ORDER BY ALL""",  # noqa: S608  names of this program
         [chosen, most],
@@ -96,9 +96,9 @@ def nightly_points(index: Index, measure: str, runs: str = "*", most: int = 90) 
     return [
         CaseNight(
             Entrant(profile, agent, model), suite, version, run, instant_of(first), instant_of(last), case,
-            case_version, mean, trials,
+            case_version, mean, trials, category,
         )
-        for profile, agent, model, suite, version, run, first, last, case, case_version, mean, trials in rows
+        for profile, agent, model, suite, version, run, first, last, case, case_version, mean, trials, category in rows
     ]  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """Statistics: what records say about agents, with what certainty, and what has changed.
 
-`standings` and `rank` make a board, `compare_records` a verdict, `nightly` and `find_steps` trends, `power` a plan.
+`standings` and `rank` make a board, `compare_records` a verdict, `nightly` and `series_levels` trends, `power` a plan.
 Every formula names its source; pure functions of records.
 """
 
@@ -60,18 +60,18 @@ if TYPE_CHECKING:
         rank,
         standings_of,
     )
+    from bench.stats.step_causes import (
+        Moved,
+        Shared,
+        attribute,
+        category_drops,
+        control_of,
+        moved_cases,
+        moved_categories,
+        series_levels,
+    )
     from bench.stats.tally import LOST, PLACES, Cost, Tally, agent_seconds, input_tokens, output_tokens, sum_known
     from bench.stats.tests import Rules
-    from bench.stats.trends import (
-        CaseNight,
-        Drop,
-        Level,
-        Series,
-        case_nights,
-        find_levels,
-        find_steps,
-        nightly,
-        standing_drop,
-    )
+    from bench.stats.trends import CaseNight, Drop, Level, Series, case_nights, nightly, standing_drop
 else:
     __getattr__ = lazy_face(__name__)

@@ -1,28 +1,22 @@
-"""Nightly series: one value a run, made comparable from night to night."""
+"""Nightly series: one value a run, made comparable from night to night, and the levels between their steps."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 import numpy as np
 
 from bench.formats.record import Record
-from bench.stats.intervals import SEED, Floats
+from bench.stats.intervals import Floats
 from bench.stats.pairing import Measure
 from bench.stats.standing import Entrant, entrant_of, unique_cells
+from bench.stats.steps import MARGIN, Step
 
 LEAST_COVERAGE = 0.8
 """The share of the cases that a night must have graded to be a point of the series."""
-LEAST_NIGHTS = 2
-"""On each side of a step. One bad night is not a step: a second one must confirm it."""
-ALPHA = 0.005
-"""The level of each look. A series is looked at every night, so it is stricter than that of one comparison."""
-MARGIN = 0.05
-# With the series itself 5,000: the smallest p-value is a 25th of ALPHA.
-_DRAWS = 4_999
 
 
 @dataclass(frozen=True)
@@ -49,10 +43,26 @@ class Series:
     """In order of time."""
     thin: Sequence[str]
     """Runs that graded too few of the cases to be a point."""
+    cases: Sequence[str]
+    """Identifiers, in their order: the columns of `table`."""
+    categories: Sequence[str]
+    """Of each case."""
+    from_start: bool
+    """Is its first night here? Otherwise older nights were left out."""
+    table: Floats = field(compare=False, repr=False)
+    """(nights, cases): each case's mean, NaN where it was not graded."""
+    trials: Floats = field(compare=False, repr=False)
+    """(nights, cases): its graded trials."""
 
     @property
     def values(self) -> Floats:
         return np.array([night.value for night in self.nights], dtype=np.float64)
+
+    @property
+    def cells(self) -> Floats:
+        """(nights,): graded trials of all cases."""
+        found: Floats = self.trials.sum(axis=1)
+        return found
 
 
 @dataclass(frozen=True)
@@ -73,6 +83,8 @@ class CaseNight:
     mean: float
     """Over graded trials."""
     trials: int
+    category: str = ""
+    """Of the case; empty where it is not known."""
 
 
 def case_nights(records: Iterable[Record], measure: Measure, runs: str = "*") -> list[CaseNight]:
@@ -89,7 +101,8 @@ def case_nights(records: Iterable[Record], measure: Measure, runs: str = "*") ->
         if values:
             ends = group[0].started, group[-1].started
             mean = float(np.mean(values))
-            found.append(CaseNight(who, suite, version, run, *ends, case, case_version, mean, len(values)))
+            category = group[-1].case.category
+            found.append(CaseNight(who, suite, version, run, *ends, case, case_version, mean, len(values), category))
     return found
 
 
@@ -112,16 +125,28 @@ def _series(entrant: Entrant, suite: str, points: list[CaseNight], most: int) ->
     started = {run: min(it.first for it in group) for run, group in by_run.items()}
     runs = sorted(by_run, key=lambda run: (started[run], run))[-most:]
     cases = sorted({it.case for run in runs for it in by_run[run]})
-    rates = [{it.case: it.mean for it in by_run[run]} for run in runs]
-    table = np.array([[rate.get(case, np.nan) for case in cases] for rate in rates])
+    seen = [{it.case: it for it in by_run[run]} for run in runs]
+    table = np.array([[night[case].mean if case in night else np.nan for case in cases] for night in seen])
+    trials = np.array([[float(night[case].trials) if case in night else 0.0 for case in cases] for night in seen])
     full = np.isfinite(table).mean(axis=1) >= LEAST_COVERAGE
     kept = [run for run, enough in zip(runs, full, strict=True) if enough]
-    values = adjusted(table[full])
     nights = [
         Night(run, started[run], float(value), len(by_run[run]), sum(it.trials for it in by_run[run]))
-        for run, value in zip(kept, values, strict=True)
+        for run, value in zip(kept, adjusted(table[full]), strict=True)
     ]
-    return Series(entrant, suite, version, nights, [run for run in runs if run not in set(kept)])
+    newest = {it.case: it.category for it in sorted(points, key=lambda it: it.last)}
+    return Series(
+        entrant,
+        suite,
+        version,
+        nights,
+        thin=[run for run in runs if run not in set(kept)],
+        cases=cases,
+        categories=[newest[case] for case in cases],
+        from_start=len(runs) < most,
+        table=table[full],
+        trials=trials[full],
+    )
 
 
 def _current(points: list[CaseNight]) -> list[CaseNight]:
@@ -148,15 +173,6 @@ def adjusted(table: Floats) -> Floats:
 
 
 @dataclass(frozen=True)
-class Step:
-    """A change of level: the nights before `at`, as far back as the last step, against those from `at` on."""
-
-    at: int
-    """Index of the first night on the new level."""
-    p: float
-
-
-@dataclass(frozen=True)
 class Level:
     """Nights without a step between them: those from `first` up to but not including `end`."""
 
@@ -176,21 +192,6 @@ class Drop:
     before: float
     now: float
     p: float
-
-
-def find_steps(values: Floats, alpha: float = ALPHA) -> list[Step]:
-    """The steps of a series, shape (nights,).
-
-    Binary segmentation (Scott and Knott, Biometrics 30, 1974; Vostrikova, 1981): the split with the largest CUSUM
-    statistic sqrt(k (n - k) / n) |mean before - mean after| (Page, Biometrika 42, 1955) is a step when fewer than
-    alpha of the series' permutations have as large a one (Antoch and Huskova, Statistics and Probability Letters 53,
-    2001), and both sides are then searched alike. It is what E-divisive does (Matteson and James, JASA 109, 2014, in
-    continuous integration: Daly et al., ICPE 2020), for changes of the mean alone. Taking the largest over all splits
-    is part of what is permuted, so having looked at every night costs nothing in validity. Nights are taken to be
-    independent.
-    """
-    found = _segment(values, 0, len(values), alpha)
-    return sorted(found, key=lambda step: step.at)
 
 
 def find_levels(values: Floats, found: Sequence[Step]) -> list[Level]:
@@ -221,30 +222,3 @@ def standing_drop(stretches: Sequence[Level], margin: float = MARGIN) -> Drop | 
         else:
             drop = Drop(drop.since, drop.before, level.mean, drop.p)
     return drop
-
-
-def _segment(values: Floats, first: int, end: int, alpha: float) -> list[Step]:
-    part = values[first:end]
-    if len(part) < 2 * LEAST_NIGHTS or np.ptp(part) == 0:
-        return []
-    split, statistic = _best_split(part[None, :])
-    # Seeded by where it is, so that a stretch gives the same p-value whatever was found around it.
-    rng = np.random.default_rng([SEED, first, end])
-    others = _best_split(rng.permuted(np.tile(part, (_DRAWS, 1)), axis=1))[1]
-    p = (1 + int((others >= statistic[0] - 1e-12).sum())) / (1 + _DRAWS)
-    if p >= alpha:
-        return []
-    at = first + int(split[0])
-    return [*_segment(values, first, at, alpha), Step(at, p), *_segment(values, at, end, alpha)]
-
-
-def _best_split(rows: Floats) -> tuple[np.ndarray[tuple[int, ...], np.dtype[np.int64]], Floats]:
-    """For each row of (rows, nights): where the CUSUM is largest, and how large."""
-    n = rows.shape[1]
-    k = np.arange(LEAST_NIGHTS, n - LEAST_NIGHTS + 1)
-    sums = np.cumsum(rows, axis=1)
-    before = sums[:, k - 1]
-    total = sums[:, -1:]
-    size = np.abs(before / k - (total - before) / (n - k)) * np.sqrt(k * (n - k) / n)
-    best = size.argmax(axis=1)
-    return k[best], size[np.arange(len(rows)), best]

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -17,12 +18,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.base.errors import UserError
-from bench.cli.trends import find_trends, notices
+from bench.cli.trend_text import Trend, as_text, notices
+from bench.cli.trends import find_trends
 from bench.formats.record import Record
 from bench.github.issues import LABEL, Notice, keep_issues
 from bench.stats.intervals import Floats
 from bench.stats.pairing import MEASURES
-from bench.stats.trends import CaseNight, adjusted, case_nights, find_levels, find_steps, nightly, standing_drop
+from bench.stats.steps import Step, watch
+from bench.stats.trends import CaseNight, Drop, adjusted, case_nights, find_levels, nightly, standing_drop
 from bench.store.branch import ResultsBranch
 from bench.store.bundle import Bundle
 from tests.helpers.github_issues import TOKEN, Repository, serving
@@ -57,49 +60,113 @@ def nights(rates: Sequence[float], *, cases: int = 20, agent: str = "react", mod
     return records
 
 
-def noisy(*parts: tuple[float, int], seed: int = 1) -> Floats:
+def noisy(*parts: tuple[float, int], seed: int = 1, cases: int = 50, night_sd: float = 0.0) -> Floats:
+    """(nights, cases): the success of one trial each, at these chances for so many nights each."""
     rng = np.random.default_rng(seed)
-    return np.concatenate([rng.normal(mean, 0.02, n) for mean, n in parts])
+    rates = np.concatenate([np.full(n, mean) for mean, n in parts])
+    rates = np.clip(rates + rng.normal(0, night_sd, len(rates)), 0, 1)
+    return (rng.random((len(rates), cases)) < rates[:, None]).astype(np.float64)
+
+
+def steps_of(table: Floats) -> tuple[Step, ...]:
+    return [*watch(table, adjusted(table), np.full(len(table), float(table.shape[1])))][-1]
+
+
+def drop_in(table: Floats) -> Drop | None:
+    return standing_drop(find_levels(adjusted(table), steps_of(table)))
 
 
 # --- steps ------------------------------------------------------------------------------------------------------------
 
 
 def test_a_step_is_found_where_it_is() -> None:
-    values = noisy((0.6, 25), (0.45, 10))
-    (step,) = find_steps(values)
+    table = noisy((0.8, 25), (0.5, 10))
+    (step,) = steps_of(table)
     assert step.at == 25
-    assert step.p < 0.005
-    before, after = find_levels(values, [step])
-    assert (before.mean, after.mean) == pytest.approx((0.6, 0.45), abs=0.02)
+    assert step.p < 0.0003
+    before, after = find_levels(table.mean(axis=1), [step])
+    assert (before.mean, after.mean) == pytest.approx((0.8, 0.5), abs=0.04)
 
 
 def test_several_steps_are_found_one_within_another() -> None:
-    values = noisy((0.6, 20), (0.4, 15), (0.62, 20))
-    assert [step.at for step in find_steps(values)] == [20, 35]
+    assert [step.at for step in steps_of(noisy((0.8, 20), (0.4, 15), (0.82, 20)))] == [20, 35]
+
+
+@pytest.mark.parametrize("trials", [1, 5])
+def test_ten_points_are_seen_within_five_nights_of_a_short_history(trials: int) -> None:
+    seen = 0
+    for seed in range(100):
+        table = noisy((0.8, 10), (0.7, 5), seed=seed, cases=50 * trials).reshape(15, 50, trials).mean(axis=2)
+        cells = np.full(15, 50.0 * trials)
+        states = [*watch(table, table.mean(axis=1), cells)]
+        seen += any(standing_drop(find_levels(table[:n].mean(axis=1), states[n - 1])) for n in range(11, 16))
+    assert seen >= 90
 
 
 def test_one_bad_night_is_no_step_and_a_second_one_confirms_it() -> None:
-    history = noisy((0.6, 40))
-    once = np.append(history, 0.3)
-    assert standing_drop(find_levels(once, find_steps(once))) is None
-    confirmed = np.append(history, [0.3, 0.31])
-    drop = standing_drop(find_levels(confirmed, find_steps(confirmed)))
+    history = noisy((0.8, 40))
+    once = np.concatenate([history, noisy((0.1, 1), seed=2)])
+    assert drop_in(once) is None
+    assert drop_in(np.concatenate([once, noisy((0.8, 1), seed=3)])) is None, "nor on the nights after it"
+    drop = drop_in(np.concatenate([once, noisy((0.1, 1), seed=3)]))
     assert drop is not None
     assert drop.since == 40
-    assert drop.now == pytest.approx(0.305)
+    assert drop.now == pytest.approx(0.1, abs=0.1)
 
 
-def test_a_series_without_a_step_has_none_as_often_as_promised() -> None:
-    false = sum(bool(find_steps(noisy((0.6, 30), seed=seed))) for seed in range(200))
-    assert false <= 5, "at a level of 0.005 one in two hundred is expected"
+def test_nights_that_vary_together_are_not_steps() -> None:
+    """The nights have effects that last; a binomial test of the last five nights finds a step in all of them."""
+    rng = np.random.default_rng(4)
+    alarms = 0
+    for seed in range(20):
+        effects = [0.0]
+        for shock in rng.normal(0, 0.07, 120):
+            effects.append(0.5 * effects[-1] + shock)
+        table = noisy(*((0.6 + effect, 1) for effect in effects), seed=seed)
+        values = table.mean(axis=1)
+        states = [*watch(table, values, np.full(121, 50.0))]
+        stands = [standing_drop(find_levels(values[:n], states[n - 1])) is not None for n in range(1, 122)]
+        alarms += sum(now and not before for before, now in pairwise(stands))
+    assert alarms <= 20, "at most one for each new series"
+
+
+def test_a_step_that_was_chance_is_withdrawn() -> None:
+    table = noisy((0.8, 14), (0.65, 2), (0.8, 20), seed=4)
+    states = [*watch(table, adjusted(table), np.full(36, 50.0))]
+    assert any(states)
+    assert not states[-1]
+
+
+def test_a_short_dip_recovers_and_is_no_drop_again() -> None:
+    table = noisy((0.9, 14), (0.3, 3), (0.9, 14))
+    states = [*watch(table, adjusted(table), np.full(31, 50.0))]
+    assert [step.at for step in states[-1]] == [14, 17]
+    stands = [standing_drop(find_levels(table[:n].mean(axis=1), states[n - 1])) is not None for n in range(1, 32)]
+    assert stands == [False] * 15 + [True] * stands.count(True) + [False] * (16 - stands.count(True))
+
+
+def test_what_is_known_after_a_night_does_not_depend_on_the_nights_before_the_window() -> None:
+    table = noisy((0.8, 100), (0.6, 30), night_sd=0.02, seed=3)
+    cells = np.full(130, 50.0)
+    whole = [*watch(table, adjusted(table), cells)][-1]
+    cut = [*watch(table[40:], adjusted(table[40:]), cells[40:], history=45)]
+    assert [step.at for step in whole] == pytest.approx([100], abs=2)
+    assert [step.at + 40 for step in cut[-1]] == [step.at for step in whole]
+    late = [*watch(table[40:], adjusted(table[40:]), cells[40:], history=80)]
+    assert not late[78], "what is history is not looked at"
 
 
 @settings(deadline=None, max_examples=25)
-@given(st.lists(st.floats(0, 1), max_size=12))
-def test_levels_always_cover_the_series(values: list[float]) -> None:
-    series = np.array(values, dtype=np.float64)
-    stretches = find_levels(series, find_steps(series))
+@given(st.integers(0, 40), st.integers(1, 4), st.integers(0, 2**32 - 1))
+def test_levels_always_cover_the_series(nights: int, cases: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    table = np.round(rng.random((nights, cases)), rng.integers(0, 3))
+    table[rng.random(table.shape) < 0.1] = np.nan
+    table = table[np.isfinite(table).any(axis=1)]
+    values = adjusted(table)
+    states = [*watch(table, values, np.full(len(values), float(cases)))]
+    assert len(states) == len(values)
+    stretches = find_levels(values, states[-1] if states else ())
     assert [index for it in stretches for index in range(it.first, it.end)] == list(range(len(values)))
     standing_drop(stretches)
 
@@ -108,8 +175,6 @@ def test_a_drop_stands_until_the_level_is_back() -> None:
     def drop_of(*parts: tuple[float, int]) -> tuple[float, float] | None:
         values = np.concatenate([np.full(n, mean) for mean, n in parts])
         starts = np.cumsum([n for _, n in parts])[:-1]
-        from bench.stats.trends import Step
-
         found = standing_drop(find_levels(values, [Step(int(at), 0.001) for at in starts]))
         return None if found is None else (round(found.before, 3), round(found.now, 3))
 
@@ -161,6 +226,100 @@ def test_a_night_that_graded_too_little_is_no_point() -> None:
     (found,) = nightly(points(records))
     assert [night.run for night in found.nights] == ["nightly-000", "nightly-002"]
     assert found.thin == ["nightly-001"]
+
+
+# --- what a step consists of, and the control -------------------------------------------------------------------------
+
+
+def arms(agent: Sequence[float], control: Sequence[float | None], model: str = SONNET) -> list[Record]:
+    """Nights of `react` and of the agent `pinned`; None: a night without the latter."""
+    pinned = nights([rate or 0.0 for rate in control], agent="pinned", model=model, cases=12)
+    left_out = {f"nightly-{number:03}" for number, rate in enumerate(control) if rate is None}
+    return [*nights(agent, cases=12), *(record for record in pinned if record.provenance.run not in left_out)]
+
+
+def of_react(records: Sequence[Record], control: str = "pinned") -> Trend:
+    return next(it for it in find_trends(points(records), 0.05, 90, control) if it.series.entrant.agent == "react")
+
+
+FELL = [0.9] * 16 + [0.4] * 4
+
+
+def test_a_step_that_the_control_shares_is_not_the_agents() -> None:
+    found = of_react(arms(FELL, FELL))
+    assert found.drop is not None and found.control is not None
+    assert (found.drop.since, found.control.attribution, found.control.missing) == (16, "shared", ())
+    assert "likely the model, the provider or the machine, not the agent" in as_text([found], "success")
+    (notice,) = notices([found], "success", 0.05)
+    assert "not the agent" in notice.body
+    other_model = of_react(arms(FELL, FELL, model=GPT))
+    assert other_model.control is not None
+    assert other_model.control.attribution == "shared"
+    assert "runs with another model" in as_text([other_model], "success")
+
+
+def test_a_step_that_the_control_does_not_share_is_the_agents() -> None:
+    found = of_react(arms(FELL, [0.9] * 20))
+    assert found.control is not None
+    assert found.control.attribution == "own"
+    assert "the cause is likely the agent" in as_text([found], "success")
+    (notice,) = notices([found], "success", 0.05)
+    assert "likely the agent" in notice.body
+    assert of_react(arms(FELL, FELL), control="").control is None
+
+
+def test_a_control_that_cannot_tell_says_so() -> None:
+    lacking = of_react(arms(FELL, [0.9] * 16 + [None, 0.4, 0.4, 0.4]))
+    assert lacking.control is not None
+    assert (lacking.control.attribution, lacking.control.missing) == ("no data", ("nightly-016",))
+    assert "no point in nightly-016" in as_text([lacking], "success")
+    later = of_react(arms(FELL, [0.9] * 16 + [0.4, None, 0.4, 0.4]))
+    assert later.control is not None
+    assert (later.control.attribution, later.control.missing) == ("shared", ("nightly-017",))
+    young = of_react(arms(FELL, [None] * 12 + [0.9] * 4 + [0.4] * 4))
+    absent = of_react(arms(FELL, FELL), control="another")
+    noisy_control = of_react(arms([0.9] * 16 + [0.75] * 4, [0.9, 0.1] * 8 + [0.5, 0.3, 0.6, 0.4]))
+    assert [it.control.attribution for it in (young, absent) if it.control] == ["no data", "no data"]
+    assert "the cause of the step is not known" in as_text([absent], "success")
+    if noisy_control.drop:
+        assert noisy_control.control is not None
+        assert noisy_control.control.attribution == "unclear"
+
+
+def test_the_control_itself_has_no_control_and_part_of_a_step_can_be_the_agents() -> None:
+    found = find_trends(points(arms([0.95] * 30 + [0.25] * 5, [0.95] * 30 + [0.8] * 5)), 0.05, 90, "pinned")
+    by_agent = {it.series.entrant.agent: it for it in found}
+    assert by_agent["pinned"].control is None
+    assert by_agent["react"].control is not None
+    assert by_agent["react"].control.attribution == "own", "the control fell too, but far less"
+
+
+def test_the_cases_and_the_category_that_moved_are_named() -> None:
+    records = [
+        record.model_copy(
+            update={
+                "case": record.case.model_copy(update={"category": "bad" if record.case.id < "case_06" else "good"})
+            }
+        )
+        for record in nights([1.0] * 16 + [0.99] * 5)
+    ]
+    broken = [
+        record.model_copy(update={"success": False, "score": 0.0})
+        if record.case.id < "case_06" and record.provenance.run >= "nightly-016"
+        else record
+        for record in records
+    ]
+    found = of_react(broken)
+    assert found.drop is not None
+    sure = {it.name for it in found.moved_cases if it.p <= 0.05 and it.now < it.before}
+    assert sure == {f"case_{number:02}" for number in range(6)}
+    assert (found.moved_categories[0].name, found.moved_categories[0].now) == ("bad", 0.0)
+    assert [it.name for it in found.category_drops] == ["bad"]
+    text = as_text([found], "success")
+    assert re.search(r"cases that fell: case_00 1\.00 to 0\.00 \(p = 0\.00\d\d\)", text)
+    assert re.search(r"category bad fell from 1\.000 to 0\.000 at nightly-016; a finding, not an alarm", text)
+    (notice,) = notices([found], "success", 0.05)
+    assert "case&#95;05" in notice.body
 
 
 # --- issues -----------------------------------------------------------------------------------------------------------
@@ -271,9 +430,11 @@ def test_the_command_reads_the_branch_and_keeps_the_issue(tmp_path: Path, github
     rates = [0.9] * 14 + [0.1] * 3
     store(rates, 0)
     variables = {"GITHUB_TOKEN": TOKEN, "GITHUB_API_URL": github.address}
-    done = command(tmp_path / "results.git", "--issues", REPOSITORY, "--exit-code", **variables)
+    options = ("--issues", REPOSITORY, "--exit-code", "--control", "pinned")
+    done = command(tmp_path / "results.git", *options, **variables)
     assert done.returncode == 1, done.stderr
     assert re.search(r"FELL from 0\.[89]\d\d to 0\.[01]\d\d at nightly-014; it still stands", done.stdout)
+    assert "control pinned: no series" in done.stdout
     assert "opened #1: react: success fell on mini" in done.stdout
     assert "nightly&#45;014" in github.issues[0]["body"] or "nightly-014" in github.issues[0]["body"]
     store(rates + [0.9] * 12, len(rates))
@@ -281,7 +442,8 @@ def test_the_command_reads_the_branch_and_keeps_the_issue(tmp_path: Path, github
     # Reading says how far it is where that takes long.
     assert (done.returncode, done.stderr.splitlines()[-1]) == (0, "closed #1: recovered")
     (series,) = json.loads(done.stdout)["series"]
-    assert series["drop"] is None
+    assert (series["drop"], series["control"]) == (None, None)
+    assert (len(series["series"]["nights"]), series["series"]["categories"]) == (29, ["debugging"] * 8)
 
 
 def test_issues_need_a_token(tmp_path: Path) -> None:
