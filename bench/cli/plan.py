@@ -27,11 +27,12 @@ _DAY = click.DateTime(["%Y-%m-%d"])
 
 @dataclass(frozen=True)
 class _Past:
-    """The stored results from which times and costs are estimated."""
+    """The stored results from which times and costs are estimated, and what is wanted of the plan besides."""
 
     repository: str
     branch: str
     run_folders: Sequence[Path]
+    runner: str
 
 
 @click.command()
@@ -47,6 +48,14 @@ class _Past:
 )
 @click.option("--date", "day", type=_DAY, metavar="YYYY-MM-DD", help="Day of mode=rotating; default: today, UTC.")
 @click.option("--sandbox", default="auto", show_default=True, help="What the shards are to run in.")
+@click.option(
+    "--runner",
+    type=click.Choice(["auto", "hosted", "self-hosted", "local"]),
+    default="auto",
+    show_default=True,
+    help="What ends a shard: hosted after 6 hours, self-hosted after 5 days, local: nothing. auto: self-hosted for "
+    "machines with that label, else hosted.",
+)
 @click.option("--out", type=PATH, help="Write plan.json here, for `run --plan`.")
 @click.option("--github-output", is_flag=True, help="Also write `matrix` and `shards` to the file $GITHUB_OUTPUT.")
 @NO_SEED_SECRET
@@ -82,7 +91,9 @@ def plan(
     experiment = load_experiment(file, words[1:] if file is not None else words)
     today = (day or datetime.now(UTC)).date()
     secret = _secret(no_seed_secret, elsewhere=github_output or out is None, earlier=missing_from)
-    made = _make(experiment, folders, past, missing_from, today, sandbox, secret, quiet=as_json)
+    made = _make(
+        experiment, folders, past, missing_from, today, sandbox, secret, where=str(file or "plan"), quiet=as_json
+    )
     if made is None:
         click.echo("nothing to run: every cell has a verdict already, or no case has its turn")
         if github_output:
@@ -111,6 +122,7 @@ def _make(
     sandbox: str,
     secret: SeedSecret,
     *,
+    where: str,
     quiet: bool,
 ) -> tuple[PlanFile, str] | None:
     from bench import plan as planning
@@ -137,9 +149,12 @@ def _make(
         for part in kept
         for index, cell in enumerate(part.cells)
     ]
-    made = planning.packed_shards(jobs, experiment)
+    made = planning.packed_shards(jobs, experiment, past.runner)
+    planning.check_job_limits(made, past.runner, where)
     planning.check_budget(planning.expected_of(made), experiment.budget)
-    return planning.plan_document(experiment, kept, made, sandbox, secret, skipped), planning.github_matrix(made)
+    return planning.plan_document(experiment, kept, made, sandbox, secret, skipped), planning.github_matrix(
+        made, past.runner
+    )
 
 
 def _secret(refused: bool, *, elsewhere: bool, earlier: Path | None) -> SeedSecret:
@@ -200,7 +215,8 @@ def _show(document: PlanFile) -> None:
 
     expected = document.expected
     print_text(
-        f"{expected.cells} cells in {expected.shards} shards, {expected.wall_s / 60:.0f} minutes to the last one"
+        f"{expected.cells} cells in {expected.shards} shards, {expected.wall_s / 60:.0f} minutes to the last one "
+        "(in 95 of 100 such plans)"
     )
     by_machine: dict[str, list[Shard]] = defaultdict(list)
     for shard in document.shards:

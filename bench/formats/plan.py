@@ -136,7 +136,7 @@ class Shard(Model):
     jobs: int = Field(ge=1)
     """Cells side by side."""
     seconds: float = Field(ge=0)
-    """Expected, the machine's setting up included."""
+    """Promised for 95 of 100 shards, the machine's setting up included."""
     gpu_hours: float = Field(0, ge=0)
     machine_usd: float = Field(0, ge=0)
     parts: list[ShardPart] = Field(min_length=1)
@@ -148,7 +148,7 @@ class Expected(Model):
     cells: int
     shards: int
     wall_s: float
-    """Of the longest shard."""
+    """Until the last shard is done, promised for 95 of 100 such plans."""
     cell_hours: float
     gpu_hours: float
     model_usd: float
