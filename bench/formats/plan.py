@@ -164,6 +164,31 @@ class Expected(Model):
         return self.model_usd + self.machine_usd
 
 
+class Detection(Model):
+    """What a budget buys: the chance that `compare` calls the drop a regression. It holds of this selection alone."""
+
+    estimate_of: Literal["this selection"] = "this selection"
+    """Of the chosen cases, not of the suite: they were chosen by what they tell for their price."""
+    drop: float
+    """Of the mean success over the chosen cases."""
+    budget_usd: float
+    cases: list[Name]
+    trials: int
+    """A case and arm."""
+    power: float
+    power_interval: tuple[float, float]
+    """95%: history is a sample."""
+    usd: float
+    usd_interval: tuple[float, float]
+    """In which the bill lies with 95%; its end is within the budget."""
+    unknown_cases: int
+    """Chosen cases that history does not tell of."""
+    strata: dict[str, tuple[int, int]]
+    """Category, difficulty and length to cases chosen, and all."""
+    enough_usd: float | None
+    """Expected price of the cheapest plan with a chance of 80%, within the budget or not; None: none was found."""
+
+
 class SkippedCell(Model):
     """A cell that was asked for, and that no machine of the plan can run."""
 
@@ -182,6 +207,8 @@ class PlanFile(Model):
     expected: Expected
     skipped: list[SkippedCell] = []
     """In no run and no shard."""
+    detection: Detection | None = None
+    """Of a plan that was made for a budget."""
 
     @model_validator(mode="after")
     def _every_cell_is_in_one_shard(self) -> PlanFile:

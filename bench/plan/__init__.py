@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         PlannedJob,
         check_job_limits,
         github_matrix,
+        machine_for,
         packed_shards,
         skipped_cells,
     )

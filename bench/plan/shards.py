@@ -65,7 +65,7 @@ def packed_shards(jobs: Sequence[PlannedJob], experiment: Experiment, runner: st
     machines = {machine.name: machine for machine in experiment.machines}
     # In an order of its own, so that equal work is packed equally, in whatever order the jobs came.
     for job in sorted(jobs, key=lambda job: (job.cell.id, job.run)):
-        classes[_machine_for(job.cell, experiment.machines).name].append(job)
+        classes[machine_for(job.cell, experiment.machines).name].append(job)
     shares = _shares(classes, machines, experiment)
     nights = Nights()
     made = []
@@ -170,7 +170,7 @@ def github_matrix(made: Sequence[PackedShard], runner: str = "auto") -> str:
     return text
 
 
-def _machine_for(cell: Cell, machines: Sequence[MachineClass]) -> MachineClass:
+def machine_for(cell: Cell, machines: Sequence[MachineClass]) -> MachineClass:
     """The cheapest class on which the cell fits, the first of equals."""
     limits, needs = cell.case.spec.limits, cell.case.spec.needs
     fitting = [
