@@ -167,7 +167,7 @@ def _why(parts: Components, answer: _Answer) -> str:
     if parts.cases < floor:
         return f": at {answer.alpha:g}, no result of fewer than {floor} cases is significant"
     if answer.drop <= answer.margin:
-        return ": a drop no larger than the margin is observed as large in half of all comparisons; choose a smaller --margin"
+        return ": half of all comparisons observe less than the drop, which is the margin; choose a smaller --margin"
     return ""
 
 

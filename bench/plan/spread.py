@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections import defaultdict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
@@ -21,6 +21,8 @@ import numpy.typing as npt
 from scipy.special import ndtri
 
 Floats: TypeAlias = npt.NDArray[np.float64]
+Group: TypeAlias = tuple[str, str, str, str]
+"""Agent id, models, case id, profile."""
 DRAWS = 1_000
 """Simulated nights. The chance of being late is then known within 0.5 points."""
 _AIMED = 0.975
@@ -68,14 +70,14 @@ class Spread:
 class Spreads:
     """What history says of times: per exact group (agent, models, case, profile)."""
 
-    logs: Mapping[Hashable, Floats]
+    logs: Mapping[Group, Floats]
     """Centred by group, without the shifts of the runs, and inflated for the mean that was taken out."""
-    centres: Mapping[Hashable, float]
+    centres: Mapping[Group, float]
     pool: Floats
     shift: float
 
     @classmethod
-    def of(cls, seen: Mapping[Hashable, Sequence[Seen]]) -> Spreads:
+    def of(cls, seen: Mapping[Group, Sequence[Seen]]) -> Spreads:
         """Learn from times by group."""
         taken = {key: np.log(np.maximum([it.seconds for it in found], _LEAST_S)) for key, found in seen.items()}
         centres = {key: float(values.mean()) for key, values in taken.items()}
@@ -89,7 +91,7 @@ class Spreads:
         usual = _USUAL_SD * ndtri((np.arange(5) + 0.5) / 5)
         return cls(logs, centres, np.sort(np.concatenate([usual, *logs.values()])), shift)
 
-    def exact(self, key: Hashable, whole: float, longest: float) -> Spread:
+    def exact(self, key: Group, whole: float, longest: float) -> Spread:
         """Of a group that was met; whole: its time limits in seconds; longest: that it ever took."""
         own = self.logs[key]
         met = max(1, len(own))
@@ -114,9 +116,7 @@ class Spreads:
         return Spread(group, math.log(max(seconds, _LEAST_S)), 0.0, np.zeros(_POINTS), 0.0)
 
 
-def _shifts(
-    centred: Mapping[Hashable, Floats], runs: Mapping[Hashable, Sequence[str]]
-) -> tuple[float, dict[str, float]]:
+def _shifts(centred: Mapping[Group, Floats], runs: Mapping[Group, Sequence[str]]) -> tuple[float, dict[str, float]]:
     """The standard deviation between runs by the method of moments, and each run's shrunken shift."""
     by_run: dict[str, list[float]] = defaultdict(list)
     for key, values in centred.items():
@@ -147,7 +147,8 @@ def _mixed(own: Floats, pool: Floats, weight: float) -> Floats:
     order = np.argsort(values)
     places = np.cumsum(weights[order]) - weights[order] / 2
     found: Floats = np.interp((np.arange(_POINTS) + 0.5) / _POINTS, places, values[order])
-    return found - found.mean()
+    centred: Floats = found - found.mean()
+    return centred
 
 
 class Nights:
@@ -170,7 +171,8 @@ class Nights:
                 free[:, 0] += took
             else:
                 free[rows, free.argmin(axis=1)] += took
-        return free.max(axis=1)
+        last: Floats = free.max(axis=1)
+        return last
 
     def _times(self, name: str, spread: Spread) -> Floats:
         logs = spread.centre + spread.shift * self._shift

@@ -156,8 +156,8 @@ def fewest_cases(alpha: float) -> int:
 
 def _all_signs(cases: int) -> Floats:
     """(2^cases, cases) of -1 and 1."""
-    found: Floats = 1.0 - 2.0 * ((np.arange(2**cases)[:, None] >> np.arange(cases)) & 1)
-    return found
+    bits = (np.arange(2**cases)[:, None] >> np.arange(cases)) & 1
+    return 1.0 - 2.0 * bits.astype(np.float64)
 
 
 def trials_needed(question: Question, cases: int, aim: float = POWER) -> int | None:

@@ -138,15 +138,21 @@ def test_cells_side_by_side_end_as_they_would() -> None:
 def test_a_promise_is_a_quantile_of_what_was_seen() -> None:
     rng = np.random.default_rng(0)
     seen = {
-        key: [Seen(float(it), 0.1, f"n{night}") for night, it in enumerate(rng.lognormal(5, 0.5, 20))]
+        (str(key), "", "", "mini"): [
+            Seen(float(it), 0.1, f"n{night}") for night, it in enumerate(rng.lognormal(5, 0.5, 20))
+        ]
         for key in range(30)
     }
     spreads = Spreads.of(seen)
-    alone = [Nights().finish([(f"x{key}", 1.0, spreads.exact(key, 1e6, 1e3))], 1) for key in range(30)]
+    alone = [
+        Nights().finish([(f"x{key}", 1.0, spreads.exact((str(key), "", "", "mini"), 1e6, 1e3))], 1) for key in range(30)
+    ]
     middle, promised = np.log([(np.quantile(it, 0.5), promised_seconds(it)) for it in alone]).mean(axis=0)
     assert middle == pytest.approx(5, abs=0.1)
     assert 1.64 * 0.5 < promised - 5 < 3 * 0.5
-    many = Nights().finish([(f"x{key}", 1.0, spreads.exact(key, 1e6, 1e3)) for key in range(30)], 1)
+    many = Nights().finish(
+        [(f"x{key}", 1.0, spreads.exact((str(key), "", "", "mini"), 1e6, 1e3)) for key in range(30)], 1
+    )
     mean = 30 * np.exp(5 + 0.125)
     assert mean * 1.1 < promised_seconds(many) < mean * 2
 
