@@ -140,7 +140,7 @@ def _detection(found: Selection, goal: Goal) -> Detection:
         usd_interval=(round(offer.usd_interval.low, 2), round(offer.usd_interval.high, 2)),
         unknown_cases=found.unknown,
         strata=found.strata,
-        enough_usd=None if found.enough is None else round(found.enough.usd, 2),
+        enough_usd=None if found.enough is None else round(found.enough.usd_interval.high, 2),
     )
 
 
@@ -157,7 +157,7 @@ def detection_text(found: Detection, arms: int) -> str:
         lines.append("          against a base with as many trials of the same night: its price is not in the plan")
     if found.power < 0.8:
         more = "no plan of these cases has 80%; more cases are needed"
-        lines.append(f"          {more if found.enough_usd is None else f'80% take about {found.enough_usd:.2f} USD'}")
+        lines.append(f"          {more if found.enough_usd is None else f'80% takes a budget of about {found.enough_usd:.2f} USD'}")
     if found.unknown_cases:
         lines.append(
             f"          history does not tell of {found.unknown_cases} of these cases: like the others is assumed"

@@ -186,7 +186,7 @@ class Detection(Model):
     strata: dict[str, tuple[int, int]]
     """Category, difficulty and length to cases chosen, and all."""
     enough_usd: float | None
-    """Expected price of the cheapest plan with a chance of 80%, within the budget or not; None: none was found."""
+    """Budget of the cheapest plan with a chance of 80%, be it larger or smaller than this one; None: none was found."""
 
 
 class SkippedCell(Model):
