@@ -156,8 +156,9 @@ def detection_text(found: Detection, arms: int) -> str:
     if arms == 1:
         lines.append("          against a base with as many trials of the same night: its price is not in the plan")
     if found.power < 0.8:
-        more = "no plan of these cases has 80%; more cases are needed"
-        lines.append(f"          {more if found.enough_usd is None else f'80% takes a budget of about {found.enough_usd:.2f} USD'}")
+        enough = f"80% takes a budget of about {found.enough_usd or 0:.2f} USD"
+        lack = "no plan of these cases has 80%; more cases are needed"
+        lines.append(f"          {lack if found.enough_usd is None else enough}")
     if found.unknown_cases:
         lines.append(
             f"          history does not tell of {found.unknown_cases} of these cases: like the others is assumed"
