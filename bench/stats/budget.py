@@ -95,7 +95,8 @@ def select(
     the cases that were met, and the case's own trials (empirical Bayes: Carlin and Louis, Bayes and Empirical Bayes
     Methods, 2000, section 3.2). The drop takes the same share of each chance, as in `power`.
     """
-    shapes, known = _posterior(candidates, records)
+    prior, counts = _posterior(candidates, records)
+    shapes = np.add(counts, prior.parameters)
     if not drop < float((shapes[:, 0] / shapes.sum(axis=1)).mean()):
         raise TooLittle(f"the agent succeeds too seldom to drop by {100 * drop:g} points")
     floor = fewest_cases(rules.alpha)
@@ -116,15 +117,40 @@ def select(
     taken = Counter(strata[index] for index in chosen)
     return Selection(
         offer=offer,
-        power_interval=_power_interval(shapes[chosen], offer.trials, drop, rules),
+        power_interval=_power_interval(prior, counts[chosen], offer.trials, drop, rules),
         strata={name: (taken[name], size) for name, size in sorted(Counter(strata).items())},
         enough=enough,
-        unknown=sum(not known[index] for index in chosen),
+        unknown=sum(not counts[index].any() for index in chosen),
     )
 
 
-def _posterior(candidates: Sequence[Candidate], records: Iterable[Record]) -> tuple[Floats, list[bool]]:
-    """(cases, 2): the parameters of each case's Beta distribution; and whether history has trials of it."""
+@dataclass(frozen=True)
+class _Prior:
+    """The Beta distribution of the cases' chances, and how far it is known."""
+
+    mean: float
+    weight: float
+    cases: int
+    error: float
+    """Standard deviation of the mean."""
+
+    @property
+    def parameters(self) -> tuple[float, float]:
+        """Of the Beta distribution."""
+        return self.mean * self.weight, (1 - self.mean) * self.weight
+
+    def drawn(self, rng: np.random.Generator) -> Floats:
+        """(2,): parameters of a distribution that could as well be the true one, normal in mean and log weight."""
+        shift, stretch = rng.standard_normal(2)
+        mean = float(np.clip(self.mean + self.error * shift, 0.02, 0.98))
+        weight = float(
+            np.clip(self.weight * math.exp(stretch * math.sqrt(4 / self.cases)), _LEAST_WEIGHT, _MOST_WEIGHT)
+        )
+        return np.array([mean * weight, (1 - mean) * weight])
+
+
+def _posterior(candidates: Sequence[Candidate], records: Iterable[Record]) -> tuple[_Prior, Floats]:
+    """What holds of all cases, and (cases, 2): successes and failures of each."""
     met = [it for it in current(unique_cells(records)) if it.outcome == "graded"]
     parts = components(met, MEASURES["success"])
     if parts is None:
@@ -137,11 +163,9 @@ def _posterior(candidates: Sequence[Candidate], records: Iterable[Record]) -> tu
     # Without second trials all of the variance counts as within cases. Cases differ in every suite that is known.
     between = parts.between if parts.repeated else parts.within / 2
     weight = float(np.clip(mean * (1 - mean) / max(between, 1e-9) - 1, _LEAST_WEIGHT, _MOST_WEIGHT))
-    shapes = [
-        (mean * weight + sum(trials[it.id]), (1 - mean) * weight + len(trials[it.id]) - sum(trials[it.id]))
-        for it in candidates
-    ]
-    return np.array(shapes), [bool(trials[it.id]) for it in candidates]
+    error = math.sqrt((parts.between + parts.within * parts.cases / parts.trials) / parts.cases)
+    counts = [(sum(trials[it.id]), len(trials[it.id]) - sum(trials[it.id])) for it in candidates]
+    return _Prior(mean, weight, parts.cases, error), np.array(counts, dtype=np.float64)
 
 
 def _strata(candidates: Sequence[Candidate], shapes: Floats) -> list[str]:
@@ -249,14 +273,15 @@ def _drawn(rng: np.random.Generator, chances: Floats, trials: int, drop: float) 
     return found
 
 
-def _power_interval(shapes: Floats, trials: int, drop: float, rules: Rules) -> Interval:
+def _power_interval(prior: _Prior, counts: Floats, trials: int, drop: float, rules: Rules) -> Interval:
     """95% of the chances that the states of the agent give which history leaves possible."""
-    rng = np.random.default_rng([SEED, len(shapes), trials, 1])
-    states = rng.beta(shapes[:, 0], shapes[:, 1], size=(_STATES, len(shapes)))
-    chances = [
-        found_share(_drawn(rng, np.broadcast_to(state, (_MEETINGS, len(shapes))), trials, drop), rules)
-        for state in states
-    ]
+    cases = len(counts)
+    rng = np.random.default_rng([SEED, cases, trials, 1])
+    chances = []
+    for _ in range(_STATES):
+        shapes = counts + prior.drawn(rng)
+        state = np.broadcast_to(rng.beta(shapes[:, 0], shapes[:, 1]), (_MEETINGS, cases))
+        chances.append(found_share(_drawn(rng, state, trials, drop), rules))
     low, high = np.quantile(chances, [0.025, 0.975])
     return Interval(float(low), float(high))
 
