@@ -16,6 +16,7 @@ from bench.cli.options import CASES, NO_SEED_SECRET, PATH, as_json, branch, gath
 
 if TYPE_CHECKING:
     from bench.base.install import DataFolders
+    from bench.cli.plan_budget import Goal
     from bench.formats.plan import PlanFile, Shard, SkippedCell
     from bench.formats.record import Record
     from bench.formats.seeds import SeedSecret
@@ -27,11 +28,14 @@ _DAY = click.DateTime(["%Y-%m-%d"])
 
 @dataclass(frozen=True)
 class _Past:
-    """The stored results from which times and costs are estimated."""
+    """The stored results from which times and costs are estimated, and what is wanted of the plan besides."""
 
     repository: str
     branch: str
     run_folders: Sequence[Path]
+    runner: str
+    budget: float | None
+    detect: float
 
 
 @click.command()
@@ -47,6 +51,29 @@ class _Past:
 )
 @click.option("--date", "day", type=_DAY, metavar="YYYY-MM-DD", help="Day of mode=rotating; default: today, UTC.")
 @click.option("--sandbox", default="auto", show_default=True, help="What the shards are to run in.")
+@click.option(
+    "--runner",
+    type=click.Choice(["auto", "hosted", "self-hosted", "local"]),
+    default="auto",
+    show_default=True,
+    help="What ends a shard: hosted after 6 hours, self-hosted after 5 days, local: nothing. auto: self-hosted for "
+    "machines with that label, else hosted.",
+)
+@click.option(
+    "--budget",
+    type=click.FloatRange(0, min_open=True),
+    default=None,
+    metavar="USD",
+    help="Choose trials and cases for the best chance of a verdict at this price, which needs --results or --runs.",
+)
+@click.option(
+    "--detect",
+    type=click.FloatRange(0, 100, min_open=True),
+    default=10.0,
+    show_default=True,
+    metavar="POINTS",
+    help="With --budget: the drop of the mean success that the verdict must show.",
+)
 @click.option("--out", type=PATH, help="Write plan.json here, for `run --plan`.")
 @click.option("--github-output", is_flag=True, help="Also write `matrix` and `shards` to the file $GITHUB_OUTPUT.")
 @NO_SEED_SECRET
@@ -70,6 +97,13 @@ def plan(
     An experiment file names suites, agents, models, settings, profiles, trials, machines and a budget; each may be
     given or changed on the command line, as in `plan nightly.yaml trials=5 agents=react,aide budget.usd=40`.
 
+    `plan --budget 20 --detect 10 agents=mine --results R` chooses trials, and cases within strata of category,
+    difficulty and length, by the chance of a verdict per dollar. It says price and chance with intervals, for the
+    chosen cases.
+
+    Times are promised for 95 of 100 such plans. A shard that GitHub would end before that is split, or refused
+    (--runner).
+
     The seeds of the data derive from MLDB_SEED_SECRET. Where it is not set, --out draws a secret and keeps it beside
     the plan, for `run-shard` on this machine. Shards on other machines, as on GitHub, need it set for plan and shards.
 
@@ -82,7 +116,9 @@ def plan(
     experiment = load_experiment(file, words[1:] if file is not None else words)
     today = (day or datetime.now(UTC)).date()
     secret = _secret(no_seed_secret, elsewhere=github_output or out is None, earlier=missing_from)
-    made = _make(experiment, folders, past, missing_from, today, sandbox, secret, quiet=as_json)
+    made = _make(
+        experiment, folders, past, missing_from, today, sandbox, secret, where=str(file or "plan"), quiet=as_json
+    )
     if made is None:
         click.echo("nothing to run: every cell has a verdict already, or no case has its turn")
         if github_output:
@@ -111,14 +147,20 @@ def _make(
     sandbox: str,
     secret: SeedSecret,
     *,
+    where: str,
     quiet: bool,
 ) -> tuple[PlanFile, str] | None:
     from bench import plan as planning
 
-    # Finding what is missing needs the records themselves.
-    indexed = None if missing_from else _from_index(past, quiet)
+    goal = _goal(past, experiment, missing_from)
+    # Finding what is missing needs the records themselves, and so does choosing.
+    indexed = None if missing_from or goal else _from_index(past, quiet)
     records = [] if indexed else _records(past)
     history = indexed or planning.History.of(records)
+    if goal is not None and experiment.trials is None:
+        from bench.cli.plan_budget import MOST_TRIALS
+
+        experiment = experiment.model_copy(update={"trials": MOST_TRIALS})
     if missing_from is None:
         parts = planning.expand_arms(experiment, folders)
     else:
@@ -126,21 +168,48 @@ def _make(
         parts = planning.missing_cells(missing_from, records, folders)
     mode, period = experiment.mode, experiment.period_days
     kept = [replace(part, cells=planning.select_cells(part.cells, mode, history, day, period)) for part in parts]
-    skipped = planning.skipped_cells((cell for part in kept for cell in part.cells), experiment.machines)
+    asked = [cell for part in kept for cell in part.cells]
+    skipped = planning.skipped_cells(asked, experiment.machines)
     gone = {it.cell for it in skipped}
     kept = [replace(part, cells=[cell for cell in part.cells if cell.id not in gone]) for part in kept]
     kept = [part for part in kept if part.cells]
     if not kept:
         _show_skipped(skipped)
         return None
+    detection = None
+    if goal is not None:
+        from bench.cli.plan_budget import chosen_cells
+
+        kept, detection = chosen_cells(kept, goal, experiment, history, records)
+        most = detection.trials
+        skipped = planning.skipped_cells([cell for cell in asked if cell.trial <= most], experiment.machines)
     jobs = [
         planning.PlannedJob(part.run, index, cell, history.estimate(cell))
         for part in kept
         for index, cell in enumerate(part.cells)
     ]
-    made = planning.packed_shards(jobs, experiment)
+    made = planning.packed_shards(jobs, experiment, past.runner)
+    planning.check_job_limits(made, past.runner, where)
     planning.check_budget(planning.expected_of(made), experiment.budget)
-    return planning.plan_document(experiment, kept, made, sandbox, secret, skipped), planning.github_matrix(made)
+    if goal is not None:
+        planning.check_budget(planning.expected_of(made), experiment.budget.model_copy(update={"usd": goal.budget}))
+    document = planning.plan_document(experiment, kept, made, sandbox, secret, skipped)
+    return document.model_copy(update={"detection": detection}), planning.github_matrix(made, past.runner)
+
+
+def _goal(past: _Past, experiment: Experiment, missing_from: Path | None) -> Goal | None:
+    """What --budget asks for; None without it."""
+    from bench.base.errors import UserError
+    from bench.cli.plan_budget import Goal
+
+    if past.budget is None:
+        return None
+    if missing_from is not None or experiment.mode == "changed":
+        other = "--missing-from" if missing_from is not None else "mode=changed"
+        raise UserError(f"cannot be combined with {other}", where="plan --budget", remedy="leave one of them out")
+    if not past.repository and not past.run_folders:
+        raise UserError("needs a history", where="plan --budget", remedy="name one with --results or --runs")
+    return Goal(past.budget, past.detect)
 
 
 def _refuse_sequential(earlier: Path) -> None:
@@ -211,7 +280,8 @@ def _show(document: PlanFile) -> None:
 
     expected = document.expected
     print_text(
-        f"{expected.cells} cells in {expected.shards} shards, {expected.wall_s / 60:.0f} minutes to the last one"
+        f"{expected.cells} cells in {expected.shards} shards, {expected.wall_s / 60:.0f} minutes to the last one "
+        "(in 95 of 100 such plans)"
     )
     by_machine: dict[str, list[Shard]] = defaultdict(list)
     for shard in document.shards:
@@ -240,6 +310,12 @@ def _show(document: PlanFile) -> None:
     }
     sources = ", ".join(f"{expected.sources[key]} {text}" for key, text in named.items() if key in expected.sources)
     print_text(f"estimates {sources}")
+    if document.detection is not None:
+        from bench.cli.plan_budget import detection_text
+
+        cells = [cell for run in document.runs for cell in run.cells]
+        cases = len({cell.case for cell in cells})
+        print_text(detection_text(document.detection, len(cells) // (cases * document.detection.trials)))
     _show_skipped(document.skipped)
 
 

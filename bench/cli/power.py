@@ -147,14 +147,28 @@ def _text(chosen: Chosen, parts: Components, cost: Price, answer: _Answer, sides
         table(rows, header=header, right=range(7)),
     ]
     if answer.trials is None:
-        lines.append(f"no number of trials is enough on these {parts.cases} cases")
+        lines.append(f"no number of trials is enough on these {parts.cases} cases{_why(parts, answer)}")
     for trials, cases in ((3, answer.cases_with_3_trials), (5, answer.cases_with_5_trials)):
         lines.append(f"with {trials} trials: {cases if cases is not None else 'more than 10,000'} cases like these")
     whose = "head alone" if sides == 1 else "base and head together"
     lines.append(f"cells and costs are those of {whose}; trials are a case and side")
     if cost.cost.mean_usd is None and cost.cost.replayed_usd is not None:
-        lines.append("costs are what the replayed conversations would have cost")
+        lines.append(
+            "replayed conversations cost nothing; priced as if they were live, a cell costs "
+            f"{_usd(cost.cost.replayed_usd)}"
+        )
     return "\n".join(lines)
+
+
+def _why(parts: Components, answer: _Answer) -> str:
+    from bench.stats import fewest_cases
+
+    floor = fewest_cases(answer.alpha)
+    if parts.cases < floor:
+        return f": at {answer.alpha:g}, no result of fewer than {floor} cases is significant"
+    if answer.drop <= answer.margin:
+        return ": half of all comparisons observe less than the drop, which is the margin; choose a smaller --margin"
+    return ""
 
 
 def _usd(value: float | None) -> str:

@@ -140,7 +140,7 @@ class Shard(Model):
     jobs: int = Field(ge=1)
     """Cells side by side."""
     seconds: float = Field(ge=0)
-    """Expected, the machine's setting up included."""
+    """Promised for 95 of 100 shards, the machine's setting up included."""
     gpu_hours: float = Field(0, ge=0)
     machine_usd: float = Field(0, ge=0)
     parts: list[ShardPart] = Field(min_length=1)
@@ -152,7 +152,7 @@ class Expected(Model):
     cells: int
     shards: int
     wall_s: float
-    """Of the longest shard."""
+    """Until the last shard is done, promised for 95 of 100 such plans."""
     cell_hours: float
     gpu_hours: float
     model_usd: float
@@ -166,6 +166,31 @@ class Expected(Model):
     @property
     def usd(self) -> float:
         return self.model_usd + self.machine_usd
+
+
+class Detection(Model):
+    """What a budget buys: the chance that `compare` calls the drop a regression. It holds of this selection alone."""
+
+    estimate_of: Literal["this selection"] = "this selection"
+    """Of the chosen cases, not of the suite: they were chosen by what they tell for their price."""
+    drop: float
+    """Of the mean success over the chosen cases."""
+    budget_usd: float
+    cases: list[Name]
+    trials: int
+    """A case and arm."""
+    power: float
+    power_interval: tuple[float, float]
+    """95%: history is a sample."""
+    usd: float
+    usd_interval: tuple[float, float]
+    """In which the bill lies with 95%; its end is within the budget."""
+    unknown_cases: int
+    """Chosen cases that history does not tell of."""
+    strata: dict[str, tuple[int, int]]
+    """Category, difficulty and length to cases chosen, and all."""
+    enough_usd: float | None
+    """Budget of the cheapest plan with a chance of 80%, be it larger or smaller than this one; None: none was found."""
 
 
 class SkippedCell(Model):
@@ -186,6 +211,8 @@ class PlanFile(Model):
     expected: Expected
     skipped: list[SkippedCell] = []
     """In no run and no shard."""
+    detection: Detection | None = None
+    """Of a plan that was made for a budget."""
 
     @model_validator(mode="after")
     def _every_cell_is_in_one_shard(self) -> PlanFile:

@@ -22,7 +22,7 @@ from bench.formats.record import (
     Sequential,
     Tokens,
 )
-from bench.plan import NEWEST, History, model_key
+from bench.plan import NEWEST, History, Seen, all_replayed, model_key
 from bench.stats import CaseNight, Entrant
 
 if TYPE_CHECKING:
@@ -44,11 +44,14 @@ _PARTS: Mapping[str, type[Model]] = {"agent": AgentRef, "case": CaseRef, "proven
 
 def cell_history(index: Index) -> History:
     """As `History.of` finds it from all records that count."""
-    keys = {text: model_key(json.loads(text)) for (text,) in index.rows("SELECT DISTINCT models FROM cells")}
-    newest = f"max_by({{'s': seconds, 'c': cost_usd}}, (started, cell), {NEWEST})"
+    models_of = {text: json.loads(text) for (text,) in index.rows("SELECT DISTINCT models FROM cells")}
+    keys = {text: model_key(models) for text, models in models_of.items()}
+    free = {text for text, models in models_of.items() if all_replayed(models)}
+    limits = "(json_extract(limits, '$.agent_s')::DOUBLE + json_extract(limits, '$.grade_s')::DOUBLE)"
+    newest = f"max_by({{'s': seconds, 'c': cost_usd, 'l': {limits}, 'r': run}}, (started, cell), {NEWEST})"
     exact = index.rows(
         f"""SELECT agent, models, case_id, profile, list_median(list_transform(found, lambda x: x.s)),
-            list_avg(list_transform(found, lambda x: x.c))
+            list_avg(list_transform(found, lambda x: x.c)), found
         FROM (SELECT agent, models, case_id, profile, {newest} AS found
               FROM cells WHERE outcome = 'graded' GROUP BY ALL)"""  # noqa: S608
     )
@@ -56,19 +59,25 @@ def cell_history(index: Index) -> History:
         f"""SELECT case_id, profile, list_median(list_transform({newest}, lambda x: x.s))
         FROM cells WHERE outcome = 'graded' GROUP BY ALL"""  # noqa: S608
     )
-    share = "seconds / (json_extract(limits, '$.agent_s')::DOUBLE + json_extract(limits, '$.grade_s')::DOUBLE)"
     shares = index.rows(
-        f"""SELECT agent, models, list_avg(max_by({share}, (started, cell), {NEWEST}))
+        f"""SELECT agent, models, list_avg(max_by(seconds / {limits}, (started, cell), {NEWEST}))
         FROM cells WHERE outcome = 'graded' GROUP BY ALL"""  # noqa: S608
     )
     graded = index.rows(
         "SELECT DISTINCT agent_digest, models, case_version, profile, trial FROM cells WHERE outcome = 'graded'"
     )
     return History(
-        exact={(agent, keys[models], case, profile): (s, c) for agent, models, case, profile, s, c in exact},
+        exact={
+            (agent, keys[models], case, profile): (s, 0.0 if models in free else c)
+            for agent, models, case, profile, s, c, _ in exact
+        },
         cases={(case, profile): seconds for case, profile, seconds in cases},
         shares={(agent, keys[models]): mean for agent, models, mean in shares},
         graded={(agent, keys[models], case, profile, trial) for agent, models, case, profile, trial in graded},
+        seen={
+            (agent, keys[models], case, profile): [Seen(it["s"], it["s"] / it["l"], it["r"]) for it in found[::-1]]
+            for agent, models, case, profile, _, _, found in exact
+        },
     )
 
 

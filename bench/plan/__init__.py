@@ -13,7 +13,7 @@ from bench.base.faces import lazy_face
 if TYPE_CHECKING:
     from bench.plan.arms import expand_arms, make_arms
     from bench.plan.document import check_budget, expected_of, plan_document
-    from bench.plan.estimate import NEWEST, History, model_key
+    from bench.plan.estimate import NEWEST, History, all_replayed, model_key, paid_usd
     from bench.plan.experiment import Experiment, load_experiment
     from bench.plan.selection import (
         Request,
@@ -24,6 +24,14 @@ if TYPE_CHECKING:
         missing_cells,
         select_cells,
     )
-    from bench.plan.shards import PlannedJob, github_matrix, packed_shards, skipped_cells
+    from bench.plan.shards import (
+        PlannedJob,
+        check_job_limits,
+        github_matrix,
+        machine_for,
+        packed_shards,
+        skipped_cells,
+    )
+    from bench.plan.spread import Seen
 else:
     __getattr__ = lazy_face(__name__)

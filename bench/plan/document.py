@@ -12,7 +12,7 @@ from bench.formats.seeds import SeedSecret
 from bench.plan.estimate import Estimate
 from bench.plan.experiment import Budget, Experiment
 from bench.plan.selection import RunCells
-from bench.plan.shards import PackedShard
+from bench.plan.shards import PackedShard, wall_seconds
 
 
 def plan_document(
@@ -44,7 +44,7 @@ def _shard(batch: PackedShard) -> Shard:
     parts: dict[str, list[int]] = defaultdict(list)
     for job in batch.jobs:
         parts[job.run].append(job.index)
-    hours = batch.seconds / 3600
+    hours = batch.expected_s / 3600
     return Shard(
         id=batch.id,
         machine=batch.machine.name,
@@ -63,12 +63,12 @@ def expected_of(made: Sequence[PackedShard]) -> Expected:
     return Expected(
         cells=len(estimates),
         shards=len(made),
-        wall_s=round(max((batch.seconds for batch in made), default=0.0), 1),
+        wall_s=round(wall_seconds(made), 1),
         cell_hours=round(sum(it.seconds for it in estimates) / 3600, 3),
-        gpu_hours=round(sum(batch.seconds / 3600 * batch.machine.gpus for batch in made), 3),
+        gpu_hours=round(sum(batch.expected_s / 3600 * batch.machine.gpus for batch in made), 3),
         model_usd=round(sum(it.usd or 0.0 for it in estimates), 2),
         unpriced_cells=sum(it.usd is None for it in estimates),
-        machine_usd=round(sum(batch.seconds / 3600 * batch.machine.usd_per_hour for batch in made), 2),
+        machine_usd=round(sum(batch.expected_s / 3600 * batch.machine.usd_per_hour for batch in made), 2),
         sources=dict(Counter(it.source for it in estimates)),
     )
 

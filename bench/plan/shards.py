@@ -1,4 +1,4 @@
-"""Batches of cells for machines, within what GitHub takes: 256 jobs of one matrix and 1 MB of outputs."""
+"""Batches of cells for machines, within what GitHub takes: 256 jobs of one matrix, 1 MB of outputs, hours of a job."""
 
 from __future__ import annotations
 
@@ -7,15 +7,18 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from bench.base.errors import UserError
 from bench.formats.plan import Cell, SkippedCell
 from bench.plan.estimate import Estimate
 from bench.plan.experiment import Experiment, MachineClass
+from bench.plan.spread import Floats, Nights, promised_seconds
 
 MAX_OUTPUT_BYTES = 1_000_000
 """GitHub counts a job's outputs about as UTF-16."""
+_JOB_HOURS = {"hosted": 6, "self-hosted": 120, "local": None}
+"""GitHub ends a job then (docs.github.com, "Actions limits": job execution time); nothing ends a local run."""
 # Each round halves the gap between the bound and the packing: after 12 it is below a thousandth of it.
 _ROUNDS = 12
 _MULTIFIT_JOBS = 2000
@@ -41,25 +44,101 @@ class PackedShard:
     slots: int
     """Cells side by side."""
     seconds: float
-    """Of the machine, its setting up included."""
+    """Of the machine, its setting up included: promised, so that 95 of 100 shards are done by then."""
     jobs: list[PlannedJob]
+    finish: Floats | None = field(default=None, repr=False, compare=False)
+    """(draws,): the same in simulated nights, which are those of the other shards, too."""
+
+    @property
+    def expected_s(self) -> float:
+        """The mean, for which the machine is paid."""
+        return self.seconds if self.finish is None else float(self.finish.mean())
 
 
-def packed_shards(jobs: Sequence[PlannedJob], experiment: Experiment) -> list[PackedShard]:
+def packed_shards(jobs: Sequence[PlannedJob], experiment: Experiment, runner: str = "auto") -> list[PackedShard]:
     """All jobs in batches, the longest batch first; raises `UserError` when a cell fits on no machine.
 
+    runner: what the machines are to GitHub: `hosted`, `self-hosted`, `local`, or `auto`, which goes by their labels. A
+    batch that would outlast a job there is split, as far as the number of machines allows (see `check_job_limits`).
     The two arms of a case and trial are on one machine, one after the other.
     """
     classes: dict[str, list[PlannedJob]] = defaultdict(list)
     machines = {machine.name: machine for machine in experiment.machines}
     # In an order of its own, so that equal work is packed equally, in whatever order the jobs came.
     for job in sorted(jobs, key=lambda job: (job.cell.id, job.run)):
-        classes[_machine_for(job.cell, experiment.machines).name].append(job)
+        classes[machine_for(job.cell, experiment.machines).name].append(job)
     shares = _shares(classes, machines, experiment)
-    made = [
-        batch for name in sorted(classes) for batch in _packed_shards_of(machines[name], classes[name], shares[name])
-    ]
+    nights = Nights()
+    made = []
+    for name in sorted(classes):
+        spare = experiment.max_jobs - sum(shares.values())
+        most = min(machines[name].count, len(classes[name]), shares[name] + spare)
+        batches = _in_time(machines[name], classes[name], shares[name], most, runner, nights)
+        shares[name] = max(shares[name], len(batches))
+        made += batches
     return sorted(made, key=lambda batch: (-batch.seconds, batch.id))
+
+
+def _in_time(
+    machine: MachineClass, jobs: Sequence[PlannedJob], count: int, most: int, runner: str, nights: Nights
+) -> list[PackedShard]:
+    """The jobs in `count` batches, or in up to `most` where fewer would outlast a job on the machine."""
+    limit = _job_seconds(machine, runner)
+    while True:
+        made = [_promised(batch, nights) for batch in _packed_shards_of(machine, jobs, count)]
+        if count >= most or max(batch.seconds for batch in made) <= limit:
+            return made
+        count = min(most, count + max(1, count // 4))
+
+
+def _promised(batch: PackedShard, nights: Nights) -> PackedShard:
+    cells = [(f"{job.run}/{job.cell.id}", job.estimate.seconds, job.estimate.spread) for job in batch.jobs]
+    finish = nights.finish(cells, batch.slots) + batch.machine.setup_s
+    return replace(batch, seconds=promised_seconds(finish), finish=finish)
+
+
+def wall_seconds(made: Sequence[PackedShard]) -> float:
+    """When the last of all machines is done, promised as each of them is: later than the promise of any one."""
+    finishes = [batch.finish for batch in made if batch.finish is not None]
+    if len(finishes) < len(made) or not made:
+        return max((batch.seconds for batch in made), default=0.0)
+    last = finishes[0]
+    for finish in finishes[1:]:
+        last = last.clip(min=finish)
+    return promised_seconds(last)
+
+
+def _runner_of(machine: MachineClass, runner: str) -> str:
+    if runner != "auto":
+        return runner
+    return "self-hosted" if "self-hosted" in (label.lower() for label in machine.labels) else "hosted"
+
+
+def _job_seconds(machine: MachineClass, runner: str) -> float:
+    hours = _JOB_HOURS[_runner_of(machine, runner)]
+    return math.inf if hours is None else hours * 3600.0
+
+
+def check_job_limits(made: Sequence[PackedShard], runner: str, where: str) -> None:
+    """Raise `UserError` when a batch may outlast a job of GitHub's; where: the file of the experiment."""
+    for batch in made:
+        limit = _job_seconds(batch.machine, runner)
+        if batch.seconds <= limit:
+            continue
+        kind = _runner_of(batch.machine, runner)
+        longest = max(batch.jobs, key=lambda job: job.estimate.seconds)
+        alone = len(batch.jobs) == 1
+        more = (
+            "" if alone else f"raise count of machine {batch.machine.name!r} or max_jobs, take fewer trials or cases, "
+        )
+        own = "" if kind == "self-hosted" else "--runner self-hosted where the machines are your own (5 days), "
+        raise UserError(
+            f"shard {batch.id} ({len(batch.jobs)} cells, the longest {longest.cell.id}) takes up to "
+            f"{batch.seconds / 3600:,.1f} hours, and GitHub ends a job on a {kind} runner after {limit / 3600:g}",
+            where=where,
+            remedy=f"{more}{'lower the limits of the case, or ' if alone else 'or '}say {own}"
+            "--runner local where no job of GitHub's runs it",
+        )
 
 
 def skipped_cells(cells: Iterable[Cell], machines: Sequence[MachineClass]) -> list[SkippedCell]:
@@ -73,7 +152,7 @@ def skipped_cells(cells: Iterable[Cell], machines: Sequence[MachineClass]) -> li
     return [SkippedCell(cell=cell.id, cause=cause) for cell in cells if cell.case.spec.needs.gpu and not gpus]
 
 
-def github_matrix(made: Sequence[PackedShard]) -> str:
+def github_matrix(made: Sequence[PackedShard], runner: str = "auto") -> str:
     """The value of a matrix output, one entry a shard; raises `UserError` when GitHub would refuse it."""
     include = [
         {
@@ -81,8 +160,8 @@ def github_matrix(made: Sequence[PackedShard]) -> str:
             "machine": batch.machine.name,
             "labels": batch.machine.labels,
             "jobs": batch.slots,
-            # When GitHub ends the job: twice what is expected, since that may be wrong, and ten minutes for setting up.
-            "minutes": math.ceil(batch.seconds * 2 / 60) + 10,
+            # When GitHub ends the job: twice what is promised, since that may be wrong, and ten minutes for setting up.
+            "minutes": int(min(math.ceil(batch.seconds * 2 / 60) + 10, _job_seconds(batch.machine, runner) / 60)),
         }
         for batch in made
     ]
@@ -92,7 +171,7 @@ def github_matrix(made: Sequence[PackedShard]) -> str:
     return text
 
 
-def _machine_for(cell: Cell, machines: Sequence[MachineClass]) -> MachineClass:
+def machine_for(cell: Cell, machines: Sequence[MachineClass]) -> MachineClass:
     """The cheapest class on which the cell fits, the first of equals."""
     limits, needs = cell.case.spec.limits, cell.case.spec.needs
     fitting = [

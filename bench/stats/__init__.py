@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from bench.base.faces import lazy_face
 
 if TYPE_CHECKING:
+    from bench.stats.budget import Candidate, Selection, TooLittle, select
     from bench.stats.choice import Chosen, Filters, Stored, choose, choose_arm
     from bench.stats.compare import Compared, Comparison, compare_records
     from bench.stats.intervals import Interval
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
         cases_needed,
         components,
         designs,
+        fewest_cases,
         price,
         trials_needed,
     )

@@ -22,6 +22,7 @@ TRIALS = (1, 2, 3, 5, 8, 10, 15, 20)
 _ROUNDS = 1_000
 _SIGNS = 1_000
 _MOST_SIMULATED = 300
+_MOST_EXACT = 10
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ class Design:
     """The chance that the drop is found."""
     cells: int
     usd: float | None
-    """For all cells; None where no cost is known."""
+    """To be paid for all cells; None where no cost is known."""
     machine_hours: float
     gpu_hours: float
 
@@ -129,15 +130,40 @@ def power(question: Question, cases: int, trials: int) -> float:
     """
     if cases > _MOST_SIMULATED:
         return _approximate(question, cases, trials)
-    differences = _draw(question, cases, trials)
+    return found_share(_draw(question, cases, trials), question.rules)
+
+
+def found_share(differences: Floats, rules: Rules) -> float:
+    """The share of the rows of `differences`, shape (rounds, cases), that `compare` calls a regression.
+
+    Head minus base, a case each. Of few cases every choice of signs is tried, of more `_SIGNS` that are drawn.
+    """
+    cases = differences.shape[1]
+    if cases < fewest_cases(rules.alpha):
+        return 0.0
     means = differences.mean(axis=1)
-    chance = np.abs(differences) @ signs(cases, _SIGNS).T / cases <= means[:, None] + 1e-9
-    p = (1 + chance.sum(axis=1)) / (1 + _SIGNS)
-    return float(((p < question.rules.alpha) & (means <= 1e-9 - question.rules.margin)).mean())
+    exact = cases <= _MOST_EXACT
+    tried = _all_signs(cases) if exact else signs(cases, _SIGNS)
+    chance = (np.abs(differences) @ tried.T / cases <= means[:, None] + 1e-9).sum(axis=1)
+    p = chance / len(tried) if exact else (1 + chance) / (1 + len(tried))
+    return float(((p < rules.alpha) & (means <= 1e-9 - rules.margin)).mean())
+
+
+def fewest_cases(alpha: float) -> int:
+    """Cases below which no result is significant: n signs alone give no p-value below 2^-n."""
+    return max(2, math.floor(-math.log2(alpha) + 1e-12) + 1)
+
+
+def _all_signs(cases: int) -> Floats:
+    """(2^cases, cases) of -1 and 1."""
+    bits = (np.arange(2**cases)[:, None] >> np.arange(cases)) & 1
+    return 1.0 - 2.0 * bits.astype(np.float64)
 
 
 def trials_needed(question: Question, cases: int, aim: float = POWER) -> int | None:
     """The fewest trials a case and side that see the drop on so many cases; None beyond `MOST_TRIALS`."""
+    if cases < fewest_cases(question.rules.alpha):
+        return None
     return _fewest(lambda trials: power(question, cases, trials) >= aim, MOST_TRIALS)
 
 
@@ -203,7 +229,10 @@ def designs(question: Question, cost: Price, enough: int | None, *, sides: int =
     sides: 2 when both base and head are to be run, 1 when base is stored already.
     """
     cases = question.parts.cases
-    usd = cost.cost.mean_usd if cost.cost.mean_usd is not None else cost.cost.replayed_usd
+    usd = cost.cost.mean_usd
+    if usd is None and cost.cost.replayed_usd is not None:
+        # Replayed conversations are not paid for, whatever they would have cost.
+        usd = 0.0
     found = []
     for trials in sorted({*TRIALS, *([enough] if enough is not None else [])}):
         cells = sides * cases * trials

@@ -20,7 +20,7 @@ from bench.formats.judge_version import JUDGE
 from bench.formats.plan import Cell, PlanFile, read_plan_file
 from bench.formats.record import Record
 from bench.formats.run_folder import RunFolder
-from bench.plan.estimate import History
+from bench.plan.estimate import Estimate, History
 from bench.plan.experiment import Experiment, load_experiment
 from bench.plan.selection import cells_of, expand_experiment, select_cells
 from tests.helpers.cells import RIGHT, ROOT, make_agent, make_case, write_files
@@ -133,17 +133,21 @@ def record_of(cell: Cell, seconds: float, cost: float | None = 0.5, **changes: A
     )
 
 
+def figures(estimate: Estimate) -> tuple[float, float | None, str]:
+    return estimate.seconds, estimate.usd, estimate.source
+
+
 def test_estimates_rest_on_the_nearest_that_was_measured(places: DataFolders) -> None:
     one, two = cells(places, agents=["a"], trials=1)
     other = cells(places, agents=["b"], trials=1)
     limit = one.case.spec.limits
     whole = limit.agent_s + limit.grade_s
     history = History.of([record_of(one, 10.0, 1.0), record_of(one, 12.0, 3.0), record_of(one, 500.0, 2.0)])
-    assert vars(history.estimate(one)) == {"seconds": 12.0, "usd": 2.0, "source": "measured"}
+    assert figures(history.estimate(one)) == (12.0, 2.0, "measured")
     assert history.estimate(two).source == "agent"
     assert history.estimate(two).usd == limit.cost_usd
-    assert vars(history.estimate(other[0])) == {"seconds": 12.0, "usd": 0.0, "source": "case"}
-    assert vars(history.estimate(other[1])) == {"seconds": whole / 2, "usd": 0.0, "source": "limit"}
+    assert figures(history.estimate(other[0])) == (12.0, 0.0, "case")
+    assert figures(history.estimate(other[1])) == (whole / 2, 0.0, "limit")
 
 
 def test_a_cost_nobody_knows_stays_unknown(places: DataFolders) -> None:
