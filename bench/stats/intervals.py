@@ -52,8 +52,10 @@ def clustered(means: Sequence[float]) -> Interval | None:
     phi * mu * (1 - mu) / K, phi being estimated from s^2. It stays in [0, 1], is not symmetric near the ends, and
     keeps its coverage there, where Student's interval loses it.
 
-    phi is at most 1, that of cases which always or never succeed. It is 1, too, where all cases agree: that
-    none differ so far says nothing of how much they do.
+    phi is at most 1, that of cases which always or never succeed. It is estimated with two imagined cases more, one of
+    mean 0 and one of mean 1 (after Agresti and Coull, The American Statistician 52, 1998, who imagine two successes
+    and two failures): that few cases agree so far does not say that others do, and a mean that hardly differs from
+    one case to the next must not give another interval than one that does not differ at all.
     """
     from scipy.special import stdtrit
 
@@ -61,9 +63,9 @@ def clustered(means: Sequence[float]) -> Interval | None:
     if n < 2:
         return None
     mean = fmean(means)
-    most = mean * (1 - mean)
-    spread = variance(means)
-    phi = min(1.0, spread / most) if spread > 0 and most > 0 else 1.0
+    imagined = [*means, 0.0, 1.0]
+    middle = fmean(imagined)
+    phi = min(1.0, variance(imagined) / (middle * (1 - middle)))
     return _score_interval(mean, n / phi, float(stdtrit(n - 1, (1 + LEVEL) / 2)))
 
 
@@ -109,7 +111,7 @@ def mean_intervals(values: Floats, levels: Sequence[float]) -> list[Interval | N
 
     Where no case differs from another there is nothing to resample. The interval then holds what n equal cases leave
     possible: up to a share 1 - ((1 - level) / 2)^(1 / n) of all cases may differ from them by 1 (Clopper and Pearson,
-    1934; the "rule of three").
+    1934; the "rule of three"), values being from -1 to 1.
     """
     n = len(values)
     if n < 2:
@@ -129,4 +131,4 @@ def _tail(n: int, level: float) -> float:
 
 def _of_equals(value: float, n: int, level: float) -> Interval:
     unseen = 1 - ((1 - level) / 2) ** (1 / n)
-    return Interval(value - unseen, value + unseen)
+    return Interval(max(-1.0, value - unseen), min(1.0, value + unseen))

@@ -15,8 +15,10 @@ from bench.base.errors import UserError
 from bench.formats.record import LimitsSet, Record
 from bench.stats.choice import Filters, choose
 from bench.stats.compare import Compared, Comparison, compare_records
-from bench.stats.pairing import make_sample, pair
-from bench.stats.tests import Rules, judge
+from bench.stats.comparable import pair
+from bench.stats.pairing import make_sample
+from bench.stats.tests import Rules
+from bench.stats.verdict import judge
 from bench.store.branch import ResultsBranch
 from bench.store.bundle import Bundle
 from tests.helpers.command import mldb
