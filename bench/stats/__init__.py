@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from bench.base.faces import lazy_face
 
 if TYPE_CHECKING:
-    from bench.stats.choice import Chosen, Filters, Stored, choose
+    from bench.stats.choice import Chosen, Filters, Stored, choose, with_history
     from bench.stats.compare import Compared, Comparison, compare_records
     from bench.stats.intervals import Interval
     from bench.stats.pairing import MEASURES
@@ -63,5 +63,6 @@ if TYPE_CHECKING:
         nightly,
         standing_drop,
     )
+    from bench.stats.verdict import Judgement
 else:
     __getattr__ = lazy_face(__name__)

@@ -62,6 +62,23 @@ def choose(reference: str, stored: Stored, filters: Filters) -> Chosen:
     return Chosen(_label(reference, entrant, chosen), entrant, chosen)
 
 
+def with_history(base: Chosen, stored: Stored, filters: Filters) -> Sequence[Record]:
+    """The records of `base`, and those that are stored of the very same versions of its agent.
+
+    Which of them can be compared with a head is for `pair` to say. What is in `base` itself comes first, so that a
+    cell that is stored as well counts once.
+    """
+    found = list(base.records)
+    for digest in sorted({record.agent.digest for record in base.records}):
+        reference = f"agent:{base.entrant.agent}@{digest}"
+        found += [
+            record
+            for record in stored(reference, filters)
+            if record.agent.digest == digest and entrant_of(record) == base.entrant and _passes(record, filters)
+        ]
+    return found
+
+
 def _named(reference: str, stored: Stored, filters: Filters) -> Sequence[Record]:
     path = Path(reference)
     if (path / "run.json").is_file():

@@ -134,10 +134,9 @@ def _night_notes(pairs: Sequence[Pair], nights: Sequence[str]) -> list[str]:
         )
     if base & head and base - head:
         notes.append(f"history: base ran on {_named([nights[at] for at in sorted(base - head)])} as well")
-    times = [
-        [record.started for it in pairs for record in side(it)] for side in (lambda it: it.base, lambda it: it.head)
-    ]
-    if len(nights) == 1 and all(times) and (max(times[0]) < min(times[1]) or max(times[1]) < min(times[0])):
+    one = [record.started for it in pairs for record in it.base]
+    other = [record.started for it in pairs for record in it.head]
+    if len(nights) == 1 and pairs and (max(one) < min(other) or max(other) < min(one)):
         notes.append("arms: one ran after the other; what changed within the night is not told apart from the agent")
     return notes
 

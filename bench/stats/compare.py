@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import comb, exp, log1p
 from typing import Literal
 
@@ -11,7 +11,7 @@ from bench.formats.record import Record
 from bench.stats.comparable import Allowance, Pair, Pairing, pair
 from bench.stats.pairing import MEASURES, Measure, money, sample
 from bench.stats.tests import DEFAULT_RULES, Rules, holm
-from bench.stats.verdict import Judgement, Verdict, judge, judge_suite
+from bench.stats.verdict import Judgement, Verdict, judge, judge_suite, power_of
 
 Test = Literal["sign-flip", "within-cases"]
 MOST_UNKNOWN = 0.1
@@ -88,6 +88,10 @@ class Comparison:
     measures: Sequence[Compared] = field(default_factory=list)
     findings: Sequence[CaseChange] = field(default_factory=list)
     """Advisory, the least likely chance first."""
+    drop: float | None = None
+    """A drop of success of which the power was asked."""
+    power: float | None = None
+    """The chance that these cases and trials would show it as a regression."""
 
 
 def compare_records(
@@ -98,11 +102,12 @@ def compare_records(
     gates: Sequence[str] = ("success",),
     test: Test = "sign-flip",
     allow: Collection[Allowance] = (),
+    drop: float | None = None,
 ) -> Comparison:
     """Compare two sets of records, each of one agent with its models in one profile.
 
     `gates`: names of `MEASURES`; they decide together, each at `rules.alpha` divided by their number (Bonferroni), so
-    that several do not cry wolf more often than one.
+    that several do not cry wolf more often than one. `drop`: of success, the power against which is worked out.
     """
     paired = pair(base, head, allow)
     alpha = rules.alpha / len(gates)
@@ -120,7 +125,15 @@ def compare_records(
         test=test,
         measures=measures,
         findings=_case_changes(paired.pairs),
+        drop=drop,
+        power=None if drop is None else _power(paired, drop, replace(rules, alpha=alpha), test),
     )
+
+
+def _power(paired: Pairing, drop: float, rules: Rules, test: Test) -> float:
+    it = sample(MEASURES["success"], paired.pairs, len(paired.nights))
+    night = it.night if test == "sign-flip" else it.strata_night
+    return power_of(it.base, it.effective, drop, rules, night, by_signs=test == "sign-flip")
 
 
 def _compare_measure(measure: Measure, paired: Pairing, rules: Rules, alpha: float, test: Test) -> Compared:

@@ -151,6 +151,11 @@ class Table:
         own /= own.sum(axis=1, keepdims=True)
         return (own * self.means).sum(axis=1), own
 
+    def effective(self, weights: Floats) -> Floats:
+        """(cases,): the number of trials that a mean with these weights, shape (cases, nights), is worth."""
+        found: Floats = 1 / (weights**2 / np.maximum(self.counts, 1)).sum(axis=1)
+        return found
+
 
 def night_levels(values: Floats) -> Floats:
     """(nights,): how far each night lies from the others, from `values`, shape (cases, nights), NaN where missing.

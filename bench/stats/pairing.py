@@ -51,6 +51,8 @@ class Sample:
     differences: Floats
     noise: Floats | None
     """The part of each difference's variance that comes of its trials; None where some case has but one trial."""
+    effective: tuple[Floats, Floats]
+    """Trials of base and of head that the weighted means are worth."""
     night: NightError
     """What nights add to the error of the mean difference."""
     strata: Sequence[Stratum]
@@ -125,7 +127,7 @@ def make_sample(
     """`base`, `head`: the trials of each case; `base_nights`, `head_nights`: the night of each, from 0 on."""
     if not cases:
         empty = np.zeros(0)
-        return Sample(cases, base, head, empty, empty, empty, None, NO_ERROR, [], NO_ERROR)
+        return Sample(cases, base, head, empty, empty, empty, None, (empty, empty), NO_ERROR, [], NO_ERROR)
     tables = _table(base, base_nights, nights), _table(head, head_nights, nights)
     spread = _spread(base, head, tables, ratio)
     one_trial = _one_trial(base, head, ratio) / len(cases)
@@ -145,6 +147,7 @@ def make_sample(
         other,
         differences,
         noise,
+        (tables[0].effective(of_base), tables[1].effective(of_head)),
         _night_error(spread, of_head - of_base),
         strata,
         NO_ERROR if apart is None else _night_error(spread, apart),
@@ -240,5 +243,5 @@ def money(records: Iterable[Record]) -> str:
 def _noise(values: Sequence[Floats], table: Table, weights: Floats, means: Floats, ratio: bool) -> Floats:
     """The sampling variance of each case's weighted mean; of its logarithm by the delta method."""
     one = np.array([float(trials.var(ddof=1)) for trials in values], dtype=np.float64)
-    variances: Floats = one * (weights**2 / np.maximum(table.counts, 1)).sum(axis=1)
+    variances: Floats = one / table.effective(weights)
     return variances / means**2 if ratio else variances
