@@ -21,6 +21,8 @@ RESAMPLES = 10_000
 """Of a bootstrap."""
 # Imagined differences beside those that were seen.
 _IMAGINED = 1 / 3
+# The sum of squares below which cases hardly moved.
+_STILL = 1 / 4
 # Numbers of cases are rounded up to a multiple of this, so that few blocks of signs serve all of them.
 _BLOCK = 64
 
@@ -121,28 +123,40 @@ def mean_intervals(values: Floats, levels: Sequence[float]) -> list[Interval | N
     return [Interval(float(low), float(high)) for low, high in found.reshape(2, -1).T]
 
 
-def difference_interval(differences: Floats, level: float) -> Interval | None:
-    """The interval of the mean of `differences` of shares, shape (cases,), from -1 to 1; None for fewer than two.
+def difference_intervals(differences: Floats, levels: Sequence[float]) -> list[Interval | None]:
+    """Intervals of the mean of `differences` of shares, shape (cases,), from -1 to 1; None for fewer than two.
 
-    Student's, on the cases and c imagined ones, half of which would be at -1 and half at 1 (Agresti and Min, Statistics
-    in Medicine 24, 2005, do so with c = 1): what broke few of all cases for good may have missed these. c is 1/3,
-    which was found by simulation to cover 93% from 10 cases on and to cost little width (docs/statistics-reference.md).
-    The less the cases moved, the closer c comes to where equal cases have the interval that they leave possible: up to
-    a share 1 - ((1 - level) / 2)^(1 / n) of all cases may differ from them by 1 (Clopper and Pearson, Biometrika 26,
-    1934; the "rule of three"). It does so while the sum of squares is below 1, that of one case broken for good.
+    What `mean_intervals` and Student's interval with imagined cases hold together. The imagined ones are c, half of
+    them at -1 and half at 1 (Agresti and Min, Statistics in Medicine 24, 2005, do so with c = 1): what broke few of
+    all cases for good may have missed those that were drawn. c is 1/3, which was found by simulation to cover 93% and
+    to cost little width. The less the cases moved, the closer c comes to where equal cases have the interval that they
+    leave possible: up to `unseen` of all cases may differ from them by 1. It does so while the sum of squares is below
+    1/4, so that a hair's breadth in one case does not make another interval of it.
     """
     from scipy.special import stdtrit
 
     n = len(differences)
-    if n < 2:
-        return None
-    quantile = float(stdtrit(n - 1, (1 + level) / 2))
-    squares = float((differences**2).sum())
-    imagined = _IMAGINED + max(0.0, 1 - squares) * (_imagined_of_equals(n, level, quantile) - _IMAGINED)
-    centre = float(differences.sum()) / (n + imagined)
-    variance_of_all = (squares + imagined) / (n + imagined) - centre * centre
-    half = quantile * math.sqrt(max(0.0, variance_of_all) / (n + imagined))
-    return Interval(max(-1.0, centre - half), min(1.0, centre + half))
+    found: list[Interval | None] = []
+    for level, resampled in zip(levels, mean_intervals(differences, levels), strict=True):
+        if n < 2:
+            found.append(None)
+            continue
+        quantile = float(stdtrit(n - 1, (1 + level) / 2))
+        squares = float((differences**2).sum())
+        still = max(0.0, 1 - squares / _STILL)
+        imagined = _IMAGINED + still * (_imagined_of_equals(n, level, quantile) - _IMAGINED)
+        centre = float(differences.sum()) / (n + imagined)
+        half = quantile * math.sqrt(max(0.0, (squares + imagined) / (n + imagined) - centre**2) / (n + imagined))
+        low, high = centre - half, centre + half
+        if resampled is not None:
+            low, high = min(low, resampled.low), max(high, resampled.high)
+        found.append(clipped(Interval(low, high)))
+    return found
+
+
+def clipped(it: Interval) -> Interval:
+    """What of it lies from -1 to 1."""
+    return Interval(min(1.0, max(-1.0, it.low)), max(-1.0, min(1.0, it.high)))
 
 
 def _imagined_of_equals(n: int, level: float, quantile: float) -> float:

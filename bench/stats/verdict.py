@@ -9,7 +9,17 @@ from typing import Literal
 
 import numpy as np
 
-from bench.stats.intervals import LEVEL, SEED, Floats, Interval, difference_interval, mean_intervals, signs, unseen
+from bench.stats.intervals import (
+    LEVEL,
+    SEED,
+    Floats,
+    Interval,
+    clipped,
+    difference_intervals,
+    mean_intervals,
+    signs,
+    unseen,
+)
 from bench.stats.nights import NO_ERROR, NightError
 from bench.stats.tests import MOST_CASES, MOST_TRIALS, POWER, Rules, Stratum, Tails, sign_flip, within_strata
 
@@ -76,7 +86,7 @@ def judge(
     p_worse, p_better = (tails.lower, tails.upper) if lower_is_worse else (tails.upper, tails.lower)
     mean = float(differences.mean()) if n else 0.0
     gain = mean if lower_is_worse else -mean
-    interval, equivalence = difference_intervals(differences, (LEVEL, 1 - 2 * alpha), night, bounded=lower_is_worse)
+    interval, equivalence = _intervals(differences, (LEVEL, 1 - 2 * alpha), night, bounded=lower_is_worse)
     verdict = decide(p_worse, p_better, gain, equivalence, margin, alpha)
     if verdict == "inconclusive" and n >= 2 and not np.any(differences):
         verdict = "no difference seen"
@@ -143,34 +153,24 @@ def decide(
     return "inconclusive"
 
 
-def difference_intervals(
+def _intervals(
     differences: Floats, levels: Sequence[float], night: NightError, *, bounded: bool
 ) -> list[Interval | None]:
-    """Intervals of the mean of `differences`, shape (cases,), which nights made more uncertain.
+    """Of the mean of `differences`, shape (cases,), which nights made more uncertain.
 
     The distance from the mean to each end is the root of the sum of squares of what cases and nights ask for, which
     recovers their variances (Zou and Donner, Statistics in Medicine 27, 2008, section 2). `bounded`: a difference of
-    shares, from -1 to 1 (`difference_interval`). Otherwise equal differences have no interval, because nothing bounds
-    what other cases do.
+    shares, from -1 to 1. Otherwise equal differences have no interval: nothing bounds what other cases do.
     """
     mean = float(differences.mean()) if len(differences) else 0.0
-    of_cases = (
-        [difference_interval(differences, level) for level in levels]
-        if bounded
-        else mean_intervals(differences, levels)
-    )
+    of_cases = difference_intervals if bounded else mean_intervals
     found: list[Interval | None] = []
-    for level, it in zip(levels, of_cases, strict=True):
+    for level, it in zip(levels, of_cases(differences, levels), strict=True):
         if it is not None and night.sd:
             reach = night.quantile((1 + level) / 2)
             it = Interval(mean - math.hypot(mean - it.low, reach), mean + math.hypot(it.high - mean, reach))
         found.append(clipped(it) if it is not None and bounded else it)
     return found
-
-
-def clipped(it: Interval) -> Interval:
-    """What of it lies from -1 to 1."""
-    return Interval(min(1.0, max(-1.0, it.low)), max(-1.0, min(1.0, it.high)))
 
 
 def least_cases(alpha: float) -> int:
