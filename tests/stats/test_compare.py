@@ -144,7 +144,7 @@ def test_arms_of_one_night_are_free_of_it_and_arms_of_two_are_not() -> None:
     other_day = night(2, [2] * 20, trials=5, day=3)
     apart = compare_records(base, other_day)
     success = measure(apart, "success")
-    # Nights differ by 0.6 on the logit: 0.6 times the mean of p (1 - p), of 5 successes in 10 trials, and for two nights.
+    # Nights differ by 0.6 on the logit: 0.6 times the mean of p (1 - p), 5 in 10, and for two nights.
     assert success.night_sd == pytest.approx(0.6 * 25 / 90 * 2**0.5)
     assert apart.verdict == "inconclusive"
     assert any(note.startswith("nights: none is shared: base 2026-") for note in apart.notes)
