@@ -169,7 +169,7 @@ def as_text(base: Chosen, head: Chosen, answer: Comparison) -> str:
     if answer.measures:
         who = base.entrant
         lines.append(f"{answer.cases} cases in pairs; profile {who.profile}, {who.model or 'no model'}")
-        lines += ["", *table([row for it in answer.measures for row in _measure_rows(it, answer)]).splitlines()]
+        lines += ["", *table([row for it in answer.measures for row in _measure_rows(it)]).splitlines()]
     if answer.power is not None and answer.drop is not None:
         enough = "less than" if _is_blind(answer) else "at least"
         lines += [
@@ -183,7 +183,9 @@ def as_text(base: Chosen, head: Chosen, answer: Comparison) -> str:
     return "\n".join(printable(line) for line in lines)
 
 
-def _measure_rows(it: Compared, answer: Comparison) -> list[tuple[str, str]]:
+def _measure_rows(it: Compared) -> list[tuple[str, str]]:
+    from bench.stats import Needed
+
     if it.judgement is None:
         return [(it.measure, f"{it.verdict}: {it.reason}")]
     found = it.judgement
@@ -200,10 +202,10 @@ def _measure_rows(it: Compared, answer: Comparison) -> list[tuple[str, str]]:
         )
     if found.verdict == "inconclusive":
         if it.night_sd:
-            rows.append(
-                ("", f"the nights alone add an error of {100 * it.night_sd:.1f} points: run base in head's night")
-            )
-        rows.append(("", _needed(it)))
+            apart = f"{100 * it.night_sd:.1f} points"
+            rows.append(("", f"nights alone add a standard error of {apart}: run both arms in one night"))
+        if not it.night_sd or found.needed != Needed(None, None):
+            rows.append(("", _needed(it)))
     return rows
 
 

@@ -63,6 +63,6 @@ if TYPE_CHECKING:
         nightly,
         standing_drop,
     )
-    from bench.stats.verdict import Judgement
+    from bench.stats.verdict import Judgement, Needed
 else:
     __getattr__ = lazy_face(__name__)

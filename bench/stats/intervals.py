@@ -174,7 +174,7 @@ def unseen(n: int, alpha: float) -> float:
 
     Clopper and Pearson, Biometrika 26, 1934, for no event among n (the "rule of three").
     """
-    return 1 - alpha ** (1 / n)
+    return 1 - math.pow(alpha, 1 / n)
 
 
 def _tail(n: int, level: float) -> float:

@@ -223,7 +223,7 @@ def _strata(
     known = shared.any(axis=1)
     # Cases that share no night have no say; the others speak for the mean over all of them.
     found = []
-    for case in np.flatnonzero(known):
+    for case in map(int, np.flatnonzero(known)):
         for night in np.flatnonzero(shared[case]):
             weight = counts[case, night] / counts[case].sum()
             own = base[case][base_nights[case] == night], head[case][head_nights[case] == night]

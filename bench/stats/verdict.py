@@ -100,7 +100,9 @@ def judge(
         p_worse=p_worse,
         p_better=p_better,
         draws=tails.draws,
-        needed=needed(differences, noise, trials, margin, alpha, bounded=lower_is_worse) if undecided else None,
+        needed=needed(differences, noise, trials, margin, alpha, bounded=lower_is_worse, night=night)
+        if undecided
+        else None,
     )
 
 
@@ -179,13 +181,21 @@ def least_cases(alpha: float) -> int:
 
 
 def needed(
-    differences: Floats, noise: Floats | None, trials: float, margin: float, alpha: float, *, bounded: bool = True
+    differences: Floats,
+    noise: Floats | None,
+    trials: float,
+    margin: float,
+    alpha: float,
+    *,
+    bounded: bool = True,
+    night: NightError = NO_ERROR,
 ) -> Needed:
     """Trials, or cases, that would decide with `POWER` if the difference stays what it is.
 
     The variance of a mean difference over K cases with n trials a side is (between + within / n) / K. A difference of
     at least the margin is to be told from 0; a smaller one from the margin. With one trial a case the parts cannot be
-    told apart, and all of the variance counts as within. No number is below what the test can decide by at all.
+    told apart, and all of the variance counts as within. What nights add stays, whatever is run in them. No number is
+    below what the test can decide by at all.
     """
     from scipy.special import ndtri
 
@@ -198,8 +208,8 @@ def needed(
     if bounded and not apart:
         # Of equal cases so many are needed before their being equal excludes the margin.
         least = max(least, math.ceil(math.log(alpha) / math.log1p(-min(max(room, 1e-9), 0.999))))
-    target = (room / float(ndtri(1 - alpha) + ndtri(POWER))) ** 2
-    if target == 0:
+    target = (room / float(ndtri(1 - alpha) + ndtri(POWER))) ** 2 - night.sd**2
+    if target <= 0:
         return Needed(None, None)
     more_cases = _capped(max(cases + 1, least, total / target), MOST_CASES)
     of_trials = total if noise is None else min(total, float(np.mean(noise)))

@@ -72,8 +72,8 @@ def masked(p: Floats, mixture: Mixture, rng: np.random.Generator) -> Floats:
     """Broken cases take 15 points, and gains on the others give five back."""
     found = _broken_by(p, 1.5 * DROP, rng)
     room = np.where(found == p, 1 - p, 0.0)
-    left = p.mean() - DROP - found.mean()
-    return found + room * min(1.0, max(0.0, left) / max(room.mean(), 1e-12))
+    left = float(p.mean() - DROP - found.mean())
+    return found + room * min(1.0, max(0.0, left) / max(float(room.mean()), 1e-12))
 
 
 def redrawn(p: Floats, mixture: Mixture, rng: np.random.Generator) -> Floats:
