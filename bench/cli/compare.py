@@ -57,7 +57,7 @@ _MOST_FINDINGS = 10
     "--history/--no-history",
     "history",
     default=True,
-    help="Add the base agent's comparable records of other nights, where --results is given.  [default: history]",
+    help="Add the base agent's comparable records of other nights, where --results is given.",
 )
 @click.option(
     "--require-power",
@@ -117,7 +117,7 @@ def compare(
 
     with stored_records(repository, branch) as stored:
         one, other = choose(base, stored, filters), choose(head, stored, filters)
-        records = with_history(one, stored, filters) if history and repository else one.records
+        records = with_history(one, other, stored, filters) if history and repository else one.records
     deciding = tuple(dict.fromkeys(gates)) or ("success",)
     drop = None if drop_points is None else drop_points / 100
     answer = compare_records(records, other.records, rules=rules, gates=deciding, test=test, allow=allow, drop=drop)

@@ -13,7 +13,7 @@ import pytest
 
 from bench.base.errors import UserError
 from bench.formats.record import LimitsSet, Record
-from bench.stats.choice import Filters, choose
+from bench.stats.choice import Chosen, Filters, choose, with_history
 from bench.stats.comparable import pair
 from bench.stats.compare import Compared, Comparison, compare_records
 from bench.stats.nights import tell_nights
@@ -26,7 +26,7 @@ from tests.helpers.command import mldb
 from tests.helpers.records import GPT, LIMITS, MACHINE, START, make_check, make_record
 
 FAIL = [make_check(value=0.0)]
-COMMITS = {1: "1f0c2aa" + "0" * 33, 2: "9b41d7e" + "0" * 33}
+COMMITS = {1: "1f0c2aa" + "0" * 33, 2: "9b41d7e" + "0" * 33, 3: "77aa01c" + "0" * 33}
 Change = Callable[[Record], Record]
 
 
@@ -179,6 +179,20 @@ def test_history_sharpens_what_a_base_arm_says() -> None:
         assert it.judgement.interval is not None
     widths = [it.judgement.interval.high - it.judgement.interval.low for it in (plain, sharper)]  # type: ignore[union-attr]
     assert widths[1] < widths[0]
+
+
+def test_stored_history_is_that_of_the_same_version_and_never_heads_own_run() -> None:
+    stored = [*night(1, [3] * 4), *night(1, [2] * 4, day=1), *night(2, [1] * 4, day=1), *night(3, [1] * 4, day=2)]
+
+    def chosen(run: str) -> Chosen:
+        return choose(f"run:{run}", lambda *_: stored, Filters())
+
+    def runs(base: str, head: str) -> set[str]:
+        records = with_history(chosen(base), chosen(head), lambda *_: stored, Filters())
+        return {record.provenance.run for record in records}
+
+    assert runs("night-1-1", "night-2-1") == {"night-1", "night-1-1"}
+    assert runs("night-1", "night-1-1") == {"night-1"}, "one version on both sides: head is not its own base"
 
 
 def test_history_under_other_conditions_is_left_out_and_said() -> None:
