@@ -59,6 +59,7 @@ from tests.benchmarks.difficulty import (
 NAIVE = 0.05
 RULES = Rules()
 CHANCE = 0.05
+ENOUGH = 0.75
 FIXED_DROPS = ("broken", "masked by gains")
 """Their mean over all possible cases is not defined: it is fixed for the cases that were drawn."""
 
@@ -363,9 +364,9 @@ def faults(task: Task, tally: Tally, settings: int) -> list[str]:
     verdicts = task.study in ("compare", "nights")
     if verdicts and task.change not in UNCHANGED and (task.cases, task.trials) == DESIGNS[2]:
         ideal = tally.ideal_of_cases(task.cases)
-        if below(tally.regression, min(0.75, ideal)):
+        if ideal >= ENOUGH and below(tally.regression, ENOUGH):
             found.append(f"{name}: found {tally.share(tally.regression):.1%}, an ideal test {ideal:.1%}")
-        if below(tally.these_cases, min(0.75, tally.share(tally.ideal))):
+        if tally.share(tally.ideal) >= ENOUGH and below(tally.these_cases, ENOUGH):
             shares = f"{tally.share(tally.these_cases):.1%}, an ideal test {tally.share(tally.ideal):.1%}"
             found.append(f"{name}: found in this suite {shares}")
     if verdicts and task.change == "none" and above(tally.these_cases, 0.05):
