@@ -12,10 +12,20 @@ from bench.base.errors import EXIT_OK, UserError
 from bench.cli.options import alpha, as_json, branch, filters, fraction, gathered, print_json, print_text, repository
 
 if TYPE_CHECKING:
-    from bench.stats import Chosen, Compared, Comparison, Filters, Rules, SequentialState
+    from bench.stats import Chosen, Compared, Comparison, Filters, Judgement, Rules, SequentialState
 
 # 2 is taken: by a wrong command, as everywhere.
-_EXIT = {"improvement": EXIT_OK, "no change": EXIT_OK, "regression": 1, "inconclusive": 3, "not comparable": 4}
+_EXIT = {
+    "improvement": EXIT_OK,
+    "no change": EXIT_OK,
+    "no difference seen": EXIT_OK,
+    "regression": 1,
+    "inconclusive": 3,
+    "not comparable": 4,
+}
+_EXIT_BLIND = 5
+# Of 0 to 1: that a gate may ask for with --require-power.
+_ENOUGH_POWER = 0.75
 _MEASURES = ("success", "score", "cost", "tokens", "time")
 _MOST_FINDINGS = 10
 
@@ -41,7 +51,20 @@ _MOST_FINDINGS = 10
     type=click.Choice(["sign-flip", "within-cases"]),
     default="sign-flip",
     show_default=True,
-    help="within-cases: speak of these very cases only; finds what breaks few of them.",
+    help="Which verdict decides: on cases like these (sign-flip), or on this suite alone (within-cases).",
+)
+@click.option(
+    "--history/--no-history",
+    "history",
+    default=True,
+    help="Add the base agent's comparable records of other nights, where --results is given.",
+)
+@click.option(
+    "--require-power",
+    "drop_points",
+    type=click.FloatRange(0, 100, min_open=True),
+    metavar="POINTS",
+    help="Exit with 5 unless a drop of so many points of success would have been seen with 75% chance.",
 )
 @click.option(
     "--allow",
@@ -60,6 +83,8 @@ def compare(
     gates: tuple[str, ...],
     rules: Rules,
     test: Literal["sign-flip", "within-cases"],
+    history: bool,
+    drop_points: float | None,
     allow: tuple[Literal["coverage", "limits", "machine"], ...],
     as_json: bool,
 ) -> None:
@@ -78,31 +103,47 @@ def compare(
     arm. Where the run stops when decided, its looks at success decide, and until they have there is no verdict.
 
     Cases are paired. Both sides must have the same profile, suite version, cases and case digests, judge, limits,
-    model and machine class, or they are not comparable. What the numbers mean: docs/statistics.md.
+    model and machine class, or they are not comparable. Run both in one night: what a night does to all trials then
+    falls out of the difference, and counts as error otherwise. What the numbers mean: docs/statistics.md.
 
     \b
     Exit status, by the measures that decide (--gate):
-      0  no change, or improvement
+      0  no change, no difference seen, or improvement
       1  regression
       2  the command is wrong
-      3  inconclusive: more trials would decide, and the answer says how many
+      3  inconclusive: the answer says what would decide
       4  not comparable, and the answer says why
+      5  no regression, but the power that --require-power asks for is not reached
     """
     from bench.cli.stored import stored_records
-    from bench.stats import choose_arm, compare_records, sequential_state
+    from bench.stats import choose_arm, compare_records, sequential_state, with_history
 
     sides = (base, head) if head else (f"{base}:base", f"{base}:head")
     with stored_records(repository, branch) as stored:
         one, other = (choose_arm(side, stored, filters) for side in sides)
+        state = sequential_state([*one.records, *other.records])
+        pooled = history and repository and state is None
+        records = with_history(one, other, stored, filters) if pooled else one.records
     deciding = tuple(dict.fromkeys(gates)) or ("success",)
-    answer = compare_records(one.records, other.records, rules=rules, gates=deciding, test=test, allow=allow)
-    if (state := sequential_state([*one.records, *other.records])) is not None:
+    drop = None if drop_points is None else drop_points / 100
+    answer = compare_records(records, other.records, rules=rules, gates=deciding, test=test, allow=allow, drop=drop)
+    if state is not None:
         tell_sequential(state, one, other, answer, as_json=as_json)
     if as_json:
         click.echo(as_document(one, other, answer))
     else:
         print_text(as_text(one, other, answer))
-    sys.exit(_EXIT[answer.verdict])
+    sys.exit(_exit_code(answer))
+
+
+def _exit_code(answer: Comparison) -> int:
+    quiet = answer.verdict in ("no change", "no difference seen", "inconclusive")
+    return _EXIT_BLIND if quiet and _is_blind(answer) else _EXIT[answer.verdict]
+
+
+def _is_blind(answer: Comparison) -> bool:
+    """Could a drop that matters to the gate have been missed too easily?"""
+    return answer.power is not None and answer.power < _ENOUGH_POWER
 
 
 def tell_sequential(
@@ -137,11 +178,11 @@ def as_document(base: Chosen, head: Chosen, answer: Comparison) -> str:
         name: {"label": side.label, **asdict(side.entrant), "records": len(side.records)}
         for name, side in (("base", base), ("head", head))
     }
-    # A property, which asdict() leaves out.
-    factors = {it.measure: it.factor for it in answer.measures}
+    # Properties, which asdict() leaves out.
+    derived = {it.measure: (it.factor, it.open_drop) for it in answer.measures}
     document = {"schema": 1, **sides, **asdict(answer)}
     for measure in document["measures"]:
-        measure["factor"] = factors[measure["measure"]]
+        measure["factor"], measure["open_drop"] = derived[measure["measure"]]
     return json.dumps(document, indent=1, allow_nan=False)
 
 
@@ -150,34 +191,65 @@ def as_text(base: Chosen, head: Chosen, answer: Comparison) -> str:
     from bench.base.text import printable
     from bench.report import table
 
-    lines = [f"{answer.verdict.upper()} (by {', '.join(answer.gates)})", f"base  {base.label}", f"head  {head.label}"]
+    scope = "this suite" if answer.test == "within-cases" else "cases like these"
+    lines = [
+        f"{answer.verdict.upper()} (by {', '.join(answer.gates)}; {scope})",
+        f"base  {base.label}",
+        f"head  {head.label}",
+    ]
     lines += [f"not comparable: {reason}" for reason in answer.reasons]
     if answer.measures:
         who = base.entrant
         lines.append(f"{answer.cases} cases in pairs; profile {who.profile}, {who.model or 'no model'}")
-        lines += ["", *table([row for it in answer.measures for row in _measure_rows(it, answer)]).splitlines()]
+        lines += ["", *table([row for it in answer.measures for row in _measure_rows(it)]).splitlines()]
+    if answer.power is not None and answer.drop is not None:
+        enough = "less than" if _is_blind(answer) else "at least"
+        lines += [
+            "",
+            f"power: a drop of {100 * answer.drop:g} points is called a regression with {answer.power:.0%} chance,"
+            f" {enough} the {_ENOUGH_POWER:.0%} that --require-power asks for",
+        ]
     if answer.findings:
         lines += ["", *_finding_lines(answer)]
     lines += [f"note: {note}" for note in answer.notes]
     return "\n".join(printable(line) for line in lines)
 
 
-def _measure_rows(it: Compared, answer: Comparison) -> list[tuple[str, str]]:
+def _measure_rows(it: Compared) -> list[tuple[str, str]]:
+    from bench.stats import Needed
+
     if it.judgement is None:
         return [(it.measure, f"{it.verdict}: {it.reason}")]
     found = it.judgement
-    test = "exact" if found.draws is None else f"{found.draws:,} draws"
-    p = f"p(worse) {_p(found.p_worse)}, p(better) {_p(found.p_better)} ({test})"
-    rows = [(it.measure, f"{it.verdict}: {_change(it)}; {p}; n = {found.n} cases x {it.trials:.3g} trials")]
-    if found.needed is not None:
-        rows.append(("", _needed(it, answer)))
-    these = it.these_cases
-    if answer.test == "sign-flip" and these is not None and it.verdict == "inconclusive":
-        for p_value, word in ((these.lower, "fell"), (these.upper, "rose")):
-            if p_value < answer.alpha:
-                said = f"on these very cases it {word} (p {_p(p_value)}, within cases)"
-                rows.append(("", f"{said}, but that is not enough to speak of cases like them"))
+    base, head = f"{it.base_trials:.3g}", f"{it.head_trials:.3g}"
+    trials = f"{base} trials" if base == head else f"{base} base and {head} head trials"
+    if it.this_suite is None:
+        return [(it.measure, f"{found.verdict}: {_change(it)}; {_chances(found)}; n = {found.n} cases x {trials}")]
+    rows = [(it.measure, f"{it.base:.3f} -> {it.head:.3f}; n = {found.n} cases x {trials}")]
+    for name, own in (("cases like these", found), ("this suite", it.this_suite)):
+        rows.append(("", f"{name}: {own.verdict}, {_points(own)}; {_chances(own)}"))
+    if found.verdict == "no difference seen" and it.open_drop is not None:
+        rows.append(
+            ("", f"so few cases and trials cannot exclude a drop of up to {100 * it.open_drop:.1f} points (95%)")
+        )
+    if found.verdict == "inconclusive":
+        if it.night_sd:
+            apart = f"{100 * it.night_sd:.1f} points"
+            rows.append(("", f"nights alone add a standard error of {apart}: run both arms in one night"))
+        if not it.night_sd or found.needed != Needed(None, None):
+            rows.append(("", _needed(it)))
     return rows
+
+
+def _chances(found: Judgement) -> str:
+    test = "exact" if found.draws is None else f"{found.draws:,} draws"
+    return f"p(worse) {_p(found.p_worse)}, p(better) {_p(found.p_better)} ({test})"
+
+
+def _points(found: Judgement) -> str:
+    interval = found.interval
+    span = f" [{100 * interval.low:+.1f}, {100 * interval.high:+.1f}]" if interval else ""
+    return f"{100 * found.difference:+.1f}{span} points{' (95%)' if interval else ''}"
 
 
 def _change(it: Compared) -> str:
@@ -185,14 +257,11 @@ def _change(it: Compared) -> str:
 
     assert it.judgement is not None and it.base is not None and it.head is not None
     interval = it.judgement.interval
-    if it.factor is None:
-        span = f" [{100 * interval.low:+.1f}, {100 * interval.high:+.1f}]" if interval else ""
-        return f"{it.base:.3f} -> {it.head:.3f}, {100 * it.judgement.difference:+.1f}{span} points (95%)"
-    span = f" [{exp(interval.low):.3f}, {exp(interval.high):.3f}]" if interval else ""
-    return f"{it.base:.4g} -> {it.head:.4g}, x {it.factor:.3f}{span} (95%)"
+    span = f" [{exp(interval.low):.3f}, {exp(interval.high):.3f}] (95%)" if interval else ""
+    return f"{it.base:.4g} -> {it.head:.4g}, x {it.factor:.3f}{span}"
 
 
-def _needed(it: Compared, answer: Comparison) -> str:
+def _needed(it: Compared) -> str:
     assert it.judgement is not None and it.judgement.needed is not None
     trials, cases = it.judgement.needed.trials, it.judgement.needed.cases
     options = []

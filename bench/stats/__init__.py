@@ -12,7 +12,7 @@ from bench.base.faces import lazy_face
 
 if TYPE_CHECKING:
     from bench.stats.budget import Candidate, Selection, TooLittle, select
-    from bench.stats.choice import Chosen, Filters, Stored, choose, choose_arm
+    from bench.stats.choice import Chosen, Filters, Stored, choose, choose_arm, with_history
     from bench.stats.compare import Compared, Comparison, compare_records
     from bench.stats.intervals import Interval
     from bench.stats.pairing import MEASURES
@@ -75,5 +75,6 @@ if TYPE_CHECKING:
     from bench.stats.tally import LOST, PLACES, Cost, Tally, agent_seconds, input_tokens, output_tokens, sum_known
     from bench.stats.tests import Rules
     from bench.stats.trends import CaseNight, Drop, Level, Series, case_nights, nightly, standing_drop
+    from bench.stats.verdict import Judgement, Needed
 else:
     __getattr__ = lazy_face(__name__)

@@ -74,6 +74,28 @@ def choose_arm(reference: str, stored: Stored, filters: Filters) -> Chosen:
     return replace(chosen, label=f"{reference}{chosen.label.removeprefix(name)}")
 
 
+def with_history(base: Chosen, head: Chosen, stored: Stored, filters: Filters) -> Sequence[Record]:
+    """The records of `base`, and those that are stored of the very same versions of its agent.
+
+    Which of them can be compared with `head` is for `pair` to say. What is in `base` itself comes first, so that a
+    cell that is stored as well counts once. Runs of head are left out: where both sides are one version, what is
+    asked is how head's run differs from others.
+    """
+    found = list(base.records)
+    of_head = {record.provenance.run for record in head.records}
+    for digest in sorted({record.agent.digest for record in base.records}):
+        reference = f"agent:{base.entrant.agent}@{digest}"
+        found += [
+            record
+            for record in stored(reference, filters)
+            if record.agent.digest == digest
+            and record.provenance.run not in of_head
+            and entrant_of(record) == base.entrant
+            and _passes(record, filters)
+        ]
+    return found
+
+
 def _one_version(records: Sequence[Record]) -> bool:
     return len({record.agent.digest for record in records}) == 1
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import comb, exp, log1p
 from typing import Literal
 
 from bench.formats.record import Record
-from bench.stats.pairing import MEASURES, Allowance, Measure, Pair, Pairing, Sample, money, pair, sample
-from bench.stats.tests import DEFAULT_RULES, Judgement, Rules, Tails, Verdict, holm, judge, within_cases
+from bench.stats.comparable import Allowance, Pair, Pairing, pair
+from bench.stats.pairing import MEASURES, Measure, money, sample
+from bench.stats.tests import DEFAULT_RULES, Rules, holm
+from bench.stats.verdict import Judgement, Verdict, judge, judge_suite, power_of
 
 Test = Literal["sign-flip", "within-cases"]
+MOST_UNKNOWN = 0.1
+"""The share of cases without a figure on both sides beyond which a ratio does not speak for the suite."""
 
 
 @dataclass(frozen=True)
@@ -20,22 +24,37 @@ class Compared:
 
     measure: str
     verdict: Verdict
+    """By the test that decides."""
     reason: str = ""
     """Why it is not comparable."""
     base: float | None = None
     """Mean over the paired cases of the mean of each case's trials."""
     head: float | None = None
     trials: float = 0.0
-    """A case and side, on average."""
+    """A case, on the side that has fewer, on average."""
+    base_trials: float = 0.0
+    """A case of base, on average, those of other nights included."""
+    head_trials: float = 0.0
     judgement: Judgement | None = None
-    these_cases: Tails | None = None
-    """Of success and score: the test that speaks of these very cases alone (`within_cases`)."""
+    """Of cases like these."""
+    this_suite: Judgement | None = None
+    """Of success and score: of these very cases alone."""
+    night_sd: float = 0.0
+    """What nights add to the standard error of the difference; 0 where both sides met the same nights."""
 
     @property
     def factor(self) -> float | None:
         """Head over base, of a ratio: the geometric mean over cases."""
         known = self.judgement is not None and MEASURES[self.measure].ratio
         return exp(self.judgement.difference) if known and self.judgement else None
+
+    @property
+    def open_drop(self) -> float | None:
+        """The largest drop of success or score, for cases like these, that the data leave possible (one-sided)."""
+        if self.judgement is None or self.base is None or MEASURES[self.measure].ratio:
+            return None
+        edge = self.judgement.equivalence
+        return None if edge is None else max(0.0, min(self.base, -edge.low))
 
 
 @dataclass(frozen=True)
@@ -69,6 +88,10 @@ class Comparison:
     measures: Sequence[Compared] = field(default_factory=list)
     findings: Sequence[CaseChange] = field(default_factory=list)
     """Advisory, the least likely chance first."""
+    drop: float | None = None
+    """A drop of success of which the power was asked."""
+    power: float | None = None
+    """The chance that these cases and trials would show it as a regression."""
 
 
 def compare_records(
@@ -79,11 +102,12 @@ def compare_records(
     gates: Sequence[str] = ("success",),
     test: Test = "sign-flip",
     allow: Collection[Allowance] = (),
+    drop: float | None = None,
 ) -> Comparison:
     """Compare two sets of records, each of one agent with its models in one profile.
 
     `gates`: names of `MEASURES`; they decide together, each at `rules.alpha` divided by their number (Bonferroni), so
-    that several do not cry wolf more often than one.
+    that several do not cry wolf more often than one. `drop`: of success, the power against which is worked out.
     """
     paired = pair(base, head, allow)
     alpha = rules.alpha / len(gates)
@@ -101,18 +125,26 @@ def compare_records(
         test=test,
         measures=measures,
         findings=_case_changes(paired.pairs),
+        drop=drop,
+        power=None if drop is None else _power(paired, drop, replace(rules, alpha=alpha), test),
     )
+
+
+def _power(paired: Pairing, drop: float, rules: Rules, test: Test) -> float:
+    it = sample(MEASURES["success"], paired.pairs, len(paired.nights))
+    night = it.night if test == "sign-flip" else it.strata_night
+    return power_of(it.base, it.effective, drop, rules, night, by_signs=test == "sign-flip")
 
 
 def _compare_measure(measure: Measure, paired: Pairing, rules: Rules, alpha: float, test: Test) -> Compared:
     reason = _incomparable(measure, paired)
     if reason:
         return Compared(measure.name, "not comparable", reason)
-    it = sample(measure, paired.pairs)
-    if len(it.cases) < 2:
-        return Compared(measure.name, "not comparable", f"known for {len(it.cases)} cases; two are the least")
+    it = sample(measure, paired.pairs, len(paired.nights))
+    missing = len(paired.pairs) - len(it.cases)
+    if len(it.cases) < 2 or missing > MOST_UNKNOWN * len(paired.pairs):
+        return Compared(measure.name, "not comparable", f"known for {len(it.cases)} of {len(paired.pairs)} cases")
     margin = log1p(rules.ratio_margin) if measure.ratio else rules.margin
-    these = None if measure.ratio else within_cases(it.base, it.head)
     judgement = judge(
         it.differences,
         margin,
@@ -120,16 +152,21 @@ def _compare_measure(measure: Measure, paired: Pairing, rules: Rules, alpha: flo
         lower_is_worse=not measure.ratio,
         noise=it.noise,
         trials=it.trials,
-        tails=these if test == "within-cases" else None,
+        night=it.night,
     )
+    suite = None if measure.ratio else judge_suite(it.strata, len(it.cases), margin, alpha, it.strata_night)
+    sizes = it.sizes
     return Compared(
         measure.name,
-        judgement.verdict,
-        base=_grand_mean(it, 0),
-        head=_grand_mean(it, 1),
+        suite.verdict if suite is not None and test == "within-cases" else judgement.verdict,
+        base=float(it.base_means.mean()),
+        head=float(it.head_means.mean()),
         trials=it.trials,
+        base_trials=sizes[0],
+        head_trials=sizes[1],
         judgement=judgement,
-        these_cases=these,
+        this_suite=suite,
+        night_sd=it.night.sd,
     )
 
 
@@ -137,43 +174,51 @@ def _incomparable(measure: Measure, paired: Pairing) -> str:
     if measure.name == "time" and not paired.one_machine:
         return "measured on more than one class of machines"
     if measure.name == "cost":
-        base, head = (money(trial[side] for it in paired.pairs for trial in it.trials) for side in (0, 1))
+        base = money(record for it in paired.pairs for record in it.base)
+        head = money(record for it in paired.pairs for record in it.head)
         if base != head or base == "paid and replayed":
             return f"base is {base}, head is {head}"
     return ""
 
 
-def _grand_mean(it: Sample, side: int) -> float:
-    values = it.head if side else it.base
-    return sum(float(trials.mean()) for trials in values) / len(values)
-
-
 def _together(deciding: Sequence[Compared]) -> Verdict:
     verdicts = {it.verdict for it in deciding}
-    order: tuple[Verdict, ...] = ("regression", "not comparable", "inconclusive", "improvement")
+    order: tuple[Verdict, ...] = ("regression", "not comparable", "inconclusive", "improvement", "no difference seen")
     return next((verdict for verdict in order if verdict in verdicts), "no change")
 
 
 def _case_changes(pairs: Sequence[Pair]) -> list[CaseChange]:
     counts = []
     for it in pairs:
-        n = len(it.trials)
-        base, head = (sum(bool(trial[side].success) for trial in it.trials) for side in (0, 1))
-        counts.append((it.case, (base, n), (head, n), fisher(min(base, head), max(base, head), n)))
+        shared = set(it.base_nights) & set(it.head_nights)
+        # A night that one side alone met says as much of the night as of the agent.
+        base, head = (
+            [
+                bool(record.success)
+                for record, night in zip(records, nights, strict=True)
+                if not shared or night in shared
+            ]
+            for records, nights in ((it.base, it.base_nights), (it.head, it.head_nights))
+        )
+        one, other = (sum(base), len(base)), (sum(head), len(head))
+        counts.append((it.case, one, other, fisher(one, other)))
     adjusted = holm([p for *_, p in counts])
     found = [
         CaseChange(case, base, head, p, p_holm)
         for (case, base, head, p), p_holm in zip(counts, adjusted, strict=True)
-        if base != head
+        if base[0] * head[1] != head[0] * base[1]
     ]
     return sorted(found, key=lambda it: (it.p, it.case))
 
 
-def fisher(fewer: int, more: int, n: int) -> float:
-    """The chance of `fewer` successes or less on one of two sides of n trials, given `fewer + more` on both.
+def fisher(base: tuple[int, int], head: tuple[int, int]) -> float:
+    """The one-sided p-value of two rates (succeeded, of trials), in the direction in which head differs.
 
-    Fisher's exact test, one-sided (R. A. Fisher, JRSS 98, 1935).
+    Fisher's exact test (R. A. Fisher, JRSS 98, 1935): the chance of head's successes, or of fewer (where head is
+    better: of more), given how many both sides have together.
     """
-    total = fewer + more
-    ways = sum(comb(total, count) * comb(2 * n - total, n - count) for count in range(max(0, total - n), fewer + 1))
-    return ways / comb(2 * n, n)
+    total, n, m = base[0] + head[0], base[1], head[1]
+    least, most = max(0, total - n), min(total, m)
+    falls = head[0] * n <= base[0] * m
+    counts = range(least, head[0] + 1) if falls else range(head[0], most + 1)
+    return sum(comb(m, count) * comb(n, total - count) for count in counts) / comb(n + m, total)

@@ -19,6 +19,10 @@ DRAWS = 20_000
 """Of a Monte Carlo test: at p = 0.05 the error of the p-value is 0.0015."""
 RESAMPLES = 10_000
 """Of a bootstrap."""
+# Imagined differences beside those that were seen.
+_IMAGINED = 1 / 3
+# The sum of squares below which cases hardly moved.
+_STILL = 1 / 4
 # Numbers of cases are rounded up to a multiple of this, so that few blocks of signs serve all of them.
 _BLOCK = 64
 
@@ -52,8 +56,10 @@ def clustered(means: Sequence[float]) -> Interval | None:
     phi * mu * (1 - mu) / K, phi being estimated from s^2. It stays in [0, 1], is not symmetric near the ends, and
     keeps its coverage there, where Student's interval loses it.
 
-    phi is at most 1, that of cases which always or never succeed. It is 1, too, where all cases agree: that
-    none differ so far says nothing of how much they do.
+    phi is at most 1, that of cases which always or never succeed. It is estimated with two imagined cases more, one of
+    mean 0 and one of mean 1 (after Agresti and Coull, The American Statistician 52, 1998, who imagine two successes
+    and two failures): that few cases agree so far does not say that others do, and a mean that hardly differs from
+    one case to the next must not give another interval than one that does not differ at all.
     """
     from scipy.special import stdtrit
 
@@ -61,9 +67,9 @@ def clustered(means: Sequence[float]) -> Interval | None:
     if n < 2:
         return None
     mean = fmean(means)
-    most = mean * (1 - mean)
-    spread = variance(means)
-    phi = min(1.0, spread / most) if spread > 0 and most > 0 else 1.0
+    imagined = [*means, 0.0, 1.0]
+    middle = fmean(imagined)
+    phi = min(1.0, variance(imagined) / (middle * (1 - middle)))
     return _score_interval(mean, n / phi, float(stdtrit(n - 1, (1 + LEVEL) / 2)))
 
 
@@ -107,26 +113,71 @@ def mean_intervals(values: Floats, levels: Sequence[float]) -> list[Interval | N
     cases (Hesterberg, "What Teachers Should Know about the Bootstrap", The American Statistician 69, 2015, section
     4.3): plain percentiles are too narrow for few cases.
 
-    Where no case differs from another there is nothing to resample. The interval then holds what n equal cases leave
-    possible: up to a share 1 - ((1 - level) / 2)^(1 / n) of all cases may differ from them by 1 (Clopper and Pearson,
-    1934; the "rule of three").
+    Where no case differs from another there is nothing to resample, and no interval.
     """
     n = len(values)
-    if n < 2:
+    if n < 2 or np.ptp(values) == 0:
         return [None] * len(levels)
-    if np.ptp(values) == 0:
-        return [_of_equals(float(values[0]), n, level) for level in levels]
     tails = [_tail(n, level) for level in levels]
     found = np.quantile(case_weights(n) @ values, [*tails, *(1 - tail for tail in tails)])
     return [Interval(float(low), float(high)) for low, high in found.reshape(2, -1).T]
+
+
+def difference_intervals(differences: Floats, levels: Sequence[float]) -> list[Interval | None]:
+    """Intervals of the mean of `differences` of shares, shape (cases,), from -1 to 1; None for fewer than two.
+
+    What `mean_intervals` and Student's interval with imagined cases hold together. The imagined ones are c, half of
+    them at -1 and half at 1 (Agresti and Min, Statistics in Medicine 24, 2005, do so with c = 1): what broke few of
+    all cases for good may have missed those that were drawn. c is 1/3, which was found by simulation to cover 93% and
+    to cost little width. The less the cases moved, the closer c comes to where equal cases have the interval that they
+    leave possible: up to `unseen` of all cases may differ from them by 1. It does so while the sum of squares is below
+    1/4, so that a hair's breadth in one case does not make another interval of it.
+    """
+    from scipy.special import stdtrit
+
+    n = len(differences)
+    found: list[Interval | None] = []
+    for level, resampled in zip(levels, mean_intervals(differences, levels), strict=True):
+        if n < 2:
+            found.append(None)
+            continue
+        quantile = float(stdtrit(n - 1, (1 + level) / 2))
+        squares = float((differences**2).sum())
+        still = max(0.0, 1 - squares / _STILL)
+        imagined = _IMAGINED + still * (_imagined_of_equals(n, level, quantile) - _IMAGINED)
+        centre = float(differences.sum()) / (n + imagined)
+        half = quantile * math.sqrt(max(0.0, (squares + imagined) / (n + imagined) - centre**2) / (n + imagined))
+        low, high = centre - half, centre + half
+        if resampled is not None:
+            low, high = min(low, resampled.low), max(high, resampled.high)
+        found.append(clipped(Interval(low, high)))
+    return found
+
+
+def clipped(it: Interval) -> Interval:
+    """What of it lies from -1 to 1."""
+    return Interval(min(1.0, max(-1.0, it.low)), max(-1.0, min(1.0, it.high)))
+
+
+def _imagined_of_equals(n: int, level: float, quantile: float) -> float:
+    """How many imagined cases give n differences of 0 an interval that ends at the share they may have missed.
+
+    The smaller root of quantile^2 c = missed^2 (n + c)^2.
+    """
+    missed = unseen(n, (1 - level) / 2) ** 2
+    middle = quantile**2 - 2 * n * missed
+    return (middle - math.sqrt(max(0.0, middle**2 - (2 * n * missed) ** 2))) / (2 * missed)
+
+
+def unseen(n: int, alpha: float) -> float:
+    """The largest share of cases that n cases may all have missed, at a chance of alpha: 1 - alpha^(1 / n).
+
+    Clopper and Pearson, Biometrika 26, 1934, for no event among n (the "rule of three").
+    """
+    return 1 - math.pow(alpha, 1 / n)
 
 
 def _tail(n: int, level: float) -> float:
     from scipy.special import ndtr, stdtrit
 
     return float(ndtr(math.sqrt(n / (n - 1)) * stdtrit(n - 1, (1 - level) / 2)))
-
-
-def _of_equals(value: float, n: int, level: float) -> Interval:
-    unseen = 1 - ((1 - level) / 2) ** (1 / n)
-    return Interval(value - unseen, value + unseen)

@@ -1,163 +1,30 @@
-"""Which results of two sets may be compared, and which belongs to which."""
+"""The numbers of two sets of records, side by side for each case."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from bench.formats.record import Record
+from bench.stats.comparable import Pair
 from bench.stats.intervals import Floats
-from bench.stats.standing import entrant_of, unique_cells
+from bench.stats.nights import (
+    DEFAULT_RATIO_SD,
+    NO_ERROR,
+    Counts,
+    NightError,
+    Table,
+    default_spread,
+    night_levels,
+    night_weights,
+    spread_of,
+)
 from bench.stats.tally import agent_seconds, input_tokens, output_tokens
+from bench.stats.tests import Stratum
 
-Allowance = Literal["coverage", "limits", "machine"]
-MOST_LOST = 0.1
-"""The share of cases that infrastructure may take before the rest no longer speaks for the suite."""
-_NAMED = 5
-
-
-@dataclass(frozen=True)
-class Pair:
-    """The trials of one case: as many of head as of base, the same numbers (and so the same data) where possible."""
-
-    case: str
-    trials: Sequence[tuple[Record, Record]]
-    """(base, head), all graded."""
-
-
-@dataclass(frozen=True)
-class Pairing:
-    """What can be compared, or why nothing can."""
-
-    pairs: Sequence[Pair]
-    reasons: Sequence[str]
-    """Why the sets are not comparable; empty when they are."""
-    notes: Sequence[str]
-    """What a reader should know of the comparison."""
-    one_machine: bool
-    """All records come from one class of machines, so that times mean the same."""
-
-
-def pair(base: Iterable[Record], head: Iterable[Record], allow: Collection[Allowance] = ()) -> Pairing:
-    """`base` and `head`: each of one agent with its models, in one profile. Only graded trials are paired."""
-    one, other = unique_cells(base), unique_cells(head)
-    reasons = [
-        *_unlike("profile", {r.profile for r in one}, {r.profile for r in other}),
-        *_unlike("suite", {_suite(r) for r in one}, {_suite(r) for r in other}),
-        *_unlike("model", {entrant_of(r).model for r in one}, {entrant_of(r).model for r in other}),
-    ]
-    notes: list[str] = []
-    machines = [{record.machine.fingerprint for record in side} for side in (one, other)]
-    first, second = _by_case(one), _by_case(other)
-    faults, common = _unlike_cases(first, second)
-    for allowance, found in (
-        ("machine", _unlike("machine class", *machines, many=True)),
-        ("limits", _unlike_limits(first, second)),
-        ("coverage", faults),
-    ):
-        (notes if allowance in allow else reasons).extend(found)
-    pairs = [Pair(case, _trials(first[case], second[case])) for case in common]
-    kept = [it for it in pairs if it.trials]
-    lost = [it.case for it in pairs if not it.trials]
-    if lost:
-        text = f"{_list(lost)}: no verdict on one of the sides"
-        few = len(lost) <= MOST_LOST * len(pairs) or "coverage" in allow
-        (notes if few else reasons).append(text if few else f"{text}; too many of {len(pairs)} cases")
-    if len(kept) < 2 and not reasons:
-        reasons.append(f"{len(kept)} cases with a verdict on both sides; two are the least")
-    notes += _counts(one, other, kept)
-    return Pairing([] if reasons else kept, reasons, notes, len(machines[0] | machines[1]) == 1)
-
-
-def _unlike(what: str, base: set[str], head: set[str], *, many: bool = False) -> list[str]:
-    """One line when the sides differ, or when one of them is a mixture and may not be."""
-    if base == head and (many or len(base) == 1):
-        return []
-    return [f"{what}: base {_list(base)}, head {_list(head)}"]
-
-
-def _unlike_cases(base: Mapping[str, list[Record]], head: Mapping[str, list[Record]]) -> tuple[list[str], list[str]]:
-    """What is wrong, and the cases both sides have in the same single version."""
-    faults = []
-    for name, these, those in (("base", base, head), ("head", head, base)):
-        if missing := sorted(those.keys() - these.keys()):
-            faults.append(f"cases: {name} has no {_list(missing)}")
-    both = sorted(base.keys() & head.keys())
-    same = [case for case in both if len({record.case_version for record in (*base[case], *head[case])}) == 1]
-    changed = [case for case in both if len({record.case.digest for record in (*base[case], *head[case])}) > 1]
-    if changed:
-        faults.append(f"case digests: {_list(changed)} changed between the sets or within one")
-    if judged_otherwise := sorted(set(both) - set(same) - set(changed)):
-        faults.append(f"judge: {_list(judged_otherwise)} judged by several versions of the judge")
-    return faults, same
-
-
-def _unlike_limits(base: Mapping[str, list[Record]], head: Mapping[str, list[Record]]) -> list[str]:
-    unlike = [
-        case
-        for case in sorted(base.keys() & head.keys())
-        if len({record.limits.model_dump_json() for record in (*base[case], *head[case])}) > 1
-    ]
-    return [f"limits: not the same for {_list(unlike)}"] if unlike else []
-
-
-def _trials(base: Sequence[Record], head: Sequence[Record]) -> list[tuple[Record, Record]]:
-    """Pairs of graded trials: those of the same number first, the newest first, then what is left."""
-    waiting: dict[int, list[Record]] = defaultdict(list)
-    for record in reversed(base):
-        if record.outcome == "graded":
-            waiting[record.trial].append(record)
-    # From the newest on: of several trials of one number it is the newest that are paired.
-    found, alone = [], []
-    for record in reversed(head):
-        if record.outcome == "graded":
-            if waiting[record.trial]:
-                found.append((waiting[record.trial].pop(0), record))
-            else:
-                alone.append(record)
-    left = [record for number in sorted(waiting) for record in waiting[number]]
-    return found + list(zip(left, alone, strict=False))
-
-
-def _counts(base: Sequence[Record], head: Sequence[Record], pairs: Sequence[Pair]) -> list[str]:
-    notes = []
-    for name, side in (("base", base), ("head", head)):
-        graded = sum(record.outcome == "graded" for record in side)
-        used = sum(len(it.trials) for it in pairs)
-        parts = []
-        if len(side) > graded:
-            parts.append(f"{len(side) - graded} without a verdict (never scored)")
-        if graded > used:
-            parts.append(f"{graded - used} graded ones without a partner on the other side")
-        if parts:
-            notes.append(f"{name}: {len(side)} cells, {' and '.join(parts)}")
-    if {record.provenance.seed_secret for record in base} != {record.provenance.seed_secret for record in head}:
-        notes.append("data: seeds of different secrets; a pair has the same case and trial number, and other data")
-    versions = sorted({record.provenance.bench_version for record in (*base, *head)})
-    if len(versions) > 1:
-        notes.append(f"measured by several versions of the benchmark: {', '.join(versions)}")
-    return notes
-
-
-def _by_case(records: Iterable[Record]) -> dict[str, list[Record]]:
-    cases: dict[str, list[Record]] = defaultdict(list)
-    for record in records:
-        cases[record.case.id].append(record)
-    return cases
-
-
-def _suite(record: Record) -> str:
-    return f"{record.provenance.suite or '(none)'} {record.provenance.suite_version}".strip()
-
-
-def _list(names: Iterable[str]) -> str:
-    ordered = sorted(name or "(none)" for name in names)
-    more = f" and {len(ordered) - _NAMED} more" if len(ordered) > _NAMED else ""
-    return f"{', '.join(ordered[:_NAMED])}{more}" if ordered else "(nothing)"
+_SAME = 1e-9
 
 
 @dataclass(frozen=True)
@@ -178,14 +45,30 @@ class Sample:
     base: Sequence[Floats]
     """The trials of each case."""
     head: Sequence[Floats]
+    base_means: Floats
+    """Each weighted by night, so that what a night does to both sides falls out of the difference."""
+    head_means: Floats
     differences: Floats
     noise: Floats | None
     """The part of each difference's variance that comes of its trials; None where some case has but one trial."""
+    effective: tuple[Floats, Floats]
+    """Trials of base and of head that the weighted means are worth."""
+    night: NightError
+    """What nights add to the error of the mean difference."""
+    strata: Sequence[Stratum]
+    """Trials that could have been exchanged: of one case, and of one night where the sides share any."""
+    strata_night: NightError
+    """What nights add to the error of the mean difference over `strata`."""
 
     @property
     def trials(self) -> float:
-        """A case and side, on average."""
-        return sum(map(len, self.base)) / len(self.base) if self.base else 0.0
+        """Of a case, on the side that has fewer, on average."""
+        return min(_per_case(self.base), _per_case(self.head))
+
+    @property
+    def sizes(self) -> tuple[float, float]:
+        """Trials a case of base and of head, on average."""
+        return _per_case(self.base), _per_case(self.head)
 
 
 def _tokens(record: Record) -> float | None:
@@ -205,34 +88,147 @@ MEASURES: Mapping[str, Measure] = {
 }
 
 
-def sample(measure: Measure, pairs: Sequence[Pair]) -> Sample:
-    """The numbers of `measure` in all pairs of trials where both are known.
+def sample(measure: Measure, pairs: Sequence[Pair], nights: int) -> Sample:
+    """The numbers of `measure` in all trials where it is known; `nights`: how many there are in all.
 
     A ratio is that of a case's means (what a case costs, not its typical trial); cases where a side took nothing have
     none, and are left out.
     """
-    cases, bases, heads = [], [], []
+    cases: list[str] = []
+    values: tuple[list[Floats], list[Floats]] = [], []
+    places: tuple[list[Counts], list[Counts]] = [], []
     for pair in pairs:
         known = [
-            (b, h)
-            for base, head in pair.trials
-            if (b := measure.value(base)) is not None and (h := measure.value(head)) is not None
+            [
+                (value, night)
+                for record, night in zip(side, own, strict=True)
+                if (value := measure.value(record)) is not None
+            ]
+            for side, own in ((pair.base, pair.base_nights), (pair.head, pair.head_nights))
         ]
-        one, other = (np.array([values[side] for values in known], dtype=np.float64) for side in (0, 1))
-        if known and (not measure.ratio or (one.sum() > 0 and other.sum() > 0)):
+        if all(known) and (not measure.ratio or all(sum(value for value, _ in side) > 0 for side in known)):
             cases.append(pair.case)
-            bases.append(one)
-            heads.append(other)
-    return make_sample(cases, bases, heads, ratio=measure.ratio)
+            for side, of_values, of_places in zip(known, values, places, strict=True):
+                of_values.append(np.array([value for value, _ in side], dtype=np.float64))
+                of_places.append(np.array([night for _, night in side], dtype=np.int64))
+    return make_sample(cases, *values, ratio=measure.ratio, base_nights=places[0], head_nights=places[1], nights=nights)
 
 
-def make_sample(cases: Sequence[str], base: Sequence[Floats], head: Sequence[Floats], *, ratio: bool) -> Sample:
-    """`base`, `head`: the trials of each case."""
-    one, other = _means(base), _means(head)
+def make_sample(
+    cases: Sequence[str],
+    base: Sequence[Floats],
+    head: Sequence[Floats],
+    *,
+    ratio: bool,
+    base_nights: Sequence[Counts] | None = None,
+    head_nights: Sequence[Counts] | None = None,
+    nights: int = 1,
+) -> Sample:
+    """`base`, `head`: the trials of each case; `base_nights`, `head_nights`: the night of each, from 0 on."""
+    if not cases:
+        empty = np.zeros(0)
+        return Sample(cases, base, head, empty, empty, empty, None, (empty, empty), NO_ERROR, [], NO_ERROR)
+    tables = _table(base, base_nights, nights), _table(head, head_nights, nights)
+    spread = _spread(base, head, tables, ratio)
+    one_trial = _one_trial(base, head, ratio) / len(cases)
+    weights = night_weights(tables[0].nights, tables[1].nights, one_trial, spread.sd)
+    (one, of_base), (other, of_head) = (table.weighted(own) for table, own in zip(tables, weights, strict=True))
     differences = np.log(other) - np.log(one) if ratio else other - one
-    repeated = len(cases) > 0 and min(len(values) for values in (*base, *head)) > 1
-    noise = _noise(base, one, ratio) + _noise(head, other, ratio) if repeated else None
-    return Sample(cases, base, head, differences, noise)
+    repeated = min(len(values) for values in (*base, *head)) > 1
+    noise = None
+    if repeated:
+        noise = _noise(base, tables[0], of_base, one, ratio) + _noise(head, tables[1], of_head, other, ratio)
+    strata, apart = _strata(base, head, base_nights, head_nights, tables)
+    return Sample(
+        cases,
+        base,
+        head,
+        one,
+        other,
+        differences,
+        noise,
+        (tables[0].effective(of_base), tables[1].effective(of_head)),
+        _night_error(spread, of_head - of_base),
+        strata,
+        NO_ERROR if apart is None else _night_error(spread, apart),
+    )
+
+
+def _per_case(values: Sequence[Floats]) -> float:
+    return sum(map(len, values)) / len(values) if values else 0.0
+
+
+def _table(values: Sequence[Floats], nights: Sequence[Counts] | None, width: int) -> Table:
+    rows = np.repeat(np.arange(len(values)), [len(trials) for trials in values])
+    places = rows * width + (0 if nights is None else np.concatenate(nights))
+    shape, size = (len(values), width), len(values) * width
+    counts = np.bincount(places, minlength=size).reshape(shape)
+    sums = np.bincount(places, weights=np.concatenate(values), minlength=size).reshape(shape)
+    return Table(counts, sums / np.maximum(counts, 1))
+
+
+def _spread(base: Sequence[Floats], head: Sequence[Floats], tables: tuple[Table, Table], ratio: bool) -> NightError:
+    """Of the mean over cases, between nights: from the side with more nights, else as stated."""
+    if tables[0].counts.shape[1] == 1:
+        return NO_ERROR
+    found = []
+    for table in tables:
+        values = np.where(table.counts > 0, table.means, np.nan)
+        if ratio:
+            values = np.log(np.where(values > 0, values, np.nan))
+        found.append(night_levels(values))
+    estimated = spread_of(max(found, key=len))
+    if estimated is not None:
+        return estimated
+    if ratio:
+        return NightError(DEFAULT_RATIO_SD)
+    both = [np.concatenate([b, h]) for b, h in zip(base, head, strict=True)]
+    return default_spread(
+        np.array([values.sum() for values in both]), np.array([len(values) for values in both], dtype=np.float64)
+    )
+
+
+def _one_trial(base: Sequence[Floats], head: Sequence[Floats], ratio: bool) -> float:
+    """The variance of one trial within its case, mean over cases."""
+    found = []
+    for b, h in zip(base, head, strict=True):
+        both = np.concatenate([b, h])
+        found.append(float(both.var(ddof=1)) / (float(both.mean()) ** 2 if ratio else 1.0))
+    return float(np.mean(found))
+
+
+def _night_error(spread: NightError, apart: Floats) -> NightError:
+    """apart: shape (cases, nights), the weight of each night in head less that in base."""
+    share = float(np.sqrt((apart.mean(axis=0) ** 2).sum()))
+    return NightError(spread.sd * share, spread.freedom) if share > _SAME else NO_ERROR
+
+
+def _strata(
+    base: Sequence[Floats],
+    head: Sequence[Floats],
+    base_nights: Sequence[Counts] | None,
+    head_nights: Sequence[Counts] | None,
+    tables: tuple[Table, Table],
+) -> tuple[list[Stratum], Floats | None]:
+    """The strata; and, where the sides share no night, the weights of the nights, head less base."""
+    if base_nights is None or head_nights is None or tables[0].counts.shape[1] == 1:
+        return [Stratum(1.0, b, h) for b, h in zip(base, head, strict=True)], None
+    shared = (tables[0].counts > 0) & (tables[1].counts > 0)
+    if not shared.any():
+        weights = [table.counts / table.counts.sum(axis=1, keepdims=True) for table in tables]
+        return [Stratum(1.0, b, h) for b, h in zip(base, head, strict=True)], weights[1] - weights[0]
+    counts = np.where(
+        shared, tables[0].counts * tables[1].counts / np.maximum(tables[0].counts + tables[1].counts, 1), 0
+    )
+    known = shared.any(axis=1)
+    # Cases that share no night have no say; the others speak for the mean over all of them.
+    found = []
+    for case in map(int, np.flatnonzero(known)):
+        for night in np.flatnonzero(shared[case]):
+            weight = counts[case, night] / counts[case].sum()
+            own = base[case][base_nights[case] == night], head[case][head_nights[case] == night]
+            found.append(Stratum(float(weight), *own))
+    return found, None
 
 
 def money(records: Iterable[Record]) -> str:
@@ -244,11 +240,8 @@ def money(records: Iterable[Record]) -> str:
     return "paid" if paid else "unknown" if "unknown" in kinds else "free"
 
 
-def _means(values: Sequence[Floats]) -> Floats:
-    return np.array([float(trials.mean()) for trials in values], dtype=np.float64)
-
-
-def _noise(values: Sequence[Floats], means: Floats, ratio: bool) -> Floats:
-    """The sampling variance of each case's mean; of its logarithm by the delta method."""
-    variances = np.array([float(trials.var(ddof=1)) / len(trials) for trials in values], dtype=np.float64)
+def _noise(values: Sequence[Floats], table: Table, weights: Floats, means: Floats, ratio: bool) -> Floats:
+    """The sampling variance of each case's weighted mean; of its logarithm by the delta method."""
+    one = np.array([float(trials.var(ddof=1)) for trials in values], dtype=np.float64)
+    variances: Floats = one / table.effective(weights)
     return variances / means**2 if ratio else variances

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import lcm
-from typing import Literal
 
 import numpy as np
 
-from bench.stats.intervals import DRAWS, LEVEL, SEED, Floats, Interval, mean_intervals, signs
+from bench.stats.intervals import DRAWS, SEED, Floats, signs
+from bench.stats.nights import NO_ERROR, NightError
 
 MOST_EXACT = 15
 """Pairs up to which every one of the 2^n signs is tried."""
@@ -18,7 +17,6 @@ MOST_EXACT = 15
 _MOST_LATTICE = 10_000
 # Values shuffled at a time: 16 MB.
 _CHUNK = 2_000_000
-Verdict = Literal["regression", "improvement", "no change", "inconclusive", "not comparable"]
 POWER = 0.8
 """The chance of a decision that sample sizes are planned for."""
 MOST_TRIALS = 200
@@ -36,12 +34,22 @@ class Tails:
     """None: exact. Otherwise the Monte Carlo draws behind it; +1 is added to both counts (Phipson and Smyth, 2010)."""
 
 
-def sign_flip(differences: Floats) -> Tails:
+@dataclass(frozen=True)
+class Stratum:
+    """Trials of one case that could have changed sides if nothing changed, with their weight in the sum over cases."""
+
+    weight: float
+    base: Floats
+    head: Floats
+
+
+def sign_flip(differences: Floats, night: NightError = NO_ERROR) -> Tails:
     """The test of paired differences, one a case, by flipping their signs (Fisher, The Design of Experiments, 1935).
 
     `differences`: shape (cases,). Without a change base and head could be exchanged in every case, so that each
-    difference is as likely with the other sign; with equally many trials on both sides that is exact. Differences of 0
-    have no part in it. Exact up to 15 others, above by `DRAWS` draws with `SEED`.
+    difference is as likely with the other sign; with equally many trials on both sides that is exact, with unequal
+    numbers in the limit of many cases. Differences of 0 have no part in it. Exact up to 15 others, above by `DRAWS`
+    draws with `SEED`. The error of `night`, which all cases share, is added to the draws.
     """
     moved = differences[differences != 0]
     n = len(moved)
@@ -49,30 +57,46 @@ def sign_flip(differences: Floats) -> Tails:
         return Tails(1.0, 1.0, None)
     observed = float(moved.sum())
     slack = 1e-9 * float(np.abs(moved).sum())
+    if night.sd:
+        return _tails(signs(n) @ moved + len(differences) * night.draws(), observed, slack, exact=False)
     exact = n <= MOST_EXACT
     return _tails(_sums_of_all_signs(moved) if exact else signs(n) @ moved, observed, slack, exact=exact)
 
 
 def within_cases(base: Sequence[Floats], head: Sequence[Floats]) -> Tails:
-    """The test of the mean difference over these very cases: trials change sides within their case.
+    """`within_strata` with one stratum for each case; `base`, `head`: the trials of each."""
+    return within_strata([Stratum(1.0, b, h) for b, h in zip(base, head, strict=True)])
 
-    `base`, `head`: the trials of each case. Stratified permutation (Good, Permutation, Parametric and Bootstrap Tests,
-    2005, chapter 6). A case where every trial went one way counts for more than one sign, so this sees what breaks few
-    cases for good; it says nothing of other cases than these. Exact for successes (0 and 1), by convolution of
-    hypergeometric distributions; otherwise by `DRAWS` draws.
+
+def within_strata(strata: Sequence[Stratum], night: NightError = NO_ERROR, cases: int = 1) -> Tails:
+    """The test of the mean difference over these very cases: trials change sides within their stratum.
+
+    Stratified permutation (Good, Permutation, Parametric and Bootstrap Tests, 2005, chapter 6). A case where every
+    trial went one way counts for more than one sign, so this sees what breaks few cases for good; it says nothing of
+    other cases than these. Exact for successes (0 and 1) with equal weights, by convolution of hypergeometric
+    distributions; otherwise by `DRAWS` draws. The error of `night` is one of the mean over `cases`.
     """
-    observed = sum(float(h.mean() - b.mean()) for b, h in zip(base, head, strict=True))
-    binary = all(bool(np.isin(values, (0.0, 1.0)).all()) for side in (base, head) for values in side)
-    steps = lcm(*(len(values) for side in (base, head) for values in side))
-    if binary and steps * len(base) <= _MOST_LATTICE:
-        return _exact_within(base, head, steps, observed)
+    observed = sum(it.weight * float(it.head.mean() - it.base.mean()) for it in strata)
+    binary = all(bool(np.isin(values, (0.0, 1.0)).all()) for it in strata for values in (it.base, it.head))
+    steps = lcm(*(len(values) for it in strata for values in (it.base, it.head)))
+    equal = all(it.weight == 1.0 for it in strata)
+    if binary and equal and steps * len(strata) <= _MOST_LATTICE:
+        return _exact_within(strata, steps, observed, night, cases)
     rng = np.random.default_rng(SEED)
-    sums = np.zeros(DRAWS)
-    for b, h in zip(base, head, strict=True):
-        both = np.concatenate([b, h])
+    sums = cases * night.draws() if night.sd else np.zeros(DRAWS)
+    for it in strata:
+        both = np.concatenate([it.base, it.head])
         if np.ptp(both) > 0:
-            sums += _shuffled_differences(both, len(b), rng)
+            sums += it.weight * (_exchanged(it, rng) if binary else _shuffled_differences(both, len(it.base), rng))
     return _tails(sums, observed, 1e-9 * (1 + abs(observed)), exact=False)
+
+
+def _exchanged(it: Stratum, rng: np.random.Generator) -> Floats:
+    """(DRAWS,): differences of rates when the successes of the stratum fall on either side by chance."""
+    total, m, n = int(it.base.sum() + it.head.sum()), len(it.head), len(it.base)
+    of_head = rng.hypergeometric(total, m + n - total, m, size=DRAWS)
+    found: Floats = of_head / m - (total - of_head) / n
+    return found
 
 
 def _tails(sums: Floats, observed: float, slack: float, *, exact: bool) -> Tails:
@@ -102,14 +126,14 @@ def _sums_of_all_signs(values: Floats) -> Floats:
     return sums
 
 
-def _exact_within(base: Sequence[Floats], head: Sequence[Floats], steps: int, observed: float) -> Tails:
-    """Sums of successes in steps of 1 / `steps`: each case's number in the head is hypergeometric."""
+def _exact_within(strata: Sequence[Stratum], steps: int, observed: float, night: NightError, cases: int) -> Tails:
+    """Sums of successes in steps of 1 / `steps`: each stratum's number in the head is hypergeometric."""
     from scipy.special import comb
 
     chances = np.ones(1)
     lowest = 0.0
-    for b, h in zip(base, head, strict=True):
-        total, m, n = int(b.sum() + h.sum()), len(h), len(b)
+    for it in strata:
+        total, m, n = int(it.base.sum() + it.head.sum()), len(it.head), len(it.base)
         least, most = max(0, total - n), min(total, m)
         if least == most:
             lowest += least / m - (total - least) / n
@@ -121,6 +145,9 @@ def _exact_within(base: Sequence[Floats], head: Sequence[Floats], steps: int, ob
         lattice[np.rint((values - values[0]) * steps).astype(int)] = share
         chances = np.convolve(chances, lattice)
         lowest += float(values[0])
+    if night.sd:
+        below = night.chance((observed - lowest - np.arange(len(chances)) / steps) / cases)
+        return Tails(float(chances @ below), float(chances @ (1 - below)), None)
     place = round((observed - lowest) * steps)
     return Tails(min(1.0, float(chances[: place + 1].sum())), min(1.0, float(chances[place:].sum())), None)
 
@@ -148,108 +175,3 @@ class Rules:
 
 
 DEFAULT_RULES = Rules()
-
-
-@dataclass(frozen=True)
-class Needed:
-    """What would decide with `POWER`, if the difference is as it looks. None: more than is reasonable."""
-
-    trials: int | None
-    """A case and side, on the same cases."""
-    cases: int | None
-    """With the same number of trials."""
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """What became of one measure. Differences are head minus base."""
-
-    verdict: Verdict
-    n: int
-    """Pairs of cases."""
-    difference: float
-    interval: Interval | None
-    """95%, the cases being a sample."""
-    equivalence: Interval | None
-    """At 1 - 2 alpha: inside the margin it means "no change"."""
-    p_worse: float
-    p_better: float
-    draws: int | None
-    """Of the Monte Carlo test, None where it was exact."""
-    needed: Needed | None
-    """For an inconclusive result."""
-
-
-def judge(
-    differences: Floats,
-    margin: float,
-    alpha: float,
-    *,
-    lower_is_worse: bool,
-    noise: Floats | None = None,
-    trials: float = 1.0,
-    tails: Tails | None = None,
-) -> Judgement:
-    """The verdict on `differences`, shape (cases,), one per case.
-
-    - *regression*: the one-sided test gives p < alpha and the mean is at least `margin` worse; *improvement* likewise;
-    - *no change*: the whole 1 - 2 alpha interval lies within the margin, that is, two one-sided tests at alpha
-      (Schuirmann, J. Pharmacokinetics and Biopharmaceutics 15, 1987);
-    - *inconclusive* otherwise.
-
-    `tails`: of another test than sign flips. `noise`: shape (cases,), the part of each difference's variance that
-    comes of its `trials` trials; None where it is not known.
-    """
-    n = len(differences)
-    tails = sign_flip(differences) if tails is None else tails
-    p_worse, p_better = (tails.lower, tails.upper) if lower_is_worse else (tails.upper, tails.lower)
-    mean = float(differences.mean()) if n else 0.0
-    gain = mean if lower_is_worse else -mean
-    interval, equivalence = mean_intervals(differences, (LEVEL, 1 - 2 * alpha))
-    # A difference of exactly the margin counts, even where it was rounded to a little less.
-    slack = 1e-9
-    verdict: Verdict = "inconclusive"
-    if p_worse < alpha and gain <= slack - margin:
-        verdict = "regression"
-    elif p_better < alpha and gain >= margin - slack:
-        verdict = "improvement"
-    elif equivalence is not None and equivalence.within(margin):
-        verdict = "no change"
-    undecided = verdict == "inconclusive" and n >= 2
-    return Judgement(
-        verdict=verdict,
-        n=n,
-        difference=mean,
-        interval=interval,
-        equivalence=equivalence,
-        p_worse=p_worse,
-        p_better=p_better,
-        draws=tails.draws,
-        needed=needed(differences, noise, trials, margin, alpha) if undecided else None,
-    )
-
-
-def needed(differences: Floats, noise: Floats | None, trials: float, margin: float, alpha: float) -> Needed:
-    """Trials, or cases, that would decide with `POWER` if the difference stays what it is.
-
-    The variance of a mean difference over K cases with n trials a side is (between + within / n) / K. A difference of
-    at least the margin is to be told from 0; a smaller one from the margin. With one trial a case the parts cannot be
-    told apart, and all of the variance counts as within.
-    """
-    from scipy.special import ndtri
-
-    cases = len(differences)
-    mean = abs(float(differences.mean()))
-    total = float(differences.var(ddof=1))
-    room = mean if mean >= margin else margin - mean
-    if total == 0:
-        return Needed(None, _capped(math.log(alpha) / math.log1p(-min(room, 0.999)), MOST_CASES))
-    target = (room / float(ndtri(1 - alpha) + ndtri(POWER))) ** 2
-    of_trials = total if noise is None else min(total, float(np.mean(noise)))
-    left = cases * target - (total - of_trials)
-    more_trials = _capped(max(trials, of_trials * trials / left), MOST_TRIALS) if left > 0 else None
-    return Needed(more_trials, _capped(max(cases, total / target), MOST_CASES) if target > 0 else None)
-
-
-def _capped(value: float, most: int) -> int | None:
-    return math.ceil(value - 1e-9) if value <= most else None

@@ -53,10 +53,14 @@ def everywhere(p: Floats, mixture: Mixture, rng: np.random.Generator) -> Floats:
 
 
 def broken(p: Floats, mixture: Mixture, rng: np.random.Generator) -> Floats:
+    return _broken_by(p, DROP, rng)
+
+
+def _broken_by(p: Floats, drop: float, rng: np.random.Generator) -> Floats:
     order = rng.permutation(len(p))
     before = np.cumsum(p[order]) - p[order]
     found = p.copy()
-    found[order] -= np.clip(DROP * len(p) - before, 0, p[order])
+    found[order] -= np.clip(drop * len(p) - before, 0, p[order])
     return found
 
 
@@ -64,9 +68,33 @@ def broken_at_random(p: Floats, mixture: Mixture, rng: np.random.Generator) -> F
     return np.where(rng.random(len(p)) < DROP / mixture.mean, 0.0, p)
 
 
+def masked(p: Floats, mixture: Mixture, rng: np.random.Generator) -> Floats:
+    """Broken cases take 15 points, and gains on the others give five back."""
+    found = _broken_by(p, 1.5 * DROP, rng)
+    room = np.where(found == p, 1 - p, 0.0)
+    left = float(p.mean() - DROP - found.mean())
+    return found + room * min(1.0, max(0.0, left) / max(float(room.mean()), 1e-12))
+
+
+def redrawn(p: Floats, mixture: Mixture, rng: np.random.Generator) -> Floats:
+    """A fifth of the cases are as hard as any other now: much changes, and on average nothing."""
+    return np.where(rng.random(len(p)) < 0.2, mixture.draw(rng, len(p)), p)
+
+
 CHANGES: dict[str, Change] = {
     "none": unchanged,
+    "redrawn": redrawn,
     "everywhere": everywhere,
     "broken": broken,
     "broken at random": broken_at_random,
+    "masked by gains": masked,
 }
+UNCHANGED = ("none", "redrawn")
+"""Changes that leave the mean over all possible cases where it was."""
+
+
+def at_night(p: Floats, effect: float) -> Floats:
+    """The chances in a night that adds `effect` to the logit of each."""
+    odds = p * np.exp(effect)
+    found: Floats = odds / (1 - p + odds)
+    return found

@@ -1,6 +1,7 @@
 """How often the statistics are right, by simulation. Prints figures and says which bars they meet.
 
-    OPENBLAS_NUM_THREADS=1 python -m tests.benchmarks.verdicts [--repetitions 2000] [--processes 2]
+    OPENBLAS_NUM_THREADS=1 python -m tests.benchmarks.verdicts [--repetitions 2000] [--processes 2] [--study nights]
+    OPENBLAS_NUM_THREADS=1 python -m tests.benchmarks.verdicts --sample
 
 The sampling model, for every repetition anew: the cases are a fresh sample (new cases), each with a chance of success p
 of its own, drawn from a mixture in which many cases are never solved (p = 0), many always (p = 1), and the others
@@ -11,7 +12,16 @@ between. Base and head meet the same cases. Without a change they share each cas
 - *broken at random*: each case falls to p = 0 with the same chance, ten points on average: the drop of the drawn cases
   itself varies, and is often well below ten.
 
-Trials are independent given p. A *regression* is what `bench.stats.tests.judge` says, with its defaults (margin 5
+- *masked by gains*: broken cases take 15 points, gains on the others give five back;
+- *redrawn*: a fifth of the cases get another difficulty, so that much changes and nothing on average: no change.
+
+Trials are independent given p. In the study `nights` they are not: each night adds a normal effect of the stated
+standard deviation to the logit of every chance. Base has an arm in head's night or has not, and nights before.
+
+Two ideal tests stand beside ours. Of *cases like these*: one that is told the true standard error of the mean
+difference over cases; it must allow for changes that differ from case to case and cancel on average. Of *this suite*:
+one that is told each case's chance of success and the true spread between nights.
+ A *regression* is what `bench.stats.verdict.judge` says, with its defaults (margin 5
 points, alpha 5%). Beside it the naive rule, "the mean fell by 5 points or more", and the verdict if the within-case
 test took the place of the sign flips.
 
@@ -23,20 +33,35 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from bench.stats.intervals import Floats, Interval, clustered, wilson
-from bench.stats.pairing import make_sample
+from bench.stats.nights import night_weights
+from bench.stats.pairing import Sample, make_sample
 from bench.stats.ranking import rank_bands
-from bench.stats.tests import Rules, judge, within_cases
-from tests.benchmarks.difficulty import CHANGES, DESIGNS, DROP, FAILING, MIXTURES, Mixture
+from bench.stats.tests import Rules
+from bench.stats.verdict import Judgement, judge, judge_suite
+from tests.benchmarks.difficulty import (
+    CHANGES,
+    DESIGNS,
+    DROP,
+    FAILING,
+    MIXTURES,
+    UNCHANGED,
+    Mixture,
+    at_night,
+)
 
 NAIVE = 0.05
 RULES = Rules()
+CHANCE = 0.05
+ENOUGH = 0.75
+FIXED_DROPS = ("broken", "masked by gains")
+"""Their mean over all possible cases is not defined: it is fixed for the cases that were drawn."""
 
 
 @dataclass
@@ -50,6 +75,19 @@ class Tally:
     naive: int = 0
     these_cases: int = 0
     covered: int = 0
+    suite_covered: int = 0
+    ideal: int = 0
+    """Of this suite."""
+    differences: list[float] = field(default_factory=list)
+    variances: list[float] = field(default_factory=list)
+    """Of the differences of cases."""
+
+    def ideal_of_cases(self, cases: int) -> float:
+        """How often a test would call a regression that knows the standard error of the mean over `cases`."""
+        if not self.differences:
+            return 0.0
+        error = (sum(self.variances) / len(self.variances) / cases) ** 0.5
+        return float(np.mean(np.array(self.differences) <= 1e-9 - max(RULES.margin, 1.6449 * error)))
 
     def share(self, count: int) -> float:
         return count / self.repetitions
@@ -66,6 +104,12 @@ class Task:
     trials: int
     repetitions: int
     seed: int
+    sd: float = 0.0
+    """Of the effect of a night on the logit."""
+    history: int = 0
+    """Nights of base before that of head."""
+    arm: bool = True
+    """Did base run in the night of head, too?"""
 
     def generator(self) -> np.random.Generator:
         return np.random.default_rng([20261121, self.seed])
@@ -78,24 +122,63 @@ def holds(interval: Interval | None, truth: float) -> bool:
 def compare_often(task: Task) -> Tally:
     """Comparisons of success in one setting."""
     rng, change, tally = task.generator(), CHANGES[task.change], Tally()
-    truth = 0.0 if task.change == "none" else -DROP
-    names = [str(n) for n in range(task.cases)]
+    truth = 0.0 if task.change in UNCHANGED else -DROP
     for _ in range(task.repetitions):
         p = task.mixture.draw(rng, task.cases)
-        base, head = _succeed(rng, p, task.trials), _succeed(rng, change(p, task.mixture, rng), task.trials)
-        it = make_sample(names, base, head, ratio=False)
+        q = change(p, task.mixture, rng)
+        it, ideal = _meet(rng, task, p, q)
         found = judge(
-            it.differences, RULES.margin, RULES.alpha, lower_is_worse=True, noise=it.noise, trials=float(task.trials)
+            it.differences,
+            RULES.margin,
+            RULES.alpha,
+            lower_is_worse=True,
+            noise=it.noise,
+            trials=float(task.trials),
+            night=it.night,
         )
-        tally.repetitions += 1
-        tally.regression += found.verdict == "regression"
-        tally.improvement += found.verdict == "improvement"
-        tally.no_change += found.verdict == "no change"
-        tally.naive += found.difference <= 1e-9 - NAIVE
-        fell = found.difference <= 1e-9 - RULES.margin
-        tally.these_cases += fell and within_cases(base, head).lower < RULES.alpha
+        suite = judge_suite(it.strata, task.cases, RULES.margin, RULES.alpha, it.strata_night)
+        _count(tally, found, suite, ideal)
+        tally.differences.append(found.difference)
+        tally.variances.append(float(it.differences.var(ddof=1)))
         tally.covered += holds(found.interval, truth)
+        tally.suite_covered += holds(suite.interval, float((q - p).mean()))
     return tally
+
+
+def _count(tally: Tally, found: Judgement, suite: Judgement, ideal: bool) -> None:
+    tally.repetitions += 1
+    tally.regression += found.verdict == "regression"
+    tally.improvement += found.verdict == "improvement"
+    tally.no_change += found.verdict == "no change"
+    tally.naive += found.difference <= 1e-9 - NAIVE
+    tally.these_cases += suite.verdict == "regression"
+    tally.ideal += ideal
+
+
+def _meet(rng: np.random.Generator, task: Task, p: Floats, q: Floats) -> tuple[Sample, bool]:
+    """One experiment; and whether a test that is told all but the change itself would call a regression."""
+    effects = rng.normal(0, task.sd, task.history + 1) if task.sd else np.zeros(task.history + 1)
+    nights = [*range(task.history), *([task.history] if task.arm else [])]
+    base = np.concatenate([_succeed(rng, at_night(p, effects[night]), task.trials) for night in nights], axis=1)
+    head = _succeed(rng, at_night(q, effects[-1]), task.trials)
+    it = make_sample(
+        [str(n) for n in range(task.cases)],
+        list(base),
+        list(head),
+        ratio=False,
+        base_nights=[np.repeat(nights, task.trials)] * task.cases,
+        head_nights=[np.full(task.trials, task.history)] * task.cases,
+        nights=task.history + 1,
+    )
+    noise, spread = float((p * (1 - p)).mean()) / task.cases, task.sd * float((p * (1 - p)).mean())
+    of_base = np.where(np.isin(np.arange(task.history + 1), nights), float(task.trials), 0.0)
+    of_head = np.where(np.arange(task.history + 1) == task.history, float(task.trials), 0.0)
+    one, other = night_weights(of_base, of_head, noise, spread)
+    by_night = np.zeros(task.history + 1)
+    by_night[nights] = base.reshape(task.cases, len(nights), task.trials).mean(axis=(0, 2))
+    error = noise / task.trials * float((one**2 + other**2).sum()) + spread**2 * float(((other - one) ** 2).sum())
+    difference = float(head.mean() - one @ by_night)
+    return it, difference <= 1e-9 - max(RULES.margin, 1.6449 * error**0.5)
 
 
 def cost_often(task: Task) -> Tally:
@@ -165,17 +248,34 @@ def ranks_often(task: Task) -> Tally:
     return tally
 
 
-def _succeed(rng: np.random.Generator, p: Floats, trials: int) -> list[Floats]:
-    return list((rng.random((len(p), trials)) < p[:, None]).astype(np.float64))
+def _succeed(rng: np.random.Generator, p: Floats, trials: int) -> Floats:
+    """(cases, trials)."""
+    return (rng.random((len(p), trials)) < p[:, None]).astype(np.float64)
+
+
+def rare_often(task: Task) -> Tally:
+    """Intervals of one agent's mean score where cases score 0.95 to 1, and one in ten scores 0."""
+    rng, tally = task.generator(), Tally()
+    for _ in range(task.repetitions):
+        scores = np.where(rng.random(task.cases) < 0.1, 0.0, rng.uniform(0.95, 1, task.cases))
+        tally.repetitions += 1
+        tally.covered += holds(clustered(list(map(float, scores))), 0.9 * 0.975)
+    return tally
 
 
 STUDIES: dict[str, Callable[[Task], Tally]] = {
     "compare": compare_often,
+    "nights": compare_often,
     "cost": cost_often,
     "mean": mean_often,
     "score": score_often,
+    "rare": rare_often,
     "ranks": ranks_often,
 }
+SCENES = ((0, True), (5, True), (10, True), (1, False), (5, False), (10, False))
+"""Nights of base before that of head, and whether base ran in head's night."""
+EFFECTS = (0.0, 0.3, 0.6)
+FEW_NIGHTS = 5
 
 
 def tasks(repetitions: int) -> list[Task]:
@@ -192,7 +292,34 @@ def tasks(repetitions: int) -> list[Task]:
         for change in changes
         for cases, trials in DESIGNS
     ]
-    return [Task(*setting, repetitions, number) for number, setting in enumerate(settings)]
+    found = [Task(*setting, repetitions, number) for number, setting in enumerate(settings)]
+    found += [Task("rare", MIXTURES[0], "none", n, 1, repetitions, 1000 + n) for n in (5, 10, 20, 50)]
+    number = 2000
+    for mixture in MIXTURES:
+        for sd in EFFECTS:
+            for history, arm in SCENES:
+                for cases, trials in (DESIGNS[0], DESIGNS[2]):
+                    changes = ["none"]
+                    if arm and history <= FEW_NIGHTS and sd != EFFECTS[1] and (cases, trials) == DESIGNS[2]:
+                        changes += [change for change in CHANGES if change not in UNCHANGED]
+                    for change in changes:
+                        number += 1
+                        found.append(
+                            Task("nights", mixture, change, cases, trials, repetitions, number, sd, history, arm)
+                        )
+    return found
+
+
+def sample_of(repetitions: int) -> list[Task]:
+    """Of each study that `compare` stands on, what errs first: for CI."""
+    middling, sure = MIXTURES[0], MIXTURES[3]
+    return [
+        Task("compare", middling, "everywhere", 50, 5, repetitions, 1),
+        Task("rare", middling, "none", 5, 1, 4 * repetitions, 2),
+        Task("nights", middling, "none", 50, 5, repetitions, 3, 0.6, 1, False),
+        Task("nights", sure, "none", 20, 3, repetitions, 4, 0.6, 5, True),
+        Task("nights", sure, "broken", 50, 5, repetitions, 5, 0.0, 5, True),
+    ]
 
 
 def run(task: Task) -> tuple[Task, Tally]:
@@ -201,55 +328,87 @@ def run(task: Task) -> tuple[Task, Tally]:
 
 def line(task: Task, tally: Tally) -> str:
     head = f"{task.mixture.name:14} {task.change:17} {task.cases:3}x{task.trials}"
+    if task.study == "nights":
+        head += f" sd {task.sd:.1f}, {task.history:2} nights before, {'an arm' if task.arm else 'no arm'}"
     covered = f"{tally.share(tally.covered):7.1%}"
-    if task.study in ("mean", "score"):
+    if task.study in ("mean", "score", "rare"):
         beside = f"   Wilson, n = cases {tally.share(tally.naive):7.1%}   Student {tally.share(tally.these_cases):7.1%}"
         beside = beside if task.study == "mean" else ""
         return f"{head}   covered {covered}{beside}"
     if task.study == "ranks":
         return f"{head}   true rank in the band {covered}, mean width {tally.share(tally.naive):.1f} of 6"
-    text = f"{head}   regression {tally.share(tally.regression):7.1%}   naive {tally.share(tally.naive):7.1%}"
-    if task.study == "compare":
-        text += f"   within-case {tally.share(tally.these_cases):7.1%}"
+    text = f"{head}   naive {tally.share(tally.naive):6.1%}   regression {tally.share(tally.regression):6.1%}"
+    if task.study in ("compare", "nights"):
+        text += f" (ideal {tally.ideal_of_cases(task.cases):6.1%})   this suite {tally.share(tally.these_cases):6.1%}"
+        text += f" (ideal {tally.share(tally.ideal):6.1%}, covered {tally.share(tally.suite_covered):6.1%})"
     text += f"   no change {tally.share(tally.no_change):7.1%}"
-    return text if task.change == "broken" else f"{text}   interval covered {covered}"
+    return text if task.change in FIXED_DROPS else f"{text}   interval covered {covered}"
 
 
-def faults(task: Task, tally: Tally) -> list[str]:
-    """Bars of issue 5 that this setting does not meet."""
+def faults(task: Task, tally: Tally, settings: int) -> list[str]:
+    """Bars that this setting does not meet, beyond what chance makes of one of so many settings (Bonferroni)."""
+    from scipy.stats import binom
+
+    def above(count: int, bar: float) -> bool:
+        return bool(binom.sf(count - 1, tally.repetitions, bar) < CHANCE / settings)
+
+    def below(count: int, bar: float) -> bool:
+        return bool(binom.cdf(count, tally.repetitions, bar) < CHANCE / settings)
+
     found = []
     name = f"{task.study}, {task.mixture.name}, {task.change}, {task.cases}x{task.trials}"
-    if task.change == "none" and tally.share(tally.regression) > 0.05:
+    if task.study == "nights":
+        name += f", sd {task.sd}, {task.history} nights before, {'an arm' if task.arm else 'no arm'}"
+    if task.change in UNCHANGED and above(tally.regression, 0.05):
         found.append(f"{name}: regression {tally.share(tally.regression):.1%} > 5%")
-    power = task.study == "compare" and task.change != "none" and (task.cases, task.trials) == (50, 5)
-    if power and tally.share(tally.regression) < 0.75:
-        found.append(f"{name}: found {tally.share(tally.regression):.1%} < 75%")
-    if task.study != "ranks" and task.change != "broken" and not 0.93 <= tally.share(tally.covered) <= 0.97:
-        found.append(f"{name}: interval covers {tally.share(tally.covered):.1%}, not 93 to 97%")
+    verdicts = task.study in ("compare", "nights")
+    if verdicts and task.change not in UNCHANGED and (task.cases, task.trials) == DESIGNS[2]:
+        ideal = tally.ideal_of_cases(task.cases)
+        if ideal >= ENOUGH and below(tally.regression, ENOUGH):
+            found.append(f"{name}: found {tally.share(tally.regression):.1%}, an ideal test {ideal:.1%}")
+        if tally.share(tally.ideal) >= ENOUGH and below(tally.these_cases, ENOUGH):
+            shares = f"{tally.share(tally.these_cases):.1%}, an ideal test {tally.share(tally.ideal):.1%}"
+            found.append(f"{name}: found in this suite {shares}")
+    if verdicts and task.change == "none" and above(tally.these_cases, 0.05):
+        found.append(f"{name}: regression of this suite {tally.share(tally.these_cases):.1%} > 5%")
+    if verdicts and below(tally.suite_covered, 0.93):
+        found.append(f"{name}: interval of this suite covers {tally.share(tally.suite_covered):.1%} < 93%")
+    if task.study != "ranks" and task.change not in FIXED_DROPS and below(tally.covered, 0.93):
+        found.append(f"{name}: interval covers {tally.share(tally.covered):.1%} < 93%")
     return found
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--repetitions", type=int, default=2000)
+    parser.add_argument("--repetitions", type=int)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--study", choices=sorted(STUDIES), action="append")
-    asked = parser.parse_args()
+    parser.add_argument("--sample", action="store_true", help="a few settings with 60 repetitions, as CI runs them")
+    asked = parser.parse_args(arguments)
+    repetitions = asked.repetitions or (60 if asked.sample else 2000)
     began = time.monotonic()
-    chosen = [task for task in tasks(asked.repetitions) if not asked.study or task.study in asked.study]
+    every = sample_of(repetitions) if asked.sample else tasks(repetitions)
+    chosen = [task for task in every if not asked.study or task.study in asked.study]
     missed: list[str] = []
     shown = ""
-    with ProcessPoolExecutor(asked.processes) as pool:
-        for task, tally in pool.map(run, chosen):
-            if task.study != shown:
-                shown = task.study
-                print(f"\n{shown}: {asked.repetitions} repetitions a setting (cases x trials)", flush=True)
-            print(line(task, tally), flush=True)
-            missed += faults(task, tally)
+    for task, tally in _results(chosen, asked.processes):
+        if task.study != shown:
+            shown = task.study
+            print(f"\n{shown}: {repetitions} repetitions a setting (cases x trials)", flush=True)
+        print(line(task, tally), flush=True)
+        missed += faults(task, tally, len(chosen))
     print(f"\n{time.monotonic() - began:.0f} s; a share of 5% has a Monte Carlo error of", end=" ")
-    print(f"{(0.05 * 0.95 / asked.repetitions) ** 0.5:.2%}")
+    print(f"{(0.05 * 0.95 / repetitions) ** 0.5:.2%}")
     print("\nBars not met:" if missed else "\nAll bars met.", *missed, sep="\n  ")
     return 1 if missed else 0
+
+
+def _results(chosen: Sequence[Task], processes: int) -> Iterator[tuple[Task, Tally]]:
+    if processes == 1:
+        yield from map(run, chosen)
+        return
+    with ProcessPoolExecutor(processes) as pool:
+        yield from pool.map(run, chosen)
 
 
 if __name__ == "__main__":

@@ -13,22 +13,26 @@ import pytest
 
 from bench.base.errors import UserError
 from bench.formats.record import LimitsSet, Record
-from bench.stats.choice import Filters, choose
+from bench.stats.choice import Chosen, Filters, choose, with_history
+from bench.stats.comparable import pair
 from bench.stats.compare import Compared, Comparison, compare_records
-from bench.stats.pairing import make_sample, pair
-from bench.stats.tests import Rules, judge
+from bench.stats.nights import tell_nights
+from bench.stats.pairing import make_sample
+from bench.stats.tests import Rules
+from bench.stats.verdict import judge
 from bench.store.branch import ResultsBranch
 from bench.store.bundle import Bundle
 from tests.helpers.command import mldb
 from tests.helpers.records import GPT, LIMITS, MACHINE, START, make_check, make_record
 
 FAIL = [make_check(value=0.0)]
-COMMITS = {1: "1f0c2aa" + "0" * 33, 2: "9b41d7e" + "0" * 33}
+COMMITS = {1: "1f0c2aa" + "0" * 33, 2: "9b41d7e" + "0" * 33, 3: "77aa01c" + "0" * 33}
 Change = Callable[[Record], Record]
 
 
-def night(version: int, successes: Sequence[int], trials: int = 3, **changes: object) -> list[Record]:
-    """One run: `successes` of `trials` on each case, by version `version` of the agent."""
+def night(version: int, successes: Sequence[int], trials: int = 3, day: int = 0, **changes: object) -> list[Record]:
+    """One run: `successes` of `trials` on each case, by version `version` of the agent, all in one night."""
+    run = f"night-{version}" if day == 0 else f"night-{version}-{day}"
     agent = str(changes.pop("agent", "react"))
     records = [
         make_record(
@@ -37,8 +41,8 @@ def night(version: int, successes: Sequence[int], trials: int = 3, **changes: ob
             trial=trial,
             checks=None if trial <= count else FAIL,
             agent_version=version,
-            run=f"night-{version}",
-            started=START + timedelta(days=version),
+            run=run,
+            started=START + timedelta(days=day, hours=version),
             **changes,  # type: ignore[arg-type]
         )
         for number, count in enumerate(successes)
@@ -74,13 +78,13 @@ def test_a_fall_on_most_cases_is_a_regression_and_the_other_way_round_an_improve
 
 
 def test_a_fall_within_the_margin_is_no_regression_however_sure() -> None:
-    base, head = night(1, [3] * 120), night(2, [2] * 12 + [3] * 108)
+    base, head = night(1, [3] * 120), night(2, [2] * 8 + [3] * 112)
     success = measure(compare_records(base, head), "success").judgement
     assert success is not None
-    assert success.p_worse < 0.001
+    assert success.p_worse < 0.005
     assert success.difference > -0.05
     assert success.verdict == "no change"
-    assert compare_records(base, head, rules=Rules(margin=0.03)).verdict == "regression"
+    assert compare_records(base, head, rules=Rules(margin=0.02)).verdict == "regression"
 
 
 def test_few_trials_are_inconclusive_and_say_what_would_decide() -> None:
@@ -100,9 +104,147 @@ def test_few_trials_are_inconclusive_and_say_what_would_decide() -> None:
     assert more.needed.cases == pytest.approx(found.needed.cases, rel=0.35)
 
 
-def test_identical_results_of_few_cases_prove_nothing() -> None:
-    assert compare_records(night(1, [3] * 7), night(2, [3] * 7)).verdict == "inconclusive"
-    assert compare_records(night(1, [3] * 80), night(2, [3] * 80)).verdict == "no change"
+def test_identical_results_of_few_cases_show_no_difference_and_what_they_leave_open() -> None:
+    few = compare_records(night(1, [3] * 7), night(2, [3] * 7))
+    assert few.verdict == "no difference seen"
+    success = measure(few, "success")
+    assert success.this_suite is not None
+    assert success.open_drop == pytest.approx(1 - 0.05 ** (1 / 7)), "a share of cases that seven may all have missed"
+    assert measure(compare_records(night(1, [1] * 7, 9), night(2, [1] * 7, 9)), "success").open_drop == pytest.approx(
+        1 / 9
+    ), "no drop is deeper than what there is to lose"
+    assert compare_records(night(1, [3] * 58), night(2, [3] * 58)).verdict == "no difference seen"
+    assert compare_records(night(1, [3] * 59), night(2, [3] * 59)).verdict == "no change", "0.95^59 < 5%"
+
+
+def test_equal_costs_have_a_ratio_and_no_interval() -> None:
+    cost = measure(compare_records(night(1, [3] * 80), night(2, [3] * 80)), "cost")
+    assert cost.judgement is not None
+    assert (cost.factor, cost.judgement.interval) == (1.0, None), "nothing bounds what other cases would cost"
+    assert cost.verdict == "no difference seen"
+
+
+def test_a_cost_that_is_known_of_few_cases_is_not_compared() -> None:
+    head = [
+        record if record.case.id < "case_17" else record.model_copy(update={"cost_usd": None, "cost_status": "unknown"})
+        for record in night(2, [3] * 20, cost_status="exact")
+    ]
+    cost = measure(compare_records(night(1, [3] * 20, cost_status="exact"), head), "cost")
+    assert (cost.verdict, cost.reason) == ("not comparable", "known for 17 of 20 cases")
+
+
+# --- nights ----------------------------------------------------------------------------------------------------------
+
+
+def test_arms_of_one_night_are_free_of_it_and_arms_of_two_are_not() -> None:
+    base, head = night(1, [3] * 20, trials=5), night(2, [2] * 20, trials=5)
+    together = compare_records(base, head)
+    assert together.verdict == "regression"
+    assert measure(together, "success").night_sd == 0
+    other_day = night(2, [2] * 20, trials=5, day=3)
+    apart = compare_records(base, other_day)
+    success = measure(apart, "success")
+    # Nights differ by 0.6 on the logit: 0.6 times the mean of p (1 - p), 5 in 10, and for two nights.
+    assert success.night_sd == pytest.approx(0.6 * 25 / 90 * 2**0.5)
+    assert apart.verdict == "inconclusive"
+    assert any(note.startswith("nights: none is shared: base 2026-") for note in apart.notes)
+
+
+def test_history_never_stands_alone_against_one_night() -> None:
+    history = [record for day in range(1, 9) for record in night(1, [5] * 20, trials=5, day=day)]
+    bad = night(2, [4] * 20, trials=5, day=10)
+    alone = compare_records([*history[:100], *night(1, [3] * 20, trials=5, day=2), *history[200:]], bad)
+    assert alone.verdict == "inconclusive", "one of the nights before was as bad"
+    # Tonight's base arm fell as head did: it was the night.
+    same = compare_records([*history, *night(1, [4] * 20, trials=5, day=10)], bad)
+    assert same.verdict != "regression"
+    assert any("history: base ran on 8 nights" in note for note in same.notes)
+
+
+def test_history_sharpens_what_a_base_arm_says() -> None:
+    rng = np.random.default_rng(5)
+    head = [int(count) for count in rng.binomial(5, 0.5, 30)]
+    arm = [int(count) for count in rng.binomial(5, 0.6, 30)]
+    history = [
+        record
+        for day in range(1, 11)
+        for record in night(1, [int(count) for count in rng.binomial(5, 0.6, 30)], trials=5, day=day)
+    ]
+    tonight = night(2, head, trials=5, day=11)
+    plain = measure(compare_records(night(1, arm, 5, day=11), tonight), "success")
+    sharper = measure(compare_records([*history, *night(1, arm, 5, day=11)], tonight), "success")
+    assert sharper.base_trials == 55
+    for it in (plain, sharper):
+        assert it.judgement is not None
+        assert it.judgement.interval is not None
+    widths = [it.judgement.interval.high - it.judgement.interval.low for it in (plain, sharper)]  # type: ignore[union-attr]
+    assert widths[1] < widths[0]
+
+
+def test_stored_history_is_that_of_the_same_version_and_never_heads_own_run() -> None:
+    stored = [*night(1, [3] * 4), *night(1, [2] * 4, day=1), *night(2, [1] * 4, day=1), *night(3, [1] * 4, day=2)]
+
+    def chosen(run: str) -> Chosen:
+        return choose(f"run:{run}", lambda *_: stored, Filters())
+
+    def runs(base: str, head: str) -> set[str]:
+        records = with_history(chosen(base), chosen(head), lambda *_: stored, Filters())
+        return {record.provenance.run for record in records}
+
+    assert runs("night-1-1", "night-2-1") == {"night-1", "night-1-1"}
+    assert runs("night-1", "night-1-1") == {"night-1"}, "one version on both sides: head is not its own base"
+
+
+def test_history_under_other_conditions_is_left_out_and_said() -> None:
+    arm, head = night(1, [3] * 20, day=5), night(2, [3] * 20, day=5)
+    other = MACHINE.model_copy(update={"fingerprint": "other"})
+    history = [record.model_copy(update={"machine": other}) for record in night(1, [0] * 20, day=1)]
+    judged_before = [
+        record.model_copy(update={"provenance": record.provenance.model_copy(update={"judge": "0"})})
+        for record in night(1, [0] * 20, day=2)
+    ]
+    answer = compare_records([*history, *judged_before, *arm], head)
+    assert answer.verdict == "no difference seen"
+    assert "history: 120 base cells left out, made under other conditions than head" in answer.notes
+    assert measure(answer, "success").base_trials == 3
+
+
+def test_a_night_is_told_by_its_starts_not_by_the_name_of_its_run() -> None:
+    def at(*hours: float) -> list[Record]:
+        return [make_record(run=f"run-{n}", started=START + timedelta(hours=hour)) for n, hour in enumerate(hours)]
+
+    assert len(set(tell_nights(at(0, 5.9, 11.7)))) == 1
+    day = f"{START:%Y-%m-%d}"
+    assert tell_nights(at(0, 6.1)) == [day, f"{day} {START + timedelta(hours=6.1):%H:%M}"]
+    assert len(set(tell_nights(at(*range(0, 48, 4))))) == 2, "a night that never ends is cut after a day"
+    resumed = [record.model_copy(update={"provenance": at(0)[0].provenance}) for record in at(0, 30)]
+    assert len(set(tell_nights(resumed))) == 2
+
+
+# --- power and advice ------------------------------------------------------------------------------------------------
+
+
+def test_the_power_of_few_cases_is_small_and_of_many_is_not() -> None:
+    few = compare_records(night(1, [3] * 7), night(2, [3] * 7), drop=0.1)
+    assert few.power is not None
+    assert few.power < 0.3
+    many = compare_records(night(1, [9, 8] * 40, trials=9), night(2, [9, 8] * 40, trials=9), drop=0.1)
+    assert many.power is not None
+    assert many.power > 0.9
+    assert compare_records(night(1, [0] * 20), night(2, [0] * 20), drop=0.1).power == 0, "nothing to lose"
+
+
+@pytest.mark.parametrize("cases", range(2, 8))
+def test_advice_is_never_below_what_the_test_can_decide_by(cases: int) -> None:
+    base, head = night(1, [3] * cases), night(2, [2] * (cases - 1) + [3])
+    found = measure(compare_records(base, head), "success").judgement
+    assert found is not None
+    assert found.interval is not None
+    assert found.interval.low >= -1
+    assert found.interval.high <= 1
+    if found.needed is not None:
+        assert found.needed.cases is None or found.needed.cases >= max(5, cases + 1)
+        assert found.needed.trials is None or (cases >= 5 and found.needed.trials > 3)
 
 
 def test_the_needed_number_of_trials_does_decide() -> None:
@@ -133,8 +275,9 @@ def test_what_breaks_few_cases_is_seen_on_these_cases_and_said() -> None:
     answer = compare_records(base, head)
     success = measure(answer, "success")
     assert answer.verdict == "inconclusive", "three signs: p = 1/8"
-    assert success.these_cases is not None
-    assert success.these_cases.lower < 1e-6
+    assert success.this_suite is not None
+    assert success.this_suite.p_worse < 1e-6
+    assert success.this_suite.verdict == "regression"
     assert compare_records(base, head, test="within-cases").verdict == "regression"
     assert [(it.case, it.base, it.head) for it in answer.findings] == [
         (f"case_{number:02}", (5, 5), (0, 5)) for number in range(3)
@@ -229,19 +372,15 @@ def test_paid_and_replayed_money_are_not_compared() -> None:
     assert measure(unknown, "cost").reason == "base is paid, head is unknown"
 
 
-def test_infrastructure_takes_its_partner_with_it_and_is_never_a_failure() -> None:
+def test_infrastructure_is_never_a_failure_and_takes_nothing_with_it() -> None:
     base, head = night(1, [3] * 20), night(2, [3] * 20)
     lost = make_record(case="case_04", trial=2, outcome="infra", agent_version=2, run="night-2")
     head = [lost if (r.case.id, r.trial) == ("case_04", 2) else r for r in head]
     found = pair(base, head)
     assert found.reasons == []
     case = next(it for it in found.pairs if it.case == "case_04")
-    assert [(b.trial, h.trial) for b, h in case.trials] == [(3, 3), (1, 1)] or {b.trial for b, _ in case.trials} == {
-        1,
-        3,
-    }
+    assert (len(case.base), len(case.head)) == (3, 2)
     assert "head: 60 cells, 1 without a verdict (never scored)" in found.notes
-    assert "base: 60 cells, 1 graded ones without a partner on the other side" in found.notes
     success = measure(compare_records(base, head), "success")
     assert success.base == success.head == 1.0
 
@@ -264,12 +403,14 @@ def test_too_much_lost_to_infrastructure_is_not_comparable() -> None:
     assert many.reasons == ["case_00, case_01, case_02: no verdict on one of the sides; too many of 20 cases"]
 
 
-def test_trials_without_a_partner_of_their_number_meet_each_other() -> None:
-    base = [record for record in night(1, [3] * 4, trials=4) if record.trial <= 2]
-    head = [record for record in night(2, [3] * 4, trials=4) if record.trial >= 2]
+def test_every_trial_of_both_sides_counts() -> None:
+    base, head = night(1, [9] * 6, trials=12), night(2, [2] * 6, trials=3)
     found = pair(base, head)
-    assert {len(it.trials) for it in found.pairs} == {2}
-    assert {(b.trial, h.trial) for it in found.pairs for b, h in it.trials} in ({(2, 2), (1, 4)}, {(2, 2), (1, 3)})
+    assert {(len(it.base), len(it.head)) for it in found.pairs} == {(12, 3)}
+    success = measure(compare_records(base, head), "success")
+    assert success.base == pytest.approx(0.75)
+    assert success.head == pytest.approx(2 / 3)
+    assert (success.base_trials, success.head_trials) == (12, 3)
 
 
 # --- what BASE and HEAD name -----------------------------------------------------------------------------------------
@@ -338,13 +479,28 @@ def test_a_set_of_several_agents_asks_which(results: Path) -> None:
 def test_the_command_answers_in_words_and_by_its_exit_status(results: Path) -> None:
     worse = mldb("compare", "react@1f0c2aa", "react", "--results", results)
     assert worse.returncode == 1, worse.stderr
-    assert worse.stdout.startswith("REGRESSION (by success)")
-    assert "1.000 -> 0.667, -33.3 [" in worse.stdout
+    assert worse.stdout.startswith("REGRESSION (by success; cases like these)")
+    assert "1.000 -> 0.667" in worse.stdout
     assert "p(worse) = 0.0010" in worse.stdout
     assert "n = 20 cases x 3 trials" in worse.stdout
+    assert "cases like these: regression, -33.3 [" in worse.stdout
+    assert "this suite: regression, -33.3 [" in worse.stdout
     better = mldb("compare", "night-2", "night-1", "--results", results)
     assert better.returncode == 0
     assert better.stdout.startswith("IMPROVEMENT")
+
+
+def test_a_set_against_itself_shows_no_difference_and_a_gate_may_ask_for_power(results: Path) -> None:
+    same = mldb("compare", "night-1", "night-1", "--results", results)
+    assert same.returncode == 0, same.stderr
+    assert same.stdout.startswith("NO DIFFERENCE SEEN")
+    assert "cannot exclude a drop of up to 13.9 points (95%)" in same.stdout
+    assert "60 cells are in both sets" in same.stdout
+    blind = mldb("compare", "night-1", "night-1", "--results", results, "--require-power", "10")
+    assert blind.returncode == 5
+    assert "power: a drop of 10 points is called a regression with" in blind.stdout
+    seen = mldb("compare", "night-1", "night-1", "--results", results, "--require-power", "60")
+    assert seen.returncode == 0
 
 
 def test_the_command_prints_json_and_reads_files_of_records(results: Path, tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ import pytest
 from bench.formats.record import Record
 from bench.stats.pairing import MEASURES, make_sample
 from bench.stats.power import Components, Question, cases_needed, components, designs, power, price, trials_needed
-from bench.stats.tests import Rules, judge
+from bench.stats.tests import Rules
+from bench.stats.verdict import judge
 from tests.helpers.command import mldb
 from tests.helpers.records import MACHINE, make_check, make_record
 

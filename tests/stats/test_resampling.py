@@ -10,11 +10,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import binomtest, fisher_exact, permutation_test
+from statsmodels.regression.linear_model import GLS
+from statsmodels.stats.multitest import multipletests
+from statsmodels.stats.weightstats import DescrStatsW, ttost_paired
 
 from bench.stats.compare import fisher
-from bench.stats.intervals import DRAWS, LEVEL, Floats, Interval, mean_intervals
+from bench.stats.intervals import DRAWS, LEVEL, Floats, Interval, difference_intervals, mean_intervals
+from bench.stats.nights import night_weights
 from bench.stats.ranking import rank_bands
-from bench.stats.tests import holm, sign_flip, within_cases
+from bench.stats.tests import Stratum, holm, sign_flip, within_cases, within_strata
 
 TRIALS = st.lists(st.booleans(), min_size=1, max_size=3)
 
@@ -111,9 +116,13 @@ def test_holm_is_right_for_a_worked_example() -> None:
     assert holm([]) == []
 
 
-@pytest.mark.parametrize(("fewer", "more", "n", "p"), [(0, 5, 5, 1 / 252), (0, 3, 3, 1 / 20), (2, 2, 4, 0.7571)])
-def test_fisher_agrees_with_the_hypergeometric_table(fewer: int, more: int, n: int, p: float) -> None:
-    assert fisher(fewer, more, n) == pytest.approx(p, abs=1e-4)
+@pytest.mark.parametrize(
+    ("base", "head"), [((5, 5), (0, 5)), ((3, 3), (0, 3)), ((2, 4), (2, 4)), ((9, 12), (1, 3)), ((1, 20), (3, 4))]
+)
+def test_fisher_is_what_scipy_finds(base: tuple[int, int], head: tuple[int, int]) -> None:
+    table = [[head[0], head[1] - head[0]], [base[0], base[1] - base[0]]]
+    sides = [fisher_exact(table, alternative=side).pvalue for side in ("less", "greater")]
+    assert fisher(base, head) == pytest.approx(sides[0] if head[0] / head[1] <= base[0] / base[1] else sides[1])
 
 
 def test_the_bootstrap_interval_is_near_students_for_well_behaved_values() -> None:
@@ -125,13 +134,90 @@ def test_the_bootstrap_interval_is_near_students_for_well_behaved_values() -> No
     assert found.high == pytest.approx(values.mean() + half, abs=0.004)
 
 
-def test_the_bootstrap_does_not_take_equal_cases_for_certainty() -> None:
+def test_the_interval_of_differences_does_not_take_equal_cases_for_certainty() -> None:
     assert mean_interval(floats(0.3)) is None
-    few, many = mean_interval(np.zeros(7)), mean_interval(np.zeros(200))
+    assert mean_interval(np.zeros(7)) is None, "nothing to resample"
+    few, many, nearly = (
+        difference_intervals(values, [LEVEL])[0] for values in (np.zeros(7), np.zeros(200), floats(*[0] * 6, -0.01))
+    )
     assert few is not None
     assert many is not None
-    assert few.high == -few.low == pytest.approx(1 - 0.025 ** (1 / 7))
+    assert nearly is not None
+    assert few.high == -few.low == pytest.approx(1 - 0.025 ** (1 / 7)), "Clopper and Pearson"
+    assert binomtest(0, 7).proportion_ci(LEVEL).high == pytest.approx(few.high)
     assert many.high < 0.02
+    assert nearly.low == pytest.approx(few.low, abs=0.01), "a hair's breadth is not another interval"
+
+
+def test_the_interval_of_differences_is_students_for_many_cases_that_moved() -> None:
+    values = np.random.default_rng(2).normal(-0.1, 0.4, size=2000).clip(-1, 1)
+    found = difference_intervals(values, [LEVEL])[0]
+    assert found is not None
+    low, high = DescrStatsW(values).tconfint_mean(1 - LEVEL)
+    assert found.low == pytest.approx(low, abs=0.001)
+    assert found.high == pytest.approx(high, abs=0.001)
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(-1, 1), min_size=2, max_size=12))
+def test_no_interval_of_differences_leaves_its_bounds(values: list[float]) -> None:
+    found = difference_intervals(floats(*values), [LEVEL])[0]
+    assert found is not None
+    assert -1 <= found.low <= found.high <= 1
+
+
+def test_equivalence_is_what_statsmodels_two_one_sided_tests_say_of_many_cases() -> None:
+    values = np.random.default_rng(6).normal(0.01, 0.3, size=900).clip(-1, 1)
+    for margin in (0.02, 0.025, 0.03, 0.04):
+        p = ttost_paired(values, np.zeros(900), -margin, margin)[0]
+        found = difference_intervals(values, [0.9])[0]
+        assert found is not None
+        assert found.within(margin) == (p < 0.05)
+
+
+def test_holm_is_what_statsmodels_finds() -> None:
+    p_values = list(np.random.default_rng(9).uniform(0, 0.2, size=12))
+    assert holm(p_values) == pytest.approx(list(multipletests(p_values, method="holm")[1]))
+
+
+def test_strata_of_several_nights_are_what_scipys_permutations_find() -> None:
+    strata = [Stratum(0.25, floats(1, 1, 0), floats(0, 0)), Stratum(0.75, floats(1, 0, 1, 1), floats(0, 1, 0))]
+    alone = Stratum(1.0, floats(1, 0, 1), floats(0, 0, 1))
+    found = within_strata([alone])
+    exact = permutation_test(
+        (alone.head, alone.base), lambda x, y: x.mean() - y.mean(), alternative="less", n_resamples=np.inf
+    )
+    assert found.lower == pytest.approx(exact.pvalue)
+    # Every assignment of successes to sides, by hand.
+    sums, chances = [], []
+    for h1, h2 in itertools.product(range(3), range(4)):
+        weight = comb(2, h1) * comb(3, 2 - h1) * comb(3, h2) * comb(4, 4 - h2) if h1 <= 2 else 0
+        sums.append(0.25 * (h1 / 2 - (2 - h1) / 3) + 0.75 * (h2 / 3 - (4 - h2) / 4))
+        chances.append(weight)
+    share = np.array(chances) / sum(chances)
+    observed = 0.25 * (0 - 2 / 3) + 0.75 * (1 / 3 - 3 / 4)
+    assert within_strata(strata).lower == pytest.approx(float(share[np.array(sums) <= observed + 1e-9].sum()), abs=0.01)
+
+
+def test_night_weights_are_the_best_linear_unbiased_ones() -> None:
+    base, head, noise, spread = floats(5, 5, 3, 0), floats(0, 0, 4, 2), 0.2, 0.3
+    found = night_weights(base, head, noise, spread)
+    # Generalised least squares with the mixed model's covariance, by statsmodels.
+    rows = [(0, night, n) for night, n in enumerate(base) if n] + [(1, night, n) for night, n in enumerate(head) if n]
+    design = np.array([[side == 0, side == 1] for side, _, _ in rows], dtype=float)
+    covariance = np.array(
+        [[spread**2 * (a[1] == b[1]) + (noise / a[2] if a is b else 0) for b in rows] for a in rows], dtype=float
+    )
+    of_means = np.linalg.solve(design.T @ np.linalg.solve(covariance, design), design.T @ np.linalg.inv(covariance))
+    fit = GLS(np.arange(len(rows), dtype=float), design, sigma=covariance).fit()
+    difference = of_means[1] - of_means[0]
+    assert float(difference @ np.arange(len(rows))) == pytest.approx(fit.params[1] - fit.params[0])
+    ours = np.array([(found[1] if side else -found[0])[night] for side, night, _ in rows])
+    assert ours == pytest.approx(difference, abs=1e-4)
+    pooled = night_weights(base, head, noise, 0.0)
+    assert pooled[0] == pytest.approx(base / base.sum(), abs=1e-4), "without a night effect every trial counts alike"
+    shared = night_weights(base, head, noise, 1e4)
+    assert shared[0] == pytest.approx(floats(0, 0, 1, 0), abs=1e-3), "with a large one only the shared night"
 
 
 def test_rank_bands_use_that_agents_met_the_same_cases() -> None:

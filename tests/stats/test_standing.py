@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from datetime import timedelta
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -48,11 +49,12 @@ def test_intervals_hold_their_mean_and_stay_in_range(values: list[float]) -> Non
 
 
 def test_the_clustered_interval_solves_its_equation() -> None:
-    # s^2 = 0.01 and mean 0.5, so phi = 0.04; t with 2 degrees of freedom is 4.3027 (NIST/SEMATECH, 1.3.6.7.2).
+    # With the imagined 0 and 1: s^2 = 0.13 and mean 0.5, so phi = 0.52; t with 2 degrees of freedom is 4.3027
+    # (NIST/SEMATECH, 1.3.6.7.2).
     found = clustered([0.4, 0.5, 0.6])
     assert found is not None
     for end in (found.low, found.high):
-        assert abs(0.5 - end) == pytest.approx(4.302653 * (0.04 * end * (1 - end) / 3) ** 0.5, rel=1e-6)
+        assert abs(0.5 - end) == pytest.approx(4.302653 * (0.52 * end * (1 - end) / 3) ** 0.5, rel=1e-6)
     assert found.low == pytest.approx(1 - found.high)
 
 
@@ -61,13 +63,36 @@ def test_the_clustered_interval_knows_its_limits() -> None:
     equal, sure = clustered([0.5] * 10), clustered([1.0] * 10)
     assert equal is not None
     assert sure is not None
-    assert equal.high - equal.low > 0.4, "that no two cases differ so far is no certainty"
+    assert equal.high - equal.low > 0.25, "that no two cases differ so far is no certainty"
     assert sure.high == 1.0
     assert sure.low == pytest.approx(0.66, abs=0.01)
     alike, apart = clustered([0.5, 0.6, 0.4] * 5), clustered([0.0, 1.0, 0.5] * 5)
     assert alike is not None
     assert apart is not None
     assert alike.high - alike.low < apart.high - apart.low
+
+
+def test_a_score_that_is_hardly_another_gives_hardly_another_interval() -> None:
+    perfect, nearly = clustered([1.0] * 5), clustered([1.0] * 4 + [0.99])
+    assert perfect is not None
+    assert nearly is not None
+    assert nearly.low == pytest.approx(perfect.low, abs=0.01)
+    assert nearly.low <= perfect.low
+    assert nearly.high <= perfect.high
+    for score in (0.9, 0.5, 0.0):
+        less = clustered([1.0] * 4 + [score])
+        assert less is not None
+        assert less.low <= perfect.low, "a lower score never raises the interval"
+
+
+def test_few_scores_near_one_with_a_rare_zero_are_covered() -> None:
+    rng, held = np.random.default_rng(3), 0
+    for _ in range(1000):
+        scores = np.where(rng.random(5) < 0.1, 0.0, rng.uniform(0.95, 1, 5))
+        found = clustered(list(map(float, scores)))
+        assert found is not None
+        held += found.low <= 0.9 * 0.975 <= found.high
+    assert held >= 960
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=8), st.integers(1, 8))
