@@ -30,8 +30,8 @@ from pydantic import Field
 
 from bench.base.model import Model
 from bench.formats.record import Digest, Fraction, Record, Sequential
+from bench.stats.comparable import MOST_LOST
 from bench.stats.intervals import Floats
-from bench.stats.pairing import MOST_LOST
 from bench.stats.standing import unique_cells
 
 Decision = Literal["go on", "regression", "improvement", "no drop", "undecided"]

@@ -135,7 +135,7 @@ def seen(layer: Any, arrays: Arrays, x: Any, upstream: Any) -> Arrays:
 
 
 def _after_changes(layer: Any, x: torch.Tensor) -> list[torch.Tensor]:
-    """The output as it is, and each time after B was doubled: in place, past autograd, by another tensor, by loading."""
+    """The output as it is, and after each doubling of B: in place, past autograd, by another tensor, by loading."""
     outputs = [layer(x).detach()]
     with torch.no_grad():
         layer.lora_B.mul_(2)
