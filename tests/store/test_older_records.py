@@ -40,7 +40,7 @@ def test_a_record_of_the_first_commit_says_today_what_it_knew() -> None:
     known, today = json.loads(FIRST.read_text()), json.loads(record.to_line())
     for name in ("cell", "score", "success", "checks", "cost_usd", "started", "machine"):
         assert today[name] == known[name], name
-    unknown = {"enforcement": "", "image": "", "judge": "", "seed_secret": ""}
+    unknown = {"enforcement": "", "image": "", "judge": "", "seed_secret": "", "sequential": None}
     assert today["provenance"] == {**known["provenance"], **unknown}
 
 
