@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 from train_baseline import accuracy, load
 
-EPOCHS, BATCH, RATE, SHIFT = 22, 32, 4e-3, 3
+EPOCHS, BATCH, RATE, SHIFT = 20, 32, 4e-3, 3
 
 
 def vary(pictures: torch.Tensor) -> torch.Tensor:
