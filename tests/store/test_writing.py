@@ -310,6 +310,29 @@ def test_a_second_try_does_not_send_the_files_again(tmp_path: Path, monkeypatch:
         assert target.service.received - once < 1.2 * once
 
 
+def test_an_answer_without_what_was_asked_for_is_as_good_as_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_target("api", tmp_path, monkeypatch) as target:
+        assert target.service is not None
+        target.branch().commit(bundle_of(run="night-0"))
+        hollow: set[str] = set()
+
+        def once(method: str, path: str) -> tuple[int, str] | None:
+            kind = path.split("/git/")[1].split("/", maxsplit=1)[0]
+            if method == "GET" and kind in ("ref", "commits") and kind not in hollow:
+                hollow.add(kind)
+                return 200, "something else"
+            return None
+
+        target.service.fault = once
+        assert target.branch().commit(bundle_of(run="night-1")).new
+        assert hollow == {"ref", "commits"}
+        target.service.fault = lambda method, path: (200, "something else")
+        with pytest.raises(RetriesExhausted, match="GitHub answered without object"):
+            target.branch().commit(bundle_of(run="night-2"))
+
+
 def test_large_and_binary_files_travel_as_blobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from dataclasses import replace
 

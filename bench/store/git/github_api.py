@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from bench.base.errors import UserError
 from bench.store.git import AUTHOR_EMAIL, AUTHOR_NAME, Entry
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from github.InputGitTreeElement import InputGitTreeElement
     from github.Repository import Repository
 
+T = TypeVar("T")
 TOKENS = ("MLDB_TOKEN", "GITHUB_TOKEN", "GH_TOKEN")
 """Where the token is looked for, in this order."""
 PAUSE_S = 1.0
@@ -56,7 +57,7 @@ class GitHubBackend(BranchBackend):
         try:
             with _faults(self.repository):
                 ref = self.repository.get_git_ref(f"heads/{self.branch}")
-                commit = ref.object.sha
+                commit = _present(ref.object, "object").sha
         except _MissingError:
             return None
         self._refs[commit] = ref
@@ -66,7 +67,8 @@ class GitHubBackend(BranchBackend):
         with _faults(self.repository):
             found = self.repository.get_git_commit(commit)
             self._commits[commit] = found
-            return Tip(commit, found.tree.sha, tuple(parent.sha for parent in found.parents), found.message)
+            tree, parents = _present(found.tree, "tree"), _present(found.parents, "parents")
+            return Tip(commit, tree.sha, tuple(parent.sha for parent in parents), found.message)
 
     def trees(self, ids: Sequence[str]) -> dict[str, dict[str, Entry]]:
         return {sha: {item.path: Entry(item.mode, item.type, item.sha) for item in self._tree(sha).tree} for sha in ids}
@@ -172,6 +174,13 @@ def address(repository: str) -> tuple[str, str]:
 
 class _MissingError(UserError):
     """Status 404, which GitHub also answers where the token may not read."""
+
+
+def _present(value: T | None, what: str) -> T:
+    """What an answer must hold: one of status 200 without it is as good as lost."""
+    if value is None:
+        raise TryAgain(f"GitHub answered without {what}")
+    return value
 
 
 @contextlib.contextmanager
