@@ -153,7 +153,8 @@ def test_the_kernel_kills_the_judge_for_want_of_memory(stand: Stand) -> None:
         finish(process)
         not_here(f"control groups that we may make: {error}")
     assert status == 0, said
-    assert [it.cause for record in rig.records() for it in record.tries] == [CAUSES["judge"]]
+    # The kernel may choose a fork of the judge first; the next fork is in the same group then.
+    assert {it.cause for record in rig.records() for it in record.tries} == {CAUSES["judge"]}
     stand.require_same(rig)
 
 
