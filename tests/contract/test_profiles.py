@@ -103,7 +103,7 @@ def test_a_cell_runs_under_the_limits_and_outputs_of_its_profile(tmp_path: Path)
     oracle = find_agent("oracle", ROOT / "agents")
     record = run_cell(Cell(oracle, {}, case, "full", 1), context)
     assert (record.success, record.limits.agent_s, record.checks[0].weight) == (True, 40, 1)
-    assert run_cell(Cell(oracle, {}, case, "mini", 1), context).limits.agent_s == 20
+    assert run_cell(Cell(oracle, {}, case, "mini", 1), context).limits.agent_s == 120
 
 
 def test_what_a_machine_lacks_is_a_skipped_record(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ FACTS: dict[str, Any] = {
     "category": "basics",
     "title": "Double it",
     "source": {"benchmark": "own", "id": "double_it"},
-    "limits": {"agent_s": 20, "grade_s": 30, "call_s": 5, "memory_mb": 400, "disk_mb": 64},
+    "limits": {"agent_s": 120, "grade_s": 30, "call_s": 5, "memory_mb": 400, "disk_mb": 64},
     "outputs": {"weight": 0, "files": [{"path": "answer.py", "max_mb": 1}]},
     "wrong": {name: {"about": f"the answer {name}", "fails": ["doubles"]} for name in ("same", "adds", "constant")},
 }

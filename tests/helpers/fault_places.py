@@ -148,14 +148,27 @@ class SettableClock:
 
 @contextlib.contextmanager
 def no_memory() -> Iterator[Callable[[int], None]]:
-    """Takes processes into a control group with next to no memory, in which the kernel kills them."""
+    """Takes a process into a control group with next to no memory, where the kernel kills it or a fork of it: once.
+
+    Then the group has memory again, as what the killed one was forked from may still be in it.
+    """
     root = Path("/sys/fs/cgroup")
     first = (root / "memory").is_dir()
     folder = (root / "memory" if first else root) / f"mldb-fault.{secrets.token_hex(4)}"
     folder.mkdir()
     try:
-        (folder / ("memory.limit_in_bytes" if first else "memory.max")).write_text(str(1 << 20))
-        yield lambda pid: _move(pid, folder)
+        limit = folder / ("memory.limit_in_bytes" if first else "memory.max")
+        limit.write_text(str(1 << 20))
+        counter = folder / ("memory.oom_control" if first else "memory.events")
+
+        def take(pid: int) -> None:
+            _move(pid, folder)
+            until = time.monotonic() + 60
+            while "oom_kill 0" in counter.read_text().splitlines() and time.monotonic() < until:
+                time.sleep(0.001)
+            limit.write_text("-1" if first else "max")
+
+        yield take
     finally:
         until = time.monotonic() + 10
         while folder.exists() and time.monotonic() < until:
