@@ -156,7 +156,7 @@ def test_estimates_and_machines_follow_the_profile(tmp_path: Path) -> None:
     oracle = find_agent("oracle", ROOT / "agents")
     cells = [Cell(oracle, {}, case, "mini", 1), Cell(oracle, {}, case, "full", 1)]
     small, large = (History().estimate(cell).seconds for cell in cells)
-    assert (small, large) == (25, 215)
+    assert (small, large) == (75, 215)
     experiment = Experiment.model_validate(
         {"machines": [{"name": "s", "memory_mb": 1000}, {"name": "l", "usd_per_hour": 1}]}
     )
@@ -172,7 +172,7 @@ def test_the_commands_tell_what_holds_in_each_profile(tmp_path: Path) -> None:
     folder = ["--cases", str(tmp_path / "cases")]
     shown = CliRunner().invoke(cli, ["cases", "show", "double_it", *folder]).output
     assert "profiles   mini, full" in shown
-    assert "limits     mini: agent 20 s" in shown and "limits     full: agent 40 s" in shown
+    assert "limits     mini: agent 120 s" in shown and "limits     full: agent 40 s" in shown
     assert "outputs    full: answer.py, notes.txt" in shown
     assert "needs      full: no_such_library, a GPU" in shown
     listed = CliRunner().invoke(cli, ["cases", "list", *folder]).output
