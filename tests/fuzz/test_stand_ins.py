@@ -1,4 +1,4 @@
-"""Whatever a product asks of the kit's stand-ins is answered: a scripted model, a hub of models, recorded calls."""
+"""Whatever a product asks of the kit's stand-ins is answered: a scripted model, a hub, a tracker, recorded calls."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from bench.casekit.language_model import Answer, Rule, ScriptedModel
 from bench.casekit.model_hub import ModelHub
 from bench.casekit.services import Handler, Request, Response, Service, record_calls
+from bench.casekit.tracker import Tracker
 from tests.helpers.fuzz import Tally, as_json, damaged, fuzzed, json_bytes
 
 CHAT = {
@@ -88,3 +89,32 @@ def test_a_hub_of_models(
 @example(b'{"a": NaN, "b": 1e999}', "/", {})
 def test_a_recorded_call(tmp_path: Path, tally: Tally, body: bytes, path: str, query: dict[str, Any]) -> None:
     ask(lambda request, service: Response(204), tmp_path, tally, Request("POST", path, query, {}, body))
+
+
+_KEY = {"Authorization": "Bearer k"}
+_UPSERT = {
+    "query": 'mutation Make($name: String, $model: String = "p") { upsertBucket(input: {name: $name, modelName: $model, '
+    'tags: ["a"], summaryMetrics: "{}"}) { inserted bucket { id name ...facts } } } '
+    'fragment facts on Run { project { name entity { name } } history(minStep: 0) sampledHistory(specs: ["{}"]) }',
+    "variables": {"name": "r1"},
+}
+_STREAM = {
+    "files": {"wandb-history.jsonl": {"offset": 0, "content": ['{"_step": 0, "loss": 0.5}']},
+              "wandb-summary.json": {"offset": 0, "content": ['{"loss": 0.5}']}},
+    "complete": True, "exitcode": 0,
+}  # fmt: skip
+
+
+@fuzzed
+@given(st.sampled_from(["/graphql", f"/files/{'bench-team'}/p/r1/file_stream"]), json_bytes(_UPSERT, _STREAM))
+@example("/graphql", as_json({"query": "{" * 5000}))
+@example("/graphql", as_json({"query": "{ a ...f } fragment f on X { ...f }"}))
+@example("/graphql", as_json({"query": "{ viewer(x: " + "[" * 5000 + ") { id } }"}))
+def test_a_tracker(tmp_path: Path, tally: Tally, path: str, body: bytes) -> None:
+    def with_a_run(request: Request, service: Service) -> Response:
+        tracker = Tracker("k")
+        made = tracker(Request("POST", "/graphql", {}, _KEY, json.dumps(_UPSERT).encode()), service)
+        assert json.loads(made.body)["data"]["upsertBucket"]["inserted"] is True, made.body
+        return tracker(request, service)
+
+    ask(with_a_run, tmp_path, tally, Request("POST", path, {}, _KEY, body))

@@ -1,4 +1,7 @@
-"""The query language, as far as the client writes it: an operation with variables, aliases, arguments, fragments."""
+"""For authors of services.py: GraphQL as far as clients write it. Standard library only.
+
+An operation with variables, aliases, arguments and fragments; no schema, directives or subscriptions.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tracker_wire import Json, RefusedError
+from bench.casekit.json_requests import Json, RefusedError
 
-TOKEN = re.compile(r'\s*(?:#[^\n]*\n\s*)*("(?:[^"\\\n]|\\.)*"|\.\.\.|[$!(){}\[\]:=]|-?\d[\d.eE+-]*|\w+),*')
+_TOKEN = re.compile(r'\s*(?:#[^\n]*\n\s*)*("(?:[^"\\\n]|\\.)*"|\.\.\.|[$!(){}\[\]:=]|-?\d[\d.eE+-]*|\w+),*')
 
 
 @dataclass
@@ -23,10 +26,13 @@ class Field:
 
 
 class Query:
-    """A parsed document that picks what it asks for out of nested dictionaries and functions of the arguments."""
+    """A parsed document that picks what it asks for out of nested dictionaries and functions of the arguments.
+
+    Raises `RefusedError`, or `RecursionError` for what is nested too deeply, when it is made and when it answers.
+    """
 
     def __init__(self, text: str, variables: Json) -> None:
-        self.tokens = [match.group(1) for match in TOKEN.finditer(text)] + [""]
+        self.tokens = [match.group(1) for match in _TOKEN.finditer(text)] + [""]
         self.at, self.variables = 0, dict(variables)
         self.operation: list[Field | str] = []
         self.fragments: dict[str, list[Field | str]] = {}

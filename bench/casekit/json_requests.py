@@ -1,4 +1,4 @@
-"""What comes over the wire: JSON objects from a client that nobody trusts, and the refusal of anything else."""
+"""For authors of services.py: JSON objects out of requests that are not trusted. Standard library only."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class RefusedError(Exception):
 
 
 def read_document(request: Request) -> Json:
-    """The JSON object that a request carries, packed or not."""
+    """The JSON object that a request carries, packed by gzip or not. Raises `RefusedError` for anything else."""
     body = request.body
     if request.headers.get("Content-Encoding") == "gzip":
         try:
@@ -31,13 +31,13 @@ def read_document(request: Request) -> Json:
 
 
 def parse_object(text: object) -> Json:
-    """The JSON object in a text."""
+    """The JSON object in a text. Raises `RefusedError` for anything else."""
     try:
         value = json.loads(text) if isinstance(text, (str, bytes)) else None
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
-        raise RefusedError("what should be a JSON object is none")
+        raise RefusedError("what should be a JSON object is not one")
     return value
 
 
