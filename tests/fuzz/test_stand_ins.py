@@ -93,8 +93,8 @@ def test_a_recorded_call(tmp_path: Path, tally: Tally, body: bytes, path: str, q
 
 _KEY = {"Authorization": "Bearer k"}
 _UPSERT = {
-    "query": 'mutation Make($name: String, $model: String = "p") { upsertBucket(input: {name: $name, modelName: $model, '
-    'tags: ["a"], summaryMetrics: "{}"}) { inserted bucket { id name ...facts } } } '
+    "query": 'mutation Make($name: String, $model: String = "p") { upsertBucket(input: {name: $name, modelName: '
+    '$model, tags: ["a"], summaryMetrics: "{}"}) { inserted bucket { id name ...facts } } } '
     'fragment facts on Run { project { name entity { name } } history(minStep: 0) sampledHistory(specs: ["{}"]) }',
     "variables": {"name": "r1"},
 }
