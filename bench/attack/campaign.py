@@ -34,6 +34,7 @@ Done = TypeVar("Done")
 _UNTOUCHED = Baseline({})
 _TRIES = 3
 _SECTION = "<!-- sandbox {name} -->\n{text}<!-- end of {name} -->\n"
+_SECTIONS = re.compile(r"<!-- sandbox (\w+) -->\n(.*?)<!-- end of \1 -->\n", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -180,15 +181,29 @@ def matrix_summary(results: Sequence[Result]) -> str:
 
 
 def write_page(path: Path, results: Sequence[Result], attacks: Sequence[Attack], notes: str) -> None:
-    """Put the section of these results' sandbox into the page; those of other sandboxes stay."""
+    """Put a section of these results into the page for each of their sandboxes.
+
+    A section of the same sandbox goes when all of its cases are in the new one, so that new cases can be tried alone.
+    """
     before = path.read_text(encoding="utf-8") if path.is_file() else ""
-    sections: dict[str, str] = dict(re.findall(r"<!-- sandbox (\w+) -->\n(.*?)<!-- end of \1 -->\n", before, re.DOTALL))
+    sections: list[tuple[str, str]] = re.findall(
+        r"<!-- sandbox (\w+) -->\n(.*?)<!-- end of \1 -->\n", before, re.DOTALL
+    )
     for name in sorted({result.sandbox for result in results}):
         own = [result for result in results if result.sandbox == name]
-        sections[name] = _section(name, own, attacks, notes)
+        cases = {result.case for result in own}
+        sections = [it for it in sections if it[0] != name or not cases_tried(it[1]) <= cases]
+        sections.append((name, _section(name, own, attacks, notes)))
     head = Path(__file__).with_name("page.md").read_text(encoding="utf-8")
-    text = head + "".join(_SECTION.format(name=name, text=sections[name]) for name in sorted(sections))
+    sections.sort(key=lambda it: it[0])
+    text = head + "".join(_SECTION.format(name=name, text=section) for name, section in sections)
     write_atomic(path, text.encode())
+
+
+def cases_tried(section: str) -> set[str]:
+    """The cases that a section of the page is about."""
+    listed = section.partition("\nCases: ")[2].partition(".")[0]
+    return {name.split()[1] for name in listed.split("; ") if name}
 
 
 def _section(name: str, results: Sequence[Result], attacks: Sequence[Attack], notes: str) -> str:
@@ -206,7 +221,7 @@ def _section(name: str, results: Sequence[Result], attacks: Sequence[Attack], no
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     return "\n".join(
         [
-            f"## {name}",
+            f"## {name}: {len(cases)} cases",
             "",
             f"**{len(results)} trials, {held} held, {len(results) - held} escapes**: {len(attacks)} attacks, "
             f"{len(cases)} cases. {now}, ml-dev-bench {__version__}, Linux {platform.release()}, "
