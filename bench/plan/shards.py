@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 
 from bench.base.errors import UserError
 from bench.formats.plan import Cell, SkippedCell
+from bench.formats.shards import MachineClass
 from bench.plan.estimate import Estimate
-from bench.plan.experiment import Experiment, MachineClass
+from bench.plan.experiment import Experiment
 from bench.plan.spread import Floats, Nights, promised_seconds
 
 MAX_OUTPUT_BYTES = 1_000_000
