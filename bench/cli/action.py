@@ -34,6 +34,14 @@ if TYPE_CHECKING:
     from bench.formats.record import Record
 
 _VERBS = {
+    "collect": ("bench.cli.action_matrix", "collect_shards", "Store what the shards of a plan left."),
+    "plan": ("bench.cli.action_matrix", "plan_shards", "Divide an experiment into shards."),
+    "provision": ("bench.cli.action_machines", "provision", "Say and check what machines a plan wants."),
+    "refuse-rerun": ("bench.cli.action_machines", "refuse_rerun", "Fail an attempt whose runners are gone."),
+    "release": ("bench.cli.action_machines", "release", "Give back what a plan's shards used."),
+    "run-shard": ("bench.cli.action_matrix", "run_one_shard", "Run one shard of a plan."),
+    "site": ("bench.cli.action_machines", "build_site", "Build the leaderboard from the results branch."),
+    "sweep": ("bench.cli.action_machines", "sweep", "Find what earlier runs left behind."),
     "publish": ("bench.cli.action", "publish", "Commit the records and build the site."),
     "report": ("bench.cli.action", "report", "Write the step summary, and fail the job where its inputs say so."),
     "run": ("bench.cli.action", "run", "Run the cells."),

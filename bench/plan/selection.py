@@ -18,11 +18,14 @@ from bench.formats.judge_version import JUDGE
 from bench.formats.plan import ANY_SANDBOX, Cell, RunPlan, make_run_plan, read_plan_file
 from bench.formats.record import Profile, Record
 from bench.formats.run_folder import RunFolder
+from bench.formats.seeds import is_replayed
 from bench.formats.suite import Suite, load_suite
 from bench.plan.estimate import History
 from bench.plan.experiment import Experiment, Mode
 
 _LONGEST_NAME = 64
+_IN_CORE = {"numpy", "scipy", "yaml"}
+"""Modules that are there without any extra."""
 
 
 @dataclass(frozen=True)
@@ -171,6 +174,17 @@ def models_of(agent: Agent, asked: Sequence[str]) -> dict[str, str]:
         if models:
             models[role or "main"] = model
     return models
+
+
+def extras_for(cells: Iterable[Cell]) -> list[str]:
+    """The extras of ml-dev-bench that a machine needs to run them: models take the gateway's, cases the libraries'."""
+    wanted = set()
+    for cell in cells:
+        if cell.models and not is_replayed(cell.models):
+            wanted.add("gateway")
+        if set(cell.case.spec.needs.python) - _IN_CORE:
+            wanted.add("ml")
+    return sorted(wanted)
 
 
 def cells_of(plan: RunPlan, folders: DataFolders) -> list[Cell]:
