@@ -2,43 +2,50 @@
 
 from __future__ import annotations
 
-import base64
-import contextlib
 import hashlib
 import os
-import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial, wraps
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
-from bench.base.errors import EXIT_FAILED, EXIT_USAGE, UserError
-from bench.base.model import Model, ModelT, validate
-from bench.cli.options import interrupt_on_sigterm
+from bench.base.errors import EXIT_FAILED, UserError
+from bench.base.model import Model
+from bench.cli.action_inputs import (
+    KEEP_LOCAL,
+    Words,
+    annotated,
+    nothing_left,
+    own_repository,
+    read_inputs,
+    runner_variable,
+    use_token,
+)
+from bench.cli.options import LazyGroup, interrupt_on_sigterm
 from bench.formats.record import Profile
 from bench.github import add_summary, annotate_error, annotate_warning, commands_stopped, set_outputs
-from bench.guest.first_process import end_descendants
-from bench.guest.kernel import PR_SET_CHILD_SUBREAPER, Kernel
 
 if TYPE_CHECKING:
     from bench.formats.record import Record
 
-_KEEP_LOCAL = "none"
-
-
-def _words(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    return [word.strip() for word in re.split(r"[,\n]", value) if word.strip()]
-
-
-Words = Annotated[list[str], BeforeValidator(_words)]
-"""Words separated by commas or line breaks."""
+_VERBS = {
+    "collect": ("bench.cli.action_matrix", "collect_shards", "Store what the shards of a plan left."),
+    "plan": ("bench.cli.action_matrix", "plan_shards", "Divide an experiment into shards."),
+    "provision": ("bench.cli.action_machines", "provision", "Say and check what machines a plan wants."),
+    "refuse-rerun": ("bench.cli.action_machines", "refuse_rerun", "Fail an attempt whose runners are gone."),
+    "release": ("bench.cli.action_machines", "release", "Give back what a plan's shards used."),
+    "run-shard": ("bench.cli.action_matrix", "run_one_shard", "Run one shard of a plan."),
+    "site": ("bench.cli.action_machines", "build_site", "Build the leaderboard from the results branch."),
+    "sweep": ("bench.cli.action_machines", "sweep", "Find what earlier runs left behind."),
+    "publish": ("bench.cli.action", "publish", "Commit the records and build the site."),
+    "report": ("bench.cli.action", "report", "Write the step summary, and fail the job where its inputs say so."),
+    "run": ("bench.cli.action", "run", "Run the cells."),
+}
 
 
 class _Destination(Model):
@@ -83,27 +90,13 @@ class Publication(_Destination):
     records: Path
 
 
-def _annotated(step: Callable[[], None]) -> Callable[[], None]:
-    """A user's mistake becomes an annotation of the job."""
-
-    @wraps(step)
-    def guarded() -> None:
-        try:
-            step()
-        except UserError as error:
-            annotate_error(str(error))
-            sys.exit(EXIT_USAGE)
-
-    return guarded
-
-
-@click.group()
+@click.group(cls=LazyGroup, commands_of=_VERBS)
 def action() -> None:
     """The steps of the GitHub Action; not meant to be called by hand."""
 
 
-@action.command()
-@_annotated
+@click.command()
+@annotated
 def run() -> None:
     """Run the cells. This step succeeds with every verdict, so that the next steps can store the records."""
     from bench.base.install import find_data_folders
@@ -113,12 +106,12 @@ def run() -> None:
     from bench.runs import Options, close_drawn, plan_and_run
 
     secret = _seed_secret()
-    inputs = _read(Inputs)
+    inputs = read_inputs(Inputs)
     _check_early(inputs)
     folder = _folder(inputs)
     request = Request(inputs.suite, inputs.agent, inputs.cases, inputs.models, inputs.trials, inputs.profile)
     interrupt_on_sigterm()
-    with _nothing_left(), commands_stopped(), Reporter() as reporter:
+    with nothing_left(), commands_stopped(), Reporter() as reporter:
         opened, options = partial(open_sandbox, inputs.sandbox), Options(jobs=inputs.jobs, seed_secret=secret)
         _, records = plan_and_run(request, folder, find_data_folders(), opened, options, reporter)
         tell_records(folder, records)
@@ -136,21 +129,8 @@ def run() -> None:
     )
 
 
-@contextlib.contextmanager
-def _nothing_left() -> Iterator[None]:
-    """Adopt every process that loses its parent, and end all of them at last: the next step holds a token.
-
-    A sandbox ends what it has started. This is for what gets out of one, or of none.
-    """
-    Kernel().prctl(PR_SET_CHILD_SUBREAPER, 1)
-    try:
-        yield
-    finally:
-        end_descendants()
-
-
-@action.command()
-@_annotated
+@click.command()
+@annotated
 def publish() -> None:
     """Commit the records and build the site."""
     from bench.cli.pages import write_site
@@ -161,14 +141,14 @@ def publish() -> None:
 
     # Out of the environment first: nothing that this step starts may inherit it.
     token = os.environ.pop("MLDB_TOKEN", "")
-    told = _read(Publication)
+    told = read_inputs(Publication)
     run_folder = RunFolder(told.records)
     plan, records = run_folder.read_plan(), run_folder.records()
     cases = {*suite_cases(plan.suite), *(record.case.id for record in records)}
     source = str(told.records)
-    if told.results_repository != _KEEP_LOCAL:
-        source = told.results_repository or _own_repository()
-        _use_token(token, source)
+    if told.results_repository != KEEP_LOCAL:
+        source = told.results_repository or own_repository()
+        use_token(token, source)
         commit = publish(plan, records, source, told.results_branch).commit
         set_outputs({"commit": commit})
         click.echo(f"results: commit {commit} on branch {told.results_branch}")
@@ -179,14 +159,14 @@ def publish() -> None:
         click.echo(f"site: {index}")
 
 
-@action.command()
-@_annotated
+@click.command()
+@annotated
 def report() -> None:
     """Write the step summary, and fail the job where its inputs say so."""
     from bench.formats.run_folder import RunFolder
     from bench.report import render
 
-    told = _read(Outcome)
+    told = read_inputs(Outcome)
     records = RunFolder(told.records).records()
     add_summary(render(records, commit=told.commit))
     faults = verdict(records, told)
@@ -212,17 +192,6 @@ def verdict(records: Sequence[Record], told: Outcome) -> list[str]:
     return faults
 
 
-def _read(model: type[ModelT]) -> ModelT:
-    """The variables of a step as a validated model; an empty one is one that was not given."""
-    names = [field.alias or name for name, field in model.model_fields.items()]
-    given = {name: os.environ.get(f"MLDB_{name.upper().replace('-', '_')}", "") for name in names}
-    for name, value in given.items():
-        # Bytes that are not UTF-8 arrive as surrogates, which no file or page could hold.
-        if not value.isascii() and value.encode("utf-8", "replace").decode() != value:
-            raise UserError(f"field `{name}`: is not UTF-8", where="action inputs", remedy="write the value in UTF-8")
-    return validate({name: value for name, value in given.items() if value.strip()}, model, where="action inputs")
-
-
 def _check_early(inputs: Inputs) -> None:
     """Check what would otherwise fail only after hours of work."""
     from bench.store import is_branch_name
@@ -234,7 +203,7 @@ def _check_early(inputs: Inputs) -> None:
             remedy="give a name that git accepts, such as mldb-results",
         )
     if not inputs.results_repository:
-        _own_repository()
+        own_repository()
     # A token in .git/config lies in the workspace, where agents without isolation could read it.
     kept = subprocess.run(
         ["git", "config", "--get-regexp", r"^http\..*\.extraheader$"], capture_output=True, check=False
@@ -254,37 +223,13 @@ def _seed_secret() -> str | None:
 
 def _folder(inputs: Inputs) -> Path:
     """The run's folder, whose name is the run's; two jobs of a workflow run or two steps of a job never share one."""
-    number = _variable("GITHUB_RUN_ID")
+    number = runner_variable("GITHUB_RUN_ID")
     asked = (os.environ.get("GITHUB_JOB", ""), os.environ.get("MLDB_JOB_INDEX", ""), inputs.model_dump_json())
     digest = hashlib.sha256("\0".join(asked).encode()).hexdigest()[:8]
     base = f"gh-{number}-{digest}"
-    out = Path(_variable("RUNNER_TEMP")) / "ml-dev-bench" / "runs"
+    out = Path(runner_variable("RUNNER_TEMP")) / "ml-dev-bench" / "runs"
     name, count = base, 1
     while (out / name).exists():
         count += 1
         name = f"{base}-{count}"
     return out / name
-
-
-def _own_repository() -> str:
-    return f"{_variable('GITHUB_SERVER_URL')}/{_variable('GITHUB_REPOSITORY')}"
-
-
-def _use_token(token: str, repository: str) -> None:
-    """Let git send the token to this GitHub server only; it is never part of an address or of a file."""
-    server = os.environ.get("GITHUB_SERVER_URL", "")
-    if not token or not server or not repository.startswith(f"{server}/"):
-        return
-    # Through variables, which no other process can read from a command line; after those that are set already.
-    count = int(os.environ.get("GIT_CONFIG_COUNT") or 0)
-    secret = base64.b64encode(f"x-access-token:{token}".encode()).decode()
-    os.environ[f"GIT_CONFIG_KEY_{count}"] = f"http.{server}/.extraheader"
-    os.environ[f"GIT_CONFIG_VALUE_{count}"] = f"AUTHORIZATION: basic {secret}"
-    os.environ["GIT_CONFIG_COUNT"] = str(count + 1)
-
-
-def _variable(name: str) -> str:
-    value = os.environ.get(name, "")
-    if not value:
-        raise UserError("is not set", where=name, remedy="call this command from a job of GitHub Actions only")
-    return value

@@ -12,6 +12,7 @@ import click
 
 from bench import __version__
 from bench.base.errors import EXIT_INTERRUPTED, EXIT_USAGE, UserError
+from bench.cli.options import LazyGroup
 
 _COMMANDS = {
     "action": ("bench.cli.action", "action", "The steps of the GitHub Action."),
@@ -45,26 +46,7 @@ _FORMATS = {
 }
 
 
-class LazyGroup(click.Group):
-    """A group that knows its commands' names and summaries, and imports one only when it is called."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(_COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
-            return None
-        module, name, _ = _COMMANDS[cmd_name]
-        command = getattr(importlib.import_module(module), name)
-        assert isinstance(command, click.Command)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, _COMMANDS[name][2]) for name in sorted(_COMMANDS)])
-
-
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, commands_of=_COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="ml-dev-bench")
 def cli() -> None:
     """A continuous benchmark of AI agents on machine-learning development work.

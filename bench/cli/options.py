@@ -8,11 +8,11 @@ import shutil
 import signal
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial, wraps
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -21,6 +21,33 @@ if TYPE_CHECKING:
 
 Command = Callable[..., None]
 Decorator = Callable[[Command], Command]
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands' names and summaries, and imports one only when it is called.
+
+    commands_of: module, attribute and summary of each command.
+    """
+
+    def __init__(self, *args: Any, commands_of: Mapping[str, tuple[str, str, str]], **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.commands_of = commands_of
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(self.commands_of)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.commands_of:
+            return None
+        module, name, _ = self.commands_of[cmd_name]
+        command = getattr(importlib.import_module(module), name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, self.commands_of[name][2]) for name in self.list_commands(ctx)])
+
 
 PATH = click.Path(path_type=Path)
 NO_SEED_SECRET = click.option(

@@ -44,12 +44,17 @@ def build(source: str, out: Path, branch: str, suite: str) -> None:
 def write_site(results_of: ResultsOf, cases: Sequence[str], out: Path) -> Path:
     """Build the site of these results into `out`; returns its first page."""
     from bench.base.install import find_data_folders
+    from bench.cli.stored import StoredResults
     from bench.formats.case import load_cases
+    from bench.pages import BuiltFrom
     from bench.pages import write_site as write
 
     folders = find_data_folders()
     infos = [_info(case) for case in load_cases(folders.cases, list(cases))]
-    write(results_of, infos, out, folders.site)
+    built_from = None
+    if isinstance(results_of, StoredResults) and results_of.tip:
+        built_from = BuiltFrom(results_of.branch, results_of.tip)
+    write(results_of, infos, out, folders.site, built_from=built_from)
     return out / "index.html"
 
 

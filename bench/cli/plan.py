@@ -17,9 +17,10 @@ from bench.cli.options import CASES, NO_SEED_SECRET, PATH, as_json, branch, gath
 if TYPE_CHECKING:
     from bench.base.install import DataFolders
     from bench.cli.plan_budget import Goal
-    from bench.formats.plan import PlanFile, Shard, SkippedCell
+    from bench.formats.plan import PlanFile, SkippedCell
     from bench.formats.record import Record
     from bench.formats.seeds import SeedSecret
+    from bench.formats.shards import Fleet, RunnerKind, Shard
     from bench.plan import Experiment, History
 
 _MOST_SKIPPED = 20
@@ -33,7 +34,7 @@ class _Past:
     repository: str
     branch: str
     run_folders: Sequence[Path]
-    runner: str
+    runner: RunnerKind
     budget: float | None
     detect: float
 
@@ -56,8 +57,8 @@ class _Past:
     type=click.Choice(["auto", "hosted", "self-hosted", "local"]),
     default="auto",
     show_default=True,
-    help="What ends a shard: hosted after 6 hours, self-hosted after 5 days, local: nothing. auto: self-hosted for "
-    "machines with that label, else hosted.",
+    help="What ends a shard: hosted after 6 hours, self-hosted after 5 days, local: nothing. auto: as in the plan of "
+    "--missing-from, else self-hosted for machines with that label, and hosted for the others.",
 )
 @click.option(
     "--budget",
@@ -97,6 +98,12 @@ def plan(
     An experiment file names suites, agents, models, settings, profiles, trials, machines and a budget; each may be
     given or changed on the command line, as in `plan nightly.yaml trials=5 agents=react,aide budget.usd=40`.
 
+    In a job of GitHub Actions the names of the runs begin with the id and the attempt of the workflow run, so that one
+    file serves every night, and agents of the repository are named as seen from there.
+
+    What --missing-from plans runs under the name of the earlier run, on its data, in its sandbox and on the machines of
+    that plan.json, where the experiment does not name others.
+
     `plan --budget 20 --detect 10 agents=mine --results R` chooses trials, and cases within strata of category,
     difficulty and length, by the chance of a verdict per dollar. It says price and chance with intervals, for the
     chosen cases.
@@ -113,7 +120,11 @@ def plan(
     from bench.plan import load_experiment
 
     file = Path(words[0]) if words and "=" not in words[0] else None
-    experiment = load_experiment(file, words[1:] if file is not None else words)
+    fleet = _fleet_of(missing_from, replaced=file is not None)
+    experiment = load_experiment(file, words[1:] if file is not None else words, fleet)
+    if fleet is not None and past.runner == "auto":
+        past = replace(past, runner=fleet.runner)
+    experiment = _named_for_workflow(experiment)
     today = (day or datetime.now(UTC)).date()
     secret = _secret(no_seed_secret, elsewhere=github_output or out is None, earlier=missing_from)
     made = _make(
@@ -127,7 +138,10 @@ def plan(
     document, matrix = made
     if out is not None:
         from bench.base.files import write_atomic
+        from bench.plan import with_agents_below
 
+        if workspace := os.environ.get("GITHUB_WORKSPACE"):
+            document = with_agents_below(document, Path(workspace).resolve())
         _keep_secret(secret, out, missing_from)
         write_atomic(out, document.model_dump_json(by_alias=True, indent=1).encode() + b"\n")
     if github_output:
@@ -136,6 +150,33 @@ def plan(
         click.echo(document.model_dump_json(by_alias=True, indent=1))
     else:
         _show(document)
+
+
+def _fleet_of(earlier: Path | None, *, replaced: bool) -> Fleet | None:
+    """The machines of the plan whose missing cells are wanted; raises `UserError` where it does not tell them.
+
+    replaced: an experiment file says what the plan does not.
+    """
+    from bench.base.errors import UserError
+    from bench.formats.plan import read_plan_file
+
+    if earlier is None or earlier.is_dir():
+        return None
+    fleet = read_plan_file(earlier).fleet
+    if fleet is None and not replaced:
+        remedy = "name the experiment file from which it was made, beside --missing-from"
+        raise UserError("does not tell its machines", where=earlier, remedy=remedy)
+    return fleet
+
+
+def _named_for_workflow(experiment: Experiment) -> Experiment:
+    """On GitHub a name that no other workflow run, and no other attempt at it, gives to its runs."""
+    from bench.plan import bounded_name
+
+    number, attempt = os.environ.get("GITHUB_RUN_ID", ""), os.environ.get("GITHUB_RUN_ATTEMPT") or "1"
+    if not number.isdigit() or not attempt.isdigit():
+        return experiment
+    return experiment.model_copy(update={"name": bounded_name(f"gh-{number}-{attempt}-{experiment.name}")})
 
 
 def _make(
@@ -193,7 +234,7 @@ def _make(
     planning.check_budget(planning.expected_of(made), experiment.budget)
     if goal is not None:
         planning.check_budget(planning.expected_of(made), experiment.budget.model_copy(update={"usd": goal.budget}))
-    document = planning.plan_document(experiment, kept, made, sandbox, secret, skipped)
+    document = planning.plan_document(experiment, kept, made, sandbox, secret, skipped, past.runner)
     return document.model_copy(update={"detection": detection}), planning.github_matrix(made, past.runner)
 
 

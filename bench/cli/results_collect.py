@@ -17,7 +17,7 @@ from bench.cli.console import Ticker
 from bench.cli.options import PATH, VIA, Command, as_json, branch, gathered, print_json, repository
 
 if TYPE_CHECKING:
-    from bench.store import Appended, Bundle, Collected, Refusal, ResultsBranch, Taken, Via
+    from bench.store import Appended, Artifact, Bundle, Collected, Refusal, ResultsBranch, Taken, Via
 
 
 EXIT_GIVEN_UP = 3
@@ -110,13 +110,13 @@ def _add_summary(reports: Sequence[Report]) -> None:
 
 
 @dataclass(frozen=True)
-class _Target:
+class Target:
     """The branch to store in, and how long to try."""
 
     repository: str
     branch: str
-    via: Via
-    patience: float
+    via: Via = "git"
+    patience: float = 300.0
 
     def open(self) -> ResultsBranch:
         from bench.store import ResultsBranch, RetryPolicy
@@ -124,10 +124,26 @@ class _Target:
         return ResultsBranch(self.repository, self.branch, via=self.via, retry=RetryPolicy(seconds=self.patience))
 
 
+@dataclass(frozen=True)
+class Rules:
+    """What artifacts are checked against, and what of them is kept."""
+
+    plan: Path
+    shards: Path | None = None
+    run_url: str | None = None
+    cases: Path | None = None
+    agents: Path | None = None
+    attempt: int = 1
+    trace_place: str | None = None
+    sample: float = 0.1
+    kept: Path = Path("mldb-kept")
+    dry_run: bool = False
+
+
 def _target(command: Command) -> Command:
     """Options of everything that stores; the command gets them as `target`."""
     for option in (
-        gathered("target", _Target),
+        gathered("target", Target),
         repository(required=True),
         branch(),
         VIA,
@@ -155,21 +171,8 @@ def _target(command: Command) -> Command:
 @click.option("--dry-run", is_flag=True, help="Read and report; store nothing.")
 @as_json("Print the report as JSON.")
 @_target
-def collect(
-    folders: tuple[Path, ...],
-    plan: Path,
-    shards: Path | None,
-    run_url: str | None,
-    cases: Path | None,
-    agents: Path | None,
-    attempt: int,
-    trace_place: str | None,
-    sample: float,
-    kept: Path,
-    dry_run: bool,
-    as_json: bool,
-    target: _Target,
-) -> None:
+@gathered("rules", Rules)
+def collect(folders: tuple[Path, ...], rules: Rules, as_json: bool, target: Target) -> None:
     """Merge what the jobs of a run left, as untrusted data, and store it in one commit.
 
     ARTIFACT_DIR is a folder of artifacts as actions/download-artifact lays them out, or one run folder. Whatever does
@@ -182,41 +185,55 @@ def collect(
     rest is stored; 2 the command or the set-up is wrong, nothing was stored; 3 the branch could not be reached for
     five minutes or twelve tries, the bundle is kept and the command that resumes is printed.
     """
-    from bench.runs import needless_cells
-    from bench.store import Caps, Sources, find_artifacts, measurement_of, read_plan_checks
-    from bench.store import collect_bundle as merge
+    from bench.store import Caps, find_artifacts
 
-    plan_checks = read_plan_checks(plan, shards, run_url, Sources.installed(cases, agents))
-    artifacts, refused = find_artifacts(folders, Caps())
-    reports: list[Report] = []
-    measured: dict[str, str] = {}
     with Ticker(as_json) as ticker:
-        for number, plan_check in enumerate(plan_checks):
-            theirs = {name for other in plan_checks if other is not plan_check for name in other.artifacts}
-            # An artifact that belongs to none of the runs is refused once, with the first run.
-            mine = [it for it in artifacts if it.name in plan_check.artifacts or not (number or it.name in theirs)]
-            report = Report(plan_check.plan.run, merge(mine, plan_check, Caps(), ticker, measured))
-            spared = needless_cells(plan_check.plan, [it.record for it in report.collected.taken])
-            report.collected.missing[:] = [cell for cell in report.collected.missing if cell not in spared]
-            theirs_now = {measurement_of(it.record): it.record.cell for it in report.collected.taken}
-            measured |= {key: f"cell {cell} of run {report.run}" for key, cell in theirs_now.items() if key}
-            report.refused += [] if number else refused
-            if report.collected.taken and not dry_run:
-                bundle = report.collected.bundle(plan_check, attempt)
-                bundle, unfit = _with_traces(bundle, report.collected.taken, trace_place, sample, ticker)
-                report.refused += unfit
-                report.traces = len(bundle.traces)
-                report.committed, report.kept = _store(bundle, target, kept)
-            reports.append(report)
-    show(reports, target.branch, dry_run=dry_run, as_json=as_json)
+        reports = collect_artifacts(*find_artifacts(folders, Caps()), rules, target, ticker)
+    show(reports, target.branch, dry_run=rules.dry_run, as_json=as_json)
     # Of several runs the worst status counts: given up (3), then refused or missing (1).
     sys.exit(max(report.status for report in reports))
+
+
+def collect_artifacts(
+    artifacts: Sequence[Artifact], refused: Sequence[Refusal], rules: Rules, target: Target, ticker: Ticker
+) -> list[Report]:
+    """Check the artifacts against the plan, and store what passes, each run in one commit; raises `UserError`.
+
+    refused: what was not taken before; the first report has it.
+    """
+    from bench.runs import needless_cells
+    from bench.store import Caps, Sources, measurement_of, read_plan_checks
+    from bench.store import collect_bundle as merge
+
+    plan_checks = read_plan_checks(
+        rules.plan, rules.shards, rules.run_url, Sources.installed(rules.cases, rules.agents)
+    )
+    reports: list[Report] = []
+    measured: dict[str, str] = {}
+    for number, plan_check in enumerate(plan_checks):
+        theirs = {name for other in plan_checks if other is not plan_check for name in other.artifacts}
+        # An artifact that belongs to none of the runs is refused once, with the first run.
+        mine = [it for it in artifacts if it.name in plan_check.artifacts or not (number or it.name in theirs)]
+        report = Report(plan_check.plan.run, merge(mine, plan_check, Caps(), ticker, measured))
+        spared = needless_cells(plan_check.plan, [it.record for it in report.collected.taken])
+        report.collected.missing[:] = [cell for cell in report.collected.missing if cell not in spared]
+        theirs_now = {measurement_of(it.record): it.record.cell for it in report.collected.taken}
+        measured |= {key: f"cell {cell} of run {report.run}" for key, cell in theirs_now.items() if key}
+        report.refused += [] if number else refused
+        if report.collected.taken and not rules.dry_run:
+            bundle = report.collected.bundle(plan_check, rules.attempt)
+            bundle, unfit = _with_traces(bundle, report.collected.taken, rules, ticker)
+            report.refused += unfit
+            report.traces = len(bundle.traces)
+            report.committed, report.kept = _store(bundle, target, rules.kept)
+        reports.append(report)
+    return reports
 
 
 @click.command()
 @click.argument("folders", metavar="KEPT_BUNDLE...", nargs=-1, required=True, type=PATH)
 @_target
-def push(folders: tuple[Path, ...], target: _Target) -> None:
+def push(folders: tuple[Path, ...], target: Target) -> None:
     """Store bundles that `collect` kept when it could not store them. Stored ones are removed from disk.
 
     Exit status: 0 all are stored; 2 a bundle is not whole or cannot be stored; 3 given up once more, they are kept.
@@ -234,17 +251,16 @@ def push(folders: tuple[Path, ...], target: _Target) -> None:
         click.echo(stored_line(done, target.branch))
 
 
-def _with_traces(
-    bundle: Bundle, taken: Sequence[Taken], trace_place: str | None, sample: float, ticker: Ticker
-) -> tuple[Bundle, list[Refusal]]:
+def _with_traces(bundle: Bundle, taken: Sequence[Taken], rules: Rules, ticker: Ticker) -> tuple[Bundle, list[Refusal]]:
     """The bundle with its traces, and what of these was refused."""
     from bench.store import open_trace_storage, store_traces
 
-    kept = store_traces(taken, open_trace_storage(trace_place) if trace_place else None, sample, ticker)
+    place = open_trace_storage(rules.trace_place) if rules.trace_place else None
+    kept = store_traces(taken, place, rules.sample, ticker)
     return replace(bundle, traces=kept.traces, inline=kept.inline), kept.refused
 
 
-def _store(bundle: Bundle, target: _Target, kept: Path) -> tuple[Appended | None, str]:
+def _store(bundle: Bundle, target: Target, kept: Path) -> tuple[Appended | None, str]:
     """Store a bundle that lies on disk until it is stored; else the command that resumes."""
     from bench.store import RetriesExhausted, discard_pending, save_pending
 

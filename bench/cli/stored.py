@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -52,18 +53,39 @@ def stored_records(repository: str, branch: str) -> Iterator[Stored]:
         yield find
 
 
+@dataclass(frozen=True)
+class StoredResults:
+    """Stored results, measured against a suite by calling it."""
+
+    measured: ResultsOf
+    branch: str
+    tip: str
+    """The commit at which the branch was read; empty for the records of a run folder, or of no branch yet."""
+
+    def __call__(self, suite: Suite | None) -> Results:
+        return self.measured(suite)
+
+
 @contextmanager
-def stored_results(source: str, branch: str, *, withdrawn: bool = False) -> Iterator[ResultsOf]:
+def stored_results(source: str, branch: str, *, withdrawn: bool = False) -> Iterator[StoredResults]:
     """The source of tables and pages: the index of a results branch, or the records of a run folder."""
+    from bench.formats.run_folder import RunFolder
     from bench.index import IndexedResults
     from bench.stats import RecordResults
+    from bench.store import open_copy
 
     with ExitStack() as stack:
         index = None if withdrawn else stack.enter_context(indexed(source, branch))
-        if index is None:
-            yield partial(RecordResults, read_records(source, branch, withdrawn=withdrawn))
+        if index is not None:
+            yield StoredResults(partial(IndexedResults, index), branch, index.state.tip)
+        elif is_run_folder(source):
+            yield StoredResults(partial(RecordResults, RunFolder(Path(source)).records()), branch, "")
         else:
-            yield partial(IndexedResults, index)
+            require_source(source)
+            with open_copy(source, branch) as copy:
+                # Records and tip of one copy, so that the page names what it was made from.
+                records, tip = list(copy.records(withdrawn=withdrawn)), copy.tip or ""
+            yield StoredResults(partial(RecordResults, records), branch, tip)
 
 
 def stored_nights(source: str, branch: str, measure: str, runs: str, nights: int) -> Sequence[CaseNight]:

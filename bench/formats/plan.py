@@ -25,7 +25,10 @@ from bench.formats.case import Case
 from bench.formats.judge_version import JUDGE
 from bench.formats.record import Arm, Digest, Instant, Name, Profile, Sequential
 from bench.formats.seeds import is_replayed
+from bench.formats.shards import Fleet, Shard, ShardPart
 
+ANY_SANDBOX = "auto"
+"""A plan may leave the choice to each machine; `process`, which does not isolate, is never chosen."""
 Source = Literal["measured", "agent", "case", "limit"]
 """Of the same agent, model and case; of the agent on other cases, in proportion to their limits; of other agents on
 the case; of nothing but the case's limits."""
@@ -71,6 +74,8 @@ class RunPlan(Model):
     """The secret was given from outside: runs that were not planned together may have it, too."""
     sequential: Sequential | None = None
     """Of two arms that may end early: then the trials are rounds, and those after the verdict are never run."""
+    earlier_attempts: int = Field(0, ge=0)
+    """Added to the attempt under which its records are stored: other cells of this run may have been stored before."""
     cells: list[PlannedCell]
 
     @property
@@ -122,28 +127,6 @@ class RunLimits(Model):
     @property
     def any_set(self) -> bool:
         return any(limit is not None for limit in (self.cost_usd, self.tokens, self.calls, self.deadline))
-
-
-class ShardPart(Model):
-    """Cells of one run, by their numbers in its plan."""
-
-    run: Name
-    cells: list[int] = Field(min_length=1)
-
-
-class Shard(Model):
-    """What one machine runs."""
-
-    id: Name
-    machine: Name
-    labels: list[str]
-    jobs: int = Field(ge=1)
-    """Cells side by side."""
-    seconds: float = Field(ge=0)
-    """Promised for 95 of 100 shards, the machine's setting up included."""
-    gpu_hours: float = Field(0, ge=0)
-    machine_usd: float = Field(0, ge=0)
-    parts: list[ShardPart] = Field(min_length=1)
 
 
 class Expected(Model):
@@ -213,6 +196,8 @@ class PlanFile(Model):
     """In no run and no shard."""
     detection: Detection | None = None
     """Of a plan that was made for a budget."""
+    fleet: Fleet | None = None
+    """Where the shards may run, which a plan of missing cells inherits; None: planned by a version that did not say."""
 
     @model_validator(mode="after")
     def _every_cell_is_in_one_shard(self) -> PlanFile:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from bench.base.faces import lazy_face
 
 if TYPE_CHECKING:
-    from bench.pages.board import CaseInfo
+    from bench.pages.board import BuiltFrom, CaseInfo
     from bench.pages.build import build_site, write_site
 else:
     __getattr__ = lazy_face(__name__)

@@ -74,6 +74,14 @@ class Section:
 
 
 @dataclass(frozen=True)
+class BuiltFrom:
+    """What a site was made from: a commit of a results branch."""
+
+    branch: str
+    commit: str
+
+
+@dataclass(frozen=True)
 class Board:
     """Everything the pages show."""
 
@@ -91,6 +99,8 @@ class Board:
     """Those on the board: they have a page."""
     updated: str
     """The end of the last of `entries`, empty without records."""
+    built_from: BuiltFrom | None = None
+    """None: from records that are on no branch."""
 
     @property
     def results(self) -> int:
@@ -108,7 +118,7 @@ def suite_of(cases: Iterable[CaseInfo]) -> Suite:
     return {profile: [case.id for case in listed if profile in case.profiles] for profile in PROFILES}
 
 
-def make_board(results: Results, cases: Sequence[CaseInfo], title: str) -> Board:
+def make_board(results: Results, cases: Sequence[CaseInfo], title: str, built_from: BuiltFrom | None = None) -> Board:
     """`results`: measured against `suite_of(cases)`."""
     suite = {case.id: case for case in sorted(cases, key=lambda case: (case.category, case.id))}
     seen = results.cases()
@@ -127,6 +137,7 @@ def make_board(results: Results, cases: Sequence[CaseInfo], title: str) -> Board
         sections=sections,
         entrants=frozenset(row.standing.entrant for section in sections for row in section.everyone),
         updated=max((entry.record.finished for entry in entries), default=""),
+        built_from=built_from,
     )
 
 

@@ -11,18 +11,21 @@ import shutil
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
 from bench.base.errors import UserError
 from bench.formats.record import Record
-from bench.pages.board import Board, CaseInfo, counted_trials, make_board, newest_cells, suite_of
+from bench.pages.board import Board, BuiltFrom, CaseInfo, counted_trials, make_board, newest_cells, suite_of
 from bench.pages.render import Renderer, agent_page, case_page
 from bench.pages.views import Details, agent_view, case_view
 from bench.stats import KS, Entrant, Estimate, Passes, RankedStanding, RecordResults, Results, Suite
 
 Cell = str | int | float | bool | None
 RECORDS, BOARD_JSON, BOARD_CSV = "data/records.jsonl", "data/leaderboard.json", "data/leaderboard.csv"
+ABOUT_JSON = "data/site.json"
+"""What the site was made from, for the next build, which must not replace a newer one."""
 TITLE = "ML development benchmark"
 MARKER = ".ml-dev-bench-site"
 """In every folder that this module made: no other folder is ever replaced."""
@@ -32,7 +35,9 @@ def data_files(board: Board) -> dict[str, bytes]:
     rows = [_row(ranked) for section in board.sections for ranked in section.everyone]
     lines = [entry.record.to_line() for entry in reversed(board.entries)]
     document = {"schema": 1, "updated": board.updated or None, "entrants": rows}
+    about = {"schema": 1, "built_from": asdict(board.built_from) if board.built_from else None}
     return {
+        ABOUT_JSON: f"{json.dumps(about, indent=1)}\n".encode(),
         RECORDS: "".join(f"{line}\n" for line in lines).encode(),
         BOARD_JSON: f"{json.dumps(document, indent=1)}\n".encode(),
         BOARD_CSV: _table(rows).encode(),
@@ -115,7 +120,12 @@ def build_site(
 
 
 def write_site(
-    results_of: Callable[[Suite], Results], cases: Sequence[CaseInfo], out: Path, site: Path, title: str = TITLE
+    results_of: Callable[[Suite], Results],
+    cases: Sequence[CaseInfo],
+    out: Path,
+    site: Path,
+    title: str = TITLE,
+    built_from: BuiltFrom | None = None,
 ) -> list[Path]:
     """Write the whole site to `out`, from the sources in `site`; the paths of its files.
 
@@ -127,7 +137,7 @@ def write_site(
         if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,63}", case.id):
             raise UserError(f"`{case.id}` cannot name a page", remedy="use 1 to 64 of a-z, 0-9, _ and -")
     results = results_of(suite_of(cases))
-    board = make_board(results, cases, title)
+    board = make_board(results, cases, title, built_from)
     out.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(prefix=f".{out.name}.", suffix=".new", dir=out.parent))
     try:

@@ -12,12 +12,13 @@ from bench.base.faces import lazy_face
 
 if TYPE_CHECKING:
     from bench.plan.arms import expand_arms, make_arms
-    from bench.plan.document import check_budget, expected_of, plan_document
+    from bench.plan.document import check_budget, expected_of, plan_document, with_agents_below
     from bench.plan.estimate import NEWEST, History, all_replayed, model_key, paid_usd
     from bench.plan.experiment import Experiment, load_experiment
     from bench.plan.selection import (
         Request,
         RunCells,
+        bounded_name,
         cells_of,
         expand_experiment,
         make_plan,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from pathlib import Path
 
 from bench.base.errors import UserError
 from bench.base.times import now
-from bench.formats.plan import Expected, PlanFile, Shard, ShardPart, SkippedCell
+from bench.formats.plan import Expected, PlanFile, PlannedCell, SkippedCell
 from bench.formats.seeds import SeedSecret
+from bench.formats.shards import RunnerKind, Shard, ShardPart
 from bench.plan.estimate import Estimate
 from bench.plan.experiment import Budget, Experiment
 from bench.plan.selection import RunCells
@@ -22,10 +24,11 @@ def plan_document(
     sandbox: str,
     secret: SeedSecret | None = None,
     skipped: Sequence[SkippedCell] = (),
+    runner: RunnerKind = "auto",
 ) -> PlanFile:
     """The plan file of these cells: `parts` by run, `made` by machine; sandbox: the name of the one they run in.
 
-    skipped: what was asked for and is in no part.
+    skipped: what was asked for and is in no part. runner: what the machines are to GitHub.
     secret: of a new experiment's seeds. The missing cells of an earlier one keep its secret.
     """
     facts = (secret or SeedSecret()).facts(sum(len(part.cells) for part in parts))
@@ -37,7 +40,21 @@ def plan_document(
         shards=[_shard(batch) for batch in made],
         expected=expected_of(made),
         skipped=list(skipped),
+        fleet=experiment.fleet(runner),
     )
+
+
+def with_agents_below(document: PlanFile, folder: Path) -> PlanFile:
+    """The plan with agents of `folder` named relative to it: jobs of other machines have that folder elsewhere."""
+
+    def relative(planned: PlannedCell) -> PlannedCell:
+        path = Path(planned.agent)
+        # Without the full stop, the name of a file beside it would pass for the id of a shipped agent.
+        below = path.is_absolute() and path.is_relative_to(folder)
+        return planned.model_copy(update={"agent": f"./{path.relative_to(folder)}"}) if below else planned
+
+    runs = [run.model_copy(update={"cells": [relative(planned) for planned in run.cells]}) for run in document.runs]
+    return document.model_copy(update={"runs": runs})
 
 
 def _shard(batch: PackedShard) -> Shard:

@@ -14,27 +14,10 @@ from bench.base.model import Model, read_yaml, validate
 from bench.formats.agent import ModelName
 from bench.formats.case import Count, Positive
 from bench.formats.record import Name, Profile
+from bench.formats.shards import MAX_JOBS, Fleet, MachineClass, RunnerKind
 
 Mode = Literal["full", "changed", "rotating"]
 Variable = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")]
-MAX_JOBS = 256
-"""Jobs of one matrix: a fixed limit of GitHub's."""
-
-
-class MachineClass(Model):
-    """A kind of machine that shards may run on."""
-
-    name: Name
-    labels: list[Annotated[str, Field(min_length=1, max_length=100)]] = ["ubuntu-24.04"]
-    """What `runs-on` asks for."""
-    cpus: Count = 4
-    memory_mb: Count = 16_000
-    gpus: int = Field(0, ge=0)
-    usd_per_hour: float = Field(0.0, ge=0)
-    setup_s: float = Field(60.0, ge=0)
-    """From the start of the job to that of its first cell."""
-    count: int = Field(MAX_JOBS, ge=1, le=MAX_JOBS)
-    """The most shards that may use this class."""
 
 
 class Budget(Model):
@@ -74,6 +57,10 @@ class Experiment(Model):
     max_jobs: int = Field(MAX_JOBS, ge=1, le=MAX_JOBS)
     budget: Budget = Budget()
 
+    def fleet(self, runner: RunnerKind) -> Fleet:
+        """Its machines, which are `runner` to GitHub, and how they are used."""
+        return Fleet(machines=self.machines, shard_minutes=self.shard_minutes, max_jobs=self.max_jobs, runner=runner)
+
     @model_validator(mode="after")
     def _axes_name_each_value_once(self) -> Experiment:
         axes: dict[str, Sequence[str]] = {
@@ -97,12 +84,17 @@ class Experiment(Model):
         return self
 
 
-def load_experiment(path: Path | None, overrides: Sequence[str]) -> Experiment:
+def load_experiment(path: Path | None, overrides: Sequence[str], inherited: Fleet | None = None) -> Experiment:
     """The file's experiment, or the default one, with `key=value` overrides; raises `UserError`.
 
     `a.b=x` reaches into mappings, `list=x,y` replaces a list, `machines.0.count=4` one item of it.
+    inherited: of an earlier plan, for what the file does not say.
     """
-    plain = read_yaml(path, Experiment).model_dump(by_alias=True) if path is not None else {}
+    read = read_yaml(path, Experiment) if path is not None else None
+    plain = read.model_dump(by_alias=True) if read is not None else {}
+    if inherited is not None:
+        said = read.model_fields_set if read is not None else set()
+        plain |= {name: value for name, value in inherited.model_dump(exclude={"runner"}).items() if name not in said}
     for text in overrides:
         _override(plain, text)
     return validate(plain, Experiment, where=path if path is not None and not overrides else "experiment")

@@ -7,7 +7,7 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 from pathlib import Path
 
 from bench.base.errors import UserError
@@ -15,12 +15,17 @@ from bench.base.install import DataFolders
 from bench.formats.agent import MODEL_PATTERN, Agent, find_agent, with_settings
 from bench.formats.case import Case, load_cases
 from bench.formats.judge_version import JUDGE
-from bench.formats.plan import Cell, RunPlan, make_run_plan, read_plan_file
+from bench.formats.plan import ANY_SANDBOX, Cell, RunPlan, make_run_plan, read_plan_file
 from bench.formats.record import Profile, Record
 from bench.formats.run_folder import RunFolder
+from bench.formats.seeds import is_replayed
 from bench.formats.suite import Suite, load_suite
 from bench.plan.estimate import History
 from bench.plan.experiment import Experiment, Mode
+
+_LONGEST_NAME = 64
+_IN_CORE = {"numpy", "scipy", "yaml"}
+"""Modules that are there without any extra."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +54,15 @@ class RunCells:
 
     def plan(self, sandbox: str) -> RunPlan:
         """What run.json says of them; sandbox: the name of the one they shall run in."""
+        earlier = self.earlier
+        if earlier is not None and sandbox == ANY_SANDBOX:
+            sandbox = earlier.sandbox
         made = make_run_plan(self.run, self.suite.id, self.suite.version, self.profile, sandbox, self.cells)
-        return made if self.earlier is None else made.model_copy(update=self.earlier.seed_facts)
+        if earlier is None:
+            return made
+        # By the clock: whoever else plans what is missing of this run, at any time, shares no name with these records.
+        attempts = max(int(datetime.fromisoformat(made.created).timestamp()), earlier.earlier_attempts + 1)
+        return made.model_copy(update={**earlier.seed_facts, "earlier_attempts": attempts})
 
 
 def make_plan(request: Request, run: str, folders: DataFolders) -> RunCells:
@@ -164,6 +176,17 @@ def models_of(agent: Agent, asked: Sequence[str]) -> dict[str, str]:
     return models
 
 
+def extras_for(cells: Iterable[Cell]) -> list[str]:
+    """The extras of ml-dev-bench that a machine needs to run them: models take the gateway's, cases the libraries'."""
+    wanted = set()
+    for cell in cells:
+        if cell.models and not is_replayed(cell.models):
+            wanted.add("gateway")
+        if set(cell.case.spec.needs.python) - _IN_CORE:
+            wanted.add("ml")
+    return sorted(wanted)
+
+
 def cells_of(plan: RunPlan, folders: DataFolders) -> list[Cell]:
     """The cells of a stored plan; raises `UserError` when an agent, a case or the judge has changed since."""
     if plan.judge != JUDGE:
@@ -196,7 +219,14 @@ def _variants(agent: Agent, experiment: Experiment) -> Iterator[Agent]:
 
 def _run_name(experiment: Experiment, suite: Suite, profile: Profile) -> str:
     several = len(experiment.suites) > 1 or len(experiment.profiles) > 1
-    return f"{experiment.name}-{suite.id}-{profile}"[:64] if several else experiment.name
+    return bounded_name(f"{experiment.name}-{suite.id}-{profile}") if several else experiment.name
+
+
+def bounded_name(text: str) -> str:
+    """A name of a run; a longer one keeps apart from others of the same beginning by a piece of its digest."""
+    if len(text) <= _LONGEST_NAME:
+        return text
+    return f"{text[: _LONGEST_NAME - 9]}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
 def select_cells(cells: Sequence[Cell], mode: Mode, history: History, today: date, period_days: int) -> list[Cell]:

@@ -11,8 +11,10 @@ from dataclasses import dataclass, field, replace
 
 from bench.base.errors import UserError
 from bench.formats.plan import Cell, SkippedCell
+from bench.formats.shards import MachineClass
 from bench.plan.estimate import Estimate
-from bench.plan.experiment import Experiment, MachineClass
+from bench.plan.experiment import Experiment
+from bench.plan.selection import extras_for
 from bench.plan.spread import Floats, Nights, promised_seconds
 
 MAX_OUTPUT_BYTES = 1_000_000
@@ -160,6 +162,7 @@ def github_matrix(made: Sequence[PackedShard], runner: str = "auto") -> str:
             "machine": batch.machine.name,
             "labels": batch.machine.labels,
             "jobs": batch.slots,
+            "extras": ",".join(extras_for(job.cell for job in batch.jobs)),
             # When GitHub ends the job: twice what is promised, since that may be wrong, and ten minutes for setting up.
             "minutes": int(min(math.ceil(batch.seconds * 2 / 60) + 10, _job_seconds(batch.machine, runner) / 60)),
         }

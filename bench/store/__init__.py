@@ -12,7 +12,7 @@ from bench.base.faces import lazy_face
 
 if TYPE_CHECKING:
     from bench.store.append import Appended, RetriesExhausted, RetryPolicy
-    from bench.store.artifacts import LONGEST_WHY, Caps, Refusal, find_artifacts
+    from bench.store.artifacts import LONGEST_WHY, Artifact, Caps, Refusal, find_artifacts
     from bench.store.audit import Audit
     from bench.store.branch import ResultsBranch, Via, publish
     from bench.store.bundle import Bundle
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from bench.store.git.backend import git_folder, is_remote, without_secrets
     from bench.store.merge import Taken, measurement_of
     from bench.store.pending import discard_pending, load_pending, save_pending
-    from bench.store.reader import Copy, open_copy
+    from bench.store.reader import Copy, is_earlier, open_copy
     from bench.store.sources import Sources
     from bench.store.trace_storage import open_stored_traces, open_trace_storage, store_traces
     from bench.store.traces import unpack

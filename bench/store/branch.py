@@ -138,7 +138,7 @@ def publish(
     folder: the run's. Small traces go along where the repository is of this machine.
     """
     results = ResultsBranch(repository, branch)
-    attempt = int(os.environ.get("GITHUB_RUN_ATTEMPT") or 1)
+    attempt = stored.earlier_attempts + int(os.environ.get("GITHUB_RUN_ATTEMPT") or 1)
     started = datetime.fromisoformat(stored.created)
     traces = PreparedTraces([], {}, [])
     if folder is not None and not is_remote(repository):

@@ -19,7 +19,7 @@ from bench.base.errors import UserError
 from bench.base.files import sha256_bytes
 from bench.base.model import Model, explain, read_json
 from bench.base.text import printable
-from bench.formats.plan import PlannedCell, RunPlan, public_seed, read_plan_file
+from bench.formats.plan import ANY_SANDBOX, PlannedCell, RunPlan, public_seed, read_plan_file
 from bench.formats.record import Name, Record
 from bench.store.artifacts import Artifact, Caps, Refusal, read_cells, survey
 from bench.store.bundle import Bundle, line_of
@@ -28,8 +28,6 @@ from bench.store.recompute import SKEW_S, contradictions
 from bench.store.sources import Sources, must_be
 
 _SLACK = timedelta(seconds=SKEW_S)
-ANY_SANDBOX = "auto"
-"""A plan may leave the choice to each machine; `process`, which does not isolate, is never chosen."""
 _URL = re.compile(r"https?://[!-~]+")
 
 
@@ -235,7 +233,7 @@ class Collected:
         """The bundle of what was taken; raises `UserError` where that is nothing."""
         plan = check.plan
         records = [taken.record for taken in self.taken]
-        return Bundle(plan.run, attempt, records, datetime.fromisoformat(plan.created))
+        return Bundle(plan.run, plan.earlier_attempts + attempt, records, datetime.fromisoformat(plan.created))
 
 
 def collect_bundle(

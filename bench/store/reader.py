@@ -82,6 +82,31 @@ def open_copy(repository: Path | str, branch: str, *, history: bool = False) -> 
         yield Copy(git, git.commit_of(ref))
 
 
+def is_earlier(repository: Path | str, branch: str, commit: str, other: str) -> bool:
+    """Is `commit` of this branch older than `other`, which came from it? Raises `UserError` without access.
+
+    False, too, where one of them is not of this branch.
+    """
+    if not is_remote(repository):
+        return _precedes(Git(git_folder(Path(repository))), commit, other)
+    with scratch_clone(str(repository), branch) as git:
+        ref = f"refs/heads/{branch}"
+        try:
+            # Commits alone: what they hold may be large.
+            git.run("fetch", "--quiet", "--no-tags", "--filter=tree:0", "origin", f"+{ref}:{ref}")
+        except GitError as error:
+            message, where = without_secrets(error.message), without_secrets(str(repository))
+            raise UserError(message, where=where, remedy="check the address and the access") from None
+        return _precedes(git, commit, other)
+
+
+def _precedes(git: Git, commit: str, other: str) -> bool:
+    try:
+        return commit != other and git.text("merge-base", commit, other).strip() == commit
+    except GitError:
+        return False
+
+
 def attempt_of(path: str, record: Record) -> int:
     """The attempt in `<run>-<attempt>-<agent>.jsonl`; raises `UserError` where the name and the record disagree."""
     name = path.rpartition("/")[2]

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from bench.base.errors import UserError
 from bench.base.times import now
-from bench.formats.plan import Expected, PlanFile, Shard, ShardPart, slug_of
+from bench.formats.plan import Expected, PlanFile, slug_of
 from bench.formats.record import Record
+from bench.formats.shards import Shard, ShardPart
 from bench.store.artifacts import Caps, find_artifacts
 from bench.store.branch import ResultsBranch
 from bench.store.collect import Collected, PlanCheck, Shards, collect_bundle
