@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -12,18 +11,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bench.cli.options import CASES, NO_SEED_SECRET, PATH, as_json, branch, gathered, print_text, repository
+from bench.cli.options import CASES, NO_SEED_SECRET, PATH, as_json, branch, gathered, repository
+from bench.cli.plan_earlier import fleet_of, look_and_tell, refuse_sequential, with_designs, with_rounds
+from bench.cli.plan_text import show_plan, show_skipped
 
 if TYPE_CHECKING:
     from bench.base.install import DataFolders
     from bench.cli.plan_budget import Goal
-    from bench.formats.plan import PlanFile, SkippedCell
+    from bench.formats.plan import PlanFile
     from bench.formats.record import Record
     from bench.formats.seeds import SeedSecret
-    from bench.formats.shards import Fleet, RunnerKind, Shard
+    from bench.formats.shards import RunnerKind
     from bench.plan import Experiment, History
 
-_MOST_SKIPPED = 20
 _DAY = click.DateTime(["%Y-%m-%d"])
 
 
@@ -49,6 +49,12 @@ class _Past:
     type=PATH,
     metavar="RUN",
     help="Plan only what has no verdict: of a run folder, or of a plan.json among the records of --results or --runs.",
+)
+@click.option(
+    "--next-round",
+    type=PATH,
+    metavar="PLAN",
+    help="Look, once, at the round of this plan.json that --results holds, and plan the next one.",
 )
 @click.option("--date", "day", type=_DAY, metavar="YYYY-MM-DD", help="Day of mode=rotating; default: today, UTC.")
 @click.option("--sandbox", default="auto", show_default=True, help="What the shards are to run in.")
@@ -85,6 +91,7 @@ def plan(
     words: tuple[str, ...],
     past: _Past,
     missing_from: Path | None,
+    next_round: Path | None,
     day: datetime | None,
     sandbox: str,
     out: Path | None,
@@ -104,6 +111,10 @@ def plan(
     What --missing-from plans runs under the name of the earlier run, on its data, in its sandbox and on the machines of
     that plan.json, where the experiment does not name others.
 
+    `plan base=OLD agents=NEW until_decided=true` makes rounds of the trials, which end when a look has decided. Shards
+    of the first round run; after their `results collect`, `plan --next-round PLAN --results R` makes the look, writes
+    it onto the results branch, and plans the round that follows, until nothing is left to run.
+
     `plan --budget 20 --detect 10 agents=mine --results R` chooses trials, and cases within strata of category,
     difficulty and length, by the chance of a verdict per dollar. It says price and chance with intervals, for the
     chosen cases.
@@ -120,7 +131,11 @@ def plan(
     from bench.plan import load_experiment
 
     file = Path(words[0]) if words and "=" not in words[0] else None
-    fleet = _fleet_of(missing_from, replaced=file is not None)
+    due = None
+    if next_round is not None:
+        due = look_and_tell(next_round, missing_from, past.repository, past.branch, github_output=github_output)
+        missing_from = next_round
+    fleet = fleet_of(missing_from, replaced=file is not None)
     experiment = load_experiment(file, words[1:] if file is not None else words, fleet)
     if fleet is not None and past.runner == "auto":
         past = replace(past, runner=fleet.runner)
@@ -128,7 +143,7 @@ def plan(
     today = (day or datetime.now(UTC)).date()
     secret = _secret(no_seed_secret, elsewhere=github_output or out is None, earlier=missing_from)
     made = _make(
-        experiment, folders, past, missing_from, today, sandbox, secret, where=str(file or "plan"), quiet=as_json
+        experiment, folders, past, missing_from, due, today, sandbox, secret, where=str(file or "plan"), quiet=as_json
     )
     if made is None:
         click.echo("nothing to run: every cell has a verdict already, or no case has its turn")
@@ -149,24 +164,7 @@ def plan(
     if as_json:
         click.echo(document.model_dump_json(by_alias=True, indent=1))
     else:
-        _show(document)
-
-
-def _fleet_of(earlier: Path | None, *, replaced: bool) -> Fleet | None:
-    """The machines of the plan whose missing cells are wanted; raises `UserError` where it does not tell them.
-
-    replaced: an experiment file says what the plan does not.
-    """
-    from bench.base.errors import UserError
-    from bench.formats.plan import read_plan_file
-
-    if earlier is None or earlier.is_dir():
-        return None
-    fleet = read_plan_file(earlier).fleet
-    if fleet is None and not replaced:
-        remedy = "name the experiment file from which it was made, beside --missing-from"
-        raise UserError("does not tell its machines", where=earlier, remedy=remedy)
-    return fleet
+        show_plan(document)
 
 
 def _named_for_workflow(experiment: Experiment) -> Experiment:
@@ -184,6 +182,7 @@ def _make(
     folders: DataFolders,
     past: _Past,
     missing_from: Path | None,
+    due: Mapping[str, int] | None,
     day: date,
     sandbox: str,
     secret: SeedSecret,
@@ -193,6 +192,8 @@ def _make(
 ) -> tuple[PlanFile, str] | None:
     from bench import plan as planning
 
+    if experiment.until_decided:
+        experiment = with_rounds(experiment)
     goal = _goal(past, experiment, missing_from)
     # Finding what is missing needs the records themselves, and so does choosing.
     indexed = None if missing_from or goal else _from_index(past, quiet)
@@ -205,8 +206,10 @@ def _make(
     if missing_from is None:
         parts = planning.expand_arms(experiment, folders)
     else:
-        _refuse_sequential(missing_from)
+        refuse_sequential(missing_from, looked=due is not None)
         parts = planning.missing_cells(missing_from, records, folders)
+        if due is not None:
+            parts = [replace(it, cells=[cell for cell in it.cells if cell.trial == due.get(it.run)]) for it in parts]
     mode, period = experiment.mode, experiment.period_days
     kept = [replace(part, cells=planning.select_cells(part.cells, mode, history, day, period)) for part in parts]
     asked = [cell for part in kept for cell in part.cells]
@@ -215,7 +218,7 @@ def _make(
     kept = [replace(part, cells=[cell for cell in part.cells if cell.id not in gone]) for part in kept]
     kept = [part for part in kept if part.cells]
     if not kept:
-        _show_skipped(skipped)
+        show_skipped(skipped)
         return None
     detection = None
     if goal is not None:
@@ -229,13 +232,19 @@ def _make(
         for part in kept
         for index, cell in enumerate(part.cells)
     ]
-    made = planning.packed_shards(jobs, experiment, past.runner)
+    rounds = [planning.packed_shards(jobs, experiment, past.runner)]
+    if experiment.until_decided or due is not None:
+        rounds = planning.packed_rounds(jobs, experiment, past.runner)
+    made = [batch for one in rounds for batch in one]
     planning.check_job_limits(made, past.runner, where)
     planning.check_budget(planning.expected_of(made), experiment.budget)
     if goal is not None:
         planning.check_budget(planning.expected_of(made), experiment.budget.model_copy(update={"usd": goal.budget}))
     document = planning.plan_document(experiment, kept, made, sandbox, secret, skipped, past.runner)
-    return document.model_copy(update={"detection": detection}), planning.github_matrix(made, past.runner)
+    if experiment.until_decided:
+        document = with_designs(document, kept)
+    # Of several rounds the first: whether there is another one, a look decides.
+    return document.model_copy(update={"detection": detection}), planning.github_matrix(rounds[0], past.runner)
 
 
 def _goal(past: _Past, experiment: Experiment, missing_from: Path | None) -> Goal | None:
@@ -251,16 +260,6 @@ def _goal(past: _Past, experiment: Experiment, missing_from: Path | None) -> Goa
     if not past.repository and not past.run_folders:
         raise UserError("needs a history", where="plan --budget", remedy="name one with --results or --runs")
     return Goal(past.budget, past.detect)
-
-
-def _refuse_sequential(earlier: Path) -> None:
-    """Raise `UserError` for a run that looks after each round: shards cannot, and what is missing may be spared."""
-    from bench.base.errors import UserError
-    from bench.formats.run_folder import RunFolder
-
-    if earlier.is_dir() and RunFolder(earlier).read_plan().sequential is not None:
-        remedy = "go on with `run --resume`, on its machine"
-        raise UserError("stops when decided, between rounds of one job", where=earlier, remedy=remedy)
 
 
 def _secret(refused: bool, *, elsewhere: bool, earlier: Path | None) -> SeedSecret:
@@ -314,54 +313,3 @@ def _from_index(past: _Past, quiet: bool) -> History | None:
 
     with indexed(past.repository, past.branch, quiet=quiet) as index:
         return cell_history(index) if index is not None else None
-
-
-def _show(document: PlanFile) -> None:
-    from bench.report import table
-
-    expected = document.expected
-    print_text(
-        f"{expected.cells} cells in {expected.shards} shards, {expected.wall_s / 60:.0f} minutes to the last one "
-        "(in 95 of 100 such plans)"
-    )
-    by_machine: dict[str, list[Shard]] = defaultdict(list)
-    for shard in document.shards:
-        by_machine[shard.machine].append(shard)
-    rows = [
-        (
-            name,
-            str(sum(len(part.cells) for shard in shards for part in shard.parts)),
-            str(len(shards)),
-            str(shards[0].jobs),
-            f"{sum(shard.seconds for shard in shards) / 3600:.1f}",
-            f"{sum(shard.machine_usd for shard in shards):.2f}",
-        )
-        for name, shards in sorted(by_machine.items())
-    ]
-    header = ("machine", "cells", "shards", "side by side", "hours", "USD")
-    click.echo(table(rows, header=header, right=range(1, 6)))
-    unpriced = f", and {expected.unpriced_cells} cells without a known price" if expected.unpriced_cells else ""
-    print_text(f"models    {expected.model_usd:.2f} USD{unpriced}")
-    print_text(f"machines  {expected.machine_usd:.2f} USD, {expected.gpu_hours:.1f} GPU hours")
-    named = {
-        "measured": "measured before",
-        "agent": "from the agent's other cases",
-        "case": "from other agents",
-        "limit": "from limits alone",
-    }
-    sources = ", ".join(f"{expected.sources[key]} {text}" for key, text in named.items() if key in expected.sources)
-    print_text(f"estimates {sources}")
-    if document.detection is not None:
-        from bench.cli.plan_budget import detection_text
-
-        cells = [cell for run in document.runs for cell in run.cells]
-        cases = len({cell.case for cell in cells})
-        print_text(detection_text(document.detection, len(cells) // (cases * document.detection.trials)))
-    _show_skipped(document.skipped)
-
-
-def _show_skipped(skipped: Sequence[SkippedCell]) -> None:
-    for it in skipped[:_MOST_SKIPPED]:
-        click.echo(f"skipped   {it.cell}: {it.cause}", err=True)
-    if len(skipped) > _MOST_SKIPPED:
-        click.echo(f"skipped   {len(skipped) - _MOST_SKIPPED} more cells", err=True)

@@ -201,7 +201,7 @@ def collect_artifacts(
 
     refused: what was not taken before; the first report has it.
     """
-    from bench.runs import needless_cells
+    from bench.runs import cells_not_due, needless_cells
     from bench.store import Caps, Sources, measurement_of, read_plan_checks
     from bench.store import collect_bundle as merge
 
@@ -215,7 +215,8 @@ def collect_artifacts(
         # An artifact that belongs to none of the runs is refused once, with the first run.
         mine = [it for it in artifacts if it.name in plan_check.artifacts or not (number or it.name in theirs)]
         report = Report(plan_check.plan.run, merge(mine, plan_check, Caps(), ticker, measured))
-        spared = needless_cells(plan_check.plan, [it.record for it in report.collected.taken])
+        taken = [it.record for it in report.collected.taken]
+        spared = needless_cells(plan_check.plan, taken) | cells_not_due(plan_check.plan, taken)
         report.collected.missing[:] = [cell for cell in report.collected.missing if cell not in spared]
         theirs_now = {measurement_of(it.record): it.record.cell for it in report.collected.taken}
         measured |= {key: f"cell {cell} of run {report.run}" for key, cell in theirs_now.items() if key}

@@ -257,6 +257,7 @@ def run_shard(
         keep_workspaces=keep_workspaces,
         cost_limited=not no_cost_limit,
         secret_file=secret_beside(plan),
+        looks=False,
     )
     lost = 0
     for part in chosen.parts:

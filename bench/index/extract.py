@@ -98,7 +98,7 @@ def _attempt(path: str, line: Line, known: dict[tuple[str, str], int | None]) ->
     key = (line.provenance.run, line.agent.id)
     if key not in known:
         name = path.rpartition("/")[2]
-        found = re.fullmatch(rf"{re.escape(key[0])}-([0-9]{{1,9}})-{re.escape(key[1])}\.jsonl", name)
+        found = re.fullmatch(rf"{re.escape(key[0])}-([0-9]{{1,18}})-{re.escape(key[1])}\.jsonl", name)
         known[key] = int(found[1]) if found else None
     return known[key]
 

@@ -48,6 +48,8 @@ class Experiment(Model):
     """Only these."""
     trials: int | None = Field(None, ge=1, le=1000)
     """None: the suite's own."""
+    until_decided: bool = False
+    """With `base`: the trials are rounds, with a look after each; `plan --next-round` plans the one that follows."""
     mode: Mode = "full"
     period_days: Count = 7
     """Of the mode `rotating`: in so many days each case has one turn."""
@@ -81,6 +83,8 @@ class Experiment(Model):
             raise ValueError("base: compares one agent, without settings; name just the head in agents")
         if self.base and self.mode == "changed":
             raise ValueError("base: mode=changed would leave out an arm that has results; take full or rotating")
+        if self.until_decided and (not self.base or self.mode != "full"):
+            raise ValueError("until_decided: compares two arms in full rounds; name the other agent in base")
         return self
 
 

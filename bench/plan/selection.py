@@ -62,7 +62,8 @@ class RunCells:
             return made
         # By the clock: whoever else plans what is missing of this run, at any time, shares no name with these records.
         attempts = max(int(datetime.fromisoformat(made.created).timestamp()), earlier.earlier_attempts + 1)
-        return made.model_copy(update={**earlier.seed_facts, "earlier_attempts": attempts})
+        facts = {**earlier.seed_facts, "earlier_attempts": attempts, "sequential": earlier.sequential}
+        return made.model_copy(update=facts)
 
 
 def make_plan(request: Request, run: str, folders: DataFolders) -> RunCells:

@@ -132,6 +132,8 @@ class Options:
     """
     secret_file: Path | None = None
     """Where the secret of a plan.json is kept."""
+    looks: bool = True
+    """Whether a run that may end early looks after each round; a shard has a part of one, and is looked at later."""
 
 
 @dataclass(frozen=True)
@@ -226,7 +228,7 @@ def run_plan(
         _mark_cache(folders.cache)
         _prepare_agents(cells, context, progress)
         run_some = partial(run_cells, context=context, folder=run, jobs=options.jobs, progress=progress)
-        if stored.sequential is None:
+        if stored.sequential is None or not options.looks:
             return run_some(cells)
         return run_rounds(cells, stored.sequential, run, run_some, progress.note)
 

@@ -117,6 +117,15 @@ def _closed(folder: RunFolder, cells: Sequence[Cell]) -> list[Record]:
     return [record for record in folder.records() if record.cell in wanted]
 
 
+def cells_not_due(plan: RunPlan, records: Sequence[Record]) -> set[str]:
+    """The planned cells of rounds after the last one that ran: whether they ever run, the looks decide."""
+    if plan.sequential is None:
+        return set()
+    first = min((planned.trial for planned in plan.cells), default=1)
+    last = max((record.trial for record in records if record.provenance.run == plan.run), default=first)
+    return {planned.cell for planned in plan.cells if planned.trial > last}
+
+
 def needless_cells(plan: RunPlan, records: Sequence[Record]) -> set[str]:
     """The planned cells that a verdict has spared: those of the rounds after it."""
     state = sequential_state(record for record in records if record.provenance.run == plan.run)

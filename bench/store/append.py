@@ -243,6 +243,17 @@ def add_decision(backend: BranchBackend, tip: Tip | None, decision: Decision) ->
     return Change(files, message, frozenset({path} if path == newest else ()))
 
 
+def add_look(backend: BranchBackend, tip: Tip | None, run: str, number: int, content: bytes) -> Change | None:
+    """The commit that writes down a look at a run; None: it is there. Another one under its number is a `UserError`."""
+    if tip is None:
+        raise UserError("nothing is stored yet", where=f"run {run}", remedy="collect its first round")
+    path = f"looks/{run}/{number:02d}.json"
+    if path in (held := find(backend, tip, [path])) and held[path].sha == backend.blob_id(content):
+        return None
+    link = last_link(backend, tip)
+    return Change({path: content}, f"Look {number} at {run}\n\n{link.trailer() if link else ''}")
+
+
 def _holds(backend: BranchBackend, tip: Tip, wanted: Manifest) -> bool:
     """Does the branch have the run of this manifest? Another one under the same run and attempt is a `UserError`."""
     path = manifest_of(backend, tip, wanted.key)

@@ -14,7 +14,7 @@ from bench.base.errors import UserError
 from bench.formats.plan import RunPlan
 from bench.formats.record import Record
 from bench.formats.run_folder import writing
-from bench.store.append import Appended, Prepare, RetryPolicy, add_bundle, add_decision, append_with_retry
+from bench.store.append import Appended, Prepare, RetryPolicy, add_bundle, add_decision, add_look, append_with_retry
 from bench.store.bundle import Bundle, Manifest, parse_manifest, render
 from bench.store.decisions import Decision
 from bench.store.git import Git, GitError, find_git_folder, init_bare, is_branch_name
@@ -80,6 +80,20 @@ class ResultsBranch:
     def decide(self, decision: Decision) -> Appended:
         """Add a decision to the ledger; the same one again changes nothing. Raises as `commit` does."""
         return self._append(lambda backend, tip: add_decision(backend, tip, decision), f"decision about {decision.run}")
+
+    def looks(self, run: str) -> list[bytes]:
+        """What was written down of each look at the run, the first look first."""
+        with open_copy(self._repository, self._name) as copy:
+            return [content for _, content in sorted(copy.contents(f"looks/{run}", ".json"))]
+
+    def add_look(self, run: str, number: int, content: bytes) -> Appended:
+        """Write down a look at the run; the same one again changes nothing, another one under its number is refused.
+
+        Raises as `commit` does.
+        """
+        return self._append(
+            lambda backend, tip: add_look(backend, tip, run, number, content), f"look {number} at run {run}"
+        )
 
     def records(self, *, withdrawn: bool = False) -> Iterator[Record]:
         """All records that count, file by file in the order of their paths.
