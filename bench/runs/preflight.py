@@ -33,7 +33,7 @@ class NotReady(UserError):
         texts = list(dict.fromkeys(str(fault) for fault in faults))
         more = f"; and {len(texts) - _MOST} more" if len(texts) > _MOST else ""
         super().__init__("; ".join(texts[:_MOST]) + more)
-        self.variables = list(dict.fromkeys(fault.variable for fault in faults if fault.variable))
+        self.variables = sorted({fault.variable for fault in faults if fault.variable})
         """The environment variables that must be set."""
 
 
