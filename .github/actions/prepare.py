@@ -10,6 +10,7 @@ hash: a cache that another job has written can hold nothing else.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import platform
@@ -19,7 +20,6 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Sequence
 from pathlib import Path
 
 OLDEST = (3, 11)
@@ -28,8 +28,8 @@ LOCKS = Path(__file__).resolve().parent / "locks"
 TORCH_INDEX = "https://download.pytorch.org/whl/cpu"
 _IN_CORE = {"site"}
 _LOG_BYTES = 4000
-_SLOW_TO_COMPILE = r"/(scipy|tests)/"
-"""Left out: the benchmark alone imports SciPy, and Python compiles what it imports."""
+_NOT_COMPILED = r"/(scipy|pygments|tests)/"
+"""Large, and imported by the benchmark alone, for which Python compiles what it imports."""
 
 
 def main() -> None:
@@ -44,8 +44,7 @@ def main() -> None:
         _tell(path=str(folder), key=f"ml-dev-bench-{folder.name}")
         return
     sandbox, prepared = _given("SANDBOX"), _given("PYTHON_ENVIRONMENT")
-    place = _temp() / "environment"
-    environment = Environment(place)
+    environment = Environment(_temp() / "environment")
     environment.make(Path(prepared) if prepared else None)
     if not prepared:
         for name in _extras(environment.python, sandbox):
@@ -85,10 +84,8 @@ class Environment:
 
     def add(self, extra: str) -> None:
         """Install the packages of an extra, unless they are there."""
-        locks = [extra]
-        if extra == "ml":
-            locks.append("torch-gpu" if _has_gpu() else "torch-cpu")
-        for name in locks:
+        has_gpu = os.path.exists("/dev/nvidia0") or shutil.which("nvidia-smi")
+        for name in [extra, *(["torch-gpu" if has_gpu else "torch-cpu"] if extra == "ml" else [])]:
             if name not in self._held()[1:]:
                 self._install(name)
                 with self._complete.open("a", encoding="utf-8") as file:
@@ -117,10 +114,10 @@ class Environment:
         else:
             offline = ["--offline", "--no-index", "--find-links"]
             # A store that is not complete is completed, and then it must do.
-            if not _works(*command, *offline, str(_wheels(name))):
+            if _failed(*command, *offline, str(_wheels(name))):
                 _run(*command, *offline, str(_wheels(name, anew=True)))
-        compiled = [str(self.python), "-I", "-m", "compileall", "-q", "-q", "-j", "0", "-x", _SLOW_TO_COMPILE]
-        _works(*compiled, str(self._packages()))
+        compiled = [str(self.python), "-I", "-m", "compileall", "-q", "-q", "-j", "0", "-x", _NOT_COMPILED]
+        _failed(*compiled, str(self._packages()))
 
     def _packages(self) -> Path:
         return next((self.place / "lib").glob("python3*")) / "site-packages"
@@ -163,7 +160,7 @@ def _wheels(name: str, *, anew: bool = False) -> Path:
     folder, hashes = _wheel_folder(name), _hashes(name)
     folder.mkdir(parents=True, exist_ok=True)
     for path in folder.iterdir() if hashes else ():
-        if _sha256(path) not in hashes:
+        if hashlib.sha256(path.read_bytes()).hexdigest() not in hashes:
             path.unlink()
     if not anew and any(folder.iterdir()):
         return folder
@@ -180,29 +177,30 @@ def _wheels(name: str, *, anew: bool = False) -> Path:
 
 def _wheel_folder(name: str) -> Path:
     """Where wheels of this lock for this interpreter lie; without hashes nowhere that outlives the job."""
-    store = Path(os.environ.get("RUNNER_TOOL_CACHE") or _temp()) / "ml-dev-bench"
-    store = store if _hashes(name) and os.access(store.parent, os.W_OK) else _temp()
+    store = _temp()
+    if _hashes(name) and (tools := os.environ.get("RUNNER_TOOL_CACHE")):
+        with contextlib.suppress(OSError):
+            os.makedirs(f"{tools}/ml-dev-bench", exist_ok=True)
+        store = Path(tools, "ml-dev-bench") if os.access(f"{tools}/ml-dev-bench", os.W_OK) else store
     system = f"{platform.system()}-{platform.machine()}-py{sys.version_info[0]}.{sys.version_info[1]}".lower()
     return store / "wheels" / f"{name}-{system}-{_digest(name)}"
 
 
 def _lock_files(name: str) -> list[Path]:
-    """The installer comes with the core."""
+    # The installer comes with the core.
     return [LOCKS / f"{it}.txt" for it in (("tools", name) if name == "core" else (name,))]
 
 
+def _lock_text(name: str) -> str:
+    return "".join(lock.read_text(encoding="utf-8") for lock in _lock_files(name))
+
+
 def _digest(name: str) -> str:
-    return hashlib.sha256(b"".join(lock.read_bytes() for lock in _lock_files(name))).hexdigest()[:12]
+    return hashlib.sha256(_lock_text(name).encode()).hexdigest()[:12]
 
 
 def _hashes(name: str) -> set[str]:
-    text = "".join(lock.read_text(encoding="utf-8") for lock in _lock_files(name))
-    return set(re.findall(r"--hash=sha256:([0-9a-f]{64})", text))
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return set(re.findall(r"--hash=sha256:([0-9a-f]{64})", _lock_text(name)))
 
 
 def _uv() -> list[str]:
@@ -222,7 +220,7 @@ def _uv() -> list[str]:
 
 def _pip() -> list[str]:
     """A pip: that of the interpreter or, where it has none, one of an environment made for it."""
-    if _works(sys.executable, "-I", "-m", "pip", "--version"):
+    if not _failed(sys.executable, "-I", "-m", "pip", "--version"):
         return [sys.executable, "-I", "-m", "pip"]
     place = _temp() / "pip"
     if not (place / "bin" / "pip").exists():
@@ -232,14 +230,10 @@ def _pip() -> list[str]:
 
 def _copy_linked(source: Path, target: Path) -> None:
     """A second name for a file costs nothing; what is replaced in the copy leaves the other alone."""
-    if _works("cp", "--archive", "--link", f"{source}/.", str(target)):
+    if not _failed("cp", "--archive", "--link", f"{source}/.", str(target)):
         return
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(source, target, symlinks=True)
-
-
-def _has_gpu() -> bool:
-    return os.path.exists("/dev/nvidia0") or shutil.which("nvidia-smi") is not None
 
 
 def _temp() -> Path:
@@ -273,27 +267,24 @@ def _have_image(python: Path) -> None:
         _run(*image, "build")
 
 
-def _works(*command: str) -> bool:
-    return not _ended(command)[0]
-
-
 def _run(*command: str) -> None:
-    code, said = _ended(command)
-    if code:
-        _fail(f"{' '.join(command)} ended with {code}: {said}")
+    if said := _failed(*command):
+        _fail(f"{' '.join(command)} {said}")
 
 
-def _ended(command: Sequence[str]) -> tuple[int, str]:
-    """Exit status and the last words of a program."""
+def _failed(*command: str) -> str:
+    """How a program failed, with its last words; empty when it did not."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("UV_")}
     env |= {"PIP_NO_INPUT": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     with tempfile.TemporaryFile() as log:
         try:
-            done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env, check=False)
+            code = subprocess.run(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env, check=False
+            ).returncode
         except OSError as error:
-            return 127, str(error)
+            return f"cannot be started: {error}"
         log.seek(0)
-        return done.returncode, log.read()[-_LOG_BYTES:].decode("utf-8", "replace").strip()
+        return f"ended with {code}: {log.read()[-_LOG_BYTES:].decode('utf-8', 'replace').strip()}" if code else ""
 
 
 def _fail(message: str) -> None:

@@ -56,6 +56,7 @@ def remote(tmp_path: Path) -> Path:
     folder.mkdir(parents=True)
     git(folder, "init", "--quiet", "--bare")
     git(folder, "config", "http.receivepack", "true")
+    git(folder, "config", "uploadpack.allowFilter", "true")
     return folder
 
 

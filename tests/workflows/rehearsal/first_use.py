@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -41,16 +40,16 @@ class Newcomer:
             (repository / name).parent.mkdir(parents=True, exist_ok=True)
             (repository / name).write_text(text, encoding="utf-8")
         git(repository, "init", "--quiet", "--initial-branch=main")
-        git(repository, "remote", "add", "origin", f"{server}/stranger/agent.git")
+        git(repository, "remote", "add", "origin", "https://github.com/stranger/agent.git")
         git(repository, "add", "--all")
         git(repository, "commit", "--quiet", "--message=A first try")
         (stage / "home").mkdir(parents=True)
         machine = {name: value for name, value in os.environ.items() if _MACHINE.match(name)}
         inside = {**machine, "GITHUB_RUN_ID": RUN_ID, "GITHUB_SERVER_URL": server}
         inside |= {"ML_DEV_BENCH_CACHE": str(stage / "data"), "ARTIFACTS": str(stage / "artifacts")}
-        inside |= {"RUNNER_TOOL_CACHE": str(self.tools), "CACHES": str(self.tools / "caches")}
         command = [tool("act"), "push", "--json", "--use-new-action-cache", "--no-cache-server", "--pull=false"]
-        command += ["--action-cache-path", str(stage / "cache"), "--platform", f"{LABEL}=-self-hosted"]
+        # The runner's tool cache lies below.
+        command += ["--action-cache-path", str(self.tools), "--platform", f"{LABEL}=-self-hosted"]
         command += ["--local-repository", f"ml-dev-bench/action@v1={self.action}", "--secret", "GITHUB_TOKEN"]
         command += [part for it in self._stand_ins(workflow) for part in ("--local-repository", it)]
         command += [part for name, value in inside.items() for part in ("--env", f"{name}={value}")]
@@ -60,7 +59,6 @@ class Newcomer:
             command, cwd=repository, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True, timeout=1500, check=False,
         )  # fmt: skip
-        shutil.rmtree(stage / "cache", ignore_errors=True)
         log = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
         return Ended(done.returncode, log, done.stdout, stage)
 
