@@ -78,14 +78,15 @@ def test_a_provider_that_does_not_answer_is_named(tmp_path: Path) -> None:
 
 
 def test_a_limit_in_dollars_needs_a_price(tmp_path: Path) -> None:
-    cell = cell_of(tmp_path, models={"main": "openai/no-such-model-7"})
+    cell, sandbox = cell_of(tmp_path, models={"main": "openai/no-such-model-7"}), open_sandbox("process")
     with ScriptedUpstream([]) as upstream:
         environment = upstream.environment()
-        assert "has no price" in str(faults(cell, **environment))
-        unlimited = {"cost_limited": False, "environment": environment}
-        require_ready([cell], open_sandbox("process"), None, **unlimited)
+        require_ready([cell], sandbox, None, cost_limited=False, environment=environment)
         with pytest.raises(NotReady, match="has no price"):
-            require_ready([cell], open_sandbox("process"), None, run_limits=RunLimits(cost_usd=1), **unlimited)
+            require_ready([cell], sandbox, None, environment=environment)
+        limits = RunLimits(cost_usd=1)
+        with pytest.raises(NotReady, match="has no price"):
+            require_ready([cell], sandbox, None, cost_limited=False, run_limits=limits, environment=environment)
 
 
 @pytest.mark.parametrize(

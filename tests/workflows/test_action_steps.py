@@ -132,8 +132,8 @@ def test_records_that_cannot_be_committed_are_kept_for_one_command(runner: Runne
 def test_a_run_that_could_not_start_commits_nothing(runner: Runner) -> None:
     outputs = runner.ran()
     record = RunFolder(Path(outputs["records"])).records()[0]
-    lost = {"outcome": "infra", "cause": "setup_error", "success": None, "score": None, "checks": []}
-    changed = record.model_copy(update={**lost, "error": "nothing fits"})
+    lost = {"outcome": "infra", "cause": "setup_error", "error": "nothing fits"}
+    changed = record.model_copy(update={**lost, "success": None, "score": None, "checks": []})
     next((Path(outputs["records"]) / "cells").glob("*.json")).write_text(changed.to_line(), encoding="utf-8")
     bare = runner.folder / "results.git"
     done = runner.step("publish", MLDB_RECORDS=outputs["records"], MLDB_RESULTS_REPOSITORY=str(bare))
