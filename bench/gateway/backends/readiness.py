@@ -112,4 +112,7 @@ def _missing_key(model: str, environment: Mapping[str, str]) -> str:
     except (OSError, ValueError, IndexError, subprocess.TimeoutExpired):
         # litellm is broken, which the gateway tells better.
         return ""
-    return next((it for it in missing if isinstance(it, str) and it.endswith("_API_KEY")), "")
+    keys = [it for it in missing if isinstance(it, str) and it.endswith("_API_KEY")]
+    # Of several names for one key that of the provider itself.
+    own = f"{model.partition('/')[0].upper()}_API_KEY"
+    return own if own in keys else next(iter(keys), "")
