@@ -11,14 +11,24 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bench.cli.options import CASES, NO_SEED_SECRET, PATH, as_json, branch, gathered, repository
+from bench.cli.options import (
+    CASES,
+    CHECK,
+    NO_SEED_SECRET,
+    PATH,
+    as_json,
+    branch,
+    gathered,
+    repository,
+    tell_ready,
+)
 from bench.cli.plan_earlier import fleet_of, look_and_tell, refuse_sequential, with_designs, with_rounds
 from bench.cli.plan_text import show_plan, show_skipped
 
 if TYPE_CHECKING:
     from bench.base.install import DataFolders
     from bench.cli.plan_budget import Goal
-    from bench.formats.plan import PlanFile
+    from bench.formats.plan import Cell, PlanFile
     from bench.formats.record import Record
     from bench.formats.seeds import SeedSecret
     from bench.formats.shards import RunnerKind
@@ -37,6 +47,7 @@ class _Past:
     runner: RunnerKind
     budget: float | None
     detect: float
+    check: bool
 
 
 @click.command()
@@ -84,6 +95,7 @@ class _Past:
 @click.option("--out", type=PATH, help="Write plan.json here, for `run --plan`.")
 @click.option("--github-output", is_flag=True, help="Also write `matrix` and `shards` to the file $GITHUB_OUTPUT.")
 @NO_SEED_SECRET
+@CHECK
 @CASES
 @as_json("Print the plan as JSON.")
 @gathered("past", _Past)
@@ -151,6 +163,9 @@ def plan(
             set_outputs({"matrix": '{"include":[]}', "shards": "0"})
         return
     document, matrix = made
+    if past.check:
+        tell_ready(document.expected.cells)
+        return
     if out is not None:
         from bench.base.files import write_atomic
         from bench.plan import with_agents_below
@@ -217,6 +232,7 @@ def _make(
     gone = {it.cell for it in skipped}
     kept = [replace(part, cells=[cell for cell in part.cells if cell.id not in gone]) for part in kept]
     kept = [part for part in kept if part.cells]
+    _require_ready([cell for part in kept for cell in part.cells], past.check)
     if not kept:
         show_skipped(skipped)
         return None
@@ -245,6 +261,16 @@ def _make(
         document = with_designs(document, kept)
     # Of several rounds the first: whether there is another one, a look decides.
     return document.model_copy(update={"detection": detection}), planning.github_matrix(rounds[0], past.runner)
+
+
+def _require_ready(cells: Sequence[Cell], here: bool) -> None:
+    """Raise `UserError` where something is missing; here: on this machine too, which need not be that of the shards."""
+    from bench.runs import require_files, require_ready
+
+    if here:
+        require_ready(cells, None, None)
+    else:
+        require_files(cells)
 
 
 def _goal(past: _Past, experiment: Experiment, missing_from: Path | None) -> Goal | None:
