@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from bench.formats.record import Record
 
 _VERBS = {
+    "comment": ("bench.cli.action_gate", "comment", "Tell a pull request what its gate has found."),
+    "compare": ("bench.cli.action_gate", "compare", "Compare two commits of an agent, or a run with stored ones."),
     "publish": ("bench.cli.action", "publish", "Commit the records and build the site."),
     "report": ("bench.cli.action", "report", "Write the step summary, and fail the job where its inputs say so."),
     "run": ("bench.cli.action", "run", "Run the cells."),

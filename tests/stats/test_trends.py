@@ -14,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bench.github.issues import LABEL, Notice, keep_issues
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,6 +21,7 @@ from bench.base.errors import UserError
 from bench.cli.trend_text import Trend, as_text, notices
 from bench.cli.trends import find_trends
 from bench.formats.record import Record
+from bench.github.issues import LABEL, Notice, keep_issues
 from bench.stats.intervals import Floats
 from bench.stats.pairing import MEASURES
 from bench.stats.steps import Step, watch
