@@ -1,4 +1,4 @@
-"""The stage of a gate: an agent's repository with a change that breaks it and one that does not, and a small benchmark."""
+"""The stage of a gate: an agent with a change that breaks it and one that does not, and a small benchmark."""
 
 from __future__ import annotations
 
