@@ -176,11 +176,14 @@ def _compare_records(told: CompareInputs, folder: Path) -> None:
 
 def _tell(verdict: str, records: Sequence[Record], notes: Sequence[str], outputs: dict[str, str]) -> None:
     from bench.github import MOST_BYTES
-    from bench.report import render_gate
+    from bench.report import look_line, render_gate
+    from bench.stats import sequential_state
 
     set_outputs({**outputs, "verdict": verdict})
     add_summary(render_gate(verdict, records, [note for note in notes if note.strip()], MOST_BYTES))
-    said = f"gate: {verdict}" + "".join(f"; {note}" for note in notes[:2])
+    state = sequential_state(records)
+    why = [look_line(look, state.design) for look in state.looks[-1:]] if state is not None else []
+    said = "; ".join([f"gate: {verdict}", *notes[:1], *why, *([state.waits_for] if state and state.waits_for else [])])
     (annotate_error if verdict in ("regression", _NO_VERDICT) else annotate_warning)(said)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,50 +13,8 @@ from bench.formats.run_folder import RunFolder
 from bench.store.branch import ResultsBranch
 from tests.helpers.cells import make_agent, new_token, processes_with
 from tests.workflows.rehearsal.githost import git_host
-from tests.workflows.rehearsal.stage import ROOT, git
-
-PREPARE = ROOT / ".github" / "actions" / "prepare.py"
-WORDS = {"GITHUB_RUN_ID": "99", "GITHUB_JOB": "bench", "GITHUB_SERVER_URL": "https://github.invalid"}
-HELLO = {"MLDB_AGENT": "oracle", "MLDB_CASES": "hello_world", "MLDB_SANDBOX": "process"}
-
-
-class Runner:
-    """What a workflow runner gives to a step, in a folder of its own."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        (folder / "workspace").mkdir()
-        (folder / "temp").mkdir()
-
-    def step(self, name: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        return self.start([sys.executable, "-P", "-m", "bench", "action", name], variables)
-
-    def start(self, command: list[str], variables: dict[str, str]) -> subprocess.CompletedProcess[str]:
-        env = {
-            **{name: value for name, value in os.environ.items() if not name.startswith(("GITHUB_", "MLDB_", "GIT_"))},
-            **WORDS,
-            "GITHUB_REPOSITORY": "stranger/agent",
-            "GITHUB_OUTPUT": str(self.folder / "output"),
-            "GITHUB_STEP_SUMMARY": str(self.folder / "summary"),
-            "RUNNER_TEMP": str(self.folder / "temp"),
-            "PYTHONPATH": str(ROOT),
-            **variables,
-        }
-        return subprocess.run(
-            command, env=env, cwd=self.folder / "workspace", capture_output=True, text=True, timeout=120, check=False
-        )
-
-    def outputs(self) -> dict[str, str]:
-        """The outputs of the last step."""
-        path = self.folder / "output"
-        lines = path.read_text(encoding="utf-8").splitlines()
-        path.unlink()
-        return dict(line.split("=", 1) for line in lines)
-
-    def ran(self, **variables: str) -> dict[str, str]:
-        done = self.step("run", **{**HELLO, **variables})
-        assert done.returncode == 0, done.stdout + done.stderr
-        return self.outputs()
+from tests.workflows.rehearsal.runner import HELLO, Runner
+from tests.workflows.rehearsal.stage import git
 
 
 @pytest.fixture
@@ -237,55 +194,3 @@ def test_credentials_that_checkout_left_are_pointed_out(runner: Runner) -> None:
     assert done.returncode == 0
     assert "::warning title=ml-dev-bench::actions/checkout left its token" in done.stdout
     assert "eA==" not in done.stdout + done.stderr
-
-
-def test_the_environment_is_refused_where_there_is_none(runner: Runner) -> None:
-    variables = {"GITHUB_ACTION_PATH": str(ROOT), "MLDB_EXTRAS": "", "MLDB_SANDBOX": "auto"}
-    done = runner.start(
-        [sys.executable, "-I", str(PREPARE)], {**variables, "MLDB_PYTHON_ENVIRONMENT": str(runner.folder)}
-    )
-    assert done.returncode == 2
-    assert "is not a virtual environment" in done.stdout
-    assert not (runner.folder / "output").exists()
-
-
-def test_the_docker_sandbox_brings_the_library_for_its_image(runner: Runner) -> None:
-    place = runner.folder / "temp" / "ml-dev-bench" / "environment"
-    (place / "bin").mkdir(parents=True)
-    (place / "complete").write_text(f"{ROOT}\n\nml,docker\n", encoding="utf-8")
-    (place / "bin" / "python").write_text(f'#!/bin/sh\necho "$@" >> {runner.folder}/asked\n', encoding="utf-8")
-    (place / "bin" / "python").chmod(0o755)
-    variables = {"MLDB_EXTRAS": "ml", "MLDB_PYTHON_ENVIRONMENT": "", "MLDB_SANDBOX": "docker"}
-    done = runner.start([sys.executable, "-I", str(PREPARE)], {**variables, "GITHUB_ACTION_PATH": str(ROOT)})
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert (runner.folder / "asked").read_text(encoding="utf-8") == "-I -m bench image show\n"
-
-
-def test_only_a_hosted_machine_is_changed(runner: Runner) -> None:
-    """`sudo` is a stand-in here: changing the kernel's settings is nothing a test may do."""
-    place = runner.folder / "temp" / "ml-dev-bench" / "environment"
-    place.mkdir(parents=True)
-    (place / "complete").write_text(f"{ROOT}\n\n\n", encoding="utf-8")
-    programs = runner.folder / "bin"
-    programs.mkdir()
-    (programs / "sudo").write_text(f'#!/bin/sh\necho "$@" >> {runner.folder}/asked\n', encoding="utf-8")
-    (programs / "sudo").chmod(0o755)
-    command = [sys.executable, "-I", str(PREPARE)]
-    base = {
-        "GITHUB_ACTION_PATH": str(ROOT),
-        "MLDB_EXTRAS": "",
-        "MLDB_PYTHON_ENVIRONMENT": "",
-        "PATH": str(programs),
-    }
-    for environment, sandbox in (("self-hosted", "auto"), ("github-hosted", "process")):
-        done = runner.start(command, {**base, "RUNNER_ENVIRONMENT": environment, "MLDB_SANDBOX": sandbox})
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert not (runner.folder / "asked").exists()
-    done = runner.start(command, {**base, "RUNNER_ENVIRONMENT": "github-hosted", "MLDB_SANDBOX": "auto"})
-    assert done.returncode == 0, done.stdout + done.stderr
-    asked = (runner.folder / "asked").read_text(encoding="utf-8").splitlines()
-    assert asked[:2] == [
-        "apt-get update --quiet",
-        "apt-get install --quiet --yes --no-install-recommends bubblewrap",
-    ]
-    assert runner.outputs()["python"] == str(place / "bin" / "python")
