@@ -293,6 +293,12 @@ def edit_cells(folder: Path, arm: str, **changes: object) -> None:
             edit(path, **changes)
 
 
+def drop_case(folder: Path) -> None:
+    plan = json.loads((folder / "run.json").read_text())
+    plan["cells"] = [cell for cell in plan["cells"] if cell["case"] != "hello_0"]
+    (folder / "run.json").write_text(json.dumps(plan))
+
+
 FORGERIES: dict[str, tuple[Callable[[Path], None], str]] = {
     "verdict": (lambda it: edit(it / "gate.json", verdict="no drop"), "claims 'no drop', and it is 'regression'"),
     "number": (lambda it: edit(it / "gate.json", number=2), "claims pull request #2, and its run is of #1"),
@@ -302,19 +308,13 @@ FORGERIES: dict[str, tuple[Callable[[Path], None], str]] = {
     "run": (lambda it: edit(it / "gate.json", run="gate-1-1"), "field `run` claims"),
     "success": (lambda it: edit_cells(it, "head", success=True, score=1.0), "cells/greeter"),
     "agent": (lambda it: edit_cells(it, "head", agent={"id": "other"}), "cells/greeter"),
-    "fewer cases": (lambda it: drop_case(it), "run.json: field `cells` is not what base and head commit make of it"),
+    "fewer cases": (drop_case, "run.json: field `cells` is not what base and head commit make of it"),
     "public seeds": (lambda it: edit(it / "run.json", seed_secret=""), "its seeds are public"),
     "old plan": (lambda it: edit(it / "run.json", created="2026-01-01T00:00:00Z"), "run.json: made at 2026-01-01"),
     "sandbox": (lambda it: edit(it / "run.json", sandbox="none"), "ran in the sandbox 'none'"),
     "no claims": (lambda it: (it / "gate.json").unlink(), "gate.json: is missing"),
     "nonsense": (lambda it: (it / "gate.json").write_bytes(b"[" * 5000), "gate.json: field"),
 }
-
-
-def drop_case(folder: Path) -> None:
-    plan = json.loads((folder / "run.json").read_text())
-    plan["cells"] = [cell for cell in plan["cells"] if cell["case"] != "hello_0"]
-    (folder / "run.json").write_text(json.dumps(plan))
 
 
 @pytest.mark.parametrize("what", FORGERIES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -9,7 +10,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.workflows.rehearsal.stage import HERE, ROOT, git
+from tests.workflows.rehearsal.stage import HERE, LABEL, ROOT, Ended, git, tool
 
 CASES = [f"hello_{number}" for number in range(5)]
 RULES = """\
@@ -65,6 +66,7 @@ def make_agent_repository(folder: Path) -> Commits:
     """An agent in a folder of its repository, the rules of its gate, and a branch for each change."""
     folder.mkdir(parents=True)
     git(folder, "init", "--quiet", "--initial-branch=main")
+    git(folder, "remote", "add", "origin", "https://github.com/owner/agents.git")
     _write(folder, "bot/greeter.py", GREETER)
     spec = (HERE / "stranger" / "agent.yaml").read_text(encoding="utf-8")
     _write(folder, "bot/mldb-agent.yml", spec)
@@ -137,3 +139,59 @@ def _commit(folder: Path, message: str) -> str:
     git(folder, "add", "--all")
     git(folder, "commit", "--quiet", f"--message={message}")
     return git(folder, "rev-parse", "HEAD")
+
+
+def rehearse_event(
+    workflow: str,
+    event: tuple[str, object],
+    repository: Path,
+    benchmark: Path,
+    folder: Path,
+    told: dict[str, str],
+    token: str = "no-token",
+) -> Ended:
+    """Run a caller's workflow on an event (its name and content), with `benchmark` as ml-dev-bench/action@v1.
+
+    told: the repository's variables; names that begin with GITHUB_ go to the environment of every step.
+    """
+    evidence, home = folder / "evidence", folder / "home"
+    evidence.mkdir(parents=True)
+    home.mkdir()
+    path = HERE / "caller" / workflow
+    # act skips a job whose label it does not know, and calls that a success.
+    assert f"runs-on: {LABEL}\n" in path.read_text(encoding="utf-8")
+    (folder / "event.json").write_text(json.dumps(event[1]), encoding="utf-8")
+    command = [tool("act"), event[0], "--json", "--use-new-action-cache", "--no-cache-server", "--pull=false"]
+    command += ["--workflows", str(path), "--eventpath", str(folder / "event.json")]
+    command += ["--action-cache-path", str(folder / "cache"), "--platform", f"{LABEL}=-self-hosted"]
+    stand_ins = {"actions/checkout@v7": HERE / "checkout", "actions/upload-artifact@v7": HERE / "upload"}
+    for name, place in {"ml-dev-bench/action@v1": benchmark, **stand_ins}.items():
+        command += ["--local-repository", f"{name}={place}"]
+    inside = {"EVIDENCE": str(evidence), "ML_DEV_BENCH_CACHE": str(folder / "data"), "GITHUB_RUN_ATTEMPT": "1"}
+    inside |= {name: value for name, value in told.items() if name.startswith("GITHUB_")}
+    for name, value in inside.items():
+        command += ["--env", f"{name}={value}"]
+    for name, value in told.items():
+        command += [] if name.startswith("GITHUB_") else ["--var", f"{name}={value}"]
+    command += ["--secret", "GITHUB_TOKEN"]
+    env = {"PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin", "HOME": str(home)}
+    done = subprocess.run(
+        command,
+        cwd=repository,
+        env={**env, "GITHUB_TOKEN": token},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=900,
+        check=False,
+    )
+    shutil.rmtree(folder / "cache", ignore_errors=True)
+    log = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    return Ended(done.returncode, log, done.stdout, evidence)
+
+
+def require_every_job(ended: Ended, *jobs: str) -> None:
+    """No job was silently skipped: each of `jobs` has told its result."""
+    told = {str(entry.get("jobID")) for entry in ended.log if entry.get("jobResult")}
+    assert told == set(jobs), f"{told}: {ended.text}"
