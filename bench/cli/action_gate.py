@@ -143,7 +143,17 @@ def _run_gate(told: CompareInputs, tip: str, head: str) -> tuple[Path, Claims, l
         _, records = plan_and_run(gate.request, place / name, find_data_folders(), opened, how, reporter, arms)
         tell_records(place / name, records)
     close_drawn(place / name)
-    return place / name, claim(verdict=gate_verdict(records) or _NO_VERDICT), records, notes
+    if few := _too_few(records):
+        annotate_warning(few)
+    return place / name, claim(verdict=gate_verdict(records) or _NO_VERDICT), records, [*notes, *([few] if few else [])]
+
+
+def _too_few(records: Sequence[Record]) -> str:
+    """Why the gate could never be red; empty where it could."""
+    design = records[0].provenance.sequential if records else None
+    if design is None or 0.5**design.cases < max(design.boundaries):
+        return ""
+    return f"{design.cases} cases are too few: not even a drop in all of them would be a regression; take five or more"
 
 
 def _compare_records(told: CompareInputs, folder: Path) -> None:

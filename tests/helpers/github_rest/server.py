@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from tests.helpers.github_rest.actions import Actions
 from tests.helpers.github_rest.git_data import GitData
 from tests.helpers.github_rest.issues import Issues
-from tests.helpers.github_rest.protocol import Answer, Refused, Request, find_route, required
+from tests.helpers.github_rest.protocol import Answer, Refused, Request, Route, find_route, required
 
 TOKEN = "ghs_stand_in"
 Fault = Callable[[str, str], "tuple[int, Any] | None"]
@@ -103,7 +103,7 @@ class Service:
             return Answer(*self.git.answer(request.method, path, request.body))
         if request.path == "":
             return Answer(200, {"full_name": self.name, "default_branch": "main", "private": False})
-        routes = [
+        routes: list[Route] = [
             *self.hub.routes(),
             *self.actions.routes(),
             ("GET", "/compare/(.+)[.]{3}(.+)", self._compare),
