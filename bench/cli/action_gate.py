@@ -153,7 +153,7 @@ def _too_few(records: Sequence[Record]) -> str:
     design = records[0].provenance.sequential if records else None
     if design is None or 0.5**design.cases < max(design.boundaries):
         return ""
-    return f"{design.cases} cases are too few: not even a drop in all of them would be a regression; take five or more"
+    return f"{design.cases} cases are too few: not even a drop in all of them would be a regression; take more"
 
 
 def _compare_records(told: CompareInputs, folder: Path) -> None:
