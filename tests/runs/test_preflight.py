@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -77,15 +81,60 @@ def test_a_provider_that_does_not_answer_is_named(tmp_path: Path) -> None:
     assert "sk-x" not in str(fault)
 
 
+@pytest.mark.parametrize(
+    ("status", "body", "said"),
+    [
+        (200, "{}", ""),
+        (401, '{"error": {"message": "Incorrect API key"}}', "refuses the key (status 401)"),
+        (401, '{"error": {"message": "Missing scopes: api.model.read"}}', ""),
+        (403, "not for you", ""),
+        (404, "a server of one's own need not know the question", ""),
+        (500, "", ""),
+    ],
+)
+def test_only_what_is_sure_stops_a_run(tmp_path: Path, status: int, body: str, said: str) -> None:
+    cell = cell_of(tmp_path, models=LIVE)
+    with answering(status, body) as address:
+        environment = {"OPENAI_API_KEY": "sk-x", "OPENAI_BASE_URL": address}
+        if said:
+            assert said in str(faults(cell, **environment))
+        else:
+            require_ready([cell], open_sandbox("process"), None, environment=environment)
+
+
+@contextlib.contextmanager
+def answering(status: int, body: str) -> Iterator[str]:
+    """A provider that answers every GET in one way; its address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            assert self.path == "/v1/models/gpt-4o-mini" and self.headers["Authorization"] == "Bearer sk-x"
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the base class calls it so
+            del format, args
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}/v1"
+        finally:
+            server.shutdown()
+
+
 def test_a_limit_in_dollars_needs_a_price(tmp_path: Path) -> None:
-    cell = cell_of(tmp_path, models={"main": "openai/no-such-model-7"})
+    cell, sandbox = cell_of(tmp_path, models={"main": "openai/no-such-model-7"}), open_sandbox("process")
     with ScriptedUpstream([]) as upstream:
         environment = upstream.environment()
-        assert "has no price" in str(faults(cell, **environment))
-        unlimited = {"cost_limited": False, "environment": environment}
-        require_ready([cell], open_sandbox("process"), None, **unlimited)
+        require_ready([cell], sandbox, None, cost_limited=False, environment=environment)
         with pytest.raises(NotReady, match="has no price"):
-            require_ready([cell], open_sandbox("process"), None, run_limits=RunLimits(cost_usd=1), **unlimited)
+            require_ready([cell], sandbox, None, environment=environment)
+        limits = RunLimits(cost_usd=1)
+        with pytest.raises(NotReady, match="has no price"):
+            require_ready([cell], sandbox, None, cost_limited=False, run_limits=limits, environment=environment)
 
 
 @pytest.mark.parametrize(

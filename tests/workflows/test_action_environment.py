@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from scripts.action_locks import LOCKS, find_faults, torch_hashes, wanted_extras
 from tests.workflows.rehearsal.runner import Runner
 from tests.workflows.rehearsal.stage import ROOT
 
@@ -69,6 +71,8 @@ def test_a_cache_holds_only_wheels_that_the_lock_names(runner: Runner) -> None:
     assert folder.is_relative_to(tools)
     folder.mkdir(parents=True)
     (folder / "uv-99.0-py3-none-any.whl").write_bytes(b"not of the lock")
+    (folder / "folder").mkdir()
+    (folder / "link").symlink_to(runner.folder)
     # No index answers, so nothing can take its place.
     nowhere = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tools), "PIP_CONFIG_FILE": os.devnull}
     done = prepare(runner, RUNNER_TOOL_CACHE=str(tools), **nowhere)
@@ -118,3 +122,34 @@ def test_only_a_hosted_machine_is_changed(runner: Runner) -> None:
         "apt-get install --quiet --yes --no-install-recommends bubblewrap",
     ]
     assert runner.outputs()["python"] == str(place / "bin" / "python")
+
+
+# --- the locks -------------------------------------------------------------------------------------------------------
+
+
+def test_the_locks_fit_what_the_project_asks_for(tmp_path: Path) -> None:
+    assert find_faults(LOCKS, wanted_extras()) == []
+    assert {"core", "docker", "gateway", "ml"} <= set(wanted_extras())
+    for lock in LOCKS.glob("*.txt"):
+        shutil.copy(lock, tmp_path)
+    (tmp_path / "docker.txt").write_text("docker==6.0\n", encoding="utf-8")
+    faults = find_faults(tmp_path, {**wanted_extras(), "new": ["something>=1"]})
+    assert faults == [
+        "docker.txt: docker>=7.0 is wanted, locked is 6.0",
+        "new.txt is missing",
+        "docker.txt: no hash for docker",
+    ]
+
+
+def test_the_hashes_of_pytorch_s_builds_are_read_from_its_index() -> None:
+    digest = {name: name * 32 for name in ("aa", "bb", "cc", "dd")}
+    page = "".join(
+        f'<a href="/whl/cpu/torch-{name}.whl#sha256={digest[key]}">torch</a><br/>\n'
+        for key, name in {
+            "aa": "2.13.0%2Bcpu-cp311-cp311-manylinux_2_28_x86_64",
+            "bb": "2.13.0%2Bcpu-cp311-cp311-win_amd64",
+            "cc": "2.13.0%2Bcpu-cp312-cp312-manylinux_2_28_aarch64",
+            "dd": "2.13.01%2Bcpu-cp312-cp312-manylinux_2_28_x86_64",
+        }.items()
+    )
+    assert torch_hashes(page, "2.13.0") == [digest["aa"], digest["cc"]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,10 @@ def runner(tmp_path: Path) -> Runner:
         ({"MLDB_REQUIRE_SUCCESS": "perhaps"}, "field `require-success`"),
         ({"MLDB_JOBS": "0"}, "field `jobs`"),
         ({"MLDB_TRIALS": "many"}, "field `trials`"),
+        ({"MLDB_MAX_RUN_COST": "-1"}, "field `max-run-cost`"),
+        ({"MLDB_MAX_RUN_MINUTES": "soon"}, "field `max-run-minutes`"),
+        ({"MLDB_UNTIL_DECIDED": "true"}, "field `until-decided`: needs two arms"),
+        ({"MLDB_BASE": "no-such-agent"}, "no agent 'no-such-agent'"),
         ({"MLDB_SANDBOX": "none"}, "field `sandbox`"),
         ({"MLDB_RESULTS_BRANCH": "a..b"}, "field `results-branch`"),
         ({"MLDB_SUITE": "no-such-suite"}, "no suite 'no-such-suite'"),
@@ -73,6 +78,67 @@ def test_runs_of_one_workflow_run_never_share_a_name(runner: Runner) -> None:
 def test_several_agents_and_cases_by_commas_or_lines(runner: Runner) -> None:
     outputs = runner.ran(MLDB_AGENT="oracle\nnop\n", MLDB_CASES="hello_world, parse_logs", MLDB_TRIALS="1")
     assert (outputs["graded"], outputs["succeeded"], outputs["lost"]) == ("4", "2", "0")
+
+
+def test_two_arms_meet_the_same_cells(runner: Runner) -> None:
+    outputs = runner.ran(MLDB_BASE="nop", MLDB_TRIALS="1")
+    records = RunFolder(Path(outputs["records"])).records()
+    assert {(it.agent.id, it.arm) for it in records} == {("oracle", "head"), ("nop", "base")}
+    assert len({it.seed for it in records}) == 1
+
+
+def test_a_missing_key_is_one_annotation_that_says_where_it_belongs(runner: Runner) -> None:
+    done = runner.step("run", **HELLO | {"MLDB_AGENT": "react"}, MLDB_MODELS="openai/gpt-4o-mini", OPENAI_API_KEY="")
+    assert done.returncode == 2
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("::error ")]
+    assert "needs OPENAI_API_KEY, which is not set" in line
+    assert "add `env: { OPENAI_API_KEY: ${{ secrets.OPENAI_API_KEY }} }` to this step" in line
+    assert not (runner.folder / "output").exists()
+    assert not (runner.folder / "temp" / "ml-dev-bench" / "runs").exists(), "nothing was written"
+
+
+@pytest.mark.parametrize(("models", "wanted"), [("", ""), ("openai/gpt-4o-mini", "gateway")])
+def test_a_live_model_needs_the_gateway_s_packages(runner: Runner, models: str, wanted: str) -> None:
+    done = runner.step("extras", MLDB_AGENT="react", MLDB_SUITE="smoke", MLDB_MODELS=models)
+    assert (done.returncode, done.stdout) == (0, f"{wanted}\n"), done.stderr
+
+
+def test_records_that_cannot_be_committed_are_kept_for_one_command(runner: Runner) -> None:
+    outputs = runner.ran()
+    (runner.folder / "full").write_text("not a repository", encoding="utf-8")
+    told = {"MLDB_RECORDS": outputs["records"], "GITHUB_RUN_ATTEMPT": "2"}
+    done = runner.step("publish", MLDB_RESULTS_REPOSITORY=str(runner.folder / "full"), **told)
+    assert done.returncode == 2
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("::error ")]
+    name = f"mldb-kept-{outputs['run']}-2"
+    assert f"`gh run download 99 -n {name} -D kept && ml-dev-bench results push kept/* --results" in line
+    published = runner.outputs()
+    assert "commit" not in published
+    (bundle,) = Path(published["kept"]).iterdir()
+    bare = runner.folder / "results.git"
+    git(runner.folder, "init", "--quiet", "--bare", bare.name)
+    pushed = [sys.executable, "-P", "-m", "bench", "results", "push", str(bundle), "--results", str(bare)]
+    done = runner.start(pushed, {})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [record.provenance.run for record in ResultsBranch(bare).records()] == [outputs["run"]]
+    # What is stored is not kept.
+    done = runner.step("publish", MLDB_RESULTS_REPOSITORY=str(bare), **told)
+    assert done.returncode == 0, done.stdout + done.stderr
+    published = runner.outputs()
+    assert published["kept"] == "" and published["commit"]
+    assert list((runner.folder / "temp" / "ml-dev-bench" / "kept" / outputs["run"]).iterdir()) == [], "none is left"
+
+
+def test_a_run_that_could_not_start_commits_nothing(runner: Runner) -> None:
+    outputs = runner.ran()
+    record = RunFolder(Path(outputs["records"])).records()[0]
+    lost = {"outcome": "infra", "cause": "setup_error", "error": "nothing fits"}
+    changed = record.model_copy(update={**lost, "success": None, "score": None, "checks": []})
+    next((Path(outputs["records"]) / "cells").glob("*.json")).write_text(changed.to_line(), encoding="utf-8")
+    bare = runner.folder / "results.git"
+    done = runner.step("publish", MLDB_RECORDS=outputs["records"], MLDB_RESULTS_REPOSITORY=str(bare))
+    assert done.returncode == 2 and "no cell could start (setup_error), so nothing was committed" in done.stdout
+    assert not bare.exists()
 
 
 def test_records_may_stay_on_the_runner(runner: Runner) -> None:
