@@ -45,7 +45,10 @@ _VERBS = {
     "run-shard": ("bench.cli.action_matrix", "run_one_shard", "Run one shard of a plan."),
     "site": ("bench.cli.action_machines", "build_site", "Build the leaderboard from the results branch."),
     "sweep": ("bench.cli.action_machines", "sweep", "Find what earlier runs left behind."),
+    "comment": ("bench.cli.action_gate", "comment", "Tell a pull request what its gate has found."),
+    "compare": ("bench.cli.action_gate", "compare", "Compare two commits of an agent, or a run with stored ones."),
     "extras": ("bench.cli.action", "extras", "Print the extras of ml-dev-bench that the cells need."),
+    "issues": ("bench.cli.trends", "issues", "Keep GitHub issues about drops in the nights."),
     "publish": ("bench.cli.action", "publish", "Commit the records and build the site."),
     "report": ("bench.cli.action", "report", "Write the step summary, and fail the job where its inputs say so."),
     "run": ("bench.cli.action", "run", "Run the cells."),
@@ -75,13 +78,19 @@ def extras() -> None:
 def _wanted_cells(told: Wanted) -> list[Cell]:
     from bench.base.install import find_data_folders
     from bench.formats.plan import read_plan_file
-    from bench.plan import cells_of, make_arms, make_plan
+    from bench.plan import cells_of, expand_experiment, load_experiment, make_arms, make_plan
 
     folders = find_data_folders()
     if told.plan is not None:
         document = read_plan_file(told.plan)
         shards = [document.shard(told.shard)] if told.shard else document.shards
         return [cell for shard in shards for part in shard.parts for cell in cells_of(document.part(part), folders)]
+    if told.experiment is not None:
+        # Of head, as it is checked out: it decides what is installed, and nothing else.
+        if not told.experiment.is_file():
+            return []
+        rules = load_experiment(told.experiment, [])
+        return [cell for part in expand_experiment(rules, folders) for cell in part.cells]
     if not told.agent:
         return []
     plan = make_arms(told.request(), told.base, "check", folders) if told.base else None

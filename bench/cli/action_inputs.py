@@ -75,6 +75,7 @@ class Wanted(_Asked):
 
     plan: Path | None = None
     shard: str = ""
+    experiment: Path | None = None
 
 
 class Inputs(_Asked, _Destination, _Demands):

@@ -10,18 +10,14 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
-from bench.base.errors import UserError
+from pydantic import Field
 
-if TYPE_CHECKING:
-    from github.Issue import Issue
-    from github.Repository import Repository
+from bench.github.rest import API, Answer, GitHubApi, open_api
 
 LABEL = "benchmark-regression"
 _MARKER = re.compile(r"<!-- ml-dev-bench:drop (\{[^\n]*\}) -->")
 _SAME_DROP = timedelta(days=7)
-_SECONDS = 30
 Key = tuple[str, str]
 """Agent and suite."""
 
@@ -53,6 +49,22 @@ class Notice:
         return f"{self.body}\n\n<!-- ml-dev-bench:drop {hidden} -->\n"
 
 
+class Issue(Answer):
+    """What is read of an issue."""
+
+    number: int = Field(ge=1)
+    title: str
+    body: str | None = None
+    state: str
+    pull_request: dict[str, object] | None = None
+
+
+class Label(Answer):
+    """What is read of a label."""
+
+    name: str
+
+
 @dataclass(frozen=True)
 class Known:
     """An issue of ours."""
@@ -73,7 +85,7 @@ def keep_issues(
     watched: Mapping[Key, Mapping[str, float]],
     token: str,
     *,
-    api: str = "https://api.github.com",
+    api: str = API,
     pause_s: float = 1.0,
 ) -> list[str]:
     """Bring the issues of `repository` (owner/name) in line with `notices`; returns one line for each action.
@@ -82,64 +94,43 @@ def keep_issues(
     Only issues about these are touched, and only those with the label `LABEL` and our marker. An issue closes when no
     drop stands and every series it names has been back for two nights. An issue that was closed by hand while its
     drop still stood stays closed: the new level was accepted.
-    Raises `UserError` when GitHub cannot be reached or refuses.
+    Raises `UserError` when GitHub cannot be reached, refuses, or answers something else than its documentation says.
     """
-    import github
-
-    if not re.fullmatch(r"[\w.-]+/[\w.-]+", repository, re.ASCII):
-        raise UserError(f"`{repository}` is not a repository", remedy="write owner/name")
-    client = github.Github(
-        auth=github.Auth.Token(token),
-        base_url=api,
-        timeout=_SECONDS,
-        seconds_between_requests=0,
-        seconds_between_writes=pause_s,
-        lazy=True,
-    )
-    try:
-        return _keep(client.get_repo(repository), {notice.key: notice for notice in notices}, watched)
-    except github.GithubException as error:
-        message = error.data.get("message", "") if isinstance(error.data, dict) else ""
-        raise UserError(
-            f"GitHub answered {error.status} {message}".strip(),
-            where=repository,
-            remedy="the token needs the right `issues: write`",
-        ) from None
-    except OSError as error:
-        raise UserError(f"cannot be reached: {type(error).__name__}", where=api, remedy="try again later") from None
-    finally:
-        client.close()
+    remedy = "the token needs the right `issues: write`"
+    with open_api(repository, token, api=api, pause_s=pause_s, remedy=remedy) as opened:
+        return _keep(opened, {notice.key: notice for notice in notices}, watched)
 
 
-def _keep(repository: Repository, notices: dict[Key, Notice], watched: Mapping[Key, Mapping[str, float]]) -> list[str]:
-    known = list(_known(repository))
+def _keep(github: GitHubApi, notices: dict[Key, Notice], watched: Mapping[Key, Mapping[str, float]]) -> list[str]:
+    known = list(_known(github))
     done: list[str] = []
     for key in sorted(watched):
         own = sorted((it for it in known if it.key == key), key=lambda it: it.issue.number)
         open_now = [it for it in own if it.issue.state == "open"]
         for extra in open_now[1:]:
-            extra.issue.create_comment(f"Duplicate of #{open_now[0].issue.number}.")
-            extra.issue.edit(state="closed", state_reason="not_planned")
+            _comment(github, extra.issue, f"Duplicate of #{open_now[0].issue.number}.")
+            _edit(github, extra.issue, state="closed", state_reason="not_planned")
             done.append(f"closed #{extra.issue.number}: duplicate of #{open_now[0].issue.number}")
         notice = notices.get(key)
         if notice is None:
-            done += _recover(open_now[:1], watched[key])
+            done += _recover(github, open_now[:1], watched[key])
         elif open_now:
-            done += _update(open_now[0].issue, notice)
+            done += _update(github, open_now[0].issue, notice)
         elif accepted := [it for it in own if _same_drop(it.since, notice.since)]:
             done.append(f"left #{accepted[-1].issue.number} closed: this drop was accepted")
         else:
-            _ensure_label(repository)
-            made = repository.create_issue(notice.title, notice.marked(), labels=[LABEL])
+            _ensure_label(github)
+            asked = {"title": notice.title, "body": notice.marked(), "labels": [LABEL]}
+            made = github.send("POST", Issue, "/issues", asked)
             done.append(f"opened #{made.number}: {notice.title}")
     return done
 
 
-def _known(repository: Repository) -> Iterable[Known]:
-    for issue in repository.get_issues(state="all", labels=[LABEL]):
+def _known(github: GitHubApi) -> Iterable[Known]:
+    for issue in github.pages(Issue, "/issues", state="all", labels=LABEL):
         found = _MARKER.search(issue.body or "")
-        # `issue.pull_request` would ask GitHub once for every issue: lists leave it out where there is none.
-        if not found or "/pull/" in issue.html_url:
+        # GitHub lists pull requests among the issues.
+        if not found or issue.pull_request is not None:
             continue
         try:
             facts = json.loads(found[1])
@@ -149,30 +140,39 @@ def _known(repository: Repository) -> Iterable[Known]:
             continue  # the marker was edited by hand: the issue is no longer ours
 
 
-def _recover(open_now: Iterable[Known], now: Mapping[str, float]) -> list[str]:
+def _recover(github: GitHubApi, open_now: Iterable[Known], now: Mapping[str, float]) -> list[str]:
     done = []
     for it in open_now:
         if not it.recovered(now):
             done.append(f"kept #{it.issue.number} open: not back for two nights yet")
             continue
-        it.issue.create_comment("Back within the margin of where it was before. Closed by the nightly run.")
+        _comment(github, it.issue, "Back within the margin of where it was before. Closed by the nightly run.")
         # Without its marker this drop, should it come back within days, is not taken for one that was accepted.
         body = _MARKER.sub("", it.issue.body or "").rstrip() + "\n"
-        it.issue.edit(state="closed", state_reason="completed", body=body)
+        _edit(github, it.issue, state="closed", state_reason="completed", body=body)
         done.append(f"closed #{it.issue.number}: recovered")
     return done
 
 
-def _update(issue: Issue, notice: Notice) -> list[str]:
+def _update(github: GitHubApi, issue: Issue, notice: Notice) -> list[str]:
     if issue.title == notice.title and (issue.body or "").replace("\r\n", "\n").rstrip() == notice.marked().rstrip():
         return []
-    issue.edit(title=notice.title, body=notice.marked())
+    _edit(github, issue, title=notice.title, body=notice.marked())
     return [f"updated #{issue.number}: {notice.title}"]
 
 
-def _ensure_label(repository: Repository) -> None:
-    if all(label.name != LABEL for label in repository.get_labels()):
-        repository.create_label(LABEL, "b60205", "Opened and closed by ml-dev-bench trends")
+def _edit(github: GitHubApi, issue: Issue, **changes: str) -> None:
+    github.send("PATCH", Issue, f"/issues/{issue.number}", changes)
+
+
+def _comment(github: GitHubApi, issue: Issue, text: str) -> None:
+    github.send("POST", Answer, f"/issues/{issue.number}/comments", {"body": text})
+
+
+def _ensure_label(github: GitHubApi) -> None:
+    if all(label.name != LABEL for label in github.pages(Label, "/labels")):
+        about = "Opened and closed by ml-dev-bench trends"
+        github.send("POST", Label, "/labels", {"name": LABEL, "color": "b60205", "description": about})
 
 
 def _same_drop(one: str, other: str) -> bool:

@@ -11,6 +11,6 @@ from bench.base.faces import lazy_face
 
 if TYPE_CHECKING:
     from bench.report.lines import leaderboard, look_line, outcome_line, sequential_document, sequential_lines, table
-    from bench.report.markdown import render
+    from bench.report.markdown import render, render_gate
 else:
     __getattr__ = lazy_face(__name__)

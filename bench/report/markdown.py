@@ -45,6 +45,45 @@ def render(records: Sequence[Record], *, commit: str = "", limit: int = MAX_BYTE
     return text + "".join(rows) + "\n" + "".join(details) + "".join(notes)
 
 
+def render_gate(verdict: str, records: Sequence[Record], notes: Sequence[str], limit: int) -> str:
+    """What a gate has found, as Markdown of at most `limit` bytes: the verdict, why, then each case, folded.
+
+    notes: plain text; it is escaped here.
+    """
+    from bench.report.lines import sequential_lines
+    from bench.stats import sequential_state
+
+    state = sequential_state(records)
+    lines = [*notes, *(sequential_lines(state) if state is not None else [])]
+    head = [f"### ML-Dev-Bench gate: {escape(verdict)}", "", *(f"- {escape(line, 1000)}" for line in lines), ""]
+    text = "\n".join(head) + "\n"
+    if not records:
+        return text
+    opening = (
+        "<details><summary>Successes of each case</summary>\n\n| case | base | head | change |\n|---|--:|--:|--:|\n"
+    )
+    closing = "\n</details>\n"
+    rows, left_out = _fitting(_gate_rows(records), limit - len((text + opening + closing).encode()) - 200)
+    more = f"\n{left_out} more cases are in the records.\n" if left_out else ""
+    return text + opening + "".join(rows) + more + closing
+
+
+def _gate_rows(records: Sequence[Record]) -> list[str]:
+    """A row for each case, first those that fell most."""
+    seen: dict[str, dict[str, list[bool]]] = {}
+    for record in records:
+        if record.outcome == "graded":
+            arms = seen.setdefault(record.case.id, {"base": [], "head": []})
+            arms.setdefault(record.arm, []).append(bool(record.success))
+    shares = {case: {arm: sum(it) / max(1, len(it)) for arm, it in arms.items()} for case, arms in seen.items()}
+    changes = {case: share["head"] - share["base"] for case, share in shares.items()}
+    rows = []
+    for case, change in sorted(changes.items(), key=lambda item: (item[1], item[0])):
+        counts = [f"{sum(seen[case][arm])}/{len(seen[case][arm])}" for arm in ("base", "head")]
+        rows.append(f"{_line([case, *counts, f'{change:+.2f}'])}\n")
+    return rows
+
+
 def _origin(records: Sequence[Record], commit: str) -> str:
     if not records:
         return ""

@@ -11,6 +11,16 @@ from bench.base.faces import lazy_face
 
 if TYPE_CHECKING:
     from bench.runs.execute import Arms, Options, RunObserver, check_run, plan_and_run, run_plan
+    from bench.runs.gate import (
+        Claims,
+        Gate,
+        changed_paths,
+        gate_verdict,
+        git,
+        merge_base,
+        open_gate,
+        require_current_rules,
+    )
     from bench.runs.human import Desk, find_desk, open_desk, open_shell, start_attempt, submit_attempt
     from bench.runs.preflight import NotReady, require_files, require_ready
     from bench.runs.rounds import LookLedger, cells_not_due, design_of, needless_cells, rounds_of

@@ -12,11 +12,11 @@ from bench.base.faces import lazy_face
 
 if TYPE_CHECKING:
     from bench.store.append import Appended, RetriesExhausted, RetryPolicy
-    from bench.store.artifacts import LONGEST_WHY, Artifact, Caps, Refusal, find_artifacts
+    from bench.store.artifacts import LONGEST_WHY, Artifact, Caps, Refusal, find_artifacts, unpack_artifact
     from bench.store.audit import Audit
     from bench.store.branch import ResultsBranch, Via, publish
     from bench.store.bundle import Bundle
-    from bench.store.collect import Collected, collect_bundle, read_plan_checks
+    from bench.store.collect import Collected, PlanCheck, collect_bundle, read_plan_checks
     from bench.store.decisions import Decision
     from bench.store.git import Git, GitError, init_bare, is_branch_name
     from bench.store.git.backend import git_folder, is_remote, without_secrets

@@ -7,14 +7,17 @@ a pipe cannot block the reader, nor a device do anything, nor a link lead out. S
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import re
 import stat
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from bench.base.errors import UserError
 from bench.base.text import printable
 from bench.store.bundle import MAX_FILE_BYTES
 
@@ -112,6 +115,49 @@ def find_artifacts(arguments: Sequence[Path], caps: Caps) -> tuple[list[Artifact
             else:
                 refused.append(Refusal(entry.name, f"is {_kind(entry.stat(follow_symlinks=False))}, not a folder"))
     return artifacts, refused
+
+
+def unpack_artifact(archive: bytes, folder: Path, caps: Caps) -> None:
+    """Write the files of an untrusted zip archive below the new folder `folder`; raises `UserError`, all or nothing.
+
+    Sizes are counted as they are unpacked: what an archive says of them is a claim.
+    """
+    import zipfile
+
+    # Counted before zipfile lists them: each entry costs it memory.
+    if archive.count(b"PK\x01\x02") > caps.entries:
+        raise UserError(f"holds more than {caps.entries} files", where=folder.name)
+    left = caps.records_bytes
+    try:
+        with zipfile.ZipFile(io.BytesIO(archive)) as opened:
+            for entry in opened.infolist():
+                path = folder / _entry_path(entry.filename, folder.name)
+                if stat.S_IFMT(entry.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR) or entry.flag_bits & 1:
+                    raise UserError(f"{entry.filename[:200]!r} is not a plain file", where=folder.name)
+                if entry.is_dir():
+                    continue
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with opened.open(entry) as source, path.open("xb") as target:
+                    while chunk := source.read(min(1 << 20, left + 1)):
+                        left -= len(chunk)
+                        if left < 0:
+                            raise UserError(f"unpacks to more than {caps.records_bytes} bytes", where=folder.name)
+                        target.write(chunk)
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError, ValueError) as error:
+        raise UserError(f"is not a whole zip archive: {type(error).__name__}: {error}", where=folder.name) from None
+
+
+def _entry_path(name: str, where: str) -> str:
+    """The path of an entry, which must be a plain one below the folder."""
+    parts = name.rstrip("/").split("/")
+    if (
+        len(parts) > 32
+        or any(part in ("", ".", "..") or len(part.encode()) > 255 for part in parts)
+        or re.search(r"[\\\0:]", name)
+        or not name.isprintable()
+    ):
+        raise UserError(f"{name[:200]!r} is not a path inside of it", where=where)
+    return "/".join(parts)
 
 
 def read_cells(artifact: Artifact, caps: Caps) -> Iterator[Found | Refusal]:

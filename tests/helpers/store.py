@@ -22,7 +22,7 @@ from bench.store.branch import ResultsBranch, Via
 from bench.store.bundle import Bundle
 from bench.store.decisions import Decision
 from bench.store.merge import Taken
-from tests.helpers.github import Service, github_api
+from tests.helpers.github_rest import Service, github_rest
 from tests.helpers.records import START, make_night, make_record
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -102,7 +102,7 @@ def open_target(way: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
     bare = make_bare(folder / "results.git", with_main=way == "api")
     if way == "api":
         monkeypatch.setenv("MLDB_TOKEN", TOKEN)
-        with github_api(bare, "bench/results", TOKEN) as service:
+        with github_rest("bench/results", bare, TOKEN) as service:
             yield Target(bare, service.address, "api", service)
     else:
         yield Target(bare, str(bare) if way == "local" else f"file://{bare}", "git")

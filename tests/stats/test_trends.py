@@ -28,7 +28,7 @@ from bench.stats.steps import Step, watch
 from bench.stats.trends import CaseNight, Drop, adjusted, case_nights, find_levels, nightly, standing_drop
 from bench.store.branch import ResultsBranch
 from bench.store.bundle import Bundle
-from tests.helpers.github_issues import TOKEN, Repository, serving
+from tests.helpers.github_rest import TOKEN, Service, github_rest
 from tests.helpers.records import GPT, SONNET, START, make_check, make_record
 
 FAIL = [make_check(value=0.0)]
@@ -326,68 +326,67 @@ def test_the_cases_and_the_category_that_moved_are_named() -> None:
 
 
 @pytest.fixture
-def github() -> Iterator[Repository]:
-    repository = Repository(REPOSITORY, page=2)
-    with serving(repository):
-        yield repository
+def github() -> Iterator[Service]:
+    with github_rest(REPOSITORY, page=2) as service:
+        yield service
 
 
-def keep(github: Repository, *found: Notice, now: float = 0.6, suite: str = "mini") -> list[str]:
+def keep(github: Service, *found: Notice, now: float = 0.6, suite: str = "mini") -> list[str]:
     watched = {("react", suite): {SERIES: now}}
-    return keep_issues(REPOSITORY, found, watched, TOKEN, api=github.address, pause_s=0)
+    return keep_issues(REPOSITORY, found, watched, TOKEN, api=github.api, pause_s=0)
 
 
 def notice(since: str = "2026-11-20T02:00:00Z", title: str = "react: success fell", agent: str = "react") -> Notice:
     return Notice(agent, "mini", since, title, "The mean success fell.", {SERIES: 0.55})
 
 
-def test_an_issue_is_opened_once_updated_and_closed_when_recovered(github: Repository) -> None:
+def test_an_issue_is_opened_once_updated_and_closed_when_recovered(github: Service) -> None:
     assert keep(github, notice()) == ["opened #1: react: success fell"]
-    assert github.labels == [LABEL]
+    assert github.hub.labels == [LABEL]
     assert keep(github, notice()) == [], "nothing new, nothing written"
     assert keep(github, notice(title="react: success fell further")) == ["updated #1: react: success fell further"]
     assert keep(github, now=0.5) == ["kept #1 open: not back for two nights yet"]
     assert keep(github) == ["closed #1: recovered"]
-    issue = github.issues[0]
+    issue = github.hub.issues[0]
     assert (issue["state"], issue["state_reason"]) == ("closed", "completed")
-    assert "Back within the margin" in github.comments[1][0]
+    assert "Back within the margin" in github.hub.comments_on(1)[0]
     assert keep(github) == []
     assert keep(github, notice()) == ["opened #2: react: success fell"], "it fell again"
 
 
-def test_an_issue_closed_by_hand_stays_closed_for_this_drop_alone(github: Repository) -> None:
+def test_an_issue_closed_by_hand_stays_closed_for_this_drop_alone(github: Service) -> None:
     keep(github, notice())
-    github.issues[0]["state"] = "closed"
+    github.hub.issues[0]["state"] = "closed"
     near = notice(since="2026-11-22T02:00:00Z")
     assert keep(github, near) == ["left #1 closed: this drop was accepted"]
     assert keep(github, notice(since="2027-02-01T02:00:00Z")) == ["opened #2: react: success fell"]
 
 
-def test_only_our_own_issues_about_watched_agents_are_touched(github: Repository) -> None:
+def test_only_our_own_issues_about_watched_agents_are_touched(github: Service) -> None:
     marked = notice().marked()
-    github.open_issue("a person's", "I say <!-- ml-dev-bench -->", [LABEL])
-    github.open_issue("not labelled", marked, [])
-    github.open_issue("a pull request", marked, [LABEL], pull=True)
-    github.open_issue("broken", "<!-- ml-dev-bench:drop {nonsense} -->", [LABEL])
-    github.open_issue("of another agent", notice(agent="aide").marked(), [LABEL])
-    before = json.dumps(github.issues)
+    github.hub.open_issue("a person's", "I say <!-- ml-dev-bench -->", [LABEL])
+    github.hub.open_issue("not labelled", marked, [])
+    github.hub.open_issue("a pull request", marked, [LABEL], pull=True)
+    github.hub.open_issue("broken", "<!-- ml-dev-bench:drop {nonsense} -->", [LABEL])
+    github.hub.open_issue("of another agent", notice(agent="aide").marked(), [LABEL])
+    before = json.dumps(github.hub.issues)
     assert keep(github) == []
-    assert json.dumps(github.issues) == before
+    assert json.dumps(github.hub.issues) == before
 
 
-def test_of_two_open_issues_the_older_stays(github: Repository) -> None:
+def test_of_two_open_issues_the_older_stays(github: Service) -> None:
     for _ in range(5):
-        github.open_issue("react: success fell", notice().marked(), [LABEL])
+        github.hub.open_issue("react: success fell", notice().marked(), [LABEL])
     done = keep(github, notice())
     assert done == [f"closed #{number}: duplicate of #1" for number in (2, 3, 4, 5)], "across pages"
-    assert [issue["state"] for issue in github.issues] == ["open"] + ["closed"] * 4
+    assert [issue["state"] for issue in github.hub.issues] == ["open"] + ["closed"] * 4
 
 
-def test_hostile_names_cannot_leave_the_marker_or_the_table(github: Repository) -> None:
+def test_hostile_names_cannot_leave_the_marker_or_the_table(github: Service) -> None:
     suite = 'x --> <script>|\n"'
     hostile = Notice("react", suite, "2026-11-20T02:00:00Z", "t", "b", {SERIES: 0.5})
     assert keep(github, hostile, suite=suite) == ["opened #1: t"]
-    assert github.issues[0]["body"].count("-->") == 1
+    assert github.hub.issues[0]["body"].count("-->") == 1
     assert keep(github, suite=suite) == ["closed #1: recovered"], "the key is read back whole"
     records = [
         record.model_copy(update={"provenance": record.provenance.model_copy(update={"suite": suite})})
@@ -398,13 +397,13 @@ def test_hostile_names_cannot_leave_the_marker_or_the_table(github: Repository) 
     assert "evil|" not in made.body
 
 
-def test_what_github_refuses_is_one_line(github: Repository) -> None:
+def test_what_github_refuses_is_one_line(github: Service) -> None:
     with pytest.raises(UserError, match="GitHub answered 401 Bad credentials"):
-        keep_issues(REPOSITORY, [], {("react", "mini"): {}}, "wrong", api=github.address, pause_s=0)
+        keep_issues(REPOSITORY, [], {("react", "mini"): {}}, "wrong", api=github.api, pause_s=0)
     with pytest.raises(UserError, match="GitHub answered 404 Not Found"):
-        keep_issues("owner/other", [], {("react", "mini"): {}}, TOKEN, api=github.address, pause_s=0)
+        keep_issues("owner/other", [], {("react", "mini"): {}}, TOKEN, api=github.api, pause_s=0)
     with pytest.raises(UserError, match="write owner/name"):
-        keep_issues("other", [], {}, TOKEN, api=github.address)
+        keep_issues("other", [], {}, TOKEN, api=github.api)
 
 
 # --- the command ------------------------------------------------------------------------------------------------------
@@ -417,7 +416,7 @@ def command(*arguments: str | Path, **variables: str) -> subprocess.CompletedPro
 
 
 @pytest.mark.slow
-def test_the_command_reads_the_branch_and_keeps_the_issue(tmp_path: Path, github: Repository) -> None:
+def test_the_command_reads_the_branch_and_keeps_the_issue(tmp_path: Path, github: Service) -> None:
     branch = ResultsBranch(tmp_path / "results.git")
     branch.ensure()
 
@@ -429,14 +428,14 @@ def test_the_command_reads_the_branch_and_keeps_the_issue(tmp_path: Path, github
 
     rates = [0.9] * 14 + [0.1] * 3
     store(rates, 0)
-    variables = {"GITHUB_TOKEN": TOKEN, "GITHUB_API_URL": github.address}
+    variables = {"GITHUB_TOKEN": TOKEN, "GITHUB_API_URL": github.api}
     options = ("--issues", REPOSITORY, "--exit-code", "--control", "pinned")
     done = command(tmp_path / "results.git", *options, **variables)
     assert done.returncode == 1, done.stderr
     assert re.search(r"FELL from 0\.[89]\d\d to 0\.[01]\d\d at nightly-014; it still stands", done.stdout)
     assert "control pinned: no series" in done.stdout
     assert "opened #1: react: success fell on mini" in done.stdout
-    assert "nightly&#45;014" in github.issues[0]["body"] or "nightly-014" in github.issues[0]["body"]
+    assert "nightly&#45;014" in github.hub.issues[0]["body"] or "nightly-014" in github.hub.issues[0]["body"]
     store(rates + [0.9] * 12, len(rates))
     done = command(tmp_path / "results.git", "--issues", REPOSITORY, "--json", "--exit-code", **variables)
     # Reading says how far it is where that takes long.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -331,6 +332,28 @@ def test_an_answer_without_what_was_asked_for_is_as_good_as_lost(
         target.service.fault = lambda method, path: (200, "something else")
         with pytest.raises(RetriesExhausted, match="GitHub answered without object"):
             target.branch().commit(bundle_of(run="night-2"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["ref", "commits", "trees", "refs"])
+def test_an_answer_of_another_shape_is_as_good_as_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Whatever the body is, and whichever request it answers; at the worst, one line says what GitHub refused then."""
+    bodies: list[object] = [b"{", b"\xff", b"null", [None], {"object": {"sha": {}}, "sha": 5}]
+    bodies += [{"sha": "a" * 40, "tree": 5, "parents": [None], "message": 5}, b"[" * 50_000]
+    with open_target("api", tmp_path, monkeypatch) as target:
+        assert target.service is not None
+        target.branch().commit(bundle_of(run="night-0"))
+        for number, body in enumerate(bodies):
+            odd: list[object] = [body]
+
+            def fault(method: str, path: str, odd: list[object] = odd) -> tuple[int, object] | None:
+                return (200, odd.pop()) if odd and path.split("/git/")[1].split("/", 1)[0] == kind else None
+
+            target.service.fault = fault
+            with contextlib.suppress(UserError):
+                assert target.branch().commit(bundle_of(run=f"night-{number + 1}")).new, body
 
 
 def test_large_and_binary_files_travel_as_blobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

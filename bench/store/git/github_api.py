@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 from bench.base.errors import UserError
 from bench.store.git import AUTHOR_EMAIL, AUTHOR_NAME, Entry
@@ -35,6 +35,7 @@ PAUSE_S = 1.0
 _REQUEST_BYTES = 4_000_000
 """Of file contents in one request; a larger tree is made in several."""
 _SECONDS = 60
+_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _OWN = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+")
 _URL = re.compile(r"https?://([^/\s@]+)/([^/\s]+/[^/\s]+?)(?:\.git)?/?")
 _BEATEN = re.compile(r"not a fast.?forward|already exists|does not exist|cannot lock|reference update failed", re.I)
@@ -57,7 +58,7 @@ class GitHubBackend(BranchBackend):
         try:
             with _faults(self.repository):
                 ref = self.repository.get_git_ref(f"heads/{self.branch}")
-                commit = _present(ref.object, "object").sha
+                commit = _sha(_present(ref.object, "object"))
         except _MissingError:
             return None
         self._refs[commit] = ref
@@ -68,10 +69,15 @@ class GitHubBackend(BranchBackend):
             found = self.repository.get_git_commit(commit)
             self._commits[commit] = found
             tree, parents = _present(found.tree, "tree"), _present(found.parents, "parents")
-            return Tip(commit, tree.sha, tuple(parent.sha for parent in parents), found.message)
+            return Tip(commit, _sha(tree), tuple(map(_sha, parents)), found.message)
 
     def trees(self, ids: Sequence[str]) -> dict[str, dict[str, Entry]]:
-        return {sha: {item.path: Entry(item.mode, item.type, item.sha) for item in self._tree(sha).tree} for sha in ids}
+        found = {}
+        for sha in ids:
+            tree = self._tree(sha)
+            with _faults(self.repository):
+                found[sha] = {item.path: Entry(item.mode, item.type, item.sha) for item in _present(tree.tree, "tree")}
+        return found
 
     def blob(self, sha: str) -> bytes:
         with _faults(self.repository):
@@ -94,11 +100,12 @@ class GitHubBackend(BranchBackend):
             for batch in _batches(files):
                 elements = [self._element(path, files[path]) for path in batch]
                 base = self.repository.create_git_tree(elements, NotSet if base is None else base)
+                _sha(base)
                 self._sent.update(self.blob_id(files[path]) for path in batch)
             assert base is not None, "a change has files"
             author = InputGitAuthor(AUTHOR_NAME, AUTHOR_EMAIL)
             parents = [self._commits[tip.commit]] if tip else []
-            return self.repository.create_git_commit(message, base, parents, author, author).sha
+            return _sha(self.repository.create_git_commit(message, base, parents, author, author))
 
     def advance(self, tip: Tip | None, commit: str) -> None:
         with _faults(self.repository):
@@ -111,7 +118,9 @@ class GitHubBackend(BranchBackend):
     def _tree(self, sha: str) -> GitTree:
         if sha not in self._trees:
             with _faults(self.repository):
-                self._trees[sha] = self.repository.get_git_tree(sha)
+                found = self.repository.get_git_tree(sha)
+                _sha(found)
+                self._trees[sha] = found
         return self._trees[sha]
 
     def _element(self, path: str, content: bytes) -> InputGitTreeElement:
@@ -183,18 +192,39 @@ def _present(value: T | None, what: str) -> T:
     return value
 
 
+class _Object(Protocol):
+    @property
+    def sha(self) -> str: ...
+
+
+def _sha(found: _Object) -> str:
+    """The id of an object in an answer."""
+    if not isinstance(found.sha, str) or not _ID.fullmatch(found.sha):
+        raise TryAgain("GitHub answered without the id of an object")
+    return found.sha
+
+
 @contextlib.contextmanager
 def _faults(repository: Repository) -> Iterator[None]:
     """GitHub's errors as ours: `TryAgain` for temporary ones, `UserError` for the others."""
     import requests
-    from github.GithubException import GithubException
+    from github.GithubException import BadAttributeException, GithubException
 
     try:
         yield
+    except BadAttributeException as error:
+        raise _unexpected(error) from None
     except GithubException as error:
         raise _fault(error, repository) from None
     except requests.RequestException as error:
         raise TryAgain(f"{type(error).__name__}: {without_secrets(str(error))}") from None
+    except (ValueError, TypeError, AttributeError, LookupError, AssertionError, RecursionError) as error:
+        raise _unexpected(error) from None
+
+
+def _unexpected(error: Exception) -> TryAgain:
+    """An answer of status 200 that is not as documented, on which PyGithub fails in many ways."""
+    return TryAgain(f"GitHub answered something that is not as its documentation says: {type(error).__name__}")
 
 
 def _fault(error: GithubException, repository: Repository) -> Exception:

@@ -1,4 +1,4 @@
-"""GitHub's Git Data API over real HTTP, backed by a real bare repository: what stands in for GitHub itself.
+"""GitHub's Git Data API, backed by a real bare repository.
 
 Status codes, bodies and messages follow https://docs.github.com/en/rest/git as of 2026: 404 for what is not there or
 not to be seen, 409 for an empty repository, 422 for a reference that exists, does not exist, or is no fast-forward.
@@ -7,30 +7,14 @@ not to be seen, 409 for an empty repository, 422 for a reference that exists, do
 from __future__ import annotations
 
 import base64
-import contextlib
-import json
 import os
 import re
 import subprocess
 import tempfile
-import threading
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-Json = dict[str, Any]
-Fault = Callable[[str, str], "tuple[int, str] | None"]
-"""Method and path to a status and message to answer instead, or None."""
-
-
-class Refused(Exception):
-    """An answer that is not a success."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-        self.message = message
+from tests.helpers.github_rest.protocol import Json, Refused
 
 
 class GitData:
@@ -181,67 +165,3 @@ class GitData:
         except Refused:
             raise Refused(422, "Update is not a fast forward") from None
         return self.ref(ref)
-
-
-class Service:
-    """A running stand-in: its address, what it was asked, and what it shall get wrong."""
-
-    def __init__(self, address: str) -> None:
-        self.address = address
-        self.asked: list[tuple[str, str]] = []
-        self.received = 0
-        """Bytes of all request bodies."""
-        self.sent = 0
-        """Bytes of all answers."""
-        self.fault: Fault = lambda method, path: None
-
-
-@contextlib.contextmanager
-def github_api(bare: Path, name: str, token: str) -> Iterator[Service]:
-    """The repository `bare` as `name` on a host of its own; the API lies below /api/v3, as on GitHub Enterprise."""
-    data = GitData(bare, name)
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def _serve(self) -> None:
-            raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            path = self.path.partition("?")[0].removeprefix("/api/v3")
-            service.asked.append((self.command, path))
-            service.received += len(raw)
-            try:
-                if self.headers.get("Authorization") not in (f"token {token}", f"Bearer {token}"):
-                    raise Refused(401, "Bad credentials")
-                wrong = service.fault(self.command, path)
-                if wrong is not None:
-                    raise Refused(*wrong)
-                status, body = data.answer(self.command, path, json.loads(raw) if raw else {})
-            except Refused as refused:
-                url = "https://docs.github.com/rest"
-                status, body = refused.status, {"message": refused.message, "documentation_url": url}
-                body["status"] = str(status)
-            content = json.dumps(body).encode()
-            service.sent += len(content)
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json; charset=utf-8")
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        do_GET = do_POST = do_PATCH = _serve
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the base class calls it so
-            del format, args
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    data.address = f"http://127.0.0.1:{server.server_address[1]}"
-    service = Service(f"{data.address}/{name}")
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield service
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
