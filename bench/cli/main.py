@@ -29,6 +29,7 @@ _COMMANDS = {
     "run": ("bench.cli.run", "run", "Run agents on cases."),
     "run-shard": ("bench.cli.run", "run_shard", "Run one shard of a plan."),
     "schema": ("bench.cli.main", "schema", "Print the JSON Schema of a file format."),
+    "smoke": ("bench.cli.smoke", "smoke", "Prove without a key that agents start, use the gateway, and end."),
     "site": ("bench.cli.pages", "site", "Build and serve the leaderboard."),
     "summary": ("bench.cli.run", "summary", "Print a run as Markdown."),
     "trends": ("bench.cli.trends", "trends", "Find steps in nightly series, and keep issues about them."),
