@@ -23,6 +23,7 @@ _COMMANDS = {
     "doctor": ("bench.cli.doctor", "doctor", "Tell what this machine can do, and how to fix the rest."),
     "human": ("bench.cli.human", "human", "Solve a case yourself."),
     "image": ("bench.cli.image", "image", "Build the image of the docker sandbox."),
+    "init": ("bench.cli.init", "init", "Write the workflows of an agent's repository."),
     "plan": ("bench.cli.plan", "plan", "Turn an experiment into shards, with time and price."),
     "power": ("bench.cli.power", "power", "Plan how many trials and cases a drop can be seen with."),
     "results": ("bench.cli.results", "results", "Show stored results."),

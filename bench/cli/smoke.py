@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -36,11 +35,6 @@ GRACE_S = 30.0
 """Seconds after a refused call in which an agent may tidy up; then the gateway ends it."""
 _SHORTEST_LINE = 20
 _LOG_CHARACTERS = 400
-_REMEDY = {
-    "environment_error": "its packages could not be installed",
-    "setup_error": "its settings do not fit",
-}
-
 State = Literal["proven", "not proven", "needs re-recording", "failed"]
 
 
@@ -88,7 +82,11 @@ def prove(agents: Sequence[str], stage: Stage) -> list[Finding]:
     loaded = [(name, find_agent(name, stage.folders.agents)) for name in agents]
     ((record, _),) = stage.run("set-up", "react", [CASE])
     if not record.success:
-        return [Finding("the shipped agent", "set-up", "failed", record.error or _failed_checks(record))]
+        return [
+            Finding(
+                "the shipped agent", "set-up", "failed", record.error or "; ".join(it.message for it in record.checks)
+            )
+        ]
     found = [Finding("the shipped agent", "set-up", "proven", "it solved a case with a replayed model")]
     for number, (name, agent) in enumerate(loaded, 1):
         found += _prove_agent(f"agent-{number}", name, agent, stage)
@@ -105,8 +103,7 @@ def _prove_agent(run: str, name: str, agent: Agent, stage: Stage) -> Iterator[Fi
     task = load_cases(stage.folders.cases, [CASE])[0].task.read_text(encoding="utf-8")
     ((record, trace),) = stage.run(f"{run}-answers", name, [CASE], [f"{role}=replay/@answers" for role in roles])
     if record.outcome != "graded":
-        why = f"{_REMEDY.get(record.cause, record.cause)}: {record.error}"
-        yield found("start", ("failed", why))
+        yield found("start", ("failed", f"{record.cause}: {record.error}"))
         return
     calls = _calls(trace)
     yield found("start", start := _start(record, calls, trace))
@@ -131,9 +128,9 @@ def _start(record: Record, calls: Sequence[Any], trace: Path) -> tuple[State, st
 
 
 def _task(calls: Sequence[Any], task: str) -> tuple[State, str]:
-    sent = " ".join(_texts([[call.frame, call.items] for call in calls]))
-    wanted = [line for line in map(_plain, task.splitlines()) if len(line) >= _SHORTEST_LINE]
-    present = sum(line in _plain(sent) for line in wanted)
+    sent = json.dumps([[call.frame, call.items] for call in calls])
+    wanted = [line for line in map(str.strip, task.splitlines()) if len(line) >= _SHORTEST_LINE]
+    present = sum(json.dumps(line)[1:-1] in sent for line in wanted)
     if present == len(wanted):
         return "proven", "the whole task is in its requests"
     return "not proven", f"{present} of {len(wanted)} lines of the task are in its requests to the model"
@@ -171,7 +168,10 @@ def _after_refusal(record: Record, calls: Sequence[Any]) -> tuple[State, str]:
     refused = [call.line for call in calls if call.line.http == 402]
     if not refused:
         return "not proven", f"it made no call that could be refused ({record.stop_reason})"
-    if record.stop_reason == "time_limit" or _ended(record) - _seconds(refused[0].time) >= GRACE_S:
+    if (
+        record.stop_reason == "time_limit"
+        or _ended(record) - datetime.fromisoformat(refused[0].time).timestamp() >= GRACE_S
+    ):
         return "not proven", f"it ran on for {GRACE_S:g} seconds after HTTP 402, and was ended: stop after a refusal"
     return "proven", f"it ended by itself after HTTP 402, which came after {len(calls) - len(refused)} answers"
 
@@ -202,38 +202,16 @@ def _replayed(record: Record, trace: Path) -> tuple[State, str]:
     return "proven", f"{case}: with the recorded model the case is {'solved' if record.success else 'not solved'}"
 
 
-def _failed_checks(record: Record) -> str:
-    return "; ".join(check.message or check.id for check in record.checks if not check.passed) or record.cause
-
-
 def _calls(trace: Path) -> list[Any]:
     from bench.gateway import read_trace
 
-    ledger = trace / "calls.jsonl"
-    return [call for call in read_trace(ledger) if call.line.status != "probe"] if ledger.is_file() else []
-
-
-def _texts(value: object) -> Iterator[str]:
-    """All words of a request, whatever its protocol."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list):
-        for part in value.values() if isinstance(value, dict) else value:
-            yield from _texts(part)
-
-
-def _plain(text: str) -> str:
-    return re.sub(r"\s+", " ", text).strip()
+    return list(read_trace(trace / "calls.jsonl")) if (trace / "calls.jsonl").is_file() else []
 
 
 def _ended(record: Record) -> float:
     """Unix seconds at which the agent's phase was over."""
     phase = next(it for it in record.phases if it.name == "agent")
-    return _seconds(phase.start) + phase.seconds
-
-
-def _seconds(instant: str) -> float:
-    return datetime.fromisoformat(instant).timestamp()
+    return datetime.fromisoformat(phase.start).timestamp() + phase.seconds
 
 
 def _log(trace: Path) -> str:
@@ -245,12 +223,8 @@ def _log(trace: Path) -> str:
 def as_markdown(found: Sequence[Finding]) -> str:
     rows = [f"| {escape(it.agent)} | {it.what} | {it.state} | {escape(it.why, 600)} |" for it in found]
     head = ["## ML-Dev-Bench: smoke", "", "| agent | | | |", "|---|---|---|---|"]
-    tail = [
-        "",
-        "No model was called, so nothing here says how well the agent works: that is what the gate measures.",
-        "",
-    ]
-    return "\n".join([*head, *rows, *tail])
+    tail = "No model was called, so nothing here says how well the agent works: that is what the gate measures."
+    return "\n".join([*head, *rows, "", tail, ""])
 
 
 def _stage(folder: Path, sandbox: str, observer: RunObserver) -> Stage:
