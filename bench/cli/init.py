@@ -29,6 +29,7 @@ CONTROL = "react"
 _HEADING = """\
 # What `ml-dev-bench init` was told. Change it and run `ml-dev-bench init --upgrade`, which writes the workflows again.
 # agent: the description of your agent. branch: the default branch. cron: when the night begins, UTC.
+# control: the agent of nightly.yaml whose own drops tell a moved model from a moved agent.
 # keys: secrets of the repository that live models need (Settings, Secrets and variables, Actions).
 """
 _OWN = re.compile(r"(?P<uses>uses: ml-dev-bench/action[\w./-]*)@v1$", re.MULTILINE)
@@ -45,6 +46,8 @@ class Settings(Model):
     """Path below the repository's root."""
     branch: _Plain = "main"
     cron: Annotated[str, Field(pattern=r"^[0-9*,/ -]+$", max_length=60)] = "23 2 * * *"
+    control: str = Field("", pattern=r"^[a-z0-9_-]*$")
+    """Id of the agent in nightly.yaml that tells a moved model from a moved agent; empty: none."""
     keys: list[_Secret] = []
 
 
@@ -132,6 +135,7 @@ def render(path: Path, settings: Settings, reference: str) -> str:
     text = _OWN.sub(lambda match: f"{match['uses']}@{reference}", text)
     cassettes = (Path(settings.agent).parent / "cassettes" / "smoke").as_posix() + "/"
     values = {"agent": settings.agent, "branch": settings.branch, "cron": settings.cron, "cassettes": cassettes}
+    values["control"] = settings.control or '""'
     return _fill(text, values)
 
 
@@ -179,8 +183,9 @@ def _begin(folder: Path, agent: str | None, branch: str | None) -> Settings:
     if not (folder / settings.agent).is_file():
         _write_starter(folder, agent)
     models = _models(folder / settings.agent)
-    settings = settings.model_copy(update={"keys": sorted({key for it in models.values() if (key := secret_of(it))})})
     main = models.get("main", "")
+    keys = sorted({key for model in models.values() if (key := secret_of(model))})
+    settings = settings.model_copy(update={"keys": keys, "control": CONTROL if main else ""})
     files: dict[Path, str] = {}
     # A control that calls another model would tell nothing of this one's model.
     values = {
