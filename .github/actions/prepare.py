@@ -25,7 +25,7 @@ def main() -> None:
     if sys.version_info < OLDEST:
         _fail(f"python {sys.version.split()[0]} is too old: use actions/setup-python with 3.11 or newer")
     place = Path(os.environ["RUNNER_TEMP"]) / "ml-dev-bench" / "environment"
-    source = os.environ["GITHUB_ACTION_PATH"]
+    source = str(Path(__file__).resolve().parents[2])
     prepared, extras, sandbox = (os.environ[f"MLDB_{it}"] for it in ("PYTHON_ENVIRONMENT", "EXTRAS", "SANDBOX"))
     if sandbox == "docker":
         # Its image is looked up and built through Docker's Python library.
