@@ -19,12 +19,16 @@ _LONGEST_LINE = 1400
 
 
 class UserError(Exception):
-    """A mistake that the user can fix: one line that names the place, the fault and the remedy."""
+    """A mistake that the user can fix: one line that names the place, the fault and the remedy.
 
-    def __init__(self, message: str, *, where: Path | str | None = None, remedy: str = "") -> None:
+    variable: the environment variable that is missing, where that is the fault.
+    """
+
+    def __init__(self, message: str, *, where: Path | str | None = None, remedy: str = "", variable: str = "") -> None:
         place = f"{where}: " if where is not None else ""
         hint = f" ({remedy})" if remedy else ""
         super().__init__(printable(f"{place[-_LONGEST_PLACE:]}{message[:_LONGEST_LINE]}{hint}"))
+        self.variable = variable
 
 
 class InfraError(Exception):

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from bench.cell.context import CellContext, Clock
     from bench.cell.diagnosis import Evidence
     from bench.cell.environment import agent_python
+    from bench.cell.interpreter import find_interpreter, own_interpreter
     from bench.cell.machine import DiskSpace, this_machine
     from bench.cell.needs import has_gpu, unmet_needs
     from bench.cell.recorder import Finished, judged, write_record

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import click
-from pydantic import Field
 
 from bench.base.errors import EXIT_FAILED, UserError
-from bench.base.model import Model
 from bench.cli.action_inputs import (
     KEEP_LOCAL,
-    Words,
+    Inputs,
+    Outcome,
+    Publication,
+    Wanted,
     annotated,
     nothing_left,
     own_repository,
@@ -27,60 +30,21 @@ from bench.cli.action_inputs import (
     use_token,
 )
 from bench.cli.options import LazyGroup, interrupt_on_sigterm
-from bench.formats.record import Profile
 from bench.github import add_summary, annotate_error, annotate_warning, commands_stopped, set_outputs
 
 if TYPE_CHECKING:
+    from bench.formats.plan import Cell, RunLimits, RunPlan
     from bench.formats.record import Record
 
 _VERBS = {
+    "extras": ("bench.cli.action", "extras", "Print the extras of ml-dev-bench that the cells need."),
     "publish": ("bench.cli.action", "publish", "Commit the records and build the site."),
     "report": ("bench.cli.action", "report", "Write the step summary, and fail the job where its inputs say so."),
     "run": ("bench.cli.action", "run", "Run the cells."),
     "smoke": ("bench.cli.smoke", "smoke_step", "Prove without a key what can be proven."),
 }
-
-
-class _Destination(Model):
-    """Where records and pages go."""
-
-    results_repository: str = Field("", alias="results-repository")
-    results_branch: str = Field("mldb-results", alias="results-branch")
-    site: str = ""
-
-
-class _Demands(Model):
-    """What must be so for the job to succeed."""
-
-    require_success: bool = Field(False, alias="require-success")
-    fail_on_lost: bool = Field(True, alias="fail-on-lost")
-
-
-class Inputs(_Destination, _Demands):
-    """The inputs of the action, under their own names."""
-
-    agent: Words = Field(min_length=1)
-    suite: str = "smoke"
-    cases: Words = []
-    models: Words = []
-    trials: int | None = Field(None, ge=1, le=1000)
-    jobs: int = Field(1, ge=1, le=256)
-    profile: Profile | None = None
-    sandbox: Literal["auto", "docker", "bubblewrap", "process"] = "auto"
-
-
-class Outcome(_Demands):
-    """What the last step is told."""
-
-    records: Path
-    commit: str = ""
-    site: str = ""
-
-
-class Publication(_Destination):
-    """What the committing step is told."""
-
-    records: Path
+_NEVER_STARTED = frozenset({"setup_error", "needs_missing", "environment_error", "cassette_miss"})
+"""Causes of a cell without a verdict whose agent was not started."""
 
 
 @click.group(cls=LazyGroup, commands_of=_VERBS)
@@ -90,23 +54,54 @@ def action() -> None:
 
 @click.command()
 @annotated
+def extras() -> None:
+    """Print the extras of ml-dev-bench that the cells need, and this environment lacks, as `gateway,ml`."""
+    from bench.formats.case import missing_modules
+    from bench.formats.seeds import is_replayed
+
+    cells = _wanted_cells(read_inputs(Wanted))
+    wanted = {"gateway" for cell in cells for role, name in cell.models.items() if not is_replayed({role: name})}
+    wanted |= {"ml" for cell in cells if missing_modules(cell.case.spec.needs.python)}
+    click.echo(",".join(sorted(wanted)))
+
+
+def _wanted_cells(told: Wanted) -> list[Cell]:
+    from bench.base.install import find_data_folders
+    from bench.formats.plan import read_plan_file
+    from bench.plan import cells_of, make_arms, make_plan
+
+    folders = find_data_folders()
+    if told.plan is not None:
+        document = read_plan_file(told.plan)
+        shards = [document.shard(told.shard)] if told.shard else document.shards
+        return [cell for shard in shards for part in shard.parts for cell in cells_of(document.part(part), folders)]
+    if not told.agent:
+        return []
+    plan = make_arms(told.request(), told.base, "check", folders) if told.base else None
+    return (plan or make_plan(told.request(), "check", folders)).cells
+
+
+@click.command()
+@annotated
 def run() -> None:
     """Run the cells. This step succeeds with every verdict, so that the next steps can store the records."""
     from bench.base.install import find_data_folders
     from bench.cli.console import Reporter
     from bench.cli.run import open_sandbox, tell_records
-    from bench.plan import Request
-    from bench.runs import Options, close_drawn, plan_and_run
+    from bench.runs import Arms, Options, close_drawn, plan_and_run
 
+    # From the start of the step, so that time spent on planning and images counts.
+    began = time.monotonic()
     secret = _seed_secret()
     inputs = read_inputs(Inputs)
     _check_early(inputs)
     folder = _folder(inputs)
-    request = Request(inputs.suite, inputs.agent, inputs.cases, inputs.models, inputs.trials, inputs.profile)
+    arms = Arms(inputs.base, inputs.until_decided) if inputs.base else None
     interrupt_on_sigterm()
     with nothing_left(), commands_stopped(), Reporter() as reporter:
-        opened, options = partial(open_sandbox, inputs.sandbox), Options(jobs=inputs.jobs, seed_secret=secret)
-        _, records = plan_and_run(request, folder, find_data_folders(), opened, options, reporter)
+        opened = partial(open_sandbox, inputs.sandbox)
+        options = Options(inputs.jobs, run_limits=_run_limits(inputs, began), seed_secret=secret)
+        _, records = plan_and_run(inputs.request(), folder, find_data_folders(), opened, options, reporter, arms)
         tell_records(folder, records)
     # Before the folder's name is told: artifacts are public, and no later job could go on with this run.
     close_drawn(folder)
@@ -122,6 +117,13 @@ def run() -> None:
     )
 
 
+def _run_limits(inputs: Inputs, began: float) -> RunLimits:
+    from bench.formats.plan import RunLimits
+
+    deadline = None if inputs.max_run_minutes is None else began + 60 * inputs.max_run_minutes
+    return RunLimits(cost_usd=inputs.max_run_cost, deadline=deadline)
+
+
 @click.command()
 @annotated
 def publish() -> None:
@@ -130,26 +132,52 @@ def publish() -> None:
     from bench.cli.results import suite_cases
     from bench.cli.stored import stored_results
     from bench.formats.run_folder import RunFolder
-    from bench.store import publish
 
     # Out of the environment first: nothing that this step starts may inherit it.
     token = os.environ.pop("MLDB_TOKEN", "")
     told = read_inputs(Publication)
     run_folder = RunFolder(told.records)
     plan, records = run_folder.read_plan(), run_folder.records()
+    _require_started(records)
     cases = {*suite_cases(plan.suite), *(record.case.id for record in records)}
     source = str(told.records)
     if told.results_repository != KEEP_LOCAL:
         source = told.results_repository or own_repository()
         use_token(token, source)
-        commit = publish(plan, records, source, told.results_branch).commit
-        set_outputs({"commit": commit})
-        click.echo(f"results: commit {commit} on branch {told.results_branch}")
+        _commit(plan, records, source, told.results_branch)
     if told.site:
         with stored_results(source, told.results_branch) as results_of:
             index = write_site(results_of, sorted(cases), Path(told.site))
         set_outputs({"site": str(index.parent.resolve())})
         click.echo(f"site: {index}")
+
+
+def _require_started(records: Sequence[Record]) -> None:
+    """Raise `UserError` where nothing was measured, and nothing was tried: there is nothing to store."""
+    if records and all(record.cause in _NEVER_STARTED for record in records):
+        causes = ", ".join(sorted({record.cause for record in records}))
+        raise UserError(f"no cell could start ({causes}), so nothing was committed: {records[0].error[:600]}")
+
+
+def _commit(plan: RunPlan, records: Sequence[Record], repository: str, branch: str) -> None:
+    """Store the records; what could not be stored is the output `kept`, and the annotation says how to resume."""
+    from bench.store import publish
+
+    keep = Path(runner_variable("RUNNER_TEMP")) / "ml-dev-bench" / "kept" / plan.run
+    # Told beforehand: a killed step tells nothing.
+    set_outputs({"kept": str(keep)})
+    try:
+        commit = publish(plan, records, repository, branch, keep=keep).commit
+    except UserError as error:
+        name = f"mldb-kept-{plan.run}-{os.environ.get('GITHUB_RUN_ATTEMPT') or 1}"
+        download = shlex.join(["gh", "run", "download", runner_variable("GITHUB_RUN_ID"), "-n", name, "-D", "kept"])
+        push = shlex.join(["--results", repository, "--branch", branch])
+        raise UserError(
+            f"{error}; the records are kept in the artifact {name}",
+            remedy=f"when that is fixed: `{download} && ml-dev-bench results push kept/* {push}`",
+        ) from None
+    set_outputs({"kept": "", "commit": commit})
+    click.echo(f"results: commit {commit} on branch {branch}")
 
 
 @click.command()
@@ -197,6 +225,8 @@ def _check_early(inputs: Inputs) -> None:
         )
     if not inputs.results_repository:
         own_repository()
+    if inputs.until_decided and not inputs.base:
+        raise UserError("field `until-decided`: needs two arms", where="action inputs", remedy="name the other in base")
     # A token in .git/config lies in the workspace, where agents without isolation could read it.
     kept = subprocess.run(
         ["git", "config", "--get-regexp", r"^http\..*\.extraheader$"], capture_output=True, check=False

@@ -7,17 +7,22 @@ import contextlib
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
 
 from bench.base.errors import EXIT_USAGE, UserError
-from bench.base.model import ModelT, validate
+from bench.base.model import Model, ModelT, validate
+from bench.formats.record import Profile
 from bench.github import annotate_error
 from bench.guest.first_process import end_descendants
 from bench.guest.kernel import PR_SET_CHILD_SUBREAPER, Kernel
+
+if TYPE_CHECKING:
+    from bench.plan import Request
 
 KEEP_LOCAL = "none"
 """The results repository that is none: records stay on this machine."""
@@ -33,6 +38,70 @@ Words = Annotated[list[str], BeforeValidator(_words)]
 """Words separated by commas or line breaks."""
 
 
+class _Destination(Model):
+    """Where records and pages go."""
+
+    results_repository: str = Field("", alias="results-repository")
+    results_branch: str = Field("mldb-results", alias="results-branch")
+    site: str = ""
+
+
+class _Demands(Model):
+    """What must be so for the job to succeed."""
+
+    require_success: bool = Field(False, alias="require-success")
+    fail_on_lost: bool = Field(True, alias="fail-on-lost")
+
+
+class _Asked(Model):
+    """Which cells are asked for."""
+
+    agent: Words = []
+    base: str = ""
+    suite: str = "smoke"
+    cases: Words = []
+    models: Words = []
+    trials: int | None = Field(None, ge=1, le=1000)
+    profile: Profile | None = None
+
+    def request(self) -> Request:
+        from bench.plan import Request
+
+        return Request(self.suite, self.agent, self.cases, self.models, self.trials, self.profile)
+
+
+class Wanted(_Asked):
+    """What the installing step is told; without an agent and a plan there is nothing to infer."""
+
+    plan: Path | None = None
+    shard: str = ""
+
+
+class Inputs(_Asked, _Destination, _Demands):
+    """The inputs of the action, under their own names."""
+
+    agent: Words = Field(min_length=1)
+    until_decided: bool = Field(False, alias="until-decided")
+    max_run_cost: float | None = Field(None, ge=0, alias="max-run-cost")
+    max_run_minutes: float | None = Field(None, ge=0, alias="max-run-minutes")
+    jobs: int = Field(1, ge=1, le=256)
+    sandbox: Literal["auto", "docker", "bubblewrap", "process"] = "auto"
+
+
+class Outcome(_Demands):
+    """What the last step is told."""
+
+    records: Path
+    commit: str = ""
+    site: str = ""
+
+
+class Publication(_Destination):
+    """What the committing step is told."""
+
+    records: Path
+
+
 def annotated(step: Callable[[], None]) -> Callable[[], None]:
     """A user's mistake becomes an annotation of the job."""
 
@@ -41,10 +110,18 @@ def annotated(step: Callable[[], None]) -> Callable[[], None]:
         try:
             step()
         except UserError as error:
-            annotate_error(str(error))
+            annotate_error(f"{error}{_where_to_put(getattr(error, 'variables', []))}")
             sys.exit(EXIT_USAGE)
 
     return guarded
+
+
+def _where_to_put(variables: Sequence[str]) -> str:
+    """Where in a workflow the keys belong that are missing."""
+    if not variables:
+        return ""
+    lines = ", ".join(f"{name}: ${{{{ secrets.{name} }}}}" for name in variables)
+    return f"; in the workflow: add `env: {{ {lines} }}` to this step (pull requests of forks have no secrets)"
 
 
 def read_inputs(model: type[ModelT]) -> ModelT:

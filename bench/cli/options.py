@@ -53,6 +53,9 @@ PATH = click.Path(path_type=Path)
 NO_SEED_SECRET = click.option(
     "--no-seed-secret", is_flag=True, help="Take public seeds: anyone can compute the data, and the results are marked."
 )
+CHECK = click.option(
+    "--check", is_flag=True, help="Only look whether anything is missing for this on this machine; run nothing."
+)
 FILE = click.Path(dir_okay=False, path_type=Path)
 
 
@@ -162,6 +165,19 @@ def filters(of: str) -> Decorator:
     return decorate
 
 
+def safe_name(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """Check the run's name, which becomes a folder here and a file name on the results branch."""
+    from pydantic import TypeAdapter, ValidationError
+
+    from bench.formats.record import Name
+
+    try:
+        return None if value is None else TypeAdapter(Name).validate_python(value)
+    except ValidationError:
+        message = f"{value!r} is not 1 to 64 of a-z, 0-9, _ and -, starting with a letter or digit"
+        raise click.BadParameter(message, context, parameter) from None
+
+
 def print_json(document: object) -> None:
     """One JSON document on standard output."""
     click.echo(json.dumps(document, indent=1))
@@ -174,6 +190,11 @@ def print_text(text: str) -> None:
         fits = len(click.unstyle(line)) <= width
         parts = [line] if fits else textwrap.wrap(line, width, subsequent_indent="  ", break_on_hyphens=False)
         click.echo("\n".join(parts))
+
+
+def tell_ready(cells: int) -> None:
+    """What `--check` says where nothing is missing."""
+    click.echo(f"ready: nothing is missing for {cells} cells")
 
 
 def interrupt_on_sigterm() -> None:

@@ -12,12 +12,23 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bench.cli.options import CASES, NO_SEED_SECRET, PATH, as_json, branch, gathered, print_text, repository
+from bench.cli.options import (
+    CASES,
+    CHECK,
+    NO_SEED_SECRET,
+    PATH,
+    as_json,
+    branch,
+    gathered,
+    print_text,
+    repository,
+    tell_ready,
+)
 
 if TYPE_CHECKING:
     from bench.base.install import DataFolders
     from bench.cli.plan_budget import Goal
-    from bench.formats.plan import PlanFile, Shard, SkippedCell
+    from bench.formats.plan import Cell, PlanFile, Shard, SkippedCell
     from bench.formats.record import Record
     from bench.formats.seeds import SeedSecret
     from bench.plan import Experiment, History
@@ -36,6 +47,7 @@ class _Past:
     runner: str
     budget: float | None
     detect: float
+    check: bool
 
 
 @click.command()
@@ -77,6 +89,7 @@ class _Past:
 @click.option("--out", type=PATH, help="Write plan.json here, for `run --plan`.")
 @click.option("--github-output", is_flag=True, help="Also write `matrix` and `shards` to the file $GITHUB_OUTPUT.")
 @NO_SEED_SECRET
+@CHECK
 @CASES
 @as_json("Print the plan as JSON.")
 @gathered("past", _Past)
@@ -125,6 +138,9 @@ def plan(
             set_outputs({"matrix": '{"include":[]}', "shards": "0"})
         return
     document, matrix = made
+    if past.check:
+        tell_ready(document.expected.cells)
+        return
     if out is not None:
         from bench.base.files import write_atomic
 
@@ -173,6 +189,7 @@ def _make(
     gone = {it.cell for it in skipped}
     kept = [replace(part, cells=[cell for cell in part.cells if cell.id not in gone]) for part in kept]
     kept = [part for part in kept if part.cells]
+    _require_ready([cell for part in kept for cell in part.cells], past.check)
     if not kept:
         _show_skipped(skipped)
         return None
@@ -195,6 +212,16 @@ def _make(
         planning.check_budget(planning.expected_of(made), experiment.budget.model_copy(update={"usd": goal.budget}))
     document = planning.plan_document(experiment, kept, made, sandbox, secret, skipped)
     return document.model_copy(update={"detection": detection}), planning.github_matrix(made, past.runner)
+
+
+def _require_ready(cells: Sequence[Cell], here: bool) -> None:
+    """Raise `UserError` where something is missing; here: on this machine too, which need not be that of the shards."""
+    from bench.runs import require_files, require_ready
+
+    if here:
+        require_ready(cells, None, None)
+    else:
+        require_files(cells)
 
 
 def _goal(past: _Past, experiment: Experiment, missing_from: Path | None) -> Goal | None:

@@ -20,6 +20,7 @@ from bench.report import render
 
 if TYPE_CHECKING:
     from bench.base.install import DataFolders
+    from bench.formats.plan import PlanFile, RunPlan, ShardPart
     from bench.formats.record import Record
     from bench.plan import Request
     from bench.runs import Arms, Options
@@ -36,19 +37,6 @@ def summary(folder: Path) -> None:
     # Refuses a folder that is not a run's; without it an empty page would be printed.
     run.read_plan()
     click.echo(render(run.records()), nl=False)
-
-
-def _safe_name(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """Check the run's name, which becomes a folder here and a file name on the results branch."""
-    from pydantic import TypeAdapter, ValidationError
-
-    from bench.formats.record import Name
-
-    try:
-        return None if value is None else TypeAdapter(Name).validate_python(value)
-    except ValidationError:
-        message = f"{value!r} is not 1 to 64 of a-z, 0-9, _ and -, starting with a letter or digit"
-        raise click.BadParameter(message, context, parameter) from None
 
 
 def _how(
@@ -105,7 +93,9 @@ def _arms(base: str | None, until_decided: bool) -> Arms | None:
 @click.option("--jobs", type=click.IntRange(1, 256), default=1, show_default=True, help="Cells side by side.")
 @options.sandbox("auto: the strongest that works here. process does not isolate.")
 @RUN_FOLDERS
-@click.option("--name", callback=_safe_name, help="Name of the run, which no other run has; default: from the time.")
+@click.option(
+    "--name", callback=options.safe_name, help="Name of the run, which no other run has; default: from the time."
+)
 @click.option("--resume", type=PATH, metavar="RUN_FOLDER", help="Go on with this run: what is finished is kept.")
 @options.repository("Commit the records to this git repository (path or URL).")
 @options.branch("Branch of --results.")
@@ -122,6 +112,7 @@ def _arms(base: str | None, until_decided: bool) -> Arms | None:
 @options.NO_SEED_SECRET
 @CASES
 @click.option("--require-success", is_flag=True, help="Exit with 1 unless every graded cell succeeded.")
+@options.CHECK
 @options.as_json("Print the records as JSON.")
 @gathered("request", "bench.plan:Request", "suite agents cases models trials profile")
 @gathered("how", _how)
@@ -138,9 +129,13 @@ def run(
     branch: str,
     folders: DataFolders,
     require_success: bool,
+    check: bool,
     as_json: bool,
 ) -> None:
     """Run agents on cases, each in a fresh sandbox, and judge what they leave.
+
+    Before the first cell, what is missing is told at once: a command's file, an interpreter, a key, a price, a provider
+    that does not answer, a sandbox, a folder for the records.
 
     With --base there are two arms, in the order base, head, head, base: `ml-dev-bench compare RUN_FOLDER` says what
     differs.
@@ -153,11 +148,16 @@ def run(
     from bench.base.text import printable_json
     from bench.cli.console import Reporter
     from bench.formats.run_folder import RunFolder, new_run_name
-    from bench.runs import plan_and_run, run_plan
+    from bench.runs import check_run, plan_and_run, run_plan
     from bench.store import publish
 
     interrupt_on_sigterm()
     opened = partial(open_sandbox, sandbox, quiet=as_json)
+    if check:
+        if resume is not None:
+            raise UserError("the run has begun", where="--check", remedy="drop --resume")
+        options.tell_ready(check_run(request, out / (name or "check"), folders, opened, how, arms))
+        return
     with Reporter(quiet=as_json) as reporter:
         if resume is None:
             folder = out / (name or _run_name() or new_run_name())
@@ -224,6 +224,7 @@ def _run_name() -> str:
 @click.option("--sandbox", default="auto", show_default=True, help="auto: the strongest that works here.")
 @click.option("--no-cost-limit", is_flag=True, help="No dollar limit: for models without a known price.")
 @click.option("--keep-workspaces", is_flag=True, help="Keep what each agent left, beside its trace.")
+@options.CHECK
 @CASES
 def run_shard(
     plan: Path,
@@ -233,6 +234,7 @@ def run_shard(
     sandbox: str,
     no_cost_limit: bool,
     keep_workspaces: bool,
+    check: bool,
     folders: DataFolders,
 ) -> None:
     """Run one shard of a plan made by `plan --out`; started again, it goes on where it stopped.
@@ -245,7 +247,8 @@ def run_shard(
     from bench.cli.console import Reporter
     from bench.formats.plan import read_plan_file
     from bench.formats.run_folder import RunFolder
-    from bench.runs import Options, run_plan, secret_beside
+    from bench.plan import cells_of
+    from bench.runs import Options, require_ready, run_plan, secret_beside
     from bench.sandbox import choose_sandbox
 
     interrupt_on_sigterm()
@@ -259,18 +262,32 @@ def run_shard(
         secret_file=secret_beside(plan),
     )
     lost = 0
-    for part in chosen.parts:
+    parts = [(part, _shard_plan(document, part, out / f"{part.run}-{chosen.id}", box)) for part in chosen.parts]
+    cells = {part.run: cells_of(stored, folders) for part, stored in parts}
+    for part, _ in parts:
         folder = out / f"{part.run}-{chosen.id}"
-        run = RunFolder(folder)
-        if (folder / "run.json").is_file():
-            stored = run.read_plan()
-        else:
-            stored = document.part(part).model_copy(update={"sandbox": box.name})
-            run.write_plan(stored)
+        left = [cell for cell in cells[part.run] if RunFolder(folder).finished(cell) is None]
+        require_ready(left, box, folder, cost_limited=how.cost_limited)
+    if check:
+        options.tell_ready(sum(map(len, cells.values())))
+        return
+    for part, stored in parts:
+        folder = out / f"{part.run}-{chosen.id}"
+        if not (folder / "run.json").is_file():
+            RunFolder(folder).write_plan(stored)
         click.echo(f"shard {chosen.id} of run {stored.run}: {len(stored.cells)} cells in {folder}", err=True)
         with Reporter() as reporter:
-            records = run_plan(stored, None, folder, folders, box, how, reporter)
+            records = run_plan(stored, cells[part.run], folder, folders, box, how, reporter)
         lost += sum(record.outcome != "graded" for record in records)
     if lost:
         click.echo(f"{lost} cells have no verdict", err=True)
         sys.exit(EXIT_FAILED)
+
+
+def _shard_plan(document: PlanFile, part: ShardPart, folder: Path, sandbox: Sandbox) -> RunPlan:
+    """The plan of a shard's part of a run: as an earlier start has stored it, else new and not stored yet."""
+    from bench.formats.run_folder import RunFolder
+
+    if (folder / "run.json").is_file():
+        return RunFolder(folder).read_plan()
+    return document.part(part).model_copy(update={"sandbox": sandbox.name})

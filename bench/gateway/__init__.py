@@ -13,6 +13,7 @@ from bench.base.faces import lazy_face
 if TYPE_CHECKING:
     from bench.gateway.atif import to_atif
     from bench.gateway.backends.providers import prices_of_role
+    from bench.gateway.backends.readiness import check_model
     from bench.gateway.backends.replay import recorded_seed
     from bench.gateway.budget import CellLimits
     from bench.gateway.call_log import CallLine, read_trace

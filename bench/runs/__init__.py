@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from bench.base.faces import lazy_face
 
 if TYPE_CHECKING:
-    from bench.runs.execute import Arms, Options, RunObserver, plan_and_run, run_plan
+    from bench.runs.execute import Arms, Options, RunObserver, check_run, plan_and_run, run_plan
     from bench.runs.human import Desk, find_desk, open_desk, open_shell, start_attempt, submit_attempt
+    from bench.runs.preflight import NotReady, require_files, require_ready
     from bench.runs.rounds import LookLedger, needless_cells
     from bench.runs.seeds import close_drawn, find_secret, keep_secret, new_secret, reveal_seeds, secret_beside
 else:

@@ -27,6 +27,7 @@ from bench.formats.record import Provenance, Record, Sequential
 from bench.formats.run_folder import SECRET, RunFolder
 from bench.guest.first_process import children
 from bench.plan import Request, RunCells, cells_of, make_arms, make_plan
+from bench.runs.preflight import require_ready
 from bench.runs.repair import repair
 from bench.runs.rounds import design_of, rounds_of, run_rounds
 from bench.runs.seeds import find_secret, new_secret, require_open
@@ -171,19 +172,45 @@ def plan_and_run(
     progress: RunObserver,
     arms: Arms | None = None,
 ) -> tuple[RunPlan, list[Record]]:
-    """Plan what is asked for, write it down in `folder`, whose name is the run's, and run it."""
-    sequential = None
-    if arms is None:
-        plan = make_plan(request, folder.name, folders)
-    else:
-        asked = replace(request, trials=rounds_of(request.trials)) if arms.until_decided else request
-        plan = make_arms(asked, arms.base, folder.name, folders)
-        sequential = design_of(plan.cells) if arms.until_decided else None
+    """Plan what is asked for, write it down in `folder`, whose name is the run's, and run it.
+
+    Raises `NotReady` before anything is written, when something is missing.
+    """
+    plan, sequential = _planned(request, folder, folders, arms)
     # After the plan, so that a mistake in the request is reported on a machine without a sandbox, too.
     sandbox = open_sandbox()
+    _require_ready(plan.cells, sandbox, folder, options)
     stored = write_plan(plan, folder, sandbox, options.seed_secret, sequential)
     progress.start(stored, folder)
     return stored, run_plan(stored, plan.cells, folder, folders, sandbox, options, progress)
+
+
+def check_run(
+    request: Request,
+    folder: Path,
+    folders: DataFolders,
+    open_sandbox: Callable[[], Sandbox],
+    options: Options,
+    arms: Arms | None = None,
+) -> int:
+    """What `plan_and_run` does before the first cell, without writing anything; returns the number of cells."""
+    plan, _ = _planned(request, folder, folders, arms)
+    _require_ready(plan.cells, open_sandbox(), folder, options)
+    return len(plan.cells)
+
+
+def _planned(
+    request: Request, folder: Path, folders: DataFolders, arms: Arms | None
+) -> tuple[RunCells, Sequential | None]:
+    if arms is None:
+        return make_plan(request, folder.name, folders), None
+    asked = replace(request, trials=rounds_of(request.trials)) if arms.until_decided else request
+    plan = make_arms(asked, arms.base, folder.name, folders)
+    return plan, design_of(plan.cells) if arms.until_decided else None
+
+
+def _require_ready(cells: Sequence[Cell], sandbox: Sandbox, folder: Path, options: Options) -> None:
+    require_ready(cells, sandbox, folder, cost_limited=options.cost_limited, run_limits=options.run_limits)
 
 
 def run_plan(
@@ -195,7 +222,10 @@ def run_plan(
     options: Options,
     progress: RunObserver,
 ) -> list[Record]:
-    """Run what is not finished yet; `cells` None: those of the stored plan. Returns all records."""
+    """Run what is not finished yet; `cells` None: those of the stored plan, after a look at what is missing for them.
+
+    Returns all records.
+    """
     if stored.sandbox != sandbox.name:
         raise UserError(
             f"the run began in the {stored.sandbox} sandbox, not in {sandbox.name}",
@@ -206,7 +236,9 @@ def run_plan(
     files = [folder / SECRET, *([options.secret_file] if options.secret_file else [])]
     secret = find_secret(stored, files, options.seed_secret)
     run = RunFolder(folder)
-    cells = cells if cells is not None else cells_of(stored, folders)
+    if cells is None:
+        cells = cells_of(stored, folders)
+        _require_ready([cell for cell in cells if run.finished(cell) is None], sandbox, folder, options)
     context = CellContext(
         folder=folder.resolve(),
         sockets=run.sockets,

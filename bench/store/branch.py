@@ -20,6 +20,7 @@ from bench.store.decisions import Decision
 from bench.store.git import Git, GitError, find_git_folder, init_bare, is_branch_name
 from bench.store.git.backend import BranchBackend, TryAgain, git_folder, is_remote
 from bench.store.git.git_backend import open_backend
+from bench.store.pending import discard_pending, save_pending
 from bench.store.reader import open_copy
 from bench.store.trace_storage import PreparedTraces, inline_traces
 
@@ -131,11 +132,17 @@ class ResultsBranch:
 
 
 def publish(
-    stored: RunPlan, records: Sequence[Record], repository: str, branch: str, folder: Path | None = None
+    stored: RunPlan,
+    records: Sequence[Record],
+    repository: str,
+    branch: str,
+    folder: Path | None = None,
+    keep: Path | None = None,
 ) -> Appended:
     """Commit the records of a run to the results branch; the same records twice are one commit.
 
     folder: the run's. Small traces go along where the repository is of this machine.
+    keep: folder in which a bundle lies until it is stored, for `results push`.
     """
     results = ResultsBranch(repository, branch)
     attempt = int(os.environ.get("GITHUB_RUN_ATTEMPT") or 1)
@@ -143,6 +150,12 @@ def publish(
     traces = PreparedTraces([], {}, [])
     if folder is not None and not is_remote(repository):
         traces = inline_traces(records, folder)
+    bundle = Bundle(stored.run, attempt, list(records), started, traces.traces, traces.inline)
+    # On disk before the first try, so that a killed process loses nothing.
+    pending = save_pending(bundle, keep) if keep is not None else None
     with writing(Path(repository)):
         results.ensure()
-        return results.commit(Bundle(stored.run, attempt, list(records), started, traces.traces, traces.inline))
+        done = results.commit(bundle)
+    if pending is not None:
+        discard_pending(pending)
+    return done

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from bench.base.errors import UserError
 from bench.base.files import sha256_bytes
-from bench.cli.action import Inputs, Outcome, Publication, _read
+from bench.cli.action_inputs import Inputs, Outcome, Publication, Wanted, read_inputs
 from bench.formats.agent import load_agent
 from bench.formats.case import load_case
 from bench.formats.older_records import parse_records, read_line
@@ -286,6 +286,6 @@ def test_inputs_of_the_action(monkeypatch: pytest.MonkeyPatch, tally: Tally, giv
         monkeypatch.delenv(name, raising=False)
     for name, value in given_ones.items():
         monkeypatch.setenv(name, value)
-    for model in (Inputs, Outcome, Publication):
+    for model in (Inputs, Outcome, Publication, Wanted):
         with tally.example(UserError):
-            assert _read(model).model_dump_json()
+            assert read_inputs(model).model_dump_json()

@@ -14,50 +14,8 @@ from bench.formats.run_folder import RunFolder
 from bench.store.branch import ResultsBranch
 from tests.helpers.cells import make_agent, new_token, processes_with
 from tests.workflows.rehearsal.githost import git_host
-from tests.workflows.rehearsal.stage import ROOT, git
-
-PREPARE = ROOT / ".github" / "actions" / "prepare.py"
-WORDS = {"GITHUB_RUN_ID": "99", "GITHUB_JOB": "bench", "GITHUB_SERVER_URL": "https://github.invalid"}
-HELLO = {"MLDB_AGENT": "oracle", "MLDB_CASES": "hello_world", "MLDB_SANDBOX": "process"}
-
-
-class Runner:
-    """What a workflow runner gives to a step, in a folder of its own."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        (folder / "workspace").mkdir()
-        (folder / "temp").mkdir()
-
-    def step(self, name: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        return self.start([sys.executable, "-P", "-m", "bench", "action", name], variables)
-
-    def start(self, command: list[str], variables: dict[str, str]) -> subprocess.CompletedProcess[str]:
-        env = {
-            **{name: value for name, value in os.environ.items() if not name.startswith(("GITHUB_", "MLDB_", "GIT_"))},
-            **WORDS,
-            "GITHUB_REPOSITORY": "stranger/agent",
-            "GITHUB_OUTPUT": str(self.folder / "output"),
-            "GITHUB_STEP_SUMMARY": str(self.folder / "summary"),
-            "RUNNER_TEMP": str(self.folder / "temp"),
-            "PYTHONPATH": str(ROOT),
-            **variables,
-        }
-        return subprocess.run(
-            command, env=env, cwd=self.folder / "workspace", capture_output=True, text=True, timeout=120, check=False
-        )
-
-    def outputs(self) -> dict[str, str]:
-        """The outputs of the last step."""
-        path = self.folder / "output"
-        lines = path.read_text(encoding="utf-8").splitlines()
-        path.unlink()
-        return dict(line.split("=", 1) for line in lines)
-
-    def ran(self, **variables: str) -> dict[str, str]:
-        done = self.step("run", **{**HELLO, **variables})
-        assert done.returncode == 0, done.stdout + done.stderr
-        return self.outputs()
+from tests.workflows.rehearsal.runner import HELLO, Runner
+from tests.workflows.rehearsal.stage import git
 
 
 @pytest.fixture
@@ -72,6 +30,10 @@ def runner(tmp_path: Path) -> Runner:
         ({"MLDB_REQUIRE_SUCCESS": "perhaps"}, "field `require-success`"),
         ({"MLDB_JOBS": "0"}, "field `jobs`"),
         ({"MLDB_TRIALS": "many"}, "field `trials`"),
+        ({"MLDB_MAX_RUN_COST": "-1"}, "field `max-run-cost`"),
+        ({"MLDB_MAX_RUN_MINUTES": "soon"}, "field `max-run-minutes`"),
+        ({"MLDB_UNTIL_DECIDED": "true"}, "field `until-decided`: needs two arms"),
+        ({"MLDB_BASE": "no-such-agent"}, "no agent 'no-such-agent'"),
         ({"MLDB_SANDBOX": "none"}, "field `sandbox`"),
         ({"MLDB_RESULTS_BRANCH": "a..b"}, "field `results-branch`"),
         ({"MLDB_SUITE": "no-such-suite"}, "no suite 'no-such-suite'"),
@@ -116,6 +78,67 @@ def test_runs_of_one_workflow_run_never_share_a_name(runner: Runner) -> None:
 def test_several_agents_and_cases_by_commas_or_lines(runner: Runner) -> None:
     outputs = runner.ran(MLDB_AGENT="oracle\nnop\n", MLDB_CASES="hello_world, parse_logs", MLDB_TRIALS="1")
     assert (outputs["graded"], outputs["succeeded"], outputs["lost"]) == ("4", "2", "0")
+
+
+def test_two_arms_meet_the_same_cells(runner: Runner) -> None:
+    outputs = runner.ran(MLDB_BASE="nop", MLDB_TRIALS="1")
+    records = RunFolder(Path(outputs["records"])).records()
+    assert {(it.agent.id, it.arm) for it in records} == {("oracle", "head"), ("nop", "base")}
+    assert len({it.seed for it in records}) == 1
+
+
+def test_a_missing_key_is_one_annotation_that_says_where_it_belongs(runner: Runner) -> None:
+    done = runner.step("run", **HELLO | {"MLDB_AGENT": "react"}, MLDB_MODELS="openai/gpt-4o-mini", OPENAI_API_KEY="")
+    assert done.returncode == 2
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("::error ")]
+    assert "needs OPENAI_API_KEY, which is not set" in line
+    assert "add `env: { OPENAI_API_KEY: ${{ secrets.OPENAI_API_KEY }} }` to this step" in line
+    assert not (runner.folder / "output").exists()
+    assert not (runner.folder / "temp" / "ml-dev-bench" / "runs").exists(), "nothing was written"
+
+
+@pytest.mark.parametrize(("models", "wanted"), [("", ""), ("openai/gpt-4o-mini", "gateway")])
+def test_a_live_model_needs_the_gateway_s_packages(runner: Runner, models: str, wanted: str) -> None:
+    done = runner.step("extras", MLDB_AGENT="react", MLDB_SUITE="smoke", MLDB_MODELS=models)
+    assert (done.returncode, done.stdout) == (0, f"{wanted}\n"), done.stderr
+
+
+def test_records_that_cannot_be_committed_are_kept_for_one_command(runner: Runner) -> None:
+    outputs = runner.ran()
+    (runner.folder / "full").write_text("not a repository", encoding="utf-8")
+    told = {"MLDB_RECORDS": outputs["records"], "GITHUB_RUN_ATTEMPT": "2"}
+    done = runner.step("publish", MLDB_RESULTS_REPOSITORY=str(runner.folder / "full"), **told)
+    assert done.returncode == 2
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("::error ")]
+    name = f"mldb-kept-{outputs['run']}-2"
+    assert f"`gh run download 99 -n {name} -D kept && ml-dev-bench results push kept/* --results" in line
+    published = runner.outputs()
+    assert "commit" not in published
+    (bundle,) = Path(published["kept"]).iterdir()
+    bare = runner.folder / "results.git"
+    git(runner.folder, "init", "--quiet", "--bare", bare.name)
+    pushed = [sys.executable, "-P", "-m", "bench", "results", "push", str(bundle), "--results", str(bare)]
+    done = runner.start(pushed, {})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [record.provenance.run for record in ResultsBranch(bare).records()] == [outputs["run"]]
+    # What is stored is not kept.
+    done = runner.step("publish", MLDB_RESULTS_REPOSITORY=str(bare), **told)
+    assert done.returncode == 0, done.stdout + done.stderr
+    published = runner.outputs()
+    assert published["kept"] == "" and published["commit"]
+    assert list((runner.folder / "temp" / "ml-dev-bench" / "kept" / outputs["run"]).iterdir()) == [], "none is left"
+
+
+def test_a_run_that_could_not_start_commits_nothing(runner: Runner) -> None:
+    outputs = runner.ran()
+    record = RunFolder(Path(outputs["records"])).records()[0]
+    lost = {"outcome": "infra", "cause": "setup_error", "error": "nothing fits"}
+    changed = record.model_copy(update={**lost, "success": None, "score": None, "checks": []})
+    next((Path(outputs["records"]) / "cells").glob("*.json")).write_text(changed.to_line(), encoding="utf-8")
+    bare = runner.folder / "results.git"
+    done = runner.step("publish", MLDB_RECORDS=outputs["records"], MLDB_RESULTS_REPOSITORY=str(bare))
+    assert done.returncode == 2 and "no cell could start (setup_error), so nothing was committed" in done.stdout
+    assert not bare.exists()
 
 
 def test_records_may_stay_on_the_runner(runner: Runner) -> None:
@@ -237,55 +260,3 @@ def test_credentials_that_checkout_left_are_pointed_out(runner: Runner) -> None:
     assert done.returncode == 0
     assert "::warning title=ml-dev-bench::actions/checkout left its token" in done.stdout
     assert "eA==" not in done.stdout + done.stderr
-
-
-def test_the_environment_is_refused_where_there_is_none(runner: Runner) -> None:
-    variables = {"GITHUB_ACTION_PATH": str(ROOT), "MLDB_EXTRAS": "", "MLDB_SANDBOX": "auto"}
-    done = runner.start(
-        [sys.executable, "-I", str(PREPARE)], {**variables, "MLDB_PYTHON_ENVIRONMENT": str(runner.folder)}
-    )
-    assert done.returncode == 2
-    assert "is not a virtual environment" in done.stdout
-    assert not (runner.folder / "output").exists()
-
-
-def test_the_docker_sandbox_brings_the_library_for_its_image(runner: Runner) -> None:
-    place = runner.folder / "temp" / "ml-dev-bench" / "environment"
-    (place / "bin").mkdir(parents=True)
-    (place / "complete").write_text(f"{ROOT}\n\nml,docker\n", encoding="utf-8")
-    (place / "bin" / "python").write_text(f'#!/bin/sh\necho "$@" >> {runner.folder}/asked\n', encoding="utf-8")
-    (place / "bin" / "python").chmod(0o755)
-    variables = {"MLDB_EXTRAS": "ml", "MLDB_PYTHON_ENVIRONMENT": "", "MLDB_SANDBOX": "docker"}
-    done = runner.start([sys.executable, "-I", str(PREPARE)], {**variables, "GITHUB_ACTION_PATH": str(ROOT)})
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert (runner.folder / "asked").read_text(encoding="utf-8") == "-I -m bench image show\n"
-
-
-def test_only_a_hosted_machine_is_changed(runner: Runner) -> None:
-    """`sudo` is a stand-in here: changing the kernel's settings is nothing a test may do."""
-    place = runner.folder / "temp" / "ml-dev-bench" / "environment"
-    place.mkdir(parents=True)
-    (place / "complete").write_text(f"{ROOT}\n\n\n", encoding="utf-8")
-    programs = runner.folder / "bin"
-    programs.mkdir()
-    (programs / "sudo").write_text(f'#!/bin/sh\necho "$@" >> {runner.folder}/asked\n', encoding="utf-8")
-    (programs / "sudo").chmod(0o755)
-    command = [sys.executable, "-I", str(PREPARE)]
-    base = {
-        "GITHUB_ACTION_PATH": str(ROOT),
-        "MLDB_EXTRAS": "",
-        "MLDB_PYTHON_ENVIRONMENT": "",
-        "PATH": str(programs),
-    }
-    for environment, sandbox in (("self-hosted", "auto"), ("github-hosted", "process")):
-        done = runner.start(command, {**base, "RUNNER_ENVIRONMENT": environment, "MLDB_SANDBOX": sandbox})
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert not (runner.folder / "asked").exists()
-    done = runner.start(command, {**base, "RUNNER_ENVIRONMENT": "github-hosted", "MLDB_SANDBOX": "auto"})
-    assert done.returncode == 0, done.stdout + done.stderr
-    asked = (runner.folder / "asked").read_text(encoding="utf-8").splitlines()
-    assert asked[:2] == [
-        "apt-get update --quiet",
-        "apt-get install --quiet --yes --no-install-recommends bubblewrap",
-    ]
-    assert runner.outputs()["python"] == str(place / "bin" / "python")

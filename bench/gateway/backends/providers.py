@@ -112,7 +112,9 @@ def _provider(model: str, native: _Native, environment: Mapping[str, str]) -> Pr
     secret = environment.get(native.key, "")
     if not secret:
         raise UserError(
-            f"model {model!r} needs {native.key}, which is not set", remedy="set it, or use a replay/ model"
+            f"model {model!r} needs {native.key}, which is not set",
+            remedy="set it, or use a replay/ model",
+            variable=native.key,
         )
     if not secret.isascii() or not secret.isprintable():
         raise UserError(f"{native.key} has characters that no key has", remedy="set it anew, without line breaks")

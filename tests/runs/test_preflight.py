@@ -1,0 +1,108 @@
+"""What is missing for a run is told before anything is written, all of it in one line."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.formats.plan import Cell, RunLimits
+from bench.runs import NotReady, require_files, require_ready
+from bench.sandbox import open_sandbox
+from tests.helpers.cells import make_agent, make_case
+from tests.helpers.provider import Reply, ScriptedUpstream
+
+LIVE = {"main": "openai/gpt-4o-mini"}
+SCRIPT = "print('hello')"
+
+
+def cell_of(tmp_path: Path, script: str = SCRIPT, **facts: Any) -> Cell:
+    agent = make_agent(tmp_path, script, **facts)
+    return Cell(agent, dict(agent.spec.models), make_case(tmp_path), "mini", 1)
+
+
+def faults(cell: Cell, folder: Path | None = None, **environment: str) -> NotReady:
+    with pytest.raises(NotReady) as caught:
+        require_ready([cell], open_sandbox("process"), folder, environment=environment)
+    assert "\n" not in str(caught.value)
+    return caught.value
+
+
+def test_nothing_is_missing_where_nothing_is(tmp_path: Path) -> None:
+    require_ready([cell_of(tmp_path)], open_sandbox("process"), tmp_path / "new" / "run", environment={})
+
+
+def test_a_replayed_model_needs_neither_key_nor_provider(tmp_path: Path) -> None:
+    cell = cell_of(tmp_path, models={"main": "replay/nothing-of-that-name"})
+    require_ready([cell], open_sandbox("process"), None, environment={})
+
+
+def test_a_missing_key_is_named_with_its_variable(tmp_path: Path) -> None:
+    fault = faults(cell_of(tmp_path, models=LIVE))
+    assert "needs OPENAI_API_KEY, which is not set" in str(fault)
+    assert fault.variables == ["OPENAI_API_KEY"]
+
+
+def test_all_that_is_missing_is_one_line(tmp_path: Path) -> None:
+    cell = cell_of(
+        tmp_path, models={**LIVE, "judge": "anthropic/claude-sonnet-4-5"}, command=["python", "{agent}/other.py"]
+    )
+    (tmp_path / "taken").write_text("a file")
+    fault = faults(cell, tmp_path / "taken" / "run")
+    for part in (
+        "OPENAI_API_KEY",
+        "ANTHROPIC_API_KEY",
+        "'other.py' does not exist",
+        f"{tmp_path}/taken: is not a folder",
+    ):
+        assert part in str(fault), fault
+    assert fault.variables == ["ANTHROPIC_API_KEY", "OPENAI_API_KEY"]
+
+
+def test_a_provider_is_asked_and_nothing_is_bought(tmp_path: Path) -> None:
+    cell = cell_of(tmp_path, models=LIVE)
+    with ScriptedUpstream([Reply("hello")]) as upstream:
+        require_ready([cell], open_sandbox("process"), None, environment=upstream.environment())
+        assert upstream.usage_totals.calls == 0
+
+
+def test_a_provider_that_does_not_answer_is_named(tmp_path: Path) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{unused.getsockname()[1]}/v1"
+        fault = faults(cell_of(tmp_path, models=LIVE), OPENAI_API_KEY="sk-x", OPENAI_BASE_URL=address)
+    assert f"at {address} does not answer (ConnectError)" in str(fault)
+    assert "sk-x" not in str(fault)
+
+
+def test_a_limit_in_dollars_needs_a_price(tmp_path: Path) -> None:
+    cell, sandbox = cell_of(tmp_path, models={"main": "openai/no-such-model-7"}), open_sandbox("process")
+    with ScriptedUpstream([]) as upstream:
+        environment = upstream.environment()
+        require_ready([cell], sandbox, None, cost_limited=False, environment=environment)
+        with pytest.raises(NotReady, match="has no price"):
+            require_ready([cell], sandbox, None, environment=environment)
+        limits = RunLimits(cost_usd=1)
+        with pytest.raises(NotReady, match="has no price"):
+            require_ready([cell], sandbox, None, cost_limited=False, run_limits=limits, environment=environment)
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ({"command": ["python", "{agent}/other.py"]}, "'other.py' does not exist"),
+        ({"command": ["{agent}/main.py"]}, "'main.py' may not be executed"),
+        ({"command": ["no-such-program-7"]}, "'no-such-program-7' is not on this machine"),
+        ({"environment": {"python": "3.99"}}, "no Python 3.99"),
+    ],
+)
+def test_what_the_command_names_must_be_there(tmp_path: Path, facts: dict[str, Any], said: str) -> None:
+    assert said in str(faults(cell_of(tmp_path, **facts)))
+
+
+def test_a_plan_knows_only_the_agent_s_files(tmp_path: Path) -> None:
+    require_files([cell_of(tmp_path / "a", models=LIVE, command=["no-such-program-7"])])
+    with pytest.raises(NotReady, match="does not exist"):
+        require_files([cell_of(tmp_path / "b", command=["python", "{agent}/other.py"])])
