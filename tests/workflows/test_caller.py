@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench.sandbox.choose import probe_bubblewrap
-from tests.workflows.rehearsal.caller import act, commit, make_caller
+from tests.workflows.rehearsal.caller import act, commit, jobs_of, make_caller
 from tests.workflows.rehearsal.stage import Ended, copy_work_tree
 
 pytestmark = [pytest.mark.act, pytest.mark.slow]
@@ -39,6 +39,7 @@ def test_init_in_an_empty_repository_is_green_on_a_fork_and_says_what_is_open(ac
     make_caller(caller)
     done = smoke(caller, action, tmp_path / "first")
     assert done.code == 0, done.text
+    assert jobs_of(done) == {"smoke": "success"}
     assert "| start | proven |" in done.summary, "act skips what it does not know and calls that a success"
     for what in ("set-up", "task", "gateway", "exit", "limits"):
         assert f"| {what} | proven |" in done.summary
