@@ -31,6 +31,11 @@ def find_data_folders(cases: Path | None = None, agents: Path | None = None) -> 
     )
 
 
+def find_templates() -> Path:
+    """The files that `ml-dev-bench init` writes into an agent's repository."""
+    return _data_folder("caller", None)
+
+
 def _data_folder(name: str, explicit: Path | None) -> Path:
     if explicit is not None:
         if not explicit.is_dir():

@@ -52,6 +52,7 @@ _VERBS = {
     "publish": ("bench.cli.action", "publish", "Commit the records and build the site."),
     "report": ("bench.cli.action", "report", "Write the step summary, and fail the job where its inputs say so."),
     "run": ("bench.cli.action", "run", "Run the cells."),
+    "smoke": ("bench.cli.smoke", "smoke_step", "Prove without a key what can be proven."),
 }
 _NEVER_STARTED = frozenset({"setup_error", "needs_missing", "environment_error", "cassette_miss"})
 """Causes of a cell without a verdict whose agent was not started."""

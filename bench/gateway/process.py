@@ -24,6 +24,7 @@ from bench.gateway.backends import Backend
 from bench.gateway.backends.probe import PROBE_TOKENS, Probe, Probed
 from bench.gateway.backends.recorded import Recorder
 from bench.gateway.backends.replay import ExchangeBackend, TurnBackend, cassette_name, is_recorded
+from bench.gateway.backends.scripted import ScriptedBackend, is_scripted
 from bench.gateway.backends.traffic import LastAnswer, Traffic
 from bench.gateway.budget import CellBudget, Tariff
 from bench.gateway.call_log import CallLine, Ledger
@@ -185,6 +186,8 @@ class _Paid:
 
 def _backend(config: Config, role: str, redactor: Redactor, paid: _Paid) -> Backend:
     facts = config.roles[role]
+    if is_scripted(facts.model):
+        return ScriptedBackend(facts.model)
     if facts.cassette is not None:
         path = facts.cassette
         return ExchangeBackend(path, redactor.strict) if is_recorded(path) else TurnBackend(path)

@@ -10,29 +10,19 @@ from pathlib import Path
 import pytest
 import yaml
 
+from bench.formats.agent import AgentSpec
+from bench.plan.experiment import Experiment
+from tests.workflows.rehearsal.documents import blocks, documented_workflows, step_actions, templates
 from tests.workflows.rehearsal.stage import ROOT, git, tool
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.y*ml"))
 STRANGER = ROOT / "tests" / "workflows" / "rehearsal" / "stranger" / ".github" / "workflows" / "bench.yml"
 ACTIONS = [ROOT / "action.yml", *sorted((ROOT / ".github" / "actions").rglob("action.y*ml"))]
 FORMS = [path for path in sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml")) if path.name != "config.yml"]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-_BLOCK = re.compile(r"^(?P<indent> *)```ya?ml\n(?P<text>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL)
 _TOKEN = re.compile(r"inputs\.token|github\.token|secrets\.|ACTIONS_(RUNTIME|ID_TOKEN)")
 _RUNS_AGENTS = re.compile(r"ml-dev-bench/action@|bench (action )?run\b|'uses': '\./'")
+_IGNORED = re.compile(r"# *zizmor: *ignore\[[\w, -]+\](.*)")
 _USES = re.compile(r"uses: *(?P<action>[\w./-]+)@(?P<ref>\S+)(?: +# (?P<version>\S+))?")
-
-
-def documented_workflows() -> list[tuple[str, str]]:
-    """The YAML blocks of the documentation that are whole workflows, by page and number."""
-    found = []
-    for page in PAGES:
-        text = page.read_text(encoding="utf-8") if page.is_file() else ""
-        for number, match in enumerate(_BLOCK.finditer(text), start=1):
-            block = re.sub(f"^{match['indent']}", "", match["text"], flags=re.MULTILINE)
-            if re.search(r"^jobs:", block, re.MULTILINE):
-                found.append((f"{page.stem}-{number}.yml", block))
-    return found
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +36,9 @@ def workflows(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / path.name).write_bytes(path.read_bytes())
     for name, text in documented_workflows():
         (folder / name).write_text(text, encoding="utf-8")
-    (root / "action.yml").write_bytes((ROOT / "action.yml").read_bytes())
+    for path in ACTIONS:
+        (root / path.relative_to(ROOT)).parent.mkdir(parents=True, exist_ok=True)
+        (root / path.relative_to(ROOT)).write_bytes(path.read_bytes())
     (root / ".github" / "zizmor.yml").write_bytes((ROOT / ".github" / "zizmor.yml").read_bytes())
     return root
 
@@ -60,7 +52,8 @@ def lint(*command: str, cwd: Path = ROOT) -> None:
 
 def test_there_is_something_to_lint() -> None:
     assert {path.name for path in WORKFLOWS} >= {"ci.yml", "pages.yml"}
-    assert any(name.startswith("github-action-") for name, _ in documented_workflows())
+    assert any(name.startswith("docs-github-action-") for name, _ in documented_workflows())
+    assert len(templates()) == 6 and step_actions()
     assert len(FORMS) >= 2
 
 
@@ -70,7 +63,38 @@ def test_actionlint_finds_nothing(workflows: Path) -> None:
 
 
 def test_zizmor_finds_nothing(workflows: Path) -> None:
-    lint("zizmor", "--offline", "--no-progress", "--strict-collection", ".", cwd=workflows)
+    lint("zizmor", "--offline", "--no-progress", "--strict-collection", "--persona", "pedantic", ".", cwd=workflows)
+
+
+def test_every_ignored_finding_has_a_reason() -> None:
+    texts = [path.read_text(encoding="utf-8") for path in [*WORKFLOWS, *ACTIONS]]
+    found = [it for text in [*texts, *(text for _, text in documented_workflows())] for it in _IGNORED.findall(text)]
+    assert found, "the triggers of comment and pages are ignored"
+    assert all(len(reason.split()) >= 5 for reason in found), found
+    config = yaml.safe_load((ROOT / ".github" / "zizmor.yml").read_text(encoding="utf-8"))
+    assert set(config["rules"]) == {"unpinned-uses"}, "an ignore belongs beside its line, with a reason"
+
+
+def test_every_block_of_every_page_is_what_it_shows(workflows: Path) -> None:
+    """Agents and experiments hold to their schemas, steps are linted in a job, and everything else is YAML."""
+    kinds: dict[str, int] = defaultdict(int)
+    for block in blocks():
+        document = block.document
+        assert document is not None, block.name
+        if isinstance(document, list) and any("uses" in it or "run" in it for it in document):
+            job = {"name": "a", "runs-on": "ubuntu-24.04", "timeout-minutes": 5, "steps": document}
+            whole = {"name": "a", "on": "workflow_dispatch", "permissions": {}, "jobs": {"a": job}}
+            (workflows / ".github" / "workflows" / block.name).write_text(yaml.safe_dump(whole), encoding="utf-8")
+            lint("actionlint", "-shellcheck=", "-pyflakes=", cwd=workflows)
+            kinds["steps"] += 1
+        elif isinstance(document, dict) and "command" in document:
+            AgentSpec.model_validate(document)
+            kinds["agents"] += 1
+        elif isinstance(document, dict) and "suites" in document:
+            Experiment.model_validate(document)
+            kinds["experiments"] += 1
+        kinds["blocks"] += 1
+    assert kinds["agents"] >= 3 and kinds["blocks"] > 10
 
 
 def test_the_schemas_hold(workflows: Path) -> None:
@@ -108,8 +132,9 @@ def test_every_workflow_starts_without_rights_and_every_checkout_forgets_its_tok
         assert document["permissions"] == {}, text
         assert "pull_request_target" not in text
         for job in document["jobs"].values():
-            assert "timeout-minutes" in job, text
-            for step in job["steps"]:
+            # A job that calls a reusable workflow may not have a time-out: that workflow's jobs have theirs.
+            assert ("timeout-minutes" in job) != ("uses" in job), text
+            for step in job.get("steps", []):
                 if step.get("uses", "").startswith("actions/checkout@"):
                     assert step["with"]["persist-credentials"] is False, text
 
@@ -148,7 +173,7 @@ def test_no_token_is_there_while_anything_of_an_agent_can_live() -> None:
     for text in [*texts, *(text for _, text in documented_workflows())]:
         document = yaml.safe_load(text)
         for job in document["jobs"].values():
-            if any(_RUNS_AGENTS.search(str(step)) for step in job["steps"]):
+            if any(_RUNS_AGENTS.search(str(step)) for step in job.get("steps", [])):
                 assert not _TOKEN.search(str(document.get("env"))), text
                 assert not _TOKEN.search(str(job.get("env"))), text
 

@@ -13,6 +13,7 @@ from bench.base.errors import UserError
 from bench.gateway.backends import replay
 from bench.gateway.backends.recorded import load_exchanges
 from bench.gateway.backends.replay import load_cassette
+from bench.gateway.backends.scripted import is_scripted, scripted_prices
 from bench.gateway.config import Provider, Role
 from bench.gateway.media import Family
 from bench.gateway.prices import Prices, find_prices
@@ -59,6 +60,8 @@ def find_role(
     model: str, role: str, case: str, cassettes: Path | None, own_prices: Path | None, environment: Mapping[str, str]
 ) -> Role:
     """How the calls of `model` are answered; raises `UserError` when they cannot be."""
+    if is_scripted(model):
+        return Role(model=model, name=model, prices=scripted_prices(), simulated=True)
     if model.startswith(replay.PREFIX):
         return _replayed(model, replay.cassette_path(model, role, case, cassettes))
     prefix, _, name = model.partition("/")
@@ -82,6 +85,8 @@ def find_role(
 
 def prices_of_role(model: str, role: str, case: str, cassettes: Path | None, own: Path | None) -> Prices | None:
     """The prices by which the calls of `model` are reckoned; None where there are none. Raises `UserError`."""
+    if is_scripted(model):
+        return scripted_prices()
     if model.startswith(replay.PREFIX):
         return _replayed(model, replay.cassette_path(model, role, case, cassettes)).prices
     return find_prices(model, own)
