@@ -95,12 +95,13 @@ def noise_floor(base: Sequence[Record], head: Sequence[Record], others: Iterable
     """The floor for a comparison of `base` with `head`, from the A/A runs among `others`.
 
     An A/A run counts if it has the machine class and the profile of the comparison, calls are paid in both or replayed
-    in both, its arms are comparable, and it has `LEAST_CASES` cases. Runs that are compared themselves do not count.
+    in both, its arms are comparable, and it has `LEAST_CASES` cases. A run of head's does not count: it is what is
+    asked of. One of base's may, as part of base's history.
     """
     sides = [*base, *head]
     machines = {record.machine.fingerprint for record in sides}
     machine = machines.pop() if len(machines) == 1 else ""
-    compared = {record.provenance.run for record in sides}
+    compared = {record.provenance.run for record in head}
     found: dict[str, list[Sample]] = defaultdict(list)
     counted: dict[str, list[Record]] = {}
     left_out = []
