@@ -204,7 +204,7 @@ def _with_factor(document: str, factor: Factor, found: FactorEffects | None) -> 
     multiple=True,
     type=PATH,
     metavar="FILE",
-    help="With --factor: the agent.yaml of an arm that is not among --agents; repeat for both.",
+    help="With --factor: the agent.yaml of an arm that does not ship with the benchmark; repeat for both.",
 )
 @CASES
 @as_json("Print everything as one JSON object.")

@@ -115,7 +115,7 @@ def noise_floor(base: Sequence[Record], head: Sequence[Record], others: Iterable
         counted[run] = records
         for name, it in samples.items():
             found[name].append(it)
-    noise = {name: _noise(samples) for name, samples in found.items()}
+    noise = {name: measure_noise(samples) for name, samples in found.items()}
     losses = losses_of([record for records in counted.values() for record in records])
     return NoiseFloor(machine, list(counted)[::-1], left_out, noise, losses)
 
@@ -149,8 +149,8 @@ def _arms_of_one_agent(records: Iterable[Record], without: Collection[str]) -> l
 
 def _samples(records: Sequence[Record], sides: Sequence[Record]) -> tuple[dict[str, Sample], str]:
     """Each measure of the run, or the reason why the run does not count."""
-    arms = [[record for record in records if record.arm == arm] for arm in ("base", "head")]
-    paired = pair(*arms)
+    base, head = ([record for record in records if record.arm == arm] for arm in ("base", "head"))
+    paired = pair(base, head)
     if paired.reasons:
         return {}, paired.reasons[0]
     if {record.profile for record in records} != {record.profile for record in sides}:
@@ -163,7 +163,7 @@ def _samples(records: Sequence[Record], sides: Sequence[Record]) -> tuple[dict[s
     return {name: it for name, it in samples.items() if len(it.cases) >= LEAST_CASES}, ""
 
 
-def _noise(samples: Sequence[Sample]) -> MeasureNoise:
+def measure_noise(samples: Sequence[Sample]) -> MeasureNoise:
     """Pooled over the runs, each with the weight of its cases.
 
     The mean of a run's difference is 0, for its arms are one agent; its variance is that of its trials and that of a

@@ -14,7 +14,7 @@ from scipy.stats import ttest_1samp
 
 from bench.formats.record import Arm, Record
 from bench.stats.compare import Compared, Comparison, compare_records
-from bench.stats.noise_floor import LEAST_CASES, MeasureNoise, _noise, losses_of, noise_floor, shift_chance
+from bench.stats.noise_floor import LEAST_CASES, MeasureNoise, losses_of, measure_noise, noise_floor, shift_chance
 from bench.stats.pairing import make_sample
 from bench.store.branch import ResultsBranch
 from bench.store.bundle import Bundle
@@ -142,7 +142,7 @@ def test_a_small_a_a_run_does_not_blind_a_large_comparison() -> None:
     for _ in range(40):
         base, head = ([rng.binomial(1, 0.5, 1).astype(float) for _ in range(8)] for _ in range(2))
         small = make_sample([str(n) for n in range(8)], base, head, ratio=False)
-        floors.append(_noise([small]).floor(50, 2 / 5, 0.05))
+        floors.append(measure_noise([small]).floor(50, 2 / 5, 0.05))
     assert np.median(floors) < 0.08
     assert np.mean(np.array(floors) > 0.15) < 0.1
 
@@ -166,7 +166,7 @@ def test_the_floor_is_passed_by_equal_agents_about_as_often_as_it_says() -> None
     repetitions = 300
     for _ in range(repetitions):
         for count in passed:
-            noise = _noise(
+            noise = measure_noise(
                 [make_sample([str(n) for n in range(20)], list(b), list(h), ratio=True) for b, h in run(count)]
             )
             base, head = run(1)[0]
