@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from dataclasses import asdict
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NoReturn
 
 import click
 
 from bench.base.errors import EXIT_OK, UserError
-from bench.cli.options import alpha, as_json, branch, filters, fraction, gathered, print_json, print_text, repository
+from bench.cli.options import (
+    CASES,
+    PATH,
+    alpha,
+    as_json,
+    branch,
+    filters,
+    fraction,
+    gathered,
+    print_json,
+    print_text,
+    repository,
+)
 
 if TYPE_CHECKING:
-    from bench.stats import Chosen, Compared, Comparison, Filters, Judgement, Rules, SequentialState
+    from bench.base.install import DataFolders
+    from bench.formats.agent import Agent
+    from bench.formats.record import AgentRef, Record
+    from bench.stats import Chosen, Comparison, FactorEffects, Filters, Rules, SequentialState
 
 # 2 is taken: by a wrong command, as everywhere.
 _EXIT = {
@@ -20,14 +39,103 @@ _EXIT = {
     "no change": EXIT_OK,
     "no difference seen": EXIT_OK,
     "regression": 1,
+    "below the noise floor": 3,
     "inconclusive": 3,
     "not comparable": 4,
 }
 _EXIT_BLIND = 5
-# Of 0 to 1: that a gate may ask for with --require-power.
-_ENOUGH_POWER = 0.75
 _MEASURES = ("success", "score", "cost", "tokens", "time")
-_MOST_FINDINGS = 10
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A variable of the agent's environment, with its value in base and in head; empty: not set."""
+
+    variable: str
+    values: tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What else is asked, and where it is looked up."""
+
+    noise: tuple[str, ...]
+    factor: str | None
+    difficulty: tuple[str, ...]
+    variants: tuple[Path, ...]
+    folders: DataFolders
+
+    def parsed(self) -> Factor | None:
+        """The factor; raises `UserError`."""
+        if self.factor is None:
+            if self.difficulty or self.variants:
+                raise UserError("belong to --factor", where="--difficulty and --variant", remedy="name the factor")
+            return None
+        found = re.fullmatch(r"([A-Z][A-Z0-9_]*)=([^,]*),([^,]*)", self.factor)
+        if found is None or found[2] == found[3]:
+            raise UserError(f"{self.factor!r} is not a factor", where="--factor", remedy="write NAME=BASE,HEAD")
+        return Factor(found[1], (found[2], found[3]))
+
+    def faults(self, factor: Factor, base: Chosen, head: Chosen) -> list[str]:
+        """What of two sets differs besides the factor, or why that cannot be told."""
+        from bench.formats.agent import differences, load_agent
+        from bench.stats import factor_faults
+
+        faults = factor_faults(base.records, head.records)
+        agents = [load_agent(path) for path in self.variants] + _shipped(self.folders.agents)
+        arms = []
+        for name, side, value in zip(("base", "head"), (base, head), factor.values, strict=True):
+            record = side.records[0]
+            arm = _variant(agents, factor.variable, value, record.agent)
+            if arm is None:
+                text = f"{record.agent.id} {record.agent.digest[7:19]} with {factor.variable}={value or '(not set)'}"
+                faults.append(f"factor: {name}: no agent.yaml here is {text}; name it with --variant")
+            else:
+                arms.append(arm)
+        if len(arms) == 2:
+            unlike = differences(*arms, without=factor.variable)
+            faults += [f"factor: {what} of the agents differs, too" for what in unlike]
+        return faults
+
+    def effects(self, base: Chosen, head: Chosen, hard: Sequence[Record], alpha: float) -> FactorEffects | None:
+        """What the factor does."""
+        from bench.formats.case import case_folders, load_case
+        from bench.stats import factor_effects, pair
+
+        known = case_folders(self.folders.cases)
+        cases = {record.case.id for record in base.records}
+        kinds = {case: load_case(known[case]).spec.kind for case in sorted(cases & known.keys())}
+        return factor_effects(pair(base.records, head.records, ["coverage"]), hard, kinds, alpha)
+
+
+def _shipped(root: Path) -> list[Agent]:
+    """Every description below `root`: a folder may hold several, and other YAML files."""
+    from bench.formats.agent import load_agent
+
+    found = []
+    for path in sorted(root.glob("[!_]*/*.y*ml")):
+        with suppress(UserError):
+            found.append(load_agent(path, trusted=True))
+    return found
+
+
+def _variant(agents: Sequence[Agent], variable: str, value: str, wanted: AgentRef) -> Agent | None:
+    """The agent that a record names, if one of `agents` is it with this value: as it is described, or set in a plan."""
+    from bench.formats.agent import with_settings
+
+    for agent in agents:
+        for it in (agent, with_settings(agent, {variable: value} if value else {})):
+            own = it.spec.environment.variables.get(variable, "")
+            if (it.id, own) == (wanted.id, value) and it.digest == wanted.digest:
+                return it
+    return None
+
+
+def _with_factor(document: str, factor: Factor, found: FactorEffects | None) -> str:
+    import json
+
+    effects = {} if found is None else asdict(found)
+    return json.dumps({**json.loads(document), "factor": {**asdict(factor), **effects}}, indent=1, allow_nan=False)
 
 
 @click.command()
@@ -72,7 +180,35 @@ _MOST_FINDINGS = 10
     type=click.Choice(["coverage", "limits", "machine"]),
     help="Compare although this differs; repeat for several.",
 )
+@click.option(
+    "--noise",
+    "noise",
+    multiple=True,
+    metavar="RUN",
+    help="A run of one agent against itself, for the noise floor; with --results the stored ones are found.",
+)
+@click.option(
+    "--factor",
+    metavar="NAME=BASE,HEAD",
+    help="Say what one variable of the agent's environment does, by case and difficulty; nothing else may differ.",
+)
+@click.option(
+    "--difficulty",
+    multiple=True,
+    metavar="SET",
+    help="With --factor: records of other agents, which tell how hard a case is; repeat for several.",
+)
+@click.option(
+    "--variant",
+    "variants",
+    multiple=True,
+    type=PATH,
+    metavar="FILE",
+    help="With --factor: the agent.yaml of an arm that does not ship with the benchmark; repeat for both.",
+)
+@CASES
 @as_json("Print everything as one JSON object.")
+@gathered("ask", "bench.cli.compare:Ask", "noise factor difficulty variants folders")
 @gathered("rules", "bench.stats:Rules", "margin ratio_margin alpha")
 def compare(
     base: str,
@@ -86,6 +222,7 @@ def compare(
     history: bool,
     drop_points: float | None,
     allow: tuple[Literal["coverage", "limits", "machine"], ...],
+    ask: Ask,
     as_json: bool,
 ) -> None:
     """Is the agent of HEAD better than that of BASE, worse, or more expensive?
@@ -106,44 +243,75 @@ def compare(
     model and machine class, or they are not comparable. Run both in one night: what a night does to all trials then
     falls out of the difference, and counts as error otherwise. What the numbers mean: docs/statistics.md.
 
+    A change that is smaller than what one agent differs from itself by on this class of machines is not called: it is
+    below the noise floor, which runs with one agent as both arms measure (--noise).
+
+    With --factor the arms are an agent with a component on and off, and nothing else may differ:
+
+    \b
+    ml-dev-bench run --suite nightly --agent agents/mlab_research/nolog.yaml --base mlab_research
+    ml-dev-bench compare runs/NAME --factor MLAB_LOG=on,off --difficulty react --results results.git
+
     \b
     Exit status, by the measures that decide (--gate):
       0  no change, no difference seen, or improvement
       1  regression
       2  the command is wrong
-      3  inconclusive: the answer says what would decide
+      3  inconclusive: the answer says what would decide; or below the noise floor
       4  not comparable, and the answer says why
       5  no regression, but the power that --require-power asks for is not reached
     """
+    from bench.cli.compare_text import as_text, factor_text
     from bench.cli.stored import stored_records
-    from bench.stats import choose_arm, compare_records, sequential_state, with_history
+    from bench.stats import AA_RUNS, choose_arm, compare_records, named_records, sequential_state, with_history
 
+    factor = ask.parsed()
+    if factor is not None and set(allow) & {"limits", "machine"}:
+        raise UserError("nothing else may differ with --factor", where="--allow", remedy="leave it out")
     sides = (base, head) if head else (f"{base}:base", f"{base}:head")
     with stored_records(repository, branch) as stored:
         one, other = (choose_arm(side, stored, filters) for side in sides)
         state = sequential_state([*one.records, *other.records])
-        pooled = history and repository and state is None
+        pooled = history and repository and state is None and factor is None
         records = with_history(one, other, stored, filters) if pooled else one.records
+        of_one_agent = [record for name in ask.noise for record in named_records(name, stored, filters)]
+        of_one_agent += stored(AA_RUNS, filters) if repository else []
+        hard = [record for name in ask.difficulty for record in named_records(name, stored, filters)]
+    if state is not None and factor is not None:
+        remedy = "run both arms without --until-decided"
+        raise UserError("its looks decided when it ended, by the very effect", where="--factor", remedy=remedy)
     deciding = tuple(dict.fromkeys(gates)) or ("success",)
     drop = None if drop_points is None else drop_points / 100
-    answer = compare_records(records, other.records, rules=rules, gates=deciding, test=test, allow=allow, drop=drop)
+    faults = [] if factor is None else ask.faults(factor, one, other)
+    answer = compare_records(
+        records,
+        other.records,
+        rules=rules,
+        gates=deciding,
+        test=test,
+        allow=allow,
+        drop=drop,
+        others=of_one_agent,
+        faults=faults,
+    )
     if state is not None:
         tell_sequential(state, one, other, answer, as_json=as_json)
+    found = None if factor is None or answer.reasons else ask.effects(one, other, hard, rules.alpha)
     if as_json:
-        click.echo(as_document(one, other, answer))
+        document = as_document(one, other, answer)
+        click.echo(document if factor is None else _with_factor(document, factor, found))
     else:
         print_text(as_text(one, other, answer))
+        if factor is not None and found is not None:
+            print_text(factor_text(factor.variable, factor.values, found))
     sys.exit(_exit_code(answer))
 
 
 def _exit_code(answer: Comparison) -> int:
-    quiet = answer.verdict in ("no change", "no difference seen", "inconclusive")
-    return _EXIT_BLIND if quiet and _is_blind(answer) else _EXIT[answer.verdict]
+    from bench.cli.compare_text import is_blind
 
-
-def _is_blind(answer: Comparison) -> bool:
-    """Could a drop that matters to the gate have been missed too easily?"""
-    return answer.power is not None and answer.power < _ENOUGH_POWER
+    quiet = answer.verdict in ("no change", "no difference seen", "below the noise floor", "inconclusive")
+    return _EXIT_BLIND if quiet and is_blind(answer) else _EXIT[answer.verdict]
 
 
 def tell_sequential(
@@ -152,6 +320,7 @@ def tell_sequential(
     """Print what the looks decided, or why they have not, and end: no other test may decide of what they stopped."""
     import json
 
+    from bench.cli.compare_text import as_text
     from bench.report import sequential_document, sequential_lines
 
     if set(answer.gates) != {"success"}:
@@ -184,109 +353,3 @@ def as_document(base: Chosen, head: Chosen, answer: Comparison) -> str:
     for measure in document["measures"]:
         measure["factor"], measure["open_drop"] = derived[measure["measure"]]
     return json.dumps(document, indent=1, allow_nan=False)
-
-
-def as_text(base: Chosen, head: Chosen, answer: Comparison) -> str:
-    """For a person at a terminal."""
-    from bench.base.text import printable
-    from bench.report import table
-
-    scope = "this suite" if answer.test == "within-cases" else "cases like these"
-    lines = [
-        f"{answer.verdict.upper()} (by {', '.join(answer.gates)}; {scope})",
-        f"base  {base.label}",
-        f"head  {head.label}",
-    ]
-    lines += [f"not comparable: {reason}" for reason in answer.reasons]
-    if answer.measures:
-        who = base.entrant
-        lines.append(f"{answer.cases} cases in pairs; profile {who.profile}, {who.model or 'no model'}")
-        lines += ["", *table([row for it in answer.measures for row in _measure_rows(it)]).splitlines()]
-    if answer.power is not None and answer.drop is not None:
-        enough = "less than" if _is_blind(answer) else "at least"
-        lines += [
-            "",
-            f"power: a drop of {100 * answer.drop:g} points is called a regression with {answer.power:.0%} chance,"
-            f" {enough} the {_ENOUGH_POWER:.0%} that --require-power asks for",
-        ]
-    if answer.findings:
-        lines += ["", *_finding_lines(answer)]
-    lines += [f"note: {note}" for note in answer.notes]
-    return "\n".join(printable(line) for line in lines)
-
-
-def _measure_rows(it: Compared) -> list[tuple[str, str]]:
-    from bench.stats import Needed
-
-    if it.judgement is None:
-        return [(it.measure, f"{it.verdict}: {it.reason}")]
-    found = it.judgement
-    base, head = f"{it.base_trials:.3g}", f"{it.head_trials:.3g}"
-    trials = f"{base} trials" if base == head else f"{base} base and {head} head trials"
-    if it.this_suite is None:
-        return [(it.measure, f"{found.verdict}: {_change(it)}; {_chances(found)}; n = {found.n} cases x {trials}")]
-    rows = [(it.measure, f"{it.base:.3f} -> {it.head:.3f}; n = {found.n} cases x {trials}")]
-    for name, own in (("cases like these", found), ("this suite", it.this_suite)):
-        rows.append(("", f"{name}: {own.verdict}, {_points(own)}; {_chances(own)}"))
-    if found.verdict == "no difference seen" and it.open_drop is not None:
-        rows.append(
-            ("", f"so few cases and trials cannot exclude a drop of up to {100 * it.open_drop:.1f} points (95%)")
-        )
-    if found.verdict == "inconclusive":
-        if it.night_sd:
-            apart = f"{100 * it.night_sd:.1f} points"
-            rows.append(("", f"nights alone add a standard error of {apart}: run both arms in one night"))
-        if not it.night_sd or found.needed != Needed(None, None):
-            rows.append(("", _needed(it)))
-    return rows
-
-
-def _chances(found: Judgement) -> str:
-    test = "exact" if found.draws is None else f"{found.draws:,} draws"
-    return f"p(worse) {_p(found.p_worse)}, p(better) {_p(found.p_better)} ({test})"
-
-
-def _points(found: Judgement) -> str:
-    interval = found.interval
-    span = f" [{100 * interval.low:+.1f}, {100 * interval.high:+.1f}]" if interval else ""
-    return f"{100 * found.difference:+.1f}{span} points{' (95%)' if interval else ''}"
-
-
-def _change(it: Compared) -> str:
-    from math import exp
-
-    assert it.judgement is not None and it.base is not None and it.head is not None
-    interval = it.judgement.interval
-    span = f" [{exp(interval.low):.3f}, {exp(interval.high):.3f}] (95%)" if interval else ""
-    return f"{it.base:.4g} -> {it.head:.4g}, x {it.factor:.3f}{span}"
-
-
-def _needed(it: Compared) -> str:
-    assert it.judgement is not None and it.judgement.needed is not None
-    trials, cases = it.judgement.needed.trials, it.judgement.needed.cases
-    options = []
-    if trials is not None:
-        options.append(f"about {trials} trials a case and side on these {it.judgement.n} cases")
-    if cases is not None:
-        options.append(f"about {cases} such cases with {it.trials:.3g} trials")
-    if not options:
-        return "the difference is too close to the margin for any reasonable number of trials to decide"
-    return f"{' or '.join(options)} would decide (with 80% chance, if the difference is as it looks)"
-
-
-def _finding_lines(answer: Comparison) -> list[str]:
-    from bench.report import table
-
-    lines = [f"{len(answer.findings)} of {answer.cases} cases differ; advisory, p adjusted for looking at all (Holm):"]
-    rows = [
-        (it.case, f"{it.base[0]}/{it.base[1]} -> {it.head[0]}/{it.head[1]}", f"p {_p(it.p)}, adjusted {_p(it.p_holm)}")
-        for it in answer.findings[:_MOST_FINDINGS]
-    ]
-    lines += table(rows).splitlines()
-    if len(answer.findings) > _MOST_FINDINGS:
-        lines.append(f"  and {len(answer.findings) - _MOST_FINDINGS} more (--json has all)")
-    return lines
-
-
-def _p(value: float) -> str:
-    return "< 0.0001" if value < 0.0001 else f"= {value:.4f}" if value < 0.1 else f"= {value:.2f}"

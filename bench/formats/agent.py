@@ -202,6 +202,29 @@ def with_settings(agent: Agent, settings: Mapping[str, str]) -> Agent:
     return replace(agent, spec=spec, settings=dict(settings))
 
 
+def differences(one: Agent, other: Agent, *, without: str) -> list[str]:
+    """In what two agents differ besides the variable `without`, their ids and what describes them."""
+    texts = {"id", "title", "description"}
+    specs = []
+    for agent in (one, other):
+        facts = agent.spec.model_dump(exclude=texts)
+        facts["environment"]["variables"].pop(without, None)
+        specs.append(facts)
+    found = [name for name in specs[0] if specs[0][name] != specs[1][name]]
+    described = {one.file.name, other.file.name}
+    files = [
+        digest_files(
+            {
+                **{name: path for name, path in agent.files.paths.items() if name not in described},
+                **regular_files(agent.folder / CASSETTES, f"{CASSETTES}/"),
+            }
+        )
+        for agent in (one, other)
+    ]
+    shared = [{name: digest_files(it.paths) for name, it in agent.shared_files.items()} for agent in (one, other)]
+    return found + ["a file"] * (files[0] != files[1]) + ["a shared file"] * (shared[0] != shared[1])
+
+
 def find_agent(name: str, root: Path) -> Agent:
     """An agent by the id of a folder below `root`, or by the path of an agent.yaml or its folder."""
     if "/" in name or name.endswith((".yaml", ".yml")) or name == ".":

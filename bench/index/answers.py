@@ -23,7 +23,7 @@ from bench.formats.record import (
     Tokens,
 )
 from bench.plan import NEWEST, History, Seen, all_replayed, model_key
-from bench.stats import CaseNight, Entrant
+from bench.stats import AA_RUNS, CaseNight, Entrant
 
 if TYPE_CHECKING:
     from bench.index.query import Index
@@ -37,8 +37,11 @@ _COLUMNS = """cell, arm, models, profile, trial, outcome, success, score, cost_u
     {'id': agent, 'digest': agent_digest, 'commit': agent_commit, 'ranked': ranked} AS agent,
     {'id': case_id, 'category': case_category, 'title': case_title, 'digest': case_digest} AS case,
     {'run': run, 'suite': suite, 'suite_version': suite_version, 'bench_version': bench_version,
-        'judge': judge, 'sequential': sequential} AS provenance,
+        'judge': judge, 'sandbox': sandbox, 'isolated': isolated, 'sequential': sequential} AS provenance,
     {'fingerprint': machine} AS machine"""
+_AA_RUNS = f"""SELECT {_COLUMNS} FROM cells WHERE arm <> '' AND run IN (
+    SELECT run FROM cells WHERE arm <> '' GROUP BY run
+    HAVING count(DISTINCT arm) = 2 AND count(DISTINCT (agent, agent_digest)) = 1)"""  # noqa: S608
 _PARTS: Mapping[str, type[Model]] = {"agent": AgentRef, "case": CaseRef, "provenance": Provenance, "machine": Machine}
 
 
@@ -115,8 +118,10 @@ def stored_records(index: Index, reference: str, filters: Filters) -> list[Recor
     """What `bench.stats.choice.choose` needs to know of the stored records to find those of `reference`.
 
     The rows of a run of that name; of an agent of that name those of the version that is meant, and the newest row of
-    every other version, so that it can be told what else there is.
+    every other version, so that it can be told what else there is. For `AA_RUNS` the rows of these runs.
     """
+    if reference == AA_RUNS:
+        return as_records(index.table(_AA_RUNS).to_pylist())
     kind, _, rest = reference.partition(":")
     name = rest if kind in ("run", "agent") else reference
     agent, _, version = name.partition("@")

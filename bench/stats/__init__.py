@@ -12,9 +12,21 @@ from bench.base.faces import lazy_face
 
 if TYPE_CHECKING:
     from bench.stats.budget import Candidate, Selection, TooLittle, select
-    from bench.stats.choice import Chosen, Filters, Stored, choose, choose_arm, with_history
+    from bench.stats.choice import (
+        AA_RUNS,
+        Chosen,
+        Filters,
+        Stored,
+        choose,
+        choose_arm,
+        named_records,
+        with_history,
+    )
+    from bench.stats.comparable import pair
     from bench.stats.compare import Compared, Comparison, compare_records
-    from bench.stats.intervals import Interval
+    from bench.stats.factor import FactorEffects, Interaction, MeasureEffects, factor_effects, factor_faults
+    from bench.stats.intervals import Correlation, Interval
+    from bench.stats.noise_floor import Losses, NoiseFloor
     from bench.stats.pairing import MEASURES
     from bench.stats.power import (
         Components,

@@ -12,6 +12,8 @@ from bench.base.errors import UserError
 from bench.formats.record import Arm, Profile, Record
 from bench.stats.standing import Entrant, entrant_of
 
+AA_RUNS = "runs:of-one-agent"
+"""Asked of `Stored`: the records of runs whose two arms are one agent, or more than those."""
 _VERSION = re.compile(r"(?:sha256:)?[0-9a-f]{7,64}")
 
 
@@ -45,7 +47,7 @@ def choose(reference: str, stored: Stored, filters: Filters) -> Chosen:
     reference: the folder of a run, a file of JSON lines, or of the `stored` records `[run:]NAME`, `[agent:]ID` (its
     newest version) or `[agent:]ID@COMMIT` (or @DIGEST, at least seven characters of either).
     """
-    records = [record for record in _named(reference, stored, filters) if _passes(record, filters)]
+    records = [record for record in named_records(reference, stored, filters) if _passes(record, filters)]
     groups: dict[Entrant, list[Record]] = defaultdict(list)
     for record in records:
         groups[entrant_of(record)].append(record)
@@ -100,7 +102,8 @@ def _one_version(records: Sequence[Record]) -> bool:
     return len({record.agent.digest for record in records}) == 1
 
 
-def _named(reference: str, stored: Stored, filters: Filters) -> Sequence[Record]:
+def named_records(reference: str, stored: Stored, filters: Filters) -> Sequence[Record]:
+    """The records that `reference` names, as `choose` reads it, of however many agents; raises `UserError` for none."""
     path = Path(reference)
     if (path / "run.json").is_file():
         from bench.formats.run_folder import RunFolder

@@ -29,6 +29,21 @@ class Pair:
     """Of each trial: its place in `Pairing.nights`."""
     head_nights: Sequence[int]
 
+    def of_shared_nights(self) -> Pair:
+        """The trials of nights that both sides met; itself where they share none.
+
+        A night that one side alone met says as much of the night as of the agent.
+        """
+        shared = set(self.base_nights) & set(self.head_nights)
+        if not shared:
+            return self
+        sides = []
+        for records, nights in ((self.base, self.base_nights), (self.head, self.head_nights)):
+            kept = [(record, night) for record, night in zip(records, nights, strict=True) if night in shared]
+            sides.append(([record for record, _ in kept], [night for _, night in kept]))
+        (base, base_nights), (head, head_nights) = sides
+        return Pair(self.case, base, head, base_nights, head_nights)
+
 
 @dataclass(frozen=True)
 class Pairing:

@@ -9,9 +9,10 @@ from typing import Literal
 
 from bench.formats.record import Record
 from bench.stats.comparable import Allowance, Pair, Pairing, pair
+from bench.stats.noise_floor import Losses, NoiseFloor, losses_of, noise_floor
 from bench.stats.pairing import MEASURES, Measure, money, sample
 from bench.stats.tests import DEFAULT_RULES, Rules, holm
-from bench.stats.verdict import Judgement, Verdict, judge, judge_suite, power_of
+from bench.stats.verdict import Judgement, Verdict, above_floor, judge, judge_suite, power_of
 
 Test = Literal["sign-flip", "within-cases"]
 MOST_UNKNOWN = 0.1
@@ -41,6 +42,8 @@ class Compared:
     """Of success and score: of these very cases alone."""
     night_sd: float = 0.0
     """What nights add to the standard error of the difference; 0 where both sides met the same nights."""
+    floor: float | None = None
+    """What equal agents differ by on such machines in comparisons of this size; None where no A/A run measured it."""
 
     @property
     def factor(self) -> float | None:
@@ -92,6 +95,10 @@ class Comparison:
     """A drop of success of which the power was asked."""
     power: float | None = None
     """The chance that these cases and trials would show it as a regression."""
+    noise: NoiseFloor | None = None
+    """What A/A runs of this class of machines measured."""
+    losses: tuple[Losses, Losses] | None = None
+    """Of base and of head."""
 
 
 def compare_records(
@@ -103,17 +110,23 @@ def compare_records(
     test: Test = "sign-flip",
     allow: Collection[Allowance] = (),
     drop: float | None = None,
+    others: Iterable[Record] = (),
+    faults: Sequence[str] = (),
 ) -> Comparison:
     """Compare two sets of records, each of one agent with its models in one profile.
 
     `gates`: names of `MEASURES`; they decide together, each at `rules.alpha` divided by their number (Bonferroni), so
     that several do not cry wolf more often than one. `drop`: of success, the power against which is worked out.
+    `others`: records among which those of A/A runs give the noise floor. `faults`: why the sets are not comparable, as
+    far as records do not tell.
     """
-    paired = pair(base, head, allow)
+    one, other = list(base), list(head)
+    paired = pair(one, other, allow)
     alpha = rules.alpha / len(gates)
-    if paired.reasons:
-        return Comparison("not comparable", paired.reasons, paired.notes, 0, gates, alpha, rules, test)
-    measures = [_compare_measure(measure, paired, rules, alpha, test) for measure in MEASURES.values()]
+    if reasons := [*faults, *paired.reasons]:
+        return Comparison("not comparable", reasons, paired.notes, 0, gates, alpha, rules, test)
+    noise = noise_floor(one, other, others)
+    measures = [_compare_measure(measure, paired, rules, alpha, test, noise) for measure in MEASURES.values()]
     return Comparison(
         verdict=_together([it for it in measures if it.measure in gates]),
         reasons=[],
@@ -127,6 +140,8 @@ def compare_records(
         findings=_case_changes(paired.pairs),
         drop=drop,
         power=None if drop is None else _power(paired, drop, replace(rules, alpha=alpha), test),
+        noise=noise,
+        losses=(losses_of(one), losses_of(other)),
     )
 
 
@@ -136,7 +151,9 @@ def _power(paired: Pairing, drop: float, rules: Rules, test: Test) -> float:
     return power_of(it.base, it.effective, drop, rules, night, by_signs=test == "sign-flip")
 
 
-def _compare_measure(measure: Measure, paired: Pairing, rules: Rules, alpha: float, test: Test) -> Compared:
+def _compare_measure(
+    measure: Measure, paired: Pairing, rules: Rules, alpha: float, test: Test, noise: NoiseFloor
+) -> Compared:
     reason = _incomparable(measure, paired)
     if reason:
         return Compared(measure.name, "not comparable", reason)
@@ -154,7 +171,10 @@ def _compare_measure(measure: Measure, paired: Pairing, rules: Rules, alpha: flo
         trials=it.trials,
         night=it.night,
     )
+    floor = noise.of(it, measure.name, alpha)
+    judgement = above_floor(judgement, floor, margin)
     suite = None if measure.ratio else judge_suite(it.strata, len(it.cases), margin, alpha, it.strata_night)
+    suite = None if suite is None else above_floor(suite, floor, margin)
     sizes = it.sizes
     return Compared(
         measure.name,
@@ -167,6 +187,7 @@ def _compare_measure(measure: Measure, paired: Pairing, rules: Rules, alpha: flo
         judgement=judgement,
         this_suite=suite,
         night_sd=it.night.sd,
+        floor=floor,
     )
 
 
@@ -183,23 +204,21 @@ def _incomparable(measure: Measure, paired: Pairing) -> str:
 
 def _together(deciding: Sequence[Compared]) -> Verdict:
     verdicts = {it.verdict for it in deciding}
-    order: tuple[Verdict, ...] = ("regression", "not comparable", "inconclusive", "improvement", "no difference seen")
+    order: tuple[Verdict, ...] = (
+        "regression",
+        "not comparable",
+        "inconclusive",
+        "below the noise floor",
+        "improvement",
+        "no difference seen",
+    )
     return next((verdict for verdict in order if verdict in verdicts), "no change")
 
 
 def _case_changes(pairs: Sequence[Pair]) -> list[CaseChange]:
     counts = []
-    for it in pairs:
-        shared = set(it.base_nights) & set(it.head_nights)
-        # A night that one side alone met says as much of the night as of the agent.
-        base, head = (
-            [
-                bool(record.success)
-                for record, night in zip(records, nights, strict=True)
-                if not shared or night in shared
-            ]
-            for records, nights in ((it.base, it.base_nights), (it.head, it.head_nights))
-        )
+    for it in (own.of_shared_nights() for own in pairs):
+        base, head = ([bool(record.success) for record in side] for side in (it.base, it.head))
         one, other = (sum(base), len(base)), (sum(head), len(head))
         counts.append((it.case, one, other, fisher(one, other)))
     adjusted = holm([p for *_, p in counts])

@@ -176,8 +176,8 @@ def _standing(entrant: Entrant, ranked: bool, cases: Mapping[str, Tally], suite_
         ranked=ranked,
         cases=cases,
         suite_size=suite_size,
-        success=_estimate([tally.success for tally in graded if tally.success is not None]),
-        score=_estimate([tally.score for tally in graded if tally.score is not None]),
+        success=estimate([tally.success for tally in graded if tally.success is not None]),
+        score=estimate([tally.score for tally in graded if tally.score is not None]),
         passes=_passes(graded),
         cost=total.cost,
         effort=total.effort,
@@ -185,12 +185,13 @@ def _standing(entrant: Entrant, ranked: bool, cases: Mapping[str, Tally], suite_
         succeeded=total.succeeded,
         cells=total.cells,
         lost=total.lost,
-        lost_rate=_estimate([tally.lost / tally.cells for tally in cases.values() if tally.cells]),
+        lost_rate=estimate([tally.lost / tally.cells for tally in cases.values() if tally.cells]),
         retried=total.retried,
     )
 
 
-def _estimate(means: Sequence[float]) -> Estimate | None:
+def estimate(means: Sequence[float]) -> Estimate | None:
+    """The mean over cases, from that of each case; None for no case."""
     return Estimate(fmean(means), len(means), clustered(means)) if means else None
 
 
@@ -198,8 +199,8 @@ def _passes(graded: Sequence[Tally]) -> list[Passes]:
     counts = [(tally.graded, tally.succeeded) for tally in graded]
     found = []
     for k in KS:
-        at = _estimate([value for n, succeeded in counts if (value := pass_at(n, succeeded, k)) is not None])
-        hat = _estimate([value for n, succeeded in counts if (value := pass_hat(n, succeeded, k)) is not None])
+        at = estimate([value for n, succeeded in counts if (value := pass_at(n, succeeded, k)) is not None])
+        hat = estimate([value for n, succeeded in counts if (value := pass_hat(n, succeeded, k)) is not None])
         if at is not None and hat is not None:
             found.append(Passes(k, at, hat))
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -26,7 +26,15 @@ from bench.stats.tests import MOST_CASES, MOST_TRIALS, POWER, Rules, Stratum, Ta
 # The error of a simulated power near 0.75 is then 0.02.
 _ROUNDS = 500
 _SIGNS = 1_000
-Verdict = Literal["regression", "improvement", "no change", "no difference seen", "inconclusive", "not comparable"]
+Verdict = Literal[
+    "regression",
+    "improvement",
+    "no change",
+    "no difference seen",
+    "below the noise floor",
+    "inconclusive",
+    "not comparable",
+]
 
 
 @dataclass(frozen=True)
@@ -173,6 +181,19 @@ def _intervals(
             it = Interval(mean - math.hypot(mean - it.low, reach), mean + math.hypot(it.high - mean, reach))
         found.append(clipped(it) if it is not None and bounded else it)
     return found
+
+
+def above_floor(it: Judgement, floor: float | None, margin: float) -> Judgement:
+    """The judgement, where the machines let it stand; *below the noise floor* where they do not.
+
+    A change is called only where it is as large as the `floor` of differences that one agent has from itself; and
+    where a floor of the margin or more hides differences that matter, *no change* cannot be said either.
+    """
+    if floor is None:
+        return it
+    hidden = abs(it.difference) < floor and it.verdict in ("regression", "improvement")
+    blind = floor >= margin and it.verdict == "no change"
+    return replace(it, verdict="below the noise floor", needed=None) if hidden or blind else it
 
 
 def least_cases(alpha: float) -> int:
