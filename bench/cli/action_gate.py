@@ -158,7 +158,7 @@ def _too_few(records: Sequence[Record]) -> str:
 
 def _compare_records(told: CompareInputs, folder: Path) -> None:
     """Compare a run that is there: by its arms, or with stored records of the base, which decides nothing."""
-    from bench.cli.compare import as_text
+    from bench.cli.compare_text import as_text
     from bench.cli.stored import stored_records
     from bench.formats.run_folder import RunFolder
     from bench.stats import Filters, choose_arm, compare_records, sequential_state

@@ -11,7 +11,8 @@ import click
 from bench.cli.options import print_text
 
 if TYPE_CHECKING:
-    from bench.formats.plan import PlanFile, Shard, SkippedCell
+    from bench.formats.plan import PlanFile, SkippedCell
+    from bench.formats.shards import Shard
 
 _MOST_SKIPPED = 20
 

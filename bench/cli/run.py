@@ -20,8 +20,9 @@ from bench.report import render
 
 if TYPE_CHECKING:
     from bench.base.install import DataFolders
-    from bench.formats.plan import PlanFile, RunPlan, ShardPart
+    from bench.formats.plan import PlanFile, RunPlan
     from bench.formats.record import Record
+    from bench.formats.shards import ShardPart
     from bench.plan import Request
     from bench.runs import Arms, Options
     from bench.sandbox import Sandbox
