@@ -70,6 +70,12 @@ def fitted(value: Any, unseen: Any, beside: Any) -> dict[str, Any]:
     with torch.no_grad():
         single = torch.cat([model(entry.unsqueeze(0)) for entry in entries])
         among = model(torch.cat([entries, torch.from_numpy(beside)]))[: len(entries)]
-    kinds = sorted({type(loss).__name__ for loss in losses})
+    kinds = sorted({type(loss).__name__ for loss in [*losses, *(loss for _, loss in told)]})
     alone = {"predicted": predicted, "single": single, "among": among}
     return {"losses": list(losses), "kinds": kinds, "told": told, **alone}
+
+
+def made(value: Any, points: int, seed: int) -> dict[str, Any]:
+    """The points of a call of make_data(), and the noise that its seed gives."""
+    noise = 20 * torch.randn((points, 1), generator=torch.Generator().manual_seed(seed))
+    return {"x": value[0], "y": value[1], "noise": noise}
