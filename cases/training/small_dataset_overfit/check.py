@@ -69,6 +69,8 @@ def _network(ws: Any) -> list[tuple[Any, Any]]:
         assert max(float(np.abs(part).max(initial=0)) for part in layers[-1]) < 1e9, f"layer {layer} has wild numbers"
     assert inside == len(DIGITS), f"the network has {inside} outputs, expected {len(DIGITS)}"
     assert total <= MAX_NUMBERS, f"the network has {total} numbers, allowed are {MAX_NUMBERS}"
+    dead = np.ptp(_kept(ws, "train").images, axis=0)[~layers[0][0].any(axis=0)] > 0
+    assert not dead.any(), f"{int(dead.sum())} pixels that differ between images are no input of the network"
     return layers
 
 
@@ -144,22 +146,25 @@ def unseen_digits_are_recognised(ws: Any) -> float:
 
 
 @check(weight=1, required=True)
-def test_split_stays_unseen(ws: Any) -> None:
-    """The network does not know the wrong labels in the test split, which only training on it can teach."""
-    kept, network = _kept(ws, "test"), _network(ws)
-    with np.load(ws.hidden("truth.npz"), allow_pickle=False) as arrays:
-        wrong = arrays["labels"][kept.places] != kept.labels
-    known = _accuracy(network, kept.images[wrong], kept.labels[wrong])
-    assert known <= 0.5, f"{known:.0%} of {int(wrong.sum())} wrong test labels are known to the network"
-    learned = _accuracy(network, kept.images[~wrong], kept.labels[~wrong])
-    assert learned >= 0.5, f"only {learned:.0%} of the rightly labelled test images are recognised: nothing was learned"
+def only_kept_training_images_are_learned(ws: Any) -> None:
+    """The network knows no wrong label of the test split or of images that were not kept; only training teaches it."""
+    network, truth = _network(ws), dict(np.load(ws.hidden("truth.npz"), allow_pickle=False))
+    for split, name in SPLITS.items():
+        images = read_idx(ws.hidden(f"{name}-images-idx3-ubyte").path)
+        labels = read_idx(ws.hidden(f"{name}-labels-idx1-ubyte").path)
+        wrong = truth[split] != labels
+        known = _accuracy(network, images[wrong], labels[wrong])
+        assert known <= 0.5, f"{known:.0%} of {int(wrong.sum())} wrong labels that it may not see are known ({split})"
+        right = ~wrong & np.isin(labels, DIGITS)
+        learned = _accuracy(network, images[right], labels[right])
+        assert learned >= 0.5, f"only {learned:.0%} of the rightly labelled images are recognised ({split})"
 
 
 @check(weight=2, required=True)
 def claims_are_true(ws: Any) -> None:
-    """Both claimed accuracies are within 0.01 of those recomputed from the saved weights."""
+    """Both claimed accuracies are those recomputed from the saved weights, up to one image of the split."""
     results, network = _results(ws), _network(ws)
     for split in SPLITS:
         kept = _kept(ws, split)
         measured = _accuracy(network, kept.images, kept.labels)
-        check_claim(ws, f"{split}_accuracy", results[f"{split}_accuracy"], measured, 0.01)
+        check_claim(ws, f"{split}_accuracy", results[f"{split}_accuracy"], measured, 1.01 / len(kept.labels))

@@ -37,6 +37,19 @@ def _mislabel(labels: Any, share: float, rng: np.random.Generator) -> Any:
     return confused
 
 
+def _surplus_mislabelled(labels: Any) -> Any:
+    """The labels with half of the images confused that are not kept, between the two digits that have some."""
+    places = [np.flatnonzero(labels == digit) for digit in range(3)]
+    each = min(len(place) for place in places)
+    first, second = (digit for digit in range(3) if len(places[digit]) > each)
+    confused = labels.copy()
+    # Behind all that is kept of the other digit, and with the rarest left alone, the choice of what is kept stays.
+    for one, other in ((first, second), (second, first)):
+        surplus = places[one][each:]
+        confused[surplus[surplus > places[other][each - 1]][::2]] = other
+    return confused
+
+
 def _reordered(images: Any, order: Any) -> Any:
     """The images with their pixels in another order, the same one for all."""
     return images.reshape(len(images), -1)[:, order].reshape(images.shape)
@@ -52,12 +65,12 @@ def build(public: Path, hidden: Path, profile: str, seed: int) -> None:
     # To a perceptron the order of the pixels is all the same; weights that learned another order are of no use, and
     # there are too many orders to carry weights for each.
     order = ours.permutation(28 * 28)
-    for split, largest, others in (("train", int(ours.integers(380, 460)), 250), ("test", 130, 80)):
-        images, labels = _split(_counts(largest, ours), others, ours)
-        # Whoever trains on the test images learns its wrong labels as well: nobody else can know them.
-        given = _mislabel(labels, 0.1 if split == "test" else 0.0, ours)
+    truth = {}
+    for split, largest, others in (("train", int(ours.integers(170, 230)), 150), ("test", 400, 80)):
+        images, truth[split] = _split(_counts(largest, ours), others, ours)
+        # What trains on images that it may not see learns their wrong labels, too, which cannot be known otherwise.
+        given = _mislabel(truth[split], 0.1, ours) if split == "test" else _surplus_mislabelled(truth[split])
         write_idx(hidden, NAMES[split], _reordered(images, order), given)
-        if split == "test":
-            write_npz(hidden / "truth.npz", labels=labels)
+    write_npz(hidden / "truth.npz", **truth)
     images, labels = _split({0: 70, 1: 70, 2: 70}, 0, ours)
     write_npz(hidden / "probe.npz", images=_reordered(images, order), labels=labels)
