@@ -27,7 +27,7 @@ class StepRunner:
         self.workspace.mkdir(parents=True)
         (folder / "temp").mkdir()
 
-    def step(self, verb: str, status: int = 0, **variables: str | Path) -> subprocess.CompletedProcess[str]:
+    def step(self, verb: str, status: int = 0, /, **variables: str | Path) -> subprocess.CompletedProcess[str]:
         """The verb of `ml-dev-bench action`, which must end with `status`."""
         env = {
             **{name: value for name, value in os.environ.items() if not name.startswith(("GITHUB_", "MLDB_", "GIT_"))},
