@@ -90,7 +90,8 @@ def test_a_night_loses_a_shard_is_completed_and_a_second_night_follows(stage: St
     second = stage.night(4713, BASE_URL=stage.address)
     assert second.code == 0, second.errors
     assert second.jobs.keys() == EVERY_JOB
-    assert len(second.legs("run")) == 3
+    # Measured times are shorter than limits, so that the second night may want fewer machines.
+    assert len(second.legs("run")) == len(planned(stage, 4713).shards)
     everything = list(ResultsBranch(remote).records())
     assert {record.provenance.run for record in everything} == {"gh-4711-1-nightly", "gh-4713-1-nightly"}
     assert sum(record.outcome == "graded" for record in everything) == 2 * CELLS
