@@ -85,7 +85,7 @@ def open_copy(repository: Path | str, branch: str, *, history: bool = False) -> 
 def is_earlier(repository: Path | str, branch: str, commit: str, other: str) -> bool:
     """Is `commit` of this branch older than `other`, which came from it? Raises `UserError` without access.
 
-    False, too, where one of them is not of this branch.
+    False, too, where `other` is of another history, or not in this repository.
     """
     if not is_remote(repository):
         return _precedes(Git(git_folder(Path(repository))), commit, other)

@@ -16,11 +16,14 @@ from tests.workflows.rehearsal.documents import blocks, documented_workflows, st
 from tests.workflows.rehearsal.stage import ROOT, git, tool
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.y*ml"))
-STRANGER = ROOT / "tests" / "workflows" / "rehearsal" / "stranger" / ".github" / "workflows" / "bench.yml"
+_REHEARSAL = ROOT / "tests" / "workflows" / "rehearsal"
+STRANGER = _REHEARSAL / "stranger" / ".github" / "workflows" / "bench.yml"
+NIGHT = _REHEARSAL / "nightly" / ".github" / "workflows" / "night.yml"
+MATRIX = ROOT / ".github" / "workflows" / "matrix.yml"
 ACTIONS = [ROOT / "action.yml", *sorted((ROOT / ".github" / "actions").rglob("action.y*ml"))]
 FORMS = [path for path in sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml")) if path.name != "config.yml"]
 _TOKEN = re.compile(r"inputs\.token|github\.token|secrets\.|ACTIONS_(RUNTIME|ID_TOKEN)")
-_RUNS_AGENTS = re.compile(r"ml-dev-bench/action@|bench (action )?run\b|'uses': '\./'")
+_RUNS_AGENTS = re.compile(r"ml-dev-bench/action(/\.github/actions/run)?@|bench (action )?run\b|'uses': '\./'")
 _IGNORED = re.compile(r"# *zizmor: *ignore\[[\w, -]+\](.*)")
 _USES = re.compile(r"uses: *(?P<action>[\w./-]+)@(?P<ref>\S+)(?: +# (?P<version>\S+))?")
 
@@ -59,7 +62,7 @@ def test_there_is_something_to_lint() -> None:
 
 def test_actionlint_finds_nothing(workflows: Path) -> None:
     lint("actionlint", "-shellcheck=", "-pyflakes=", cwd=workflows)
-    lint("actionlint", "-shellcheck=", "-pyflakes=", str(STRANGER))
+    lint("actionlint", "-shellcheck=", "-pyflakes=", str(STRANGER), str(NIGHT))
 
 
 def test_zizmor_finds_nothing(workflows: Path) -> None:
@@ -126,7 +129,7 @@ def test_a_finding_would_be_seen(workflows: Path, tmp_path: Path) -> None:
 
 
 def test_every_workflow_starts_without_rights_and_every_checkout_forgets_its_token() -> None:
-    texts = [path.read_text(encoding="utf-8") for path in [*WORKFLOWS, STRANGER]]
+    texts = [path.read_text(encoding="utf-8") for path in [*WORKFLOWS, STRANGER, NIGHT]]
     for text in [*texts, *(text for _, text in documented_workflows())]:
         document = yaml.safe_load(text)
         assert document["permissions"] == {}, text
@@ -154,10 +157,33 @@ def test_actions_of_others_are_pinned_and_one_version_is_one_commit() -> None:
 
 def test_no_script_of_the_action_holds_an_expression() -> None:
     """zizmor finds the dangerous ones; here not one is wanted, whatever it stands for."""
-    steps = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))["runs"]["steps"]
-    assert all("${{" not in step.get("run", "") for step in steps)
-    token_steps = [step["id"] for step in steps if "MLDB_TOKEN" in step.get("env", {})]
-    assert token_steps == ["publish"]
+    token_steps = set()
+    for path in ACTIONS:
+        steps = yaml.safe_load(path.read_text(encoding="utf-8"))["runs"]["steps"]
+        assert all("${{" not in step.get("run", "") for step in steps), path
+        holding = (step for step in steps if "MLDB_TOKEN" in step.get("env", {}))
+        token_steps |= {f"{path.parent.name}/{step['id']}" for step in holding}
+    assert token_steps >= {"plan/plan", "collect/collect", "site/site"}
+    assert not [name for name in token_steps if name.startswith(("run/", "provision/", "release/", "sweep/"))]
+    root = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))["runs"]["steps"]
+    assert [step["id"] for step in root if "MLDB_TOKEN" in step.get("env", {})] == ["publish"]
+
+
+def test_the_job_of_a_matrix_that_runs_agents_holds_no_right_and_one_job_writes() -> None:
+    jobs = yaml.safe_load(MATRIX.read_text(encoding="utf-8"))["jobs"]
+    writing = [name for name, job in jobs.items() if "write" in job["permissions"].values()]
+    assert writing == ["collect"]
+    assert jobs["run"]["permissions"] == {"contents": "read"}, "the agent's files are checked out"
+    text = str(jobs["run"])
+    assert "github.token" not in text and "GITHUB_TOKEN" not in text
+    assert not _TOKEN.search(str(jobs["run"].get("env", "")))
+    secrets = set(re.findall(r"secrets\.(\w+)", text))
+    assert secrets == {"MLDB_SEED_SECRET", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "OPENAI_API_KEY"}
+    for name, job in jobs.items():
+        # Keys of providers are where models are called, and nowhere else.
+        assert name == "run" or "_API_KEY" not in str(job), name
+    uploads = [step for step in jobs["run"]["steps"] if "upload-artifact" in step.get("uses", "")]
+    assert all("/scratch/**" in step["with"]["path"] for step in uploads) and len(uploads) == 1
 
 
 def test_no_token_is_there_while_anything_of_an_agent_can_live() -> None:
@@ -176,6 +202,16 @@ def test_no_token_is_there_while_anything_of_an_agent_can_live() -> None:
             if any(_RUNS_AGENTS.search(str(step)) for step in job.get("steps", [])):
                 assert not _TOKEN.search(str(document.get("env"))), text
                 assert not _TOKEN.search(str(job.get("env"))), text
+
+
+@pytest.mark.parametrize("name", ["plan", "provision", "run", "collect", "site", "release", "sweep", "refuse-rerun"])
+def test_the_page_of_the_matrix_names_every_input_and_output(name: str) -> None:
+    action = yaml.safe_load((ROOT / ".github" / "actions" / name / "action.yml").read_text(encoding="utf-8"))
+    page = (ROOT / "docs" / "matrix.md").read_text(encoding="utf-8")
+    assert f"`ml-dev-bench/action/.github/actions/{name}@v1`" in page
+    section = page.partition(f"### {name}\n")[2].partition("\n### ")[0]
+    for word in (*action["inputs"], *action.get("outputs", ())):
+        assert f"`{word}`" in section or word in ("python", "python-environment", "extras"), (name, word)
 
 
 def test_the_documentation_names_every_input_and_output() -> None:

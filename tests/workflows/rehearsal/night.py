@@ -45,11 +45,13 @@ class Night:
         return dict(found)
 
     def legs(self, job: str) -> dict[str, str]:
-        """The results of the legs of a matrix by their names."""
+        """Whether a step failed in a leg of a matrix, by the leg: act's own result of one is that of all."""
+        entries = [entry for entry in self.log if entry.get("jobID") == job]
+        failed = {entry["job"] for entry in entries if entry.get("stepResult") == "failure"}
         return {
-            str(entry["job"]): str(entry["jobResult"])
-            for entry in self.log
-            if entry.get("jobID") == job and "jobResult" in entry
+            str(entry["job"]): "failure" if entry["job"] in failed else "success"
+            for entry in entries
+            if "jobResult" in entry
         }
 
     @property
@@ -81,6 +83,11 @@ class Stage:
         _require_known_labels(self.action, self.stranger)
 
     @property
+    def cache(self) -> Path:
+        """Of act, which puts the temporary folders of the runners there, too."""
+        return self.folder / "cache"
+
+    @property
     def artifacts(self) -> Path:
         return self.folder / "artifacts"
 
@@ -88,9 +95,9 @@ class Stage:
     def pages(self) -> Path:
         return self.folder / "pages"
 
-    def night(self, number: int, kill_shard: str = "", **variables: str) -> Night:
+    def night(self, number: int, kill_shard: str = "", attempt: str = "1", **variables: str) -> Night:
         """One workflow run; kill_shard: its runner is killed when it has stored the first of several records."""
-        command = self._command(number, variables)
+        command = self._command(number, attempt, variables)
         home = self.folder / f"home-{number}"
         home.mkdir()
         env = {"PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin", "HOME": str(home), **_offline()}
@@ -105,17 +112,17 @@ class Stage:
                 stderr=subprocess.STDOUT,
             )
             while running.poll() is None:
-                if kill_shard and _killed(home, kill_shard):
+                if kill_shard and _killed(self.cache, kill_shard):
                     kill_shard = ""
                 time.sleep(0.02)
-        assert not kill_shard, f"nothing was killed: {log.read_text(encoding='utf-8', errors='replace')}"
+        assert not kill_shard, f"nothing was killed: {log}"
         text = log.read_text(encoding="utf-8", errors="replace")
         entries = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
         return Night(running.returncode, text, entries)
 
-    def _command(self, number: int, variables: Mapping[str, str]) -> list[str]:
+    def _command(self, number: int, attempt: str, variables: Mapping[str, str]) -> list[str]:
         command = [tool("act"), "push", "--json", "--use-new-action-cache", "--no-cache-server", "--pull=false"]
-        command += ["--action-cache-path", str(self.folder / "cache")]
+        command += ["--action-cache-path", str(self.cache)]
         for label in LABELS:
             command += ["--platform", f"{label}=-self-hosted"]
         command += ["--local-repository", f"ml-dev-bench/action@v1={self.action}"]
@@ -124,6 +131,7 @@ class Stage:
         inside = {
             **_offline(),
             "GITHUB_RUN_ID": str(number),
+            "GITHUB_RUN_ATTEMPT": attempt,
             "GITHUB_SERVER_URL": self.address,
             "GITHUB_REPOSITORY": "stranger/agent",
             "ML_DEV_BENCH_CACHE": str(self.folder / "data"),
@@ -147,27 +155,27 @@ def slim_environment(folder: Path) -> Path:
     return folder
 
 
-def _killed(home: Path, shard: str) -> bool:
+def _killed(runners: Path, shard: str) -> bool:
     """Kill the runner of a shard that has stored a record and has more to do; whether that was done."""
-    for plan in home.rglob(f"ml-dev-bench/shards/*-{shard}/*/run.json"):
+    for plan in runners.glob(f"*/tmp/ml-dev-bench/shards/*-{shard}/*/run.json"):
         planned = len(json.loads(plan.read_bytes())["cells"])
         if 0 < len(list((plan.parent / "cells").glob("*.json"))) < planned:
             for process in Path("/proc").iterdir():
-                if process.name.isdigit() and _runs(process, home, shard):
+                if process.name.isdigit() and _runs(process, plan.parents[4], shard):
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(int(process.name), signal.SIGKILL)
                         return True
     return False
 
 
-def _runs(process: Path, home: Path, shard: str) -> bool:
+def _runs(process: Path, temporary: Path, shard: str) -> bool:
     """Is it the process of this stage's step that runs the shard?"""
     try:
         words = (process / "cmdline").read_bytes().split(b"\0")
         env = (process / "environ").read_bytes().split(b"\0")
     except OSError:
         return False
-    return b"run-shard" in words and f"MLDB_SHARD={shard}".encode() in env and f"HOME={home}".encode() in env
+    return b"run-shard" in words and {f"MLDB_SHARD={shard}".encode(), f"RUNNER_TEMP={temporary}".encode()} <= {*env}
 
 
 def _offline() -> dict[str, str]:
