@@ -98,7 +98,7 @@ class Comparison:
     noise: NoiseFloor | None = None
     """What A/A runs of this class of machines measured."""
     losses: tuple[Losses, Losses] | None = None
-    """Of base and of head."""
+    """Of base, its history included but not the A/A runs, and of head."""
 
 
 def compare_records(
@@ -141,7 +141,7 @@ def compare_records(
         drop=drop,
         power=None if drop is None else _power(paired, drop, replace(rules, alpha=alpha), test),
         noise=noise,
-        losses=(losses_of(one), losses_of(other)),
+        losses=(losses_of(it for it in one if it.provenance.run not in noise.runs), losses_of(other)),
     )
 
 

@@ -1,7 +1,7 @@
 """What one component of an agent does: case by case, with the difficulty of cases, and by their kind.
 
-Effects are those of head less base. Whoever takes the difficulty of a case from the trials that the effect is taken
-from sees an interaction where there is none, because a case that was unlucky for base looks hard and gains (regression
+Effects are those of head less base. A difficulty that is taken from the trials that the effect is taken from
+makes an interaction where there is none, because a case that was unlucky for base looks hard and gains (regression
 to the mean; Oldham, J. Chronic Diseases 15, 1962). Here no trial is on both sides: `Slope`.
 """
 

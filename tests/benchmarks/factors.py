@@ -29,18 +29,23 @@ def trials(rng: np.random.Generator, chances: Floats, count: int) -> list[Floats
 
 
 def arms(rng: np.random.Generator, mixture: Mixture, world: str, p: Floats) -> list[Floats]:
+    if world == "same":
+        return [p, p]
     if world == "hard":
         return [p, p + 0.4 * (1 - p)]
-    share = 0.2 if world == "redrawn" else 0.0
-    return [np.where(rng.random(len(p)) < share, mixture.draw(rng, len(p)), p) for _ in range(2)]
+    redrawn = [rng.random(len(p)) < 0.2 for _ in range(2)]
+    return [np.where(chosen, mixture.draw(rng, len(p)), p) for chosen in redrawn]
 
 
-def interactions(world: str, mixture: Mixture, cases: int, count: int, repetitions: int) -> dict[str, float]:
-    rng = np.random.default_rng(7)
+def interactions(
+    rng: np.random.Generator, world: str, mixture: Mixture, design: tuple[int, int], repetitions: int
+) -> dict[str, float]:
     shown = {"other agents": 0, "arms": 0, "circular": 0}
+    cases, count = design
     for _ in range(repetitions):
         p = mixture.draw(rng, cases)
-        base, head = (trials(rng, it, count) for it in arms(rng, mixture, world, p))
+        one, other = arms(rng, mixture, world, p)
+        base, head = trials(rng, one, count), trials(rng, other, count)
         means = [np.array([it.mean() for it in side]) for side in (base, head)]
         hard = 1 - np.mean([[it.mean() for it in trials(rng, p, count)] for _ in range(2)], axis=0)
         effects = means[1] - means[0]
@@ -76,11 +81,12 @@ def main() -> None:
         shares = ", ".join(f"{runs} runs {passes(runs, shift, repetitions):.1%}" for runs in (1, 3, 5, 10, 20))
         print(f"floor, shift sd {shift}: passed by {shares}", flush=True)
     for world in ("same", "redrawn", "hard"):
-        for cases, count in DESIGNS:
+        for design in DESIGNS:
+            rng = np.random.default_rng(7)
             for mixture in MIXTURES:
-                found = interactions(world, mixture, cases, count, repetitions)
+                found = interactions(rng, world, mixture, design, repetitions)
                 text = ", ".join(f"{name} {share:.1%}" for name, share in found.items())
-                print(f"{world}, {cases}x{count}, {mixture.name}: {text}", flush=True)
+                print(f"{world}, {design[0]}x{design[1]}, {mixture.name}: {text}", flush=True)
 
 
 if __name__ == "__main__":

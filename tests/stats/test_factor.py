@@ -19,7 +19,7 @@ from bench.stats.comparable import pair
 from bench.stats.factor import FactorEffects, by_arms, by_others, factor_effects, factor_faults
 from bench.stats.intervals import Floats, between, contrast, correlation, wilson
 from bench.stats.tests import fit_slope
-from tests.benchmarks.difficulty import MIXTURES
+from tests.benchmarks.difficulty import MIXTURES, Mixture
 from tests.helpers.command import mldb
 from tests.helpers.records import make_check, make_record
 
@@ -128,14 +128,14 @@ def drawn(rng: np.random.Generator, chances: Floats, trials: int) -> list[Floats
 
 @pytest.mark.parametrize("exchanged", [False, True], ids=["nothing changed", "a fifth of cases redrawn on each side"])
 @pytest.mark.parametrize("mixture", MIXTURES[::3], ids=lambda it: it.name)
-def test_regression_to_the_mean_makes_no_interaction(exchanged: bool, mixture: object) -> None:
+def test_regression_to_the_mean_makes_no_interaction(exchanged: bool, mixture: Mixture) -> None:
     rng = np.random.default_rng(7)
     shown = {"others": 0, "arms": 0, "circular": 0}
     repetitions = 100
     for _ in range(repetitions):
-        p = mixture.draw(rng, 40)  # type: ignore[attr-defined]
-        chances = [np.where(rng.random(40) < 0.2 * exchanged, mixture.draw(rng, 40), p) for _ in range(2)]  # type: ignore[attr-defined]
-        base, head = (drawn(rng, it, 3) for it in chances)
+        p = mixture.draw(rng, 40)
+        chances = [np.where(rng.random(40) < 0.2 * exchanged, mixture.draw(rng, 40), p) for _ in range(2)]
+        base, head = drawn(rng, chances[0], 3), drawn(rng, chances[1], 3)
         change = np.array([h.mean() - b.mean() for b, h in zip(base, head, strict=True)])
         hard = 1 - np.array([it.mean() for it in drawn(rng, p, 6)])
         for name, found in (
