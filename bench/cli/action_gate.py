@@ -96,10 +96,8 @@ def compare() -> None:
     folder, claims, records, notes = _run_gate(told, told.base, told.head)
     folder.mkdir(parents=True, exist_ok=True)
     write_atomic(folder / "gate.json", claims.model_dump_json(by_alias=True, indent=1).encode() + b"\n")
-    _tell(
-        claims.verdict, records, notes, {"run": folder.name, "records": str(folder), "artifact": f"mldb-{folder.name}"}
-    )
-    sys.exit(_status(claims.verdict, told.fail_on))
+    outputs = {"run": folder.name, "records": str(folder), "artifact": f"mldb-{folder.name}"}
+    sys.exit(_tell(claims.verdict, records, notes, outputs, told.fail_on))
 
 
 def _run_gate(told: CompareInputs, tip: str, head: str) -> tuple[Path, Claims, list[Record], list[str]]:
