@@ -324,6 +324,10 @@ def edit(path: Path, **changes: object) -> None:
     path.write_text(json.dumps({**facts, **changes}), encoding="utf-8")
 
 
+def edit_text(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+
+
 def edit_cells(folder: Path, arm: str, **changes: object) -> None:
     for path in (folder / "cells").glob("*.json"):
         if json.loads(path.read_text())["arm"] == arm:
@@ -350,7 +354,7 @@ FORGERIES: dict[str, tuple[Callable[[Path], None], str]] = {
     "old plan": (lambda it: edit(it / "run.json", created="2026-01-01T00:00:00Z"), "run.json: made at 2026-01-01"),
     "sandbox": (lambda it: edit(it / "run.json", sandbox="none"), "ran in the sandbox 'none'"),
     "no claims": (lambda it: (it / "gate.json").unlink(), "gate.json: is missing"),
-    "nonsense": (lambda it: (it / "gate.json").write_text("[" * 5000) and None, "gate.json: field"),
+    "nonsense": (lambda it: edit_text(it / "gate.json", "[" * 5000), "gate.json: field"),
 }
 
 

@@ -128,6 +128,7 @@ def store_nights(bare: Path, first: int, nights: Sequence[dict[str, float]], tag
             git(bare, "tag", f"night-{number - first + 1}", "refs/heads/mldb-results")
 
 
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("shared", [False, True], ids=["own", "shared"])
 def test_ten_nights_with_a_drop_keep_one_issue(
     benchmark_tree: Path, told: dict[str, str], tmp_path: Path, shared: bool
