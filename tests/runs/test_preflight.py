@@ -162,7 +162,17 @@ def test_a_plan_knows_only_the_agent_s_files(tmp_path: Path) -> None:
 
 def test_a_run_that_cannot_start_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    asked = ["run", "--agent", "react", "--case", "hello_world", "--sandbox", "process", "--out", tmp_path / "runs"]
+    asked: list[str | Path] = [
+        "run",
+        "--agent",
+        "react",
+        "--case",
+        "hello_world",
+        "--sandbox",
+        "process",
+        "--out",
+        tmp_path / "runs",
+    ]
     for more in ([], ["--check"]):
         done = mldb(*asked, "--model", "openai/gpt-4o-mini", *more)
         assert done.returncode == 2 and done.stderr.count("error: ") == 1
@@ -179,11 +189,12 @@ def test_a_shard_that_cannot_start_writes_nothing(tmp_path: Path, monkeypatch: p
     # The machine that plans need not have the keys.
     done = mldb(*asked, "--out", plan, "--no-seed-secret")
     assert done.returncode == 0, done.stderr
-    for command in (
+    commands: list[list[str | Path]] = [
         [*asked, "--check", "--sandbox", "process"],
         ["run-shard", plan, "cpu-001", "--sandbox", "process", "--out", tmp_path / "runs"],
         ["run-shard", plan, "cpu-001", "--sandbox", "process", "--out", tmp_path / "runs", "--check"],
-    ):
+    ]
+    for command in commands:
         done = mldb(*command)
         assert done.returncode == 2 and "needs OPENAI_API_KEY, which is not set" in done.stderr, done.stderr
     assert not (tmp_path / "runs").exists()
