@@ -96,10 +96,8 @@ def compare() -> None:
     folder, claims, records, notes = _run_gate(told, told.base, told.head)
     folder.mkdir(parents=True, exist_ok=True)
     write_atomic(folder / "gate.json", claims.model_dump_json(by_alias=True, indent=1).encode() + b"\n")
-    _tell(
-        claims.verdict, records, notes, {"run": folder.name, "records": str(folder), "artifact": f"mldb-{folder.name}"}
-    )
-    sys.exit(_status(claims.verdict, told.fail_on))
+    outputs = {"run": folder.name, "records": str(folder), "artifact": f"mldb-{folder.name}"}
+    sys.exit(_tell(claims.verdict, records, notes, outputs, told.fail_on))
 
 
 def _run_gate(told: CompareInputs, tip: str, head: str) -> tuple[Path, Claims, list[Record], list[str]]:
@@ -169,8 +167,8 @@ def _compare_records(told: CompareInputs, folder: Path) -> None:
         one, other = (choose_arm(f"{folder}:{arm}", lambda *_: (), Filters()) for arm in ("base", "head"))
         answer = compare_records(one.records, other.records)
         verdict = answer.verdict if state is None else state.verdict or _NO_VERDICT
-        _tell(verdict, records, as_text(one, other, answer).splitlines()[1:], {"run": folder.name})
-        sys.exit(_status(verdict, told.fail_on))
+        notes = as_text(one, other, answer).splitlines()[1:]
+        sys.exit(_tell(verdict, records, notes, {"run": folder.name}, told.fail_on))
     if told.base is None:
         raise UserError("is not given", where="base", remedy="name the commit whose stored records are the base")
     repository = told.results_repository or own_repository()
@@ -181,10 +179,13 @@ def _compare_records(told: CompareInputs, folder: Path) -> None:
     answer = compare_records(one.records, other.records)
     notes = ["not interleaved: base and head did not run in turns, so this blocks nothing"]
     notes += as_text(one, other, answer).splitlines()[1:]
-    _tell(f"not interleaved: {answer.verdict}", [], notes, {"run": folder.name})
+    _tell(f"not interleaved: {answer.verdict}", [], notes, {"run": folder.name}, ())
 
 
-def _tell(verdict: str, records: Sequence[Record], notes: Sequence[str], outputs: dict[str, str]) -> None:
+def _tell(
+    verdict: str, records: Sequence[Record], notes: Sequence[str], outputs: dict[str, str], fail_on: Sequence[str]
+) -> int:
+    """Outputs, summary and annotation; returns the exit status: 1 for what it is to fail on, 3 without a verdict."""
     from bench.github import MOST_BYTES
     from bench.report import look_line, render_gate
     from bench.stats import sequential_state
@@ -194,14 +195,15 @@ def _tell(verdict: str, records: Sequence[Record], notes: Sequence[str], outputs
     state = sequential_state(records)
     why = [look_line(look, state.design) for look in state.looks[-1:]] if state is not None else []
     said = "; ".join([f"gate: {verdict}", *notes[:1], *why, *([state.waits_for] if state and state.waits_for else [])])
-    (annotate_error if verdict in ("regression", _NO_VERDICT) else annotate_warning)(said)
-
-
-def _status(verdict: str, fail_on: Sequence[str]) -> int:
-    """The exit status of the gate: 1 for what it is to fail on, 3 where nothing was measured."""
     if verdict in fail_on:
+        annotate_error(said)
         return EXIT_FAILED
-    return _EXIT_OPEN if verdict in (_NO_VERDICT, "not comparable") else 0
+    if verdict in (_NO_VERDICT, "not comparable"):
+        annotate_error(said)
+        return _EXIT_OPEN
+    tell = click.echo if _CONCLUSIONS.get(verdict) == "success" else annotate_warning
+    tell(said)
+    return 0
 
 
 def _run_name(name: str) -> str:

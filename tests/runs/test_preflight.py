@@ -16,6 +16,7 @@ from bench.formats.plan import Cell, RunLimits
 from bench.runs import NotReady, require_files, require_ready
 from bench.sandbox import open_sandbox
 from tests.helpers.cells import make_agent, make_case
+from tests.helpers.command import mldb
 from tests.helpers.provider import Reply, ScriptedUpstream
 
 LIVE = {"main": "openai/gpt-4o-mini"}
@@ -97,7 +98,7 @@ def test_only_what_is_sure_stops_a_run(tmp_path: Path, status: int, body: str, s
     with answering(status, body) as address:
         environment = {"OPENAI_API_KEY": "sk-x", "OPENAI_BASE_URL": address}
         if said:
-            assert said in str(faults(cell, **environment))
+            assert said in str(faults(cell, None, **environment))
         else:
             require_ready([cell], open_sandbox("process"), None, environment=environment)
 
@@ -154,3 +155,46 @@ def test_a_plan_knows_only_the_agent_s_files(tmp_path: Path) -> None:
     require_files([cell_of(tmp_path / "a", models=LIVE, command=["no-such-program-7"])])
     with pytest.raises(NotReady, match="does not exist"):
         require_files([cell_of(tmp_path / "b", command=["python", "{agent}/other.py"])])
+
+
+# --- the commands ----------------------------------------------------------------------------------------------------
+
+
+def test_a_run_that_cannot_start_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    asked: list[str | Path] = [
+        "run",
+        "--agent",
+        "react",
+        "--case",
+        "hello_world",
+        "--sandbox",
+        "process",
+        "--out",
+        tmp_path / "runs",
+    ]
+    for more in ([], ["--check"]):
+        done = mldb(*asked, "--model", "openai/gpt-4o-mini", *more)
+        assert done.returncode == 2 and done.stderr.count("error: ") == 1
+        assert "needs OPENAI_API_KEY, which is not set" in done.stderr
+    done = mldb(*asked, "--check")
+    assert (done.returncode, done.stdout) == (0, "ready: nothing is missing for 1 cells\n"), done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_shard_that_cannot_start_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    asked = ["plan", "agents=react", "suites=smoke", "cases=hello_world", "trials=1", "models=openai/gpt-4o-mini"]
+    plan = tmp_path / "plan.json"
+    # The machine that plans need not have the keys.
+    done = mldb(*asked, "--out", plan, "--no-seed-secret")
+    assert done.returncode == 0, done.stderr
+    commands: list[list[str | Path]] = [
+        [*asked, "--check", "--sandbox", "process"],
+        ["run-shard", plan, "cpu-001", "--sandbox", "process", "--out", tmp_path / "runs"],
+        ["run-shard", plan, "cpu-001", "--sandbox", "process", "--out", tmp_path / "runs", "--check"],
+    ]
+    for command in commands:
+        done = mldb(*command)
+        assert done.returncode == 2 and "needs OPENAI_API_KEY, which is not set" in done.stderr, done.stderr
+    assert not (tmp_path / "runs").exists()

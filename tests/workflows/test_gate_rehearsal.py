@@ -128,6 +128,7 @@ def store_nights(bare: Path, first: int, nights: Sequence[dict[str, float]], tag
             git(bare, "tag", f"night-{number - first + 1}", "refs/heads/mldb-results")
 
 
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("shared", [False, True], ids=["own", "shared"])
 def test_ten_nights_with_a_drop_keep_one_issue(
     benchmark_tree: Path, told: dict[str, str], tmp_path: Path, shared: bool
@@ -154,9 +155,11 @@ def test_ten_nights_with_a_drop_keep_one_issue(
         about = [it for it in hub.hub.issues if it["title"].startswith("react")]
         assert [it["state"] for it in about] == ["closed"], "one issue, closed on recovery"
         done = [str(entry["arg"]) for entry in ended.commands("warning")]
-        assert any(line.startswith("opened #1: react") for line in done), done
-        assert any(line.startswith("updated #1: react") for line in done), done
-        assert done[-1] == "closed #1: recovered" or shared, done
+        # Where the control fell too, it has an issue of its own.
+        number = about[0]["number"]
+        assert any(line.startswith(f"opened #{number}: react") for line in done), done
+        assert any(line.startswith(f"updated #{number}: react") for line in done), done
+        assert f"closed #{number}: recovered" in done, done
         blamed = about[0]["body"]
         assert ("not the agent" in blamed) is shared
         assert ("likely the agent" in blamed) is not shared

@@ -183,7 +183,7 @@ def rehearse_event(
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=900,
+        timeout=1500,
         check=False,
     )
     shutil.rmtree(folder / "cache", ignore_errors=True)
