@@ -22,8 +22,8 @@ from bench.formats.shards import MachineClass
 from bench.store.branch import ResultsBranch
 from tests.helpers.command import mldb
 from tests.workflows.rehearsal.githost import git_host
-from tests.workflows.rehearsal.step_runner import StepRunner, errors
 from tests.workflows.rehearsal.stage import HERE, git
+from tests.workflows.rehearsal.step_runner import StepRunner, errors
 
 SECRET = "one secret of the repository"
 MACHINE = {"name": "box", "labels": ["own"], "cpus": 1, "memory_mb": 4096, "setup_s": 0, "count": 2}
