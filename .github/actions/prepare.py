@@ -4,8 +4,8 @@ Standard library only, since nothing is installed yet. `sandbox` does nothing bu
 machine, which this project's own workflows need too; `cache` tells where the core's wheels lie and by which key they
 may be cached.
 
-What is installed is in `locks`, by version and hash. Wheels are kept in the runner's tool cache, and only by their
-hash: a cache that another job has written can hold nothing else.
+What is installed is in `locks`, by version and hash. Wheels are kept in the runner's tool cache, and used by their hash
+alone: whatever else another job may have written there is never installed.
 """
 
 from __future__ import annotations
@@ -160,8 +160,9 @@ def _wheels(name: str, *, anew: bool = False) -> Path:
     folder, hashes = _wheel_folder(name), _hashes(name)
     folder.mkdir(parents=True, exist_ok=True)
     for path in folder.iterdir() if hashes else ():
-        if hashlib.sha256(path.read_bytes()).hexdigest() not in hashes:
-            path.unlink()
+        plain = path.is_file() and not path.is_symlink()
+        if not plain or hashlib.sha256(path.read_bytes()).hexdigest() not in hashes:
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
     if not anew and any(folder.iterdir()):
         return folder
     with tempfile.TemporaryDirectory(dir=folder.parent) as new:

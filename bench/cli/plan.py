@@ -189,7 +189,7 @@ def _make(
     gone = {it.cell for it in skipped}
     kept = [replace(part, cells=[cell for cell in part.cells if cell.id not in gone]) for part in kept]
     kept = [part for part in kept if part.cells]
-    _require_ready([cell for part in kept for cell in part.cells], past.check)
+    _require_ready([cell for part in kept for cell in part.cells], sandbox if past.check else "")
     if not kept:
         _show_skipped(skipped)
         return None
@@ -214,12 +214,13 @@ def _make(
     return document.model_copy(update={"detection": detection}), planning.github_matrix(made, past.runner)
 
 
-def _require_ready(cells: Sequence[Cell], here: bool) -> None:
-    """Raise `UserError` where something is missing; here: on this machine too, which need not be that of the shards."""
+def _require_ready(cells: Sequence[Cell], sandbox: str) -> None:
+    """Raise `UserError` where something is missing; sandbox: of this machine, empty for shards on another one."""
     from bench.runs import require_files, require_ready
+    from bench.sandbox import choose_sandbox
 
-    if here:
-        require_ready(cells, None, None)
+    if sandbox:
+        require_ready(cells, choose_sandbox(sandbox), None)
     else:
         require_files(cells)
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +16,7 @@ from bench.formats.plan import Cell, RunLimits
 from bench.runs import NotReady, require_files, require_ready
 from bench.sandbox import open_sandbox
 from tests.helpers.cells import make_agent, make_case
+from tests.helpers.command import mldb
 from tests.helpers.provider import Reply, ScriptedUpstream
 
 LIVE = {"main": "openai/gpt-4o-mini"}
@@ -77,6 +82,50 @@ def test_a_provider_that_does_not_answer_is_named(tmp_path: Path) -> None:
     assert "sk-x" not in str(fault)
 
 
+@pytest.mark.parametrize(
+    ("status", "body", "said"),
+    [
+        (200, "{}", ""),
+        (401, '{"error": {"message": "Incorrect API key"}}', "refuses the key (status 401)"),
+        (401, '{"error": {"message": "Missing scopes: api.model.read"}}', ""),
+        (403, "not for you", ""),
+        (404, "a server of one's own need not know the question", ""),
+        (500, "", ""),
+    ],
+)
+def test_only_what_is_sure_stops_a_run(tmp_path: Path, status: int, body: str, said: str) -> None:
+    cell = cell_of(tmp_path, models=LIVE)
+    with answering(status, body) as address:
+        environment = {"OPENAI_API_KEY": "sk-x", "OPENAI_BASE_URL": address}
+        if said:
+            assert said in str(faults(cell, None, **environment))
+        else:
+            require_ready([cell], open_sandbox("process"), None, environment=environment)
+
+
+@contextlib.contextmanager
+def answering(status: int, body: str) -> Iterator[str]:
+    """A provider that answers every GET in one way; its address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            assert self.path == "/v1/models/gpt-4o-mini" and self.headers["Authorization"] == "Bearer sk-x"
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the base class calls it so
+            del format, args
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}/v1"
+        finally:
+            server.shutdown()
+
+
 def test_a_limit_in_dollars_needs_a_price(tmp_path: Path) -> None:
     cell, sandbox = cell_of(tmp_path, models={"main": "openai/no-such-model-7"}), open_sandbox("process")
     with ScriptedUpstream([]) as upstream:
@@ -106,3 +155,46 @@ def test_a_plan_knows_only_the_agent_s_files(tmp_path: Path) -> None:
     require_files([cell_of(tmp_path / "a", models=LIVE, command=["no-such-program-7"])])
     with pytest.raises(NotReady, match="does not exist"):
         require_files([cell_of(tmp_path / "b", command=["python", "{agent}/other.py"])])
+
+
+# --- the commands ----------------------------------------------------------------------------------------------------
+
+
+def test_a_run_that_cannot_start_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    asked: list[str | Path] = [
+        "run",
+        "--agent",
+        "react",
+        "--case",
+        "hello_world",
+        "--sandbox",
+        "process",
+        "--out",
+        tmp_path / "runs",
+    ]
+    for more in ([], ["--check"]):
+        done = mldb(*asked, "--model", "openai/gpt-4o-mini", *more)
+        assert done.returncode == 2 and done.stderr.count("error: ") == 1
+        assert "needs OPENAI_API_KEY, which is not set" in done.stderr
+    done = mldb(*asked, "--check")
+    assert (done.returncode, done.stdout) == (0, "ready: nothing is missing for 1 cells\n"), done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_shard_that_cannot_start_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    asked = ["plan", "agents=react", "suites=smoke", "cases=hello_world", "trials=1", "models=openai/gpt-4o-mini"]
+    plan = tmp_path / "plan.json"
+    # The machine that plans need not have the keys.
+    done = mldb(*asked, "--out", plan, "--no-seed-secret")
+    assert done.returncode == 0, done.stderr
+    commands: list[list[str | Path]] = [
+        [*asked, "--check", "--sandbox", "process"],
+        ["run-shard", plan, "cpu-001", "--sandbox", "process", "--out", tmp_path / "runs"],
+        ["run-shard", plan, "cpu-001", "--sandbox", "process", "--out", tmp_path / "runs", "--check"],
+    ]
+    for command in commands:
+        done = mldb(*command)
+        assert done.returncode == 2 and "needs OPENAI_API_KEY, which is not set" in done.stderr, done.stderr
+    assert not (tmp_path / "runs").exists()

@@ -71,6 +71,8 @@ def test_a_cache_holds_only_wheels_that_the_lock_names(runner: Runner) -> None:
     assert folder.is_relative_to(tools)
     folder.mkdir(parents=True)
     (folder / "uv-99.0-py3-none-any.whl").write_bytes(b"not of the lock")
+    (folder / "folder").mkdir()
+    (folder / "link").symlink_to(runner.folder)
     # No index answers, so nothing can take its place.
     nowhere = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tools), "PIP_CONFIG_FILE": os.devnull}
     done = prepare(runner, RUNNER_TOOL_CACHE=str(tools), **nowhere)

@@ -11,6 +11,7 @@ import re
 import ssl
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote, urlsplit
@@ -21,6 +22,8 @@ from bench.gateway.config import Role
 from bench.gateway.prices import check_price_limit
 
 _ANSWER_S = 10.0
+_WAITS_S = (0.5, 2.0)
+"""Before the second and the third try to reach a provider."""
 _LIBRARY_S = 120.0
 """litellm takes seconds to be imported, on a busy machine many."""
 _PUBLIC = ("api.openai.com", "api.anthropic.com")
@@ -59,30 +62,40 @@ def check_model(
 
 
 def _ask_provider(role: Role) -> None:
-    import httpx
-
     assert role.provider is not None
     address, host = role.provider.url, urlsplit(role.provider.url).hostname or ""
-    headers = {**role.provider.headers, "anthropic-version": "2023-06-01"}
-    try:
-        with httpx.Client(verify=ssl.create_default_context(), timeout=_ANSWER_S) as client:
-            answer = client.get(f"{address}/models/{quote(role.name, safe='')}", headers=headers)
-    except httpx.ReadTimeout:
-        # It is there; whether it is too slow for an agent shows later.
-        return
-    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-        raise UserError(
-            f"the provider of model {role.model!r} at {address} does not answer ({type(error).__name__})",
-            remedy="correct the address, or try again when it can be reached",
-        ) from None
+    status, text = _answer(role.model, f"{address}/models/{quote(role.name, safe='')}", role.provider.headers)
     # A key may be good for answers and not for this question.
-    if answer.status_code == 401 and not _RESTRICTED.search(answer.text):
+    if status == 401 and not _RESTRICTED.search(text):
         raise UserError(
             f"the provider of model {role.model!r} at {address} refuses the key (status 401)",
             remedy="set a key that is valid",
         )
-    if answer.status_code == 404 and host in _PUBLIC:
+    if status == 404 and host in _PUBLIC:
         raise UserError(f"the provider at {address} does not know the model {role.name!r}", remedy="correct its name")
+
+
+def _answer(model: str, address: str, headers: Mapping[str, str]) -> tuple[int, str]:
+    """Status and text of what is at `address`; 0 where something is there that does not understand the question."""
+    import httpx
+
+    for wait in (*_WAITS_S, None):
+        try:
+            with httpx.Client(verify=ssl.create_default_context(), timeout=_ANSWER_S) as client:
+                answer = client.get(address, headers={**headers, "anthropic-version": "2023-06-01"})
+                return answer.status_code, answer.text
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError, httpx.InvalidURL, ValueError) as error:
+            if wait is None:
+                raise UserError(
+                    f"the provider of model {model!r} at {address.partition('/models/')[0]} does not answer"
+                    f" ({type(error).__name__})",
+                    remedy="correct the address, or try again when it can be reached",
+                ) from None
+            time.sleep(wait)
+        except httpx.HTTPError:
+            # Whether it serves agents shows later.
+            return 0, ""
+    raise AssertionError
 
 
 def _missing_key(model: str, environment: Mapping[str, str]) -> str:
@@ -99,4 +112,7 @@ def _missing_key(model: str, environment: Mapping[str, str]) -> str:
     except (OSError, ValueError, IndexError, subprocess.TimeoutExpired):
         # litellm is broken, which the gateway tells better.
         return ""
-    return next((it for it in missing if isinstance(it, str) and it.endswith("_API_KEY")), "")
+    keys = [it for it in missing if isinstance(it, str) and it.endswith("_API_KEY")]
+    # Of several names for one key that of the provider itself.
+    own = f"{model.partition('/')[0].upper()}_API_KEY"
+    return own if own in keys else next(iter(keys), "")

@@ -10,10 +10,9 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.workflows.rehearsal.stage import HERE, LABEL, ROOT, RUN_ID, Ended, git, tool
+from tests.workflows.rehearsal.stage import LABEL, ROOT, RUN_ID, Ended, git, stand_ins, tool
 
 _BLOCK = re.compile(r"```yaml\n(name: benchmark\n.*?)```", re.DOTALL)
-_USED = re.compile(r"uses: (actions/[a-z-]+)(?:/[a-z-]+)?@([0-9a-f]{40})")
 _MACHINE = re.compile(r"(PIP_|SSL_CERT_|REQUESTS_CA_|CURL_CA_)")
 """How this machine reaches the package index."""
 
@@ -51,7 +50,7 @@ class Newcomer:
         # The runner's tool cache lies below.
         command += ["--action-cache-path", str(self.tools), "--platform", f"{LABEL}=-self-hosted"]
         command += ["--local-repository", f"ml-dev-bench/action@v1={self.action}", "--secret", "GITHUB_TOKEN"]
-        command += [part for it in self._stand_ins(workflow) for part in ("--local-repository", it)]
+        command += stand_ins(workflow, (self.action / "action.yml").read_text(encoding="utf-8"))
         command += [part for name, value in inside.items() for part in ("--env", f"{name}={value}")]
         path = f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin"
         env = {**machine, "PATH": path, "HOME": str(stage / "home"), "GITHUB_TOKEN": token}
@@ -61,12 +60,3 @@ class Newcomer:
         )  # fmt: skip
         log = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
         return Ended(done.returncode, log, done.stdout, stage)
-
-    def _stand_ins(self, workflow: str) -> set[str]:
-        """What takes the place of actions of others, which lie on GitHub."""
-        texts = [workflow, (self.action / "action.yml").read_text(encoding="utf-8")]
-        return {
-            f"{action}@{commit}={HERE / action.removeprefix('actions/')}"
-            for text in texts
-            for action, commit in _USED.findall(text)
-        }

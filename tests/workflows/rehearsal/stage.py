@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,9 @@ LABEL = "ubuntu-24.04"
 RUN_ID = "4711"
 _DEAD_PROXY = "http://127.0.0.1:9"
 """Port 9 answers nobody: whatever asks the network fails."""
+
+
+_USED = re.compile(r"uses: (actions/[a-z-]+)(?:/[a-z-]+)?@([0-9a-f]{40})")
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,16 @@ def copy_work_tree(target: Path) -> Path:
     return target
 
 
+def stand_ins(*texts: str) -> list[str]:
+    """Options of act by which folders beside this file take the place of the actions of others that `texts` use.
+
+    act fetches even those whose step is not run.
+    """
+    used = sorted({found for text in texts for found in _USED.findall(text)})
+    named = [f"{action}@{commit}={HERE / action.removeprefix('actions/')}" for action, commit in used]
+    return [option for it in named for option in ("--local-repository", it)]
+
+
 def make_stranger(folder: Path, agent: Path | None = None) -> str:
     """The stranger's repository in `folder`, with `agent` in place of the good one; its commit."""
     shutil.copytree(HERE / "stranger", folder)
@@ -99,6 +113,7 @@ def rehearse(
     command += ["--action-cache-path", str(folder / "cache"), "--platform", f"{LABEL}=-self-hosted"]
     command += ["--local-repository", f"ml-dev-bench/action@v1={action}"]
     command += ["--local-repository", f"actions/checkout@v7={HERE / 'checkout'}"]
+    command += stand_ins((action / "action.yml").read_text(encoding="utf-8"))
     base = {"PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin", "HOME": str(home)}
     offline = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), _DEAD_PROXY)
     offline |= {"no_proxy": "127.0.0.1", "NO_PROXY": "127.0.0.1"}
