@@ -68,6 +68,7 @@ def test_wheel_holds_the_data_and_no_rubbish(tmp_path: Path) -> None:
     assert tops == {"bench", *(top for top in tops if top.endswith(".dist-info"))}
     assert "bench/data/cases/basics/hello_world/case.yaml" in names
     assert "bench/data/agents/react/agent.yaml" in names
+    assert {"bench/data/caller/mldb-agent.yml", "bench/data/caller/workflows/mldb-smoke.yml"} <= set(names)
     templates = ROOT / "cases" / "_template"
     parts = [path.relative_to(templates).as_posix() for path in templates.rglob("*") if path.is_file()]
     shipped = {name.removeprefix("bench/data/cases/_template/") for name in names}

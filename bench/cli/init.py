@@ -69,10 +69,9 @@ class Drift:
 
     @property
     def diff(self) -> str:
-        lines = [(self.found or "").splitlines(), self.wanted.splitlines()]
-        return "\n".join(
-            difflib.unified_diff(*lines, f"{self.path}", f"{self.path} as this release writes it", "", "", 2, "")
-        )
+        old, new = (self.found or "").splitlines(), self.wanted.splitlines()
+        wanted = f"{self.path} as this release writes it"
+        return "\n".join(difflib.unified_diff(old, new, str(self.path), wanted, n=2, lineterm=""))
 
 
 @click.command()
@@ -167,7 +166,7 @@ def _reference(pin: str | None) -> str:
         return f"{pin} # not a release"
     file = _templates() / "release.json"
     if file.is_file():
-        release = read_json(file, Release)
+        release = read_json(file, Release, remedy="reinstall ml-dev-bench")
         return f"{release.commit} # v{release.version}"
     return "v1 # not a release: a released `ml-dev-bench init --upgrade` writes its commit here"
 

@@ -139,9 +139,8 @@ def _task(calls: Sequence[Any], task: str) -> tuple[State, str]:
 def _gateway(record: Record, calls: Sequence[Any]) -> tuple[State, str]:
     wrong = next((note.evidence for note in record.flags if note.name == "wrong_model"), "")
     if any(call.line.status == "ok" for call in calls):
-        return "proven", f"{len(calls)} model calls went through it" + (
-            f"; other models were asked: {wrong}" * bool(wrong)
-        )
+        more = f"; other models were asked: {wrong}" if wrong else ""
+        return "proven", f"{len(calls)} model calls went through it{more}"
     if wrong:
         return "failed", f"it asked for {wrong}: ask for the name in BENCH_MODEL"
     if calls:
@@ -289,14 +288,9 @@ def smoke_step() -> None:
     add_summary(as_markdown(found))
     states = Counter(it.state for it in found)
     open_questions = [it for it in found if it.state in ("not proven", "needs re-recording")]
-    set_outputs(
-        {
-            "proven": str(states["proven"]),
-            "unproven": json.dumps([f"{it.agent}: {it.what}" for it in open_questions]),
-            "failed": str(states["failed"]),
-            "records": str(folder / str(number)),
-        }
-    )
+    unproven = json.dumps([f"{it.agent}: {it.what}" for it in open_questions])
+    counts = {state: str(states[state]) for state in ("proven", "failed")}
+    set_outputs({**counts, "unproven": unproven, "records": str(folder / str(number))})
     _warn(open_questions)
     for finding in found:
         if finding.state == "failed":

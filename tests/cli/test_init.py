@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -141,6 +143,21 @@ def test_what_is_not_a_release_follows_v1(repository: Path) -> None:
     assert not (find_templates() / "release.json").exists(), "only release.yml writes it, into the wheel"
     assert init(repository).code == 0
     assert "smoke@v1 # not a release" in (repository / SMOKE).read_text()
+
+
+def test_a_release_pins_the_commit_that_its_wheel_names(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The wheel's folder of templates, with the file that release.yml puts there."""
+    wheel = tmp_path / "wheel"
+    shutil.copytree(find_templates(), wheel)
+    (wheel / "release.json").write_text(json.dumps({"version": "1.2.3", "commit": PIN}))
+    monkeypatch.setattr("bench.base.install.find_templates", lambda: wheel)
+    assert init(repository).code == 0
+    assert f"smoke@{PIN} # v1.2.3\n" in (repository / SMOKE).read_text()
+    (wheel / "release.json").write_text("{}")
+    damaged = init(repository, "--check")
+    assert damaged.code == 2 and "release.json" in damaged.text
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,7 @@ def test_every_protocol_is_refused_as_a_limit_refuses(tmp_path: Path) -> None:
         ):
             with pytest.raises((openai.APIStatusError, anthropic.APIStatusError)) as refused:
                 ask()
+            assert isinstance(refused.value, openai.APIStatusError | anthropic.APIStatusError)
             assert refused.value.status_code == 402
     state = asked.gateway.state()
     assert (state.limit_hit, state.error) == ("step_limit", None)

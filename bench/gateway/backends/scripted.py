@@ -106,7 +106,7 @@ def _messages(call: Call) -> Json:
 
 
 def _messages_events(model: str) -> Iterable[bytes]:
-    start = {
+    start: Json = {
         "id": _ID, "type": "message", "role": "assistant", "model": model, "content": [], "stop_reason": None,
         "stop_sequence": None, "usage": _messages_usage(1),
     }  # fmt: skip

@@ -100,7 +100,7 @@ def act(
     base = {"PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin", "HOME": str(folder / "home")}
     done = subprocess.run(
         command, cwd=caller, env={**base, **offline, **given}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, text=True, timeout=600, check=False,
+        stderr=subprocess.STDOUT, text=True, timeout=1500, check=False,
     )  # fmt: skip
     shutil.rmtree(folder / "cache", ignore_errors=True)
     log = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
