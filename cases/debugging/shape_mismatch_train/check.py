@@ -117,7 +117,10 @@ def training_keeps_its_arguments(ws: Any) -> None:
     given = {"epochs": 4, "batches": 3, "data": "other/numbers.npz", "out": "results"}
     # Fewer images than a training meets, and as many validated as make no whole batch.
     few = {name: values[: 50 if name.startswith("train") else 75] for name, values in _file(ws).items()}
-    TRAINING.signature(ws, given, _staged(few), _left(few))
+    counts: list[int] = []
+    TRAINING.signature(ws, given, _staged(few), _left(few, counts))
+    # By chance all of them are multiples once in billions of times.
+    assert any(count % 3 for count in counts), "train_acc is not that of all images of an epoch"
     TRAINING.repeats(ws, {"batches": 4}, {"epochs": 1, "out": "results"}, _staged(few), _left(few))
 
 
@@ -130,16 +133,23 @@ def _staged(digits: dict[str, Any]) -> Any:
     return lambda values: [digits, values["data"], values["out"]]
 
 
-def _left(digits: dict[str, Any]) -> Any:
-    """Compares what a training has left with its arguments and with what its weights are worth."""
+def _left(digits: dict[str, Any], counts: list[int] | None = None) -> Any:
+    """Compares what a training has left with its arguments and with what its weights are worth.
+
+    counts: takes the images of each epoch of three batches that were right.
+    """
     seen, validated_on = _prepared(digits["train_images"])[:, 0], (digits["val_images"], digits["val_labels"])
     image = 101 / len(digits["val_labels"])
 
     def right(values: dict[str, Any], extra: Any, value: Any) -> None:
-        found = mapping(value, keys=("metrics", "saved", "state", "passes", "first"))
+        found = mapping(value, keys=("metrics", "saved", "state", "passes", "first", "seconds"))
         epochs, batches = values["epochs"], values["batches"]
         history = _history(found["metrics"], epochs)
         _assert_history(history, batches)
+        if counts is not None and batches == 3:
+            counts.extend(round(entry["train_acc"] * batches * BATCH / 100) for entry in history)
+        spent = sum(entry["epoch_time"] for entry in history)
+        assert spent <= number(found["seconds"]), f"the epochs took {spent:.4g} seconds, more than all of the training"
         loss, accuracy = _measured(_weights(found["state"], "the returned network"), validated_on)
         _assert_told(history[-1], loss, accuracy, image)
         best = max(it["val_acc"] for it in history)
@@ -304,5 +314,7 @@ def network_learns(ws: Any) -> float:
 def reported_metrics_are_true(ws: Any) -> None:
     """Losses and accuracies in the metrics file are those of the network, also where the labels are right."""
     images, labels = _probe(ws)
-    digits = {**_file(ws), "val_images": images, "val_labels": labels}
+    # More than some number of batches that may seem enough.
+    many = {"val_images": np.tile(images, (4, 1, 1)), "val_labels": np.tile(labels, 4)}
+    digits = {**_file(ws), **many}
     TRAINING.compare(ws, "repeats", {"epochs": 1, "batches": 45}, _staged(digits), _left(digits))

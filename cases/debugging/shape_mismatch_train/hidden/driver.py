@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,7 @@ class _Stage:
         self.folder = Path(tempfile.mkdtemp())
         self.passes: list[list[int]] = []
         self.first: list[torch.Tensor] = []
+        self.began = time.monotonic()
 
 
 _stages: list[_Stage] = []
@@ -98,8 +100,9 @@ def staged(arrays: dict[str, Any], data: str, out: str) -> None:
 
 def left(model: Any, arrays: dict[str, Any], data: str, out: str) -> dict[str, Any]:
     """What a training has returned and written, and the batches that passed through the network; in their order."""
-    stage = _stages.pop(0)
+    stage, now = _stages.pop(0), time.monotonic()
     saved = load_file(stage.folder / out / "best_model.safetensors")
     metrics = (stage.folder / out / "train_metrics.json").read_text()
     found = {"metrics": metrics, "saved": saved, "state": dict(model.state_dict())}
-    return {**found, "passes": stage.passes, "first": stage.first[0] if stage.first else None}
+    first = stage.first[0] if stage.first else None
+    return {**found, "passes": stage.passes, "first": first, "seconds": now - stage.began}
