@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests.helpers.github_rest import TOKEN, github_rest
 
 from bench.sandbox.choose import probe_bubblewrap
 from bench.store.branch import ResultsBranch
+from tests.helpers.github_rest import TOKEN, github_rest
 from tests.workflows.rehearsal.caller import Hub, act, jobs_of, make_caller
 from tests.workflows.rehearsal.githost import git_host
 from tests.workflows.rehearsal.stage import HERE, copy_work_tree, git
