@@ -1,0 +1,161 @@
+"""Judges the repaired validation by its transform, and by what the trained network is worth on the judge's own scale.
+
+The driver shares a process with train.py: what it returns is a claim. Weights are measured in `small_net.py`, numpy in
+this process, after the transforms of the starter's own `transforms.py`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+from small_net import CLASSES, logits, shapes
+
+from bench.judge import array, check, mapping, number, once, run_command, sequence, string
+
+MEAN, STD = (0.1307,), (0.3081,)
+EPOCHS, BATCHES, BATCH = 2, 60, 32
+ENOUGH = 60.0  # per cent; the original asked for 30 of a larger network after two epochs on MNIST
+HISTORY = ("epoch", "train_loss", "train_acc", "val_loss", "val_acc", "epoch_time")
+
+
+def _right(ws: Any, which: str, picture: Any, seed: int = 0) -> Any:
+    """The picture after the transform as it must be, by the transforms of the starter."""
+    names: dict[str, Any] = {}
+    exec(compile(ws.original("transforms.py").read_text(), "transforms.py", "exec"), names)
+    start = {"val": [names["Resize"](32)], "train": [names["RandomRotation"](15),
+             names["RandomResizedCrop"](32, scale=(0.8, 1.0)), names["RandomBrightness"](0.2)]}[which]  # fmt: skip
+    steps = [names["ToFloat"](), *start, names["Normalize"](MEAN, STD), names["Repeat"](3)]
+    return names["Compose"](steps)(picture, np.random.default_rng(seed))
+
+
+def _hidden(ws: Any, name: str) -> dict[str, Any]:
+    with np.load(ws.hidden(name), allow_pickle=False) as arrays:
+        return dict(arrays)
+
+
+def _pictures(ws: Any, digits: Any) -> list[Any]:
+    """Digits, noise, and flat pictures, whose own mean and spread are of no use."""
+    noise = ws.numpy_rng("noise").integers(0, 256, (4, 28, 28)).astype(np.uint8)
+    flat = [np.full((28, 28), level, np.uint8) for level in (0, 90, 255)]
+    return [*digits[:6], *noise, *(noise // 8 + 200), *flat]
+
+
+def _assert_transformed(ws: Any, which: str, pictures: list[Any]) -> None:
+    seeds = [ws.seed_for(f"{which} {n}") for n in range(len(pictures))]
+    found = sequence(ws.drive("driver.py:transformed", which, pictures, seeds), length=len(pictures))
+    for picture, seed, answer in zip(pictures, seeds, found, strict=True):
+        result, kind, after = sequence(answer, length=3)
+        assert kind == "float32", f"the {which} transform gives {kind}"
+        apart = float(np.abs(array(result, shape=(3, 32, 32)) - _right(ws, which, picture, seed)).max())
+        assert apart < 1e-4, f"the {which} transform of a picture is off by up to {apart:.4g}"
+        same = np.array_equal(array(after, shape=picture.shape), picture)
+        assert same, f"the {which} transform has changed the picture that it was given"
+
+
+@check(weight=4, required=True)
+def validation_is_normalised(ws: Any) -> None:
+    """The validation transform is the resize and the normalisation of training, for digits, noise and flat pictures."""
+    pictures = _pictures(ws, _hidden(ws, "digits.npz")["val_images"])
+    _assert_transformed(ws, "val", pictures)
+    _assert_transformed(ws, "val", pictures[::-1])
+
+
+@check(guard=True)
+def training_transform_is_kept(ws: Any) -> None:
+    """With the same generator the training transform gives what the starter's gives."""
+    _assert_transformed(ws, "train", _pictures(ws, _hidden(ws, "digits.npz")["train_images"]) * 2)
+
+
+def _weights(found: Any, what: str) -> dict[str, Any]:
+    """The state of a SmallNet, known to have its names and shapes."""
+    state, expected = mapping(found), shapes()
+    odd = sorted(set(state) ^ set(expected))
+    assert not odd, f"{what}: names that are missing or not of SmallNet: {odd[:4]}"
+    return {name: array(state[name], shape=shape) for name, shape in expected.items()}
+
+
+@check(guard=True)
+def network_is_kept(ws: Any) -> None:
+    """build_model() has SmallNet's names and shapes and, with the same weights, its output."""
+    rng = ws.numpy_rng("network")
+    state = {}
+    for name, shape in shapes().items():
+        spread = (
+            rng.normal(0, max(1, np.prod(shape[1:])) ** -0.5, shape) if len(shape) > 1 else rng.uniform(0.5, 1.5, shape)
+        )
+        state[name] = np.array(3) if not shape else spread.astype(np.float32)
+    pictures = rng.normal(size=(5, 3, 32, 32)).astype(np.float32)
+    found = mapping(ws.drive("driver.py:built", state, pictures), keys=("names", "out"))
+    assert sorted(map(str, sequence(found["names"]))) == sorted(shapes()), "build_model() has other parameters"
+    apart = float(np.abs(array(found["out"], shape=(5, CLASSES)) - logits(state, pictures)).max())
+    assert apart < 1e-3, f"build_model(): with the same weights the output differs from SmallNet's by {apart:.4g}"
+
+
+def _measured(ws: Any, weights: dict[str, Any], images: Any, labels: Any) -> tuple[float, float]:
+    """Loss and accuracy in per cent of these weights, on the judge's own scale."""
+    pictures = np.stack([_right(ws, "val", image) for image in images])
+    out = np.clip(np.nan_to_num(logits(weights, pictures)), -1e6, 1e6)
+    shifted = out - out.max(axis=1, keepdims=True)
+    loss = np.log(np.exp(shifted).sum(axis=1)) - shifted[np.arange(len(labels)), labels]
+    return float(loss.mean()), 100 * float((out.argmax(axis=1) == labels).mean())
+
+
+@once
+def _trained(ws: Any) -> tuple[list[dict[str, float]], dict[str, Any]]:
+    """History and weights of a training on the judge's file, whose claims about validation are true."""
+    probe = ws.numpy_rng("probe").normal(size=(4, 3, 32, 32)).astype(np.float32)
+    answer = ws.drive("driver.py:trained", EPOCHS, BATCHES, ws.hidden("digits.npz"), probe)
+    found = mapping(answer, keys=("metrics", "saved", "state", "out"))
+    try:
+        metrics = mapping(json.loads(string(found["metrics"])), keys=("metrics_history", "best_val_acc"))
+    except (ValueError, RecursionError) as problem:
+        raise AssertionError(f"train_metrics.json cannot be read: {problem}") from None
+    entries = [mapping(entry, keys=HISTORY) for entry in sequence(metrics["metrics_history"], length=EPOCHS)]
+    history = [{key: number(entry[key]) for key in HISTORY} for entry in entries]
+    weights, saved = _weights(found["state"], "the returned network"), _weights(found["saved"], "the saved weights")
+    steps = int(weights["features.1.num_batches_tracked"])
+    assert steps == EPOCHS * BATCHES, f"the network has seen {steps} training batches, expected {EPOCHS * BATCHES}"
+    apart = float(np.abs(array(found["out"], shape=(4, CLASSES)) - logits(weights, probe)).max())
+    assert apart < 1e-2, f"the returned network is not what its weights say: off by {apart:.4g}"
+    digits = _hidden(ws, "digits.npz")
+    loss, accuracy = _measured(ws, weights, digits["val_images"], digits["val_labels"])
+    last, image = history[-1], 101 / len(digits["val_labels"])
+    assert abs(last["val_loss"] - loss) <= 0.002 * loss + 1e-4, (
+        f"val_loss is {last['val_loss']:.4f}, true is {loss:.4f}"
+    )
+    assert abs(last["val_acc"] - accuracy) <= image, f"val_acc is {last['val_acc']:.2f}, true is {accuracy:.2f} %"
+    _, kept = _measured(ws, saved, digits["val_images"], digits["val_labels"])
+    best = number(metrics["best_val_acc"])
+    assert best == max(entry["val_acc"] for entry in history), f"best_val_acc is {best:.2f}, not that of the best epoch"
+    assert abs(kept - best) <= image, f"the saved weights give {kept:.2f} %, best_val_acc is {best:.2f}"
+    return history, weights
+
+
+@check(weight=3, required=True)
+def reported_metrics_are_true(ws: Any) -> None:
+    """Losses and accuracies of validation are those that the judge measures with the returned and the saved weights."""
+    for entry in _trained(ws)[0]:
+        right = entry["train_acc"] * BATCHES * BATCH / 100
+        assert abs(right - round(right)) < 0.01, f"train_acc is {entry['train_acc']:.4f} %, no whole number of pictures"
+
+
+@check(weight=3, required=True)
+def validation_improves(ws: Any) -> None:
+    """Two epochs bring validation above 60 %, also on pictures in no file; a class only in validation stays unknown."""
+    history, weights = _trained(ws)
+    probe = _hidden(ws, "probe.npz")
+    known = probe["labels"] != probe["withheld"]
+    _, accuracy = _measured(ws, weights, probe["images"][known], probe["labels"][known])
+    ws.metric("val_accuracy", accuracy, "%")
+    assert accuracy >= ENOUGH, f"on fresh pictures {accuracy:.1f} % are right"
+    assert history[-1]["val_acc"] >= ENOUGH * 0.9, f"validation ends at {history[-1]['val_acc']:.1f} %"
+    knows = float(_measured(ws, weights, probe["images"][~known], probe["labels"][~known])[1])
+    assert knows < 20, f"{knows:.0f} % of a class that only validation pictures have are recognised"
+
+
+@check(weight=1, required=True)
+def script_runs(ws: Any) -> None:
+    """The script that shows the fault ends well."""
+    run_command(ws, "python run_training.py", outputs=["train_metrics.json", "best_model.safetensors"])

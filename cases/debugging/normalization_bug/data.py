@@ -1,0 +1,36 @@
+"""Paints grey digits for training and validation; the judge gets a file of its own, and pictures that no file holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.casekit.data import stream, write_npz
+from bench.casekit.pictures import digits
+
+NOISE = 0.08
+
+
+def _split(rng: np.random.Generator, count: int, classes: np.ndarray) -> tuple[Any, Any]:
+    labels = rng.permutation(classes[np.arange(count) % len(classes)]).astype(np.uint8)
+    return digits(rng, labels, NOISE), labels
+
+
+def _file(rng: np.random.Generator, path: Path, trained: np.ndarray, train: int, val: int) -> None:
+    images, labels = _split(rng, train, trained)
+    val_images, val_labels = _split(rng, val, np.arange(10))
+    write_npz(path, train_images=images, train_labels=labels, val_images=val_images, val_labels=val_labels)
+
+
+def build(public: Path, hidden: Path, profile: str, seed: int) -> None:
+    """Write data/digits.npz for the agent; digits.npz, whose training pictures lack a class, and probe.npz."""
+    mine, theirs = (np.random.default_rng(stream(seed, name)) for name in ("hidden", "public"))
+    (public / "data").mkdir(parents=True, exist_ok=True)
+    _file(theirs, public / "data" / "digits.npz", np.arange(10), 600, 200)
+    # A class that only validation pictures have: a network that knows it was trained on them.
+    withheld = int(mine.integers(10))
+    _file(mine, hidden / "digits.npz", np.delete(np.arange(10), withheld), 540, 150)
+    images, labels = _split(mine, 200, np.arange(10))
+    write_npz(hidden / "probe.npz", images=images, labels=labels, withheld=np.array(withheld))

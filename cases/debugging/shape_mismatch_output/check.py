@@ -1,0 +1,79 @@
+"""Judges the classifier by its outputs and gradients with the judge's weights; the reference is numpy, in this process.
+
+The driver shares a process with classifier_model.py: names, flags and shapes that it tells are claims, values are not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from reference import FEATURES, drawn, output, shapes, slope
+
+from bench.judge import Probe, check, close, mapping, number, numbers, run_command, sequence
+
+MODEL = Probe(
+    "ClassifierModel(num_classes=10)",
+    target="classifier_model:ClassifierModel",
+    observe="driver.py:seen",
+    promised={
+        "modes": "in training and in evaluation mode",
+        "gradients": "with gradients enabled and without",
+        "sizes": "for any number of classes from 1 on",
+        "repeats": "Each picture's logits depend on that picture alone",
+        "dtypes": "The model can be converted with `double()`",
+    },
+)
+
+
+def _inputs(ws: Any, count: int, double: bool = False) -> Any:
+    return lambda values: [ws.rng.getrandbits(60), values["num_classes"], count, double]
+
+
+def _right(values: dict[str, Any], extra: Any, value: Any) -> None:
+    """State, trainable parameters, their spread and the outputs are as they must be."""
+    seed, classes, count, double = extra
+    found = mapping(value, keys=("state", "trainable", "spread", "outs", "same"))
+    state = {name: tuple(sequence(shape)) for name, shape in mapping(found["state"]).items()}
+    assert state == shapes(classes), f"the state dictionary has the shapes {state}"
+    assert sorted(map(str, sequence(found["trainable"]))) == sorted(shapes(classes)), "not all parameters are trainable"
+    for spread, inside in zip(numbers(found["spread"], length=2), (FEATURES, 16 * 9), strict=True):
+        # PyTorch draws weights evenly from +-1/sqrt(inside): a standard deviation of 1/sqrt(3 inside).
+        ratio = spread * (3 * inside) ** 0.5
+        assert 0.9 < ratio < 1.1, f"weights of a new model spread {ratio:.3f} times as far as PyTorch's"
+    assert found["same"] is True, "the input was changed"
+    wanted = output(drawn(seed, classes, count))
+    tolerance = 1e-9 if double else 2e-4
+    for out, right in zip(sequence(found["outs"], length=3), (wanted, wanted, wanted[-1:]), strict=True):
+        close(out, right, rtol=0, atol=tolerance * float(np.abs(wanted).max()), what="the output")
+
+
+@check(weight=3, required=True)
+def outputs_match(ws: Any) -> None:
+    """With the judge's weights the logits are those of the layers over all features, for any batch and any classes."""
+    for classes, count in ((3, 1), (1, 3), (12, 2)):
+        MODEL.compare(ws, "sizes", {"num_classes": classes}, _inputs(ws, count), _right)
+    MODEL.repeats(ws, {"num_classes": 2}, {"num_classes": 4}, _inputs(ws, 2), _right)
+    run_command(ws, "python run_model.py")
+
+
+@check(weight=2, required=True)
+def settings_and_signature(ws: Any) -> None:
+    """`num_classes` by position, by name and left out; every mode, with and without gradients; float64."""
+    MODEL.signature(ws, {"num_classes": 7}, _inputs(ws, 1), _right)
+    MODEL.settings(ws, {"num_classes": 2}, _inputs(ws, 2), _right)
+    MODEL.compare(ws, "dtypes", {"num_classes": 2}, _inputs(ws, 2, double=True), _right)
+
+
+@check(weight=2, required=True)
+def gradients_match(ws: Any) -> None:
+    """Gradients of every parameter and of the input, along random directions, are those of the judge's own output."""
+    seed, along = ws.rng.getrandbits(60), ws.rng.getrandbits(60)
+    upstream = ws.numpy_rng("upstream").normal(size=(1, 3))
+    found = mapping(ws.drive("driver.py:slopes", seed, along, 3, upstream))
+    values, directions = drawn(seed, 3, 1), drawn(along, 3, 1)
+    assert sorted(found) == sorted(values), f"there are gradients of {sorted(map(str, found))}"
+    for name in values:
+        wanted = slope(values, directions, name, upstream)
+        told = number(found[name])
+        assert abs(told - wanted) <= 1e-3 * abs(wanted) + 1e-4, f"the gradient of {name}: {told:.6g}, not {wanted:.6g}"

@@ -1,0 +1,200 @@
+"""Judges a tree search by the trees that it builds: the judge works out the visits that there must be.
+
+A tree that the driver shows is a claim of the process that built it, and believed as far as it follows from the game.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from games import C_PUCT, CHAIN, DEFAULT, arms, bound, drawn_tree, propagated, selected, trap, visits
+
+from bench.judge import Probe, check, integer, number, run_command, sequence
+
+SEARCH = Probe("MCTS(n_simulations=100)", target="mcts:MCTS", observe="driver.py:settings")
+
+
+def _rows(found: Any) -> list[list[Any]]:
+    """A tree that the driver dumped, in valid form."""
+    rows: list[list[Any]] = []
+    for entry in sequence(found):
+        above, action, place, visits, value, untried, held = sequence(entry, length=7)
+        assert held is True, "a child is not registered with its parent under its action"
+        plain = [integer(above, high=len(rows) - 1), integer(action), integer(place), integer(visits), number(value)]
+        rows.append([*plain, [integer(n) for n in sequence(untried)]])
+    assert rows, "there is no tree"
+    return rows
+
+
+def _built(game: list[Any], answer: Any, plan: list[Any]) -> tuple[Any, list[list[Any]]]:
+    """The chosen action and the tree of a search, which has what every tree of so many simulations has."""
+    best, tree, moves = sequence(answer, length=3)
+    assert moves == plan[3], "the search has changed the state that it was given"
+    rows = _rows(tree)
+    children: list[list[list[Any]]] = [[] for _ in rows]
+    for row in rows[1:]:
+        children[row[0]].append(row)
+    assert rows[0][3] == plan[0], f"the root has {rows[0][3]} visits after {plan[0]} simulations"
+    for above, (row, below) in enumerate(zip(rows, children, strict=True)):
+        _, _, place, visits, value, untried = row
+        after, told = game[place], f"a node with {visits} visits and {len(below)} children"
+        if not isinstance(after, list):
+            assert not below, "a terminal node has children"
+            assert abs(value - visits * after) <= 1e-9 * max(1, abs(value)), f"{told}: value {value} of reward {after}"
+            continue
+        tried = sorted(child[1] for child in below)
+        assert sorted(tried + untried) == list(range(len(after))), f"{told}: tried {tried}, untried {untried}"
+        assert all(child[2] == after[child[1]] for child in below), f"{told}: a child has the state of another action"
+        through = sum(child[3] for child in below)
+        assert visits == through + (above > 0), f"{told}: these have {through} visits"
+        assert not untried or all(child[3] == 1 for child in below), f"{told}: a child was selected before the last one"
+        total = sum(child[4] for child in below)
+        assert above or abs(value - total) <= 1e-9 * max(1, abs(value)), f"the root has {value}, below it are {total}"
+    return best, rows
+
+
+def _searches(ws: Any, game: list[Any], plans: list[list[Any]], constant: float) -> list[tuple[Any, list[list[Any]]]]:
+    found = sequence(ws.drive("driver.py:searched", game, plans, constant), length=len(plans))
+    return [_built(game, answer, plan) for answer, plan in zip(found, plans, strict=True)]
+
+
+@check(weight=2, required=True)
+def bound_is_exact(ws: Any) -> None:
+    """`get_uct_value(total_visits)` equals the formula to 1e-9, for any constant; without visits it is infinite."""
+    for constant in (C_PUCT, 0.0, 0.37, 25.0):
+        nodes = [[ws.rng.randint(1, 60), ws.rng.uniform(-90, 90), ws.rng.randint(60, 9000)] for _ in range(12)]
+        nodes += [[0, 0.0, 7], [0, 0.0, 1], [1, -3.5, 1], [3, 0.0, 3]]
+        found = sequence(ws.drive("driver.py:bounds", nodes, constant), length=len(nodes))
+        for node, answer in zip(nodes, found, strict=True):
+            answered, kind = sequence(answer, length=2)
+            wanted = bound(*node, constant)
+            assert kind == "float", f"the UCT value is of the type {kind}"
+            value = math.inf if answered is None else number(answered)
+            same = value == wanted or abs(value - wanted) <= 1e-9 * max(1, abs(wanted))
+            assert same, f"visits, value and visits above {node}: UCT value {value!r}, expected {wanted!r}"
+
+
+@check(weight=2, required=True)
+def planted_trees(ws: Any) -> None:
+    """`_select(node)` ends where the judge's walk does; `_backpropagate(node, reward)` counts once a level."""
+    for game, count in ((CHAIN, 1), (trap(ws)[0], 40)):
+        trees = []
+        for rows in (drawn_tree(ws, game) for _ in range(count)):
+            rewards = [[ws.rng.randrange(len(rows)), ws.rng.uniform(-9, 30)] for _ in range(9)] + [[len(rows) - 1, 1.5]]
+            trees.append((rows, ws.rng.choice([0.0, 1.38, 3.0, 6.0]), rewards))
+        found = sequence(ws.drive("driver.py:planted", game, trees), length=count)
+        for tree, answer in zip(trees, found, strict=True):
+            _assert_planted(*tree, answer)
+
+
+def _assert_planted(rows: list[list[Any]], constant: float, rewards: list[list[Any]], answer: Any) -> None:
+    marks, *trees = sequence(answer, length=3)
+    at = selected(rows, constant)
+    assert marks == [n == at for n in range(len(rows))], f"the wrong node of {len(rows)} was selected"
+    before, after = ([[*row[:2], *row[3:]] for row in _rows(tree)] for tree in trees)
+    assert before == rows, "the selection has changed the tree"
+    assert len(after) == len(rows), "the back-propagation has changed the tree"
+    for now, wanted in zip(after, propagated(rows, rewards), strict=True):
+        same = now[2] == wanted[2] and abs(now[3] - wanted[3]) <= 1e-9 * max(1, abs(wanted[3]))
+        assert same, f"a node has the visits and value {now[2:4]} after rewards, expected {wanted[2:4]}"
+
+
+@check(weight=2, required=True)
+def expansion_adds_one_child(ws: Any) -> None:
+    """`_expand(node)` adds one child at a time, each untried action equally likely, and leaves the node's state."""
+    for wide, kind in ((5, "number"), (1, "pair"), (4, "text")):
+        game, times = arms([float(n) for n in range(wide)], 2), 150 * wide
+        steps, firsts = sequence(ws.drive("driver.py:expanded", game, kind, times, ws.seed_for(kind)), length=2)
+        for done, step in enumerate(sequence(steps, length=wide), 1):
+            tree, last, own, moves = sequence(step, length=4)
+            rows = _rows(tree)
+            assert len(rows) == done + 1 and last is True, f"{len(rows) - 1} children after {done} expansions"
+            assert own == [0], "the expansion has moved the node's own state"
+            assert moves == [0, game[0][rows[-1][1]]], "the child's state is not that after its action"
+            assert not any(row[3] or row[4] for row in rows), "an expansion counts visits or values"
+            tried = sorted(row[1] for row in rows[1:])
+            assert sorted(tried + rows[0][5]) == list(range(wide)), f"tried {tried}, untried {rows[0][5]}"
+        counts = np.bincount([integer(n, 0, wide - 1) for n in sequence(firsts, length=times)], minlength=wide)
+        # Six standard deviations of a binomial count.
+        assert np.abs(counts - 150).max() <= 6 * math.sqrt(150), f"untried actions are chosen {counts.tolist()} times"
+
+
+@check(weight=2, required=True)
+def playouts_are_uniform(ws: Any) -> None:
+    """`_simulate(state)` gives each end with its probability under uniform moves, and leaves the state alone."""
+    scale = ws.rng.uniform(-400, -100)
+    # Ends at different depths, so that uniform moves are not uniform ends.
+    game = [[1, 2, 3], scale, [4, 5], [6, 7, 8, 9], *(n * scale for n in range(2, 6)), [10, 11], 6 * scale, 7 * scale, 8 * scale]  # fmt: skip  # noqa: E501
+    chances = np.array([1 / 3, 1 / 6, 1 / 6, 1 / 12, 1 / 12, 1 / 12, 1 / 24, 1 / 24])
+    rewards, kinds, moves = sequence(ws.drive("driver.py:played", game, 3000, ws.seed_for("playouts")), length=3)
+    ends = np.array([number(reward) / scale for reward in sequence(rewards, length=3000)])
+    assert np.abs(ends - np.round(ends)).max() < 1e-9, "a playout's reward is not that of a terminal state"
+    found = np.bincount(np.clip(np.round(ends).astype(int), 0, 9), minlength=10)[1:9]
+    apart = np.abs(found - 3000 * chances) / np.sqrt(3000 * chances * (1 - chances))
+    assert apart.max() <= 6, f"ends were met {found.tolist()} times, expected {np.round(3000 * chances).tolist()}"
+    assert moves == [0], "the playout has changed the state that it was given"
+    assert kinds == ["float"], f"rewards of playouts have the types {kinds}"
+    for reward in (7, -2.5):
+        own, kinds, _ = sequence(ws.drive("driver.py:played", [reward], 3, 1), length=3)
+        assert [number(it) for it in sequence(own)] == [reward] * 3, f"from a terminal state of {reward}: {own}"
+        assert kinds == ["float"], f"from a terminal state the type is {kinds}"
+
+
+@check(weight=4, required=True)
+def visits_are_those_of_uct(ws: Any) -> None:
+    """Where all rewards below a move are equal, the visits of all moves are exactly those that UCT gives."""
+    for wide, depth, size in ((2, 1, 1.0), (5, 1, 1.0), (3, 3, 4.0), (6, 2, 0.2), (4, 3, 1.0)):
+        constant, rewards = ws.rng.choice([0.2, 1.38, 3.0]), [ws.rng.uniform(-size, size) for _ in range(wide)]
+        plans = [[count, ws.rng.getrandbits(32), *DEFAULT] for count in (wide - 1, wide, wide + 1, 37, 211)]
+        for plan, (best, rows) in zip(plans, _searches(ws, arms(rewards, depth), plans, constant), strict=True):
+            counts = [row[3] for row in sorted(rows[1:], key=lambda row: row[1]) if row[0] == 0]
+            wanted = visits(rewards, plan[0], constant) if plan[0] >= wide else counts
+            assert counts == wanted, f"{plan[0]} simulations of {wide} moves: visits {counts}, expected {wanted}"
+            chosen = next(row[3] for row in rows if row[:2] == [0, best])
+            assert chosen == max(counts), f"move {best} was chosen, visits are {counts}"
+
+
+@check(weight=3, required=True)
+def best_move_is_found(ws: Any) -> None:
+    """600 simulations find the best end behind the move that random playouts like least."""
+    right = []
+    for _ in range(6):
+        game, best = trap(ws)
+        [(found, _)] = _searches(ws, game, [[600, ws.rng.getrandbits(32), *DEFAULT]], 0.7)
+        right.append(found == best)
+    ws.metric("best_moves", sum(right) / len(right))
+    assert all(right), f"the best move was found in {sum(right)} of {len(right)} games"
+
+
+@check(weight=2, required=True)
+def ends_and_sizes(ws: Any) -> None:
+    """Terminal states, no simulations, one move, thousands of moves, actions of any kind; a seed repeats a search."""
+    rewards, seed = [ws.rng.uniform(-1, 1) for _ in range(3)], ws.rng.getrandbits(32)
+    game = arms(rewards, 3)
+    plans = [[90, it, *DEFAULT] for it in (seed, seed + 1, seed)] + [[90, seed, kind, [0]] for kind in ("text", "pair")]
+    plans += [[40, 1, "number", [0, 3, 11]], [9, 1, "number", [0, 1, 4, 13]], [0, 1, *DEFAULT], [1, 1, *DEFAULT]]
+    found = _searches(ws, game, plans, C_PUCT)
+    first, other, again = (rows for _, rows in found[:3])
+    assert first == again, "the same seed has built another tree"
+    assert first != other, "another seed has built the same tree"
+    wanted = visits(rewards, 90, C_PUCT)
+    for best, _ in found[:5]:
+        assert wanted[integer(best, 0, 2)] == max(wanted), f"move {best} was chosen, visits must be {wanted}"
+    assert [found[6][0], found[7][0]] == [None, None], "an action was chosen where there is none"
+    assert len(found[8][1]) == 2 and found[8][0] == found[8][1][1][1], "one simulation does not choose its one move"
+    [(best, rows)] = _searches(ws, CHAIN, [[3, 1, *DEFAULT]], C_PUCT)
+    assert best == 0 and len(rows) == 4 and rows[0][4] == 7.5, "a game of 1500 single moves has another tree"
+
+
+@check(weight=1, required=True)
+def called_as_promised(ws: Any) -> None:
+    """`MCTS(n_simulations=100)` by name, by position and left out; the visible test passes."""
+
+    def right(values: dict[str, Any], extra: Any, value: Any) -> None:
+        counts = [integer(it) for it in sequence(value, length=2)]
+        assert counts == [values["n_simulations"]] * 2, f"set to and made: {counts} simulations"
+
+    SEARCH.signature(ws, {"n_simulations": 33}, lambda _: [arms([0.5, 1.0], 3)], right)
+    run_command(ws, "python test_mcts.py")

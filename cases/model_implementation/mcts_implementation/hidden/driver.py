@@ -1,0 +1,138 @@
+"""Plays the judge's games with the agent's search. It knows no expected value: games go in, trees come out.
+
+A game is a list of places: each is a list of the places that its actions lead to, or the reward where it ends.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import mcts
+
+KINDS: dict[str, Any] = {"number": int, "text": lambda n: "xyzuvw"[:n], "pair": lambda n: (0, -n)}
+
+
+class Played(mcts.State):  # type: ignore[misc]
+    """A place in a game; what is not allowed is an error."""
+
+    def __init__(self, game: list[Any], kind: str = "number", moves: tuple[int, ...] | list[int] = (0,)) -> None:
+        self.game, self.kind, self.moves = game, kind, list(moves)
+
+    def get_legal_actions(self) -> list[Any]:
+        return [] if self.is_terminal() else [KINDS[self.kind](n) for n in range(len(self.game[self.moves[-1]]))]
+
+    def is_terminal(self) -> bool:
+        return not isinstance(self.game[self.moves[-1]], list)
+
+    def get_reward(self) -> Any:
+        if not self.is_terminal():
+            raise RuntimeError("get_reward() was asked before the end of the game")
+        return self.game[self.moves[-1]]
+
+    def clone(self) -> Played:
+        return Played(self.game, self.kind, self.moves)
+
+    def apply_action(self, action: Any) -> None:
+        self.moves.append(self.game[self.moves[-1]][self.get_legal_actions().index(action)])
+
+
+def dumped(root: Any) -> list[list[Any]]:
+    """[row of the parent, index of the action, place, visits, value, untried, whether the links hold] of each node."""
+    rows, waiting = [], [(root, -1)]
+    for node, above in waiting:
+        own = node.state.get_legal_actions()
+        held = node.parent is None if above < 0 else node.parent.children.get(node.action) is node
+        index = node.parent.state.get_legal_actions().index(node.action) if above >= 0 else -1
+        untried = sorted(own.index(action) for action in node.untried_actions)
+        rows.append([above, index, node.state.moves[-1], node.visit_count, node.total_value, untried, held])
+        waiting += [(child, len(rows) - 1) for child in node.children.values()]
+    return rows
+
+
+def bounds(nodes: list[list[Any]], constant: float) -> list[Any]:
+    """UCT values of nodes with [visits, value, visits above], None for infinity, and their types."""
+    mcts.C_PUCT, found = constant, []
+    for visits, value, total in nodes:
+        node = mcts.Node(Played([0.0]), parent=mcts.Node(Played([0.0])))
+        node.parent.visit_count, node.visit_count, node.total_value = 17, visits, value
+        bound = node.get_uct_value(total)
+        found.append([None if bound == float("inf") else bound, type(bound).__name__])
+    return found
+
+
+def planted(game: list[Any], trees: list[list[Any]]) -> list[Any]:
+    """For each tree (rows, constant, rewards) what `_planted` gives."""
+    return [_planted(game, *tree) for tree in trees]
+
+
+def _planted(game: list[Any], rows: list[list[Any]], constant: float, rewards: list[list[Any]]) -> list[Any]:
+    """Which row is selected from the first, and the tree before and after rewards are propagated from some rows.
+
+    A row is [row of the parent, index of the action, visits, value, untried].
+    """
+    mcts.C_PUCT, search, nodes = constant, mcts.MCTS(), []  # type: ignore[var-annotated]
+    for above, action, visits, value, untried in rows:
+        node = mcts.Node(Played(game))
+        if above >= 0:
+            state = nodes[above].state.clone()
+            state.apply_action(action)
+            node = nodes[above].children[action] = mcts.Node(state, parent=nodes[above], action=action)
+        node.visit_count, node.total_value, node.untried_actions = visits, value, list(untried)
+        nodes.append(node)
+    chosen = search._select(nodes[0])
+    before = dumped(nodes[0])
+    for row, reward in rewards:
+        search._backpropagate(nodes[row], reward)
+    return [[node is chosen for node in nodes], before, dumped(nodes[0])]
+
+
+def expanded(game: list[Any], kind: str, times: int, seed: int) -> list[Any]:
+    """Trees after each expansion of one node, and the first choices of many others."""
+    random.seed(seed)
+    root, steps = mcts.Node(Played(game, kind)), []
+    while root.untried_actions:
+        child = mcts.MCTS()._expand(root)
+        steps.append([dumped(root), child is list(root.children.values())[-1], root.state.moves, child.state.moves])
+    nodes = [mcts.Node(Played(game, kind)) for _ in range(times)]
+    return [steps, [node.state.get_legal_actions().index(mcts.MCTS()._expand(node).action) for node in nodes]]
+
+
+def played(game: list[Any], times: int, seed: int) -> list[Any]:
+    """Rewards of playouts from the start, their types, and the moves in the given state afterwards."""
+    random.seed(seed)
+    state = Played(game)
+    rewards = [mcts.MCTS()._simulate(state) for _ in range(times)]
+    return [rewards, sorted({type(reward).__name__ for reward in rewards}), state.moves]
+
+
+class Watched(mcts.MCTS):  # type: ignore[misc]
+    """Remembers the tree from which it chooses."""
+
+    def _select_best_action(self, root: Any) -> Any:
+        self.root = root
+        return super()._select_best_action(root)
+
+
+def searched(game: list[Any], plans: list[list[Any]], constant: float) -> list[Any]:
+    """For each plan (simulations, seed, kind, moves): the action's index, the tree, the state's moves afterwards.
+
+    One object makes all searches of as many simulations.
+    """
+    mcts.C_PUCT, found = constant, []
+    searches: dict[int, Any] = {}
+    for count, seed, kind, moves in plans:
+        search = searches.setdefault(count, Watched(n_simulations=count))
+        state = Played(game, kind, moves)
+        random.seed(seed)
+        action = search.search(state)
+        index = None if action is None else state.get_legal_actions().index(action)
+        found.append([index, dumped(search.root), state.moves])
+    return found
+
+
+def settings(search: Any, game: list[Any]) -> list[Any]:
+    """The number of simulations that a search of the judge's probe is set to, and makes."""
+    search.__class__ = Watched
+    search.search(Played(game))
+    return [search.n_simulations, search.root.visit_count]

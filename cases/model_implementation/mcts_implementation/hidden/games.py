@@ -1,0 +1,91 @@
+"""The judge's games, and what a search by UCT must do in them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+C_PUCT = 1.38
+DEFAULT = "number", [0]
+"""Kind of the actions, and the moves before the search."""
+CHAIN: list[Any] = [*([place + 1] for place in range(1500)), 2.5]
+"""A game of single moves."""
+
+
+def bound(visits: int, value: float, total: int, constant: float) -> float:
+    return math.inf if not visits else value / visits + constant * math.sqrt(math.log(total) / visits)
+
+
+def grown(wide: int, depth: int) -> tuple[list[Any], list[tuple[int, list[int]]]]:
+    """A game of `depth` rounds of `wide` moves each, and the places of its ends with the moves that lead there."""
+    game: list[Any] = [0.0]
+    level: list[tuple[int, list[int]]] = [(0, [])]
+    for _ in range(depth):
+        for place, _moves in level:
+            game[place] = list(range(len(game), len(game) + wide))
+            game += [0.0] * wide
+        level = [(child, [*moves, n]) for place, moves in level for n, child in enumerate(game[place])]
+    return game, level
+
+
+def arms(rewards: list[float], depth: int) -> list[Any]:
+    """A game in which the first move decides the reward."""
+    game, ends = grown(len(rewards), depth)
+    for place, moves in ends:
+        game[place] = rewards[moves[0]]
+    return game
+
+
+def trap(ws: Any) -> tuple[list[Any], int]:
+    """A game whose best end lies behind the move that is worst on average; and that move."""
+    game, ends = grown(3, 3)
+    path = [ws.rng.randrange(3) for _ in range(3)]
+    for place, moves in ends:
+        near = moves[0] == path[0]
+        game[place] = 1.0 if moves == path else 0.09 * (moves[1] == path[1]) if near else ws.rng.uniform(0.3, 0.4)
+    return game, path[0]
+
+
+def visits(rewards: list[float], simulations: int, constant: float) -> list[int]:
+    """Visits of moves with these rewards after simulations by UCT: each once, and then the largest bound."""
+    counts = [1] * len(rewards)
+    for done in range(len(rewards), simulations):
+        values = [bound(n, n * reward, done, constant) for n, reward in zip(counts, rewards, strict=True)]
+        counts[int(np.argmax(values))] += 1
+    return counts
+
+
+def drawn_tree(ws: Any, game: list[Any]) -> list[list[Any]]:
+    """Random visits and values over a game of three moves; some nodes are not fully expanded, some ends not visited."""
+    rows: list[list[Any]] = [[-1, -1, 10 ** ws.rng.randint(2, 9), ws.rng.uniform(-50, 50), []]]
+    places = [0]
+    for above, place in enumerate(places):
+        after = game[place] if isinstance(game[place], list) else []
+        rows[above][4] = [n for n in range(len(after)) if above and len(after) > 1 and ws.rng.random() < 0.1]
+        for n, child in enumerate(after):
+            if n not in rows[above][4]:
+                visits = ws.rng.randint(2, 60) if isinstance(game[child], list) or ws.rng.random() < 0.9 else 0
+                rows.append([above, n, visits, visits * ws.rng.uniform(-2, 2), []])
+                places.append(child)
+    return rows
+
+
+def propagated(rows: list[list[Any]], rewards: list[list[Any]]) -> list[list[Any]]:
+    """The rows after rewards, each at a row of the tree."""
+    now = [list(row) for row in rows]
+    for at, reward in rewards:
+        while at >= 0:
+            now[at][2:4] = [now[at][2] + 1, now[at][3] + reward]
+            at = now[at][0]
+    return now
+
+
+def selected(rows: list[list[Any]], constant: float) -> int:
+    """The row where the walk from the first row by the largest bound ends."""
+    at = 0
+    while not rows[at][4] and any(row[0] == at for row in rows):
+        bounds = {n: bound(row[2], row[3], rows[at][2], constant) for n, row in enumerate(rows) if row[0] == at}
+        at = max(bounds, key=lambda n: bounds[n])
+    return at

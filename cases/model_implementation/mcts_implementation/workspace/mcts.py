@@ -1,0 +1,101 @@
+"""Monte Carlo tree search for games with one player."""
+
+from __future__ import annotations
+
+import math
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Hashable
+from typing import Any
+
+C_PUCT = 1.38
+
+Action = Hashable
+
+class State(ABC):
+    """A position of a game."""
+
+    @abstractmethod
+    def get_legal_actions(self) -> list[Any]:
+        """Actions that are possible here; none where the game is over."""
+
+    @abstractmethod
+    def is_terminal(self) -> bool:
+        """Whether the game is over."""
+
+    @abstractmethod
+    def get_reward(self) -> float:
+        """What the player gets; only where the game is over."""
+
+    @abstractmethod
+    def clone(self) -> State:
+        """An independent copy."""
+
+    @abstractmethod
+    def apply_action(self, action: Any) -> None:
+        """Make a move: changes this state."""
+
+class Node:
+    """A state in the tree, with what the simulations through it have given."""
+
+    def __init__(self, state: State, parent: Node | None = None, action: Any = None) -> None:
+        self.state = state
+        self.parent = parent
+        self.action = action
+        self.children: dict[Any, Node] = {}
+        self.visit_count = 0
+        self.total_value = 0.0
+        self.untried_actions = list(state.get_legal_actions())
+
+    def is_fully_expanded(self) -> bool:
+        """Whether every action has a child."""
+        return not self.untried_actions
+
+    def is_terminal(self) -> bool:
+        """Whether the game is over here."""
+        return self.state.is_terminal()
+
+    def get_uct_value(self, total_visits: int) -> float:
+        """Upper confidence bound of this node, below a parent with so many visits."""
+        # TODO
+        raise NotImplementedError("Node.get_uct_value")
+
+class MCTS:
+    """The search."""
+
+    def __init__(self, n_simulations: int = 100) -> None:
+        self.n_simulations = n_simulations
+
+    def search(self, state: State) -> Any:
+        """The action that the simulations prefer; None where there is none."""
+        root = Node(state.clone())
+        for _ in range(self.n_simulations):
+            # TODO: one simulation.
+            raise NotImplementedError("MCTS.search")
+        return self._select_best_action(root)
+
+    def _select(self, node: Node) -> Node:
+        """The node from which the tree grows next."""
+        # TODO
+        raise NotImplementedError("MCTS._select")
+
+    def _expand(self, node: Node) -> Node:
+        """A new child of the node."""
+        # TODO
+        raise NotImplementedError("MCTS._expand")
+
+    def _simulate(self, state: State) -> float:
+        """The reward at the end of a random game."""
+        # TODO
+        raise NotImplementedError("MCTS._simulate")
+
+    def _backpropagate(self, node: Node, reward: float) -> None:
+        """Count the reward for the node and all above it."""
+        # TODO
+        raise NotImplementedError("MCTS._backpropagate")
+
+    def _select_best_action(self, root: Node) -> Any:
+        """The action with the most visits; None without any child."""
+        if not root.children:
+            return None
+        return max(root.children, key=lambda action: root.children[action].visit_count)

@@ -1,0 +1,56 @@
+"""Fills the agent's layer with the judge's weights inside the subject: arrays go in, arrays come out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+Arrays = dict[str, Any]
+
+
+def _layer(sizes: Arrays, weights: Arrays, mode: str = "eval") -> Any:
+    from mla import MLA
+
+    layer = MLA(**sizes).double()
+    # Of float64, as the angles of the judge's are.
+    layer.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in weights.items()})
+    return layer.train(mode == "train")
+
+
+def called(sizes: Arrays, weights: Arrays, calls: list[Arrays]) -> list[Any]:
+    """Output and cache of each call of one layer; a call may take the cache of an earlier one by its number.
+
+    After all calls, caches and inputs are what they are then.
+    """
+    layer, given, made = _layer(sizes, weights), [], []
+    for call in calls:
+        layer.train(call.get("training", False))
+        x = torch.from_numpy(np.array(call["x"])).to(getattr(torch, call.get("dtype", "float64")))
+        layer = layer.to(x.dtype)
+        cache = None if call.get("cache") is None else made[call["cache"]][1]
+        with torch.set_grad_enabled(call.get("gradients", True)):
+            if call.get("plain"):
+                out, new = layer(x)
+            elif call.get("positional"):
+                out, new = layer(x, cache, call["past"])
+            else:
+                out, new = layer(past_length=call["past"], kv_cache=cache, x=x)
+        given.append(x)
+        made.append((out, new))
+    kinds = [str(out.dtype) for out, _ in made]
+    return [[x, out.detach(), new.detach(), kind] for x, (out, new), kind in zip(given, made, kinds, strict=True)]
+
+
+def slopes(sizes: Arrays, weights: Arrays, x: Any, cache: Any, ups: list[Any], along: Arrays) -> dict[str, float]:
+    """Gradients of sum(ups[0] * output) + sum(ups[1] * new cache), each times the direction that is given for it."""
+    layer = _layer(sizes, weights, "train")
+    entries = {"x": torch.from_numpy(x).requires_grad_(), "cache": torch.from_numpy(cache).requires_grad_()}
+    out, new = layer(entries["x"], kv_cache=entries["cache"], past_length=cache.shape[1])
+    ((out * torch.from_numpy(ups[0])).sum() + (new * torch.from_numpy(ups[1])).sum()).backward()
+    found = {**dict(layer.named_parameters()), **entries}
+    return {
+        name: 0.0 if found[name].grad is None else float((found[name].grad * torch.from_numpy(value)).sum())
+        for name, value in along.items()
+    }

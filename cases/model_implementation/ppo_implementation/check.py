@@ -1,0 +1,186 @@
+"""Judges a PPO agent by distributions, gradients and weights, which data.py has worked out by the judge's own methods.
+
+What the driver returns comes from the process that has the agent's ppo.py; expected values never go there.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+
+from bench.judge import array, check, close, integer, mapping, number, run_command, sequence, string
+
+TIMES = 1500
+CONTINUOUS = {"state_dim": 4, "action_dim": 3, "continuous_action_space": True}
+DISCRETE = {"state_dim": 3, "action_dim": 4, "continuous_action_space": False}
+
+
+def _jobs(ws: Any, call: str) -> list[tuple[int, dict[str, Any]]]:
+    return [(n, job) for n, job in enumerate(json.loads(ws.hidden("jobs.json").read_bytes())) if job["call"] == call]
+
+
+def _expected(ws: Any) -> dict[str, Any]:
+    with np.load(ws.hidden("expected.npz"), allow_pickle=False) as arrays:
+        return dict(arrays)
+
+
+def _policy(config: dict[str, Any], seed: int, states: Any) -> tuple[Any, Any, Any]:
+    """Outputs of the actor, values and variances of the policy that the driver fills from the same seed."""
+    out = {"actor": config["action_dim"], "critic": 1}
+    shapes = {f"{part}.{layer}.{kind}": (wide,) if kind == "bias" else (wide, inside) for part in ("actor", "critic")
+              for layer, wide, inside in ((0, 64, config["state_dim"]), (2, 64, 64), (4, out[part], 64))
+              for kind in ("bias", "weight")}  # fmt: skip
+    rng = np.random.default_rng(seed)
+    drawn = {name: rng.normal(0, 0.9 / shape[-1] ** 0.5, shape) for name, shape in sorted(shapes.items())}
+    variances = np.random.default_rng(seed)
+    _ = [variances.normal(size=shape) for _, shape in sorted(shapes.items())]
+    found = []
+    for part in ("actor", "critic"):
+        hidden = states
+        for layer in (0, 2, 4):
+            hidden = hidden @ drawn[f"{part}.{layer}.weight"].T + drawn[f"{part}.{layer}.bias"]
+            hidden = np.tanh(hidden) if layer < 4 else hidden
+        found.append(hidden)
+    actor = np.tanh(found[0]) if config["continuous_action_space"] else np.exp(found[0])
+    actor = actor if config["continuous_action_space"] else actor / actor.sum(axis=-1, keepdims=True)
+    return actor, found[1][..., 0], variances.uniform(0.2, 0.9, config["action_dim"])
+
+
+def _assert_drawn(config: dict[str, Any], actions: Any, logprobs: Any, mean: Any, var: Any) -> None:
+    """The log probabilities are those of the actions, and the actions are distributed as the policy says."""
+    count = len(actions)
+    if config["continuous_action_space"]:
+        offset = (actions - mean) / np.sqrt(var)
+        wanted = -0.5 * (offset**2 + np.log(2 * math.pi * var)).sum(axis=1)
+        apart = np.abs(offset.mean(axis=0)).max() * count**0.5
+        assert apart < 6, f"the mean action is off by {apart:.1f} standard errors"
+        spread = np.abs((offset**2).mean(axis=0) - 1).max() * (count / 2) ** 0.5
+        assert spread < 6, f"the variance of actions is off by {spread:.1f} standard errors"
+    else:
+        chosen = actions.astype(int)
+        assert (chosen == actions).all() and 0 <= chosen.min() <= chosen.max() < len(mean), "actions are no indices"
+        wanted = np.log(mean[chosen])
+        told = np.bincount(chosen, minlength=len(mean))
+        apart = np.abs(told - count * mean) / np.sqrt(count * mean * (1 - mean))
+        assert apart.max() < 6, f"actions were drawn {told.tolist()} times, probabilities are {mean.round(3).tolist()}"
+    close(logprobs, wanted, rtol=1e-3, atol=1e-3, what="log probabilities of drawn actions")
+
+
+@check(weight=2, required=True)
+def act_draws_from_the_policy(ws: Any) -> None:
+    """`act(state)` gives actions with the policy's distribution, their log probabilities and the value, detached."""
+    for config in (CONTINUOUS, DISCRETE, {**CONTINUOUS, "action_dim": 1}):
+        seed, wide = ws.rng.getrandbits(40), config["action_dim"]
+        state = ws.numpy_rng("state").normal(size=config["state_dim"]).astype(np.float32)
+        answer = ws.drive("driver.py:acted", config, seed, state, TIMES, ws.seed_for("act", bits=31))
+        found = mapping(answer, keys=("rows", "shapes", "gradient"))
+        shape = (wide,) if config["continuous_action_space"] else ()
+        shapes = [sequence(it) for it in sequence(found["shapes"], length=3)]
+        assert [[integer(size) for size in it] for it in shapes] == [list(shape), [], []], f"act returns {shapes}"
+        assert found["gradient"] is False, "what act returns has a gradient"
+        actions, logprobs, values = sequence(found["rows"], length=3)
+        mean, value, var = _policy(config, seed, state.astype(float))
+        _assert_drawn(config, array(actions, (TIMES, *shape)), array(logprobs, (TIMES,)), mean, var)
+        close(values, np.full(TIMES, value), rtol=1e-3, atol=1e-3, what="the value")
+
+
+@check(weight=3, required=True)
+def evaluate_matches(ws: Any) -> None:
+    """`evaluate(state, action)` gives log probabilities, values and entropies with their gradients, n from 1 on."""
+    known = _expected(ws)
+    for n, job in _jobs(ws, "evaluated"):
+        given = [known[f"{n}_{k}"] for k in range(3)]
+        found = mapping(ws.drive("driver.py:evaluated", job["config"], job["seed"], given), keys=("parts", "slopes"))
+        names, slopes = ("log probabilities", "values", "entropies"), sequence(found["slopes"], length=3)
+        for k, (name, part) in enumerate(zip(names, sequence(found["parts"], length=3), strict=True)):
+            close(part, known[f"{n}_part_{k}"], rtol=1e-4, atol=1e-4, what=name)
+            told, largest = mapping(slopes[k]), max(1.0, *map(abs, job["slopes"][k].values()))
+            for parameter, slope in job["slopes"][k].items():
+                apart = abs(number(told.get(parameter)) - slope)
+                assert apart <= 1e-3 * largest, f"the gradient of {name} to {parameter} is off by {apart:.4g}"
+
+
+@check(weight=2, required=True)
+def selection_fills_the_buffer(ws: Any) -> None:
+    """`select_action(state)` acts by the old policy, keeps four entries a step, and returns plain values."""
+    for config in (CONTINUOUS, DISCRETE):
+        seed, rng = ws.rng.getrandbits(40), ws.numpy_rng("states")
+        state = rng.normal(size=config["state_dim"])
+        states = [state, state.astype(np.float32), np.round(3 * state).astype(np.int64)] * 120
+        answer = ws.drive("driver.py:selected", config, seed, states, ws.seed_for("select", bits=31))
+        found = mapping(answer, keys=("actions", "kinds", "kept", "kept_kinds", "others", "states"))
+        kinds = {tuple(map(str, sequence(kind))) for kind in sequence(found["kinds"], length=len(states))}
+        wanted = {("ndarray", "float32")} if config["continuous_action_space"] else {("int", "")}
+        assert kinds == wanted, f"actions are {sorted(kinds)}"
+        kept = [string(kind) for kind in sequence(found["kept_kinds"])]
+        assert kept == ["torch.float32"], f"states in the buffer are {kept}"
+        assert not any(integer(it) for it in sequence(found["others"])), "select_action adds rewards or terminals"
+        for before, after in zip(states, sequence(found["states"], length=len(states)), strict=True):
+            assert np.array_equal(array(after, before.shape), before), "select_action has changed the state"
+        shape = (config["action_dim"],) if config["continuous_action_space"] else ()
+        actions = np.stack([array(it, shape) for it in sequence(found["actions"], length=len(states))])
+        rows = [
+            np.stack([array(it) for it in sequence(part, length=len(states))])
+            for part in sequence(found["kept"], length=4)
+        ]
+        close(rows[0], np.stack([it.astype(np.float32) for it in states]), what="states in the buffer")
+        close(rows[1], actions, what="actions in the buffer")
+        for first in range(3):
+            mean, value, _ = _policy(config, seed + 1, states[first].astype(np.float64))
+            var = _policy(config, seed, states[first].astype(np.float64))[2]
+            _assert_drawn(config, actions[first::3], rows[2][first::3], mean, var)
+            close(rows[3][first::3], np.full(120, value), rtol=1e-3, atol=1e-3, what="values in the buffer")
+
+
+@check(weight=4, required=True)
+def updates_match(ws: Any) -> None:
+    """After `update()`, twice, both policies have the judge's weights: plain gradient descent, and the given Adam."""
+    known = _expected(ws)
+    names = ("states", "actions", "logprobs", "state_values", "rewards", "is_terminals")
+    for n, job in _jobs(ws, "updated"):
+        rollouts = [{name: known[f"{n}_{k}_{name}"] for name in names} for k in range(job["rollouts"])]
+        answer = ws.drive("driver.py:updated", job["config"], job["seed"], job["rate"], rollouts)
+        begin = known[f"{n}_begin"]
+        for k, entry in enumerate(sequence(answer, length=job["rollouts"])):
+            new, old, left = sequence(entry, length=3)
+            wanted = known[f"{n}_{k}_weights"]
+            moved = float(np.abs(wanted - begin).max())
+            # Adam divides by gradients that may be near zero, where float32 rounds away their sign.
+            allowed = (0.005 if job["rate"] else 0.1) * moved + 1e-6
+            for name, weights in (("policy", new), ("policy_old", old)):
+                apart = np.abs(array(weights, wanted.shape) - wanted)
+                share = float((apart > allowed).mean())
+                assert share <= (0 if job["rate"] else 0.01), (
+                    f"{name} after update {k + 1} of {len(rollouts[0]['rewards'])} steps is off by {apart.max():.3g}, "
+                    f"where it moves by {moved:.3g}"
+                )
+            lengths = [integer(it) for it in sequence(left, length=6)]
+            assert not any(lengths), f"the buffer has {lengths} entries after the update"
+
+
+@check(weight=2, required=True)
+def small_tasks_are_learned(ws: Any) -> None:
+    """Agents learn which of three actions, or which number, is right in each of three states, for two seeds."""
+    rates = {"state_dim": 3, "lr_actor": 0.01, "lr_critic": 0.02, "K_epochs": 12}
+    for turn in range(2):
+        right = [ws.rng.randrange(3) for _ in range(3)]
+        plan = {**rates, "action_dim": 3, "continuous_action_space": False}
+        out = array(ws.drive("driver.py:learned", plan, ws.seed_for(f"{turn}", bits=31), right, 8), (3, 3))
+        chance = float(out[np.arange(3), right].mean())
+        assert chance > 0.6, f"the right action has the probability {chance:.2f} after learning, 0.33 before"
+        goals = [ws.rng.uniform(0.4, 0.8) * ws.rng.choice([1, -1]) for _ in range(3)]
+        plan = {**rates, "action_dim": 1, "action_std_init": 0.4}
+        plan["continuous_action_space"] = True
+        out = array(ws.drive("driver.py:learned", plan, ws.seed_for(f"{turn} c", bits=31), goals, 16), (3, 1))
+        apart = float(np.abs(out[:, 0] - goals).mean())
+        ws.metric("distance", apart)
+        assert apart < 0.35, f"the mean action is {apart:.2f} away from the right one after learning, 0.6 before"
+
+
+@check(weight=1, required=True)
+def visible_test_passes(ws: Any) -> None:
+    """The visible test ends well."""
+    run_command(ws, "python test_ppo.py")

@@ -1,0 +1,135 @@
+"""Fills policies and buffers with numbers of a seed: in the subject with the agent's ppo.py, in data.py with ours.
+
+It knows no expected value.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+Arrays = dict[str, Any]
+
+
+def _fill(module: Any, seed: int) -> None:
+    """Weights so large that a term that is missing shows, and variances that differ."""
+    rng = np.random.default_rng(seed)
+    with torch.no_grad():
+        for _, value in sorted(module.named_parameters()):
+            spread = 0.9 / value.shape[-1] ** 0.5
+            value.copy_(torch.from_numpy(rng.normal(0, spread, tuple(value.shape)).astype(np.float32)))
+        module.action_var.copy_(torch.from_numpy(rng.uniform(0.2, 0.9, len(module.action_var)).astype(np.float32)))
+
+
+def _agent(config: Arrays, seed: int) -> Any:
+    from ppo import PPO
+
+    agent = PPO(**config)
+    _fill(agent.policy, seed)
+    _fill(agent.policy_old, seed + 1)
+    agent.policy_old.action_var.copy_(agent.policy.action_var)
+    return agent
+
+
+def acted(config: Arrays, seed: int, state: Any, times: int, torch_seed: int) -> Arrays:
+    """Actions, log probabilities and values of so many calls of act(), and the first one's shapes and gradients."""
+    policy = _agent(config, seed).policy
+    torch.manual_seed(torch_seed)
+    found = [policy.act(torch.from_numpy(state)) for _ in range(times)]
+    rows = [torch.stack([it[part].detach().float() for it in found]) for part in range(3)]
+    return {
+        "rows": rows,
+        "shapes": [list(it.shape) for it in found[0]],
+        "gradient": any(it.requires_grad for it in found[0]),
+    }
+
+
+def evaluated(config: Arrays, seed: int, arrays: list[Any]) -> Arrays:
+    """What evaluate() gives, and gradients of its three parts, each times the direction of a seed."""
+    policy = _agent(config, seed).policy
+    states, actions, upstream = (torch.from_numpy(np.array(it)) for it in arrays)
+    found = policy.evaluate(states, actions)
+    slopes = []
+    for part, up in zip(found, upstream, strict=True):
+        policy.zero_grad()
+        if part.requires_grad:
+            (part * up).sum().backward(retain_graph=True)
+        along = torch.Generator().manual_seed(seed % 2**31)
+        slopes.append(
+            {
+                name: 0.0
+                if value.grad is None
+                else float((value.grad * torch.randn(value.shape, generator=along)).sum())
+                for name, value in sorted(policy.named_parameters())
+            }
+        )
+    return {"parts": [part.detach() for part in found], "slopes": slopes}
+
+
+def selected(config: Arrays, seed: int, states: list[Any], torch_seed: int) -> Arrays:
+    """Actions of select_action(), their types, the buffer, and the states as they are afterwards."""
+    agent = _agent(config, seed)
+    torch.manual_seed(torch_seed)
+    actions, kinds = [], []
+    for state in states:
+        action = agent.select_action(state)
+        kinds.append([type(action).__name__, str(getattr(action, "dtype", ""))])
+        actions.append(np.array(action))
+        if isinstance(action, np.ndarray):
+            action += 100
+    kept = agent.buffer
+    parts = (kept.states, kept.actions, kept.logprobs, kept.state_values)
+    return {
+        "actions": actions,
+        "kinds": kinds,
+        "kept": [[entry.detach().float() for entry in part] for part in parts],
+        "kept_kinds": sorted({str(entry.dtype) for part in parts[:1] for entry in part}),
+        "others": [len(kept.rewards), len(kept.is_terminals)],
+        "states": states,
+    }
+
+
+def updated(config: Arrays, seed: int, rate: float, rollouts: list[Arrays]) -> list[Any]:
+    """For each rollout the weights of both policies after update(), and how many entries the buffer then has.
+
+    rate: of plain gradient descent; 0 for the optimizer that the agent comes with.
+    """
+    agent = _agent(config, seed)
+    if rate:
+        agent.optimizer = torch.optim.SGD(agent.policy.parameters(), lr=rate)
+    found = []
+    for rollout in rollouts:
+        for name in ("states", "actions", "logprobs", "state_values"):
+            getattr(agent.buffer, name).extend(torch.from_numpy(np.array(it)) for it in rollout[name])
+        kind = float if rate else np.float64
+        agent.buffer.rewards.extend(kind(it) for it in rollout["rewards"])
+        agent.buffer.is_terminals.extend(bool(it) for it in rollout["is_terminals"])
+        agent.update()
+        weights = [
+            torch.cat([value.detach().flatten() for _, value in sorted(policy.named_parameters())]).clone()
+            for policy in (agent.policy, agent.policy_old)
+        ]
+        found.append([*weights, [len(entries) for entries in vars(agent.buffer).values()]])
+    return found
+
+
+def learned(config: Arrays, torch_seed: int, goals: list[float], rounds: int) -> Any:
+    """What the actor gives for each state after learning: in state k the reward is high near the action goals[k]."""
+    from ppo import PPO
+
+    torch.manual_seed(torch_seed)
+    rng = np.random.default_rng(torch_seed)
+    agent = PPO(**config)
+    states = np.eye(len(goals), dtype=np.float32)
+    for _ in range(rounds):
+        for _ in range(60):
+            which = rng.integers(len(goals))
+            action = agent.select_action(states[which])
+            near = float(np.ravel(action)[0]) - goals[which]
+            agent.buffer.rewards.append(-(near**2) if config["continuous_action_space"] else float(near == 0))
+            agent.buffer.is_terminals.append(True)
+        agent.update()
+    with torch.no_grad():
+        return agent.policy.actor(torch.from_numpy(states))

@@ -1,0 +1,46 @@
+"""The judge's own four methods, by formulas instead of torch's distributions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+
+def completed(ppo: Any) -> None:
+    """Give the starter's classes their methods."""
+
+    def evaluate(self: Any, state: Any, action: Any) -> Any:
+        out, value = self.actor(state), self.critic(state)[:, 0]
+        if not self.continuous_action_space:
+            return out.gather(1, action.long()[:, None])[:, 0].log(), value, -(out * out.log()).sum(1)
+        var = self.action_var
+        offset = action.reshape(out.shape) - out
+        logprob = -(offset**2 / (2 * var)).sum(1) - 0.5 * (2 * math.pi * var).log().sum()
+        return logprob, value, (0.5 * (2 * math.pi * math.e * var).log().sum()).expand(len(out)) + 0 * logprob
+
+    def update(self: Any) -> None:
+        kept, returns = self.buffer, torch.zeros(len(self.buffer.rewards), dtype=torch.float64)
+        for first in range(len(returns)):
+            share = 1.0
+            for step in range(first, len(returns)):
+                returns[first] += share * float(kept.rewards[step])
+                share *= self.gamma
+                if kept.is_terminals[step]:
+                    break
+        goal = ((returns - returns.mean()) / (returns.std() + 1e-7)).float()
+        gain = goal - torch.stack(kept.state_values)
+        for _ in range(self.K_epochs):
+            logprob, value, entropy = self.policy.evaluate(torch.stack(kept.states), torch.stack(kept.actions))
+            ratio = (logprob - torch.stack(kept.logprobs)).exp()
+            high, low = 1 + self.eps_clip, 1 - self.eps_clip
+            # The smaller of both products: bounded above where the gain is positive, below where it is negative.
+            bound = torch.where(gain > 0, ratio.clamp(max=high), ratio.clamp(min=low)) * gain
+            self.optimizer.zero_grad()
+            (-bound + 0.5 * (value - goal) ** 2 - 0.01 * entropy).mean().backward()
+            self.optimizer.step()
+        self.policy_old.load_state_dict(self.policy.state_dict())
+        kept.clear()
+
+    ppo.ActorCritic.evaluate, ppo.PPO.update = evaluate, update

@@ -1,0 +1,82 @@
+"""Fills models with weights of a seed, and runs the two methods: in the subject with the agent's var.py, and in data.py
+with the judge's. It knows no expected value.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+
+def _model(config: dict[str, Any], seed: int) -> Any:
+    """A transformer and its autoencoder with weights so large that every term counts."""
+    from var import VAR
+    from vqvae import VQVAE
+
+    sides = config["patch_nums"]
+    vae = VQVAE(config["vocab"], config["z"], 8, sides).eval()
+    sizes = {name: config[name] for name in ("num_classes", "depth", "embed_dim", "num_heads", "cond_drop_rate")}
+    model = VAR(vae, **sizes, patch_nums=sides).eval()
+    rng = np.random.default_rng(seed)
+    with torch.no_grad():
+        for part in (vae, model):
+            for name, value in sorted(part.named_parameters()):
+                inside = np.prod(value.shape[1:]) if value.dim() > 1 and "weight" in name else 1
+                inside = 0.5 if "embedding" in name or "emb" in name else inside
+                spread = (1.0 if "qkv" not in name else 1.6) / inside**0.5
+                value.copy_(torch.from_numpy(rng.normal(0, spread, tuple(value.shape)).astype(np.float32)))
+    return model
+
+
+def forwarded(config: dict[str, Any], seed: int, job: dict[str, Any], arrays: list[Any]) -> dict[str, Any]:
+    """Logits and gradients of one forward pass: of each parameter and the teacher tokens, times a fixed direction."""
+    labels, teacher, upstream = (torch.from_numpy(np.array(it)) for it in arrays)
+    model = _model(config, seed)
+    model.prog_si = job["prog_si"]
+    model.train(job["training"])
+    given = teacher.clone().requires_grad_()
+    torch.manual_seed(job["torch_seed"])
+    logits = model(labels, given)
+    (logits * upstream[:, : logits.shape[1]]).sum().backward()
+    found = {**dict(model.named_parameters()), "teacher": given}
+    direction = torch.Generator().manual_seed(seed % 2**31)
+    slopes = {}
+    for name, value in sorted(found.items()):
+        along = torch.randn(value.shape, generator=direction)
+        slopes[name] = 0.0 if value.grad is None else float((value.grad * along).sum())
+    same = bool((labels.numpy() == arrays[0]).all()) and bool((given.detach() == teacher).all())
+    return {"logits": logits.detach(), "slopes": slopes, "same": same}
+
+
+def generated(config: dict[str, Any], seed: int, calls: list[dict[str, Any]], after: list[Any]) -> dict[str, Any]:
+    """Pictures of each call, whether caches are off, labels as they are then, and logits afterwards."""
+    model = _model(config, seed)
+    pictures, caches, labels = [], [], []
+    for call in calls:
+        given = torch.tensor(call["label_B"]) if isinstance(call["label_B"], list) else call["label_B"]
+        torch.manual_seed(call.get("torch_seed", 0))
+        settings = {name: it for name, it in call.items() if name not in ("torch_seed", "label_B")}
+        made = model.autoregressive_infer_cfg(label_B=given, **settings)
+        pictures.append(made.detach())
+        caches.append(all(block.attn.cached is None and not block.attn.caching for block in model.blocks))
+        labels.append(given.tolist() if isinstance(given, torch.Tensor) else given)
+        if made.requires_grad:
+            raise RuntimeError("the pictures of generation require gradients")
+    model.cond_drop_rate = 0.0
+    with torch.no_grad():
+        logits = model(*(torch.from_numpy(np.array(it)) for it in after))
+    return {"pictures": pictures, "caches": caches, "labels": labels, "logits": logits}
+
+
+def refused(config: dict[str, Any], label: int, prog_si: int) -> str:
+    """The name of the error for labels or scales that do not exist."""
+    model = _model(config, 1)
+    model.prog_si = prog_si
+    teacher = torch.zeros(1, model.L - model.first_l, config["z"])
+    try:
+        model(torch.tensor([label]), teacher)
+    except Exception as problem:
+        return type(problem).__name__
+    return ""
