@@ -25,9 +25,10 @@ def causes_said(ws: Workspace) -> dict[str, set[str]]:
     """Of each path the causes that lines of the report give it."""
     text = ws.text(REPORT, max_mb=0.1)
     said: dict[str, set[str]] = {path: set() for path in faults(ws)}
-    for path, cause in re.findall(r"(?m)^[ \t*`-]*/(\w+)/pebbles-1\.0\.tgz`?: +`?([a-z_]+)`?[ \t.\r]*$", text):
+    known = {fault["cause"] for fault in faults(ws).values()}
+    for path, rest in re.findall(r"(?m)^[ \t*`-]*/(\w+)/pebbles-1\.0\.tgz`?:(.*)$", text):
         if path in said:
-            said[path].add(cause)
+            said[path] |= known & set(re.findall(r"[a-z_]+", rest))
     return said
 
 
