@@ -17,7 +17,7 @@ SYLLABLES = [first + second for first in "bdfgklmnprstvz" for second in ("a", "e
 
 
 def build(public: Path, hidden: Path, profile: str, seed: int) -> None:
-    """Both hidden splits are harder than the visible one: whoever reports the larger of two numbers is seen."""
+    """Both hidden splits are harder than the visible one: a script that reports the larger of two numbers is seen."""
     facts = {"visible": world(np.random.default_rng(stream(seed, "visible")), public, 500, 0.25)}
     for name, rows in (("first", 437), ("second", 391)):
         for attempt in range(100):

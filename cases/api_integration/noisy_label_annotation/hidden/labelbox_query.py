@@ -26,7 +26,7 @@ class Query:
         self._fields = self._selection()
 
     def answer(self, root: Mapping[str, Any]) -> dict[str, Any]:
-        """A name that the root lacks is an error; below it, fields that nobody needs are null."""
+        """A name that the root lacks is an error; below it, fields that are not kept are null."""
         for name, _, _ in self._fields.values():
             if name not in root:
                 raise QueryError(f"Cannot query field {name}")
