@@ -1,0 +1,51 @@
+"""Digits, and a weak classifier of them: distances to the means of six examples a class."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from bench.casekit.data import stream, write_npz
+from bench.casekit.picture_files import png, write_idx
+from bench.casekit.pictures import digits
+
+COUNT, EXAMPLES, NOISE, KEPT, LEAST_GAP = 500, 6, 0.2, 5, 0.001
+
+
+def build(public: Path, hidden: Path, profile: str, seed: int) -> None:
+    """Redrawn until the most confident mistakes are clearly apart, so that rounding decides nothing."""
+    for attempt in range(1000):
+        rng = np.random.default_rng(stream(seed, f"public {attempt}"))
+        weight, bias = classifier(rng)
+        labels = rng.integers(0, 10, COUNT)
+        pictures = digits(rng, labels, noise=NOISE)
+        found = mistakes(pictures, labels, weight, bias)
+        confidences = np.array([confidence for confidence, *_ in found[: KEPT + 1]])
+        if len(found) > 2 * KEPT and float(-np.diff(confidences).max()) >= LEAST_GAP:
+            break
+    write_npz(public / "classifier.npz", weight=weight, bias=bias)
+    write_idx(public / "data" / "MNIST" / "raw", "t10k", pictures, labels.astype(np.uint8))
+    folder = public / "data" / "png"
+    folder.mkdir(parents=True)
+    for row, picture in enumerate(pictures):
+        (folder / f"{row:05}.png").write_bytes(png(picture))
+    (hidden / "mistakes.json").write_text(json.dumps(found[:KEPT]))
+
+
+def classifier(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Weight and bias of the softmax of -40 times the mean squared distance, more or less."""
+    names = np.repeat(np.arange(10), EXAMPLES)
+    examples = digits(rng, names, noise=NOISE).reshape(-1, 784) / 255
+    means = np.stack([examples[names == digit].mean(axis=0) for digit in range(10)])
+    return means / 2, -(means**2).sum(axis=1) / 4
+
+
+def mistakes(pictures: np.ndarray, labels: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> list[list[float]]:
+    """(confidence, row, predicted, true) of wrong predictions among the digits 0 and 1, the most confident first."""
+    scores = pictures.reshape(len(pictures), -1) / 255 @ weight.T + bias
+    chances = np.exp(scores - scores.max(axis=1, keepdims=True))
+    chances /= chances.sum(axis=1, keepdims=True)
+    predicted = chances.argmax(axis=1)
+    wrong = np.flatnonzero((labels < 2) & (predicted != labels))
+    found = [[float(chances[row].max()), int(row), int(predicted[row]), int(labels[row])] for row in wrong]
+    return sorted(found, reverse=True)

@@ -1,0 +1,29 @@
+"""The archive as it was published, and what is wrong with each path to it."""
+
+import json
+import random
+from pathlib import Path
+
+from bench.casekit.data import stream, write_tar
+
+PATHS = ["north", "south", "east", "west", "upper", "lower"]
+CAUSES = ["not_found", "forbidden", "busy", "not_an_archive", "truncated", "checksum_mismatch"]
+
+
+def build(public: Path, hidden: Path, profile: str, seed: int) -> None:
+    """Each cause once, at a drawn path; two of the paths that are not busy for good are so at first."""
+    rng = random.Random(stream(seed, "hidden"))
+    files = {f"pebbles-1.0/{split}.csv": table(rng, rows) for split, rows in (("train", 400), ("test", 100))}
+    write_tar(hidden / "pebbles-1.0.tgz", files)
+    causes = dict(zip(PATHS, rng.sample(CAUSES, len(CAUSES)), strict=True))
+    # One whose answer is an error and one whose answer is a file: a first 503 hides both kinds.
+    late = [rng.choice([path for path in PATHS if causes[path] in kinds]) for kinds in (CAUSES[:2], CAUSES[3:])]
+    facts = {path: {"cause": causes[path], "busy": rng.randint(2, 3) if path in late else 0} for path in PATHS}
+    (hidden / "faults.json").write_text(json.dumps(facts, sort_keys=True))
+
+
+def table(rng: random.Random, rows: int) -> bytes:
+    lines = [
+        f"{rng.gauss(40, 9):.2f},{rng.gauss(3, 1):.3f},{rng.choice(['flint', 'chalk', 'slate'])}" for _ in range(rows)
+    ]
+    return "\n".join(["length_mm,weight_g,kind", *lines, ""]).encode()

@@ -1,0 +1,151 @@
+"""The arrays decide: the true pictures, and what leads from them to each augmented version."""
+
+import posixpath
+from typing import Any
+
+import numpy as np
+from explain import Found, explain
+
+from bench.judge import Workspace, array, check, close, mapping, number, once, sequence, string
+
+BATCH = "data/cifar-10-batches-bin/data_batch_1.bin"
+COUNT, VERSIONS, SHAPE = 10, 3, (3, 32, 32)
+INFO, PREPROCESSED, AUGMENTED = "preprocessing_info.json", "preprocessed", "augmented"
+FACTORS = ("brightness", "contrast", "saturation")
+LEAST_EXPLAINED = 0.9
+"""Rough interpolation explains 0.98, another picture of the ten at most 0.5."""
+
+
+@once
+def pictures(ws: Workspace) -> Any:
+    """The true pictures, 10 x 3 x 32 x 32 in [0, 1]."""
+    records = np.frombuffer(ws.original(BATCH).read_bytes(), np.uint8).reshape(-1, 3073)
+    return records[:COUNT, 1:].reshape(-1, *SHAPE) / 255.0
+
+
+def names(ws: Workspace, folder: str) -> list[str]:
+    return [posixpath.basename(path) for path in ws.files(f"{folder}/*.npy")]
+
+
+def load(ws: Workspace, path: str) -> Any:
+    """An array of the promised type and shape, as float64."""
+    loaded = ws.npy(path, max_mb=1)
+    assert str(loaded.dtype) == "float32", f"{path} is {loaded.dtype}, not float32"
+    return array(loaded, shape=SHAPE)
+
+
+@once
+def bases(ws: Workspace) -> list[str]:
+    """Names of the preprocessed pictures without ending."""
+    found = names(ws, PREPROCESSED)
+    assert len(found) == COUNT, f"{PREPROCESSED} holds {len(found)} .npy files, expected {COUNT}"
+    return [name.removesuffix(".npy") for name in found]
+
+
+@once
+def rows(ws: Workspace) -> dict[str, int]:
+    """Which true picture each base name shows: the nearest one."""
+    found = {}
+    for base in bases(ws):
+        values = load(ws, f"{PREPROCESSED}/{base}.npy")
+        found[base] = int(np.argmin(np.abs(pictures(ws) * 2 - 1 - values).mean(axis=(1, 2, 3))))
+    return found
+
+
+@once
+def explanations(ws: Workspace) -> list[list[Found]]:
+    """Of each picture's three versions, in the order of the base names."""
+    return [
+        [
+            explain(pictures(ws)[row], (load(ws, f"{AUGMENTED}/{base}_v{version}.npy") + 1) / 2)
+            for version in range(1, VERSIONS + 1)
+        ]
+        for base, row in rows(ws).items()
+    ]
+
+
+@check(weight=3)
+def info_describes_the_data(ws: Workspace) -> None:
+    """The information file has all keys with the agreed values."""
+    info = mapping(ws.json(INFO), keys=["dataset", "preprocessing", "preprocessed_data_path", "augmented_data_path"])
+    assert string(info["dataset"]) == "CIFAR10", f"dataset is {info['dataset'][:40]!r}, expected 'CIFAR10'"
+    for key, folder in (("preprocessed_data_path", PREPROCESSED), ("augmented_data_path", AUGMENTED)):
+        path = posixpath.normpath(string(info[key]))
+        assert path == folder, f"{key} is {path[:60]!r}, expected {folder!r}"
+    done = mapping(info["preprocessing"], keys=["normalization", "expected_shape", "value_range"])
+    scaling = mapping(done["normalization"], keys=["mean", "std"])
+    facts = {"mean": scaling["mean"], "std": scaling["std"], **done}
+    for key, wanted in {"mean": [0.5] * 3, "std": [0.5] * 3, "expected_shape": SHAPE, "value_range": (-1, 1)}.items():
+        values = [number(value) for value in sequence(facts[key], length=len(wanted))]
+        assert values == list(wanted), f"{key} is {values}, expected {list(wanted)}"
+
+
+@check(weight=3, required=True)
+def ten_arrays_have_the_form(ws: Workspace) -> None:
+    """The folder of preprocessed pictures holds ten float32 arrays of shape (3, 32, 32)."""
+    for base in bases(ws):
+        load(ws, f"{PREPROCESSED}/{base}.npy")
+
+
+@check(weight=6, required=True)
+def values_are_normalised(ws: Workspace) -> None:
+    """They are the first ten pictures, each once, normalised to (x - 0.5) / 0.5."""
+    for base, row in rows(ws).items():
+        close(load(ws, f"{PREPROCESSED}/{base}.npy"), pictures(ws)[row] * 2 - 1, rtol=0, atol=1e-5, what=base[:60])
+    shown = sorted(rows(ws).values())
+    assert shown == list(range(COUNT)), f"of the pictures 0 to 9 these are there: {shown}"
+
+
+@check(weight=3, required=True)
+def thirty_versions_are_named(ws: Workspace) -> None:
+    """Each picture has its versions _v1, _v2 and _v3 as float32 arrays in [-1, 1], and there are no other arrays."""
+    wanted = {f"{base}_v{version}.npy" for base in bases(ws) for version in range(1, VERSIONS + 1)}
+    found = set(names(ws, AUGMENTED))
+    assert wanted == found, (
+        f"{AUGMENTED} lacks {sorted(wanted - found)[:3]} and has {sorted(found - wanted)[:3]} too many"
+    )
+    for name in sorted(wanted):
+        widest = float(np.abs(load(ws, f"{AUGMENTED}/{name}")).max())
+        assert widest <= 1 + 1e-5, f"{name} has a value of size {widest:.4g}; after clipping it is at most 1"
+
+
+@check(weight=3, required=True)
+def versions_show_their_picture(ws: Workspace) -> None:
+    """Each version is its own picture after a flip, a rotation of at most 15 degrees and a jitter within its bounds."""
+    for base, versions in zip(bases(ws), explanations(ws), strict=True):
+        for version, found in enumerate(versions, start=1):
+            name = f"{base[:60]}_v{version}"
+            assert found.explained >= LEAST_EXPLAINED, (
+                f"{name}: flip, rotation and jitter of its picture explain {found.explained:.2f} of it"
+            )
+            assert abs(found.degrees) <= 17.5, f"{name} is turned by {found.degrees:.0f} degrees"
+    factors = np.array([found.factors for versions in explanations(ws) for found in versions])
+    outside = int(((factors < 0.72) | (factors > 1.28)).any(axis=1).sum())
+    assert outside <= 3, f"{outside} of {len(factors)} versions have a factor of the jitter far from 0.8 to 1.2"
+
+
+@check(weight=2, required=True)
+def versions_are_drawn_anew(ws: Workspace) -> None:
+    """Flip, angle and all three factors vary over the set, and no two versions share all of them by rule."""
+    found = [found for versions in explanations(ws) for found in versions]
+    flips = sum(one.flipped for one in found)
+    # Honest draws leave these bounds less than once in 10,000 sets.
+    assert 5 <= flips <= 25, f"{flips} of {len(found)} versions are flipped; expected about half"
+    degrees = np.array([one.degrees for one in found])
+    assert degrees.min() < -5 and degrees.max() > 5, f"angles go from {degrees.min():.1f} to {degrees.max():.1f}"
+    still = int((np.abs(degrees) < 0.75).sum())
+    assert still <= 10, f"{still} of {len(found)} versions are not turned"
+    factors = np.array([one.factors for one in found])
+    for place, name in enumerate(FACTORS):
+        low, high = factors[:, place].min(), factors[:, place].max()
+        assert low < 0.93 and high > 1.07, f"the factor of {name} goes from {low:.2f} to {high:.2f}"
+    plain = int((np.abs(factors - 1) < 0.015).all(axis=1).sum())
+    assert plain <= 5, f"{plain} of {len(found)} versions have their colours unchanged"
+    alike = sum(
+        one.flipped == two.flipped
+        and abs(one.degrees - two.degrees) < 0.7
+        and bool(np.abs(np.subtract(one.factors, two.factors)).max() < 0.02)
+        for place, one in enumerate(found)
+        for two in found[:place]
+    )
+    assert alike <= 5, f"{alike} pairs of versions share flip, angle and colours"

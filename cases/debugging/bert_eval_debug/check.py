@@ -1,0 +1,40 @@
+"""Runs the evaluation on its own checkpoint and on two others, whose accuracies data.py has worked out."""
+
+import json
+from pathlib import Path
+
+from bench.judge import Workspace, check, check_claim, json_number, once, run_command
+
+FILES = (
+    "best_checkpoint/config.json",
+    "best_checkpoint/model.safetensors",
+    "best_checkpoint/vocab.txt",
+    "data/val.jsonl",
+)
+METRICS, KEY, TOLERANCE = "eval_metrics.json", "final_val_accuracy", 0.05
+
+
+def right(ws: Workspace, name: str) -> float:
+    """Accuracy in per cent."""
+    return float(json.loads(Path(ws.hidden("facts.json")).read_text())[name]["right"])
+
+
+@once
+def reported(ws: Workspace, name: str) -> float:
+    """What the script reports of a checkpoint and split."""
+    inputs = {} if name == "visible" else {path: ws.hidden(f"{name}/{path}") for path in FILES}
+    ran = run_command(ws, "python evaluate.py", outputs=[METRICS], inputs=inputs, timeout=60)
+    return json_number(ran, METRICS, KEY)
+
+
+@check(weight=3, required=True)
+def best_accuracy_is_reported(ws: Workspace) -> None:
+    """On the checkpoint of the workspace the script reports the best validation accuracy of the log."""
+    check_claim(ws, "visible", reported(ws, "visible"), right(ws, "visible"), TOLERANCE)
+
+
+@check(weight=7, required=True)
+def other_checkpoints_are_evaluated(ws: Workspace) -> None:
+    """The reports are right for two other checkpoints and splits."""
+    for name in ("first", "second"):
+        check_claim(ws, name, reported(ws, name), right(ws, name), TOLERANCE)

@@ -1,0 +1,112 @@
+"""The saved folder is compared with the hub's repository, and the description with that."""
+
+import json
+import posixpath
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.judge import Workspace, check, close, integer, mapping, once, read_pretrained, sequence, string
+
+NAME, INFO = "bench/bert-base-uncased", "model_info.json"
+FACTS = ("hidden_size", "num_attention_heads", "num_hidden_layers", "vocab_size")
+SHARDS = ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors")
+
+
+def of_hub(ws: Workspace, file: str) -> Path:
+    return Path(ws.hidden(f"uncased/{file}"))
+
+
+@once
+def weights(ws: Workspace) -> dict[str, Any]:
+    from safetensors.numpy import load_file
+
+    return {name: part for shard in SHARDS for name, part in load_file(of_hub(ws, shard)).items()}
+
+
+def info(ws: Workspace) -> dict[str, Any]:
+    return mapping(ws.json(INFO), keys=["model_name", "model_path", "files", "architecture"])
+
+
+def folder(ws: Workspace) -> str:
+    path = string(info(ws)["model_path"])
+    plain = posixpath.normpath(path)
+    assert path and plain != "." and not plain.startswith(("/", "..")), (
+        f"model_path {path[:100]!r} is no folder of its own"
+    )
+    return plain
+
+
+@once
+def saved(ws: Workspace) -> Any:
+    return read_pretrained(ws, folder(ws), max_mb=20)
+
+
+@once
+def vocabulary(ws: Workspace) -> dict[str, int]:
+    """Ids of the saved tokenizer's words."""
+    place = folder(ws)
+    if ws.exists(f"{place}/vocab.txt"):
+        words = ws.text(f"{place}/vocab.txt", max_mb=1).split("\n")
+        return {word.rstrip("\r"): number for number, word in enumerate(words) if word.strip()}
+    model = mapping(mapping(ws.json(f"{place}/tokenizer.json"), keys=["model"])["model"], keys=["vocab"])
+    return {word: integer(number) for word, number in mapping(model["vocab"]).items()}
+
+
+@check(weight=2, required=True)
+def model_was_fetched(ws: Workspace) -> None:
+    """The hub handed out both shards of the uncased model (its own record)."""
+    events = [event for event in ws.journal("hub") if event.get("event") == "file" and event["method"] == "GET"]
+    got = {event["file"] for event in events if event["repository"] == NAME}
+    missing = sorted(set(SHARDS) - got)
+    assert not missing, f"{missing} of {NAME} were never fetched; fetched were {sorted(got)[:6]}"
+
+
+@check(weight=3, required=True)
+def architecture_is_right(ws: Workspace) -> None:
+    """The description has the model's name and the four sizes of its configuration."""
+    assert string(info(ws)["model_name"]) == NAME, f"model_name is {info(ws)['model_name'][:60]!r}"
+    found, config = mapping(info(ws)["architecture"], keys=FACTS), json.loads(of_hub(ws, "config.json").read_text())
+    for key in FACTS:
+        value = integer(found[key])
+        assert value == config[key], f"{key} is {value}, the configuration has {config[key]}"
+
+
+@check(weight=2, required=True)
+def listed_files_exist(ws: Workspace) -> None:
+    """Every listed path is a saved file, below model_path, and each of the three lists has one."""
+    lists = mapping(info(ws)["files"], keys=["config", "weights", "tokenizer"])
+    for kind in ("config", "weights", "tokenizer"):
+        paths = [string(path) for path in sequence(lists[kind])]
+        assert paths, f"files has no path for {kind}"
+        for path in paths:
+            plain = posixpath.normpath(path)
+            assert plain.startswith(f"{folder(ws)}/") and ws.exists(plain), f"{kind}: {path[:100]!r} is no saved file"
+
+
+@check(weight=6, required=True)
+def weights_equal_the_hubs(ws: Workspace) -> None:
+    """The saved weights have the names, types and values of the hub's, and a configuration of the same sizes."""
+    config = mapping(saved(ws).config, keys=[*FACTS, "model_type"])
+    truth = json.loads(of_hub(ws, "config.json").read_text())
+    wrong = [key for key in (*FACTS, "model_type") if config[key] != truth[key]]
+    assert not wrong, f"config.json differs from the hub's in {wrong}"
+    found, wanted = saved(ws).arrays, weights(ws)
+    odd = sorted(set(found) ^ set(wanted))
+    assert not odd, f"{len(odd)} names are missing or too many, e.g. {odd[:2]}"
+    for name, part in wanted.items():
+        assert found[name].dtype == np.float32, f"{name} is {found[name].dtype}, not float32"
+        close(found[name], part, rtol=0, atol=1e-8, what=name)
+
+
+@check(weight=4, required=True)
+def tokenizer_gives_the_same_ids(ws: Workspace) -> None:
+    """The saved tokenizer has the words of the hub's under the same ids, and turns letters into small ones."""
+    words = of_hub(ws, "vocab.txt").read_text().split()
+    found, wanted = vocabulary(ws), {word: number for number, word in enumerate(words)}
+    wrong = [word for word in wanted if found.get(word) != wanted[word]]
+    assert not wrong, f"{len(wrong)} of {len(wanted)} words have other ids, e.g. {wrong[0]!r}"
+    assert len(found) == len(wanted), f"the tokenizer has {len(found)} words, the hub's {len(wanted)}"
+    settings = mapping(ws.json(f"{folder(ws)}/tokenizer_config.json"))
+    assert settings.get("do_lower_case", True) is True, "tokenizer_config.json says that letters stay as they are"
