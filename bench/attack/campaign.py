@@ -6,7 +6,7 @@ import platform
 import re
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -180,10 +180,19 @@ def matrix_summary(results: Sequence[Result]) -> str:
     return f"{len(attacks)} attacks on {len(cases)} cases: {len(results)} trials, {len(escaped)} escapes"
 
 
-def write_page(path: Path, results: Sequence[Result], attacks: Sequence[Attack], notes: str) -> None:
+def write_page(
+    path: Path,
+    results: Sequence[Result],
+    attacks: Sequence[Attack],
+    notes: str,
+    *,
+    every_case: Collection[str] = (),
+    every_attack: Collection[str] = (),
+) -> None:
     """Put a section of these results into the page for each of their sandboxes.
 
     A section of the same sandbox goes when all of its cases are in the new one, so that new cases can be tried alone.
+    every_case, every_attack: ids of all there are; the page ends with those that no section has.
     """
     before = path.read_text(encoding="utf-8") if path.is_file() else ""
     sections: list[tuple[str, str]] = re.findall(
@@ -197,7 +206,19 @@ def write_page(path: Path, results: Sequence[Result], attacks: Sequence[Attack],
     head = Path(__file__).with_name("page.md").read_text(encoding="utf-8")
     sections.sort(key=lambda it: it[0])
     text = head + "".join(_SECTION.format(name=name, text=section) for name, section in sections)
-    write_atomic(path, text.encode())
+    write_atomic(path, (text + _not_tried(sections, every_case, every_attack)).encode())
+
+
+def _not_tried(sections: Sequence[tuple[str, str]], cases: Collection[str], attacks: Collection[str]) -> str:
+    lines = []
+    for name in sorted({name for name, _ in sections}):
+        own = [section for other, section in sections if other == name]
+        absent = sorted(set(cases).difference(*map(cases_tried, own)))
+        # An attack counts as tried where each section of the sandbox has it.
+        new = sorted(it for it in attacks if not all(f"\n| `{it}` |" in section for section in own))
+        lines += [f"- {name}, cases: {', '.join(absent)}."] if absent else []
+        lines += [f"- {name}, attacks: {', '.join(f'`{it}`' for it in new)}."] if new else []
+    return "\n".join(["## Not tried yet", "", *lines, ""]) if lines else ""
 
 
 def cases_tried(section: str) -> set[str]:

@@ -470,21 +470,38 @@ def test_new_cases_are_tried_alone_until_all_are_tried_together(tmp_path: Path, 
     assert write("c") == [{"a", "b"}, {"c"}]
     assert write("c", "d") == [{"a", "b"}, {"c", "d"}]
     assert write("a", "b", "c", "d", "e") == [{"a", "b", "c", "d", "e"}]
+    write_page(page, [], attacks, "x", every_case=["a", "f", "g"], every_attack=["idle.nothing", "idle.empty"])
+    end = page.read_text().partition("## Not tried yet\n\n")[2]
+    assert end == "- docker, cases: f, g.\n- docker, attacks: `idle.empty`.\n"
 
 
-def test_the_published_page_names_every_attack_and_every_case(catalogue: Catalogue) -> None:
+def test_the_published_page_names_every_attack_and_case_and_what_was_not_tried(
+    catalogue: Catalogue,
+) -> None:
     text = PAGE.read_text(encoding="utf-8")
+    end = text.partition("## Not tried yet")[2]
     for sandbox in ("bubblewrap", "docker"):
-        sections = text.split(f"<!-- sandbox {sandbox} -->")[1:]
+        sections = [
+            it.partition(f"<!-- end of {sandbox} -->")[0] for it in text.split(f"<!-- sandbox {sandbox} -->")[1:]
+        ]
         assert sections
+        tried = [case for section in sections for case in cases_tried(section)]
         for section in sections:
-            section = section.partition(f"<!-- end of {sandbox} -->")[0]
             rows = [line for line in section.splitlines() if line.startswith("| `")]
-            assert [row.split("`")[1] for row in rows] == [attack.id for attack in catalogue.attacks]
+            ids = [row.split("`")[1] for row in rows]
+            assert ids == [attack.id for attack in catalogue.attacks if attack.id in ids]
+            left = [attack.id for attack in catalogue.attacks if attack.id not in ids]
+            assert len(ids) > 90 and all(f"`{it}`" in _line(end, f"- {sandbox}, attacks: ") for it in left)
             assert not [row for row in rows if "| - |" in row or "ESCAPED" in row]
             assert ", 0 escapes**" in section
-        tried = [case for section in sections for case in cases_tried(section)]
-        assert sorted(tried) == sorted(case.id for case in load_cases(PLACES.cases))
+        absent = _line(end, f"- {sandbox}, cases: ").split(", ")
+        assert sorted([*tried, *filter(None, absent)]) == sorted(case.id for case in load_cases(PLACES.cases))
+
+
+def _line(text: str, begin: str) -> str:
+    """The rest of the line that begins so, without its full stop; empty without one."""
+    found = (line for line in text.splitlines() if line.startswith(begin))
+    return next(found, begin).removeprefix(begin).removesuffix(".")
 
 
 @pytest.mark.parametrize(
