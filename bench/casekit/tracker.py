@@ -1,6 +1,6 @@
 """For authors of services.py: an experiment tracker that the client `wandb` accepts. Standard library only.
 
-It serves what `wandb.init`, `run.log`, `run.finish` and `wandb.Api` need of the protocol: the client speaks GraphQL
+It serves what `wandb.init`, `run.log`, `run.finish` and its queries need of the protocol: the client speaks GraphQL
 (POST /graphql), streams rows to /files/ENTITY/PROJECT/RUN/file_stream and puts files to the addresses that
 `createRunFiles` hands out. Every fact that a judge needs goes to the journal, handing out a run's values, too.
 """
