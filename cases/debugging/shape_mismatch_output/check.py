@@ -76,4 +76,4 @@ def gradients_match(ws: Any) -> None:
     for name in values:
         wanted = slope(values, directions, name, upstream)
         told = number(found[name])
-        assert abs(told - wanted) <= 1e-3 * abs(wanted) + 1e-4, f"the gradient of {name}: {told:.6g}, not {wanted:.6g}"
+        assert abs(told - wanted) <= 1e-2 * abs(wanted) + 1e-3, f"the gradient of {name}: {told:.6g}, not {wanted:.6g}"
