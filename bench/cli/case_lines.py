@@ -28,10 +28,8 @@ def _missing(modules: Sequence[str]) -> list[str]:
 
 def case_row(path: Path) -> tuple[str, str, str, str, str]:
     """The row of one case, read without its model: building the model takes longer than everything else."""
-    from bench.base.documents import read_yaml_documents
-
-    match list(read_yaml_documents(path, _MAX_BYTES)):
-        case [{"category": str(category), "id": str(name), "title": str(title), "profiles": [*profiles]} as facts]:
+    match _facts_of(path):
+        case {"category": str(category), "id": str(name), "title": str(title), "profiles": [*profiles]} as facts:
             needs = facts.get("needs", {})
             modules = needs.get("python", []) if isinstance(needs, dict) else []
             return category, name, ",".join(map(str, profiles)), title, _lacks(_missing([*map(str, modules)]))
@@ -42,6 +40,21 @@ def case_row(path: Path) -> tuple[str, str, str, str, str]:
     lacking = case_facts(case)["missing"].items()
     lacks = "; ".join(f"{it}: {_lacks(names)}" for it, names in lacking)
     return case.spec.category, case.id, ",".join(case.profiles), case.spec.title, lacks
+
+
+def _facts_of(path: Path) -> dict[str, Any]:
+    """The fields of a case.yaml, over those of the case that it extends; empty where something is wrong with a file."""
+    from bench.base.documents import read_yaml_documents
+
+    match list(read_yaml_documents(path, _MAX_BYTES)):
+        case [{"extends": str(base)} as own] if (path.parent / base / "case.yaml").is_file():
+            # Only one that extends nothing itself: chains are not followed.
+            match list(read_yaml_documents(path.parent / base / "case.yaml", _MAX_BYTES)):
+                case [dict() as known] if "extends" not in known:
+                    return {**known, **own}
+        case [dict() as own]:
+            return own
+    return {}
 
 
 def _lacks(modules: Sequence[str]) -> str:

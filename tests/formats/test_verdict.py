@@ -22,10 +22,9 @@ CASES = case_folders(find_data_folders().cases)
 _LOADED = """
 import json, sys
 from pathlib import Path
-folder = Path(sys.argv[1])
-sys.path.insert(0, str(folder / "hidden"))
+sys.path.insert(0, sys.argv[2])
 from bench.judge.process import load_checks
-checks = load_checks(folder / "check.py")
+checks = load_checks(Path(sys.argv[1]))
 print(json.dumps([[it.id, it.about, it.weight, it.required, it.guard] for it in checks]))
 """
 
@@ -33,7 +32,7 @@ print(json.dumps([[it.id, it.about, it.weight, it.required, it.guard] for it in 
 @pytest.mark.parametrize("name", CASES)
 def test_the_checks_read_off_a_case_are_those_that_its_judge_runs(name: str) -> None:
     case = load_case(CASES[name])
-    command = [sys.executable, "-c", _LOADED, str(case.folder)]
+    command = [sys.executable, "-c", _LOADED, str(case.part("check.py")), str(case.part("hidden"))]
     loaded = json.loads(subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout)
     declared = [asdict(it) for it in declared_checks(case) if it.origin == "case"]
     assert [[it[name] for name in ("id", "about", "weight", "required", "guard")] for it in declared] == loaded
