@@ -22,7 +22,14 @@ from bench.cli.options import (
     repository,
     tell_ready,
 )
-from bench.cli.plan_earlier import fleet_of, look_and_tell, refuse_sequential, with_designs, with_rounds
+from bench.cli.plan_earlier import (
+    fleet_of,
+    look_and_tell,
+    refuse_look_of_check,
+    refuse_sequential,
+    with_designs,
+    with_rounds,
+)
 from bench.cli.plan_text import show_plan, show_skipped
 
 if TYPE_CHECKING:
@@ -140,18 +147,14 @@ def plan(
     Exit status: 0 planned; 2 nothing was planned: a mistake, or more than the budget.
     """
     from bench.github import set_outputs
-    from bench.plan import load_experiment
 
     file = Path(words[0]) if words and "=" not in words[0] else None
     due = None
     if next_round is not None:
+        refuse_look_of_check(past.check)
         due = look_and_tell(next_round, missing_from, past.repository, past.branch, github_output=github_output)
         missing_from = next_round
-    fleet = fleet_of(missing_from, replaced=file is not None)
-    experiment = load_experiment(file, words[1:] if file is not None else words, fleet)
-    if fleet is not None and past.runner == "auto":
-        past = replace(past, runner=fleet.runner)
-    experiment = _named_for_workflow(experiment)
+    experiment, past = _asked(file, words, past, missing_from)
     today = (day or datetime.now(UTC)).date()
     secret = _secret(no_seed_secret, elsewhere=github_output or out is None, earlier=missing_from)
     made = _make(
@@ -167,19 +170,36 @@ def plan(
         tell_ready(document.expected.cells)
         return
     if out is not None:
-        from bench.base.files import write_atomic
-        from bench.plan import with_agents_below
-
-        if workspace := os.environ.get("GITHUB_WORKSPACE"):
-            document = with_agents_below(document, Path(workspace).resolve())
-        _keep_secret(secret, out, missing_from)
-        write_atomic(out, document.model_dump_json(by_alias=True, indent=1).encode() + b"\n")
+        document = _written(document, out, secret, missing_from)
     if github_output:
         set_outputs({"matrix": matrix, "shards": str(len(document.shards))})
     if as_json:
         click.echo(document.model_dump_json(by_alias=True, indent=1))
     else:
         show_plan(document)
+
+
+def _asked(file: Path | None, words: Sequence[str], past: _Past, earlier: Path | None) -> tuple[Experiment, _Past]:
+    """The experiment of the command line, with what it inherits of an earlier plan."""
+    from bench.plan import load_experiment
+
+    fleet = fleet_of(earlier, replaced=file is not None)
+    experiment = load_experiment(file, words[1:] if file is not None else words, fleet)
+    if fleet is not None and past.runner == "auto":
+        past = replace(past, runner=fleet.runner)
+    return _named_for_workflow(experiment), past
+
+
+def _written(document: PlanFile, out: Path, secret: SeedSecret, earlier: Path | None) -> PlanFile:
+    """The plan as it now stands in the file `out`, with its secret beside it."""
+    from bench.base.files import write_atomic
+    from bench.plan import with_agents_below
+
+    if workspace := os.environ.get("GITHUB_WORKSPACE"):
+        document = with_agents_below(document, Path(workspace).resolve())
+    _keep_secret(secret, out, earlier)
+    write_atomic(out, document.model_dump_json(by_alias=True, indent=1).encode() + b"\n")
+    return document
 
 
 def _named_for_workflow(experiment: Experiment) -> Experiment:

@@ -48,6 +48,13 @@ def refuse_sequential(earlier: Path, *, looked: bool) -> None:
         raise UserError("stops when decided, and a look says what is to run", where=earlier, remedy=remedy)
 
 
+def refuse_look_of_check(check: bool) -> None:
+    """Raise `UserError` where nothing but a check is wanted: a look is written down."""
+    if check:
+        remedy = "check the plan of the first round, or leave --check out"
+        raise UserError("excludes --check, which changes nothing", where="plan --next-round", remedy=remedy)
+
+
 def with_rounds(experiment: Experiment) -> Experiment:
     """The experiment with the most rounds there can be as its trials; raises `UserError`."""
     from bench.runs import rounds_of
