@@ -211,6 +211,13 @@ def _planned(
     return plan, design_of(plan.cells) if arms.until_decided else None
 
 
+def _is_finished(run: RunFolder, cell: Cell) -> bool:
+    # A damaged record is put aside later, and its cell runs again.
+    with contextlib.suppress(UserError):
+        return run.finished(cell) is not None
+    return False
+
+
 def _require_ready(cells: Sequence[Cell], sandbox: Sandbox, folder: Path, options: Options) -> None:
     require_ready(cells, sandbox, folder, cost_limited=options.cost_limited, run_limits=options.run_limits)
 
@@ -240,7 +247,7 @@ def run_plan(
     run = RunFolder(folder)
     if cells is None:
         cells = cells_of(stored, folders)
-        _require_ready([cell for cell in cells if run.finished(cell) is None], sandbox, folder, options)
+        _require_ready([cell for cell in cells if not _is_finished(run, cell)], sandbox, folder, options)
     context = CellContext(
         folder=folder.resolve(),
         sockets=run.sockets,

@@ -6,6 +6,7 @@ line. What only a cell can tell, such as a case without its cassette, stays with
 
 from __future__ import annotations
 
+import errno
 import os
 import posixpath
 import shutil
@@ -102,6 +103,8 @@ def _require_writable(folder: Path) -> None:
     existing = next(it for it in (folder, *folder.parents) if os.path.lexists(it))
     if not existing.is_dir():
         raise UserError("is not a folder", where=existing, remedy="name another folder for the run")
+    if os.statvfs(existing).f_flag & os.ST_RDONLY:
+        raise UserError(os.strerror(errno.EROFS), where=existing, remedy="make it writable, then start again")
     if not os.access(existing, os.W_OK | os.X_OK):
         raise UserError("cannot be written to", where=existing, remedy="name another folder for the run")
 
