@@ -246,11 +246,8 @@ def compare(
     A change that is smaller than what one agent differs from itself by on this class of machines is not called: it is
     below the noise floor, which runs with one agent as both arms measure (--noise).
 
-    With --factor the arms are an agent with a component on and off, and nothing else may differ:
-
-    \b
-    ml-dev-bench run --suite nightly --agent agents/mlab_research/nolog.yaml --base mlab_research
-    ml-dev-bench compare runs/NAME --factor MLAB_LOG=on,off --difficulty react --results results.git
+    With --factor the arms are an agent with a component on and off, and nothing else may differ, as in
+    `compare runs/NAME --factor MLAB_LOG=on,off --difficulty react --results results.git`.
 
     \b
     Exit status, by the measures that decide (--gate):
@@ -261,50 +258,85 @@ def compare(
       4  not comparable, and the answer says why
       5  no regression, but the power that --require-power asks for is not reached
     """
-    from bench.cli.compare_text import as_text, factor_text
-    from bench.cli.stored import stored_records
-    from bench.stats import AA_RUNS, choose_arm, compare_records, named_records, sequential_state, with_history
+    from bench.stats import compare_records
 
     factor = ask.parsed()
-    if factor is not None and set(allow) & {"limits", "machine"}:
-        raise UserError("nothing else may differ with --factor", where="--allow", remedy="leave it out")
     sides = (base, head) if head else (f"{base}:base", f"{base}:head")
+    found = _records_of(sides, repository, branch, filters, ask, pooled=history and factor is None)
+    if factor is not None:
+        _require_fixed(found.state, allow)
+    answer = compare_records(
+        found.pooled,
+        found.other.records,
+        rules=rules,
+        gates=tuple(dict.fromkeys(gates)) or ("success",),
+        test=test,
+        allow=allow,
+        drop=None if drop_points is None else drop_points / 100,
+        others=found.of_one_agent,
+        faults=[] if factor is None else ask.faults(factor, found.one, found.other),
+    )
+    known = factor is not None and not answer.reasons
+    effects = ask.effects(found.one, found.other, found.hard, rules.alpha) if known else None
+    _tell(found, answer, factor, effects, as_json=as_json)
+    sys.exit(_exit_code(answer))
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What is compared, and what the comparison needs to know besides."""
+
+    one: Chosen
+    other: Chosen
+    state: SequentialState | None
+    pooled: Sequence[Record]
+    """Those of `one`, with its comparable history where that is asked for."""
+    of_one_agent: Sequence[Record]
+    """Of A/A runs."""
+    hard: Sequence[Record]
+    """From which difficulty is estimated."""
+
+
+def _require_fixed(state: SequentialState | None, allow: Sequence[str]) -> None:
+    """Raise `UserError` where more than a factor may differ between the arms, or its effect decided when they ended."""
+    if set(allow) & {"limits", "machine"}:
+        raise UserError("nothing else may differ with --factor", where="--allow", remedy="leave it out")
+    if state is not None:
+        remedy = "run both arms without --until-decided"
+        raise UserError("its looks decided when it ended, by the very effect", where="--factor", remedy=remedy)
+
+
+def _records_of(
+    sides: tuple[str, str], repository: str, branch: str, filters: Filters, ask: Ask, *, pooled: bool
+) -> _Found:
+    from bench.cli.stored import stored_records
+    from bench.stats import AA_RUNS, choose_arm, named_records, sequential_state, with_history
+
     with stored_records(repository, branch) as stored:
         one, other = (choose_arm(side, stored, filters) for side in sides)
         state = sequential_state([*one.records, *other.records])
-        pooled = history and repository and state is None and factor is None
-        records = with_history(one, other, stored, filters) if pooled else one.records
+        with_nights = pooled and repository and state is None
+        records = with_history(one, other, stored, filters) if with_nights else one.records
         of_one_agent = [record for name in ask.noise for record in named_records(name, stored, filters)]
         of_one_agent += stored(AA_RUNS, filters) if repository else []
         hard = [record for name in ask.difficulty for record in named_records(name, stored, filters)]
-    if state is not None and factor is not None:
-        remedy = "run both arms without --until-decided"
-        raise UserError("its looks decided when it ended, by the very effect", where="--factor", remedy=remedy)
-    deciding = tuple(dict.fromkeys(gates)) or ("success",)
-    drop = None if drop_points is None else drop_points / 100
-    faults = [] if factor is None else ask.faults(factor, one, other)
-    answer = compare_records(
-        records,
-        other.records,
-        rules=rules,
-        gates=deciding,
-        test=test,
-        allow=allow,
-        drop=drop,
-        others=of_one_agent,
-        faults=faults,
-    )
-    if state is not None:
-        tell_sequential(state, one, other, answer, as_json=as_json)
-    found = None if factor is None or answer.reasons else ask.effects(one, other, hard, rules.alpha)
+    return _Found(one, other, state, records, of_one_agent, hard)
+
+
+def _tell(
+    found: _Found, answer: Comparison, factor: Factor | None, effects: FactorEffects | None, *, as_json: bool
+) -> None:
+    from bench.cli.compare_text import as_text, factor_text
+
+    if found.state is not None:
+        tell_sequential(found.state, found.one, found.other, answer, as_json=as_json)
     if as_json:
-        document = as_document(one, other, answer)
-        click.echo(document if factor is None else _with_factor(document, factor, found))
-    else:
-        print_text(as_text(one, other, answer))
-        if factor is not None and found is not None:
-            print_text(factor_text(factor.variable, factor.values, found))
-    sys.exit(_exit_code(answer))
+        document = as_document(found.one, found.other, answer)
+        click.echo(document if factor is None else _with_factor(document, factor, effects))
+        return
+    print_text(as_text(found.one, found.other, answer))
+    if factor is not None and effects is not None:
+        print_text(factor_text(factor.variable, factor.values, effects))
 
 
 def _exit_code(answer: Comparison) -> int:

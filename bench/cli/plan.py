@@ -161,9 +161,7 @@ def plan(
         experiment, folders, past, missing_from, due, today, sandbox, secret, where=str(file or "plan"), quiet=as_json
     )
     if made is None:
-        click.echo("nothing to run: every cell has a verdict already, or no case has its turn")
-        if github_output:
-            set_outputs({"matrix": '{"include":[]}', "shards": "0"})
+        _tell_nothing(github_output)
         return
     document, matrix = made
     if past.check:
@@ -177,6 +175,14 @@ def plan(
         click.echo(document.model_dump_json(by_alias=True, indent=1))
     else:
         show_plan(document)
+
+
+def _tell_nothing(github_output: bool) -> None:
+    from bench.github import set_outputs
+
+    click.echo("nothing to run: every cell has a verdict already, or no case has its turn")
+    if github_output:
+        set_outputs({"matrix": '{"include":[]}', "shards": "0"})
 
 
 def _asked(file: Path | None, words: Sequence[str], past: _Past, earlier: Path | None) -> tuple[Experiment, _Past]:
