@@ -35,8 +35,7 @@ test: test-system $(VENV)/.dev ## lint, types, every kind of test, the cases tha
 # --- parts ----------------------------------------------------------------------------------------------------------
 
 everything: $(VENV)/.dev
-	@scripts/sandbox_image $(BIN)/ml-dev-bench || true
-	$(MAKE) lint
+	@scripts/sandbox_image $(BIN)/ml-dev-bench & image=$$!; $(MAKE) lint; status=$$?; wait $$image; exit $$status
 	$(BIN)/python -m pytest -m "not slow and not nightly" --numprocesses $(WORKERS)
 	$(BIN)/python -m pytest -m "slow and not nightly" --numprocesses $(WORKERS)
 	scripts/prove_cases $(BIN)/ml-dev-bench $(PROVE)

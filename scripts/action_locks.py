@@ -58,10 +58,10 @@ def main() -> int:
 
 
 def wanted_extras() -> dict[str, list[str]]:
-    """What pyproject.toml asks for: `core` (with the site), and each extra that is locked."""
+    """What pyproject.toml asks for: `core`, and each extra that is locked."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = {name: list(it) for name, it in project["optional-dependencies"].items() if name not in _NOT_LOCKED}
-    return {"core": [*project["dependencies"], *extras.pop("site")], **extras}
+    return {"core": list(project["dependencies"]), **extras}
 
 
 def entries(text: str) -> dict[str, list[str]]:

@@ -46,7 +46,7 @@ def test_a_face_refuses_what_it_does_not_offer(room: str) -> None:
 
 def test_the_house_is_as_large_as_agreed() -> None:
     files = list(PACKAGE.rglob("*.py"))
-    assert len(files) <= 300
+    assert len(files) <= 360
     assert len(ROOMS) <= 20
     long = {str(path): count for path in files if (count := len(path.read_text(encoding="utf-8").splitlines())) > 400}
     assert not long

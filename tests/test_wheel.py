@@ -47,7 +47,7 @@ def test_wheel_lists_and_runs_without_the_checkout(tmp_path: Path) -> None:
     like = ("--like", "tabular", "--cases", tmp_path / "more")
     assert "made " in run(program, "cases", "new", "tabular/table", *like, cwd=tmp_path)
     assert (tmp_path / "more" / "tabular" / "table" / "case.yaml").is_file()
-    assert "1 cases, " in run(
+    assert "1 case, " in run(
         program, "cases", "verify", "my_case", "--sandbox", "process", "--cases", tmp_path / "mine", cwd=tmp_path
     )
     cache = str(tmp_path / "cache")

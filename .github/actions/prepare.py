@@ -26,7 +26,6 @@ OLDEST = (3, 11)
 SOURCE = Path(__file__).resolve().parents[2]
 LOCKS = Path(__file__).resolve().parent / "locks"
 TORCH_INDEX = "https://download.pytorch.org/whl/cpu"
-_IN_CORE = {"site"}
 _LOG_BYTES = 4000
 _NOT_COMPILED = r"/(scipy|pygments|tests)/"
 """Large, and imported by the benchmark alone, for which Python compiles what it imports."""
@@ -146,12 +145,12 @@ def _extras(python: Path, sandbox: str) -> list[str]:
             sys.stderr.write(done.stderr[-_LOG_BYTES:])
             sys.exit(done.returncode)
         asked = done.stdout
-    names = {it.strip() for it in re.split(r"[,\s]", asked)} - _IN_CORE - {""}
+    names = {it.strip() for it in re.split(r"[,\s]", asked)} - {""}
     # The docker sandbox's image is looked up and built through Docker's Python library.
     names |= {"docker"} if sandbox == "docker" else set()
     known = {path.stem for path in LOCKS.glob("*.txt")} - {"core", "tools", "torch-cpu", "torch-gpu"}
     if unknown := sorted(names - known):
-        _fail(f"extras: {unknown[0]!r} is not an extra: known are {', '.join(sorted(known | _IN_CORE))}")
+        _fail(f"extras: {unknown[0]!r} is not an extra: known are {', '.join(sorted(known))}")
     return sorted(names)
 
 

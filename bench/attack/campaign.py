@@ -71,7 +71,7 @@ class Campaign:
     def _trial(self, task: Task) -> list[Result]:
         needs = task.case.for_profile(task.case.profiles[0]).spec.needs
         try:
-            if unmet := unmet_needs(needs, self._stage.context.sandbox):
+            if unmet := unmet_needs(needs):
                 raise InfraError("needs_missing", unmet)
             for _ in range(_TRIES):
                 results = Trial(self._stage, task.case, task.attacks, task.base).run(self._baseline(task))

@@ -76,7 +76,7 @@ def _workspace(case: Case) -> Iterator[str]:
         if path.name in _UNWANTED:
             yield f"{path.relative_to(workspace.parent)}: does not belong in a workspace; remove it"
     for name in case.spec.protected:
-        if not case.part("workspace").joinpath(name).is_file() and not case.part("data.py").is_file():
+        if not case.part("workspace").joinpath(name).exists() and not case.part("data.py").is_file():
             yield f"case.yaml: protected file {name} is not in workspace/; add it, or drop it from `protected`"
     yield from _leaks(case)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from bench.base.errors import UserError
 from bench.base.files import walk_files
@@ -100,8 +100,8 @@ def _protected(case: Case, name: str) -> Iterator[str]:
     before, after, _ = _as_laid(case, name)
     changed = [
         path
-        for path in case.spec.protected
-        if path in after.files or ((path in before.files or path in starter.files) and not before.same(path, starter))
+        for path in sorted({*after.files, *before.files, *starter.files})
+        if _is_protected(path, case.spec.protected) and (path in after.files or not before.same(path, starter))
     ]
     if changed and not wrong.tampers:
         yield (
@@ -110,6 +110,11 @@ def _protected(case: Case, name: str) -> Iterator[str]:
         )
     if wrong.tampers and not changed and not wrong.run:
         yield f"case.yaml: `wrong.{name}` says `tampers: true` and changes no protected file; remove the field"
+
+
+def _is_protected(path: str, protected: Sequence[str]) -> bool:
+    """Whether the file is named, or lies in a folder that is named."""
+    return any(path == name or path.startswith(f"{name.rstrip('/')}/") for name in protected)
 
 
 def _as_laid(case: Case, name: str) -> _Answer:

@@ -8,6 +8,8 @@ from pathlib import Path
 from bench.base.errors import UserError
 from bench.base.files import walk_files, write_atomic
 from bench.base.install import find_data_folders
+from bench.base.text import meant
+from bench.formats.tags import CATEGORIES
 
 KINDS = ("function", "training", "service", "tabular")
 """What `--like` takes; each is a folder of `cases/_template`."""
@@ -26,6 +28,9 @@ def scaffold_case(root: Path, name: str, like: str = SMALLEST) -> Path:
     if match is None:
         raise UserError(f"{name!r} is not a name for a case", where="cases new", remedy="use category/id in lower case")
     category, case_id = match.groups()
+    if category not in CATEGORIES:
+        fault = f"{category!r} is not a category"
+        raise UserError(fault, where="cases new", remedy=f"{meant(category, CATEGORIES)}; the list is closed")
     folder = root / category / case_id
     taken = next((path.parent for path in root.glob(f"*/{case_id}/case.yaml")), None)
     if folder.exists() or taken:

@@ -16,7 +16,17 @@ from bench.authoring.wrong_answers import caught
 from bench.base.errors import InfraError, UserError
 from bench.base.files import digest_folder, lay_over, temporary_folder
 from bench.base.install import DataFolders
-from bench.cell import CellFolder, Overlay, Snapshot, build_data, prepare_start, run_agent, unmet_needs
+from bench.cell import (
+    CellFolder,
+    Overlay,
+    Snapshot,
+    SourceCache,
+    build_data,
+    prepare_start,
+    run_agent,
+    sources_of,
+    unmet_needs,
+)
 from bench.formats.agent import find_agent
 from bench.formats.case import Case, missing_modules
 from bench.formats.plan import Cell
@@ -101,13 +111,19 @@ class Verifier:
         without_answers = staged(case, self._place / "cases")
         for profile in case.profiles:
             resolved, named = case.for_profile(profile), profile if len(case.profiles) > 1 else ""
-            if unmet := unmet_needs(resolved.spec.needs, self._sandbox):
+            if unmet := unmet_needs(resolved.spec.needs) or self._not_fetched(resolved, profile):
                 # A library can be installed wherever proofs count; a GPU cannot.
                 missing = self._rounds.complete and missing_modules(resolved.spec.needs.python)
                 yield Proof(case.id, "needs", not missing, unmet, 0.0, named, skipped=not missing)
                 continue
             for proof in self._prove(resolved, without_answers.for_profile(profile)):
                 yield replace(proof, profile=named)
+
+    def _not_fetched(self, case: Case, profile: str) -> str:
+        """Why the profile cannot be proven without a download, which a proof does not begin by itself."""
+        here = SourceCache(self._folders.cache / "sources")
+        lacking = [it.name for it in sources_of(case, profile) if not here.is_there(it.source)]
+        return f"its data is not here: {', '.join(lacking)}; `ml-dev-bench cases fetch {case.id}`" if lacking else ""
 
     def _prove(self, case: Case, judged: Case) -> Iterator[Proof]:
         """Every proof of a case in one profile; judged: its copy without the answers."""
@@ -170,7 +186,9 @@ class Verifier:
             parts = public, hidden, workspace = [folder / name for name in ("public", "hidden", "workspace")]
             for part in parts:
                 part.mkdir()
-            build_data(case, profile, seed.data(case.id, 1), public, hidden, self._place / "starts")
+            build_data(
+                case, profile, seed.data(case.id, 1), public, hidden, self._place / "starts", self._folders.cache
+            )
             for laid in (case.part("workspace"), public):
                 lay_over(laid, workspace)
             again = (digest_folder(workspace), digest_folder(hidden))
@@ -186,7 +204,7 @@ class Verifier:
     def _start(self, case: Case, profile: Profile, seed: int) -> tuple[Path, Path]:
         """The workspace and the hidden folder with which a trial of this seed begins."""
         try:
-            start = prepare_start(case, profile, seed, self._place / "starts")
+            start = prepare_start(case, profile, seed, self._place / "starts", self._folders.cache)
             return start.workspace, start.hidden
         except InfraError as fault:
             if fault.cause == "data_error":
@@ -253,7 +271,8 @@ class Verifier:
             )  # fmt: skip
             path = self._place / "work" / secrets.token_hex(8)
             try:
-                yield CellFolder.prepare(cell, context, path)
+                with context.gpu(cell) as gpu:
+                    yield CellFolder.prepare(cell, context, path, gpu)
             finally:
                 remove_tree(path)
 

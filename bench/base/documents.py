@@ -27,7 +27,7 @@ def read_file(path: Path, limit: int, *, absent: str = "create it or correct the
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise UserError("cannot be read: it is not a regular file", where=path)
+                raise UserError("cannot be read: it is not a regular file", where=path, remedy="name a file")
             with os.fdopen(descriptor, "rb", closefd=False) as file:
                 data = file.read(limit + 1)
         finally:
@@ -36,7 +36,9 @@ def read_file(path: Path, limit: int, *, absent: str = "create it or correct the
         raise UserError("no such file", where=path, remedy=absent) from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise UserError(f"cannot be read: {reason}", where=path) from None
+        raise UserError(
+            f"cannot be read: {reason}", where=path, remedy="make it readable, or correct the path"
+        ) from None
     if len(data) > limit:
         raise UserError(f"larger than {limit} bytes", where=path, remedy="correct the path or shorten the file")
     return data
@@ -48,7 +50,9 @@ def read_yaml_documents(path: Path, limit: int, *, absent: str = "create it or c
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise UserError(f"cannot be read: not UTF-8 at byte {error.start}", where=path) from None
+        line = data[: error.start].count(b"\n") + 1
+        fault = f"cannot be read: not UTF-8 at byte {error.start}, in line {line}"
+        raise UserError(fault, where=path, remedy="save it as UTF-8") from None
     yield from parse_yaml(text, path)
 
 

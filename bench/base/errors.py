@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bench.base.text import printable
+from bench.base.text import printable, within
 
 EXIT_OK = 0
 """Everything asked for was done."""
@@ -27,7 +27,7 @@ class UserError(Exception):
     def __init__(self, message: str, *, where: Path | str | None = None, remedy: str = "", variable: str = "") -> None:
         place = f"{where}: " if where is not None else ""
         hint = f" ({remedy})" if remedy else ""
-        super().__init__(printable(f"{place[-_LONGEST_PLACE:]}{message[:_LONGEST_LINE]}{hint}"))
+        super().__init__(printable(f"{place[-_LONGEST_PLACE:]}{within(message, _LONGEST_LINE)}{hint}"))
         self.variable = variable
 
 

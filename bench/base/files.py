@@ -18,7 +18,7 @@ import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,23 +47,29 @@ def write_atomic(path: Path, data: bytes, mode: int = 0o644) -> None:
 
 
 @contextlib.contextmanager
-def lock(path: Path, *, patience_s: float = math.inf, busy: str = "") -> Iterator[int]:
+def lock(
+    path: Path, *, patience_s: float = math.inf, busy: str = "", waiting: Callable[[], None] | None = None
+) -> Iterator[int]:
     """Hold the file `path` against every other process, and yield its descriptor.
 
-    After `patience_s`, `busy` is raised as a `UserError` about the folder. The lock ends with its process, however that
-    ends. The lock file is never deleted: deleting it would let two processes hold the lock.
+    After `patience_s`, `busy` is raised as a `UserError` about the folder; `waiting` is called all the time before. The
+    lock ends with its process, however that ends. The lock file is never deleted: deleting it would let two processes
+    hold the lock.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         deadline = time.monotonic() + patience_s
+        blocks = patience_s == math.inf and waiting is None
         while True:
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if patience_s == math.inf else fcntl.LOCK_NB))
+                fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if blocks else fcntl.LOCK_NB))
                 break
             except BlockingIOError:
                 if time.monotonic() >= deadline:
                     raise UserError(busy, where=path.parent, remedy="wait for it to end") from None
+                if waiting is not None:
+                    waiting()
                 time.sleep(_LOCK_TICK_S)
         yield descriptor
     finally:

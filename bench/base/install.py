@@ -36,6 +36,11 @@ def find_templates() -> Path:
     return _data_folder("caller", None)
 
 
+def is_installed(folder: Path) -> bool:
+    """Whether `folder` belongs to the installed package, where nothing of a user's may be written."""
+    return folder.resolve().is_relative_to(_PACKAGE)
+
+
 def _data_folder(name: str, explicit: Path | None) -> Path:
     if explicit is not None:
         if not explicit.is_dir():

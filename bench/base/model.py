@@ -4,15 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, TypeVar, get_args
+from typing import TYPE_CHECKING, Annotated, TypeVar, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from bench.base.documents import read_yaml_documents
 from bench.base.errors import UserError
 
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
 MAX_DOCUMENT_BYTES = 1_000_000
 _LONGEST_FIELD = 200
+_LONGEST_VALUE = 60
+_WANTED = {
+    "list_type": "must be a list; write it as `[one, two]`",
+    "dict_type": "must be a mapping; write lines of `name: value` below it",
+    "model_type": "must be a mapping; write lines of `name: value` below it",
+    "string_type": "must be a text; write it in quotes",
+    "bool_type": "must be `true` or `false`",
+    "bool_parsing": "must be `true` or `false`",
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "must be a whole number"),
+    **dict.fromkeys(("float_type", "float_parsing"), "must be a number"),
+}
+"""By the kind of fault, what a field wants, where pydantic says it in words of Python."""
 
 
 class Model(BaseModel):
@@ -75,19 +90,38 @@ def read_json(path: Path, model: type[ModelT], *, remedy: str) -> ModelT:
 
 def explain(error: ValidationError, model: type[BaseModel]) -> str:
     """One line from pydantic's report: the likeliest fault, its field and remedy, and how many more there are."""
-    faults = error.errors(include_url=False, include_context=False)
+    faults = error.errors(include_url=False)
     # First the unknown fields: a field with a spelling mistake is also reported as missing.
     first = min(faults, key=lambda fault: fault["type"] != "extra_forbidden")
     # A tag in brackets tells which kind of a union was meant; it is not a field.
     path = (str(part) for part in first["loc"] if part not in ("(list)", "(mapping)"))
     field = ".".join(path)[:_LONGEST_FIELD] or "document"
-    remedy = first["msg"]
-    if first["type"] == "extra_forbidden":
-        remedy = _unknown_field(first["loc"], model)
-    elif first["type"] == "missing":
-        remedy = "is required; add it"
     more = f" [and {len(faults) - 1} more]" if len(faults) > 1 else ""
-    return f"field `{field}`: {remedy}{more}"
+    return f"field `{field}`: {_fault_of(first, model)}{more}"
+
+
+def _fault_of(fault: ErrorDetails, model: type[BaseModel]) -> str:
+    """What is wrong with a field, and what it wants."""
+    kind, value = fault["type"], fault["input"]
+    if kind == "extra_forbidden":
+        return _unknown_field(fault["loc"], model)
+    if kind == "missing":
+        return "is required; add it"
+    if kind == "literal_error":
+        return _not_listed(value, [it for it in fault["ctx"]["expected"].replace(" or ", ", ").split(", ") if it])
+    said = fault["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
+    if kind == "string_pattern_mismatch":
+        said = f"must have the form {fault['ctx']['pattern']}"
+    told = f"{value!r}: " if isinstance(value, str | int | float) and len(str(value)) <= _LONGEST_VALUE else ""
+    return f"{told}{_WANTED.get(kind, said)}"
+
+
+def _not_listed(value: object, expected: list[str]) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(str(value)[:_LONGEST_FIELD], [it.strip("'") for it in expected], n=1)
+    meant = f"; did you mean '{near[0]}'?" if near else ""
+    return f"{str(value)[:_LONGEST_VALUE]!r} must be one of {', '.join(expected)}{meant}"
 
 
 def _unknown_field(location: tuple[int | str, ...], model: type[BaseModel]) -> str:

@@ -1,12 +1,22 @@
-"""The three ways to show untrusted text: in a line, in JSON, in Markdown or HTML."""
+"""The three ways to show untrusted text (in a line, in JSON, in Markdown or HTML), and counts as people write them."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 
-_ACTIVE = re.compile(r"\.(?!\d)|[^A-Za-z0-9 ,./%()]")
-"""Everything that HTML or Markdown might act on, and more."""
+_ACTIVE = re.compile(
+    # HTML; code, emphasis, tables, links, escapes, strike-through and formulas of Markdown; mentions
+    r"[&<>|`*\[\]\\~@]|\$(?!\d)"
+    # emphasis, but not between the words of a name; emoji, addresses and commands; addresses and references
+    r"|_(?![A-Za-z0-9])|(?<![A-Za-z0-9])_|:(?=\S)|(?<=www)\.|#(?=[\w\[#])|(?<=GH)-(?=\d)"
+    # a heading, a list, a rule or a block at the beginning
+    r"|^(?=[\s!-~])[^A-Za-z0-9($]|^\d(?=\d{0,8}[.)](?:\s|$))",
+    re.IGNORECASE,
+)
+"""What HTML or GitHub's Markdown acts on."""
+_COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
 
 
 def printable(text: str, longest: int | None = None) -> str:
@@ -17,6 +27,26 @@ def printable(text: str, longest: int | None = None) -> str:
     return line if longest is None else _shortened(line, longest)
 
 
+def printable_lines(text: str, most: int | None = None, longest: int | None = None) -> list[str]:
+    """The lines of `text` without colours, on which neither a terminal nor a workflow runner acts.
+
+    most: lines; those in the middle of a longer text are left out, and counted. longest: characters of a line.
+    """
+    plain = _COLOUR.sub("", text.expandtabs(4))
+    found = [_inert_line(line, longest) for line in re.split(r"\r\n|\r|\n", plain.strip("\r\n"))]
+    if most is None or len(found) <= most:
+        return found
+    head, tail = most - most // 3, most // 3
+    return [*found[:head], f"[{len(found) - head - tail} lines left out]", *found[-tail:]]
+
+
+def _inert_line(line: str, longest: int | None) -> str:
+    shown = "".join(char if char.isprintable() else " " if char.isspace() else ascii(char)[1:-1] for char in line)
+    # Code is full of `::` and `##`: they are left alone where a runner does not obey them.
+    shown = re.sub(r"##(?=\[|vso\[)", "# #", re.sub(r"^(\s*):(?=:)", r"\1: ", shown))
+    return (shown if longest is None else _shortened(shown, longest)).rstrip()
+
+
 def printable_json(document: str) -> str:
     """The same JSON document in ASCII; where a workflow runner would act on a piece of it, that is spelt otherwise."""
     plain = re.sub(r"[^\n\x20-\x7e]", lambda match: json.dumps(match.group())[1:-1], document)
@@ -24,10 +54,37 @@ def printable_json(document: str) -> str:
 
 
 def escape(text: str, longest: int = 300) -> str:
-    """One line on which neither HTML nor Markdown acts: every character that could is a numeric entity."""
+    """One line on which neither HTML nor Markdown acts: a character that would is a numeric entity."""
     line = "".join(char if char.isprintable() else " " for char in text)
     return _ACTIVE.sub(lambda match: f"&#{ord(match.group())};", _shortened(line, longest))
 
 
 def _shortened(line: str, longest: int) -> str:
     return line if len(line) <= longest else f"{line[: longest - 1]}…"
+
+
+def within(text: str, longest: int) -> str:
+    """`text`, where it is too long without its middle: a message names the place first and the remedy last."""
+    if len(text) <= longest:
+        return text
+    head = longest // 2
+    return f"{text[:head]} … {text[len(text) - (longest - head - 3) :]}"
+
+
+def counted(number: int, noun: str, several: str = "") -> str:
+    """`1 cell`, `2 cells`; several: where the plural is not the noun with an s."""
+    return f"{number:,} {noun if number == 1 else several or f'{noun}s'}"
+
+
+def meant(word: str, known: Iterable[str], kind: str = "") -> str:
+    """A remedy for a name that does not exist: the nearest of those that do, else all of them.
+
+    kind: what stands before a name, such as `tag:`.
+    """
+    import difflib
+
+    names = sorted(known)
+    near = difflib.get_close_matches(word[:200], names, n=1)
+    if near:
+        return f"did you mean {kind}{near[0]}?"
+    return f"known: {', '.join(names)}" if names else "there are none"

@@ -62,4 +62,6 @@ def main() -> None:
     script = Path(orders["script"])
     sys.path[:0] = orders["code"]
     module = load_module("data", script)
-    module.build(Path(orders["public"]), Path(orders["hidden"]), orders["profile"], orders["seed"])
+    # Only where case.yaml names some: most cases do not know of them.
+    more = {"sources": Path(orders["sources"])} if orders["sources"] else {}
+    module.build(Path(orders["public"]), Path(orders["hidden"]), orders["profile"], orders["seed"], **more)

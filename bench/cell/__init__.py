@@ -16,13 +16,17 @@ if TYPE_CHECKING:
     from bench.cell.context import CellContext, Clock
     from bench.cell.diagnosis import Evidence
     from bench.cell.environment import agent_python
+    from bench.cell.gpus import leased_gpu
     from bench.cell.interpreter import find_interpreter, own_interpreter
     from bench.cell.machine import DiskSpace, this_machine
-    from bench.cell.needs import has_gpu, unmet_needs
+    from bench.cell.needs import unmet_needs
+    from bench.cell.origins import SHARED_CACHE, SharedCache
     from bench.cell.recorder import Finished, judged, write_record
     from bench.cell.run import run_cell
     from bench.cell.snapshot import Snapshot
+    from bench.cell.sources import FetchProgress, SourceCache, Wanted, sources_of, wanted_sources
     from bench.cell.start_state import build_data, prepare_start
+    from bench.cell.watch import CellWatch
     from bench.cell.workspace import CellFolder
 else:
     __getattr__ = lazy_face(__name__)

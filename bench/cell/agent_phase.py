@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from bench.base.errors import InfraError
@@ -17,10 +18,12 @@ from bench.base.model import seed_text
 from bench.cell.context import CellContext
 from bench.cell.decoys import Decoys
 from bench.cell.environment import agent_python
+from bench.cell.watch import LedgerFollower
 from bench.cell.workspace import CellFolder
 from bench.formats.agent_files import CASSETTES
 from bench.formats.plan import Cell
 from bench.formats.record import ModelUsage, Note, StopReason
+from bench.formats.verdict import LIMIT_MODES
 from bench.gateway import CellLimits, Gateway, GatewaySpec, RunBudgetConfig, open_gateway
 from bench.sandbox import Ended, Job, Mount, cell_environment, job_limits, run_job
 
@@ -69,23 +72,39 @@ def run_agent(folder: CellFolder, overlay: Overlay | None) -> AgentPhase:
         if gateway is not None:
             sockets = {**sockets, "gateway": socket}
         job = _job(folder, decoys, sockets, _environment(cell, context, gateway, deadline), overlay, python)
+        follower = LedgerFollower(trace / "calls.jsonl", partial(context.watch.call, cell))
         try:
-            ended = run_job(context.sandbox, job, gateway.should_stop if gateway is not None else None)
+            ended = run_job(
+                context.sandbox, job, partial(_should_stop, gateway, follower) if gateway is not None else None
+            )
             if gateway is not None:
                 # The agent is gone: whether its last calls met an outage is found out without it.
                 gateway.settle(context.stopped.is_set)
         finally:
             folder.make_harmless(trace / "out")
         opened = decoys.evidence() if decoys is not None else ""
+    follower.finish()
     _keep_log(trace / "agent.log", ended)
     notes = [Note(name="hidden_read_attempt", evidence=opened)] if opened else []
     if gateway is None:
-        return AgentPhase(ended, _stop_reason(ended, None), notes=notes)
+        return _told(cell, context, AgentPhase(ended, _stop_reason(ended, None), notes=notes))
     # Read after the gateway has closed: only then are calls that were still open charged.
     calls = gateway.state()
     if calls.error:
         raise InfraError("gateway_error", calls.error)
-    return AgentPhase(ended, _stop_reason(ended, calls.limit_hit), calls.usage, [*calls.notes, *notes])
+    stop = _stop_reason(ended, calls.limit_hit)
+    return _told(cell, context, AgentPhase(ended, stop, calls.usage, [*calls.notes, *notes]))
+
+
+def _should_stop(gateway: Gateway, follower: LedgerFollower) -> bool:
+    follower.look()
+    return gateway.should_stop()
+
+
+def _told(cell: Cell, context: CellContext, phase: AgentPhase) -> AgentPhase:
+    if phase.stop_reason in LIMIT_MODES:
+        context.watch.limit(cell, phase.stop_reason, f"after {phase.ended.wall_s:.1f} s")
+    return phase
 
 
 def _decoys(folder: CellFolder) -> AbstractContextManager[Decoys | None]:
@@ -178,15 +197,15 @@ def _job(
         # The agent's commands in the workspace need the case's libraries, so the case's interpreter is `python` there.
         python=CASE_PYTHON,
         interpreters=[] if python == CASE_PYTHON else [python],
-        cell_environment=cell_environment(cell.case, context.provenance.run, cell.id),
+        cell_environment=cell_environment(cell.case, context.provenance.run, cell.id, folder.gpu),
     )
 
 
 def _command(cell: Cell, folder: str, python: Path) -> list[str]:
     """The agent's command: `python` and programs that its packages installed are those of its own environment."""
     program, *arguments = [part.replace("{agent}", folder) for part in cell.agent.spec.command]
-    own = python.with_name(program)
-    if python != CASE_PYTHON and "/" not in program and own.exists():
+    own = python.parent / program
+    if python != CASE_PYTHON and "/" not in program and own.is_file():
         program = str(own)
     return [program, *arguments]
 

@@ -54,7 +54,7 @@ def _verdicts(folder: CellFolder, overlay: Overlay | None, seed: int) -> frozens
     # Its traces and sockets are not the cell's: that one is not finished yet.
     place = folder.path / f"reference-{secrets.token_hex(4)}"
     own = replace(context, folder=place / "run", sockets=context.socket_folder(cell) / "r")
-    answer = CellFolder.prepare(Cell(agent, {}, cell.case, cell.profile, cell.trial), own, place / "cell")
+    answer = CellFolder.prepare(Cell(agent, {}, cell.case, cell.profile, cell.trial), own, place / "cell", folder.gpu)
     try:
         if overlay is not None:
             run_agent(answer, overlay)

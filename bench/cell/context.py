@@ -6,6 +6,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,14 +16,16 @@ from bench.base.errors import InfraError
 from bench.base.files import lock
 from bench.base.install import DataFolders
 from bench.base.times import instant, now
+from bench.cell.gpus import leased_gpu
 from bench.cell.machine import DiskSpace
+from bench.cell.watch import CellWatch
 from bench.formats.agent import Agent
 from bench.formats.plan import Cell, RunLimits, public_seed
 from bench.formats.record import Phase, Provenance, SeedSource
 from bench.formats.seeds import commitment, data_seed, is_replayed
 from bench.gateway import Patience, recorded_seed
 from bench.guest.trees import remove_tree
-from bench.sandbox import Sandbox
+from bench.sandbox import Gpu, GpuRoots, Sandbox
 
 PhaseName = Literal["prepare", "agent", "snapshot", "judge"]
 
@@ -68,8 +71,16 @@ class CellContext:
     sound_checks: SoundChecks = field(default_factory=SoundChecks, compare=False)
     patience: Patience = field(default_factory=Patience)
     """With the providers of models."""
+    watch: CellWatch = field(default_factory=CellWatch, compare=False)
+    """Is told what happens."""
     seed_key: bytes = b""
     """From which the seeds of the data derive, so that outsiders cannot compute them; empty: from public facts."""
+    gpu_roots: GpuRoots = field(default_factory=GpuRoots)
+    """Where the machine's GPUs are looked for."""
+
+    def gpu(self, cell: Cell) -> AbstractContextManager[Gpu | None]:
+        """A GPU of the cell's own for as long as the context is open; waits until one is free."""
+        return leased_gpu(cell.case.spec.needs, self.gpu_roots, self.folders.cache / "gpus", self.stopped)
 
     def seed(self, cell: Cell) -> int:
         """Cells of several runs are paired by it."""
@@ -144,6 +155,8 @@ class Clock:
     _read: datetime = field(default_factory=lambda: datetime.now(UTC))
     began: float = field(default_factory=time.monotonic)
     """Monotonic seconds."""
+    tell: Callable[[PhaseName, float | None], None] = lambda name, seconds: None
+    """Told of each phase at its beginning, and at its end with its seconds."""
 
     def now(self) -> str:
         """This instant, by the count since the clock was read."""
@@ -152,7 +165,10 @@ class Clock:
     @contextlib.contextmanager
     def phase(self, name: PhaseName) -> Iterator[None]:
         start, began = self.now(), time.monotonic()
+        self.tell(name, None)
         try:
             yield
         finally:
-            self.phases.append(Phase(name=name, start=start, seconds=round(time.monotonic() - began, 4)))
+            seconds = round(time.monotonic() - began, 4)
+            self.phases.append(Phase(name=name, start=start, seconds=seconds))
+            self.tell(name, seconds)

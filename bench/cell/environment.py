@@ -18,16 +18,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bench.base.errors import InfraError, UserError
 from bench.base.files import lock, sha256_bytes, temporary_folder, write_atomic
 from bench.base.times import now
+from bench.cell.build_progress import BuildProgress, Waiting
 from bench.cell.context import CellContext
 from bench.cell.interpreter import Interpreter, find_interpreter, own_interpreter
 from bench.cell.package_index import package_sources
 from bench.formats.agent import Agent
 from bench.guest.trees import remove_tree
 from bench.sandbox import CellEnvironment, Ended, Job, JobLimits, Mount, run_job
+
+if TYPE_CHECKING:
+    from bench.cell.egress import Egress
 
 _VERSION = b"2"
 """Of how environments are built: another one is another environment."""
@@ -63,7 +68,7 @@ def agent_python(agent: Agent, context: CellContext) -> Path:
     needs = _Requirements.of(agent, agent.staged(context.staged(agent)))
     place = context.folders.cache / "environments" / f"{agent.id}-{_digest(agent, base, needs, context)}"
     build = _Build(agent, base, needs, context, place)
-    with lock(place.with_name(f".{place.name}.lock")):
+    with lock(place.with_name(f".{place.name}.lock"), waiting=Waiting(build.tell)):
         if not build.is_complete():
             build.run()
     return place / "bin" / "python"
@@ -149,6 +154,10 @@ class _Build:
     context: CellContext
     place: Path
 
+    def tell(self, line: str, news: bool) -> None:
+        """Say what the build does to who watches the run."""
+        self.context.watch.building(self.agent.id, line, news=news)
+
     @property
     def _record(self) -> Path:
         """Written last, outside of what the build can write to."""
@@ -199,11 +208,15 @@ class _Build:
             **dict.fromkeys(_PROXIES, "http://127.0.0.1:{port:egress}"),
             "PIP_CONFIG_FILE": os.devnull,
             "PIP_NO_INPUT": "1",
+            "PYTHONUNBUFFERED": "1",
             "PIP_NO_CACHE_DIR": "1",
             "PIP_DISABLE_PIP_VERSION_CHECK": "1",
         }
         with temporary_folder("egress") as sockets, open_egress(sockets / "proxy", sources.origins) as egress:
+            progress = self._progress(egress)
+            progress.begin()
             for command in self._commands(sandbox.guest_path(folder)):
+                progress.doing = "making the virtual environment" if "venv" in command else "starting pip"
                 job = Job(
                     argv=command,
                     mounts=[target, scratch, folder, *_readable(sources.mounts, work / "sources")],
@@ -214,7 +227,8 @@ class _Build:
                     interpreters=[self._base_link(work)],
                     cell_environment=CellEnvironment(run=self.context.provenance.run),
                 )
-                self._check(command, run_job(sandbox, job), egress.refused)
+                self._check(command, run_job(sandbox, job, progress.look, seen=progress.read), egress.refused)
+            progress.end()
         return {
             "agent": self.agent.id,
             "built": now(),
@@ -223,7 +237,13 @@ class _Build:
             "isolated": sandbox.isolated,
             "reached": dict(egress.reached),
             "refused": dict(egress.refused),
+            "received_bytes": egress.down,
         }
+
+    def _progress(self, egress: Egress) -> BuildProgress:
+        wanted = self.agent.spec.environment
+        named = {line.split(";")[0] for it in self.needs.files.values() for line in _lines(it) if line[0] != "-"}
+        return BuildProgress(self.tell, len(named), wanted.locked, wanted.download_mb, lambda: egress.down)
 
     def _base_link(self, work: Path) -> Path:
         """Another name for the base: in the place of the benchmark's own interpreter a sandbox may have its own."""
@@ -237,7 +257,7 @@ class _Build:
         yield [str(self.base.path), "-I", "-m", "venv", str(self.place)]
         wanted = self.agent.spec.environment
         if wanted.requirements:
-            install = [f"{self.place}/bin/python", "-I", "-m", "pip", "install", "--quiet"]
+            install = [f"{self.place}/bin/python", "-I", "-m", "pip", "install", "--progress-bar", "off"]
             locked = ["--no-deps"] if wanted.locked else []
             yield [*install, *locked, "--requirement", f"{folder}/{os.path.normpath(wanted.requirements)}"]
 
@@ -245,7 +265,7 @@ class _Build:
         if ended.reason == "exit" and ended.code == 0:
             return
         fault = f"status {ended.code}" if ended.reason == "exit" else ended.reason.replace("_", " ")
-        said = (ended.stdout + ended.stderr)[-_TOLD_BYTES:].decode("utf-8", "replace").strip()
+        said = (ended.stderr.strip() or ended.stdout)[-_TOLD_BYTES:].decode("utf-8", "replace").strip()
         kept = f" (the proxy refused {', '.join(list(refused)[:5])})" if refused else ""
         told = f"{shlex.join(command)}: {fault}{kept}: {said}"
         raise InfraError("environment_error", f"the environment of agent {self.agent.id} could not be built: {told}")

@@ -2,36 +2,34 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from bench.cell.machine import this_machine
 from bench.formats.case import Needs, missing_modules
-from bench.sandbox import Sandbox
+from bench.sandbox import Gpu, GpuRoots, find_gpus, missing_parts
 
 _ROUTES = Path("/proc/net/route")
 _EVERYWHERE = "00000000"
 
 
-def unmet_needs(needs: Needs, sandbox: Sandbox) -> str:
+def unmet_needs(needs: Needs, roots: GpuRoots | None = None) -> str:
     """Why a case with these needs cannot run here, with the remedy; empty where it can. Looks without importing."""
     reasons = []
     if missing := missing_modules(needs.python):
         reasons.append(f"modules are missing: {', '.join(missing)}; pip install 'ml-dev-bench[ml]'")
-    if needs.gpu and not has_gpu():
-        reasons.append("a GPU is missing; use a machine that has one")
-    elif needs.gpu and sandbox.name == "bubblewrap":
-        reasons.append("the sandbox bubblewrap does not pass on a GPU; use --sandbox docker")
+    if needs.gpu:
+        reasons += _unmet_gpu(find_gpus(roots))
     # Of the machine, not of the sandbox: data.py, services and the provider's own tools work outside of it.
     if needs.network and not _has_network():
         reasons.append("a network is missing; use a machine that has one")
     return "; ".join(reasons)
 
 
-def has_gpu() -> bool:
-    """Whether this machine offers a GPU to jobs."""
-    # A container may get the device without the driver's programs.
-    return bool(this_machine().gpu) or os.path.exists("/dev/nvidia0")
+def _unmet_gpu(gpus: Sequence[Gpu]) -> Iterator[str]:
+    if not gpus:
+        yield "a GPU is missing; use a machine that has one"
+    elif missing := [name for name, _ in missing_parts(gpus[0])]:
+        yield f"a GPU is there, but not {', '.join(missing)}; `ml-dev-bench doctor --gpu` tells the remedy"
 
 
 def _has_network() -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import traceback
+from functools import partial
 
 from bench.base.errors import InfraError, UserError
 from bench.base.times import TimeOfDay
@@ -18,6 +19,7 @@ from bench.formats.failures import FAILURES, MAX_TRIES
 from bench.formats.plan import Cell
 from bench.formats.record import Record, Try
 from bench.guest.trees import remove_tree
+from bench.sandbox import Gpu
 
 
 def run_cell(cell: Cell, context: CellContext, earlier: list[Try] | None = None) -> Record:
@@ -27,7 +29,7 @@ def run_cell(cell: Cell, context: CellContext, earlier: list[Try] | None = None)
     """
     tries = list(earlier or [])
     for count in range(1, MAX_TRIES + 1):
-        clock = Clock()
+        clock = Clock(tell=partial(context.watch.phase, cell))
         try:
             finished = _attempt(cell, context, clock)
             if full := context.space.full_since(clock.began):
@@ -39,6 +41,7 @@ def run_cell(cell: Cell, context: CellContext, earlier: list[Try] | None = None)
             if context.stopped.is_set() or not FAILURES[cause].retry or count == MAX_TRIES:
                 break
             tries.append(Try(outcome=FAILURES[cause].outcome, cause=cause, message=message[:500], at=clock.started))
+            context.watch.retry(cell, tries[-1])
     if context.stopped.is_set():
         # Its processes were ended by us, so neither a crash nor a fault that was met means anything.
         finished = Finished(clock=clock, cause="interrupted", error="the run was stopped from outside")
@@ -59,15 +62,20 @@ def _cause(error: Exception, full: str) -> tuple[str, str]:
 
 
 def _attempt(cell: Cell, context: CellContext, clock: Clock) -> Finished:
-    if unmet := unmet_needs(cell.case.spec.needs, context.sandbox):
+    if unmet := unmet_needs(cell.case.spec.needs, context.gpu_roots):
         raise InfraError("needs_missing", unmet)
+    with context.gpu(cell) as gpu:
+        return _carry_out(cell, context, clock, gpu)
+
+
+def _carry_out(cell: Cell, context: CellContext, clock: Clock, gpu: Gpu | None) -> Finished:
     scratch = context.work(cell)
     discard([scratch])
     # What an earlier try has left would pass for this one's.
     remove_tree(context.trace(cell))
     try:
         with clock.phase("prepare"):
-            folder = CellFolder.prepare(cell, context, scratch)
+            folder = CellFolder.prepare(cell, context, scratch, gpu)
         with clock.phase("agent"):
             day = TimeOfDay()
             phase = run_agent(folder, _overlay(cell))

@@ -11,7 +11,7 @@ import secrets
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -134,10 +134,8 @@ def take_snapshot(workspace: Path, start: Path, protected: list[str]) -> Snapsho
 def restore_protected(snapshot: Snapshot, start: Path, protected: list[str]) -> None:
     """Put the starter's protected files back, and remove what would be imported in place of one."""
     workspace = snapshot.folder
-    for name in protected:
+    for name in _protected_files(start, protected):
         original, present = start / name, workspace / name
-        if not original.is_file():
-            continue
         if not _is_plain(present, workspace) or sha256_file(present) != sha256_file(original):
             snapshot.tampered.append(name)
             _restore(original, present, workspace)
@@ -146,6 +144,15 @@ def restore_protected(snapshot: Snapshot, start: Path, protected: list[str]) -> 
             if not (start / place).exists():
                 snapshot.tampered.append(str(place))
                 remove_tree(shadow)
+
+
+def _protected_files(start: Path, protected: Sequence[str]) -> Iterator[str]:
+    """The starter's files that are meant: those that are named, and all below a folder that is named."""
+    for name in protected:
+        if (start / name).is_dir():
+            yield from (str(it.relative_to(start)) for it in sorted((start / name).rglob("*")) if it.is_file())
+        elif (start / name).is_file():
+            yield name
 
 
 def make_harmless(root: Path, bounds: Bounds = Bounds(), take_out: Callable[[Path], None] = remove_tree) -> Snapshot:

@@ -24,7 +24,7 @@ from bench.cell.start_state import StartState, prepare_start
 from bench.formats.case import Limits, ServicePhase
 from bench.formats.plan import Cell
 from bench.judge import Ended, Envelope, Grading, Submission, grade_submission, run_fork
-from bench.sandbox import base_environment
+from bench.sandbox import Gpu, base_environment
 
 MOST_ENTRIES = 200_000
 """Files and folders of a workspace that are looked at."""
@@ -49,21 +49,24 @@ class CellFolder:
     context: CellContext
     start: StartState
     path: Path
+    gpu: Gpu | None = None
+    """The cell's own, where its case needs one."""
 
     @classmethod
-    def prepare(cls, cell: Cell, context: CellContext, path: Path) -> CellFolder:
+    def prepare(cls, cell: Cell, context: CellContext, path: Path, gpu: Gpu | None = None) -> CellFolder:
         """Make a fresh copy of the start of the trial in the new folder `path`."""
-        made = cls.of(cell, context, path)
+        made = cls.of(cell, context, path, gpu)
         made.journals.mkdir(parents=True)
         made.workspace.mkdir()
         lay_over(made.start.workspace, made.workspace)
         return made
 
     @classmethod
-    def of(cls, cell: Cell, context: CellContext, path: Path) -> CellFolder:
+    def of(cls, cell: Cell, context: CellContext, path: Path, gpu: Gpu | None = None) -> CellFolder:
         """The folder `path` as it is."""
-        start = prepare_start(cell.case, cell.profile, context.data_seed(cell), context.start_cache(cell))
-        return cls(cell, context, start, path)
+        seed, cache = context.data_seed(cell), context.start_cache(cell)
+        start = prepare_start(cell.case, cell.profile, seed, cache, context.folders.cache)
+        return cls(cell, context, start, path, gpu)
 
     @property
     def workspace(self) -> Path:
@@ -145,6 +148,7 @@ class CellFolder:
             arena=self.path.parent,
             run=self.context.provenance.run,
             cell=self.cell.id,
+            gpu=self.gpu,
         )
 
 

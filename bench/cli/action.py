@@ -42,12 +42,14 @@ _VERBS = {
     "provision": ("bench.cli.action_machines", "provision", "Say and check what machines a plan wants."),
     "refuse-rerun": ("bench.cli.action_machines", "refuse_rerun", "Fail an attempt whose runners are gone."),
     "release": ("bench.cli.action_machines", "release", "Give back what a plan's shards used."),
+    "runner-job": ("bench.cli.action_batch", "runner_job", "Be the runner of one job, on AWS Batch."),
+    "shard-job": ("bench.cli.action_batch", "shard_job", "Run one shard on AWS Batch, without GitHub."),
     "run-shard": ("bench.cli.action_matrix", "run_one_shard", "Run one shard of a plan."),
     "site": ("bench.cli.action_machines", "build_site", "Build the leaderboard from the results branch."),
     "sweep": ("bench.cli.action_machines", "sweep", "Find what earlier runs left behind."),
     "comment": ("bench.cli.action_gate", "comment", "Tell a pull request what its gate has found."),
     "compare": ("bench.cli.action_gate", "compare", "Compare two commits of an agent, or a run with stored ones."),
-    "extras": ("bench.cli.action", "extras", "Print the extras of ml-dev-bench that the cells need."),
+    "extras": ("bench.cli.action", "extras", "Print the extras of ml-dev-bench that the cells and the site need."),
     "issues": ("bench.cli.trends", "issues", "Keep GitHub issues about drops in the nights."),
     "publish": ("bench.cli.action", "publish", "Commit the records and build the site."),
     "report": ("bench.cli.action", "report", "Write the step summary, and fail the job where its inputs say so."),
@@ -66,13 +68,15 @@ def action() -> None:
 @click.command()
 @annotated
 def extras() -> None:
-    """Print the extras of ml-dev-bench that the cells need, and this environment lacks, as `gateway,ml`."""
+    """Print the extras of ml-dev-bench that cells and site need, and this environment lacks, as `gateway,ml`."""
     from bench.formats.case import missing_modules
     from bench.formats.seeds import is_replayed
 
-    cells = _wanted_cells(read_inputs(Wanted))
+    told = read_inputs(Wanted)
+    cells = _wanted_cells(told)
     wanted = {"gateway" for cell in cells for role, name in cell.models.items() if not is_replayed({role: name})}
     wanted |= {"ml" for cell in cells if missing_modules(cell.case.spec.needs.python)}
+    wanted |= {"site"} if told.site else set()
     click.echo(",".join(sorted(wanted)))
 
 
@@ -163,7 +167,7 @@ def publish() -> None:
         use_token(token, source)
         _commit(plan, records, source, told.results_branch)
     if told.site:
-        with stored_results(source, told.results_branch) as results_of:
+        with stored_results(source, told.results_branch, may_be_new=True) as results_of:
             index = write_site(results_of, sorted(cases), Path(told.site))
         set_outputs({"site": str(index.parent.resolve())})
         click.echo(f"site: {index}")

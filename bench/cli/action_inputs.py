@@ -76,6 +76,7 @@ class Wanted(_Asked):
     plan: Path | None = None
     shard: str = ""
     experiment: Path | None = None
+    site: str = ""
 
 
 class Inputs(_Asked, _Destination, _Demands):

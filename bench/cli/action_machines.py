@@ -1,7 +1,4 @@
-"""The verbs of `ml-dev-bench action` for machines that exist already, and for the site.
-
-Two engines: `label`, runners that something else starts and ends, and `local`, the machine of this job.
-"""
+"""The verbs of `ml-dev-bench action` for machines, and for the site."""
 
 from __future__ import annotations
 
@@ -9,41 +6,30 @@ import json
 import os
 import re
 import urllib.request
-from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
 
 import click
 from pydantic import Field
 
 from bench.base.errors import UserError
 from bench.base.model import Model
+from bench.cli.action_engines import (
+    QUEUE_HOURS,
+    ProvisionInputs,
+    ReleaseInputs,
+    SweepInputs,
+    make_machines,
+    release_machines,
+    sweep_machines,
+    take_credential,
+)
 from bench.cli.action_inputs import Words, annotated, own_repository, read_inputs, runner_variable, use_token
 from bench.cli.action_matrix import artifact_of, plan_in, work_folder
 from bench.github import add_summary, annotate_error, annotate_warning, set_outputs
 
-if TYPE_CHECKING:
-    from bench.formats.plan import PlanFile
-    from bench.formats.shards import MachineClass, Shard
-
-_QUEUE_HOURS = 24
-"""GitHub ends a job that no runner has taken by then."""
 _ABOUT_BYTES = 65536
 _COMMIT = re.compile(r"[0-9a-f]{40,64}")
-
-
-class _Engine(Model):
-    engine: Literal["label", "local"] = "label"
-
-
-class _ProvisionInputs(_Engine):
-    plan: Path
-    single_use: bool = Field(False, alias="single-use")
-
-
-class _RunInputs(_Engine):
-    plan: Path
 
 
 class _SiteInputs(Model):
@@ -57,55 +43,64 @@ class _SiteInputs(Model):
 @click.command()
 @annotated
 def provision() -> None:
-    """Say what machines the plan wants and what they cost, and check what can be checked. Starts no machine."""
+    """Say what machines the plan wants and what they cost, check what can be checked, and make what is to be made."""
     from bench.formats.plan import read_plan_file
 
-    told = read_inputs(_ProvisionInputs)
+    credential = take_credential()
+    told = read_inputs(ProvisionInputs)
     document = read_plan_file(plan_in(told.plan))
-    lines = _quote(document)
-    if told.engine == "local":
-        faults = [fault for machine in _machines(document) for fault in _too_small(machine)]
-        if faults:
-            raise UserError("; ".join(faults), where="provision", remedy="correct `machines` in the experiment file")
-    else:
-        lines += [
-            "",
-            "Nothing is started here: the runners with these labels are yours. A job that none of them takes waits, "
-            f"and GitHub ends it after {_QUEUE_HOURS} hours; then start the workflow anew with missing-from.",
-        ]
+    if told.matrix:
+        # Before anything is made: a matrix of another plan is a mistake that would cost.
+        told.matrix_for({shard.id: shard.labels for shard in document.shards})
+    lines, labels = make_machines(told, document, credential)
     add_summary("\n".join(["## Machines", "", *lines, "", ""]))
     for line in lines:
         click.echo(line)
     # A later attempt finds the runners of this one gone, where each served one job.
     attempt = os.environ.get("GITHUB_RUN_ATTEMPT") or "1"
-    set_outputs({"attempt": attempt, "single-use": str(told.single_use).lower()})
+    single_use = told.single_use or told.makes_machines
+    set_outputs(
+        {
+            "attempt": attempt,
+            "single-use": str(single_use).lower(),
+            "matrix-runs": str(bool(labels)).lower(),
+            "labels": json.dumps(labels, separators=(",", ":")),
+            **({"matrix": told.matrix_for(labels)} if told.matrix and labels else {}),
+        }
+    )
 
 
 @click.command()
 @annotated
 def release() -> None:
-    """Give back what the plan's shards used: for `local` the leftovers of killed cells, for `label` nothing."""
+    """Give back what the plan's shards used: machines, or what killed cells left; for `label` nothing."""
     from bench.formats.plan import read_plan_file
 
-    told = read_inputs(_RunInputs)
+    credential = take_credential()
+    told = read_inputs(ReleaseInputs)
     if told.engine == "label":
         click.echo("label: runners of others are released by what started them; nothing to do")
         return
-    document = read_plan_file(plan_in(told.plan))
-    folders = [path for shard in document.shards for path in _shard_folders(artifact_of(document, shard.id))]
-    click.echo(f"local: cleaned {_clean(folders)} of {len(folders)} run folders")
+    if told.engine == "local":
+        document = read_plan_file(plan_in(told.plan or Path()))
+        _clean_up([path for shard in document.shards for path in _shard_folders(artifact_of(document, shard.id))])
+        return
+    release_machines(told, credential)
 
 
 @click.command()
 @annotated
 def sweep() -> None:
-    """Find what earlier runs left behind: for `local` the leftovers of killed cells, for `label` nothing."""
-    told = read_inputs(_Engine)
+    """Find what earlier runs left behind: machines and runners, or what killed cells left; for `label` nothing."""
+    credential = take_credential()
+    told = read_inputs(SweepInputs)
     if told.engine == "label":
         click.echo("label: this project started no machine, so there is nothing to find")
         return
-    folders = _shard_folders("*")
-    click.echo(f"local: cleaned {_clean(folders)} of {len(folders)} run folders")
+    if told.engine == "local":
+        _clean_up(_shard_folders("*"))
+        return
+    sweep_machines(told, credential)
 
 
 @click.command("refuse-rerun")
@@ -114,7 +109,7 @@ def refuse_rerun() -> None:
     """Fail a repeated attempt whose single-use runners are gone, with what to do instead."""
     annotate_error(
         "the runners of the first attempt served one job each and are gone, so these jobs would wait for "
-        f"{_QUEUE_HOURS} hours: start this workflow anew with missing-from {runner_variable('GITHUB_RUN_ID')}, which "
+        f"{QUEUE_HOURS} hours: start this workflow anew with missing-from {runner_variable('GITHUB_RUN_ID')}, which "
         "plans just the cells without a verdict"
     )
     raise SystemExit(1)
@@ -134,7 +129,7 @@ def build_site() -> None:
     source = told.results_repository or own_repository()
     use_token(token, source)
     cases = {case for suite in told.suite for case in suite_cases(suite)}
-    with stored_results(source, told.results_branch) as results:
+    with stored_results(source, told.results_branch, may_be_new=True) as results:
         index = write_site(results, sorted(cases), told.site)
     deployed = _deployed(told.base_url, told.results_branch, results.tip)
     older = bool(deployed) and bool(results.tip) and is_earlier(source, told.results_branch, results.tip, deployed)
@@ -163,58 +158,25 @@ def _deployed(base_url: str, branch: str, own: str) -> str:
     return commit if _COMMIT.fullmatch(commit) else ""
 
 
-def _quote(document: PlanFile) -> list[str]:
-    """What the shards ask for, by kind of machine, as a table in Markdown."""
-    from bench.base.text import escape
-
-    by_machine: dict[str, list[Shard]] = defaultdict(list)
-    for shard in document.shards:
-        by_machine[shard.machine].append(shard)
-    rows = [
-        f"| {escape(name, 64)} | {escape(', '.join(shards[0].labels), 300)} | {len(shards)} "
-        f"| {max(shard.seconds for shard in shards) / 60:.0f} | {sum(shard.machine_usd for shard in shards):.2f} |"
-        for name, shards in sorted(by_machine.items())
-    ]
-    return ["| machine | labels | shards | longest, minutes | USD |", "|---|---|--:|--:|--:|", *rows]
-
-
-def _machines(document: PlanFile) -> Sequence[MachineClass]:
-    used = {shard.machine for shard in document.shards}
-    return [machine for machine in document.fleet.machines if machine.name in used] if document.fleet else []
-
-
-def _too_small(machine: MachineClass) -> list[str]:
-    """What this machine lacks of what its class promises."""
-    cpus = len(os.sched_getaffinity(0))
-    memory_mb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // (1 << 20)
-    gpus = len(list(Path("/dev").glob("nvidia[0-9]*")))
-    facts = (
-        ("CPUs", machine.cpus, cpus),
-        ("MiB of memory", machine.memory_mb, memory_mb),
-        ("GPUs", machine.gpus, gpus),
-    )
-    return [
-        f"machine {machine.name!r} promises {promised} {what}, and this one has {has}"
-        for what, promised, has in facts
-        if has < promised
-    ]
-
-
 def _shard_folders(pattern: str) -> list[Path]:
     """Run folders that shards left on this machine."""
     return sorted(path.parent for path in work_folder("shards").glob(f"{pattern}/*/run.json"))
 
 
-def _clean(folders: Sequence[Path]) -> int:
-    """End what killed cells left in folders on which no runner works; how many these are."""
+def _clean_up(folders: Sequence[Path]) -> None:
+    """End what killed cells left in folders on which no runner works."""
+    from bench.machines import LocalEngine, Scope
+
+    engine = LocalEngine(lambda: folders, _clean, {})
+    released = engine.release(engine.find(Scope("")).machines)
+    for fault in released.faults:
+        click.echo(fault, err=True)
+    click.echo(f"local: cleaned {len(released.machines)} of {len(folders)} run folders")
+
+
+def _clean(folder: Path) -> None:
     from bench.formats.run_folder import RunFolder
     from bench.sandbox import end_orphans
 
-    cleaned = 0
-    for folder in folders:
-        try:
-            with RunFolder(folder).locked(end_orphans):
-                cleaned += 1
-        except UserError as error:
-            click.echo(f"left alone: {error}", err=True)
-    return cleaned
+    with RunFolder(folder).locked(end_orphans):
+        pass

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 _SECRET = "MLDB_SEED_SECRET"
 _PLAN = "plan.json"
+_FIRST = "first.json"
+"""Beside the plan of a later round: the plan of all rounds, which the looks need."""
 _MOST_NAMED = 5
 
 
@@ -80,6 +82,11 @@ class _CollectInputs(_Branch):
     plan: Path
     artifacts: Path
     fail_on_lost: bool = Field(True, alias="fail-on-lost")
+    machines: Path | None = None
+    """The machines file, where shards ran without GitHub: what they left is fetched to `artifacts` first."""
+    wait_minutes: float = Field(330.0, ge=0, alias="wait-minutes")
+    of_run: str = Field("", alias="of-run", pattern=r"^[0-9]*$")
+    """Id of the workflow run whose plan it is; empty: this one."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +109,7 @@ class _Result:
 @annotated
 def plan_shards() -> None:
     """Divide an experiment into shards: writes plan.json, and the matrix of the jobs that run them."""
+    from bench.base.files import write_atomic
     from bench.cli.plan import plan
     from bench.formats.plan import read_plan_file
 
@@ -110,8 +118,11 @@ def plan_shards() -> None:
     told = read_inputs(_PlanInputs)
     file = work_folder("plan") / _PLAN
     words = ["--out", str(file), "--github-output", "--sandbox", told.sandbox, "--runner", told.runner]
+    first = None
     if told.missing_from is not None:
-        words += ["--missing-from", str(plan_in(told.missing_from))]
+        earlier = plan_in(told.missing_from)
+        first = _plan_of_rounds(earlier)
+        words += ["--missing-from", str(earlier)] if first is None else ["--next-round", str(first)]
     if told.results_repository != KEEP_LOCAL:
         words += ["--results", told.open(token), "--branch", told.results_branch]
     if not _settle_secret():
@@ -121,10 +132,30 @@ def plan_shards() -> None:
     # After `--`, so that no input passes for an option.
     plan.main([*words, "--", *filter(None, [told.experiment]), *_overrides(told)], standalone_mode=False)
     if not file.is_file():
-        set_outputs({"plan": "", "name": ""})
+        set_outputs({"plan": "", "name": "", "artifacts": ""})
         return
+    if first is not None:
+        write_atomic(file.with_name(_FIRST), first.read_bytes())
     document = read_plan_file(file)
-    set_outputs({"plan": str(file.parent), "name": document.name})
+    set_outputs({"plan": str(file.parent), "name": document.name, "artifacts": _artifact_pattern(document)})
+
+
+def _plan_of_rounds(earlier: Path) -> Path | None:
+    """The plan of all rounds of an experiment that may end early, for an earlier plan of it; None for another one."""
+    from bench.formats.plan import read_plan_file
+
+    if all(run.sequential is None for run in read_plan_file(earlier).runs):
+        return None
+    first = earlier.with_name(_FIRST)
+    return first if first.is_file() else earlier
+
+
+def _artifact_pattern(document: PlanFile) -> str:
+    """What the artifacts of the jobs of this matrix are called, and those of other rounds are not."""
+    if all(run.sequential is None for run in document.runs):
+        return artifact_of(document, "*")
+    number, _, _ = document.shards[0].id.partition("-")
+    return artifact_of(document, f"{number}-*")
 
 
 def _overrides(told: _PlanInputs) -> Iterator[str]:
@@ -177,8 +208,17 @@ def collect_shards() -> None:
     repository = told.open(token) if stored else KEEP_LOCAL
     attempt = int(os.environ.get("GITHUB_RUN_ATTEMPT") or 1)
     kept = work_folder("kept")
-    run_url = f"{own_repository()}/actions/runs/{runner_variable('GITHUB_RUN_ID')}"
+    run_id = told.of_run or runner_variable("GITHUB_RUN_ID")
+    run_url = f"{own_repository()}/actions/runs/{run_id}"
     rules = Rules(file, run_url=run_url, attempt=attempt, kept=kept, dry_run=not stored)
+    if told.machines is not None:
+        from bench.cli.action_batch import fetch_from_machines
+
+        def place(shard: str) -> Path:
+            return told.artifacts / artifact_of(document, shard)
+
+        for line in fetch_from_machines(told.machines, run_id, place, 60 * told.wait_minutes):
+            annotate_warning(line)
     found = _artifacts_of(document, told.artifacts)
     reports: list[Report] = []
     try:
@@ -197,6 +237,8 @@ def collect_shards() -> None:
             "succeeded": str(result.succeeded),
             "lost": str(result.lost),
             "refused": str(result.refused),
+            "checksums": _checksums(reports),
+            "decided": str(not stored or _decided(file, repository, told.results_branch)).lower(),
         }
     )
     records = [taken.record for report in reports for taken in report.collected.taken]
@@ -206,6 +248,33 @@ def collect_shards() -> None:
         annotate_error(fault)
     if faults or pending:
         sys.exit(EXIT_FAILED)
+
+
+def _decided(plan: Path, repository: str, branch: str) -> bool:
+    """Whether no round is to follow: the look at the rounds that are stored is made here, by the job that may write."""
+    from bench.base.text import escape
+    from bench.cli.plan_earlier import make_looks
+
+    first = _plan_of_rounds(plan)
+    if first is None:
+        return True
+    lines, due = make_looks(first, repository, branch)
+    for line in lines:
+        click.echo(line)
+    add_summary("\n".join(["## Looks", "", *(f"- {escape(line, 400)}" for line in lines), "", ""]))
+    return not due
+
+
+def _checksums(reports: Sequence[Report]) -> str:
+    """A file with the digest and the path of each file of records that the branch holds now; empty where none is."""
+    from bench.base.files import write_atomic
+
+    lines = [f"{file.digest.removeprefix('sha256:')}  {file.path}\n" for it in reports for file in it.stored]
+    if not lines:
+        return ""
+    path = work_folder("checksums") / "records.txt"
+    write_atomic(path, "".join(lines).encode())
+    return str(path)
 
 
 def _artifacts_of(document: PlanFile, folder: Path) -> tuple[list[Artifact], list[Refusal]]:

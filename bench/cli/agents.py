@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import click
 
 from bench.base.text import printable
-from bench.cli.options import AGENTS, as_json, print_json
+from bench.cli.options import AGENTS, Group, as_json, print_json
 
 if TYPE_CHECKING:
     from bench.base.install import DataFolders
 
 
-@click.group()
+@click.group(cls=Group)
 def agents() -> None:
     """List and show agents."""
 

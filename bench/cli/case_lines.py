@@ -29,7 +29,9 @@ def _missing(modules: Sequence[str]) -> list[str]:
 def case_row(path: Path) -> tuple[str, str, str, str, str]:
     """The row of one case, read without its model: building the model takes longer than everything else."""
     match _facts_of(path):
-        case {"category": str(category), "id": str(name), "title": str(title), "profiles": [*profiles]} as facts:
+        case {"category": str(category), "id": str(name), "title": str(title), "profiles": declared} as facts if (
+            profiles := _alike_profiles(declared)
+        ):
             needs = facts.get("needs", {})
             modules = needs.get("python", []) if isinstance(needs, dict) else []
             return category, name, ",".join(map(str, profiles)), title, _lacks(_missing([*map(str, modules)]))
@@ -40,6 +42,16 @@ def case_row(path: Path) -> tuple[str, str, str, str, str]:
     lacking = case_facts(case)["missing"].items()
     lacks = "; ".join(f"{it}: {_lacks(names)}" for it, names in lacking)
     return case.spec.category, case.id, ",".join(case.profiles), case.spec.title, lacks
+
+
+def _alike_profiles(declared: object) -> list[str]:
+    """Names of the profiles where none of them needs anything else than the others; otherwise nothing."""
+    match declared:
+        case [*names]:
+            return [*map(str, names)]
+        case dict() if not any(isinstance(changes, dict) and "needs" in changes for changes in declared.values()):
+            return [*map(str, declared)]
+    return []
 
 
 def _facts_of(path: Path) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import re
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
@@ -14,17 +13,26 @@ import click
 
 from bench.base.errors import EXIT_FAILED, UserError
 from bench.cli.cases_answers import answer, new, patch
-from bench.cli.options import CASES, FILE, PATH, as_json, gathered, interrupt_on_sigterm, print_json, sandbox
-from bench.cli.options import profile as profile_option
+from bench.cli.cases_data import build_data, fetch
+from bench.cli.options import (
+    CASES,
+    FILE,
+    Group,
+    as_json,
+    case_names,
+    gathered,
+    interrupt_on_sigterm,
+    print_json,
+    sandbox,
+)
 
 if TYPE_CHECKING:
     from bench.attack import Result
     from bench.base.install import DataFolders
     from bench.formats.case import Case
-    from bench.formats.record import Profile
 
 
-@click.group()
+@click.group(cls=Group)
 def cases() -> None:
     """List, show, verify and make cases."""
 
@@ -57,19 +65,30 @@ def list_(selectors: tuple[str, ...], folders: DataFolders, as_json: bool) -> No
 
 
 @cases.command()
-@click.argument("case_id", metavar="CASE")
+@click.argument("selector", metavar="CASE", shell_complete=case_names)
 @CASES
-@as_json()
-def show(case_id: str, folders: DataFolders, as_json: bool) -> None:
-    """One case: what it asks, its limits, its wrong answers."""
-    from bench.cli.case_lines import profile_facts
+@as_json("For programs; of several cases a list.")
+def show(selector: str, folders: DataFolders, as_json: bool) -> None:
+    """One case, or those selected: what it asks, its limits, its wrong answers."""
     from bench.formats.case import load_cases
 
-    case = load_cases(folders.cases, [case_id])[0]
+    found = load_cases(folders.cases, [selector])
     if as_json:
-        facts = case.spec.model_dump(by_alias=True)
-        print_json({**facts, "digest": case.digest, "task": case.task.read_text(encoding="utf-8")})
+        documents = [
+            {**it.spec.model_dump(by_alias=True), "digest": it.digest, "task": it.task.read_text(encoding="utf-8")}
+            for it in found
+        ]
+        print_json(documents[0] if len(documents) == 1 else documents)
         return
+    for number, case in enumerate(found):
+        if number:
+            click.echo(f"\n{'-' * 80}\n")
+        _show(case)
+
+
+def _show(case: Case) -> None:
+    from bench.cli.case_lines import profile_facts
+
     spec = case.spec
     click.echo(f"{spec.category}/{spec.id}: {spec.title}\n")
     click.echo(case.task.read_text(encoding="utf-8").rstrip() + "\n")
@@ -79,6 +98,8 @@ def show(case_id: str, folders: DataFolders, as_json: bool) -> None:
         head = f"{profile}: " if len(case.profiles) > 1 else ""
         for name, text in profile_facts(case.for_profile(profile).spec):
             click.echo(f"{name:11}{head}{text}")
+        for name, source in spec.sources.get(profile, {}).items():
+            click.echo(f"{'data':11}{head}{name}, {source.bytes / 1e6:,.1f} MB ({source.licence}): {source.url}")
     if spec.milestones:
         click.echo(f"milestones {', '.join(spec.milestones)}")
     click.echo(f"protected  {', '.join(spec.protected) or 'none'}")
@@ -258,31 +279,8 @@ def _run_honest(cases: Sequence[Case], folders: DataFolders, way: _Way) -> bool:
     return not alarms
 
 
-@cases.command("build-data")
-@click.argument("case_id", metavar="CASE")
-@click.option("--seed", required=True, help="In hexadecimal, as seeds.json of `results reveal` gives it.")
-@profile_option("Default: the case's first.")
-@click.option("--out", type=PATH, required=True, help="A new folder, which gets public/ and hidden/.")
-@CASES
-def build_data(case_id: str, seed: str, profile: Profile | None, out: Path, folders: DataFolders) -> None:
-    """Make the data of a trial again: what the agent found, and what only the judge saw."""
-    from bench.cell import build_data as build
-    from bench.formats.case import load_cases
-
-    case = load_cases(folders.cases, [case_id])[0]
-    if not case.part("data.py").is_file():
-        raise UserError("makes no data", where=f"case {case.id}", remedy="all of it lies in workspace/ and hidden/")
-    if not re.fullmatch(r"[0-9a-f]{1,32}", seed):
-        raise UserError(f"{seed!r} is not a seed", where="--seed", remedy="give up to 32 hexadecimal digits")
-    if out.exists():
-        raise UserError("exists already", where=out, remedy="name a folder that does not exist")
-    public, hidden = out / "public", out / "hidden"
-    for made in (public, hidden):
-        made.mkdir(parents=True)
-    build(case, profile or case.profiles[0], int(seed, 16), public.absolute(), hidden.absolute())
-    click.echo(f"made {public} and {hidden}")
-
-
 cases.add_command(new)
 cases.add_command(answer)
 cases.add_command(patch)
+cases.add_command(build_data)
+cases.add_command(fetch)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,9 +29,17 @@ _BASE = click.option(
     type=click.Choice(["function", "training", "service", "tabular"]),
     help="A working example of this kind to put your own content into. Default: the smallest case.",
 )
-@CASES
-def new(name: str, like: str | None, folders: DataFolders) -> None:
+@click.option(
+    "--cases",
+    "root",
+    type=PATH,
+    help="Folder of cases that gets it; default: that of this checkout, outside of one ./cases.",
+)
+def new(name: str, like: str | None, root: Path | None) -> None:
     """Make a working case to start from; `cases verify` is green at once.
+
+    A category is one of a closed list, which docs/adding-a-case.md explains. Outside of a checkout of the benchmark the
+    case is yours: name its folder with --cases wherever you name the case.
 
     function: a module that is called in every way that the task promises. training: a script that is run on other data,
     its claim beside the measurement, with marks in the validation data. service: a program that talks to an HTTP
@@ -38,11 +47,32 @@ def new(name: str, like: str | None, folders: DataFolders) -> None:
     """
     from bench.authoring import SMALLEST, scaffold_case
 
-    folder = scaffold_case(folders.cases, name, like or SMALLEST)
+    root, option = _place_of_new(root)
+    folder = scaffold_case(root, name, like or SMALLEST)
+    verify = shlex.join(["ml-dev-bench", "cases", "verify", folder.name, *option])
     click.echo(f"made {folder}")
-    click.echo(
-        f"next: edit task.md, workspace/, solution/ and check.py, then `ml-dev-bench cases verify {folder.name}`"
-    )
+    click.echo(f"next: edit task.md, workspace/, solution/ and check.py, then `{verify}`")
+
+
+def _place_of_new(asked: Path | None) -> tuple[Path, list[str]]:
+    """The folder of cases for a new one, never that of an installed package, and the option that names it."""
+    from bench.base.install import find_data_folders, is_installed
+
+    if asked is None and not is_installed(own := find_data_folders().cases):
+        return own, []
+    root = asked or Path("cases")
+    if is_installed(root):
+        raise UserError("belongs to the installed package", where=root, remedy="name a folder of yours with --cases")
+    return root, ["--cases", str(root)]
+
+
+def _require_own(folders: DataFolders) -> None:
+    """Raise `UserError` where files of a case would be written into the installed package."""
+    from bench.base.install import is_installed
+
+    if is_installed(folders.cases):
+        remedy = "copy the case into a folder of yours, and name that with --cases"
+        raise UserError("belongs to the installed package", where=folders.cases, remedy=remedy)
 
 
 @click.command()
@@ -57,9 +87,9 @@ def answer(case_id: str, name: str | None, out: Path, base: Base | None, folders
     Data that data.py makes is not laid out, and the answer's command is not run.
     """
     from bench.authoring import lay_out_answer
-    from bench.formats.case import load_cases
+    from bench.formats.case import load_one_case
 
-    case = load_cases(folders.cases, [case_id])[0]
+    case = load_one_case(folders.cases, case_id)
     lay_out_answer(case, name, base or "solution", out)
     click.echo(f"made {out}")
     again = name or "ANSWER"
@@ -81,9 +111,10 @@ def patch(
     Binary and executable files, which a patch cannot hold, are copied into the folder wrong/ANSWER.
     """
     from bench.authoring import move_patches, save_answer
-    from bench.formats.case import load_cases
+    from bench.formats.case import load_one_case
 
-    case = load_cases(folders.cases, [case_id])[0]
+    case = load_one_case(folders.cases, case_id)
+    _require_own(folders)
     if move:
         if name or source or base:
             raise UserError("--move takes the case alone", where="cases patch", remedy="leave the rest out")
@@ -97,6 +128,8 @@ def patch(
         raise UserError(
             f"the base of {name} is {entry.base}", where="case.yaml", remedy="change its field `base` first"
         )
+    if not source.is_dir():
+        raise UserError("is not a folder", where=source, remedy="make it with `ml-dev-bench cases answer --out`")
     chosen: Base = entry.base if entry is not None else base or "solution"
     for path in save_answer(case, name, chosen, source):
         click.echo(f"wrote {path}")

@@ -37,6 +37,7 @@ def demo(out: Path, jobs: int | None, sandbox: str) -> None:
     from bench.base.install import find_data_folders
     from bench.cli.console import Reporter
     from bench.cli.pages import write_site
+    from bench.cli.results import counted_cases
     from bench.formats.run_folder import new_run_name
     from bench.formats.suite import load_suite
     from bench.plan import Request
@@ -58,9 +59,10 @@ def demo(out: Path, jobs: int | None, sandbox: str) -> None:
     committed = publish(stored, records, str(repository), "mldb-results", folder)
     everything = list(ResultsBranch(repository).records())
     cases = load_suite(folders.cases, "demo").cases
+    counted = counted_cases("demo", folders)
     index = write_site(partial(RecordResults, everything), cases, out / "site")
     click.echo("")
-    print_text(leaderboard(RecordResults(everything, {"mini": cases, "full": cases})))
+    print_text(leaderboard(RecordResults(everything, counted)))
     click.echo("")
     click.echo(f"results: commit {committed.commit[:12]} on branch mldb-results of {repository}")
     click.echo(f"site:    {index.resolve().as_uri()}")

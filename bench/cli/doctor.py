@@ -10,15 +10,14 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Literal
 
 import click
 
-from bench.base.errors import UserError
+from bench.base.errors import EXIT_FAILED, UserError
 from bench.cell import this_machine
+from bench.cli.health import HealthCheck
 from bench.cli.options import as_json, print_json
 from bench.sandbox import (
     EngineError,
@@ -36,16 +35,6 @@ from bench.sandbox import (
 _MIN_FREE_GIB = 5
 _ML_STACK = ("numpy", "pandas", "torch", "sklearn", "safetensors", "wandb")
 _DISTRIBUTIONS = {"sklearn": "scikit-learn"}
-
-
-@dataclass(frozen=True)
-class HealthCheck:
-    """One thing looked at."""
-
-    name: str
-    state: Literal["ok", "missing", "note"]
-    detail: str
-    remedy: str = ""
 
 
 def check_health(cache: Path, cases: Path | None = None) -> Iterator[HealthCheck]:
@@ -115,11 +104,11 @@ def _disk(cache: Path) -> HealthCheck:
 
 def _gpu(name: str) -> HealthCheck:
     if name:
-        return HealthCheck("gpu", "ok", name)
+        return HealthCheck("gpu", "ok", f"{name}; --gpu tries it in each sandbox")
     # A container may get the device without the driver's programs.
     if os.path.exists("/dev/nvidia0"):
         return HealthCheck("gpu", "missing", "a device, but nvidia-smi does not answer", "install the driver's tools")
-    return HealthCheck("gpu", "note", "none", "profile mini needs none; profile full does")
+    return HealthCheck("gpu", "note", "none", "profile mini needs none; some cases of profile full do")
 
 
 def _package(name: str, extra: str) -> HealthCheck:
@@ -155,14 +144,23 @@ def _git() -> HealthCheck:
 
 
 @click.command()
+@click.option("--gpu", is_flag=True, help="Only the GPUs, with a real probe in each sandbox; status 1 unless all work.")
 @as_json()
-def doctor(as_json: bool) -> None:
+def doctor(gpu: bool, as_json: bool) -> None:
     """Tell what this machine can do: sandboxes, GPU, disk, Python, ML stack; each line with its remedy."""
     from bench.base.install import find_data_folders
-    from bench.report import table
+    from bench.cli.doctor_gpu import check_gpus
 
     folders = find_data_folders()
-    findings = list(check_health(folders.cache, folders.cases))
+    findings = list(check_gpus() if gpu else check_health(folders.cache, folders.cases))
+    _print(findings, as_json)
+    if gpu and any(finding.state == "missing" for finding in findings):
+        sys.exit(EXIT_FAILED)
+
+
+def _print(findings: Sequence[HealthCheck], as_json: bool) -> None:
+    from bench.report import table
+
     if as_json:
         print_json([vars(finding) for finding in findings])
         return

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bench.base.errors import UserError
-from bench.cli.options import CASES, PATH, RUN_FOLDERS, interrupt_on_sigterm, profile, sandbox
+from bench.cli.options import CASES, PATH, RUN_FOLDERS, Group, interrupt_on_sigterm, profile, sandbox
 
 if TYPE_CHECKING:
     from bench.base.install import DataFolders
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _FOLDER = click.argument("folder", required=False, type=PATH)
 
 
-@click.group()
+@click.group(cls=Group)
 def human() -> None:
     """Solve a case yourself, judged and recorded like an agent.
 
@@ -39,12 +39,12 @@ def start(
     case: str, profile: Profile | None, trial: int, suite: str, out: Path, shell: bool, folders: DataFolders
 ) -> None:
     """Prepare a workspace, start the clock, and say where it is and what to do."""
-    from bench.formats.case import load_cases
+    from bench.formats.case import load_one_case
     from bench.runs import open_shell
     from bench.runs import start_attempt as begin
 
     interrupt_on_sigterm()
-    services = sorted(load_cases(folders.cases, [case])[0].spec.services)
+    services = sorted(load_one_case(folders.cases, case).spec.services)
     if services and not shell:
         raise UserError(
             f"case {case} has services ({', '.join(services)}), which run only while a shell is open",

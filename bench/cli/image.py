@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import click
 
 from bench.base.errors import UserError
-from bench.cli.options import CASES
+from bench.cli.options import CASES, Group
 
 if TYPE_CHECKING:
     from bench.base.install import DataFolders
 
 
-@click.group()
+@click.group(cls=Group)
 def image() -> None:
     """The image that jobs of the docker sandbox see as their system."""
 
@@ -32,13 +32,13 @@ def build(base: str, python: str, network: str, case_id: str, folders: DataFolde
     pip fetches the packages on this machine, with its own settings. An image of the same definition is replaced.
     What happens is shown as it does; the last line is the image.
     """
-    from bench.formats.case import load_cases
+    from bench.formats.case import load_one_case
     from bench.sandbox import Build, build_case, build_shared
 
     began = time.monotonic()
     how = Build(base=base, python=python, network=network)
     if case_id:
-        environment = load_cases(folders.cases, [case_id])[0].part("environment")
+        environment = load_one_case(folders.cases, case_id).part("environment")
         if not environment.is_dir():
             raise UserError("does not exist: the case uses the shared image", where=environment, remedy="drop --case")
         made = build_case(environment, how)

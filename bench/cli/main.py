@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
+import shlex
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
 from bench import __version__
 from bench.base.errors import EXIT_INTERRUPTED, EXIT_USAGE, UserError
-from bench.cli.options import LazyGroup
+from bench.cli.options import Interrupted, LazyGroup
+from bench.cli.start_note import start_note
 
 _COMMANDS = {
     "action": ("bench.cli.action", "action", "The steps of the GitHub Action."),
@@ -32,6 +35,7 @@ _COMMANDS = {
     "schema": ("bench.cli.main", "schema", "Print the JSON Schema of a file format."),
     "smoke": ("bench.cli.smoke", "smoke", "Prove without a key that agents start, use the gateway, and end."),
     "site": ("bench.cli.pages", "site", "Build and serve the leaderboard."),
+    "suites": ("bench.cli.suites", "suites", "List and show suites."),
     "summary": ("bench.cli.run", "summary", "Print a run as Markdown."),
     "trends": ("bench.cli.trends", "trends", "Find steps in nightly series, and keep issues about them."),
 }
@@ -40,11 +44,13 @@ _FORMATS = {
     "case": ("bench.formats.case", "CaseSpec"),
     "cassette": ("bench.gateway.backends.replay", "Cassette"),
     "decision": ("bench.store.decisions", "Decision"),
+    "event": ("bench.formats.events", "Event"),
     "manifest": ("bench.store.bundle", "Manifest"),
     "record": ("bench.formats.record", "Record"),
     "run": ("bench.formats.plan", "RunPlan"),
     "shards": ("bench.store.collect", "Shards"),
     "suite": ("bench.formats.suite", "Suite"),
+    "trace": ("bench.gateway.steps", "TraceSteps"),
 }
 
 
@@ -69,34 +75,53 @@ def schema(name: str) -> None:
     print_json({"$schema": "https://json-schema.org/draft/2020-12/schema", **document})
 
 
-def _interrupted(command: Sequence[str]) -> str:
-    """What to say after an interrupt: how the command continues, where it can."""
-    match command:
-        case ["run"]:
-            return "interrupted; `ml-dev-bench run --resume RUN_FOLDER` continues the run"
-        case ["run-shard"]:
-            return "interrupted; the same command continues the shard"
+def _interrupted(words: Sequence[str], error: BaseException) -> str:
+    """What to say after an interrupt: the command that continues it, where there is one."""
+    # click raises its own `Abort` from the interrupt.
+    for it in (error, error.__cause__):
+        if isinstance(it, Interrupted):
+            return f"interrupted; `{it.command}` continues the run"
+    if words[:1] == ["run-shard"]:
+        return f"interrupted; `{shlex.join(['ml-dev-bench', *words])}` continues the shard"
     return "interrupted"
 
 
 def main() -> None:
     """Run the command line; a user's mistake is one line on standard error."""
+    from bench.cli.mistakes import name_fault, open_standard_streams, silence_output, system_fault, usage_line
+
+    open_standard_streams()
     try:
-        cli.main(standalone_mode=False)
+        with start_note(sys.argv[1:]):
+            cli.main(standalone_mode=False)
     except UserError as error:
-        click.echo(f"error: {error}", err=True)
-        sys.exit(EXIT_USAGE)
+        _refuse(str(error))
     except click.ClickException as error:
-        error.show()
-        sys.exit(EXIT_USAGE)
-    except (KeyboardInterrupt, click.Abort):
-        click.echo(_interrupted(sys.argv[1:2]), err=True)
+        _refuse(usage_line(error))
+    except (KeyboardInterrupt, click.Abort) as error:
+        click.echo(_interrupted(sys.argv[1:], error), err=True)
         sys.stdout.flush()
         # Not sys.exit(), which would wait for threads of cells, whose sandboxes end with this process.
         os._exit(EXIT_INTERRUPTED)
     except BrokenPipeError:
-        # The reader, such as `head`, has enough; Python would fail once more on flushing at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader, such as `head`, has enough.
+        silence_output()
         sys.exit(0)
     except click.exceptions.Exit as leave:
         sys.exit(leave.exit_code)
+    except (OSError, UnicodeEncodeError) as error:
+        if os.environ.get("MLDB_TRACEBACK"):
+            raise
+        _refuse(str(system_fault(error) if isinstance(error, OSError) else name_fault(error)))
+
+
+def _refuse(line: str) -> NoReturn:
+    from bench.cli.mistakes import silence_output
+
+    with contextlib.suppress(OSError):
+        click.echo(f"error: {line}", err=True)
+    try:
+        sys.stdout.flush()
+    except OSError:
+        silence_output()
+    sys.exit(EXIT_USAGE)

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import importlib
 import json
+import shlex
 import shutil
 import signal
 import sys
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial, wraps
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from bench.base.errors import UserError
+from bench.base.text import counted, meant
 
 if TYPE_CHECKING:
     from bench.base.install import DataFolders
@@ -23,7 +27,19 @@ Command = Callable[..., None]
 Decorator = Callable[[Command], Command]
 
 
-class LazyGroup(click.Group):
+class Group(click.Group):
+    """A group of commands that says which one was meant where a name is misspelt."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        known = self.list_commands(ctx)
+        if args and args[0] not in known and not args[0].startswith("-"):
+            raise UserError(f"no such command {args[0]!r}", where=ctx.command_path, remedy=meant(args[0], known))
+        return super().resolve_command(ctx, args)
+
+
+class LazyGroup(Group):
     """A group that knows its commands' names and summaries, and imports one only when it is called.
 
     commands_of: module, attribute and summary of each command.
@@ -49,14 +65,34 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, self.commands_of[name][2]) for name in self.list_commands(ctx)])
 
 
-PATH = click.Path(path_type=Path)
+class Interrupted(KeyboardInterrupt):
+    """An interrupt of a run that can go on, with the command by which it does."""
+
+    def __init__(self, command: str) -> None:
+        super().__init__()
+        self.command = command
+
+
+class _Place(click.Path):
+    """A path; an empty text, as of a variable that is not set, is not one."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("the path is empty; is a variable not set?", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+PATH = _Place(path_type=Path)
 NO_SEED_SECRET = click.option(
     "--no-seed-secret", is_flag=True, help="Take public seeds: anyone can compute the data, and the results are marked."
 )
 CHECK = click.option(
     "--check", is_flag=True, help="Only look whether anything is missing for this on this machine; run nothing."
 )
-FILE = click.Path(dir_okay=False, path_type=Path)
+FILE = _Place(dir_okay=False, path_type=Path)
+EVENTS = click.option(
+    "--events", type=FILE, metavar="FILE", help="Write the course of the run to this file, a JSON object a line."
+)
 
 
 def _folders(name: str, context: click.Context, parameter: click.Parameter, given: Path | None) -> DataFolders:
@@ -123,6 +159,23 @@ def alpha(about: str | None = None) -> Decorator:
     """`--alpha`, the level of a test."""
     kind = click.FloatRange(0, 0.5, min_open=True, max_open=True)
     return click.option("--alpha", type=kind, default=0.05, show_default=True, help=about)
+
+
+def _completed(find: Callable[[DataFolders], Iterable[Path]]) -> Callable[..., list[str]]:
+    """Names for the shell to complete: of the files or folders that `find` yields."""
+
+    def names(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
+        from bench.base.install import find_data_folders
+
+        del context, parameter
+        return sorted(name for path in find(find_data_folders()) if (name := path.stem).startswith(begun))
+
+    return names
+
+
+case_names = _completed(lambda folders: (path.parent for path in folders.cases.glob("*/*/case.yaml")))
+agent_names = _completed(lambda folders: (path.parent for path in folders.agents.glob("[!_]*/agent.yaml")))
+suite_names = _completed(lambda folders: folders.cases.glob("suites/*.yaml"))
 
 
 def gathered(argument: str, make: Callable[..., object] | str, options: str = "") -> Decorator:
@@ -194,7 +247,26 @@ def print_text(text: str) -> None:
 
 def tell_ready(cells: int) -> None:
     """What `--check` says where nothing is missing."""
-    click.echo(f"ready: nothing is missing for {cells} cells")
+    click.echo(f"ready: nothing is missing for {counted(cells, 'cell')}")
+
+
+def continuing(folder: Path, decided: Collection[str]) -> str:
+    """The command that goes on with the run in `folder`: this one, without what the run itself says.
+
+    decided: names of the parameters that only begin a run.
+    """
+    context = click.get_current_context()
+    words = ["ml-dev-bench", "run", "--resume", str(folder)]
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        given = context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+        if not given or name in decided or not isinstance(parameter, click.Option):
+            continue
+        value = context.params[name]
+        # The command gets its folders resolved; the option was given one of them.
+        value = getattr(value, parameter.opts[0].removeprefix("--"), value) if name == "folders" else value
+        words += [parameter.opts[0]] if parameter.is_flag else [parameter.opts[0], str(value)]
+    return shlex.join(words)
 
 
 def interrupt_on_sigterm() -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import functools
 import http.server
+import os
+import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,15 +14,21 @@ from typing import TYPE_CHECKING
 import click
 
 from bench.base.errors import UserError
-from bench.cli.options import PATH, branch
+from bench.base.install import find_data_folders
+from bench.cli.options import CASES, PATH, Group, branch
 
 if TYPE_CHECKING:
+    from bench.base.install import DataFolders
+    from bench.base.times import Progress
     from bench.cli.stored import ResultsOf
     from bench.formats.case import Case
     from bench.pages import CaseInfo
 
+_LOOK_S = 1.0
+"""Between two looks for a change."""
 
-@click.group()
+
+@click.group(cls=Group)
 def site() -> None:
     """Build and serve the leaderboard."""
 
@@ -29,32 +38,50 @@ def site() -> None:
 @click.option("--out", type=PATH, default=Path("_site"), show_default=True)
 @branch("Branch of a repository.")
 @click.option("--suite", default="demo", show_default=True, help="Suite whose cases count.")
-def build(source: str, out: Path, branch: str, suite: str) -> None:
+@click.option(
+    "--base-url", "base", default="", help="Address at which it is served: for feeds and the map of the site."
+)
+@CASES
+def build(source: str, out: Path, branch: str, suite: str, base: str, folders: DataFolders) -> None:
     """Build the site from stored records. Runs nothing."""
-    from bench.base.install import find_data_folders
+    from bench.cli.console import Ticker
     from bench.cli.stored import stored_results
     from bench.formats.suite import load_suite
 
-    cases = load_suite(find_data_folders().cases, suite).cases
-    with stored_results(source, branch) as results_of:
-        index = write_site(results_of, cases, out)
+    cases = load_suite(folders.cases, suite).cases
+    with stored_results(source, branch, may_be_new=True) as results_of, Ticker() as ticker:
+        index = write_site(results_of, cases, out, folders, suite=suite, base=base, progress=ticker)
     click.echo(f"site: {index}")
 
 
-def write_site(results_of: ResultsOf, cases: Sequence[str], out: Path) -> Path:
+def _one_thread() -> None:
+    """For NumPy, which is imported later: on vectors as short as ours its threads mostly wait for each other."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
+def write_site(
+    results_of: ResultsOf,
+    cases: Sequence[str],
+    out: Path,
+    folders: DataFolders | None = None,
+    *,
+    suite: str = "",
+    base: str = "",
+    progress: Progress = lambda line: None,
+) -> Path:
     """Build the site of these results into `out`; returns its first page."""
-    from bench.base.install import find_data_folders
     from bench.cli.stored import StoredResults
     from bench.formats.case import load_cases
-    from bench.pages import BuiltFrom
+    from bench.pages import BuiltFrom, SiteOptions
     from bench.pages import write_site as write
 
-    folders = find_data_folders()
+    _one_thread()
+    folders = folders or find_data_folders()
     infos = [_info(case) for case in load_cases(folders.cases, list(cases))]
     built_from = None
     if isinstance(results_of, StoredResults) and results_of.tip:
         built_from = BuiltFrom(results_of.branch, results_of.tip)
-    write(results_of, infos, out, folders.site, built_from=built_from)
+    write(results_of, infos, out, folders.site, SiteOptions(suite=suite, base=base, built_from=built_from), progress)
     return out / "index.html"
 
 
@@ -80,8 +107,13 @@ def _info(case: Case) -> CaseInfo:
 @site.command()
 @click.argument("folder", type=PATH, default=Path("_site"))
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True)
-def serve(folder: Path, port: int) -> None:
-    """Serve a built site on this machine."""
+@click.option("--source", metavar="REPOSITORY|RUN_FOLDER", help="Build FOLDER from it, and again whenever it changes.")
+@branch("Branch of --source.")
+@click.option("--suite", default="demo", show_default=True, help="Of --source: suite whose cases count.")
+def serve(folder: Path, port: int, source: str | None, branch: str, suite: str) -> None:
+    """Serve a built site on this machine, and with --source keep it up to date."""
+    if source is not None:
+        _rebuild(source, folder, branch, suite)
     if not (folder / "index.html").is_file():
         raise UserError("does not hold a built site", where=folder, remedy="run `ml-dev-bench site build` first")
     # Loopback only: a page of results may hold text that an agent wrote.
@@ -92,4 +124,42 @@ def serve(folder: Path, port: int) -> None:
         raise UserError(str(error), where=f"port {port}", remedy="choose another --port") from None
     with server:
         click.echo(f"http://127.0.0.1:{server.server_address[1]}/  (Ctrl-C ends it)")
-        server.serve_forever()
+        if source is None:
+            server.serve_forever()
+        else:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            _follow(source, folder, branch, suite)
+
+
+def _follow(source: str, folder: Path, branch: str, suite: str) -> None:
+    """Builds whenever the source or the site's sources have changed; a failed build leaves the site as it was."""
+    seen = _state(source)
+    while True:
+        time.sleep(_LOOK_S)
+        if (now := _state(source)) != seen:
+            seen = now
+            try:
+                _rebuild(source, folder, branch, suite)
+            except UserError as error:
+                click.echo(f"error: {error}", err=True)
+
+
+def _rebuild(source: str, folder: Path, branch: str, suite: str) -> None:
+    from bench.cli.console import Ticker
+    from bench.cli.stored import stored_results
+    from bench.formats.suite import load_suite
+
+    began = time.monotonic()
+    cases = load_suite(find_data_folders().cases, suite).cases
+    with stored_results(source, branch) as results_of, Ticker() as ticker:
+        write_site(results_of, cases, folder, suite=suite, progress=ticker)
+    click.echo(f"site: built in {time.monotonic() - began:.1f} s", err=True)
+
+
+def _state(source: str) -> dict[Path, int]:
+    """When the files changed that a site is made from. Of a repository behind a URL only the site's own are seen."""
+    folder = Path(source)
+    parts = [find_data_folders().site, folder / "cells", folder / "refs", folder / ".git" / "refs"]
+    files = [path for part in parts if part.is_dir() for path in part.rglob("*")]
+    files += [folder / "packed-refs", folder / ".git" / "packed-refs"]
+    return {path: path.stat().st_mtime_ns for path in files if path.is_file()}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bench.base.errors import UserError
 from bench.cli.options import (
     CASES,
     CHECK,
@@ -20,6 +21,7 @@ from bench.cli.options import (
     branch,
     gathered,
     repository,
+    sandbox,
     tell_ready,
 )
 from bench.cli.plan_earlier import (
@@ -75,7 +77,7 @@ class _Past:
     help="Look, once, at the round of this plan.json that --results holds, and plan the next one.",
 )
 @click.option("--date", "day", type=_DAY, metavar="YYYY-MM-DD", help="Day of mode=rotating; default: today, UTC.")
-@click.option("--sandbox", default="auto", show_default=True, help="What the shards are to run in.")
+@sandbox("What the shards are to run in; auto: the strongest that works where the first of them runs.")
 @click.option(
     "--runner",
     type=click.Choice(["auto", "hosted", "self-hosted", "local"]),
@@ -99,7 +101,7 @@ class _Past:
     metavar="POINTS",
     help="With --budget: the drop of the mean success that the verdict must show.",
 )
-@click.option("--out", type=PATH, help="Write plan.json here, for `run --plan`.")
+@click.option("--out", type=PATH, help="Write plan.json here, for `run-shard`.")
 @click.option("--github-output", is_flag=True, help="Also write `matrix` and `shards` to the file $GITHUB_OUTPUT.")
 @NO_SEED_SECRET
 @CHECK
@@ -190,6 +192,9 @@ def _asked(file: Path | None, words: Sequence[str], past: _Past, earlier: Path |
     from bench.plan import load_experiment
 
     fleet = fleet_of(earlier, replaced=file is not None)
+    if file is not None and file.suffix not in (".yaml", ".yml") and not file.exists():
+        remedy = f"name an experiment file, or write key=value, such as agents={file}"
+        raise UserError("no such file", where=file, remedy=remedy)
     experiment = load_experiment(file, words[1:] if file is not None else words, fleet)
     if fleet is not None and past.runner == "auto":
         past = replace(past, runner=fleet.runner)
@@ -302,7 +307,6 @@ def _require_ready(cells: Sequence[Cell], sandbox: str) -> None:
 
 def _goal(past: _Past, experiment: Experiment, missing_from: Path | None) -> Goal | None:
     """What --budget asks for; None without it."""
-    from bench.base.errors import UserError
     from bench.cli.plan_budget import Goal
 
     if past.budget is None:
@@ -364,5 +368,5 @@ def _from_index(past: _Past, quiet: bool) -> History | None:
     from bench.cli.stored import indexed
     from bench.index import cell_history
 
-    with indexed(past.repository, past.branch, quiet=quiet) as index:
+    with indexed(past.repository, past.branch, quiet=quiet, may_be_new=True) as index:
         return cell_history(index) if index is not None else None

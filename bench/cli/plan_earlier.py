@@ -78,27 +78,33 @@ def look_and_tell(
 
     Raises `UserError`.
     """
-    from bench.formats.plan import read_plan_file
     from bench.github import set_outputs
-    from bench.report import look_line
-    from bench.runs import cells_due, look_at_rounds
-    from bench.store import ResultsBranch
 
     if missing_from is not None or not repository:
         fault = "excludes --missing-from" if missing_from is not None else "needs the results of its rounds"
         remedy = "leave one of them out" if missing_from is not None else "name the results branch with --results"
         raise UserError(fault, where="plan --next-round", remedy=remedy)
-    results = ResultsBranch(repository, branch)
-    document = read_plan_file(plan)
-    runs = {run.run for run in document.runs}
-    records = [record for record in results.records() if record.provenance.run in runs]
-    states = look_at_rounds(document, records, results)
-    for state in states:
-        for look in state.looks:
-            click.echo(f"{state.run}: {look_line(look, state.design)}", err=True)
-        if state.waits_for:
-            click.echo(f"{state.run}: {state.waits_for}", err=True)
-    due = cells_due(states)
+    lines, due = make_looks(plan, repository, branch)
+    for line in lines:
+        click.echo(line, err=True)
     if github_output:
         set_outputs({"decided": "false" if due else "true"})
     return due
+
+
+def make_looks(plan: Path, repository: str, branch: str) -> tuple[Sequence[str], Mapping[str, int]]:
+    """Make the looks that are due: a line for each that was made, and run to the round of it that is to run.
+
+    plan: of all rounds. Raises `UserError`.
+    """
+    from bench.formats.plan import read_plan_file
+    from bench.report import look_line
+    from bench.runs import cells_due, look_at_rounds
+    from bench.store import ResultsBranch
+
+    results = ResultsBranch(repository, branch)
+    document = read_plan_file(plan)
+    runs = {run.run for run in document.runs}
+    states = look_at_rounds(document, [it for it in results.records() if it.provenance.run in runs], results)
+    lines = [f"{state.run}: {look_line(look, state.design)}" for state in states for look in state.looks]
+    return [*lines, *(f"{state.run}: {state.waits_for}" for state in states if state.waits_for)], cells_due(states)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bench.base.text import counted
 from bench.cli.options import print_text
 
 if TYPE_CHECKING:
@@ -22,7 +23,8 @@ def show_plan(document: PlanFile) -> None:
 
     expected = document.expected
     print_text(
-        f"{expected.cells} cells in {expected.shards} shards, {expected.wall_s / 60:.0f} minutes to the last one "
+        f"{counted(expected.cells, 'cell')} in {counted(expected.shards, 'shard')}, "
+        f"{counted(round(expected.wall_s / 60), 'minute')} to the last one "
         "(in 95 of 100 such plans)"
     )
     by_machine: dict[str, list[Shard]] = defaultdict(list)
@@ -41,7 +43,9 @@ def show_plan(document: PlanFile) -> None:
     ]
     header = ("machine", "cells", "shards", "side by side", "hours", "USD")
     click.echo(table(rows, header=header, right=range(1, 6)))
-    unpriced = f", and {expected.unpriced_cells} cells without a known price" if expected.unpriced_cells else ""
+    unpriced = (
+        f", and {counted(expected.unpriced_cells, 'cell')} without a known price" if expected.unpriced_cells else ""
+    )
     print_text(f"models    {expected.model_usd:.2f} USD{unpriced}")
     print_text(f"machines  {expected.machine_usd:.2f} USD, {expected.gpu_hours:.1f} GPU hours")
     named = {

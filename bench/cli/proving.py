@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bench.base.errors import UserError
+from bench.base.text import counted
 
 if TYPE_CHECKING:
     from bench.authoring import Choice, Proof, ProofLock, Proven, Surroundings
@@ -57,8 +58,12 @@ class _Locks:
 def prove(cases: Sequence[Case], folders: DataFolders, asked: ProofOptions) -> bool:
     """Print every proof, and what was left out; returns whether all hold and no lock claims otherwise."""
     from bench.authoring import ProofSeed, Rounds, Surroundings, longest_first, prove_cases
+    from bench.base.install import is_installed
     from bench.sandbox import choose_sandbox
 
+    if asked.write_locks and is_installed(folders.cases):
+        remedy = "copy the cases into a folder of yours, and name that with --cases"
+        raise UserError("belongs to the installed package", where=folders.cases, remedy=remedy)
     sandbox, here = choose_sandbox(asked.sandbox), Surroundings.here()
     seed = ProofSeed.parse(asked.seed) if asked.seed is not None else ProofSeed.drawn()
     rounds = Rounds(seed, asked.repeat, asked.complete)
@@ -100,7 +105,7 @@ def _choice(
         return shard_of(cases, locks, asked.shard)
     if not asked.changed:
         return None
-    asked.say(f"drawn: {SAMPLE} cases where judge or libraries changed, and a tenth of the rest")
+    asked.say(f"drawn: {counted(SAMPLE, 'case')} where judge or libraries changed, and a tenth of the rest")
     standings = {case.id: standing(case, locks[case.id], here, isolated=sandbox.isolated) for case in cases}
     return choose_changed(cases, standings, seed)
 
@@ -141,7 +146,7 @@ def _conclude(found: Sequence[Proven], faults: Sequence[str], asked: ProofOption
     told = f", {len(faults)} faults of locks" if faults else ""
     # A machine that lacks something proves less, which has to be seen at the end of a long list, too.
     told += f", {skipped} skipped for want of what a profile needs" if skipped else ""
-    asked.say(f"{len(found)} cases, {len(proofs) - skipped} proofs, {failed} failed{told}")
+    asked.say(f"{counted(len(found), 'case')}, {counted(len(proofs) - skipped, 'proof')}, {failed} failed{told}")
 
 
 def _line(proof: Proof) -> str:

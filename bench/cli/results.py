@@ -1,4 +1,4 @@
-"""`ml-dev-bench results`: the group, and its commands that read: `show`, `trace`, `query` and `export`."""
+"""`ml-dev-bench results`: the group, and its commands that read: `show`, `query` and `export`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 import click
 
 from bench.base.errors import UserError
+from bench.base.text import counted
 from bench.cli.console import Ticker
-from bench.cli.options import FILE, Command, as_json, branch, gathered, print_text, repository
+from bench.cli.options import CASES, FILE, Command, Group, as_json, branch, gathered, print_text, repository
 from bench.cli.results_admin import decide, decisions, reveal, traces, verify
 from bench.cli.results_collect import collect, push
+from bench.cli.results_explain import explain, trace
 from bench.cli.stored import tell_skipped
 from bench.report import leaderboard
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from bench.base.install import DataFolders
     from bench.formats.record import Record
     from bench.index import Format, Index
     from bench.stats import Suite
@@ -30,12 +33,12 @@ _FORMATS: dict[str, Format] = {"csv": "csv", "json": "json", "jsonl": "json", "p
 _WIDEST = 60
 
 
-@click.group()
+@click.group(cls=Group)
 def results() -> None:
     """Collect, show, verify and judge stored results."""
 
 
-for _command in (collect, push, verify, decide, decisions, traces, reveal):
+for _command in (collect, push, verify, decide, decisions, explain, reveal, trace, traces):
     results.add_command(_command)
 
 
@@ -46,8 +49,18 @@ for _command in (collect, push, verify, decide, decisions, traces, reveal):
 @click.option("--arm", type=click.Choice(["base", "head"]), help="Only this arm of runs that have two.")
 @click.option("--cells", is_flag=True, help="Every cell instead of the table of agents.")
 @click.option("--withdrawn", is_flag=True, help="Count those records too that were withdrawn or replaced.")
+@CASES
 @as_json("Print the records as JSON lines.")
-def show(source: str, branch: str, suite: str, arm: str | None, cells: bool, withdrawn: bool, as_json: bool) -> None:
+def show(
+    source: str,
+    branch: str,
+    suite: str,
+    arm: str | None,
+    cells: bool,
+    withdrawn: bool,
+    folders: DataFolders,
+    as_json: bool,
+) -> None:
     """Agents by success, with intervals, from a results repository or the folder of one run.
 
     A run folder with two arms has a table for each: both may be of one agent.
@@ -57,7 +70,7 @@ def show(source: str, branch: str, suite: str, arm: str | None, cells: bool, wit
     from bench.report import outcome_line
 
     if not (cells or as_json):
-        counted: Suite | None = {"mini": suite_cases(suite), "full": suite_cases(suite)} if suite else None
+        counted = counted_cases(suite, folders) if suite else None
         if arm or is_run_folder(source):
             _show_arms(read_records(source, branch, withdrawn=withdrawn), counted, arm)
             return
@@ -82,60 +95,14 @@ def _show_arms(records: Sequence[Record], counted: Suite | None, arm: str | None
         print_text("\n".join(sequential_lines(state)))
 
 
-@results.command()
-@click.argument("source", metavar="RUN_FOLDER|CALLS_JSONL", type=click.Path(exists=True, path_type=Path))
-@click.option("--cell", default="", help="Part of the cell's id or folder name, where the run has several.")
-@click.option("--format", "form", type=click.Choice(["text", "atif"]), default="text", show_default=True)
-@click.option("--out", type=FILE, help="Write to this file; default: print.")
-def trace(source: Path, cell: str, form: str, out: Path | None) -> None:
-    """Every model call of one cell: as a table, or in the ATIF format that other tools read."""
-    from bench.base.files import write_atomic
-    from bench.base.text import printable, printable_json
+def counted_cases(suite: str, folders: DataFolders) -> Suite:
+    """What counts of a suite: its cases, each in the profiles that it has, as on the pages."""
+    from bench.formats.case import load_cases
+    from bench.formats.suite import load_suite
+    from bench.stats import suite_of
 
-    ledger = find_ledger(source, cell)
-    text = trace_text(ledger) if form == "text" else trace_atif(ledger)
-    if out is None:
-        click.echo(printable_json(text) if form == "atif" else "\n".join(map(printable, text.splitlines())))
-    else:
-        write_atomic(out, f"{text}\n".encode())
-        click.echo(f"wrote {out}")
-
-
-def find_ledger(source: Path, cell: str) -> Path:
-    """The calls.jsonl of the cell; raises `UserError` when none or several match."""
-    if source.is_file():
-        return source
-    found = [path for path in sorted(source.glob("**/calls.jsonl")) if cell.replace("/", "_") in path.parent.name]
-    if len(found) == 1:
-        return found[0]
-    if not found:
-        raise UserError("does not hold a cell with model calls", where=source, remedy="name another run folder or cell")
-    names = ", ".join(path.parent.name for path in found[:5])
-    raise UserError(f"{len(found)} cells have model calls", where=source, remedy=f"choose with --cell: {names}")
-
-
-def trace_text(ledger: Path) -> str:
-    """One line for each call."""
-    from bench.gateway import read_trace
-
-    lines = []
-    for call in read_trace(ledger):
-        line = call.line
-        tokens = line.tokens
-        used = f"{tokens.input_uncached}+{tokens.cache_read} in, {tokens.output} out" if tokens else "-"
-        cost = f"${line.cost_usd:.4f}" if line.cost_usd is not None else "-"
-        trouble = " ".join(part for part in (line.code, ",".join(line.faults), line.error[:80]) if part)
-        facts = [f"{line.seq:>4}", line.role, line.protocol, line.status, f"{line.seconds:.1f} s", used, cost, trouble]
-        lines.append("  ".join(facts).rstrip())
-    return "\n".join(lines)
-
-
-def trace_atif(ledger: Path) -> str:
-    """The trajectory as JSON."""
-    from bench.gateway import read_trace, to_atif
-
-    folder = ledger.parent.name
-    return json.dumps(to_atif(read_trace(ledger), folder.partition("_")[0], folder), indent=1, ensure_ascii=False)
+    cases = load_cases(folders.cases, load_suite(folders.cases, suite).cases)
+    return suite_of((case.id, case.profiles) for case in cases)
 
 
 def suite_cases(suite: str) -> list[str]:
@@ -153,8 +120,14 @@ _Opener = Callable[[Ticker], "AbstractContextManager[Index]"]
 
 def _opener(repository: str, branch: str, rebuild: bool, timeout: float) -> _Opener:
     from bench.index import open_index
+    from bench.store import require_branch
 
-    return lambda ticker: open_index(repository, branch, progress=ticker, anew=rebuild, timeout_s=timeout)
+    def opened(ticker: Ticker) -> Index:
+        index = open_index(repository, branch, progress=ticker, anew=rebuild, timeout_s=timeout)
+        require_branch(repository, branch, index.state.tip)
+        return index
+
+    return opened
 
 
 def _indexed(command: Command) -> Command:
@@ -225,7 +198,7 @@ def export(out: Path, form: str | None, where: str, sql: str, as_json: bool, ope
         tell_skipped(index)
         tip = index.state.tip
     facts = {"schema": 1, "file": str(out), "format": kind, "rows": rows, "size": out.stat().st_size, "tip": tip}
-    click.echo(json.dumps(facts) if as_json else f"wrote {rows:,} rows to {out}")
+    click.echo(json.dumps(facts) if as_json else f"wrote {counted(rows, 'row')} to {out}")
 
 
 def _as_json(answer: pa.Table) -> str:
@@ -250,7 +223,7 @@ def _as_text(answer: pa.Table) -> str:
     if not answer.column_names:
         return "(no columns)"
     rows = [[_cell(value) for value in row.values()] for row in answer.to_pylist()]
-    return f"{table(rows, header=answer.column_names)}\n({answer.num_rows:,} rows)"
+    return f"{table(rows, header=answer.column_names)}\n({counted(answer.num_rows, 'row')})"
 
 
 def _cell(value: object) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bench.base.errors import EXIT_FAILED, UserError
+from bench.base.text import counted
 from bench.cli.console import Ticker
 from bench.cli.options import FILE, PATH, VIA, as_json, branch, print_json
 from bench.cli.stored import require_source
@@ -59,9 +60,9 @@ def verify(repository: str, branch: str, known: str | None, seeds: tuple[Path, .
         for finding in findings[:_FINDINGS]:
             click.echo(f"{finding['where']}: {finding['what']}")
         if len(findings) > _FINDINGS:
-            click.echo(f"more than {_FINDINGS} findings: the rest was not checked")
+            click.echo(f"more than {counted(_FINDINGS, 'finding')}: the rest was not checked")
         looked = ", ".join(f"{count} {name}" for name, count in vars(audit.done).items())
-        click.echo(f"{len(findings)} findings; {looked}; tip {copy.tip}")
+        click.echo(f"{counted(len(findings), 'finding')}; {looked}; tip {copy.tip}")
     if findings:
         sys.exit(EXIT_FAILED)
 
@@ -98,7 +99,9 @@ def reveal(folders: tuple[Path, ...], plan: Path | None, ended: bool, as_json: b
     if as_json:
         click.echo(revealed.model_dump_json(by_alias=True, indent=1))
     else:
-        click.echo(f"{len(revealed.seeds)} seeds in {', '.join(str(folder / REVEALED) for folder in folders)}")
+        click.echo(
+            f"{counted(len(revealed.seeds), 'seed')} in {', '.join(str(folder / REVEALED) for folder in folders)}"
+        )
 
 
 @click.command()
@@ -192,8 +195,8 @@ def traces(
             raise UserError("exists already", where=out, remedy="name a folder that does not exist")
         for trace in wanted:
             if out is None:
-                lost = f", {trace.left_out} files left out" if trace.left_out else ""
+                lost = f", {counted(trace.left_out, 'file')} left out" if trace.left_out else ""
                 click.echo(f"{trace.cell}  {trace.size} bytes ({trace.stored} stored{lost})  {trace.place}")
             else:
                 names = unpack(stored.read(trace, storage), out / slug_of(trace.cell))
-                click.echo(f"{trace.cell}: {len(names)} files in {out / slug_of(trace.cell)}")
+                click.echo(f"{trace.cell}: {counted(len(names), 'file')} in {out / slug_of(trace.cell)}")

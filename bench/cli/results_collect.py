@@ -17,7 +17,7 @@ from bench.cli.console import Ticker
 from bench.cli.options import PATH, VIA, Command, as_json, branch, gathered, print_json, repository
 
 if TYPE_CHECKING:
-    from bench.store import Appended, Artifact, Bundle, Collected, Refusal, ResultsBranch, Taken, Via
+    from bench.store import Appended, Artifact, Bundle, Collected, Refusal, ResultsBranch, StoredFile, Taken, Via
 
 
 EXIT_GIVEN_UP = 3
@@ -35,6 +35,8 @@ class Report:
         self.refused: list[Refusal] = list(collected.refused)
         self.traces = 0
         self.committed: Appended | None = None
+        self.stored: Sequence[StoredFile] = ()
+        """What the branch holds of it, once it is committed."""
         self.kept = ""
         """The command that resumes, where the bundle could not be stored."""
 
@@ -202,7 +204,7 @@ def collect_artifacts(
     refused: what was not taken before; the first report has it.
     """
     from bench.runs import cells_not_due, needless_cells
-    from bench.store import Caps, Sources, measurement_of, read_plan_checks
+    from bench.store import Caps, Sources, measurement_of, read_plan_checks, stored_files
     from bench.store import collect_bundle as merge
 
     plan_checks = read_plan_checks(
@@ -227,6 +229,7 @@ def collect_artifacts(
             report.refused += unfit
             report.traces = len(bundle.traces)
             report.committed, report.kept = _store(bundle, target, rules.kept)
+            report.stored = stored_files(bundle) if report.committed is not None else ()
         reports.append(report)
     return reports
 

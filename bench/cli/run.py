@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,8 +26,14 @@ if TYPE_CHECKING:
     from bench.formats.record import Record
     from bench.formats.shards import ShardPart
     from bench.plan import Request
-    from bench.runs import Arms, Options
+    from bench.runs import Arms, Options, RunObserver
     from bench.sandbox import Sandbox
+
+_BEGINS = frozenset(
+    {"suite", "agents", "cases", "models", "base", "trials", "until_decided", "profile", "out", "name", "resume"}
+) | {"no_seed_secret", "check"}
+"""Parameters of `run` that only begin one."""
+_MOST_LOGS = 5
 
 
 @click.command()
@@ -70,12 +78,25 @@ def _arms(base: str | None, until_decided: bool) -> Arms | None:
 
 
 @click.command()
-@click.option("--suite", default="smoke", show_default=True, help="Cases to run, by the name of a suite.")
-@click.option("--agent", "agents", multiple=True, help="An agent's id, or the path of an agent.yaml. May be repeated.")
+@click.option(
+    "--suite",
+    default="smoke",
+    show_default=True,
+    shell_complete=options.suite_names,
+    help="Cases to run, by the name of a suite.",
+)
+@click.option(
+    "--agent",
+    "agents",
+    multiple=True,
+    shell_complete=options.agent_names,
+    help="An agent's id, its folder, or an agent.yaml. May be repeated.",
+)
 @click.option(
     "--case",
     "cases",
     multiple=True,
+    shell_complete=options.case_names,
     help="Only this case; also a pattern, tag:NAME, category:NAME, canonical or open-ended. May be repeated.",
 )
 @click.option(
@@ -112,6 +133,7 @@ def _arms(base: str | None, until_decided: bool) -> Arms | None:
 )
 @options.NO_SEED_SECRET
 @CASES
+@options.EVENTS
 @click.option("--require-success", is_flag=True, help="Exit with 1 unless every graded cell succeeded.")
 @options.CHECK
 @options.as_json("Print the records as JSON.")
@@ -129,6 +151,7 @@ def run(
     repository: str,
     branch: str,
     folders: DataFolders,
+    events: Path | None,
     require_success: bool,
     check: bool,
     as_json: bool,
@@ -150,19 +173,21 @@ def run(
     from bench.cli.console import Reporter
     from bench.formats.run_folder import RunFolder, new_run_name
     from bench.runs import check_run, plan_and_run, run_plan
-    from bench.store import publish
+    from bench.store import ResultsBranch, publish
 
     interrupt_on_sigterm()
     opened = partial(open_sandbox, sandbox, quiet=as_json)
+    if repository:
+        ResultsBranch(repository, branch).require_usable()
     if check:
         if resume is not None:
             raise UserError("the run has begun", where="--check", remedy="drop --resume")
         options.tell_ready(check_run(request, out / (name or "check"), folders, opened, how, arms))
         return
-    with Reporter(quiet=as_json) as reporter:
+    folder = resume or out / (name or _run_name() or new_run_name())
+    with _interruptible(folder), Reporter(quiet=as_json) as reporter, observed(reporter, events) as observer:
         if resume is None:
-            folder = out / (name or _run_name() or new_run_name())
-            stored, records = plan_and_run(request, folder, folders, opened, how, reporter, arms)
+            stored, records = plan_and_run(request, folder, folders, opened, how, observer, arms)
         elif request.agents or request.cases or request.models or request.trials or arms:
             raise UserError(
                 "the run itself says what to run",
@@ -170,8 +195,10 @@ def run(
                 remedy="drop --agent, --base, --case, --model, --trials and --until-decided",
             )
         else:
-            folder, stored = resume, RunFolder(resume).read_plan()
-            records = run_plan(stored, None, folder, folders, opened(), how, reporter)
+            stored = RunFolder(folder).read_plan()
+            box = open_sandbox(sandbox if sandbox != "auto" else stored.sandbox, quiet=as_json)
+            records = run_plan(stored, None, folder, folders, box, how, observer)
+    warn_of_conditions(records, folder, repository, branch)
     commit = publish(stored, records, repository, branch, folder) if repository else None
     if as_json:
         click.echo(printable_json(json.dumps([json.loads(record.to_line()) for record in records], indent=1)))
@@ -182,6 +209,24 @@ def run(
     lost = any(record.outcome != "graded" for record in records)
     if lost or (require_success and not all(record.success for record in records)):
         sys.exit(EXIT_FAILED)
+
+
+@contextlib.contextmanager
+def _interruptible(folder: Path) -> Iterator[None]:
+    """Tell with an interrupt the command that goes on with the run, once there is one in `folder`."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not (folder / "run.json").is_file():
+            raise
+        raise options.Interrupted(options.continuing(folder, _BEGINS)) from None
+
+
+def observed(reporter: RunObserver, events: Path | None) -> AbstractContextManager[RunObserver]:
+    """The observer of a run: `reporter`, behind a file of events where one is asked for."""
+    from bench.runs import EventLog
+
+    return nullcontext(reporter) if events is None else EventLog(events, reporter)
 
 
 def open_sandbox(name: str, *, quiet: bool = False) -> Sandbox:
@@ -205,10 +250,36 @@ def tell_records(folder: Path, records: Sequence[Record]) -> None:
         f"{sum(bool(record.success) for record in graded)} of {len(graded)} graded cells succeeded; "
         f"{len(records) - len(graded)} without a verdict; records in {folder / 'cells'}"
     )
+    _tell_where_to_look(folder, [record for record in records if not record.success])
     if (state := sequential_state(records)) is not None:
         options.print_text("\n".join(sequential_lines(state)))
     if public := sum(seeds_mark(record) == "public" for record in records):
         options.print_text(f"marked: {public} of {len(records)} cells met public data, which anyone can compute")
+
+
+def warn_of_conditions(records: Sequence[Record], folder: Path, repository: str, branch: str) -> None:
+    """Say on standard error what is not as in the agents' earlier results: those of the branch, else of runs beside."""
+    from bench.cli.stored import earlier_records
+    from bench.stats import changed_conditions
+
+    agents = sorted({record.agent.id for record in records})
+    for line in changed_conditions(records, earlier_records(folder, agents, repository, branch)):
+        click.echo(f"warning: {line}", err=True)
+
+
+def _tell_where_to_look(folder: Path, failed: Sequence[Record]) -> None:
+    """Where the reasons are for cells that did not succeed."""
+    from bench.formats.plan import slug_of
+
+    for record in failed[:_MOST_LOGS]:
+        if (log := folder / "traces" / slug_of(record.cell) / "agent.log").is_file():
+            name = f"{record.agent.id} on {record.case.id}, trial {record.trial}"
+            options.print_text(f"log of {name}: {log}")
+    if len(failed) > _MOST_LOGS:
+        options.print_text(f"logs of {len(failed) - _MOST_LOGS} more cells: {folder / 'traces'}")
+    if failed:
+        cell = f" {failed[0].cell}" if len(failed) == 1 else ""
+        options.print_text(f"why: ml-dev-bench results explain {folder}{cell}")
 
 
 def _run_name() -> str:
@@ -222,9 +293,10 @@ def _run_name() -> str:
 @click.argument("shard")
 @RUN_FOLDERS
 @click.option("--jobs", type=click.IntRange(1, 256), help="Cells side by side; default: as planned.")
-@click.option("--sandbox", default="auto", show_default=True, help="auto: the strongest that works here.")
+@options.sandbox("auto: the one of the plan or of its other shards here, else the strongest that works.")
 @click.option("--no-cost-limit", is_flag=True, help="No dollar limit: for models without a known price.")
 @click.option("--keep-workspaces", is_flag=True, help="Keep what each agent left, beside its trace.")
+@options.EVENTS
 @options.CHECK
 @CASES
 def run_shard(
@@ -235,6 +307,7 @@ def run_shard(
     sandbox: str,
     no_cost_limit: bool,
     keep_workspaces: bool,
+    events: Path | None,
     check: bool,
     folders: DataFolders,
 ) -> None:
@@ -255,7 +328,7 @@ def run_shard(
     interrupt_on_sigterm()
     document = read_plan_file(plan)
     chosen = document.shard(shard)
-    box = choose_sandbox(sandbox)
+    box = choose_sandbox(sandbox if sandbox != "auto" else _sandbox_of(document, out))
     how = Options(
         jobs=jobs or chosen.jobs,
         keep_workspaces=keep_workspaces,
@@ -269,7 +342,7 @@ def run_shard(
     for part, _ in parts:
         folder = out / f"{part.run}-{chosen.id}"
         left = [cell for cell in cells[part.run] if RunFolder(folder).finished(cell) is None]
-        require_ready(left, box, folder, cost_limited=how.cost_limited)
+        require_ready(left, box, folder, cache=folders.cache, cost_limited=how.cost_limited)
     if check:
         options.tell_ready(sum(map(len, cells.values())))
         return
@@ -277,13 +350,23 @@ def run_shard(
         folder = out / f"{part.run}-{chosen.id}"
         if not (folder / "run.json").is_file():
             RunFolder(folder).write_plan(stored)
-        click.echo(f"shard {chosen.id} of run {stored.run}: {len(stored.cells)} cells in {folder}", err=True)
-        with Reporter() as reporter:
-            records = run_plan(stored, cells[part.run], folder, folders, box, how, reporter)
+        with Reporter(shard=chosen.id) as reporter, observed(reporter, events) as observer:
+            records = run_plan(stored, cells[part.run], folder, folders, box, how, observer)
         lost += sum(record.outcome != "graded" for record in records)
     if lost:
         click.echo(f"{lost} cells have no verdict", err=True)
         sys.exit(EXIT_FAILED)
+
+
+def _sandbox_of(document: PlanFile, out: Path) -> str:
+    """The one that the experiment has so far: of its plan, or of the first of its shards on this machine."""
+    from bench.formats.plan import ANY_SANDBOX
+    from bench.formats.run_folder import RunFolder
+
+    if (planned := document.runs[0].sandbox) != ANY_SANDBOX:
+        return planned
+    begun = [path.parent for run in document.runs for path in sorted(out.glob(f"{run.run}-*/run.json"))]
+    return RunFolder(begun[0]).read_plan().sandbox if begun else ANY_SANDBOX
 
 
 def _shard_plan(document: PlanFile, part: ShardPart, folder: Path, sandbox: Sandbox) -> RunPlan:

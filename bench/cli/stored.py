@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,6 +21,10 @@ if TYPE_CHECKING:
     ResultsOf = Callable[[Suite | None], Results]
 
 
+_BESIDE = 20
+"""Run folders in which earlier results are looked for."""
+
+
 @contextmanager
 def stored_records(repository: str, branch: str) -> Iterator[Stored]:
     """A function that finds records by reference on one commit of a results branch.
@@ -31,14 +34,14 @@ def stored_records(repository: str, branch: str) -> Iterator[Stored]:
     from bench.index import stored_records as from_index
 
     with ExitStack() as stack:
+        found: list[Stored] = []
 
-        @functools.cache
-        def opened() -> Stored:
+        def opened(reference: str) -> Stored:
             if not repository:
                 raise UserError(
-                    "a set is neither a run folder nor a file here",
-                    where="--results",
-                    remedy="correct its path, or name the results repository that holds it",
+                    "is neither a run folder nor a file here",
+                    where=reference,
+                    remedy="correct its path, or name with --results the repository that holds it",
                 )
             index = stack.enter_context(indexed(repository, branch))
             if index is not None:
@@ -48,7 +51,9 @@ def stored_records(repository: str, branch: str) -> Iterator[Stored]:
 
         # Not before a reference asks for it: those of folders and files need no repository.
         def find(reference: str, filters: Filters) -> Sequence[Record]:
-            return opened()(reference, filters)
+            if not found:
+                found.append(opened(reference))
+            return found[0](reference, filters)
 
         yield find
 
@@ -67,15 +72,20 @@ class StoredResults:
 
 
 @contextmanager
-def stored_results(source: str, branch: str, *, withdrawn: bool = False) -> Iterator[StoredResults]:
-    """The source of tables and pages: the index of a results branch, or the records of a run folder."""
+def stored_results(
+    source: str, branch: str, *, withdrawn: bool = False, may_be_new: bool = False
+) -> Iterator[StoredResults]:
+    """The source of tables and pages: the index of a results branch, or the records of a run folder.
+
+    may_be_new: a branch that does not exist has no results yet; else it is a mistake.
+    """
     from bench.formats.run_folder import RunFolder
     from bench.index import IndexedResults
     from bench.stats import RecordResults
-    from bench.store import open_copy
+    from bench.store import open_copy, require_branch
 
     with ExitStack() as stack:
-        index = None if withdrawn else stack.enter_context(indexed(source, branch))
+        index = None if withdrawn else stack.enter_context(indexed(source, branch, may_be_new=may_be_new))
         if index is not None:
             yield StoredResults(partial(IndexedResults, index), branch, index.state.tip)
         elif is_run_folder(source):
@@ -84,6 +94,7 @@ def stored_results(source: str, branch: str, *, withdrawn: bool = False) -> Iter
             require_source(source)
             with open_copy(source, branch) as copy:
                 # Records and tip of one copy, so that the page names what it was made from.
+                require_branch(source, branch, copy.tip, may_be_new=may_be_new)
                 records, tip = list(copy.records(withdrawn=withdrawn)), copy.tip or ""
             yield StoredResults(partial(RecordResults, records), branch, tip)
 
@@ -100,16 +111,18 @@ def stored_nights(source: str, branch: str, measure: str, runs: str, nights: int
 
 
 @contextmanager
-def indexed(source: str, branch: str, *, quiet: bool = False) -> Iterator[Index | None]:
+def indexed(source: str, branch: str, *, quiet: bool = False, may_be_new: bool = False) -> Iterator[Index | None]:
     """The index of a branch; None where `source` is a run folder, or where the index cannot be made here."""
     from bench.cli.console import Ticker
     from bench.index import is_available, open_index
+    from bench.store import require_branch
 
     if is_run_folder(source) or not is_available():
         yield None
         return
     require_source(source)
     with Ticker(quiet) as ticker, open_index(source, branch, progress=ticker) as index:
+        require_branch(source, branch, index.state.tip, may_be_new=may_be_new)
         tell_skipped(index)
         yield index
 
@@ -120,12 +133,42 @@ def read_records(source: str, branch: str, *, withdrawn: bool = False) -> list[R
     withdrawn: those too that the ledger of decisions has withdrawn or replaced.
     """
     from bench.formats.run_folder import RunFolder
-    from bench.store import ResultsBranch
+    from bench.store import open_copy, require_branch
 
     if is_run_folder(source):
         return RunFolder(Path(source)).records()
     require_source(source)
-    return list(ResultsBranch(source, branch).records(withdrawn=withdrawn))
+    with open_copy(source, branch) as copy:
+        require_branch(source, branch, copy.tip)
+        return list(copy.records(withdrawn=withdrawn))
+
+
+def earlier_records(folder: Path, agents: Sequence[str], repository: str, branch: str) -> list[Record]:
+    """What is known of `agents` besides the run in `folder`: of a results branch, else of the newest runs beside it."""
+    from bench.formats.run_folder import RunFolder
+    from bench.stats import Filters
+    from bench.store import is_remote, open_copy
+
+    found: list[Record] = []
+    if not repository:
+        beside = [it.parent for it in folder.absolute().parent.glob("*/run.json") if it.parent.name != folder.name]
+        for path in sorted(beside, key=lambda it: it.stat().st_mtime)[-_BESIDE:]:
+            # A damaged folder tells nothing here; `results show` says what is wrong with it.
+            with suppress(UserError):
+                found += RunFolder(path).records()
+        return found
+    if not is_remote(repository) and not (Path(repository).is_dir() and any(Path(repository).iterdir())):
+        return found
+    with indexed(repository, branch, quiet=True, may_be_new=True) as index:
+        if index is None:
+            with open_copy(repository, branch) as copy:
+                return list(copy.records(withdrawn=False))
+        from bench.index import stored_records as from_index
+
+        for agent in agents if index.state.tip else ():
+            with suppress(UserError):
+                found += from_index(index, f"agent:{agent}", Filters())
+    return found
 
 
 def is_run_folder(source: str) -> bool:

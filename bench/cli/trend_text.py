@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from bench.base.text import counted
+
 if TYPE_CHECKING:
     from bench.github import Notice
     from bench.stats import Drop, Level, Moved, Series, Shared
@@ -50,14 +52,14 @@ def as_text(found: Sequence[Trend], measure: str) -> str:
         model = f" with {who.model}" if who.model else ""
         lines.append(
             f"{who.agent}{model}, {who.profile}, suite {series.suite} {series.version}: "
-            f"{len(series.nights)} nights{thin}"
+            f"{counted(len(series.nights), 'night')}{thin}"
         )
         for level in it.levels:
             night = series.nights[level.first]
             step = f", p = {level.p:.4f}" if level.first else ""
             lines.append(
                 f"  {measure} {level.mean:.3f} from {night.run} ({night.started}), "
-                f"{level.end - level.first} nights{step}"
+                f"{counted(level.end - level.first, 'night')}{step}"
             )
         if it.drop:
             since = series.nights[it.drop.since].run

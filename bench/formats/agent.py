@@ -10,19 +10,32 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from bench.base.documents import is_file
 from bench.base.errors import UserError
 from bench.base.files import sha256_bytes
 from bench.base.model import Model, read_yaml
+from bench.base.text import meant
 from bench.formats.agent_files import CASSETTES, AgentFiles, agent_files, digest_files, regular_files
 from bench.formats.record import Name
 
 Capability = Literal["shell", "solution", "person"]
 """`solution` is honoured only for an agent that ships with the benchmark; `person` cannot be started by a run."""
 MODEL_PATTERN = r"[a-z0-9_-]+/[A-Za-z0-9._:/@-]+"
-ModelName = Annotated[str, Field(pattern=f"^{MODEL_PATTERN}$", max_length=200)]
+
+
+def _model_name(text: str) -> str:
+    if not re.fullmatch(MODEL_PATTERN, text):
+        raise ValueError("is not a model; write provider/name, such as anthropic/claude-sonnet-4-5")
+    return text
+
+
+ModelName = Annotated[
+    str,
+    AfterValidator(_model_name),
+    Field(max_length=200, json_schema_extra={"pattern": f"^{MODEL_PATTERN}$"}),
+]
 _SHARED = re.compile(r"\.\./_shared/[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 # Not `_shared`, which holds what several agents use.
 _AGENTS = "[!_]*/agent.yaml"
@@ -39,6 +52,8 @@ class Environment(Model):
     """A requirements file among the agent's files; empty means nothing beyond the standard library."""
     locked: bool = False
     """The requirements name every package with its version: nothing beyond them is installed."""
+    download_mb: int = Field(0, ge=0, le=1_000_000)
+    """About how many MB the packages are to download, said before the first build; 0: not known."""
     variables: dict[Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")], str] = {}
     """Extra variables, never secrets; `{agent}` stands for the agent's folder as seen inside the sandbox."""
 
@@ -226,13 +241,20 @@ def differences(one: Agent, other: Agent, *, without: str) -> list[str]:
 
 
 def find_agent(name: str, root: Path) -> Agent:
-    """An agent by the id of a folder below `root`, or by the path of an agent.yaml or its folder."""
+    """An agent by the id of a folder below `root`, else by the path of its folder or of an agent.yaml.
+
+    Of both the id is meant; `./NAME` is always a path.
+    """
     if "/" in name or name.endswith((".yaml", ".yml")) or name == ".":
         return load_agent(Path(name))
     folder = root / name
-    if not is_file(folder / "agent.yaml"):
-        known = ", ".join(sorted(path.parent.name for path in root.glob(_AGENTS)))
-        raise UserError(f"no agent {name!r}", where=root, remedy=f"known: {known}; a path to an agent.yaml works too")
+    if not is_file(folder / "agent.yaml") or not name:
+        if name and is_file(Path(name) / "agent.yaml"):
+            return load_agent(Path(name))
+        known = meant(name, (path.parent.name for path in root.glob(_AGENTS)))
+        here = f"; the folder ./{name} does not hold an agent.yaml" if name and Path(name).is_dir() else ""
+        remedy = f"{known}{here}; the path of an agent's folder works, too"
+        raise UserError(f"no agent {name!r}", where=root, remedy=remedy)
     agent = load_agent(folder, trusted=True)
     if agent.id != name:
         fault = f"field `id` is {agent.id!r}, but the folder is {name!r}"

@@ -17,8 +17,10 @@ from bench.base.model import Model, validate
 from bench.formats.case_digest import judged_digest, proof_digest
 from bench.formats.case_profiles import with_changes
 from bench.formats.case_selection import Kind, selected_folders
+from bench.formats.case_sources import DataSource
 from bench.formats.case_variants import EXTENDS, read_facts
 from bench.formats.record import Name, Profile
+from bench.formats.tags import Category
 
 Positive = Annotated[float, Field(gt=0, le=1e9)]
 Count = Annotated[int, Field(ge=1, le=10**9)]
@@ -202,7 +204,8 @@ class CaseSpec(Model):
 
     schema_: Literal[1] = Field(1, alias="schema")
     id: Name
-    category: Name
+    category: Category
+    """One of `bench.formats.tags`, and the name of the parent folder."""
     extends: Annotated[str, Field(pattern=EXTENDS)] | None = None
     """Folder of the case of which this is a variant, such as `../other_case`: what is not here is there."""
     title: str = Field(min_length=3, max_length=100)
@@ -222,6 +225,8 @@ class CaseSpec(Model):
     services: Annotated[dict[Name, ServiceRef], Field(max_length=16)] = {}
     assets: dict[Name, AssetRef] = {}
     """Of `cases/assets`, by name: built once, and part of the digest of each case that uses them."""
+    sources: dict[Profile, dict[Name, DataSource]] = {}
+    """Published data that data.py finds in a folder of each name, by profile."""
     metric: Headline | None = None
     milestones: Annotated[list[str], AfterValidator(_each_once)] = []
     """Ids of checks in the order in which a long task is done, so that a record says how far it came."""
@@ -339,6 +344,8 @@ def _faults(case: Case) -> Iterator[tuple[str, str]]:
     for name in spec.assets:
         if not (case.asset(name) / "build.py").is_file():
             yield f"field `assets.{name}`: {case.asset(name)}/build.py is missing", "add it or remove the entry"
+    for profile in set(spec.sources) - set(spec.profiles):
+        yield f"field `sources.{profile}`: the case does not have this profile", "add the profile or remove the entry"
     for profile in spec.profiles:
         try:
             spec.in_profile(profile)
@@ -350,8 +357,7 @@ def _faults(case: Case) -> Iterator[tuple[str, str]]:
 def case_folders(root: Path) -> dict[str, Path]:
     """Folder of every case below `root`, by id; raises `UserError` when two have the same id."""
     found: dict[str, Path] = {}
-    for path in sorted(root.glob("*/*/case.yaml")):
-        folder = path.parent
+    for folder in sorted(path.parent for path in root.glob("*/*/case.yaml")):
         if folder.name in found:
             taken = f"the case id {folder.name!r} is already used by {found[folder.name]}"
             raise UserError(taken, where=folder, remedy="rename one of the two folders")
@@ -360,13 +366,19 @@ def case_folders(root: Path) -> dict[str, Path]:
 
 
 def load_cases(root: Path, ids: list[str] | None = None) -> list[Case]:
-    """The cases below `root` that `ids` select in the order given, or all of them by category and id.
-
-    ids: see `Selector`.
-    """
+    """The cases below `root` that `ids` (see `Selector`) select in the order given, or all by category and id."""
     load = functools.cache(load_case)
     wanted = sorted(case_folders(root).values()) if ids is None else select_cases(root, ids, load)
     return [load(folder) for folder in wanted]
+
+
+def load_one_case(root: Path, selector: str) -> Case:
+    """The one case below `root` that `selector` means; raises `UserError` for none and for several."""
+    found = load_cases(root, [selector])
+    if len(found) > 1:
+        named = ", ".join(case.id for case in found[:5]) + (", ..." if len(found) > 5 else "")
+        raise UserError(f"{selector!r} means {len(found)} cases", where=root, remedy=f"name one: {named}")
+    return found[0]
 
 
 def select_cases(root: Path, selectors: list[str], load: Callable[[Path], Case] = load_case) -> list[Path]:

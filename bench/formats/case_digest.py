@@ -36,6 +36,9 @@ def judged_digest(folders: Sequence[Path], assets: Sequence[Path], spec: Model) 
     if isinstance(profiles, dict):
         # They change limits and needs, and do not only exist.
         facts["profiles"] = profiles
+    # Wherever a file of this digest comes from, it is the same one.
+    for sources in facts.get("sources", {}).values():
+        sources.update({name: [it["sha256"], it.get("unpack", "no")] for name, it in sources.items()})
     # Probes read the signatures that they try out of the quotes.
     promises = spec.model_dump(include={"promises"}).get("promises", [])
     facts["promises"] = [promise["quote"] for promise in promises]

@@ -11,12 +11,14 @@ from typing import Annotated, Literal, Protocol, get_args
 from pydantic import Field
 
 from bench.base.errors import UserError
+from bench.base.text import meant
 
 Kind = Literal["canonical", "open-ended"]
 Selector = Annotated[str, Field(pattern=r"^((tag|category):)?[a-z0-9*?\[][a-z0-9_*?\[\]!/-]{0,127}$")]
 """`id`, `category/id`, a pattern such as `debugging/*`, `tag:vision`, `category:training`, or a kind."""
 _KINDS: frozenset[str] = frozenset(get_args(Kind))
 _WILD = frozenset("*?[")
+_ALL = "`ml-dev-bench cases list` shows all cases"
 
 
 class Selectable(Protocol):
@@ -73,7 +75,7 @@ def _hint(selector: str, folders: Mapping[str, Path], load: Callable[[Path], Sel
         near = difflib.get_close_matches(selector.rpartition("/")[2].strip("*?"), folders, n=1, cutoff=0.4)
         categories = {path.parent.name for path in folders.values()}
         near += difflib.get_close_matches(selector.partition("/")[0], categories, n=1)
-        return f"near it: {', '.join(near)}" if near else "`ml-dev-bench cases list` shows all cases"
+        return f"near it: {', '.join(near)}" if near else _ALL
     known: Iterable[str]
     if kind == "category":
         known = {path.parent.name for path in folders.values()}
@@ -81,8 +83,7 @@ def _hint(selector: str, folders: Mapping[str, Path], load: Callable[[Path], Sel
         known = {tag for path in folders.values() for tag in load(path).tags}
     else:
         return f"write tag:NAME, category:NAME, {', '.join(sorted(_KINDS))}, a pattern or an id"
-    meant = difflib.get_close_matches(word, known, n=3)
-    return f"did you mean {kind}:{meant[0]}?" if meant else f"known: {', '.join(sorted(known))}"
+    return meant(word, known, f"{kind}:")
 
 
 def _named(folders: Mapping[str, Path], name: str, root: Path) -> Path:
@@ -90,6 +91,8 @@ def _named(folders: Mapping[str, Path], name: str, root: Path) -> Path:
     wanted = name.rsplit("/", 1)[-1]
     if wanted not in folders or not f"/{folders[wanted].parent.name}/{wanted}".endswith(f"/{name}"):
         near = difflib.get_close_matches(wanted, folders, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else "`ml-dev-bench cases list` shows all cases"
+        hint = f"did you mean {near[0]!r}?" if near else _ALL
+        if not folders:
+            hint = "it does not hold a case; name the folder above the categories"
         raise UserError(f"no case {name!r}", where=root, remedy=hint)
     return folders[wanted]

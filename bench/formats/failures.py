@@ -42,5 +42,18 @@ FAILURES: dict[str, Failure] = {
     "needs_missing": Failure("skipped", False, "this machine lacks what the case needs"),
 }
 
+FAILURE_MODES: dict[str, str] = {
+    "out_of_time": "the agent was stopped by its time limit",
+    "out_of_budget": "the agent used up its budget",
+    "out_of_resources": "the agent used up a resource of its sandbox",
+    "crashed": "the agent's command ended with an error",
+    "no_artifact": "a file that the task asks for is not there",
+    "tampered": "the agent changed protected files, which were restored before judging",
+    "overclaimed": "the agent reported better results than the judge measured",
+    "error_loop": "the model asked for the same thing again and again",
+    "ended_early": "the agent ended by itself, early, and had changed nothing",
+    "no_improvement": "the result is not better than the baseline",
+}
+"""Why an agent that was judged did not succeed: what its record names, and what that means."""
 MAX_TRIES = 2
 """Of a cell within one run, the first included."""

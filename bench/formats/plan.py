@@ -19,6 +19,7 @@ from pydantic import Field, model_validator
 from bench.base.errors import UserError
 from bench.base.files import sha256_bytes
 from bench.base.model import Model, read_json
+from bench.base.text import counted, meant
 from bench.base.times import now
 from bench.formats.agent import Agent
 from bench.formats.case import Case
@@ -214,7 +215,8 @@ class PlanFile(Model):
         """The shard called `name`; raises `UserError`."""
         found = next((shard for shard in self.shards if shard.id == name), None)
         if found is None:
-            remedy = f"the plan has {len(self.shards)}, the first is {self.shards[0].id}"
+            has = f"the plan has {counted(len(self.shards), 'shard')}, the first is {self.shards[0].id}"
+            remedy = f"{has}; {meant(name, (shard.id for shard in self.shards[:1000]))}"
             raise UserError(f"no shard {name!r}", where="run-shard", remedy=remedy)
         return found
 

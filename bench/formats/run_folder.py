@@ -77,7 +77,7 @@ class RunFolder:
         try:
             data = path.read_bytes()
         except FileNotFoundError:
-            raise UserError("no run.json", where=self.path, remedy="name the folder of a run with --resume") from None
+            raise UserError("no run.json", where=self.path, remedy=self._meant()) from None
         except OSError as error:
             fault = f"cannot be read: {error.strerror}"
             raise UserError(fault, where=path, remedy="name the folder of a run") from None
@@ -85,6 +85,11 @@ class RunFolder:
         if known is not None and sha256_bytes(data) not in known:
             raise UserError("does not match its checksum in SHA256SUMS", where=path, remedy="start a new run")
         return parse_json(data, RunPlan, where=path, remedy="start a new run")
+
+    def _meant(self) -> str:
+        """The run that may have been meant: the newest one in this folder, where it is a folder of runs."""
+        below = sorted(it.parent for it in self.path.glob("*/run.json"))
+        return f"did you mean {below[-1]}?" if below else "name the folder of a run, which holds one"
 
     def records(self) -> list[Record]:
         """All finished records, sorted by cell; raises `UserError` for a file that is not one."""

@@ -9,7 +9,9 @@ from pydantic import Field
 
 from bench.base.documents import is_file
 from bench.base.errors import UserError
+from bench.base.install import find_data_folders
 from bench.base.model import Model, read_yaml
+from bench.base.text import meant
 from bench.formats.case_selection import Selector
 from bench.formats.record import Name, Profile
 
@@ -39,14 +41,31 @@ class Suite(Model):
 
 
 def load_suite(root: Path, name: str) -> Suite:
-    """Suite `name` from `root`/suites; raises `UserError`."""
-    path = root / "suites" / f"{name}.yaml"
+    """Suite `name` of the cases below `root`; raises `UserError`.
+
+    Where these have no suites, as a user's own: the installation's of that name, and all cases below `root` are in it.
+    """
+    folder = _suites(root)
+    path = folder / f"{name}.yaml"
     if not is_file(path):
-        known = ", ".join(sorted(item.stem for item in (root / "suites").glob("*.yaml")))
-        raise UserError(f"no suite {name!r}", where=path.parent, remedy=f"known: {known}")
+        known = (item.stem for item in folder.glob("*.yaml"))
+        raise UserError(f"no suite {name!r}", where=folder, remedy=meant(name, known))
     suite = read_yaml(path, Suite)
     if suite.id != name:
         raise UserError(
             f"field `id` is {suite.id!r}, but the file is {path.name!r}", where=path, remedy="make them equal"
         )
+    if folder.parent != root:
+        return suite.model_copy(update={"cases": ["*"], "entries": []})
     return suite
+
+
+def load_suites(root: Path) -> list[Suite]:
+    """All suites of the cases below `root`, by id."""
+    return [load_suite(root, path.stem) for path in sorted(_suites(root).glob("*.yaml"))]
+
+
+def _suites(root: Path) -> Path:
+    """The folder of suites: that of `root`, or of the installation where a user's cases have none of their own."""
+    own = root / "suites"
+    return own if own.is_dir() else find_data_folders().cases / "suites"

@@ -1,6 +1,6 @@
 """The gateway: the local model proxy of one cell, which meters, prices, limits and records every model call.
 
-`open_gateway` starts it in a process of its own; `read_trace` and `to_atif` read what it wrote.
+`open_gateway` starts it in a process of its own; `read_trace`, `read_steps` and `to_atif` read what it wrote.
 Where answers come from is in `backends`.
 """
 
@@ -20,5 +20,6 @@ if TYPE_CHECKING:
     from bench.gateway.config import Patience, RunBudgetConfig
     from bench.gateway.launch import Gateway, GatewaySpec, open_gateway
     from bench.gateway.prices import Prices
+    from bench.gateway.steps import Said, Step, ToolUse, TraceSteps, read_steps
 else:
     __getattr__ = lazy_face(__name__)

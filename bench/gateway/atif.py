@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterable
 
 from bench.formats.record import Tokens
-from bench.gateway.answers import blocks_message
 from bench.gateway.call_log import TracedCall
 from bench.gateway.request import Json
+from bench.gateway.steps import Step, ToolUse, read_steps
 
 ATIF_VERSION = "ATIF-v1.6"
 
@@ -21,11 +21,11 @@ def to_atif(calls: Iterable[TracedCall], agent: str, session: str, version: str 
     """
     writer = _Writer()
     models: list[str] = []
-    for call in calls:
-        if call.line.protocol in ("count_tokens", "embeddings") or call.line.status in ("refused", "probe"):
+    for step in read_steps(calls):
+        if step.protocol == "embeddings" or step.status == "refused":
             continue
-        writer.add(call)
-        models.append(call.line.answered_by or call.line.model)
+        writer.add(step)
+        models.append(step.model)
     return {
         "schema_version": ATIF_VERSION,
         "session_id": session,
@@ -40,17 +40,21 @@ class _Writer:
         self.steps: list[Json] = []
         self._prompt = self._completion = self._cached = 0
         self._cost: float | None = 0.0
-        self._answers: dict[str, Json] = {}
-        """Agent steps by the ids of their tool calls, for the results that come with a later request."""
 
-    def add(self, call: TracedCall) -> None:
-        line = call.line
-        system = call.frame.get("system") or call.frame.get("instructions")
-        if system and not call.kept:
-            self._step(line.time, "system", _text(system), line.seq)
-        for item in call.items[call.kept :]:
-            self._item(item, line.time, line.seq)
-        self._answer(call)
+    def add(self, step: Step) -> None:
+        for said in step.said:
+            self._step(step, "system" if said.speaker == "system" else "user", said.text)
+        made = self._step(step, "agent", step.text or (f"[{step.error}]" if step.error else ""))
+        made["model_name"] = step.model
+        if step.thought:
+            made["reasoning_content"] = step.thought
+        if step.tools:
+            made["tool_calls"] = [_call(it) for it in step.tools]
+        if results := [{"source_call_id": it.id, "content": text} for it in step.tools for text in it.observations]:
+            made["observation"] = {"results": results}
+        if step.tokens is not None:
+            made["metrics"] = self._metrics(step.tokens, step.cost_usd)
+        made["extra"] |= {"role": step.role, "status": step.status, "retries": step.retries, "seconds": step.seconds}
 
     def totals(self) -> Json:
         return {
@@ -60,54 +64,6 @@ class _Writer:
             "total_cost_usd": self._cost,
             "total_steps": len(self.steps),
         }
-
-    def _item(self, item: object, time: str, seq: int) -> None:
-        if isinstance(item, str):
-            self._step(time, "user", item, seq)
-        if not isinstance(item, dict):
-            return
-        role, kind = item.get("role"), str(item.get("type"))
-        content = item.get("content")
-        if role == "tool":
-            self._result(item.get("tool_call_id"), _text(content), time, seq)
-        elif kind.endswith("_call_output"):
-            self._result(item.get("call_id"), _text(item.get("output")), time, seq)
-        elif role in ("system", "developer"):
-            self._step(time, "system", _text(content), seq)
-        elif role == "user":
-            results = [it for it in content if _is_result(it)] if isinstance(content, list) else []
-            for result in results:
-                self._result(result.get("tool_use_id"), _text(result.get("content")), time, seq)
-            said = _text([it for it in content if not _is_result(it)] if isinstance(content, list) else content)
-            if said or not results:
-                self._step(time, "user", said, seq)
-        # The model's own turns are in the trace as the answers of earlier calls.
-
-    def _result(self, identity: object, text: str, time: str, seq: int) -> None:
-        """What a tool brought, at the step that asked for it."""
-        step = self._answers.get(str(identity))
-        if step is None:
-            self._step(time, "user", text, seq)
-            return
-        observation = step.setdefault("observation", {"results": []})
-        observation["results"].append({"source_call_id": str(identity), "content": text})
-
-    def _answer(self, call: TracedCall) -> None:
-        line = call.line
-        message = line.answer if isinstance(line.answer, dict) else {}
-        text = message.get("content")
-        step = self._step(line.time, "agent", _text(text) or (f"[{line.error}]" if line.error else ""), line.seq)
-        step["model_name"] = line.answered_by or line.model
-        if message.get("reasoning_content"):
-            step["reasoning_content"] = str(message["reasoning_content"])
-        calls = message.get("tool_calls")
-        made = [_call(it) for it in calls if isinstance(it, dict)] if isinstance(calls, list) else []
-        if made:
-            step["tool_calls"] = made
-            self._answers.update({it["tool_call_id"]: step for it in made})
-        if line.tokens is not None:
-            step["metrics"] = self._metrics(line.tokens, line.cost_usd)
-        step["extra"] |= {"role": line.role, "status": line.status, "retries": line.retries, "seconds": line.seconds}
 
     def _metrics(self, tokens: Tokens, cost: float | None) -> Json:
         # ATIF's prompt tokens include cached ones.
@@ -122,44 +78,20 @@ class _Writer:
         }  # fmt: skip
         return metrics if cost is None else {**metrics, "cost_usd": cost}
 
-    def _step(self, time: str, source: str, message: str, seq: int) -> Json:
-        step = {
-            "step_id": len(self.steps) + 1, "timestamp": time, "source": source, "message": message,
-            "extra": {"call": seq},
+    def _step(self, step: Step, source: str, message: str) -> Json:
+        made = {
+            "step_id": len(self.steps) + 1, "timestamp": step.time, "source": source, "message": message,
+            "extra": {"call": step.call},
         }  # fmt: skip
-        self.steps.append(step)
-        return step
+        self.steps.append(made)
+        return made
 
 
-def _call(call: Json) -> Json:
-    function = call.get("function")
-    function = function if isinstance(function, dict) else {}
-    given = function.get("arguments")
+def _call(call: ToolUse) -> Json:
     try:
-        arguments = json.loads(given) if isinstance(given, str) else given
+        arguments = json.loads(call.arguments)
     except (ValueError, RecursionError):
         arguments = None
     # ATIF wants an object; what the model wrote instead stays readable.
-    shown = arguments if isinstance(arguments, dict) else {"raw": given}
-    return {
-        "tool_call_id": str(call.get("id") or ""),
-        "function_name": str(function.get("name") or ""),
-        "arguments": shown,
-    }
-
-
-def _is_result(part: object) -> bool:
-    return isinstance(part, dict) and part.get("type") == "tool_result"
-
-
-def _text(content: object) -> str:
-    """The words of a content in any protocol."""
-    if isinstance(content, str):
-        return content
-    if isinstance(content, dict):
-        return _text(content.get("text") or content.get("content") or "")
-    if isinstance(content, list):
-        if any(isinstance(it, dict) and it.get("type") in ("tool_use", "thinking") for it in content):
-            return str(blocks_message(content).get("content") or "")
-        return "\n".join(filter(None, (_text(it) for it in content)))
-    return ""
+    shown = arguments if isinstance(arguments, dict) else {"raw": call.arguments}
+    return {"tool_call_id": call.id, "function_name": call.name, "arguments": shown}

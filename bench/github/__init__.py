@@ -27,7 +27,8 @@ if TYPE_CHECKING:
         put_comment,
         shared_commit,
     )
-    from bench.github.rest import GitHubApi, open_api
+    from bench.github.rest import API, GitHubApi, open_api
+    from bench.github.runners import AppKey, Runners, open_runners
     from bench.github.workflow import add_summary, annotate_error, annotate_warning, commands_stopped, set_outputs
 else:
     __getattr__ = lazy_face(__name__)

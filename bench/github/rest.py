@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 API = "https://api.github.com"
 _REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+")
+_ORGANISATION = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*")
 _SECONDS = 30
 _TRIES = 4
 _PER_PAGE = 100
@@ -47,10 +48,16 @@ class GitHubError(UserError):
 
 
 class GitHubApi:
-    """One repository's part of the API. Every method raises `UserError`; paths begin below /repos/OWNER/NAME."""
+    """One repository's part of the API. Every method raises `UserError`; paths begin below /repos/OWNER/NAME.
 
-    def __init__(self, requester: Requester, repository: str, api: str, token: str, remedy: str) -> None:
+    organisation: paths begin below /orgs/ORGANISATION instead.
+    """
+
+    def __init__(
+        self, requester: Requester, repository: str, api: str, token: str, remedy: str, *, organisation: str = ""
+    ) -> None:
         self.repository = repository
+        self._root = f"/orgs/{organisation}" if organisation else f"/repos/{repository}"
         self._requester = requester
         self._api = api.rstrip("/")
         self._token = token
@@ -63,6 +70,16 @@ class GitHubApi:
     def send(self, verb: str, model: type[AnswerT], path: str, body: Mapping[str, object]) -> AnswerT:
         """What is answered to `body`."""
         return self._validated(model, self._ask(verb, path, {}, body)[1], path)
+
+    def delete(self, path: str) -> None:
+        """What is at `path` is gone after this; GitHub answers without a body."""
+        self._ask("DELETE", path, {})
+
+    def of_organisation(self, name: str) -> GitHubApi:
+        """The API of an organisation, with the same token; raises `UserError` for what is not a name."""
+        if not _ORGANISATION.fullmatch(name):
+            raise UserError(f"`{name}` is not an organisation", remedy="write the name that its address has")
+        return GitHubApi(self._requester, self.repository, self._api, self._token, self._remedy, organisation=name)
 
     def pages(self, model: type[AnswerT], path: str, field: str = "", **query: str) -> Iterator[AnswerT]:
         """The items of a list, over all its pages; field: of the answer that holds them, where it is not the list."""
@@ -118,7 +135,7 @@ class GitHubApi:
         import github
         import requests
 
-        url = f"/repos/{self.repository}{path}"
+        url = f"{self._root}{path}"
         try:
             return self._requester.requestJsonAndCheck(verb, url, parameters=dict(query) or None, input=body)
         except github.GithubException as error:

@@ -46,6 +46,7 @@ class ForkServer:
         self._requests = requests
         self._view: dict[str, Any] | None = orders["view"]
         self._filter = bytes.fromhex(orders["filter"])
+        self._variables: dict[str, str] = orders["variables"]
         self._missing = [fault for name in orders["preload"] if (fault := _preload(name))]
         if orders["preload"]:
             # Most of what a fork costs is the copy of the tables of this memory, three times a call.
@@ -142,6 +143,7 @@ class ForkServer:
             if room:
                 os.environ |= {"TMPDIR": room, "HOME": f"{room}/home"}
                 tempfile.tempdir = None
+            os.environ |= self._variables
             set_limits(request["limits"])
             with socket.socket(fileno=3) as connection:
                 # With its sender's credentials, by which the kernel tells our id on the other side.

@@ -89,6 +89,8 @@ class View:
     private: Sequence[str]
     """Folders that are new and empty."""
     private_mb: int
+    devices: Mapping[str, str]
+    """By its place in /dev, where the sandbox keeps the device node that belongs there."""
 
 
 def machine_counters() -> dict[str, bytes]:
@@ -121,7 +123,10 @@ def make_view(calls: Kernel, view: View, counters: Mapping[str, bytes]) -> None:
     _empty(calls, view.arena)
     for folder in view.private:
         _renew(calls, folder, view.private_mb)
-    _mount_proc(calls, view.private[0], counters)
+    # CUDA asks there which GPUs exist.
+    _mount_proc(calls, view.private[0], counters, shown={"driver"} if view.devices else set())
+    for place, kept in view.devices.items():
+        calls.mount(kept, place, "", kernel.MS_BIND)
     for folder in _COVERED:
         if os.path.isdir(folder):
             _empty(calls, folder)
@@ -148,7 +153,7 @@ def _empty(calls: Kernel, folder: str) -> None:
     calls.mount("tmpfs", folder, "tmpfs", _SAFE | kernel.MS_NOEXEC | kernel.MS_RDONLY, "size=4k,mode=0755")
 
 
-def _mount_proc(calls: Kernel, room: str, counters: Mapping[str, bytes]) -> None:
+def _mount_proc(calls: Kernel, room: str, counters: Mapping[str, bytes], shown: set[str]) -> None:
     safe = _SAFE | kernel.MS_NOEXEC
     calls.mount("proc", "/proc", "proc", safe | kernel.MS_RDONLY)
     for name, text in counters.items():
@@ -157,7 +162,7 @@ def _mount_proc(calls: Kernel, room: str, counters: Mapping[str, bytes]) -> None
         if os.path.exists(f"/proc/{name}"):
             calls.mount("/dev/null", f"/proc/{name}", "", kernel.MS_BIND)
     for name in _HIDDEN:
-        if os.path.isdir(f"/proc/{name}"):
+        if name not in shown and os.path.isdir(f"/proc/{name}"):
             _empty(calls, f"/proc/{name}")
 
 

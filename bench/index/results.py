@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 from bench.base.errors import UserError
 from bench.formats.older_records import read_line
 from bench.formats.record import Profile, Record
+from bench.index.answers import instant_of, nightly_points
 from bench.index.columns import LINE_BITS
 from bench.index.storage import MIRROR, read_files
 from bench.index.tally import ADDED, SUMS
 from bench.stats import (
     PLACES,
+    CaseNight,
     CaseSeen,
     CheckShares,
     Entrant,
@@ -27,6 +29,7 @@ from bench.stats import (
     Trial,
     Version,
     standings_of,
+    suite_of,
 )
 from bench.store import Copy, Git, GitError, git_folder, is_remote
 
@@ -48,13 +51,13 @@ _WHO = "profile, agent, model"
 
 
 class IndexedResults:
-    """`Results` of an index; `suite`: None takes every case with a result for the suite of both profiles."""
+    """`Results` of an index; `suite`: None takes every case with a result, in each profile."""
 
     def __init__(self, index: Index, suite: Suite | None = None) -> None:
         self._index = index
         if suite is None:
-            known = [case for (case,) in index.rows("SELECT DISTINCT case_id FROM tally")]
-            suite = {"mini": known, "full": known}
+            rows = index.rows("SELECT case_id, list(DISTINCT profile) FROM tally GROUP BY case_id")
+            suite = suite_of((case, profiles) for case, profiles in rows)
         self._suite = suite
         members = [(profile, case) for profile, cases in suite.items() for case in cases]
         self._members = [[profile for profile, _ in members], [case for _, case in members]]
@@ -99,12 +102,21 @@ class IndexedResults:
     def findings(self) -> Mapping[tuple[Entrant, str], Findings]:
         rows = self._rows(
             f"""SELECT {_WHO}, case_id, {_times("failure_modes")}, {_times("flags")},
-                count(*) FILTER (len(flags) > 0), sum(len(claims))::BIGINT, sum(overclaims)::BIGINT
+                count(*) FILTER (len(flags) > 0), sum(len(claims))::BIGINT, sum(overclaims)::BIGINT,
+                histogram(stop_reason) FILTER (outcome = 'graded'), epoch_us(max(started))
             FROM counted GROUP BY {_WHO}, case_id"""  # noqa: S608
         )
         return {
-            (Entrant(profile, agent, model), case): Findings(dict(modes or ()), dict(flags or ()), *counts)
-            for profile, agent, model, case, modes, flags, *counts in rows
+            (Entrant(profile, agent, model), case): Findings(
+                dict(modes or ()),
+                dict(flags or ()),
+                flagged,
+                claims,
+                overclaims,
+                stops=dict(sorted(stops or ())),
+                last=f"{instant_of(last)[:19]}Z",
+            )
+            for profile, agent, model, case, modes, flags, flagged, claims, overclaims, stops, last in rows
         }
 
     def checks(self) -> Mapping[tuple[Profile, str], Sequence[CheckShares]]:
@@ -139,6 +151,9 @@ class IndexedResults:
         for case, profile, agent, model, *measured in rows:
             found[profile, case].append(Measured(Entrant(profile, agent, model), *measured))
         return found
+
+    def nights(self, measure: str) -> Sequence[CaseNight]:
+        return nightly_points(self._index, measure)
 
     def trials(self, of_case: int, of_entrant: int) -> Sequence[Trial]:
         rows = self._rows(

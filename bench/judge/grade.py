@@ -22,7 +22,7 @@ from bench.base.errors import InfraError
 from bench.formats.case import Case
 from bench.judge.forks import Ended, Envelope, run_fork
 from bench.judge.grading import Grading, PartialGrading, Verdict
-from bench.sandbox import NetworkAttempts, base_environment, cell_environment, handed_on, job_limits, wall_backstop
+from bench.sandbox import Gpu, NetworkAttempts, base_environment, cell_environment, handed_on, job_limits, wall_backstop
 
 _GRACE_S = 30.0
 """Of waiting over the limit, for sandboxes that start and end."""
@@ -59,6 +59,8 @@ class Submission:
     run: str = ""
     cell: str = ""
     """Names by which what is left of the judge's sandboxes is recognised."""
+    gpu: Gpu | None = None
+    """The cell's own, which the workspace's code may use."""
 
 
 def grade_submission(case: Case, submission: Submission) -> Grading:
@@ -129,7 +131,7 @@ class JudgingClock:
 
 def _orders(case: Case, submission: Submission) -> dict[str, Any]:
     limits = case.spec.limits
-    environment = cell_environment(case, submission.run, submission.cell)
+    environment = cell_environment(case, submission.run, submission.cell, submission.gpu)
     return {
         "snapshot": str(submission.snapshot),
         "original": str(submission.original),
@@ -148,7 +150,7 @@ def _orders(case: Case, submission: Submission) -> dict[str, Any]:
         "promises": [promise.quote for promise in case.spec.promises if promise.checks],
         "outputs": case.spec.outputs.model_dump(),
         "hostile": submission.hostile,
-        "cell_environment": {**vars(environment), "environment": str(environment.environment or "")},
+        "cell_environment": environment.facts(),
     }
 
 

@@ -60,7 +60,7 @@ def serve(orders: dict[str, Any], answers: BinaryIO) -> None:
 
 
 def _scene(orders: dict[str, Any]) -> Scene:
-    sandbox, environment = open_sandbox(orders["sandbox"]), _cell_environment(orders["cell_environment"])
+    sandbox, environment = open_sandbox(orders["sandbox"]), CellEnvironment.of(orders["cell_environment"])
     return Scene(
         snapshot=Path(orders["snapshot"]),
         original=Path(orders["original"]),
@@ -80,11 +80,6 @@ def _scene(orders: dict[str, Any]) -> Scene:
         promises=tuple(orders["promises"]),
         warm=leased(sandbox, orders, environment),
     )
-
-
-def _cell_environment(facts: dict[str, Any]) -> CellEnvironment:
-    folder = facts["environment"]
-    return CellEnvironment(**{**facts, "environment": Path(folder) if folder else None})
 
 
 def load_checks(path: Path) -> list[Check]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +102,4 @@ def leased(sandbox: Sandbox, orders: Mapping[str, Any], cell_environment: CellEn
 
 def _shared(orders: Mapping[str, Any]) -> CellEnvironment:
     """What gradings of several cells have in common."""
-    facts = orders["cell_environment"]
-    folder = facts["environment"]
-    return CellEnvironment(facts["gpu"], Path(folder) if folder else None, facts["run"], "")
+    return replace(CellEnvironment.of(orders["cell_environment"]), cell="")

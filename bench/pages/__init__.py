@@ -11,6 +11,6 @@ from bench.base.faces import lazy_face
 
 if TYPE_CHECKING:
     from bench.pages.board import BuiltFrom, CaseInfo
-    from bench.pages.build import build_site, write_site
+    from bench.pages.build import SiteOptions, Written, build_site, write_site
 else:
     __getattr__ = lazy_face(__name__)

@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 
 from bench.formats.record import Profile, Record
-from bench.pages.chart import Chart, Point, scatter
+from bench.pages.costs import cost_per_success
 from bench.pages.render import cell_page
-from bench.stats import CaseSeen, Entrant, RankedStanding, Results, Standing, Suite, Trial, entrant_of, rank
+from bench.stats import (
+    CaseSeen,
+    Entrant,
+    Findings,
+    RankedStanding,
+    Results,
+    Standing,
+    Suite,
+    Trial,
+    entrant_of,
+    rank,
+)
+from bench.stats import suite_of as counted_suite
 
 MOST_CELLS = 300
 """Of a case, on its page."""
 MOST_TRIALS = 12
 """Of an agent at a case, on the agent's page."""
+MOST_PAGES = 10_000  # of cells: on a large board each case and each agent lists fewer
 PROFILES: Mapping[Profile, str] = {
     "mini": "offline, CPU only, data generated or shipped",
     "full": "the real data, models and GPU",
 }
-_WIDE, _NARROW = (920, 400), (350, 330)
+STALE = timedelta(days=14)
+"""Without a run for so long before the newest of the board, a row says so."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +63,12 @@ class Entry:
     address: str
     uncounted: str
     """Why it is not counted, empty when it is."""
+    linked: bool = True
+    """Has its agent a page?"""
+
+    def __repr__(self) -> str:
+        """Its address is made from its content."""
+        return f"Entry({self.address}, {self.uncounted}, {self.linked})"
 
     @property
     def key(self) -> tuple[Entrant, str]:
@@ -56,21 +77,51 @@ class Entry:
 
 
 @dataclass(frozen=True)
+class Row:
+    """An agent on the board of one profile."""
+
+    place: RankedStanding
+    per_success: float | None
+    """Dollars."""
+    limited: int
+    """Graded cells that a limit ended: of these the score also measures the limit."""
+    claims: int
+    overclaims: int
+    flagged: int
+    """Cells."""
+    tampered: int
+    last: str
+    """Start of its newest cell."""
+    stale: bool
+
+    @property
+    def standing(self) -> Standing:
+        return self.place.standing
+
+
+@dataclass(frozen=True)
 class Section:
     """The board of one profile."""
 
     profile: Profile
     about: str
-    ranked: Sequence[RankedStanding]
-    unranked: Sequence[RankedStanding]
+    ranked: Sequence[Row]
+    unranked: Sequence[Row]
     """Competitors without a verdict on every case."""
-    references: Sequence[RankedStanding]
-    charts: Sequence[Chart]
-    """The same chart for a wide and for a narrow screen; none when no cost is known."""
+    references: Sequence[Row]
 
     @property
-    def everyone(self) -> list[RankedStanding]:
-        return [*self.ranked, *self.unranked, *self.references]
+    def competitors(self) -> list[Row]:
+        return [*self.ranked, *self.unranked]
+
+    @property
+    def everyone(self) -> list[Row]:
+        return [*self.competitors, *self.references]
+
+    @property
+    def charted(self) -> list[Row]:
+        """Those whose costs are drawn: the competitors, and references where none competes."""
+        return self.competitors or list(self.references)
 
 
 @dataclass(frozen=True)
@@ -95,8 +146,9 @@ class Board:
     entries: Sequence[Entry]
     """The results that have a page, the newest first: those that the page of a case or of an agent lists."""
     sections: Sequence[Section]
-    entrants: frozenset[Entrant]
+    entrants: frozenset[Entrant] = field(repr=False)
     """Those on the board: they have a page."""
+    listed: Listed
     updated: str
     """The end of the last of `entries`, empty without records."""
     built_from: BuiltFrom | None = None
@@ -114,16 +166,19 @@ class Board:
 
 def suite_of(cases: Iterable[CaseInfo]) -> Suite:
     """What counts on the board of these cases."""
-    listed = list(cases)
-    return {profile: [case.id for case in listed if profile in case.profiles] for profile in PROFILES}
+    return counted_suite((case.id, case.profiles) for case in cases)
 
 
 def make_board(results: Results, cases: Sequence[CaseInfo], title: str, built_from: BuiltFrom | None = None) -> Board:
     """`results`: measured against `suite_of(cases)`."""
     suite = {case.id: case for case in sorted(cases, key=lambda case: (case.category, case.id))}
     seen = results.cases()
-    sections = _sections(results.standings())
-    entries = _entries(results.trials(MOST_CELLS, MOST_TRIALS), suite)
+    findings = results.findings()
+    standings = results.standings()
+    sections = _sections(standings, findings)
+    listed = _listed(sum(len(it.cases) for it in standings), len(seen))
+    entrants = frozenset(row.standing.entrant for section in sections for row in section.everyone)
+    entries = _entries(results.trials(listed.of_case, listed.of_entrant), suite, entrants, listed)
     return Board(
         title=title,
         cases=suite,
@@ -135,39 +190,61 @@ def make_board(results: Results, cases: Sequence[CaseInfo], title: str, built_fr
         seen=seen,
         entries=entries,
         sections=sections,
-        entrants=frozenset(row.standing.entrant for section in sections for row in section.everyone),
+        entrants=entrants,
         updated=max((entry.record.finished for entry in entries), default=""),
+        listed=listed,
         built_from=built_from,
     )
 
 
-def counted_trials(entries: Iterable[Entry]) -> dict[tuple[Entrant, str], list[Entry]]:
-    """By entrant and case those that count in the standings, the last `MOST_TRIALS` in order of time."""
+@dataclass(frozen=True)
+class Listed:
+    """How many cells have a page: the newest of each case, and the last of each agent at each case."""
+
+    of_case: int
+    of_entrant: int
+
+
+def _listed(pairs: int, cases: int) -> Listed:
+    """`pairs`: agents that met a case. At least one trial of each pair is shown."""
+    return Listed(
+        of_case=max(1, min(MOST_CELLS, MOST_PAGES // max(1, cases))),
+        of_entrant=max(1, min(MOST_TRIALS, MOST_PAGES // max(1, pairs))),
+    )
+
+
+def counted_trials(entries: Iterable[Entry], listed: Listed) -> dict[tuple[Entrant, str], list[Entry]]:
+    """By entrant and case those that count in the standings, the last ones in order of time."""
     found: dict[tuple[Entrant, str], list[Entry]] = defaultdict(list)
     for entry in entries:
         if not entry.uncounted:
             found[entry.key].append(entry)
-    return {key: sorted(group, key=_time)[-MOST_TRIALS:] for key, group in found.items()}
+    return {key: sorted(group, key=_time)[-listed.of_entrant :] for key, group in found.items()}
 
 
-def newest_cells(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
-    """Of each case the newest `MOST_CELLS` of `entries`, which have the newest first."""
+def newest_cells(entries: Iterable[Entry], listed: Listed) -> dict[str, list[Entry]]:
+    """Of each case the newest of `entries`, which have the newest first."""
     found: dict[str, list[Entry]] = defaultdict(list)
     for entry in entries:
-        if len(of_case := found[entry.record.case.id]) < MOST_CELLS:
+        if len(of_case := found[entry.record.case.id]) < listed.of_case:
             of_case.append(entry)
     return found
 
 
-def _entries(trials: Iterable[Trial], suite: Mapping[str, CaseInfo]) -> list[Entry]:
+def _entries(
+    trials: Iterable[Trial], suite: Mapping[str, CaseInfo], entrants: frozenset[Entrant], listed: Listed
+) -> list[Entry]:
     """The trials that a page lists. Two identical records are one entry: the one that counts, where one does."""
     # Sorted: of two trials with one address, the counted one comes later and stays.
     by_address = {cell_page(trial.record): trial for trial in sorted(trials, key=lambda trial: trial.kept)}
-    entries = [Entry(trial.record, address, _why_not(trial, suite)) for address, trial in sorted(by_address.items())]
+    entries = [
+        Entry(trial.record, address, _why_not(trial, suite), entrant_of(trial.record) in entrants)
+        for address, trial in sorted(by_address.items())
+    ]
     entries.sort(key=lambda entry: entry.record.started, reverse=True)
-    groups = (*newest_cells(entries).values(), *counted_trials(entries).values())
-    listed = {entry.address for group in groups for entry in group}
-    return [entry for entry in entries if entry.address in listed]
+    groups = (*newest_cells(entries, listed).values(), *counted_trials(entries, listed).values())
+    shown = {entry.address for group in groups for entry in group}
+    return [entry for entry in entries if entry.address in shown]
 
 
 def _why_not(trial: Trial, suite: Mapping[str, CaseInfo]) -> str:
@@ -183,36 +260,41 @@ def _time(entry: Entry) -> tuple[str, str, str]:
     return entry.record.started, entry.record.provenance.run, entry.record.cell
 
 
-def _sections(table: Sequence[Standing]) -> list[Section]:
+def _sections(table: Sequence[Standing], findings: Mapping[tuple[Entrant, str], Findings]) -> list[Section]:
+    of_entrant: dict[Entrant, list[Findings]] = defaultdict(list)
+    for (entrant, _), found in findings.items():
+        of_entrant[entrant].append(found)
+    newest = max((it.last for it in findings.values()), default="")
     return [
-        _section(profile, rank(row for row in table if row.entrant.profile == profile))
+        _section(profile, [_row(it, of_entrant[it.standing.entrant], newest) for it in ranked])
         for profile in PROFILES
-        if any(row.entrant.profile == profile for row in table)
+        if (ranked := rank(row for row in table if row.entrant.profile == profile))
     ]
 
 
-def _section(profile: Profile, rows: Sequence[RankedStanding]) -> Section:
+def _section(profile: Profile, rows: Sequence[Row]) -> Section:
     competitors = [row for row in rows if row.standing.ranked]
     return Section(
         profile=profile,
         about=PROFILES[profile],
-        ranked=[row for row in competitors if row.rank is not None],
-        unranked=[row for row in competitors if row.rank is None],
+        ranked=[row for row in competitors if row.place.rank is not None],
+        unranked=[row for row in competitors if row.place.rank is None],
         references=[row for row in rows if not row.standing.ranked],
-        charts=_charts(profile, competitors),
     )
 
 
-def _charts(profile: Profile, competitors: Sequence[RankedStanding]) -> list[Chart]:
-    agents = Counter(row.standing.entrant.agent for row in competitors)
-    points = []
-    for row in competitors:
-        entrant, cost, score = row.standing.entrant, row.standing.cost, row.standing.score
-        usd = cost.replayed_usd if cost.mean_usd is None else cost.mean_usd
-        if usd is None or score is None:
-            continue
-        short = entrant.model.rpartition("/")[2]
-        label = f"{entrant.agent} · {short}" if agents[entrant.agent] > 1 and short else entrant.agent
-        points.append(Point(label, usd, score.mean, replayed=cost.mean_usd is None))
-    drawn = [scatter(points, f"{profile}-{name}", *size) for name, size in (("wide", _WIDE), ("narrow", _NARROW))]
-    return [chart for chart in drawn if chart]
+def _row(place: RankedStanding, findings: Sequence[Findings], newest: str) -> Row:
+    cost = place.standing.cost
+    usd = cost.replayed_usd if cost.mean_usd is None else cost.mean_usd
+    last = max((it.last for it in findings), default="")
+    return Row(
+        place=place,
+        per_success=cost_per_success(usd, place.standing.success),
+        limited=sum(n for it in findings for reason, n in it.stops.items() if reason.endswith("_limit")),
+        claims=sum(it.claims for it in findings),
+        overclaims=sum(it.overclaims for it in findings),
+        flagged=sum(it.flagged for it in findings),
+        tampered=sum(it.flags.get("tampered", 0) for it in findings),
+        last=last,
+        stale=bool(last) and datetime.fromisoformat(newest) - datetime.fromisoformat(last) > STALE,
+    )

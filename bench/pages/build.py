@@ -1,122 +1,67 @@
-"""Building the site: all pages, and the same figures as data (records as JSON lines, the board as JSON and CSV)."""
+"""Building the site: all pages and data files, written beside the old site, which they replace as one.
+
+A page whose facts and sources are those of the last build is taken from it.
+"""
 
 from __future__ import annotations
 
-import csv
-import io
+import hashlib
 import json
 import os
 import re
 import shutil
 import tempfile
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from bench.base.errors import UserError
+from bench.base.times import Progress
 from bench.formats.record import Record
-from bench.pages.board import Board, BuiltFrom, CaseInfo, counted_trials, make_board, newest_cells, suite_of
-from bench.pages.render import Renderer, agent_page, case_page
-from bench.pages.views import Details, agent_view, case_view
-from bench.stats import KS, Entrant, Estimate, Passes, RankedStanding, RecordResults, Results, Suite
+from bench.pages.board import BuiltFrom, CaseInfo, make_board, suite_of
+from bench.pages.data import about, compare_files, data_files
+from bench.pages.feeds import SITEMAP, badge_files, feed_files, sitemap
+from bench.pages.matrix import pairs_of
+from bench.pages.news import news_of
+from bench.pages.render import Renderer
+from bench.pages.sheets import Sheets, SiteFacts
+from bench.stats import RecordResults, Results, Suite
 
-Cell = str | int | float | bool | None
-RECORDS, BOARD_JSON, BOARD_CSV = "data/records.jsonl", "data/leaderboard.json", "data/leaderboard.csv"
-ABOUT_JSON = "data/site.json"
-"""What the site was made from, for the next build, which must not replace a newer one."""
 TITLE = "ML development benchmark"
 MARKER = ".ml-dev-bench-site"
-"""In every folder that this module made: no other folder is ever replaced."""
+"""In every folder that this module made: no other folder is ever replaced. Says from what each page was made."""
+_TELL = 500
+_LONG_NUMBER = re.compile(r"\d+\.\d{9,}")
 
 
-def data_files(board: Board) -> dict[str, bytes]:
-    rows = [_row(ranked) for section in board.sections for ranked in section.everyone]
-    lines = [entry.record.to_line() for entry in reversed(board.entries)]
-    document = {"schema": 1, "updated": board.updated or None, "entrants": rows}
-    about = {"schema": 1, "built_from": asdict(board.built_from) if board.built_from else None}
-    return {
-        ABOUT_JSON: f"{json.dumps(about, indent=1)}\n".encode(),
-        RECORDS: "".join(f"{line}\n" for line in lines).encode(),
-        BOARD_JSON: f"{json.dumps(document, indent=1)}\n".encode(),
-        BOARD_CSV: _table(rows).encode(),
-    }
+@dataclass(frozen=True)
+class Written:
+    """What a build did."""
+
+    files: Sequence[Path]
+    made: int
+    """Pages."""
+    kept: int
+    """Pages of the last build that are still right."""
 
 
-def _row(ranked: RankedStanding) -> dict[str, Cell]:
-    standing = ranked.standing
-    return {
-        "profile": standing.entrant.profile,
-        "rank": ranked.rank,
-        "rank_best": ranked.best,
-        "rank_worst": ranked.worst,
-        "ranked": standing.ranked,
-        "agent": standing.entrant.agent,
-        "model": standing.entrant.model,
-        **_estimate("success", standing.success),
-        **_estimate("score", standing.score),
-        **_passes(standing.passes),
-        "cases_graded": standing.covered,
-        "cases_in_suite": standing.suite_size,
-        "cells_graded": standing.graded,
-        "cells_lost": standing.lost,
-        **_estimate("lost_rate", standing.lost_rate),
-        "tries_lost": standing.lost + standing.retried,
-        "cost_usd": standing.cost.mean_usd,
-        "cost_estimated": standing.cost.estimated,
-        "cost_replayed_usd": standing.cost.replayed_usd,
-        "cost_unknown_cells": standing.cost.unknown,
-        "steps": standing.effort.steps,
-        "agent_seconds": standing.effort.seconds,
-        "input_tokens": standing.effort.input_tokens,
-        "output_tokens": standing.effort.output_tokens,
-    }
+@dataclass(frozen=True)
+class SiteOptions:
+    """What a site says beside its results."""
 
-
-def _estimate(name: str, estimate: Estimate | None) -> dict[str, Cell]:
-    interval = estimate.interval if estimate else None
-    return {
-        name: estimate.mean if estimate else None,
-        f"{name}_low": interval.low if interval else None,
-        f"{name}_high": interval.high if interval else None,
-    }
-
-
-def _passes(rows: Sequence[Passes]) -> dict[str, Cell]:
-    """For each k: pass@k (`at`), pass^k (`hat`) and the number of cases with k trials, nothing where there are none."""
-    found = {row.k: row for row in rows}
-    columns: dict[str, Cell] = {}
-    for k in KS:
-        row = found.get(k)
-        columns |= {
-            **_estimate(f"pass_at_{k}", row.at if row else None),
-            **_estimate(f"pass_hat_{k}", row.hat if row else None),
-        }
-        columns[f"pass_{k}_cases"] = row.at.n if row else 0
-    return columns
-
-
-def _table(rows: list[dict[str, Cell]]) -> str:
-    if not rows:
-        return ""
-    out = io.StringIO()
-    writer = csv.DictWriter(out, rows[0], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({name: _harmless(value) for name, value in row.items()} for row in rows)
-    return out.getvalue()
-
-
-def _harmless(value: Cell) -> Cell:
-    """A spreadsheet runs a text that begins like a formula; with an apostrophe before it, it does not."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
+    title: str = TITLE
+    suite: str = ""
+    base: str = ""
+    """The address at which it is served: feeds and the map of the site need it."""
+    built_from: BuiltFrom | None = None
 
 
 def build_site(
     records: Iterable[Record], cases: Sequence[CaseInfo], out: Path, site: Path, title: str = TITLE
 ) -> list[Path]:
     """The site of these records; see `write_site`."""
-    return write_site(partial(RecordResults, records), cases, out, site, title)
+    return list(write_site(partial(RecordResults, records), cases, out, site, SiteOptions(title)).files)
 
 
 def write_site(
@@ -124,10 +69,10 @@ def write_site(
     cases: Sequence[CaseInfo],
     out: Path,
     site: Path,
-    title: str = TITLE,
-    built_from: BuiltFrom | None = None,
-) -> list[Path]:
-    """Write the whole site to `out`, from the sources in `site`; the paths of its files.
+    options: SiteOptions = SiteOptions(),
+    progress: Progress = lambda line: None,
+) -> Written:
+    """Write the whole site to `out`, from the sources in `site`.
 
     results_of: the results, measured against a suite. A reader sees the old site or the new one, never a part of one.
     The same results give the same bytes.
@@ -136,59 +81,111 @@ def write_site(
     for case in cases:
         if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,63}", case.id):
             raise UserError(f"`{case.id}` cannot name a page", remedy="use 1 to 64 of a-z, 0-9, _ and -")
+    progress("asking for the results")
     results = results_of(suite_of(cases))
-    board = make_board(results, cases, title, built_from)
     out.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(prefix=f".{out.name}.", suffix=".new", dir=out.parent))
     try:
-        written = [_write(fresh, path, content) for path, content in site_files(board, results, site)]
+        build = _Build(fresh, out, _sources(site), progress)
+        build.write(results, cases, options, site)
         # A temporary folder is its owner's alone; the web server may be another user.
         fresh.chmod(0o755)
         _swap(fresh, out)
     except BaseException:
         shutil.rmtree(fresh, ignore_errors=True)
         raise
-    return sorted(out / path for path in written)
+    return Written(sorted(out / path for path in build.written), build.made, build.kept)
 
 
-def site_files(board: Board, results: Results, site: Path) -> Iterator[tuple[str, bytes]]:
-    """Every file of the site: its address and its content."""
-    renderer = Renderer(site)
-    yield MARKER, b""
-    for path in sorted((site / "static").iterdir()):
-        yield f"static/{path.name}", path.read_bytes()
-    yield from data_files(board).items()
-    for name in ("index.html", "cases.html"):
-        yield name, renderer.page(name, name, {"board": board})
-    newest, counted = newest_cells(board.entries), counted_trials(board.entries)
-    details = Details(
-        results.checks(), results.metrics(), results.findings(), results.versions(), cells=newest, trials=counted
-    )
-    for case in board.pages.values():
-        address = case_page(case.id)
-        view = case_view(board, case, details)
-        yield address, renderer.page("case.html", address, {"board": board, "view": view})
-    yield from _agent_pages(board, details, renderer)
-    for entry in board.entries:
-        yield entry.address, renderer.page("cell.html", entry.address, {"board": board, "entry": entry})
+class _Build:
+    """One build into a fresh folder, beside that of the last one."""
+
+    def __init__(self, fresh: Path, out: Path, sources: str, progress: Progress) -> None:
+        self._fresh, self._out, self._sources, self._progress = fresh, out, sources, progress
+        self._before = _made_from(out, sources)
+        self._keys: dict[str, str] = {}
+        self.written: list[str] = []
+        self.made = self.kept = 0
+
+    def write(self, results: Results, cases: Sequence[CaseInfo], options: SiteOptions, site: Path) -> None:
+        board = make_board(results, cases, options.title, options.built_from)
+        facts = SiteFacts(options.title, options.suite, options.base, published=_published(site))
+        sheets = Sheets(facts, board, results, Renderer(site))
+        for source in sorted((site / "static").iterdir()):
+            self._put(f"static/{source.name}", source.read_bytes())
+        self._progress("comparing every two agents")
+        pairs = {section.profile: pairs_of(section) for section in board.sections}
+        sizes = [(path, self._put(path, content)) for path, content in data_files(board)]
+        sizes += [(path, self._put(path, content)) for path, content in compare_files(board, pairs)]
+        news = [news_of(trend) for trend in sheets.details.trends.values()]
+        for path, content in (*feed_files(options.title, news, options.base), *badge_files(board, options.suite)):
+            self._put(path, content)
+        for sheet in sheets.every(pairs, about(sizes)):
+            self._page(sheet.address, sheet.facts, sheet.make)
+        if options.base:
+            self._put(SITEMAP, sitemap(dict.fromkeys(self._keys, board.updated[:10]), options.base))
+        self._put(MARKER, json.dumps({"sources": self._sources, "pages": self._keys}, indent=0).encode())
+
+    def _page(self, address: str, facts: str, make: Callable[[], bytes]) -> None:
+        # Means that are equal on paper may differ in the last digit, and make the same page.
+        same = _LONG_NUMBER.sub(lambda found: f"{float(found.group()):.9g}", facts)
+        key = hashlib.sha256(same.encode("utf-8", "surrogatepass")).hexdigest()[:24]
+        self._keys[address] = key
+        if self._before.get(address) == key:
+            target = self._place(address)
+            try:
+                os.link(self._out / address, target)
+            except OSError:
+                pass
+            else:
+                self.written.append(address)
+                self.kept += 1
+                return
+        self._put(address, make())
+        self.made += 1
+        if (self.made + self.kept) % _TELL == 0:
+            self._progress(f"{self.made + self.kept:,} pages, {self.kept:,} of them unchanged")
+
+    def _put(self, path: str, content: bytes) -> int:
+        with self._place(path).open("xb") as file:  # "x": a second file at one address is a fault of this program
+            file.write(content)
+        self.written.append(path)
+        return len(content)
+
+    def _place(self, path: str) -> Path:
+        target = self._fresh / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        return target
 
 
-def _agent_pages(board: Board, details: Details, renderer: Renderer) -> Iterator[tuple[str, bytes]]:
-    profiles: dict[str, list[Entrant]] = defaultdict(list)
-    for section in board.sections:
-        for row in section.everyone:
-            profiles[agent_page(row.standing.entrant)].append(row.standing.entrant)
-    for address, entrants in profiles.items():
-        view = agent_view(board, entrants, details)
-        yield address, renderer.page("agent.html", address, {"board": board, "view": view})
+def _made_from(out: Path, sources: str) -> Mapping[str, str]:
+    """The key of each page of the last build; nothing where its sources were others."""
+    try:
+        found = json.loads((out / MARKER).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    if not isinstance(found, dict) or found.get("sources") != sources:
+        return {}
+    pages: dict[str, str] = found["pages"]
+    return pages
 
 
-def _write(folder: Path, path: str, content: bytes) -> str:
-    target = folder / path
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with target.open("xb") as file:  # "x": a second file at one address is a fault of this program
-        file.write(content)
-    return path
+def _sources(site: Path) -> str:
+    """The digest of templates and of this room: other ones make other pages."""
+    found = hashlib.sha256()
+    for path in (*_files(site), *sorted(Path(__file__).parent.glob("*.py"))):
+        found.update(f"{path.name}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
+    return found.hexdigest()
+
+
+def _files(site: Path) -> Iterator[Path]:
+    return (path for path in sorted(site.rglob("*")) if path.is_file())
+
+
+def _published(site: Path) -> Sequence[Mapping[str, object]]:
+    path = site / "published.json"
+    tables = json.loads(path.read_bytes())["tables"] if path.is_file() else []
+    return list(tables)
 
 
 def _check_replaceable(out: Path) -> None:

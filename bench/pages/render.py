@@ -7,7 +7,9 @@ what is missing.
 from __future__ import annotations
 
 import hashlib
+import math
 import re
+import shlex
 import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,7 +20,8 @@ from bench.base.errors import UserError
 from bench.formats.record import Record
 from bench.formats.seeds import seeds_mark
 from bench.formats.verdict import reached_text
-from bench.stats import Entrant, Interval, agent_seconds, entrant_of, input_tokens, model_label, output_tokens
+from bench.pages.costs import cost_of
+from bench.stats import Cost, Entrant, Interval, agent_seconds, entrant_of, input_tokens, model_label, output_tokens
 
 UNKNOWN = "–"  # noqa: RUF001
 _LONGEST_TEXT = 6000
@@ -27,6 +30,7 @@ _WORD = r"[a-z0-9.]+(?:[-_][a-z0-9.]+)*"
 _PLAIN_MODEL = re.compile(rf"{_WORD}(?:/{_WORD})*")
 _PLAIN_AGENT = re.compile(_WORD)
 _LONGEST_NAME = 80
+_LONGEST_SHOWN = 64
 
 
 def case_page(case: str) -> str:
@@ -72,6 +76,16 @@ def spread(interval: Interval | None) -> str:
     return "no interval" if interval is None else f"{100 * interval.low:.0f}–{100 * interval.high:.0f}%"  # noqa: RUF001
 
 
+def points(value: float | None) -> str:
+    """A difference of shares, in points of per cent."""
+    return UNKNOWN if value is None else f"{100 * value:+.0f}".replace("-", "−")  # noqa: RUF001
+
+
+def signed(interval: Interval) -> str:
+    """The interval of a difference."""
+    return f"{points(interval.low)} to {points(interval.high)}"
+
+
 def score(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:.2f}"
 
@@ -108,7 +122,9 @@ def count(value: float | None) -> str:
 
 def number(value: float | None) -> str:
     """A measurement of any size."""
-    return UNKNOWN if value is None else f"{value:.4g}"
+    if value is None:
+        return UNKNOWN
+    return f"{value:.4g}" if math.isfinite(value) else "not a number" if math.isnan(value) else "infinite"
 
 
 def size(value: int) -> str:
@@ -125,6 +141,27 @@ def clip(text: str) -> str:
     if len(text) <= _LONGEST_TEXT:
         return text
     return f"{text[:_LONGEST_TEXT]}\n… ({len(text):,} characters in all; the data file has them)"
+
+
+def short(text: str) -> str:
+    """A name that fits a table; its own page has all of it."""
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 1]}…"
+
+
+def quoted(text: str) -> str:
+    """For a shell."""
+    return shlex.quote(text)
+
+
+def known_cost(cost: Cost) -> float | str:
+    """To sort by: empty where it is not known."""
+    usd = cost.replayed_usd if cost.mean_usd is None else cost.mean_usd
+    return "" if usd is None else usd
+
+
+def stem(entrant: Entrant) -> str:
+    """The name of an agent's page and files."""
+    return agent_page(entrant).removeprefix("agents/").removesuffix(".html")
 
 
 def web_link(url: str) -> str:
@@ -149,6 +186,13 @@ def _visible(character: str) -> str:
 
 
 _FILTERS = (
+    points,
+    signed,
+    short,
+    quoted,
+    known_cost,
+    cost_of,
+    stem,
     percent,
     spread,
     score,

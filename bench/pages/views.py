@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.formats.record import CheckResult, Profile
-from bench.pages.board import Board, CaseInfo, Entry
-from bench.stats import CheckShares, Entrant, Findings, Measured, RankedStanding, Tally, Version
+from bench.pages.board import Board, CaseInfo, Entry, Row
+from bench.pages.costs import cost_of, cost_per_success
+from bench.pages.news import Trend, news_of
+from bench.stats import CheckShares, Entrant, Estimate, Findings, Measured, Moved, Tally, Version, estimate
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,19 @@ class Details:
     versions: Mapping[Entrant, Sequence[Version]]
     cells: Mapping[str, Sequence[Entry]]
     trials: Mapping[tuple[Entrant, str], Sequence[Entry]]
+    trends: Mapping[Entrant, Trend]
+
+
+@dataclass(frozen=True)
+class Solver:
+    """An agent on one case."""
+
+    row: Row
+    tally: Tally
+    usd: float | None
+    """For a cell."""
+    per_success: float | None
+    findings: Findings | None
 
 
 @dataclass(frozen=True)
@@ -28,6 +44,11 @@ class CheckRow:
 
     check: CheckResult
     rates: Sequence[float | None]
+    """By entrant, in the order of the section's results."""
+    mean: float | None
+    """Of the competitors that met it, or of the references where none did."""
+    agents: int
+    """Behind `mean`."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +58,8 @@ class CaseSection:
     profile: Profile
     results: Mapping[Entrant, Tally]
     """In the order of the board, references last."""
+    solvers: Sequence[Solver]
+    """Competitors, those that solve it most often first, and the cheapest of equals; then references."""
     checks: Sequence[CheckRow]
     metrics: Sequence[Measured]
 
@@ -62,17 +85,36 @@ def case_view(board: Board, case: CaseInfo, details: Details) -> CaseView:
         }
         if results:
             key = section.profile, case.id
-            checks = [
-                CheckRow(row.check, [row.shares.get(entrant) for entrant in results])
-                for row in details.checks.get(key, ())
-            ]
+            rivals = [row.standing.entrant for row in section.charted]
+            checks = [_check_row(row, list(results), rivals) for row in details.checks.get(key, ())]
             order = {entrant: position for position, entrant in enumerate(results)}
             metrics = sorted(details.metrics.get(key, ()), key=lambda row: (row.name, order[row.entrant], row.unit))
-            sections.append(CaseSection(section.profile, results, checks, metrics))
+            solvers = [_solver(row, case.id, details) for row in section.everyone if case.id in row.standing.cases]
+            solvers.sort(key=_solved)
+            sections.append(CaseSection(section.profile, results, solvers, checks, metrics))
     cells = details.cells.get(case.id, ())
     seen = board.seen.get(case.id)
     more = seen.results - len(cells) if seen else 0
     return CaseView(case, case.id in board.retired, sections, cells, more)
+
+
+def _check_row(row: CheckShares, results: Sequence[Entrant], rivals: Sequence[Entrant]) -> CheckRow:
+    known = [row.shares[who] for who in rivals if who in row.shares]
+    mean = math.fsum(known) / len(known) if known else None
+    return CheckRow(row.check, [row.shares.get(who) for who in results], mean, len(known))
+
+
+def _solver(row: Row, case: str, details: Details) -> Solver:
+    tally = row.standing.cases[case]
+    usd = cost_of(tally)
+    share = Estimate(tally.success, tally.graded, None) if tally.success is not None else None
+    found = details.findings.get((row.standing.entrant, case))
+    return Solver(row, tally, usd, cost_per_success(usd, share), found)
+
+
+def _solved(it: Solver) -> tuple[bool, float, float]:
+    usd = float("inf") if it.usd is None else it.usd
+    return not it.row.standing.ranked, -(it.tally.success if it.tally.success is not None else -1.0), usd
 
 
 @dataclass(frozen=True)
@@ -93,8 +135,17 @@ class CaseRow:
 class AgentSection:
     """An agent in one profile."""
 
-    ranked: RankedStanding
+    row: Row
+    rivals: int
+    """Agents with a rank."""
     rows: Sequence[CaseRow]
+    trend: Trend | None
+    steps: Sequence[Moved]
+    """The cases of the last confirmed step that moved most."""
+    categories: Mapping[str, Estimate]
+    """Success in each, over its cases."""
+    modes: Mapping[str, int]
+    stops: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -108,19 +159,52 @@ class AgentView:
 
 def agent_view(board: Board, entrants: Sequence[Entrant], details: Details) -> AgentView:
     """`entrants`: the same agent and model in each profile."""
-    rows = [row for section in board.sections for row in section.everyone if row.standing.entrant in entrants]
+    parts = [
+        _agent_section(board, row, len(section.ranked), details)
+        for section in board.sections
+        for row in section.everyone
+        if row.standing.entrant in entrants
+    ]
+    rows = [part.row for part in parts]
     versions = {version.digest: version for row in rows for version in details.versions.get(row.standing.entrant, ())}
-    sections = [AgentSection(row, _rows(board, row, details)) for row in rows]
-    return AgentView(entrants[0], all(row.standing.ranked for row in rows), list(versions.values()), sections)
+    return AgentView(entrants[0], all(row.standing.ranked for row in rows), list(versions.values()), parts)
 
 
-def _rows(board: Board, ranked: RankedStanding, details: Details) -> list[CaseRow]:
-    profile = ranked.standing.entrant.profile
-    return [_row(case, ranked, details) for case in board.cases.values() if profile in case.profiles]
+def _agent_section(board: Board, row: Row, rivals: int, details: Details) -> AgentSection:
+    who = row.standing.entrant
+    cases = [_row(case, row, details) for case in board.cases.values() if who.profile in case.profiles]
+    found = [it.findings for it in cases if it.findings]
+    trend = details.trends.get(who)
+    news = news_of(trend) if trend else None
+    return AgentSection(
+        row=row,
+        rivals=rivals,
+        rows=cases,
+        trend=trend,
+        steps=news.step_cases if news else (),
+        categories=_by_category(cases),
+        modes=_sum([it.failure_modes for it in found]),
+        stops=_sum([it.stops for it in found]),
+    )
 
 
-def _row(case: CaseInfo, ranked: RankedStanding, details: Details) -> CaseRow:
-    key = ranked.standing.entrant, case.id
-    result = ranked.standing.cases.get(case.id)
+def _by_category(rows: Sequence[CaseRow]) -> dict[str, Estimate]:
+    means: dict[str, list[float]] = {}
+    for row in rows:
+        if row.result is not None and row.result.success is not None:
+            means.setdefault(row.case.category, []).append(row.result.success)
+    return {name: found for name, values in sorted(means.items()) if (found := estimate(values)) is not None}
+
+
+def _sum(counts: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    """The most frequent first."""
+    names = {name for them in counts for name in them}
+    total = {name: sum(them.get(name, 0) for them in counts) for name in names}
+    return dict(sorted(total.items(), key=lambda it: (-it[1], it[0])))
+
+
+def _row(case: CaseInfo, row: Row, details: Details) -> CaseRow:
+    key = row.standing.entrant, case.id
+    result = row.standing.cases.get(case.id)
     trials = details.trials.get(key, ())
     return CaseRow(case, result, trials, result.cells - len(trials) if result else 0, details.findings.get(key))

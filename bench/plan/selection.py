@@ -262,6 +262,10 @@ def missing_cells(earlier: Path, records: Iterable[Record], folders: DataFolders
 
 
 def _missing(plan: RunPlan, records: Iterable[Record], folders: DataFolders) -> RunCells:
-    graded = {it.cell for it in records if it.outcome == "graded" and it.provenance.run == plan.run}
+    own = [it for it in records if it.outcome == "graded" and it.provenance.run == plan.run]
+    graded = {it.cell for it in own}
+    if plan.sandbox == ANY_SANDBOX and own:
+        # What was left to the machines is decided since the first of them ran.
+        plan = plan.model_copy(update={"sandbox": own[0].provenance.sandbox})
     cells = [cell for cell in cells_of(plan, folders) if cell.id not in graded]
     return RunCells(plan.run, load_suite(folders.cases, plan.suite), plan.profile, cells, plan)

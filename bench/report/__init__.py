@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING
 from bench.base.faces import lazy_face
 
 if TYPE_CHECKING:
+    from bench.report.explain import explanation, put_explanation
     from bench.report.lines import leaderboard, look_line, outcome_line, sequential_document, sequential_lines, table
     from bench.report.markdown import render, render_gate
+    from bench.report.sheet import Sheet
+    from bench.report.step_text import put_steps, totals_line
+    from bench.report.why import Reason, failed_check_line, reasons
 else:
     __getattr__ = lazy_face(__name__)

@@ -23,16 +23,20 @@ _LEADERBOARD = ("agent", "model", "success", "score", "several tries", "cost/cel
 
 
 def leaderboard(results: Results) -> str:
-    """The table of agents as text: ranked ones first, references after them."""
+    """The table of agents as text: ranked ones first, references after them, each profile by itself."""
+    from bench.base.text import counted
     from bench.stats import rank
 
     seen = results.cases().values()
-    rows = [(_rank(ranked), *standing_cells(ranked, _LEADERBOARD)) for ranked in rank(results.standings())]
+    ranked = rank(results.standings())
+    several = len({it.standing.entrant.profile for it in ranked}) > 1
+    columns = (*_LEADERBOARD[:2], "profile", *_LEADERBOARD[2:]) if several else _LEADERBOARD
+    rows = [(_rank(it), *standing_cells(it, columns)) for it in ranked]
     return (
-        f"{table(rows, header=('', *_LEADERBOARD))}\n"
+        f"{table(rows, header=('', *columns))}\n"
         "n = cases; 95 % intervals over cases; ranks in brackets: those that success cannot exclude; "
-        f"{sum(case.results for case in seen)} records, {sum(case.ungraded for case in seen)} without a verdict "
-        "(never scored)"
+        f"{counted(sum(case.results for case in seen), 'record')}, {sum(case.ungraded for case in seen)} without a "
+        "verdict (never scored)"
     )
 
 
@@ -95,18 +99,20 @@ def outcome_line(record: Record) -> str:
     arm = f" ({record.arm})" if record.arm else ""
     head = f"{record.agent.id}{arm} on {record.case.id}, trial {record.trial}"
     if record.outcome != "graded":
-        first = printable(record.error.splitlines()[0] if record.error else "")
+        first = printable(next(iter(record.error.splitlines()), ""))
         return f"{head}: {click.style(record.outcome, fg='yellow')} ({record.cause}): {first[:200]}"
     assert record.score is not None
     verdict = click.style("success", fg="green") if record.success else click.style("no success", fg="red")
     modes = ", ".join(note.name for note in record.failure_modes)
     flags = ", ".join(note.name for note in record.flags)
     from bench.formats.verdict import reached_text
+    from bench.report.why import failed_check_line
 
     reached = reached_text(record)
+    failed = "" if record.success else failed_check_line(record)
     return (
         f"{head}: {verdict}, score {record.score:.2f}, {f'{reached}, ' if reached else ''}{seconds:.1f} s"
-        f"{', ' + modes if modes else ''}{'; flags: ' + flags if flags else ''}"
+        f"{', ' + modes if modes else ''}{'; flags: ' + flags if flags else ''}{'; ' + failed if failed else ''}"
     )
 
 

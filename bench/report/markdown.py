@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 MAX_BYTES = 1_000_000
 """GitHub shows no summary of more than 1 MiB (1,048,576 bytes)."""
 _EVIDENCE_CHARACTERS = 2000
+_MOST_NAMED = 20
 
 
 def render(records: Sequence[Record], *, commit: str = "", limit: int = MAX_BYTES) -> str:
@@ -38,10 +39,10 @@ def render(records: Sequence[Record], *, commit: str = "", limit: int = MAX_BYTE
     # 400 bytes for the notes about what was left out.
     budget = limit - len(text.encode()) - 400
     rows, left_out = _fitting((_cell_row(record) for record in records), budget)
-    budget -= sum(map(len, rows))
-    details, untold = _fitting((_evidence(record) for record in records if not record.success), budget)
+    budget -= sum(len(row.encode()) for row in rows)
+    details, untold = _fitting(_evidence([record for record in records if not record.success]), budget)
     notes = [f"\n{left_out} more cells are in the records.\n"] if left_out else []
-    notes += [f"\nEvidence on {untold} more cells is in the records.\n"] if untold else []
+    notes += [f"\nMore evidence is in the records ({untold} parts).\n"] if untold else []
     return text + "".join(rows) + "\n" + "".join(details) + "".join(notes)
 
 
@@ -117,14 +118,14 @@ def _looks(records: Sequence[Record]) -> list[str]:
 
 def _agents(records: Sequence[Record]) -> list[str]:
     from bench.report.lines import standing_cells
-    from bench.stats import rank, standings
+    from bench.stats import rank, standings, suite_of_records
 
-    cases = sorted({record.case.id for record in records})
+    suite = suite_of_records(records)
     columns = ("agent", "model", "profile", "success", "score", "cost/cell", "steps")
     rows = []
     for arm in sorted({record.arm for record in records}):
         own = [record for record in records if record.arm == arm]
-        for ranked in rank(standings(own, {"mini": cases, "full": cases})):
+        for ranked in rank(standings(own, suite)):
             agent, *rest = standing_cells(ranked, columns)
             rows.append([f"{agent} ({arm})" if arm else agent, *rest])
     lines = [_line(cell or "none" for cell in row) for row in rows]
@@ -155,30 +156,45 @@ def _cell_row(record: Record) -> str:
     return f"{_line(cells)}\n"
 
 
-def _evidence(record: Record) -> str:
-    """What a cell failed at, folded away."""
+def _evidence(records: Sequence[Record]) -> list[str]:
+    """What cells failed at, folded away: what several have in common is said once."""
+    groups: dict[tuple[str, ...], list[Record]] = {}
+    for record in records:
+        if found := tuple(dict.fromkeys(_findings(record))):
+            groups.setdefault(found, []).append(record)
+    return [_folded(lines, alike) for lines, alike in groups.items()]
+
+
+def _findings(record: Record) -> list[str]:
     lines = [f"{check.id}: {check.message}" for check in record.checks if not check.passed]
     lines += [f"{note.name}: {note.evidence}" for note in (*record.failure_modes, *record.flags)]
     if reached := reached_text(record):
         lines.insert(0, reached)
-    if record.error:
-        lines.append(f"{record.cause}: {record.error}")
-    if not lines:
-        return ""
-    arm = f" ({record.arm})" if record.arm else ""
-    title = f"{record.agent.id}{arm} on {record.case.id}, trial {record.trial}"
+    return [*lines, f"{record.cause}: {record.error}"] if record.error else lines
+
+
+def _folded(lines: Sequence[str], alike: Sequence[Record]) -> str:
+    titles = [
+        f"{record.agent.id}{f' ({record.arm})' if record.arm else ''} on {record.case.id}, trial {record.trial}"
+        for record in alike
+    ]
+    title = titles[0] if len(titles) == 1 else f"{len(titles)} times: {titles[0]}, and others"
+    if len(titles) > 1:
+        more = f", and {len(titles) - _MOST_NAMED} more" if len(titles) > _MOST_NAMED else ""
+        lines = [*lines, f"the same for: {', '.join(titles[1:_MOST_NAMED])}{more}"]
     items = "".join(f"<li>{escape(line, _EVIDENCE_CHARACTERS)}</li>" for line in lines)
     return f"<details><summary>{escape(title)}</summary><ul>{items}</ul></details>\n"
 
 
 def _fitting(lines: Iterable[str], budget: int) -> tuple[list[str], int]:
-    """As many of the ASCII lines as fit, and how many do not."""
+    """As many lines as fit into so many bytes, and how many do not."""
     kept: list[str] = []
     dropped = 0
     for line in lines:
-        if dropped or len(line) > budget:
+        size = len(line.encode())
+        if dropped or size > budget:
             dropped += 1
         else:
             kept.append(line)
-            budget -= len(line)
+            budget -= size
     return kept, dropped

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from bench.base.faces import lazy_face
 
 if TYPE_CHECKING:
+    from bench.runs.events import EventLog
     from bench.runs.execute import Arms, Options, RunObserver, check_run, plan_and_run, run_plan
     from bench.runs.gate import (
         Claims,

@@ -18,7 +18,7 @@ from bench.base.errors import InfraError, UserError
 from bench.base.files import write_atomic
 from bench.base.foreign_git import commit_of
 from bench.base.install import DataFolders
-from bench.cell import CellContext, DiskSpace, agent_python, run_cell
+from bench.cell import CellContext, CellWatch, DiskSpace, SourceCache, agent_python, run_cell, wanted_sources
 from bench.formats.agent import Agent
 from bench.formats.agent_files import CASSETTES
 from bench.formats.judge_version import JUDGE
@@ -41,15 +41,19 @@ _PACKAGES = ("numpy", "torch", "pandas", "scikit-learn", "safetensors", "wandb",
 
 
 @dataclass
-class RunObserver:
-    """Is told what happens in a run; this base class ignores it."""
+class RunObserver(CellWatch):
+    """Is told what happens in a run and in its cells; this base class ignores it."""
 
     total: int = 0
     done: int = 0
     running: dict[str, float] = field(default_factory=dict)
 
     def start(self, plan: RunPlan, folder: Path) -> None:
-        """A new run is written down in `folder`; its cells follow."""
+        """A run in `folder` begins or goes on; its cells follow."""
+
+    def expect(self, total: int) -> None:
+        """So many cells follow."""
+        self.total = total
 
     def begin(self, cell: Cell) -> None:
         """A cell starts."""
@@ -59,6 +63,9 @@ class RunObserver:
 
     def note(self, line: str) -> None:
         """Something a user should know, such as a damaged file."""
+
+    def fetching(self, name: str, done: int, total: int) -> None:
+        """Of the data of this name so many bytes are there."""
 
     def tick(self) -> None:
         """Nothing new for a moment."""
@@ -181,9 +188,8 @@ def plan_and_run(
     plan, sequential = _planned(request, folder, folders, arms)
     # After the plan, so that a mistake in the request is reported on a machine without a sandbox, too.
     sandbox = open_sandbox()
-    _require_ready(plan.cells, sandbox, folder, options)
+    _require_ready(plan.cells, sandbox, folder, folders, options)
     stored = write_plan(plan, folder, sandbox, options.seed_secret, sequential)
-    progress.start(stored, folder)
     return stored, run_plan(stored, plan.cells, folder, folders, sandbox, options, progress)
 
 
@@ -197,7 +203,7 @@ def check_run(
 ) -> int:
     """What `plan_and_run` does before the first cell, without writing anything; returns the number of cells."""
     plan, _ = _planned(request, folder, folders, arms)
-    _require_ready(plan.cells, open_sandbox(), folder, options)
+    _require_ready(plan.cells, open_sandbox(), folder, folders, options)
     return len(plan.cells)
 
 
@@ -218,8 +224,11 @@ def _is_finished(run: RunFolder, cell: Cell) -> bool:
     return False
 
 
-def _require_ready(cells: Sequence[Cell], sandbox: Sandbox, folder: Path, options: Options) -> None:
-    require_ready(cells, sandbox, folder, cost_limited=options.cost_limited, run_limits=options.run_limits)
+def _require_ready(
+    cells: Sequence[Cell], sandbox: Sandbox, folder: Path, folders: DataFolders, options: Options
+) -> None:
+    limited, limits = options.cost_limited, options.run_limits
+    require_ready(cells, sandbox, folder, cache=folders.cache, cost_limited=limited, run_limits=limits)
 
 
 def run_plan(
@@ -247,7 +256,8 @@ def run_plan(
     run = RunFolder(folder)
     if cells is None:
         cells = cells_of(stored, folders)
-        _require_ready([cell for cell in cells if not _is_finished(run, cell)], sandbox, folder, options)
+        left = [cell for cell in cells if not _is_finished(run, cell)]
+        _require_ready(left, sandbox, folder, folders, options)
     context = CellContext(
         folder=folder.resolve(),
         sockets=run.sockets,
@@ -261,10 +271,13 @@ def run_plan(
         run_limits=options.run_limits,
         space=DiskSpace((folder, run.sockets)),
         seed_key=secret.key,
+        watch=progress,
     )
-    progress.total = len(cells)
+    progress.start(stored, folder)
+    progress.expect(len(cells))
     with run.locked(end_orphans):
         _mark_cache(folders.cache)
+        _fetch_data([cell for cell in cells if not _is_finished(run, cell)], context, progress)
         _prepare_agents(cells, context, progress)
         run_some = partial(run_cells, context=context, folder=run, jobs=options.jobs, progress=progress)
         if stored.sequential is None or not options.looks:
@@ -278,6 +291,14 @@ def _mark_cache(cache: Path) -> None:
         write_atomic(cache / "CACHEDIR.TAG", b"Signature: 8a477f597d28d172789f06886806bc55\n")
 
 
+def _fetch_data(cells: Sequence[Cell], context: CellContext, progress: RunObserver) -> None:
+    """Have the published data of the cells here before any clock runs; raises `UserError` where it cannot be had."""
+    if wanted := wanted_sources(cells, context.gpu_roots):
+        came = SourceCache.below(context.folders.cache).fetch(wanted, progress.fetching)
+        for name, origin in came.items():
+            progress.note(f"fetched {name} from {origin}")
+
+
 def _prepare_agents(cells: Sequence[Cell], context: CellContext, progress: RunObserver) -> None:
     """Copy the agents and build what they need before any clock runs, and say what an agent does not see of its folder.
 
@@ -287,9 +308,11 @@ def _prepare_agents(cells: Sequence[Cell], context: CellContext, progress: RunOb
         if line := _left_out(cell.agent):
             progress.note(line)
         # A failure is not reported here: each cell of the agent tries again and records what failed.
-        with contextlib.suppress(InfraError):
+        try:
             context.staged(cell.agent)
             agent_python(cell.agent, context)
+        except InfraError as error:
+            progress.note(f"agent {cell.agent.id}: {error}")
 
 
 def _left_out(agent: Agent) -> str:

@@ -100,7 +100,7 @@ def start_attempt(
     profile = profile or case.profiles[0]
     if profile not in case.spec.profiles:
         raise UserError(f"case {case.id} has no profile {profile!r}", remedy=f"it has {', '.join(case.spec.profiles)}")
-    if unmet := unmet_needs(case.for_profile(profile).spec.needs, ProcessSandbox()):
+    if unmet := unmet_needs(case.for_profile(profile).spec.needs):
         raise UserError(f"case {case.id} cannot run here: {unmet}", where="human start", remedy="choose another case")
     cell = Cell(find_agent(AGENT, folders.agents), {}, case, profile, trial)
     name = f"{AGENT}-{new_run_name()}"
@@ -160,7 +160,13 @@ def _judge(desk: Desk, sandbox: Sandbox) -> Record:
     scratch = desk.folder / "scratch"
     clock = Clock(started=attempt.prepare.start, phases=[attempt.prepare])
     clock.phases.append(Phase(name="agent", start=attempt.started, seconds=round(desk.elapsed_s, 4)))
-    folder = CellFolder.of(cell, replace(context, sandbox=sandbox), scratch)
+    with context.gpu(cell) as gpu:
+        folder = CellFolder.of(cell, replace(context, sandbox=sandbox), scratch, gpu)
+        return _graded(folder, desk, clock)
+
+
+def _graded(folder: CellFolder, desk: Desk, clock: Clock) -> Record:
+    cell, context, scratch = folder.cell, desk.context, folder.path
     try:
         with clock.phase("snapshot"):
             scratch.mkdir()

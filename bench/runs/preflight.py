@@ -9,22 +9,35 @@ from __future__ import annotations
 import errno
 import os
 import posixpath
+import re
 import shutil
+import tempfile
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 from bench.base.errors import UserError
-from bench.cell import find_interpreter, own_interpreter
+from bench.base.text import meant
+from bench.cell import SourceCache, find_interpreter, own_interpreter, wanted_sources
 from bench.formats.agent import Agent
+from bench.formats.agent_files import CASSETTES
+from bench.formats.case import Case
 from bench.formats.plan import Cell, RunLimits
-from bench.formats.seeds import is_replayed
+from bench.formats.seeds import REPLAY_PREFIX, is_replayed
 from bench.gateway import check_model
 from bench.sandbox import Sandbox
 
 _AGENT = "{agent}/"
 _MOST = 8
 """Faults in one line."""
+_LONGEST = 1300
+"""Characters of them."""
+_STARTS = re.compile(r"(python|ba|da|z)?sh|(python|pypy|node|ruby|perl|Rscript|deno|bun)[0-9.]*")
+"""Programs whose first argument is a script."""
+_SCRIPT = (".py", ".sh", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".R")
+_BEGINNING = 4096
+"""Bytes of a program that tell what kind it is."""
 
 
 class NotReady(UserError):
@@ -32,8 +45,11 @@ class NotReady(UserError):
 
     def __init__(self, faults: Sequence[UserError]) -> None:
         texts = list(dict.fromkeys(str(fault) for fault in faults))
-        more = f"; and {len(texts) - _MOST} more" if len(texts) > _MOST else ""
-        super().__init__("; ".join(texts[:_MOST]) + more)
+        # Of several the first are told whole: a fault without its remedy would be of little use.
+        whole = [text for at, text in enumerate(texts[:_MOST]) if sum(map(len, texts[: at + 1])) <= _LONGEST or not at]
+        left = len(texts) - len(whole)
+        more = f"; and {left} more, told when these are gone" if left else ""
+        super().__init__("; ".join(whole) + more)
         self.variables = sorted({fault.variable for fault in faults if fault.variable})
         """The environment variables that must be set."""
 
@@ -43,6 +59,7 @@ def require_ready(
     sandbox: Sandbox | None,
     folder: Path | None,
     *,
+    cache: Path | None = None,
     cost_limited: bool = True,
     run_limits: RunLimits | None = None,
     environment: Mapping[str, str] = os.environ,
@@ -50,7 +67,8 @@ def require_ready(
 ) -> None:
     """Raise `NotReady` when something is missing for these cells; starts nothing and costs nothing.
 
-    sandbox: None while it is not chosen. folder: of the run; None while it has none. ask: also ask the providers.
+    sandbox: None while it is not chosen. folder: of the run; None while it has none. cache: where published data is
+    kept; None: the cells run on another machine. ask: also ask the providers.
     """
     faults = []
     for check in _checks(cells, sandbox, folder, cost_limited, run_limits or RunLimits(), environment, ask):
@@ -58,8 +76,26 @@ def require_ready(
             check()
         except UserError as error:
             faults.append(error)
+    if cache is not None:
+        faults += _missing_data(cells, cache)
     if faults:
         raise NotReady(faults)
+
+
+def _missing_data(cells: Sequence[Cell], cache: Path) -> Iterator[UserError]:
+    wanted = wanted_sources(cells)
+    if not wanted:
+        return
+    try:
+        looks = [*SourceCache.below(cache).require(wanted)]
+    except UserError as error:
+        yield error
+        return
+    for look in looks:
+        try:
+            look()
+        except UserError as error:
+            yield error
 
 
 def _checks(
@@ -69,8 +105,9 @@ def _checks(
     if folder is not None:
         yield partial(_require_writable, folder)
     for agent in {cell.agent.digest: cell.agent for cell in cells}.values():
-        yield partial(_require_command, agent, sandbox)
+        yield partial(_require_command, agent, sandbox, [cell.case for cell in cells if cell.agent is agent])
         yield partial(_require_interpreter, agent)
+    yield partial(_require_cassettes, cells)
     prices = environment.get("MLDB_PRICES")
     seen = set()
     for cell in cells:
@@ -92,7 +129,7 @@ def require_files(cells: Sequence[Cell]) -> None:
     faults = []
     for agent in {cell.agent.digest: cell.agent for cell in cells}.values():
         try:
-            _require_files(agent)
+            _require_files(agent, [cell.case for cell in cells if cell.agent is agent])
         except UserError as error:
             faults.append(error)
     if faults:
@@ -100,13 +137,21 @@ def require_files(cells: Sequence[Cell]) -> None:
 
 
 def _require_writable(folder: Path) -> None:
-    existing = next(it for it in (folder, *folder.parents) if os.path.lexists(it))
+    if os.fsencode(folder).decode("utf-8", "replace") != str(folder):
+        raise UserError("its name is not UTF-8", where=folder, remedy="name another folder for the run")
+    # Absolute, so that something exists above it; the current folder itself may have been removed.
+    absolute = Path(os.path.abspath(folder))
+    existing = next(it for it in (absolute, *absolute.parents) if os.path.lexists(it))
     if not existing.is_dir():
         raise UserError("is not a folder", where=existing, remedy="name another folder for the run")
     if os.statvfs(existing).f_flag & os.ST_RDONLY:
         raise UserError(os.strerror(errno.EROFS), where=existing, remedy="make it writable, then start again")
-    if not os.access(existing, os.W_OK | os.X_OK):
-        raise UserError("cannot be written to", where=existing, remedy="name another folder for the run")
+    try:
+        # Only trying tells: root may do everything by its rights, and not on every file system.
+        os.rmdir(tempfile.mkdtemp(prefix=".mldb-", dir=existing))
+    except OSError as error:
+        fault = f"cannot be written to: {error.strerror}"
+        raise UserError(fault, where=existing, remedy="name another folder for the run") from None
 
 
 def _require_interpreter(agent: Agent) -> None:
@@ -117,14 +162,41 @@ def _require_interpreter(agent: Agent) -> None:
         own_interpreter(agent.file)
 
 
-def _require_command(agent: Agent, sandbox: Sandbox | None) -> None:
+def _require_cassettes(cells: Sequence[Cell]) -> None:
+    """Raise `UserError` for a set of cassettes that an agent does not have, or has for none of its cases."""
+    wanted: dict[tuple[Path, str], list[str]] = defaultdict(list)
+    for cell in cells:
+        for role, model in cell.models.items():
+            # What begins with @ is a script, and needs no recording.
+            if role == "main" and model.startswith(REPLAY_PREFIX) and not model.startswith(f"{REPLAY_PREFIX}@"):
+                wanted[cell.agent.folder / CASSETTES, model.removeprefix(REPLAY_PREFIX)].append(cell.case.id)
+    for (folder, name), cases in wanted.items():
+        own = folder / name
+        if not own.is_dir():
+            sets = [it.name for it in folder.iterdir() if it.is_dir()] if folder.is_dir() else []
+            remedy = meant(name, sets, REPLAY_PREFIX) if sets else "choose a model that is not replayed"
+            raise UserError(f"no cassettes {name!r} of model {REPLAY_PREFIX}{name}", where=folder, remedy=remedy)
+        if not any((own / f"{case}.yaml").is_file() for case in cases):
+            known = sorted(it.stem for it in own.glob("*.yaml"))
+            remedy = f"it has {', '.join(known[:_MOST])}{' and more' if len(known) > _MOST else ''}"
+            asked = ", ".join(sorted(set(cases))[:_MOST])
+            raise UserError(
+                f"no cassette for {asked}", where=own, remedy=f"{remedy}; choose among these, or record one"
+            )
+
+
+def _require_command(agent: Agent, sandbox: Sandbox | None, cases: Sequence[Case]) -> None:
     """Raise `UserError` for files of the command that the agent does not have, and for a program that is not here."""
-    _require_files(agent)
-    program = agent.spec.command[0]
-    if "/" in program or "{" in program or program.startswith("python") or agent.spec.environment.requirements:
+    _require_files(agent, cases)
+    program, environment = agent.spec.command[0], agent.spec.environment
+    # An image has programs of its own, and so has an environment.
+    elsewhere = sandbox is not None and sandbox.name == "docker"
+    if program.startswith(_AGENT):
+        _require_runnable(agent, posixpath.normpath(program.removeprefix(_AGENT)), elsewhere=elsewhere)
         return
-    # An image has programs of its own.
-    if (sandbox is None or sandbox.name != "docker") and shutil.which(program) is None:
+    if "{" in program or program.startswith("python") or environment.requirements or elsewhere:
+        return
+    if shutil.which(program) is None:
         raise UserError(
             f"field `command`: the program {program!r} is not on this machine",
             where=agent.file,
@@ -132,10 +204,66 @@ def _require_command(agent: Agent, sandbox: Sandbox | None) -> None:
         )
 
 
-def _require_files(agent: Agent) -> None:
+def _require_runnable(agent: Agent, name: str, *, elsewhere: bool) -> None:
+    """Raise `UserError` for a script that no kernel starts. elsewhere: not with the programs of this machine."""
+    try:
+        with (agent.folder / name).open("rb") as file:
+            beginning = file.read(_BEGINNING)
+    except OSError:
+        return
+    first = beginning.partition(b"\n")[0]
+    if first.startswith(b"#!"):
+        interpreter = os.fsdecode(first[2:]).strip(" \t")
+        program, _, argument = interpreter.partition(" ")
+        if program.endswith("/env") and not elsewhere and not agent.spec.environment.requirements:
+            program = argument.split()[-1] if argument.split() else program
+            program = shutil.which(program) or program
+        if interpreter.endswith("\r"):
+            fault, remedy = "has the line ends of Windows", f"`sed -i 's/\\r$//' {name}`, and commit that"
+        elif program and (elsewhere or os.path.exists(program)):
+            return
+        else:
+            fault = f"begins with #!{interpreter[:100]}, and {program[:100] or 'nothing'} is not a program here"
+            remedy = "correct its first line, such as #!/usr/bin/env python3"
+    elif _is_text(beginning):
+        fault, remedy = "does not say what runs it", "begin it with a line such as #!/bin/sh"
+    else:
+        return
+    raise UserError(f"field `command`: {name!r} {fault}", where=agent.file, remedy=remedy)
+
+
+def _is_text(beginning: bytes) -> bool:
+    return b"\0" not in beginning and not beginning.startswith((b"\x7fELF", b"MZ"))
+
+
+def _require_files(agent: Agent, cases: Sequence[Case]) -> None:
     for number, part in enumerate(agent.spec.command):
         if part.startswith(_AGENT):
             _require_file(agent, posixpath.normpath(part.removeprefix(_AGENT)), is_program=number == 0)
+    _refuse_in_workspace(agent, cases)
+
+
+def _refuse_in_workspace(agent: Agent, cases: Sequence[Case]) -> None:
+    """Raise `UserError` for a script that is named as if the command started in the agent's folder."""
+    command = agent.spec.command
+    names = [command[0]] if "/" in command[0] else command[1:2] if _STARTS.fullmatch(command[0]) else []
+    for part in names:
+        name = posixpath.normpath(part)
+        is_script = part == command[0] or part.endswith(_SCRIPT)
+        if part.startswith(("/", "{", "-")) or not is_script or name.startswith("../"):
+            continue
+        own = name in agent.files.names
+        # What data.py makes is not known before the cell.
+        if any(
+            case.part("workspace").joinpath(name).exists() or (not own and case.part("data.py").exists())
+            for case in cases
+        ):
+            continue
+        raise UserError(
+            f"field `command`: {part!r} is looked for in the workspace, where the command starts, and is not there",
+            where=agent.file,
+            remedy=f"write `{_AGENT}{name}`" + ("" if own else f", and add {name} to the agent's folder"),
+        )
 
 
 def _require_file(agent: Agent, name: str, *, is_program: bool) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from bench.sandbox.cgroup import Group, tasks_cap
 from bench.sandbox.cgroup_location import new_group
 from bench.sandbox.control import StatusPipe, TreeControl
+from bench.sandbox.gpu import GPU_LIMIT, NO_DEVICE
 from bench.sandbox.job import (
     GUEST,
     GUEST_LIBRARY,
@@ -105,6 +106,7 @@ class BubblewrapSandbox:
 
         argv = shielded(argv if group is None else group.joined(argv))
         enforcement = _enforcement(group, bool(tasks), bool(orders["filter"]))
+        enforcement += GPU_LIMIT if job.cell_environment.gpu is not None else ""
         control = partial(TreeControl, status, isolated=True, group=group)
         return Launch(argv, host_environment(orders), control, release, [status.write], enforcement)
 
@@ -143,7 +145,7 @@ class BubblewrapSandbox:
             argv += ["--ro-bind", str(file), f"/etc/{file.name}"]
         for name in _ETC:
             argv += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
-        return argv
+        return [*argv, *_gpu_mounts(job)]
 
 
 def _task_limit(limits: JobLimits, group: Group | None) -> dict[str, int]:
@@ -152,6 +154,21 @@ def _task_limit(limits: JobLimits, group: Group | None) -> dict[str, int]:
         return {}
     release = tuple(int(part) for part in re.findall(r"\d+", os.uname().release)[:2])
     return {"RLIMIT_NPROC": tasks_cap(limits)} if release >= (5, 14) else {}
+
+
+def _gpu_mounts(job: Job) -> list[str]:
+    """The cell's GPU; to a process that forks for others nothing that a library could open."""
+    gpu = job.cell_environment.gpu
+    if gpu is None:
+        return []
+    argv: list[str] = []
+    for source, place in gpu.nodes(hidden=job.trusted):
+        argv += ["--dev-bind", source, place]
+    for place in gpu.placeholders() if job.trusted else ():
+        argv += ["--ro-bind", str(NO_DEVICE), place]
+    for source, place in gpu.libraries:
+        argv += ["--ro-bind", source, place]
+    return argv
 
 
 def _enforcement(group: Group | None, tasks_capped: bool, filtered: bool) -> str:

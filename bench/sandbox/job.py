@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Literal, Protocol
 
+from bench.sandbox.gpu import Gpu
 from bench.sandbox.seccomp import encoded_filter
 
 EndReason = Literal[
@@ -73,13 +74,23 @@ class Mount:
 class CellEnvironment:
     """What all jobs of a cell have in common, and only some back ends can give."""
 
-    gpu: bool = False
-    """Pass on the machine's GPUs."""
+    gpu: Gpu | None = None
+    """The one that is the cell's while it runs."""
     environment: Path | None = None
     """Folder of the case's own additions to the shared image."""
     run: str = ""
     cell: str = ""
     """Names by which what is left of a job is recognised."""
+
+    @classmethod
+    def of(cls, facts: Mapping[str, Any]) -> CellEnvironment:
+        """The one of which `facts` came back from JSON."""
+        gpu, folder = facts["gpu"], facts["environment"]
+        return cls(Gpu.of(gpu) if gpu else None, Path(folder) if folder else None, facts["run"], facts["cell"])
+
+    def facts(self) -> dict[str, Any]:
+        gpu = None if self.gpu is None else self.gpu.facts()
+        return {"gpu": gpu, "environment": str(self.environment or ""), "run": self.run, "cell": self.cell}
 
 
 @dataclass(frozen=True)
@@ -208,9 +219,14 @@ def orders_for(job: Job, python: Path, folder: Path | None = None) -> dict[str, 
     """
     home, tmp = ("/home/agent", "/tmp") if folder is None else (str(folder / "home"), str(folder))  # noqa: S108
     env = base_environment(home=home, tmp=tmp, python=python, cpus=job.limits.cpus, also=job.interpreters)
+    env |= job.env
+    if (gpu := job.cell_environment.gpu) is not None:
+        own = env.get("LD_LIBRARY_PATH", "")
+        env |= gpu.variables(isolated=folder is None, hidden=job.trusted)
+        env |= {"LD_LIBRARY_PATH": f"{env['LD_LIBRARY_PATH']}:{own}"} if own and folder is None else {}
     return {
         "argv": [str(python), *job.argv[1:]] if job.argv[0] == "python" else list(job.argv),
-        "environment": {**env, **job.env},
+        "environment": env,
         "sockets": {name: str(path) if folder else guest_socket(name) for name, path in job.sockets.items()},
         "limits": resource_limits(job.limits),
         "filter": "" if job.trusted or folder else encoded_filter(),

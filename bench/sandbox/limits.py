@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 
 from bench.formats.case import Case, Limits
+from bench.sandbox.gpu import Gpu
 from bench.sandbox.job import CellEnvironment, JobLimits
 
 _LIMITS = {limit.name for limit in fields(JobLimits)}
@@ -15,9 +16,7 @@ def job_limits(limits: Limits, wall_s: float) -> JobLimits:
     return JobLimits(wall_s, **limits.model_dump(include=_LIMITS))
 
 
-def cell_environment(case: Case, run: str, cell: str) -> CellEnvironment:
-    """What all jobs of a cell of `case` have in common."""
+def cell_environment(case: Case, run: str, cell: str, gpu: Gpu | None = None) -> CellEnvironment:
+    """What all jobs of a cell of `case` have in common; gpu: the cell's own, where the case needs one."""
     environment = case.part("environment")
-    return CellEnvironment(
-        gpu=case.spec.needs.gpu, environment=environment if environment.is_dir() else None, run=run, cell=cell
-    )
+    return CellEnvironment(gpu, environment if environment.is_dir() else None, run, cell)

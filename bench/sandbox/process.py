@@ -14,6 +14,7 @@ from pathlib import Path
 from bench.guest.trees import remove_tree
 from bench.sandbox.cgroup_location import new_group
 from bench.sandbox.control import StatusPipe, TreeControl, send_signal
+from bench.sandbox.gpu import GPU_LIMIT
 from bench.sandbox.job import GUEST, Job, Launch, Mount, host_environment, orders_for
 
 MARKER = "BENCH_JOB"
@@ -58,6 +59,7 @@ class ProcessSandbox:
         if group is not None:
             argv = group.joined(argv)
         limits = "memory and processes watched" if group is None else group.about
+        limits += GPU_LIMIT if job.cell_environment.gpu is not None else ""
         control = partial(TreeControl, status, isolated=False, group=group)
         return Launch(argv, host_environment(orders) | mark, control, release, [status.write], limits)
 

@@ -29,9 +29,13 @@ class Tail:
     head: bytearray = field(default_factory=bytearray)
     tail: bytearray = field(default_factory=bytearray)
     total: int = 0
+    seen: Callable[[bytes], None] | None = None
+    """Shown every piece as it comes."""
 
     def feed(self, data: bytes) -> None:
         self.total += len(data)
+        if self.seen is not None:
+            self.seen(data)
         room = self.limit // 2 - len(self.head)
         if room > 0:
             self.head += data[:room]
@@ -202,15 +206,20 @@ def _spawn(sandbox: Sandbox, job: Job, launch: Launch, streams: tuple[int, int, 
 
 
 def run_job(
-    sandbox: Sandbox, job: Job, should_stop: Callable[[], bool] | None = None, witness: Witness | None = None
+    sandbox: Sandbox,
+    job: Job,
+    should_stop: Callable[[], bool] | None = None,
+    witness: Witness | None = None,
+    seen: Callable[[bytes], None] | None = None,
 ) -> Ended:
     """Run `job` to its end or its limit; raises `InfraError` when the sandbox itself does not come up.
 
     should_stop: asked about ten times a second; when it says so, the job is ended with the reason `stopped`.
+    seen: shown what the job writes to its standard output, as it comes.
     """
     pipe = subprocess.PIPE
     with start(sandbox, job, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, witness=witness) as running:
-        streams = _pump(running, should_stop)
+        streams = _pump(running, should_stop, seen)
         running.stop()
         code = running.code()
         if running.reason == "exit" and not running.control.came_up():
@@ -235,11 +244,13 @@ def run_job(
         )
 
 
-def _pump(running: Running, should_stop: Callable[[], bool] | None) -> tuple[Tail, Tail]:
+def _pump(
+    running: Running, should_stop: Callable[[], bool] | None, seen: Callable[[bytes], None] | None
+) -> tuple[Tail, Tail]:
     """Read both streams until the job's first process ends, watching the limits."""
     popen = running.popen
     limit = running.job.limits.output_mb << 20
-    out, err = Tail(limit), Tail(limit)
+    out, err = Tail(limit, seen=seen), Tail(limit)
     assert popen.stdout is not None and popen.stderr is not None
     exit_handle = os.pidfd_open(popen.pid)
     with selectors.DefaultSelector() as selector:

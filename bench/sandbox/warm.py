@@ -113,10 +113,14 @@ def start_warm(sandbox: Sandbox, preparation: Preparation) -> Iterator[WarmProce
     """Start a warm process, which ends with the block; its forks wait until it is ready."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     script = f"{sandbox.library}/bench/guest/fork_server.py"
-    view = {"place": _PLACE, "arena": _ARENA, "private": list(sandbox.private)} if sandbox.isolated else None
+    gpu = preparation.cell_environment.gpu
+    devices = gpu.placeholders() if gpu is not None else {}
+    view = {"place": _PLACE, "arena": _ARENA, "private": list(sandbox.private), "devices": devices}
     orders = {
         "preload": list(preparation.preload),
-        "view": view,
+        "view": view if sandbox.isolated else None,
+        # What this process must not see: CUDA, once begun, does not work in a fork.
+        "variables": gpu.variables(isolated=sandbox.isolated) if gpu is not None else {},
         "filter": encoded_filter() if sandbox.isolated else "",
     }
     # Each fork puts its workspace over it.

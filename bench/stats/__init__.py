@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     )
     from bench.stats.comparable import pair
     from bench.stats.compare import Compared, Comparison, compare_records
+    from bench.stats.conditions import changed_conditions
     from bench.stats.factor import FactorEffects, Interaction, MeasureEffects, factor_effects, factor_faults
     from bench.stats.intervals import Correlation, Interval
     from bench.stats.noise_floor import Losses, NoiseFloor
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
         Trial,
         Version,
         standings,
+        suite_of,
+        suite_of_records,
     )
     from bench.stats.sequential import (
         ROUNDS,
@@ -64,12 +67,14 @@ if TYPE_CHECKING:
     )
     from bench.stats.standing import (
         KS,
+        PROFILES,
         Entrant,
         Estimate,
         Passes,
         RankedStanding,
         Standing,
         entrant_of,
+        estimate,
         model_label,
         rank,
         standings_of,
@@ -84,9 +89,20 @@ if TYPE_CHECKING:
         moved_categories,
         series_levels,
     )
-    from bench.stats.tally import LOST, PLACES, Cost, Tally, agent_seconds, input_tokens, output_tokens, sum_known
+    from bench.stats.tally import (
+        LOST,
+        PLACES,
+        Cost,
+        Tally,
+        agent_seconds,
+        input_tokens,
+        output_tokens,
+        sum_known,
+        total_of,
+    )
     from bench.stats.tests import Rules
     from bench.stats.trends import CaseNight, Drop, Level, Series, case_nights, nightly, standing_drop
     from bench.stats.verdict import Judgement, Needed
+    from bench.stats.versus import HeadToHead, head_to_head
 else:
     __getattr__ = lazy_face(__name__)

@@ -140,6 +140,8 @@ def mean_intervals(values: Floats, levels: Sequence[float]) -> list[Interval | N
         return [None] * len(levels)
     tails = [_tail(n, level) for level in levels]
     found = np.quantile(case_weights(n) @ values, [*tails, *(1 - tail for tail in tails)])
+    # A mean lies among its values; the weights sum to 1 but for rounding.
+    found = np.clip(found, values.min(), values.max())
     return [Interval(float(low), float(high)) for low, high in found.reshape(2, -1).T]
 
 
@@ -174,9 +176,9 @@ def difference_intervals(differences: Floats, levels: Sequence[float]) -> list[I
     return found
 
 
-def clipped(it: Interval) -> Interval:
-    """What of it lies from -1 to 1."""
-    return Interval(min(1.0, max(-1.0, it.low)), max(-1.0, min(1.0, it.high)))
+def clipped(it: Interval, most: float = 1.0) -> Interval:
+    """What of it lies from `-most` to `most`."""
+    return Interval(min(most, max(-most, it.low)), max(-most, min(most, it.high)))
 
 
 def _imagined_of_equals(n: int, level: float, quantile: float) -> float:
@@ -228,7 +230,10 @@ def correlation(one: Floats, other: Floats) -> Correlation | None:
 
 
 def contrast(one: Floats, other: Floats) -> Contrast | None:
-    """Of `other` less `one`, by Welch's test (Biometrika 34, 1947); None for fewer than two of either, or no spread."""
+    """Of `other` less `one`, by Welch's test (Biometrika 34, 1947); None for fewer than two of either, or no spread.
+
+    Both hold differences of shares, from -1 to 1.
+    """
     from scipy.special import stdtr, stdtrit
 
     sides = (one, other)
@@ -242,4 +247,4 @@ def contrast(one: Floats, other: Floats) -> Contrast | None:
     difference = float(other.mean() - one.mean())
     reach = error * float(stdtrit(freedom, (1 + LEVEL) / 2))
     p = 2 * float(stdtr(freedom, -abs(difference) / error))
-    return Contrast(difference, Interval(difference - reach, difference + reach), p)
+    return Contrast(difference, clipped(Interval(difference - reach, difference + reach), 2.0), p)

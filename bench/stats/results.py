@@ -7,11 +7,22 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from statistics import fmean
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from bench.formats.record import CheckResult, Note, Profile, Record
-from bench.stats.standing import Entrant, Standing, counted_cells, newest_versions, standings_of, unique_cells
+from bench.stats.standing import (
+    PROFILES,
+    Entrant,
+    Standing,
+    counted_cells,
+    newest_versions,
+    standings_of,
+    unique_cells,
+)
 from bench.stats.tally import tally_of
+
+if TYPE_CHECKING:
+    from bench.stats.trends import CaseNight
 
 Suite = Mapping[Profile, Collection[str]]
 """The cases that count, for each profile."""
@@ -56,6 +67,10 @@ class Findings:
     """Cells with a flag."""
     claims: int
     overclaims: int
+    stops: Mapping[str, int]
+    """How the agent's part of the graded cells ended, and how often."""
+    last: str
+    """Start of the newest cell, to the second."""
 
 
 @dataclass(frozen=True)
@@ -103,9 +118,34 @@ class Results(Protocol):
     def metrics(self) -> Mapping[tuple[Profile, str], Sequence[Measured]]:
         """By profile and case, in no order."""
 
+    def nights(self, measure: str) -> Sequence[CaseNight]:
+        """What `nightly` makes series of, for a name of `MEASURES`: all suites and cases."""
+
     def trials(self, of_case: int, of_entrant: int) -> Sequence[Trial]:
         """At least the newest `of_case` results of each case, and the last `of_entrant` that count of each entrant on
         each case; in no order."""
+
+
+def suite_of(cases: Iterable[tuple[str, Iterable[Profile]]]) -> Suite:
+    """What counts, of cases with the profiles that each has: the one rule of coverage."""
+    found: dict[Profile, list[str]] = {profile: [] for profile in PROFILES}
+    for case, profiles in sorted((case, set(profiles)) for case, profiles in cases):
+        for profile in PROFILES:
+            if profile in profiles:
+                found[profile].append(case)
+    return found
+
+
+def suite_of_records(records: Iterable[Record]) -> Suite:
+    """Every case that has a record, in the profiles in which it has one."""
+    return suite_of(_grouped((record.case.id, record.profile) for record in records).items())
+
+
+def _grouped(pairs: Iterable[tuple[str, Profile]]) -> dict[str, set[Profile]]:
+    found: dict[str, set[Profile]] = defaultdict(set)
+    for case, profile in pairs:
+        found[case].add(profile)
+    return found
 
 
 _Run = tuple[tuple[str, str, str, int], Entrant, CheckResult]
@@ -113,12 +153,11 @@ _Run = tuple[tuple[str, str, str, int], Entrant, CheckResult]
 
 
 class RecordResults:
-    """`Results` from records; `suite`: None takes every case they know for the suite of both profiles."""
+    """`Results` from records; `suite`: None takes every case that they know, in each profile."""
 
     def __init__(self, records: Iterable[Record], suite: Suite | None = None) -> None:
         self._records = _different(records)
-        known = {record.case.id for record in self._records}
-        self._suite: Suite = {"mini": known, "full": known} if suite is None else suite
+        self._suite: Suite = suite_of_records(self._records) if suite is None else suite
         self._unique = unique_cells(self._records)
         self._newest = newest_versions(self._unique)
         self._counted = counted_cells(self._unique, self._suite)
@@ -163,6 +202,12 @@ class RecordResults:
                 for (name, unit), them in values.items()
             ]
         return found
+
+    def nights(self, measure: str) -> Sequence[CaseNight]:
+        from bench.stats.pairing import MEASURES
+        from bench.stats.trends import case_nights
+
+        return case_nights(self._records, MEASURES[measure])
 
     def trials(self, of_case: int, of_entrant: int) -> Sequence[Trial]:
         kept = {id(record) for record in self._unique}
@@ -218,6 +263,8 @@ def _findings(records: Sequence[Record]) -> Findings:
         flagged=sum(bool(record.flags) for record in records),
         claims=sum(len(record.claims) for record in records),
         overclaims=sum(record.overclaims for record in records),
+        stops=dict(sorted(Counter(str(it.stop_reason) for it in records if it.outcome == "graded").items())),
+        last=f"{max(record.started for record in records)[:19]}Z",
     )
 
 

@@ -17,6 +17,8 @@ from bench.stats.intervals import Interval, clustered
 from bench.stats.ranking import pass_at, pass_hat
 from bench.stats.tally import Cost, Effort, Tally, total_of
 
+PROFILES: tuple[Profile, ...] = ("mini", "full")
+"""In the order of tables and pages."""
 KS = (2, 3, 5, 10)
 """The k of pass@k and pass^k. For k = 1 both are the success."""
 
@@ -124,7 +126,17 @@ def standings_of(
 
 
 def rank(table: Iterable[Standing]) -> list[RankedStanding]:
-    """The standings of one profile, the best first; equal means share a rank."""
+    """The standings, the best first, each among those of its profile; equal means share a rank.
+
+    The one rule of every table and page. Profiles come one after the other, as they are in no ranking together.
+    """
+    by_profile: dict[Profile, list[Standing]] = defaultdict(list)
+    for standing in table:
+        by_profile[standing.entrant.profile].append(standing)
+    return [ranked for profile in PROFILES for ranked in _ranked(by_profile[profile])]
+
+
+def _ranked(table: Iterable[Standing]) -> list[RankedStanding]:
     ordered = sorted(table, key=_order)
     rivals = [standing for standing in ordered if standing.ranked and standing.complete]
     bands = dict(zip(map(id, rivals), _bands(rivals), strict=True))

@@ -42,12 +42,26 @@ class ResultsBranch:
     ) -> None:
         """`pause_s`: seconds between two writes through the API, None for GitHub's advice."""
         if not is_branch_name(name):
-            raise UserError(f"`{name}` is not a branch name")
+            raise UserError(f"`{name}` is not a branch name", where="--branch", remedy="such as mldb-results")
         self._repository = repository
         self._name = name
         self._via = via
         self._retry = retry or RetryPolicy()
         self._pause_s = pause_s
+
+    def require_usable(self) -> None:
+        """Raise `UserError` where records could not be stored here later; writes nothing."""
+        path = Path(self._repository)
+        if self._via == "api" or is_remote(self._repository) or (path.is_dir() and any(path.iterdir())):
+            self.ensure()
+            return
+        absolute = path.absolute()
+        existing = next(it for it in (absolute, *absolute.parents) if os.path.lexists(it))
+        if not existing.is_dir():
+            fault = "is not a git repository" if existing == absolute else "is not a folder"
+            raise UserError(fault, where=existing, remedy="name another path with --results")
+        if not os.access(existing, os.W_OK | os.X_OK):
+            raise UserError("cannot be written to", where=existing, remedy="name another path with --results")
 
     def ensure(self) -> None:
         """Make the repository when its path does not exist; otherwise check that it can be used."""

@@ -186,6 +186,11 @@ def render(bundle: Bundle) -> Rendered:
     return Rendered(files, manifest)
 
 
+def stored_files(bundle: Bundle) -> Sequence[StoredFile]:
+    """The files of records that a branch holds of the bundle, with their digests."""
+    return render(bundle).manifest.files
+
+
 def exported_schemas() -> dict[str, bytes]:
     """The JSON Schema of everything on the branch, by the plain name of its file."""
     models: dict[str, type[Model]] = {"record": Record, "manifest": Manifest, "decision": Decision}

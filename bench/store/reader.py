@@ -6,9 +6,11 @@ import contextlib
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 
 from bench.base.errors import UserError
+from bench.base.text import meant
 from bench.formats.older_records import parse_records
 from bench.formats.record import Record
 from bench.store.decisions import Decision, Ledger, parse_decisions
@@ -80,6 +82,35 @@ def open_copy(repository: Path | str, branch: str, *, history: bool = False) -> 
             message, where = without_secrets(error.message), without_secrets(str(repository))
             raise UserError(message, where=where, remedy="check the address and the access") from None
         yield Copy(git, git.commit_of(ref))
+
+
+def require_branch(repository: Path | str, branch: str, tip: str | None, *, may_be_new: bool = False) -> None:
+    """Raise `UserError` where there is no branch of this name, with the one that may have been meant.
+
+    tip: as `open_copy` found it. may_be_new: results may still be to come; then only a name near another one is wrong.
+    """
+    if tip:
+        return
+    names = _branches(repository)
+    if may_be_new and not get_close_matches(branch, names, n=1):
+        return
+    remedy = meant(branch, names) if names else "store results first, with `ml-dev-bench run --results`"
+    where = without_secrets(str(repository))
+    raise UserError(f"no branch {branch!r}", where=where, remedy=f"{remedy}; --branch names it" if names else remedy)
+
+
+def _branches(repository: Path | str) -> list[str]:
+    """Their names; none where the repository is new or does not tell them."""
+    heads = "refs/heads/"
+    try:
+        if not is_remote(repository):
+            git = Git(git_folder(Path(repository)))
+            return [line.removeprefix(heads) for line in git.text("for-each-ref", "--format=%(refname)", heads).split()]
+        with scratch_clone(str(repository), "none") as git:
+            lines = git.text("ls-remote", "--heads", "origin").splitlines()
+            return [line.split("\t")[-1].removeprefix(heads) for line in lines]
+    except GitError:
+        return []
 
 
 def is_earlier(repository: Path | str, branch: str, commit: str, other: str) -> bool:

@@ -202,7 +202,7 @@ def test_the_answers_are_not_there_for_a_judge(tmp_path: Path) -> None:
 def test_where_proofs_count_a_missing_library_is_a_failure(
     tmp_path: Path, needs: dict[str, Any], ok: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bench.cell.needs.has_gpu", lambda: False)
+    monkeypatch.setattr("bench.cell.needs.find_gpus", lambda roots: [])
     case = make_case(tmp_path / "cases", needs=needs)
     for complete in (False, True):
         _, needed = prove(tmp_path, case, Rounds(complete=complete))

@@ -97,7 +97,7 @@ def test_a_template_is_small_and_has_near_misses(kind: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_case_of_each_kind_has_a_solution_that_succeeds(tmp_path: Path, kind: str) -> None:
-    case = load_case(scaffold_case(tmp_path / "cases", "mine/my_case", kind))
+    case = load_case(scaffold_case(tmp_path / "cases", "basics/my_case", kind))
     proofs = []
     with open_verifier(places_of(tmp_path), ProcessSandbox()) as verifier:
         for proof in verifier.verify(case):
@@ -112,14 +112,14 @@ def test_a_case_of_each_kind_has_a_solution_that_succeeds(tmp_path: Path, kind: 
 @pytest.mark.nightly
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_case_of_each_kind_proves_itself(tmp_path: Path, bubblewrap: BubblewrapSandbox, kind: str) -> None:
-    case = load_case(scaffold_case(tmp_path / "cases", "mine/my_case", kind))
+    case = load_case(scaffold_case(tmp_path / "cases", "basics/my_case", kind))
     assert [proof for proof in verify(tmp_path, case, bubblewrap) if not proof.ok] == []
 
 
 @pytest.mark.slow
 def test_a_wrong_answer_is_judged_with_the_services_of_judging(tmp_path: Path) -> None:
     """Without them every answer that asks one would fail, and a right one would be called caught."""
-    folder = scaffold_case(tmp_path / "cases", "mine/my_case", "service")
+    folder = scaffold_case(tmp_path / "cases", "basics/my_case", "service")
     (folder / "wrong" / "never_run.patch").write_text(
         "--- a/report.py\n+++ b/report.py\n@@ -2,2 +2,3 @@\n \n+# The same, but for this line.\n import json\n"
     )
@@ -132,7 +132,7 @@ def test_a_wrong_answer_is_judged_with_the_services_of_judging(tmp_path: Path) -
 def test_a_name_that_is_taken_changes_nothing(tmp_path: Path) -> None:
     folder = scaffold_case(tmp_path, "basics/mine")
     (folder / "task.md").write_text("mine")
-    for name in ("basics/mine", "other/mine"):
+    for name in ("basics/mine", "tabular/mine"):
         with pytest.raises(UserError, match="exists already"):
             scaffold_case(tmp_path, name)
     assert (folder / "task.md").read_text() == "mine"

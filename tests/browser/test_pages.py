@@ -11,6 +11,7 @@ import json
 import re
 import shutil
 import subprocess
+import tarfile
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from datetime import timedelta
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import pytest
 
@@ -48,22 +49,62 @@ function ground(view, node) {
   }
   return {r: 255, g: 255, b: 255, a: 1};
 }
-function look(frame) {
+// What a reader does who sorts, filters and compares.
+async function act(doc, view) {
+  const found = {};
+  const board = doc.querySelector('table.board[data-tools]');
+  if (board) {
+    const heading = board.tHead.rows[0].cells[4];
+    heading.querySelector('button').click();
+    found.sorted = heading.getAttribute('aria-sort');
+    const first = board.tBodies[0].rows;
+    found.values = [...first].map(row => Number(row.cells[4].dataset.v));
+    const box = doc.querySelector('.tools input[type=search]');
+    box.value = 'react'; box.dispatchEvent(new view.Event('input'));
+    found.shown = [...first].filter(row => !row.hidden).map(row => row.querySelector('.agent').textContent);
+    found.said = doc.querySelector('.tools [role=status]').textContent;
+    found.address = view.location.search;
+  }
+  if (doc.getElementById('compare')) {
+    for (let n = 0; n < 100 && !doc.querySelector('#compared table'); n++) {
+      await new Promise(done => setTimeout(done, 20));
+    }
+    found.compared = doc.querySelectorAll('#compared table').length;
+    const third = doc.querySelectorAll('.chooser select')[2];
+    third.selectedIndex = 3; third.dispatchEvent(new view.Event('change'));
+    found.shared = view.location.search;
+  }
+  return found;
+}
+async function look(frame) {
   const doc = frame.contentDocument, view = frame.contentWindow, faint = [];
   for (const node of doc.body.querySelectorAll('*')) {
     const own = [...node.childNodes].some(n => n.nodeType === 3 && n.textContent.trim());
-    if (!own || !node.getClientRects().length || ['title', 'desc'].includes(node.tagName)) continue;
+    if (!own || !node.getClientRects().length || ['title', 'desc', 'OPTION'].includes(node.tagName)) continue;
     const style = view.getComputedStyle(node);
     const ink = rgb(node instanceof view.SVGElement ? style.fill : style.color), paper = ground(view, node);
     const [a, b] = [light(ink), light(paper)].sort((x, y) => y - x);
     const ratio = (a + 0.05) / (b + 0.05);
     if (ratio < 4.5) faint.push([node.tagName, node.className.toString(), ratio]);
   }
-  const clipped = [...doc.querySelectorAll('.board tbody td, .board tbody th')].filter(
-    n => getComputedStyle(n).display !== 'none' && n.scrollWidth > n.clientWidth + 1).map(n => n.textContent.trim());
+  const clipped = [...doc.querySelectorAll('.frame, .frame tbody td, .frame tbody th')].filter(
+    n => n.getClientRects().length && n.scrollWidth > n.clientWidth + 1
+  ).map(n => n.className + ': ' + n.textContent.trim().slice(0, 80));
+  let violations = [];
+  if (AXE) {
+    const tag = doc.createElement('script');
+    tag.src = '/axe.min.js';
+    await new Promise(done => { tag.onload = done; doc.head.append(tag); });
+    const said = await view.axe.run(doc, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'best-practice']});
+    violations = said.violations.map(v => v.id + ': ' + v.nodes.slice(0, 2).map(n => n.html.slice(0, 120)).join(' | '));
+  }
+  const ids = [...doc.querySelectorAll('[id]')].map(n => n.id);
   return {
+    violations, styled: doc.querySelectorAll('[style]').length, twice: ids.filter((id, at) => ids.indexOf(id) !== at),
+    tools: await act(doc, view),
     over: doc.documentElement.scrollWidth - doc.documentElement.clientWidth, title: doc.title, faint, clipped,
-    scripts: doc.scripts.length, ground: view.getComputedStyle(doc.body).backgroundColor,
+    scripts: [...doc.scripts].filter(n => !n.src || n.textContent).length,
+    ground: view.getComputedStyle(doc.body).backgroundColor,
     reached: [...doc.querySelectorAll('a[href], [tabindex="0"], summary')].every(n => n.tabIndex === 0),
   };
 }
@@ -75,7 +116,7 @@ function look(frame) {
     const loaded = new Promise(done => frame.onload = done);
     document.body.append(frame);
     await loaded;
-    found[page] = look(frame);
+    found[page] = await look(frame);
     frame.remove();
   }
   document.getElementById('out').textContent = JSON.stringify(found);
@@ -89,6 +130,10 @@ class Look(TypedDict):
     faint: list[list[object]]
     clipped: list[str]
     scripts: int
+    violations: list[str]
+    styled: int
+    twice: list[str]
+    tools: dict[str, Any]
     ground: str
     reached: bool
 
@@ -101,11 +146,15 @@ class Served:
     address: str
     asked: list[tuple[str, int]] = field(default_factory=list)
 
-    def looks(self, profile: Path, width: int, *, dark: bool = False) -> dict[str, Look]:
-        pages = ["index.html", "cases.html"]
-        for pattern in ("cases/*.html", "agents/*.html", "runs/evil/*.html", "runs/night/*noisy*.html"):
+    def looks(self, profile: Path, width: int, *, dark: bool = False, axe: Path | None = None) -> dict[str, Look]:
+        """What is found on pages of every kind; `axe`: axe-core's script, which then runs in each."""
+        pages = [path.name for path in sorted(self.folder.glob("*.html")) if path.name != "probe.html"]
+        for pattern in ("cases/*.html", "agents/*.html", "runs/evil/*.html", "runs/night/*noisy*react-1*.html"):
             pages += [str(path.relative_to(self.folder)) for path in sorted(self.folder.glob(pattern))]
+        if axe is not None:
+            shutil.copy(axe, self.folder / "axe.min.js")
         probe = PROBE.replace("PAGES", json.dumps(pages)).replace("WIDTH", str(width))
+        probe = probe.replace("AXE", "true" if axe else "false")
         (self.folder / "probe.html").write_text(probe)
         command = [
             str(BROWSER),
@@ -117,13 +166,21 @@ class Served:
             "--disable-component-update",
             "--disable-sync",
             f"--user-data-dir={profile}",
-            "--window-size=1400,1000",
+            "--window-size=2000,1000",
             f"--blink-settings=preferredColorScheme={0 if dark else 1}",
-            "--virtual-time-budget=60000",
+            "--virtual-time-budget=200000",
             "--dump-dom",
             f"{self.address}/probe.html",
         ]
-        dumped = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+        done = subprocess.run(
+            [*command[:1], "--enable-logging=stderr", *command[1:]],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=400,
+        )
+        dumped = done.stdout
+        assert not re.findall(r".*CONSOLE.*", done.stderr), "the console is empty"
         out = re.search(r'<pre id="out">(.*?)</pre>', dumped, re.DOTALL)
         assert out, dumped[:500]
         found: dict[str, Look] = json.loads(html.unescape(out.group(1)))
@@ -156,21 +213,79 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     server.server_close()
 
 
-@pytest.mark.parametrize(("width", "dark"), [(390, False), (390, True), (1280, False), (1280, True)])
-def test_every_page_fits_and_can_be_read(served: Served, tmp_path: Path, width: int, dark: bool) -> None:
-    looks = served.looks(tmp_path / "profile", width, dark=dark)
+@pytest.fixture(scope="module")
+def axe(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("axe")
+    packed = (
+        subprocess.run(
+            ["npm", "pack", "axe-core@4", "--silent"],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        if shutil.which("npm")
+        else None
+    )
+    if packed is None or packed.returncode:
+        not_here("axe-core: npm cannot fetch it")
+    with tarfile.open(folder / packed.stdout.strip()) as archive:
+        archive.extractall(folder, filter="data")
+    return folder / "package" / "axe.min.js"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("width", "dark", "audited"),
+    [
+        (320, False, False),
+        (390, True, True),
+        (768, False, False),
+        (1280, False, True),
+        (1280, True, True),
+        (1920, True, False),
+    ],
+)
+def test_every_page_fits_and_can_be_read(
+    served: Served, axe: Path, tmp_path: Path, width: int, dark: bool, audited: bool
+) -> None:
+    looks = served.looks(tmp_path / "profile", width, dark=dark, axe=axe if audited else None)
     assert len(looks) > 20
-    for page, look in looks.items():
-        assert look["over"] <= 0, f"{page} is wider than the screen"
-        assert look["faint"] == [], page
-        assert look["clipped"] == [], page
-        assert look["reached"], page
+    wrong = {
+        page: said
+        for page, look in looks.items()
+        if (said := [
+            *(["wider than the screen"] if look["over"] > 0 else []),
+            *map(str, look["faint"]), *look["clipped"], *look["violations"], *look["twice"],
+            *(["cannot be reached"] if not look["reached"] else []),
+            *(["has a style attribute"] if look["styled"] else []),
+        ])
+    }  # fmt: skip
+    assert not wrong, json.dumps(wrong, indent=1)
     assert {look["ground"] for look in looks.values()} == {"rgb(15, 18, 22)" if dark else "rgb(247, 248, 249)"}
 
 
+@pytest.mark.slow
+def test_tables_sort_and_filter_and_agents_are_compared_with_the_state_in_the_address(
+    served: Served, tmp_path: Path
+) -> None:
+    looks = served.looks(tmp_path / "profile", 1280)
+    board, compare = (looks[page]["tools"] for page in ("index.html", "compare.html"))
+    assert board["sorted"] == "descending"
+    assert board["values"] == sorted(board["values"], reverse=True)
+    assert board["shown"] == ["react", "react"]
+    assert "rows, sorted by Cost per cell, highest first" in board["said"]
+    assert "mini.sort=-5" in board["address"] and "mini.q=react" in board["address"]
+    assert compare["compared"] == 3
+    assert compare["shared"].count("mini%2F") == 3
+
+
+@pytest.mark.slow
 def test_hostile_text_does_not_run_and_nothing_else_is_asked_for(served: Served, tmp_path: Path) -> None:
+    served.asked.clear()
     looks = served.looks(tmp_path / "profile", 1280)
     assert all(look["scripts"] == 0 and look["title"] != "taken" for look in looks.values())
     assert all(status in {200, 304} for _, status in served.asked), [ask for ask in served.asked if ask[1] >= 400]
     kinds = {path.split("?")[0].rpartition(".")[2] for path, _ in served.asked}
-    assert kinds <= {"html", "css", "svg", "ico"}
+    assert kinds <= {"html", "css", "svg", "ico", "js", "json"}

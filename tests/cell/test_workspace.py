@@ -224,6 +224,15 @@ def test_a_protected_file_is_restored_and_its_change_is_told(
     assert digest_folder(workspace) == digest_folder(start)
 
 
+def test_all_files_below_a_protected_folder_are_restored(start: Path, workspace: Path) -> None:
+    (workspace / "tests" / "test_main.py").write_text("assert True\n")
+    (workspace / "tests" / "made_by_the_agent.txt").write_text("a note")
+    assert take_snapshot(workspace, start, ["tests"]).tampered == ["tests/test_main.py"]
+    remove_tree(workspace / "tests")
+    assert take_snapshot(workspace, start, ["tests/"]).tampered == ["tests/test_main.py"]
+    assert digest_folder(workspace) == digest_folder(start)
+
+
 def test_protected_files_that_never_were_are_no_tampering(start: Path, workspace: Path) -> None:
     (workspace / "absent.py").write_text("x")
     assert take_snapshot(workspace, start, ["absent.py"]).tampered == []

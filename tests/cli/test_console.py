@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
-import pty
 import re
-import struct
-import subprocess
-import sys
-import termios
 
 import pytest
 
 from bench.report.lines import table
-from tests.helpers.cells import ROOT
+from tests.helpers.terminal import elsewhere, on_terminal
 
 _STYLE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _HOSTILE = "[bold]x[/bold]\x1b[31m:smile:\u202e\r::error::y"
@@ -36,43 +29,25 @@ kept, *fresh = (make_record(trial=trial) for trial in (1, 2, 3))
 with Reporter() as reporter:
     reporter.total = 3
     reporter.end(kept, True)
-    for record in fresh:
-        reporter.begin(SimpleNamespace(id=record.cell))
+    limits = SimpleNamespace(agent_s=600, steps=50, cost_usd=2.0)
+    cells = [
+        SimpleNamespace(
+            id=it.cell, arm="", agent=it.agent, trial=it.trial, models=it.models,
+            case=SimpleNamespace(id=it.case.id, spec=SimpleNamespace(limits=limits)),
+        )
+        for it in fresh
+    ]
+    for cell in cells:
+        reporter.begin(cell)
+    reporter.phase(cells[1], "agent", None)
+    for _ in range(3):
+        reporter.call(cells[1], SimpleNamespace(status="ok", protocol="chat", cost_usd=0.01))
     reporter.tick()
     reporter.end(fresh[0], False)
     reporter.note("[red]\\x1b[2J")
     reporter.tick()
 print("done")
 """
-
-
-def on_terminal(code: str, width: int = 80, **env: str) -> str:
-    """What a Python program writes to a terminal of this width."""
-    leader, follower = pty.openpty()
-    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 40, width, 0, 0))
-    plain = {name: value for name, value in os.environ.items() if name not in ("CI", "COLUMNS", "NO_COLOR")}
-    process = subprocess.Popen(
-        [sys.executable, "-c", code], stdout=follower, stderr=follower, cwd=ROOT, env={**plain, "TERM": "xterm", **env}
-    )
-    os.close(follower)
-    written = b""
-    while True:
-        try:
-            piece = os.read(leader, 65536)
-        except OSError:  # the other end is closed
-            break
-        if not piece:
-            break
-        written += piece
-    os.close(leader)
-    assert process.wait(timeout=60) == 0, written.decode()
-    return written.decode()
-
-
-def elsewhere(code: str, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, env={**os.environ, **env}, check=True
-    )
 
 
 def show(rows: object, *, width: int, header: object = ()) -> str:
@@ -103,8 +78,10 @@ def test_elsewhere_a_ticker_says_plain_lines(ci: str) -> None:
 def test_a_run_shows_its_progress_and_the_time_left_on_a_terminal() -> None:
     said = on_terminal(_REPORT, width=120)
     plain = _STYLE.sub("", said)
-    assert "1/3 done, 0 s; running: react on nan_loss_debug 0 s, react on nan_loss_debug 0 s" in plain
-    assert "2/3 done, 0 s, about 0 s left; running: react on nan_loss_debug 0 s" in plain
+    assert "1/3 done, 0 s; 3 steps, $0.0300" in plain
+    assert re.search(r"react on nan_loss_debug, trial 3 +agent 0 s of 10 min +3 of 50 steps +\$0.0300 of \$2.00", plain)
+    assert re.search(r"react on nan_loss_debug, trial 2 +starts 0 s", plain)
+    assert "2/3 done, 0 s, about 0 s left; 11 steps, $0.1500" in plain
     assert "[2/3] " in plain
     assert "note: [red]\\x1b[2J" in plain
     assert "\x1b[2J" not in said

@@ -12,13 +12,12 @@ from click.testing import CliRunner
 from bench.authoring import Proof, open_verifier
 from bench.base.errors import UserError
 from bench.base.install import DataFolders
-from bench.cell import run_cell, unmet_needs
+from bench.cell import run_cell
 from bench.cli.main import cli
 from bench.formats.agent import find_agent
-from bench.formats.case import Case, Needs, load_case
+from bench.formats.case import Case, load_case
 from bench.formats.plan import Cell
 from bench.plan import Experiment, History, PlannedJob, packed_shards
-from bench.sandbox.bubblewrap import BubblewrapSandbox
 from bench.sandbox.process import ProcessSandbox
 from tests.helpers.cells import ROOT, make_case, make_context, write_files
 
@@ -114,15 +113,6 @@ def test_what_a_machine_lacks_is_a_skipped_record(tmp_path: Path) -> None:
     assert (record.outcome, record.cause) == ("skipped", "needs_missing") and "no_such_library" in record.error
 
 
-def test_a_gpu_that_the_sandbox_cannot_pass_on_is_missing_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bench.cell.needs.has_gpu", lambda: True)
-    assert "--sandbox docker" in unmet_needs(Needs(gpu=True), BubblewrapSandbox())
-    assert unmet_needs(Needs(gpu=True), ProcessSandbox()) == ""
-    monkeypatch.setattr("bench.cell.needs.has_gpu", lambda: False)
-    assert "a GPU is missing" in unmet_needs(Needs(gpu=True), ProcessSandbox())
-    assert unmet_needs(Needs(), BubblewrapSandbox()) == ""
-
-
 SUITE = {"schema": 1, "id": "both", "version": "2026.11", "title": "Both", "cases": ["double_it"]}
 
 
@@ -132,7 +122,7 @@ def test_a_plan_leaves_out_what_no_machine_of_it_can_run_and_says_so(tmp_path: P
     plan = ["plan", "suites=both", "agents=oracle", "profiles=mini,full", "--cases", str(tmp_path / "cases")]
     done = CliRunner().invoke(cli, plan)
     assert done.exit_code == 0, done.output
-    assert "1 cells in 1 shards" in done.output
+    assert "1 cell in 1 shard" in done.output
     assert "skipped   oracle/none/double_it/full/1: needs a GPU, which no machine of the plan has" in done.output
     as_json = json.loads(CliRunner().invoke(cli, [*plan, "--json"]).stdout)
     assert [it["cell"] for it in as_json["skipped"]] == ["oracle/none/double_it/full/1"]

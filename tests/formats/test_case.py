@@ -71,7 +71,7 @@ def test_names_of_folders_and_facts_agree(tmp_path: Path) -> None:
 
 def test_two_cases_of_one_id_are_an_error(tmp_path: Path) -> None:
     make_case(tmp_path)
-    make_case(tmp_path, category="other")
+    make_case(tmp_path, category="debugging")
     with pytest.raises(UserError, match="already used by"):
         load_cases(tmp_path)
 

@@ -22,6 +22,7 @@ from bench.gateway.config import Config, Provider, Role
 from bench.gateway.observations import Redactor
 from bench.gateway.process import read_orders
 from bench.gateway.run_budget import Balance, RunBudget
+from bench.gateway.steps import read_steps
 from tests.helpers.cells import ROOT, python
 from tests.helpers.fuzz import Tally, as_json, fuzzed, json_bytes
 from tests.helpers.fuzz_answers import ANSWERS
@@ -56,6 +57,7 @@ def check_trace(folder: Path, calls: bytes, bodies: bytes, tally: Tally) -> list
     found: list[Any] = []
     with tally.example(UserError):
         found = list(read_trace(ledger))
+        read_steps(found)
         json.dumps(to_atif(found, "agent", "session"))
     return found
 

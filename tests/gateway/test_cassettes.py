@@ -168,7 +168,7 @@ def test_the_trace_is_exported_to_atif(tmp_path: Path, protocol: str) -> None:
 
 def test_the_trace_as_text_names_every_call(tmp_path: Path) -> None:
     record(tmp_path, "chat", False)
-    done = CliRunner().invoke(results, ["trace", str(tmp_path)], catch_exceptions=False)
+    done = CliRunner().invoke(results, ["trace", str(tmp_path), "--format", "calls"], catch_exceptions=False)
     assert [line.split()[:4] for line in done.output.splitlines()] == [
         ["1", "main", "chat", "ok"],
         ["2", "main", "chat", "ok"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -539,9 +540,11 @@ class Bundle:
 
 
 def honest_bundle(folder: Path, sandbox: str) -> Bundle:
-    """A real run: two agents that do nothing, the oracle, a replayed one, and one whose cassette is missing."""
-    (folder / "lost").mkdir()
+    """A real run: two agents that do nothing, the oracle, a replayed one, and one that lacks a cassette."""
+    (folder / "lost" / "cassettes" / "demo").mkdir(parents=True)
     (folder / "lost" / "agent.yaml").write_text(LOST_AGENT)
+    recorded = Path("agents/react/cassettes/demo/hello_world.yaml")
+    shutil.copy(Path(__file__).resolve().parents[2] / recorded, folder / "lost" / "cassettes" / "demo")
     (folder / "idle").mkdir()
     (folder / "idle" / "agent.yaml").write_text(IDLE_AGENT)
     mldb(

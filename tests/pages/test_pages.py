@@ -5,11 +5,15 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import random
 import re
 import shutil
+import xml.etree.ElementTree as ET
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -23,10 +27,11 @@ from bench.cli.pages import _info
 from bench.formats.record import Record
 from bench.pages import render as figures
 from bench.pages.board import CaseInfo
-from bench.pages.build import MARKER, build_site
-from bench.pages.chart import Point, frontier, scatter
+from bench.pages.build import MARKER, SiteOptions, Written, build_site, write_site
+from bench.pages.charts import cost_chart
+from bench.pages.costs import Point, at_budgets, frontier
 from bench.pages.render import agent_page, cell_page
-from bench.stats import Entrant
+from bench.stats import Entrant, Estimate, Interval, RecordResults
 from tests.helpers.cells import make_case
 from tests.helpers.pages import HOSTILE, SITE, cases_of, hostile_records
 from tests.helpers.records import (
@@ -38,7 +43,10 @@ from tests.helpers.records import (
     make_record,
 )
 
-CSP = "default-src 'none'; style-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'"
+CSP = (
+    "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "base-uri 'none'; form-action 'none'"
+)
 
 
 class Page(HTMLParser):
@@ -95,7 +103,9 @@ def test_there_is_a_page_for_the_board_every_case_every_agent_and_every_cell(bui
 def test_hostile_text_stays_text(built: Path) -> None:
     seen = 0
     for path, page in pages(built).items():
-        assert {tag for tag, _ in page.tags}.isdisjoint({"script", "img", "iframe", "object", "style", "form"}), path
+        assert {tag for tag, _ in page.tags}.isdisjoint({"img", "iframe", "object", "style", "form"}), path
+        scripts = {attributes.get("src", "")[-10:] for attributes in page.all("script")}
+        assert scripts <= {"/tables.js", "compare.js"}, path
         for tag, attributes in page.tags:
             assert not any(name.startswith("on") or name in {"style", "srcdoc"} for name in attributes), (path, tag)
         source = path.read_text(encoding="utf-8")
@@ -131,7 +141,8 @@ def test_nothing_is_loaded_from_elsewhere_and_the_policy_forbids_it(built: Path)
     for path, page in pages(built).items():
         policies = [meta["content"] for meta in page.all("meta") if meta.get("http-equiv") == "Content-Security-Policy"]
         assert policies == [CSP]
-        assert all("src" not in attributes for _, attributes in page.tags), path
+        sources = [attributes["src"] for _, attributes in page.tags if "src" in attributes]
+        assert all((path.parent / source).resolve().is_relative_to(built.resolve()) for source in sources), path
     style = (built / "static" / "style.css").read_text()
     assert not re.search(r"url\(|@import|https?:", style)
 
@@ -145,6 +156,30 @@ def test_tables_are_named_and_scoped(built: Path) -> None:
         for frame in page.all("div"):
             if frame.get("class") == "scroll":
                 assert (frame["role"], frame["tabindex"]) == ("region", "0")
+
+
+@pytest.mark.parametrize(
+    ("question", "clicks", "words"),
+    [
+        ("Which agent for my budget?", (), ("The best agent for a budget", "Up to", "openhands")),
+        ("Is this difference real?", (), ("Surely ahead of", "Cannot be told")),
+        ("Why did it fail here?", ("agents/aide--openai--gpt-5-mini.html",), ("Findings", "no_progress", "✗")),
+        ("What changed last night?", (), ("Last night", "Confirmed step", "react")),
+        ("How do I reproduce it?", (), ("ml-dev-bench run --agent",)),
+    ],
+)
+def test_a_readers_questions_are_answered_within_two_clicks(
+    built: Path, question: str, clicks: Sequence[str], words: Sequence[str]
+) -> None:
+    here = built / "index.html"
+    asked = re.search(rf'<a href="([^"]+)"><b>{re.escape(question)}', here.read_text())
+    assert asked is not None
+    here = built / urlsplit(asked[1]).path
+    for click in clicks:
+        assert click in {urlsplit(link["href"]).path for link in Page(here).all("a")}
+        here = built / click
+    text = Page(here).text
+    assert all(word in text for word in words), here
 
 
 def test_references_and_incomplete_agents_have_no_rank(built: Path) -> None:
@@ -326,44 +361,51 @@ def test_addresses_that_nearly_meet(one: tuple[str, str], other: tuple[str, str]
     assert agent_page(Entrant("mini", *one)) != agent_page(Entrant("mini", *other))
 
 
+def point(label: str, cost: float, mean: float, *, replayed: bool = False, complete: bool = True) -> Point:
+    value = Estimate(mean, 7, Interval(max(0, mean - 0.1), min(1, mean + 0.1)))
+    return Point(label, None, cost, value, value, replayed, complete)
+
+
 POINTS = [
-    Point("dear", 2.0, 0.9, False),
-    Point("cheap", 0.02, 0.5, False),
-    Point("beaten", 1.0, 0.4, False),
-    Point("replay", 0.001, 1.0, True),
+    point("dear", 2.0, 0.9),
+    point("cheap", 0.02, 0.5),
+    point("beaten", 1.0, 0.4),
+    point("partial", 0.01, 0.95, complete=False),
+    point("replay", 0.001, 1.0, replayed=True),
 ]
 
 
-def test_the_frontier_holds_those_that_nobody_beats_for_less() -> None:
-    assert [point.label for point in frontier(POINTS)] == ["cheap", "dear"], "a replayed cost beats no paid one"
-    assert [point.label for point in frontier(POINTS[3:])] == ["replay"]
-    ties = [Point("b", 1.0, 0.5, False), Point("a", 1.0, 0.5, False), Point("c", 1.0, 0.6, False)]
-    assert [point.label for point in frontier(ties)] == ["c"]
+def test_the_frontier_holds_those_that_met_every_case_and_that_no_other_beats_for_less() -> None:
+    best = frontier(POINTS, "score")
+    assert [it.label for it in best] == ["cheap", "dear"], "a replayed cost beats no paid one"
+    assert [it.label for it in frontier(POINTS[4:], "score")] == ["replay"]
+    ties = [point("b", 1.0, 0.5), point("a", 1.0, 0.5), point("c", 1.0, 0.6)]
+    assert [it.label for it in frontier(ties, "success")] == ["c"]
+    assert [(it.usd, it.point.label) for it in at_budgets(best, "score") if it.point] == [
+        (0.03, "cheap"),
+        (3.0, "dear"),
+    ]
 
 
-@given(
-    st.lists(
-        st.builds(
-            Point, st.text("abcdefgh -", min_size=1, max_size=20), st.floats(0, 50), st.floats(0, 1), st.booleans()
-        ),
-        min_size=1,
-        max_size=12,
-    )
-)
-def test_everything_is_drawn_within_the_chart(points: list[Point]) -> None:
-    chart = scatter(points, "x", 900, 400)
+def test_a_chart_is_drawn_in_classes_with_words_and_numbers() -> None:
+    chart = cost_chart([*POINTS, point(HOSTILE, 0.5, 0.7)], "score", "here", "mini")
     assert chart is not None
-    assert len(chart.marks) == len(points)
-    for mark in chart.marks:
-        assert chart.area.left <= mark.x <= chart.area.right
-        assert chart.area.top <= mark.y <= chart.area.bottom
-        assert 0 <= mark.label_x <= chart.width
-    assert all(chart.area.left - 0.1 <= tick.at <= chart.area.right + 0.1 for tick in chart.x_ticks)
-    assert all(point.label in chart.description for point in points)
+    assert set(chart.sizes) == {"wide", "narrow"}
+    for size, svg in chart.sizes.items():
+        assert not re.search(r"style=|<script|#0000|url\((?!#here)|href", svg)
+        assert f'<title id="here-{size}-title">' in svg
+        assert {"line-accent", "ink-accent", "line-faint"} <= set(re.findall(r"(?:ink|line)-[a-z]+", svg))
+        assert "US dollars" in svg
+        assert "partial" in svg
+    assert [row[0] for row in chart.figures.rows] == ["replay", "partial", "cheap", HOSTILE, "beaten", "dear"]
+    assert "partial" not in chart.description
 
 
 def test_there_is_no_chart_without_points() -> None:
-    assert scatter([], "x", 900, 400) is None
+    assert cost_chart([], "score", "x", "mini") is None
+    # Costs of one agent whose first digits come close to a power of ten, and none.
+    for cost in (0.000898725, 0.0, 1e-9, 9.99, 100.0, 99_999.0):
+        assert cost_chart([point("one", cost, 0.5)], "score", "x", "mini") is not None, cost
 
 
 @pytest.mark.parametrize(
@@ -378,6 +420,8 @@ def test_there_is_no_chart_without_points() -> None:
         (figures.duration(90), "90 s"),
         (figures.duration(400), "6.7 min"),
         (figures.duration(9000), "2.5 h"),
+        (figures.number(math.nan), "not a number"),
+        (figures.points(-0.294), "−29"),  # noqa: RUF001
         (figures.count(14.25), "14.2"),
         (figures.count(81234), "81k"),
         (figures.moment("2026-11-21T02:35:11Z"), "2026-11-21 02:35"),
@@ -412,3 +456,90 @@ def test_an_agent_with_many_trials_shows_the_last_and_counts_the_rest(tmp_path: 
     assert shown == [f"../{cell_page(record)}" for record in records[3:]]
     assert "3 earlier" in page.text
     assert "15 graded" in re.sub(r"\s+", " ", page.text)
+
+
+def test_a_page_that_has_not_changed_is_taken_from_the_last_build(tmp_path: Path) -> None:
+    out = tmp_path / "site"
+    records = [make_record(case=case, trial=trial) for case in ("one", "two") for trial in (1, 2)]
+    cases = cases_of(records)
+
+    def built(them: list[Record]) -> Written:
+        return write_site(partial(RecordResults, them), cases, out, SITE)
+
+    first = built(records)
+    assert (first.kept, first.made) == (0, len(list(out.rglob("*.html"))))
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    again = built(records)
+    assert (again.kept, again.made) == (first.made, 0)
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
+    later = make_record(case="two", trial=3, started=START + timedelta(hours=2))
+    built([*records, later])
+    changed = {str(path.relative_to(out)) for path in out.rglob("*.html") if before.get(path) != path.read_bytes()}
+    agent = agent_page(Entrant("mini", "react", SONNET))
+    assert {"index.html", "cases/two.html", cell_page(later), agent} <= changed
+    assert not changed & {"cases/one.html", "method.html", *map(cell_page, records)}
+
+
+def test_feeds_and_badges_say_what_is_stale(tmp_path: Path) -> None:
+    old = make_record(agent="old", started=START - timedelta(days=20))
+    records = [make_record(), old]
+    options = SiteOptions(suite="smoke", base="https://example.org/board/")
+    write_site(partial(RecordResults, records), cases_of(records), tmp_path / "site", SITE, options)
+    stem = "--anthropic--claude-sonnet-4-5"
+    fresh, stale = (
+        json.loads((tmp_path / f"site/badges/mini/{name}{stem}.json").read_text()) for name in ("react", "old")
+    )
+    assert (fresh["schemaVersion"], fresh["label"]) == (1, "smoke")
+    assert re.match(r"#1, 100% \(", fresh["message"])
+    assert "isError" not in fresh and stale["isError"]
+    assert "stale since 2026-10-31" in (tmp_path / f"site/badges/mini/old{stem}.svg").read_text()
+    feed = ET.fromstring((tmp_path / "site/feed.atom").read_bytes())
+    assert feed.tag == "{http://www.w3.org/2005/Atom}feed"
+    assert json.loads((tmp_path / "site/feed.json").read_text())["home_page_url"] == options.base
+    places = [loc.text or "" for loc in ET.fromstring((tmp_path / "site/sitemap.xml").read_bytes()).iter() if loc.text]
+    assert f"{options.base}costs.html" in places
+    assert "stale" in Page(tmp_path / "site/index.html").text
+
+
+def test_a_confirmed_step_stands_on_the_agents_page_in_the_news_and_in_the_feeds(tmp_path: Path) -> None:
+    records = []
+    for night in range(24):
+        value = 1.0 if night < 14 else 0.0
+        for case in range(8):
+            check = make_check("good", value if case < 5 else 1.0)
+            at = {"run": f"n-{night}", "started": START + timedelta(days=night)}
+            records += [make_record(case=f"case_{case}", trial=trial, checks=[check], **at) for trial in (1, 2)]  # type: ignore[arg-type]
+    build_site(records, cases_of(records), tmp_path / "site", SITE)
+    agent = Page(tmp_path / "site" / agent_page(Entrant("mini", "react", SONNET)))
+    assert "At the last confirmed step these cases moved: case_0" in agent.text
+    assert "2026-12-04" in Page(tmp_path / "site/news.html").text
+    (item,) = json.loads((tmp_path / "site/feed.json").read_text())["items"]
+    assert item["date_published"].startswith("2026-12-04")
+    assert "case_4 100% to 0%" in item["content_text"]
+
+
+def test_every_kind_of_name_and_number_has_its_place(tmp_path: Path) -> None:
+    long = "model/" + "x" * 294
+    records = [
+        make_record(model=long),
+        make_record(model="شركة/نموذج"),
+        make_record(agent="unpriced", cost_usd=None, cost_status="unknown"),
+    ]
+    build_site(records, cases_of(records), tmp_path / "site", SITE)
+    index = Page(tmp_path / "site/index.html").text
+    assert "x" * 50 in index and "x" * 70 not in index
+    assert "شركة" in index
+    assert long in Page(tmp_path / "site" / agent_page(Entrant("mini", "react", long))).text
+    assert "No cost is known" not in Page(tmp_path / "site/costs.html").text
+    table = json.loads((tmp_path / "site/data/agents.json").read_text())["agents"]
+    assert next(row for row in table if row["agent"] == "unpriced")["cost_usd"] is None
+
+
+def test_a_statement_is_rendered_and_can_do_nothing(tmp_path: Path) -> None:
+    task = "# Fix it\n\n*Now* `x` [here](javascript:alert(1)) [there](https://example.org) <b onclick=x>y</b>\n\n- one"
+    build_site([], cases_of([make_record()], task=task), tmp_path / "site", SITE)
+    text = (tmp_path / "site/cases/nan_loss_debug.html").read_text()
+    assert "<h3>Fix it</h3>" in text and "<em>Now</em> <code>x</code>" in text and "<li>one</li>" in text
+    assert 'href="https://example.org" rel="noreferrer noopener external"' in text
+    assert "javascript:alert" not in text.replace("[here](javascript:alert(1))", "")
+    assert "&lt;b onclick=x&gt;" in text

@@ -199,7 +199,7 @@ def invoke(places: DataFolders, *words: str, fails: bool = False) -> str:
 def test_a_plan_is_priced_before_anything_runs(places: DataFolders) -> None:
     where = str(places.agents / "a")
     text = invoke(places, "suites=plain", f"agents={where}")
-    assert "4 cells in 1 shards" in text
+    assert "4 cells in 1 shard" in text
     assert "models    8.00 USD" in text
     assert "4 from limits alone" in text
     fault = invoke(places, "suites=plain", f"agents={where}", "budget.usd=7.99", fails=True)

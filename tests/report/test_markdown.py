@@ -5,8 +5,10 @@ from __future__ import annotations
 import html
 import re
 
-from hypothesis import given
+import pytest
+from hypothesis import example, given
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
 from bench.base.text import escape
 from bench.report.markdown import MAX_BYTES, render
@@ -15,11 +17,58 @@ from tests.helpers.records import make_check, make_night, make_note, make_record
 PLANTED = "<script>alert(1)</script> | [x](https://evil.example) **b** `c` @team\n# title\n::error::no"
 
 
-@given(st.text())
+_ACTIVE = st.text(alphabet="ab1_*`[]()<>&|~#:;.-+=!\\/@$ \nw\t\u00e9\"'", max_size=40)
+_SEEN = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+
+
+def shown_by_markdown(text: str) -> list[str]:
+    """What a reader sees of a text: each token of its paragraph; anything but `text` would be markup."""
+    blocks = _SEEN.parse(text)
+    kinds = [block.type for block in blocks]
+    assert kinds == ["paragraph_open", "inline", "paragraph_close"], kinds
+    children = blocks[1].children or []
+    assert {child.type for child in children} <= {"text", "text_special"}, children
+    return [child.content for child in children]
+
+
+@given(st.one_of(st.text(), _ACTIVE))
+@example("1. one")
+@example("    code")
+@example("a_b __init__ _x_ snake_case")
+@example("<b>&lt; https://evil.example www.evil.example")
 def test_an_escaped_text_is_one_inert_line_and_loses_nothing_printable(text: str) -> None:
     shown = escape(text, longest=10_000)
-    assert re.fullmatch(r"(?:[A-Za-z0-9 ,/%()]|\.(?=\d)|&#\d+;)*", shown)
-    assert html.unescape(shown) == "".join(char if char.isprintable() else " " for char in text)
+    assert "\n" not in shown
+    plain = "".join(char if char.isprintable() else " " for char in text)
+    assert html.unescape(shown) == plain
+    if plain.strip():
+        assert "".join(shown_by_markdown(shown)).strip() == plain.strip()
+    # What GitHub acts on beyond CommonMark: tables, mentions, emoji, addresses, references, formulas.
+    outside = re.sub(r"&#\d+;", " ", shown)
+    assert not re.search(r"[|@<>]|:\S|www\.|#\w|GH-\d|\$(?!\d)", outside, re.IGNORECASE)
+    assert not re.match("::|##", shown)
+
+
+@pytest.mark.parametrize(
+    "plain",
+    ["no_artifact, ended_early", "1.00 n=1", "$0.0146 (replayed)", "3.14", "can't open 'x.py'", "✅ success", "a-b"],
+)
+def test_what_markdown_does_not_act_on_stays_as_it_is(plain: str) -> None:
+    assert escape(plain) == plain
+
+
+def test_evidence_that_cells_share_is_said_once_with_their_number() -> None:
+    lost = [
+        make_record(
+            case="parse_logs", trial=trial, outcome="infra", cause="gateway_error", error="the provider is down"
+        )
+        for trial in (1, 2, 3)
+    ]
+    text = render([*lost, make_record(case="hello_world", checks=[make_check(value=0.0)])])
+    assert text.count("the provider is down") == 1
+    assert "<summary>3 times: react on parse_logs, trial 1, and others</summary>" in text
+    assert "the same for: react on parse_logs, trial 2, react on parse_logs, trial 3" in text
+    assert text.count("<details>") == 2
 
 
 def test_a_long_text_is_cut_before_it_is_escaped() -> None:
@@ -66,14 +115,15 @@ def test_words_of_an_agent_are_shown_and_do_not_act() -> None:
 
 def test_the_page_stays_below_the_limit_and_counts_what_it_leaves_out() -> None:
     records = [
-        make_record(case=f"case_{number}", checks=[make_check(value=0.0, message="é" * 3000)]) for number in range(400)
+        make_record(case=f"case_{number}", checks=[make_check(value=0.0, message=f"{number} " + "é" * 3000)])
+        for number in range(400)
     ]
     text = render(records)
     assert len(text.encode()) <= MAX_BYTES
     shown = text.count("<details>")
     assert 0 < shown < 400
-    assert f"Evidence on {400 - shown} more cells is in the records." in text
-    assert text.count("| case&#95;") == 400, "rows come before evidence"
+    assert f"More evidence is in the records ({400 - shown} parts)." in text
+    assert text.count("| case_") == 400, "rows come before evidence"
     small = render(records, limit=20_000)
     assert len(small.encode()) <= 20_000
     assert re.search(r"^\d+ more cells are in the records\.$", small, re.MULTILINE)
@@ -83,4 +133,3 @@ def test_a_whole_night_renders() -> None:
     records = make_night()
     text = render(records)
     assert text.count("\n| ") >= len(records)
-    assert all(ord(char) < 128 for char in text)

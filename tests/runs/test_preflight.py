@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -40,7 +41,9 @@ def test_nothing_is_missing_where_nothing_is(tmp_path: Path) -> None:
 
 
 def test_a_replayed_model_needs_neither_key_nor_provider(tmp_path: Path) -> None:
-    cell = cell_of(tmp_path, models={"main": "replay/nothing-of-that-name"})
+    cell = cell_of(tmp_path, models={"main": "replay/some"})
+    (cell.agent.folder / "cassettes" / "some").mkdir(parents=True)
+    (cell.agent.folder / "cassettes" / "some" / "double_it.yaml").touch()
     require_ready([cell], open_sandbox("process"), None, environment={})
 
 
@@ -178,7 +181,7 @@ def test_a_run_that_cannot_start_writes_nothing(tmp_path: Path, monkeypatch: pyt
         assert done.returncode == 2 and done.stderr.count("error: ") == 1
         assert "needs OPENAI_API_KEY, which is not set" in done.stderr
     done = mldb(*asked, "--check")
-    assert (done.returncode, done.stdout) == (0, "ready: nothing is missing for 1 cells\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, "ready: nothing is missing for 1 cell\n"), done.stderr
     assert not (tmp_path / "runs").exists()
 
 
@@ -198,3 +201,17 @@ def test_a_shard_that_cannot_start_writes_nothing(tmp_path: Path, monkeypatch: p
         done = mldb(*command)
         assert done.returncode == 2 and "needs OPENAI_API_KEY, which is not set" in done.stderr, done.stderr
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.slow
+def test_the_key_of_a_model_that_litellm_serves_is_named(tmp_path: Path) -> None:
+    """litellm itself is asked which variable it would look for, in a process without ours."""
+    pytest.importorskip("litellm")
+    cell = cell_of(tmp_path, models={"main": "groq/some-model"})
+    environment = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    with pytest.raises(NotReady, match="needs GROQ_API_KEY, which is not set") as caught:
+        require_ready([cell], open_sandbox("process"), None, cost_limited=False, environment=environment)
+    assert caught.value.variables == ["GROQ_API_KEY"]
+    require_ready(
+        [cell], open_sandbox("process"), None, cost_limited=False, environment={**environment, "GROQ_API_KEY": "x"}
+    )

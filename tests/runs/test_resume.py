@@ -191,7 +191,7 @@ def test_two_runners_on_one_folder(any_sandbox: Sandbox, tmp_path_factory: pytes
     before = sorted(path for path in runner.run.rglob("*") if "scratch" not in path.parts)
     status, errors = finish(runner.resume())
     assert status == 2
-    said = [line for line in errors.splitlines() if not line.startswith("sandbox:")]
+    said = [line for line in errors.splitlines() if line.startswith("error:")]
     assert len(said) == 1
     assert "another runner works on this run" in said[0]
     assert set(before) <= set(runner.run.rglob("*"))

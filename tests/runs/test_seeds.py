@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 from bench.base.errors import UserError
 from bench.base.install import DataFolders, find_data_folders
-from bench.cli.cases import build_data
+from bench.cli.cases_data import build_data
 from bench.cli.main import cli
 from bench.formats.plan import Cell, RunPlan, read_plan_file
 from bench.formats.record import Record

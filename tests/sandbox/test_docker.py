@@ -29,16 +29,12 @@ from bench.sandbox.docker.container import (
     IMAGE_PYTHON,
     OWNER_LABEL,
     RUN_LABEL,
-    Parts,
-    User,
-    container,
     leftovers,
     sweep,
 )
 from bench.sandbox.docker.engine import Engine, EngineError
 from bench.sandbox.docker.images import case_tag, shared_tag
 from bench.sandbox.job import CellEnvironment, Ended, Job
-from bench.sandbox.limits import cell_environment
 from bench.sandbox.running import run_job
 from tests.helpers.cells import (
     ROOT,
@@ -185,19 +181,6 @@ def test_nobody_else_can_read_what_a_job_is_told(docker: DockerSandbox, engine: 
         assert processes_with(secret) == []
     ended = run_code(docker, tmp_path, "import os; print(os.environ['KEY'])", env={"KEY": secret})
     assert ended.stdout.decode().strip() == secret
-
-
-def test_a_gpu_is_passed_through_when_it_is_asked_for(tmp_path: Path) -> None:
-    # The request alone: there is no machine with a GPU to run it on.
-    parts = Parts("name", "sha256:0", User(1, 1), tmp_path / "control", {})
-    job = make_job(tmp_path, ["true"], cell_environment=CellEnvironment(gpu=True))
-    assert container(job, parts)["HostConfig"]["DeviceRequests"] == [{"Count": -1, "Capabilities": [["gpu"]]}]
-    assert "DeviceRequests" not in container(replace(job, cell_environment=CellEnvironment()), parts)["HostConfig"]
-
-
-def test_a_case_that_needs_a_gpu_asks_for_it(tmp_path: Path) -> None:
-    case = make_case(tmp_path, needs={"gpu": True})
-    assert cell_environment(case, "run", "cell") == CellEnvironment(gpu=True, run="run", cell="cell")
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only a runner that is root lends its files to another user")

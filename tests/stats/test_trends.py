@@ -319,7 +319,7 @@ def test_the_cases_and_the_category_that_moved_are_named() -> None:
     assert re.search(r"cases that fell: case_00 1\.00 to 0\.00 \(p = 0\.00\d\d\)", text)
     assert re.search(r"category bad fell from 1\.000 to 0\.000 at nightly-016; a finding, not an alarm", text)
     (notice,) = notices([found], "success", 0.05)
-    assert "case&#95;05" in notice.body
+    assert "case_05" in notice.body
 
 
 # --- issues -----------------------------------------------------------------------------------------------------------
@@ -446,7 +446,9 @@ def test_the_command_reads_the_branch_and_keeps_the_issue(tmp_path: Path, github
 
 
 def test_issues_need_a_token(tmp_path: Path) -> None:
-    ResultsBranch(tmp_path / "results.git").ensure()
+    branch = ResultsBranch(tmp_path / "results.git")
+    branch.ensure()
+    branch.commit(Bundle("one", 1, [make_record(run="one", outcome="infra")], START))
     done = command(tmp_path / "results.git", "--issues", REPOSITORY)
     assert (done.returncode, "GITHUB_TOKEN: is not set" in done.stderr) == (2, True)
     assert "no series" in command(tmp_path / "results.git").stdout

@@ -537,7 +537,7 @@ def test_a_plan_that_is_none_is_refused_before_anything_is_read(night: Night, tm
         assert said in failed.stderr
         assert "Traceback" not in failed.stderr
     unplanned = mldb("results", "collect", "artifacts", "--results", "results.git", cwd=tmp_path, status=2)
-    assert "Missing option '--plan'" in unplanned.stderr
+    assert "missing option '--plan'" in unplanned.stderr
 
 
 def test_a_commit_after_a_lost_answer_is_found_and_not_made_twice(night: Night, tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def test_what_an_old_cell_without_a_verdict_had_come_to_is_no_verdict() -> None:
         (old(schema="0"), "is a record of schema '0'"),
         (old(schema=False), "is a record of schema False"),
         (old(schema=None), "is a record of schema None"),
-        (old(schema=0, usage=5), "field `usage`: Input should be a valid list.*not a record of schema 0"),
+        (old(schema=0, usage=5), "field `usage`: 5: must be a list.*not a record of schema 0"),
         (old(schema=0, usage=[5]), "field `usage.0`"),
         (old(schema=0, usage=[{"tokens": 5}]), "field `usage.0"),
         (old(schema=0, surprise=1), "field `surprise`: unknown field.*not a record of schema 0"),

@@ -184,7 +184,7 @@ for turn in range(rounds):
 
 
 def test_racing_processes_all_land(target: Target) -> None:
-    racers, rounds = 4, 2
+    racers, rounds = 8, 1
     command = [sys.executable, "-c", RACER, target.address, target.via]
     processes = [
         subprocess.Popen([*command, str(n), str(rounds)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT)

@@ -48,7 +48,7 @@ def test_the_environment_is_refused_where_there_is_none(runner: Runner) -> None:
 
 
 def test_what_agents_and_cases_need_is_installed_and_nothing_else(runner: Runner) -> None:
-    made_environment(runner, "gateway", "ml", "torch-cpu", "torch-gpu", script="echo gateway,ml,site\n")
+    made_environment(runner, "gateway", "ml", "site", "torch-cpu", "torch-gpu", script="echo gateway,ml,site\n")
     done = prepare(runner)
     assert done.returncode == 0, done.stdout + done.stderr
     assert (runner.folder / "asked").read_text(encoding="utf-8") == "-I -m bench action extras\n"
@@ -96,7 +96,7 @@ def test_a_prepared_environment_runs_this_revision(runner: Runner) -> None:
 
 
 def test_the_docker_sandbox_brings_the_library_for_its_image(runner: Runner) -> None:
-    made_environment(runner, "docker")
+    made_environment(runner, "docker", "site")
     done = prepare(runner, MLDB_EXTRAS="site", MLDB_SANDBOX="docker")
     assert done.returncode == 0, done.stdout + done.stderr
     assert (runner.folder / "asked").read_text(encoding="utf-8") == "-I -m bench image show\n"
@@ -104,7 +104,7 @@ def test_the_docker_sandbox_brings_the_library_for_its_image(runner: Runner) -> 
 
 def test_only_a_hosted_machine_is_changed(runner: Runner) -> None:
     """`sudo` is a stand-in here: changing the kernel's settings is nothing a test may do."""
-    place = made_environment(runner)
+    place = made_environment(runner, "site")
     programs = runner.folder / "bin"
     programs.mkdir()
     (programs / "sudo").write_text(f'#!/bin/sh\necho "$@" >> {runner.folder}/sudo\n', encoding="utf-8")

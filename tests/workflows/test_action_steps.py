@@ -229,7 +229,7 @@ def test_the_last_step_fails_the_job_only_when_asked(runner: Runner, agent: str,
     assert done.returncode == code, done.stdout + done.stderr
     assert done.stdout.count("::error ") == code
     summary = (runner.folder / "summary").read_text(encoding="utf-8")
-    assert f"| {agent} | none | hello&#95;world | 1 |" in summary
+    assert f"| {agent} | none | hello_world | 1 |" in summary
     assert "not committed" in summary
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -56,6 +58,12 @@ def test_from_init_to_a_rendered_site(tmp_path: Path) -> None:
         records = list(ResultsBranch(remote).records())
         assert {(it.agent.id, it.case.id) for it in records} >= {("greeter", "hello_world"), ("nop", "parse_logs")}
         assert all(it.provenance.run.startswith("gh-501-1-nightly") for it in records), records[0].provenance.run
+        attested = (tmp_path / "artifacts" / "attested").read_text(encoding="utf-8").split()
+        tip = "refs/heads/mldb-results"
+        assert sorted(attested[1::2]) == git(remote, "ls-tree", "-r", "--name-only", tip, "runs/").split()
+        for digest, path in zip(attested[::2], attested[1::2], strict=True):
+            content = subprocess.run(["git", "-C", remote, "show", f"{tip}:{path}"], check=True, capture_output=True)
+            assert hashlib.sha256(content.stdout).hexdigest() == digest, path
         pages = act(
             caller, action, tmp_path / "pages-run", "mldb-pages.yml", "workflow_dispatch", {}, sandbox,
             hub=hub, run_id="502",

@@ -14,7 +14,7 @@ from tests.workflows.rehearsal.githost import git_host
 from tests.workflows.rehearsal.stage import copy_work_tree, git
 
 # It installs from the package index, as a newcomer's runner does.
-pytestmark = [pytest.mark.act, pytest.mark.slow, pytest.mark.nightly, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.act, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 TOKEN = "token-of-this-job-4711"
 ASKS = """

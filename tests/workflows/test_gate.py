@@ -295,7 +295,7 @@ def test_a_regression_is_said_once_and_nothing_is_written_again(stage: Stage) ->
     assert len(own) == 1
     for text in (own[0], stage.check["output"]["summary"]):
         assert "ML-Dev-Bench gate: regression" in text
-        assert "| hello&#95;0 | 2/2 | 0/2 |" in text
+        assert "| hello_0 | 2/2 | 0/2 |" in text
     assert stage.hub.stolen == []
     writes = len(stage.hub.writes)
     said = stage.say()

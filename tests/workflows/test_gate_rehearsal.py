@@ -90,7 +90,7 @@ def test_a_planted_regression_is_red_and_comment_and_check_say_why(
         (check,) = hub.actions.checks
         assert (check["conclusion"], check["output"]["title"]) == ("failure", "regression")
         (said,) = hub.hub.comments_on(1)
-        assert "ML-Dev-Bench gate: regression" in said and "| hello&#95;0 | 2/2 | 0/2 |" in said
+        assert "ML-Dev-Bench gate: regression" in said and "| hello_0 | 2/2 | 0/2 |" in said
         assert TOKEN not in gate.text + comment.text
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -101,6 +102,30 @@ def test_a_night_loses_a_shard_is_completed_and_a_second_night_follows(stage: St
     tells_no_secret(stage, second)
 
 
+def test_rounds_follow_one_another_until_a_look_decides(stage: Stage, remote: Path) -> None:
+    """One job a round may write, and makes the look; a round that no look wants is never planned."""
+    shutil.copytree(stage.stranger, stage.stranger / "old", ignore=shutil.ignore_patterns(".git*"))
+    (stage.stranger / "old" / "greeter.py").write_text("print('nothing to do')\n", encoding="utf-8")
+    git(stage.stranger, "add", "--all")
+    git(stage.stranger, "commit", "--quiet", "--message=The agent as it was")
+    night = stage.night(4721, EXPERIMENT=".github/mldb/rounds.yaml")
+    assert night.code == 0, night.errors
+    assert night.jobs.keys() == EVERY_JOB and all(night.jobs[job] == {"success"} for job in EVERY_JOB)
+    plans = {path.name for path in (stage.artifacts / "4721").glob("mldb-*")}
+    assert plans == {"mldb-plan-4721-1", "mldb-round-2-4721-1", "mldb-round-3-4721-1"}
+    (run,) = planned(stage, 4721).runs
+    assert len(run.cells) == 12
+    records = list(ResultsBranch(remote).records())
+    assert {(it.arm, it.trial): it.success for it in records if it.case.id == "hello_world"} == {
+        (arm, trial): arm == "head" for arm in ("base", "head") for trial in (1, 2, 3)
+    }
+    looks = [json.loads(line) for line in ResultsBranch(remote).looks(run.run)]
+    assert [look["decision"] for look in looks[:2]] == ["go on", "go on"] and len(looks) == 3
+    assert looks[2]["decision"] != "go on"
+    assert mldb("results", "verify", str(remote)).returncode == 0
+    tells_no_secret(stage, night)
+
+
 @pytest.mark.parametrize("single_use", [True, False])
 def test_jobs_for_runners_that_are_gone_never_pass_for_done(stage: Stage, remote: Path, single_use: bool) -> None:
     """*Re-run failed jobs*: what had succeeded is not repeated, and here nothing takes a job of the label any more.
@@ -113,7 +138,7 @@ def test_jobs_for_runners_that_are_gone_never_pass_for_done(stage: Stage, remote
     workflow = yaml.safe_load(file.read_text(encoding="utf-8"))
     entry = {"shard": "box-001", "labels": ["gone"], "minutes": 9, "extras": "", "jobs": 1, "machine": "box"}
     answers = {
-        "plan": {"matrix": json.dumps({"include": [entry]}), "shards": "1", "name": "gh-4711-1-nightly"},
+        "plan": {"matrix": json.dumps({"include": [entry]}), "shards": "1", "artifacts": "gh-4711-1-nightly-*"},
         "provision": {"attempt": "1", "single-use": str(single_use).lower()},
     }
     for job, outputs in answers.items():

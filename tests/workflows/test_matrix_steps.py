@@ -101,8 +101,10 @@ def test_a_night_is_collected_and_rendered(night: Night) -> None:
     night.runner.step("collect", **night.facts())
     outputs = night.runner.outputs
     tip = git(night.remote, "rev-parse", "refs/heads/mldb-results")
-    expected = {"commit": tip, "graded": "2", "succeeded": "2", "lost": "0", "refused": "0"}
-    assert outputs == expected
+    expected = {"commit": tip, "graded": "2", "succeeded": "2", "lost": "0", "refused": "0", "decided": "true"}
+    (line,) = Path(outputs["checksums"]).read_text(encoding="utf-8").splitlines()
+    assert outputs == {**expected, "checksums": outputs["checksums"]}
+    assert line.endswith(git(night.remote, "ls-tree", "-r", "--name-only", tip, "runs/"))
     records = list(ResultsBranch(night.remote).records())
     assert {record.provenance.run for record in records} == {"gh-99-1-nightly"}
     assert {record.seed_source for record in records} == {"secret"}
@@ -116,8 +118,10 @@ def test_a_night_is_collected_and_rendered(night: Night) -> None:
     night.runner.step("site", MLDB_RESULTS_REPOSITORY=night.remote, MLDB_SITE=night.runner.folder / "_site")
     assert (night.runner.outputs["commit"], night.runner.outputs["publish"]) == (tip, "true")
     pages = Path(night.runner.outputs["site"])
-    for page in (pages / "index.html", *(pages / "runs").rglob("*.html")):
-        assert f"Built from commit <code>{tip[:12]}</code> of mldb-results" in page.read_text(encoding="utf-8")
+    # On every page it would make all of them anew each night.
+    front = (pages / "index.html").read_text(encoding="utf-8")
+    assert f"Built from commit <code>{tip[:12]}</code> of mldb-results" in front
+    assert list((pages / "runs").rglob("*.html"))
 
     # A night of which nothing is missing is completed by nothing, and an empty matrix would be an error.
     night.runner.step("plan", MLDB_MISSING_FROM=night.plan, MLDB_RESULTS_REPOSITORY=night.remote)
@@ -231,10 +235,11 @@ def test_what_could_not_be_stored_is_kept_and_one_command_stores_it(night: Night
 @pytest.mark.slow
 def test_machines_are_quoted_checked_and_never_started(night: Night) -> None:
     done = night.runner.step("provision", MLDB_PLAN=night.plan)
-    assert night.runner.outputs == {"attempt": "1", "single-use": "false"}
+    labels = json.dumps({shard.id: ["own"] for shard in night.document.shards}, separators=(",", ":"))
+    assert night.runner.outputs == {"attempt": "1", "single-use": "false", "labels": labels, "matrix-runs": "true"}
     assert "| box | own | 2 |" in done.stdout and "Nothing is started here" in done.stdout
     night.runner.step("provision", MLDB_PLAN=night.plan, MLDB_SINGLE_USE="true", GITHUB_RUN_ATTEMPT="2")
-    assert night.runner.outputs == {"attempt": "2", "single-use": "true"}
+    assert night.runner.outputs == {"attempt": "2", "single-use": "true", "labels": labels, "matrix-runs": "true"}
     for verb in ("release", "sweep"):
         assert night.runner.step(verb, MLDB_PLAN=night.plan).stdout.startswith("label: ")
     night.runner.step("provision", MLDB_PLAN=night.plan, MLDB_ENGINE="local")
@@ -275,7 +280,9 @@ def test_a_repeated_attempt_is_told_what_to_do_instead(tmp_path: Path) -> None:
         ("run-shard", {"MLDB_SHARD": "x"}, "field `plan`: is required"),
         ("run-shard", {"MLDB_PLAN": ".", "MLDB_SHARD": "x"}, "plan.json"),
         ("collect", {"MLDB_PLAN": "."}, "field `artifacts`: is required"),
-        ("provision", {"MLDB_PLAN": ".", "MLDB_ENGINE": "ec2"}, "field `engine`"),
+        ("provision", {"MLDB_PLAN": ".", "MLDB_ENGINE": "ec3"}, "field `engine`"),
+        ("release", {"MLDB_ENGINE": "ec2"}, "field `machines`"),
+        ("sweep", {"MLDB_ENGINE": "ec2", "MLDB_MACHINES": "nowhere.yaml"}, "nowhere.yaml"),
         ("site", {"MLDB_SUITE": "no-such-suite"}, "no-such-suite"),
         ("site", {"MLDB_BASE_URL": "file:///etc", "MLDB_RESULTS_REPOSITORY": "empty.git"}, "base-url"),
     ],

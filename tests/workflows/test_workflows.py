@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from bench.formats.agent import AgentSpec
+from bench.machines.settings import MachineSettings
 from bench.plan.experiment import Experiment
 from tests.workflows.rehearsal.documents import blocks, documented_workflows, step_actions, templates
 from tests.workflows.rehearsal.stage import ROOT, git, tool
@@ -96,8 +97,23 @@ def test_every_block_of_every_page_is_what_it_shows(workflows: Path) -> None:
         elif isinstance(document, dict) and "suites" in document:
             Experiment.model_validate(document)
             kinds["experiments"] += 1
+        elif isinstance(document, dict) and "ec2" in document:
+            MachineSettings.model_validate(document)
+            kinds["machines"] += 1
         kinds["blocks"] += 1
-    assert kinds["agents"] >= 3 and kinds["blocks"] > 10
+    assert kinds["agents"] >= 3 and kinds["machines"] >= 1 and kinds["blocks"] > 10
+
+
+def test_names_that_two_blocks_of_the_machines_page_share_are_the_same() -> None:
+    """The scale set is the label of the experiment, and the class of the experiment is in the machines file."""
+    found = [it.document for it in blocks() if it.name.startswith("docs-machines-")]
+    (values,) = [it for it in found if "runnerScaleSetName" in it]
+    classes = {machine["name"]: machine for it in found if "suites" in it for machine in it["machines"]}
+    assert classes["arc"]["labels"] == [values["runnerScaleSetName"]]
+    limits = values["template"]["spec"]["containers"][0]["resources"]["limits"]
+    assert limits["nvidia.com/gpu"] == classes["arc"]["gpus"] and int(limits["cpu"]) == classes["arc"]["cpus"]
+    (settings,) = [it for it in found if "ec2" in it]
+    assert set(settings["ec2"]["machines"]) <= set(classes)
 
 
 def test_the_schemas_hold(workflows: Path) -> None:
@@ -169,8 +185,11 @@ def test_no_script_of_the_action_holds_an_expression() -> None:
     assert [step["id"] for step in root if "MLDB_TOKEN" in step.get("env", {})] == ["publish"]
 
 
-def test_the_job_of_a_matrix_that_runs_agents_holds_no_right_and_one_job_writes() -> None:
-    jobs = yaml.safe_load(MATRIX.read_text(encoding="utf-8"))["jobs"]
+@pytest.mark.parametrize("workflow", [MATRIX, MATRIX.with_name("round.yml")], ids=lambda path: path.stem)
+def test_the_job_of_a_matrix_that_runs_agents_holds_no_right_and_one_job_writes(workflow: Path) -> None:
+    every = yaml.safe_load(workflow.read_text(encoding="utf-8"))["jobs"]
+    jobs = {name: job for name, job in every.items() if "uses" not in job}
+    assert all(job["uses"].partition("@")[0].endswith("/round.yml") for name, job in every.items() if name not in jobs)
     writing = [name for name, job in jobs.items() if "write" in job["permissions"].values()]
     assert writing == ["collect"]
     assert jobs["run"]["permissions"] == {"contents": "read"}, "the agent's files are checked out"

@@ -121,12 +121,18 @@ def _provider(model: str, native: _Native, environment: Mapping[str, str]) -> Pr
     address = environment.get(native.address) or native.public
     if not _is_address(address):
         raise UserError(
-            f"{native.address} is not an http(s) address", remedy="correct it, or unset it for the public one"
+            f"{native.address} ({_shown(address)}) is not an http(s) address",
+            remedy="write it as http://HOST:PORT, or unset it for the public one",
         )
     url = address.rstrip("/")
     if native.version and not url.endswith(native.version):
         url += native.version
     return Provider(url=url, headers=native.headers(secret), dialects=list(native.dialects))
+
+
+def _shown(address: str) -> str:
+    """What may be told of an address: neither a login nor what a query holds."""
+    return re.sub(r"[^/@\s]*@", "…@", address).partition("?")[0][:100]
 
 
 def _is_address(text: str) -> bool:

@@ -20,6 +20,7 @@ from bench.sandbox.docker.container import IMAGE_PYTHON, Parts, User, container
 from bench.sandbox.docker.control import Belongings, DockerControl, change_owner
 from bench.sandbox.docker.engine import Engine
 from bench.sandbox.docker.images import case_image, shared_image
+from bench.sandbox.gpu import GPU_LIMIT
 from bench.sandbox.job import GUEST_LIBRARY, GUEST_PRIVATE, OWN_ETC, Job, Launch, Mount, orders_for
 
 _ATTENDANT = Path(__file__).resolve().parent / "attendant.py"
@@ -65,7 +66,8 @@ class DockerSandbox:
         argv = [sys.executable, "-I", "-S", "-B", str(_ATTENDANT), *map(str, own.handed_over)]
 
         control = partial(DockerControl, self._engine, name, own, memory_cap_mb(job.limits))
-        return Launch(argv, {}, control, own.give_back, own.handed_over, _ENFORCEMENT)
+        enforcement = _ENFORCEMENT + (GPU_LIMIT if job.cell_environment.gpu is not None else "")
+        return Launch(argv, {}, control, own.give_back, own.handed_over, enforcement)
 
     def _user(self) -> User:
         uid = os.getuid()

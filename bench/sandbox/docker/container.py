@@ -11,6 +11,7 @@ from typing import Any
 
 from bench.sandbox.cgroup import Owner, memory_cap_mb, tasks_cap
 from bench.sandbox.docker.engine import Engine
+from bench.sandbox.gpu import NO_DEVICE
 from bench.sandbox.job import GUEST, GUEST_LIBRARY, GUEST_PRIVATE, Job, JobLimits, guest_socket
 
 IMAGE_PYTHON = "/opt/bench/bin/python"
@@ -64,7 +65,7 @@ def container(job: Job, parts: Parts) -> dict[str, Any]:
             **_limits(job.limits),
             "Mounts": list(_mounts(job, parts)),
             "Tmpfs": _folders_in_memory(job, parts.user),
-            **({"DeviceRequests": [{"Count": -1, "Capabilities": [["gpu"]]}]} if cell_environment.gpu else {}),
+            "Devices": list(_devices(job)),
         },
     }
 
@@ -120,11 +121,27 @@ def _mounts(job: Job, parts: Parts) -> Iterator[dict[str, Any]]:
     for mount in job.mounts:
         yield _bind(mount.source, mount.target, mount.writable)
     yield _bind(GUEST, f"{GUEST_LIBRARY}/bench/guest")
+    yield from _gpu_mounts(job)
     yield _bind(parts.control, _CONTROL)
     for name, path in job.sockets.items():
         yield _bind(path, guest_socket(name))
     for name, path in parts.etc.items():
         yield _bind(path, f"/etc/{name}")
+
+
+def _devices(job: Job) -> Iterator[dict[str, str]]:
+    """The nodes of the cell's GPU by name: an engine's own request for GPUs would bring others, and needs a runtime."""
+    if (gpu := job.cell_environment.gpu) is not None:
+        for source, place in gpu.nodes(hidden=job.trusted):
+            yield {"PathOnHost": source, "PathInContainer": place, "CgroupPermissions": "rw"}
+
+
+def _gpu_mounts(job: Job) -> Iterator[dict[str, Any]]:
+    if (gpu := job.cell_environment.gpu) is not None:
+        for source, place in gpu.libraries:
+            yield _bind(Path(source), place)
+        for place in gpu.placeholders() if job.trusted else ():
+            yield _bind(NO_DEVICE, place)
 
 
 def _bind(source: Path, target: str, writable: bool = False) -> dict[str, Any]:

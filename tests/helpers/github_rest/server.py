@@ -16,6 +16,7 @@ from tests.helpers.github_rest.actions import Actions
 from tests.helpers.github_rest.git_data import GitData
 from tests.helpers.github_rest.issues import Issues
 from tests.helpers.github_rest.protocol import Answer, Refused, Request, Route, find_route, required
+from tests.helpers.github_rest.runners import SelfHosted
 
 TOKEN = "ghs_stand_in"
 Fault = Callable[[str, str], "tuple[int, Any] | None"]
@@ -33,6 +34,9 @@ class Service:
         self.git = GitData(bare, name) if bare is not None else None
         self.hub = Issues(name, page)
         self.actions = Actions(name)
+        self.runners = SelfHosted()
+        self.app_rights: list[dict[str, str]] = []
+        """What Apps have asked their tokens to be good for."""
         self.host = ""
         self.asked: list[tuple[str, str]] = []
         self.writes: list[str] = []
@@ -69,6 +73,8 @@ class Service:
         self.asked.append((method, path))
         self.received += len(raw)
         given = headers.get("authorization", "")
+        if path == f"/repos/{self.name}/installation" or path.startswith("/app/"):
+            return self._app(method, path, given, raw)
         if path.startswith("/storage/"):
             self.stolen += [given] if given else []
             return Answer(200, self.actions.archives[int(path.rpartition("/")[2])])
@@ -82,7 +88,8 @@ class Service:
             if isinstance(said, str):
                 raise Refused(status, said)
             return Answer(status, said)
-        prefix = f"/repos/{self.name}"
+        organisation = f"/orgs/{self.name.split('/')[0]}"
+        prefix = organisation if path.startswith(f"{organisation}/actions/runners") else f"/repos/{self.name}"
         if path != prefix and not path.startswith(f"{prefix}/"):
             raise Refused(404, "Not Found")
         if method != "GET":
@@ -96,6 +103,17 @@ class Service:
         )
         return self._route(request, path)
 
+    def _app(self, method: str, path: str, given: str, raw: bytes) -> Answer:
+        """https://docs.github.com/en/rest/apps/apps; a JSON Web Token proves who asks, and only its form is checked."""
+        if not given.startswith("Bearer ") or given.count(".") != 2:
+            raise Refused(401, "A JSON web token could not be decoded")
+        if method == "GET":
+            return Answer(200, {"id": 77, "app_id": 5, "permissions": {"administration": "write"}})
+        if path != "/app/installations/77/access_tokens":
+            raise Refused(404, "Not Found")
+        self.app_rights.append(json.loads(raw)["permissions"])
+        return Answer(201, {"token": self.token, "expires_at": "2026-11-23T03:00:00Z"})
+
     def _route(self, request: Request, path: str) -> Answer:
         if request.path.startswith("/git/"):
             if self.git is None:
@@ -106,6 +124,7 @@ class Service:
         routes: list[Route] = [
             *self.hub.routes(),
             *self.actions.routes(),
+            *self.runners.routes(),
             ("GET", "/compare/(.+)[.]{3}(.+)", self._compare),
             ("GET", "/commits/([^/]+)", self._commit),
             ("GET", "/contents/(.+)", self._contents),
@@ -206,7 +225,7 @@ def github_rest(
             self.end_headers()
             self.wfile.write(content)
 
-        do_GET = do_POST = do_PATCH = do_PUT = _serve
+        do_GET = do_POST = do_PATCH = do_PUT = do_DELETE = _serve
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the base class calls it so
             del format, args

@@ -200,10 +200,11 @@ def _require_known_labels(action: Path, stranger: Path) -> None:
     """act skips a job whose label it does not know, and calls that a success: no label may be unknown to it."""
     asked = {
         str(job["runs-on"])
-        for name in ("matrix.yml", "leaderboard.yml")
+        for name in ("matrix.yml", "round.yml", "leaderboard.yml")
         for job in yaml.safe_load((action / ".github" / "workflows" / name).read_text(encoding="utf-8"))[
             "jobs"
         ].values()
+        if "uses" not in job
     }
     experiment = yaml.safe_load((stranger / ".github" / "mldb" / "nightly.yaml").read_text(encoding="utf-8"))
     asked |= {label for machine in experiment["machines"] for label in machine["labels"]}

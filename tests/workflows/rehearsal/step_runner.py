@@ -29,7 +29,19 @@ class StepRunner:
 
     def step(self, verb: str, status: int = 0, /, **variables: str | Path) -> subprocess.CompletedProcess[str]:
         """The verb of `ml-dev-bench action`, which must end with `status`."""
-        env = {
+        env = self.environment(**variables)
+        (self.folder / "output").unlink(missing_ok=True)
+        command = [sys.executable, "-P", "-m", "bench", "action", verb]
+        done = subprocess.run(
+            command, env=env, cwd=self.workspace, capture_output=True, text=True, timeout=300, check=False
+        )
+        assert done.returncode == status, f"{done.returncode}: {done.stdout}{done.stderr}"
+        assert "Traceback" not in done.stderr
+        return done
+
+    def environment(self, **variables: str | Path) -> dict[str, str]:
+        """What a runner gives to a step."""
+        return {
             **{name: value for name, value in os.environ.items() if not name.startswith(("GITHUB_", "MLDB_", "GIT_"))},
             **FACTS,
             "GITHUB_WORKSPACE": str(self.workspace),
@@ -39,14 +51,6 @@ class StepRunner:
             "PYTHONPATH": str(ROOT),
             **{name: str(value) for name, value in variables.items()},
         }
-        (self.folder / "output").unlink(missing_ok=True)
-        command = [sys.executable, "-P", "-m", "bench", "action", verb]
-        done = subprocess.run(
-            command, env=env, cwd=self.workspace, capture_output=True, text=True, timeout=300, check=False
-        )
-        assert done.returncode == status, f"{done.returncode}: {done.stdout}{done.stderr}"
-        assert "Traceback" not in done.stderr
-        return done
 
     @property
     def outputs(self) -> dict[str, str]:

@@ -1,0 +1,79 @@
+"""`ml-dev-bench cases build-data` and `cases fetch`: the data of cases."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bench.base.errors import UserError
+from bench.cli.options import CASES, PATH, print_text
+from bench.cli.options import profile as profile_option
+
+if TYPE_CHECKING:
+    from bench.base.install import DataFolders
+    from bench.formats.record import Profile
+
+
+@click.command("build-data")
+@click.argument("case_id", metavar="CASE")
+@click.option("--seed", required=True, help="In hexadecimal, as seeds.json of `results reveal` gives it.")
+@profile_option("Default: the case's first.")
+@click.option("--out", type=PATH, required=True, help="A new folder, which gets public/ and hidden/.")
+@CASES
+def build_data(case_id: str, seed: str, profile: Profile | None, out: Path, folders: DataFolders) -> None:
+    """Make the data of a trial again: what the agent found, and what only the judge saw."""
+    from bench.cell import build_data as build
+    from bench.formats.case import load_one_case
+
+    case = load_one_case(folders.cases, case_id)
+    if not case.part("data.py").is_file():
+        raise UserError("makes no data", where=f"case {case.id}", remedy="all of it lies in workspace/ and hidden/")
+    if not re.fullmatch(r"[0-9a-f]{1,32}", seed):
+        raise UserError(f"{seed!r} is not a seed", where="--seed", remedy="give up to 32 hexadecimal digits")
+    if out.exists():
+        raise UserError("exists already", where=out, remedy="name a folder that does not exist")
+    public, hidden = out / "public", out / "hidden"
+    for made in (public, hidden):
+        made.mkdir(parents=True)
+    build(case, profile or case.profiles[0], int(seed, 16), public.absolute(), hidden.absolute())
+    click.echo(f"made {public} and {hidden}")
+
+
+@click.command()
+@click.argument("ids", metavar="CASE...", nargs=-1, required=True)
+@profile_option("Default: full.")
+@click.option("--cache", metavar="URL", help="Shared cache, read first and filled: a folder, s3://... or gs://...")
+@CASES
+def fetch(ids: tuple[str, ...], profile: Profile | None, cache: str | None, folders: DataFolders) -> None:
+    """Fetch the published data that cases name, check it by its digest, and fill a shared cache with it.
+
+    A run does so itself before its first cell, from the cache that MLDB_DATA_CACHE names, else from the data's own
+    address. What has arrived of a download that broke off is gone on with.
+    """
+    from bench.cell import SharedCache, SourceCache, sources_of
+    from bench.cli.console import Ticker, fetched_share
+    from bench.formats.case import load_cases
+
+    wanted = [it for case in load_cases(folders.cases, list(ids)) for it in sources_of(case, profile or "full")]
+    if not wanted:
+        raise UserError(
+            f"no published data is named for the profile {profile or 'full'}",
+            where=", ".join(ids),
+            remedy="name a case with `sources` in its case.yaml",
+        )
+    shared = SharedCache.at(cache) if cache else SharedCache.of_environment()
+    here = SourceCache(folders.cache / "sources", shared)
+    for look in here.require(wanted):
+        look()
+    with Ticker() as ticker:
+        came = here.fetch(wanted, lambda name, done, total: ticker(f"fetching {name}: {fetched_share(done, total)}"))
+    for it in wanted:
+        origin = came.get(it.label, "")
+        told = f"fetched from {origin}" if origin else "was here"
+        stored = ""
+        if cache and shared is not None and shared.put(it.source.sha256, it.source.bytes, here.archive(it.source)):
+            stored = f"; stored in {cache}"
+        print_text(f"{it.label}: {it.source.bytes / 1e6:,.1f} MB, {it.source.licence}; {told}{stored}")

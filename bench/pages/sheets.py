@@ -1,0 +1,181 @@
+"""The pages of the site: where each is, what it is made from, and how. A page is made when it is written, or never."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from bench.formats.record import Profile
+from bench.pages.board import Board, CaseInfo, Row, Section, counted_trials, newest_cells
+from bench.pages.charts import category_chart, cost_chart, trend_chart
+from bench.pages.costs import AtBudget, ByCategory, Point, at_budgets, by_category, frontier, labels_of, points_of
+from bench.pages.data import DataFile
+from bench.pages.drawing import Chart
+from bench.pages.markdown import rendered
+from bench.pages.matrix import MOST_VERSUS, Pair, matrix_of, versus_of
+from bench.pages.news import tonight, trends_of
+from bench.pages.render import Renderer, agent_page, case_page
+from bench.pages.views import AgentView, Details, agent_view, case_view
+from bench.stats import Entrant, Results
+
+Facts = Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A page that can be made."""
+
+    address: str
+    facts: str
+    """Everything that it shows, as text: the same facts give the same page."""
+    make: Callable[[], bytes]
+
+
+@dataclass(frozen=True)
+class SiteFacts:
+    """What every page shows."""
+
+    title: str
+    suite: str = ""
+    base: str = ""
+    """The address at which the site is served, empty where it is not known."""
+    published: Sequence[Mapping[str, object]] = field(default=(), repr=False)
+    """Tables of papers, beside what is measured here."""
+
+
+@dataclass(frozen=True)
+class CostSection:
+    """Costs in one profile."""
+
+    profile: Profile
+    points: Sequence[Point]
+    frontier: Sequence[str]
+    by_success: Sequence[AtBudget]
+    by_score: Sequence[AtBudget]
+    categories: Sequence[str]
+    rows: Sequence[ByCategory]
+    board: Sequence[Row]
+
+
+class Sheets:
+    """Every page of a board."""
+
+    def __init__(self, site: SiteFacts, board: Board, results: Results, renderer: Renderer) -> None:
+        self._site = site
+        self._board = board
+        self._renderer = renderer
+        self._details = Details(
+            results.checks(),
+            results.metrics(),
+            results.findings(),
+            results.versions(),
+            cells=newest_cells(board.entries, board.listed),
+            trials=counted_trials(board.entries, board.listed),
+            trends=trends_of(results, board.cases),
+        )
+
+    @property
+    def details(self) -> Details:
+        return self._details
+
+    def every(self, pairs: Mapping[Profile, Sequence[Pair]], files: Sequence[DataFile]) -> Iterator[Sheet]:
+        board = self._board
+        yield self._front()
+        yield self._costs()
+        yield self._sheet("cases.html", "cases.html", {"board": replace(board, entries=())})
+        sections = matrix_of(board)
+        yield self._sheet("matrix.html", "matrix.html", {"sections": sections})
+        versus = [versus_of(section, pairs[section.profile]) for section in board.sections]
+        shown = {"versus": versus, "most": MOST_VERSUS, "names": self._names()}
+        yield self._sheet("versus.html", "versus.html", shown)
+        yield self._sheet("compare.html", "compare.html", {"sections": board.sections})
+        news = tonight(self._details.trends)
+        yield self._sheet(
+            "news.html", "news.html", {"news": news, "cases": {it.id: it.title for it in board.cases.values()}}
+        )
+        yield self._sheet("method.html", "method.html", {"cases": len(board.cases)})
+        yield self._sheet("data.html", "data.html", {"files": files, "built_from": board.built_from})
+        yield self._sheet("take-part.html", "take-part.html", {"first": next(iter(board.cases), "")})
+        yield from self._cases()
+        yield from self._agents()
+        for entry in board.entries:
+            yield self._sheet("cell.html", entry.address, {"entry": entry})
+
+    def _sheet(self, template: str, address: str, facts: Facts, drawn: Callable[[], Facts] = dict) -> Sheet:
+        """`drawn`: parts that take long and follow from `facts`."""
+        everything = {"site": self._site, **facts}
+
+        def make() -> bytes:
+            return self._renderer.page(template, address, {**everything, **drawn()})
+
+        return Sheet(address, f"{template} {everything!r}", make)
+
+    def _front(self) -> Sheet:
+        board = replace(self._board, entries=())
+        facts = {"board": board, "published": self._site.published, "results": board.results}
+        return self._sheet("index.html", "index.html", facts, lambda: {"charts": self._charts(("success",))})
+
+    def _costs(self) -> Sheet:
+        sections = [_cost_section(section, self._board.cases) for section in self._board.sections]
+        drawn = partial(self._charts, ("success", "score"))
+        return self._sheet("costs.html", "costs.html", {"sections": sections}, lambda: {"charts": drawn()})
+
+    def _charts(self, measures: Sequence[str]) -> dict[str, list[Chart]]:
+        found: dict[str, list[Chart]] = {}
+        for section in self._board.sections:
+            points = points_of([row.place for row in section.charted])
+            drawn = [cost_chart(points, it, f"{it}-{section.profile}", section.profile) for it in measures]
+            found[section.profile] = [it for it in drawn if it]
+        return found
+
+    def _names(self) -> dict[Entrant, str]:
+        found: dict[Entrant, str] = {}
+        for section in self._board.sections:
+            found |= labels_of([row.place for row in section.competitors])
+        return found
+
+    def _cases(self) -> Iterator[Sheet]:
+        for case in self._board.pages.values():
+            view = case_view(self._board, case, self._details)
+            yield self._sheet("case.html", case_page(case.id), {"view": view}, partial(_texts, case))
+
+    def _agents(self) -> Iterator[Sheet]:
+        profiles: dict[str, list[Entrant]] = defaultdict(list)
+        for section in self._board.sections:
+            for row in section.everyone:
+                profiles[agent_page(row.standing.entrant)].append(row.standing.entrant)
+        for address, entrants in profiles.items():
+            view = agent_view(self._board, entrants, self._details)
+            yield self._sheet("agent.html", address, {"view": view}, partial(_agent_charts, view))
+
+
+def _texts(case: CaseInfo) -> Facts:
+    return {"task": rendered(case.task), "readme": rendered(case.readme)}
+
+
+def _agent_charts(view: AgentView) -> Facts:
+    found: dict[str, list[Chart]] = {}
+    for part in view.sections:
+        who = part.row.standing.entrant
+        trend = trend_chart(part.trend, f"trend-{who.profile}", who.agent) if part.trend else None
+        categories = category_chart(part.categories, f"categories-{who.profile}", who.agent)
+        found[who.profile] = [it for it in (trend, categories) if it]
+    return {"charts": found}
+
+
+def _cost_section(section: Section, cases: Mapping[str, CaseInfo]) -> CostSection:
+    rows = [row.place for row in section.charted]
+    points = points_of(rows)
+    names, categories = by_category(rows, {case.id: case.category for case in cases.values()})
+    return CostSection(
+        section.profile,
+        points,
+        [it.label for it in frontier(points, "success")],
+        at_budgets(frontier(points, "success"), "success"),
+        at_budgets(frontier(points, "score"), "score"),
+        names,
+        categories,
+        section.charted,
+    )

@@ -1,0 +1,178 @@
+"""Runs the training on other pictures, measures what it saved, and asks module and data for what the Trainer asks."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+from small_net import NAMES, measured, normalised, split, trained
+
+from bench.casekit.picture_files import CIFAR_FOLDER, read_cifar10
+from bench.judge import array, check, close, integer, mapping, number, once, read_checkpoint, sequence, string
+
+BATCHES = [f"data/{CIFAR_FOLDER}/data_batch_{n}.bin" for n in range(1, 6)]
+LOGGED = ("train_loss", "val_acc", "val_loss")
+
+
+def _pictures(paths: list[Any]) -> tuple[Any, Any]:
+    """Bytes N x 3 x 32 x 32, and labels."""
+    parts = [read_cifar10(path) for path in paths]
+    pictures = np.concatenate([part[0] for part in parts]).transpose(0, 3, 1, 2)
+    return pictures, np.concatenate([part[1] for part in parts]).astype(int)
+
+
+@once
+def _other_run(ws: Any) -> Any:
+    """The training on the judge's own pictures; what the agent's run has left is removed before."""
+    left = ["checkpoints", "training.log", "wandb_info.json"]
+    given = {path: ws.hidden(path) for path in BATCHES}
+    return ws.run(["python", "train.py"], inputs=given, remove=left).ok()
+
+
+def _epochs(ws: Any, folder: Any, during: str) -> list[dict[str, Any]]:
+    """What the tracker has of the run that wandb_info.json names: one entry for each epoch."""
+    info = mapping(folder.json("wandb_info.json"), keys=("project_id", "run_id", "run_url"))
+    assert info["project_id"] == "cifar10-training", "project_id is not cifar10-training"
+    run_id = string(info["run_id"])
+    assert string(info["run_url"]).endswith(f"/runs/{run_id}"), "run_url is not the page of the run"
+    events = [event for event in ws.journal("tracker", during=during) if event.get("run_id") == run_id]
+    kinds = [event["event"] for event in events]
+    assert kinds == ["created", "log", "log", "finish"], f"the tracker has {kinds[:6]} of the run, not two epochs"
+    assert events[0]["project"] == "cifar10-training", "the run is in another project"
+    return [mapping(event, keys=("epoch", "step", "metrics")) for event in events[1:3]]
+
+
+@once
+def _saved(ws: Any, folder_of: str) -> list[tuple[Any, dict[str, float]]]:
+    """For each epoch the checkpoint, and the metrics that tracker, checkpoint, its name and the log agree on."""
+    other = folder_of == "other"
+    folder = _other_run(ws) if other else ws
+    paths = [ws.hidden(path).path if other else ws.original(path) for path in BATCHES]
+    (pictures, labels), names, found = _pictures(paths), folder.files("checkpoints/*.ckpt"), []
+    train, held = split(len(labels))
+    lines = folder.text("training.log").splitlines()
+    for epoch, entry in enumerate(_epochs(ws, folder, "judging" if other else "agent")):
+        told = {name: number(mapping(entry["metrics"]).get(name)) for name in LOGGED}
+        steps = (epoch + 1) * -(-len(train) // 32)
+        assert (integer(entry["epoch"]), integer(entry["step"])) == (epoch, steps), (
+            f"epoch {entry['epoch']!r} ends at step {entry['step']!r}, expected {epoch} and {steps}"
+        )
+        named = f"checkpoints/cifar10-epoch={epoch:02d}-val_loss={told['val_loss']:.2f}.ckpt"
+        assert named in names and len(names) == 2, f"there is no {named}, or not two: {names[:4]}"
+        kept = read_checkpoint(ws, named, within=folder, max_mb=5)
+        assert (kept.values.get("epoch"), kept.values.get("global_step")) == (epoch, steps), "of another epoch"
+        weights = kept.below("state_dict")
+        shapes = {name: part.shape for name, part in weights.items()}
+        assert shapes == NAMES, f"the checkpoint's tensors differ: {sorted(set(shapes) ^ set(NAMES))[:4]}"
+        weights = {name: array(part) for name, part in weights.items()}
+        loss, share = measured(weights, normalised(pictures[held]), labels[held])
+        for name, value in (("val_loss", loss), ("val_acc", share)):
+            close(told[name], value, rtol=1e-3, atol=1e-4, what=f"epoch {epoch}: the logged {name}")
+        values = [rf"{name}={told[name]:.4f}".replace(".", r"\.") for name in LOGGED]
+        pattern = re.compile(rf"epoch {epoch}, step {steps}: {', '.join(values)}")
+        assert any(pattern.fullmatch(line) for line in lines), f"training.log has no such line: {pattern.pattern}"
+        found.append((weights, told))
+    return found
+
+
+@check(weight=3, required=True)
+def training_runs(ws: Any) -> None:
+    """`python train.py` ends well on other pictures; the tracker has one run with two whole epochs."""
+    _epochs(ws, _other_run(ws), "judging")
+
+
+@check(weight=3, required=True)
+def checkpoints_are_true(ws: Any) -> None:
+    """Both epochs of that run are saved, and their weights give the loss and accuracy that are logged."""
+    (first, _), (second, _) = _saved(ws, "other")
+    for name in NAMES:
+        assert (first[name] != second[name]).any(), f"{name} is the same after both epochs"
+
+
+@check(weight=2, required=True)
+def classifier_learns(ws: Any) -> None:
+    """After the second epoch at least 60 % of unseen pictures are right, and the loss has fallen."""
+    (_, before), (weights, after) = _saved(ws, "other")
+    pictures, labels = _pictures([ws.hidden(f"data/{CIFAR_FOLDER}/test_batch.bin").path])
+    share = measured(weights, normalised(pictures), labels)[1]
+    ws.metric("accuracy", share)
+    assert share >= 0.6, f"{share:.2f} of unseen pictures are right"
+    assert after["train_loss"] < before["train_loss"], f"train_loss {before['train_loss']} then {after['train_loss']}"
+
+
+@check(weight=3, required=True)
+def steps_match(ws: Any) -> None:
+    """Steps of training are those of Adam on the mean cross entropy; means are over pictures, in each epoch anew."""
+    rng = ws.numpy_rng("steps")
+    for sizes, rate in (((32, 32, 9), 1e-2), ((8,), 1e-3)):
+        weights = {name: rng.normal(0, 0.3, shape) for name, shape in NAMES.items()}
+        batches = [(rng.normal(size=(size, 3, 32, 32)), rng.integers(0, 10, size)) for size in sizes]
+        state, logged = sequence(ws.drive("driver.py:stepped", weights, batches, rate), length=2)
+        wanted, losses = trained(weights, batches, rate), []
+        for name, value in wanted.items():
+            found = mapping(state).get(name)
+            # Adam divides by the gradient's size, so an entry whose gradient is nearly 0 is the least certain.
+            close(found, value, rtol=0, atol=1e-2 * rate, what=f"{name} after {len(sizes)} steps")
+        for step, (x, labels) in enumerate(batches):
+            losses.append(measured(trained(weights, batches[:step], rate), x, labels)[0])
+        close(mapping(logged).get("train_loss"), np.average(losses, weights=sizes), rtol=1e-5, what="train_loss")
+    rounds = [[(rng.normal(size=(size, 3, 32, 32)), rng.integers(0, 10, size)) for size in (32, 32, 5)] for _ in "ab"]
+    told = sequence(ws.drive("driver.py:validated", weights, rounds), length=2)
+    for entry, batches in zip(told, rounds, strict=True):
+        x, labels = (np.concatenate([batch[part] for batch in batches]) for part in (0, 1))
+        for name, value in zip(("val_loss", "val_acc"), measured(weights, x, labels), strict=True):
+            close(mapping(entry).get(name), value, rtol=1e-5, what=f"{name} of a validation")
+
+
+@check(weight=3, required=True)
+def pictures_are_as_promised(ws: Any) -> None:
+    """Training pictures are crops and flips, drawn anew in each epoch; validation pictures are left as they are."""
+    pictures, labels = _pictures([ws.original(path) for path in BATCHES])
+    train, held = split(len(labels))
+    parts = sequence(ws.drive("driver.py:examples", 32, ws.seed_for("examples", 31)), length=4)
+    ways = []
+    for rows, part in zip((train, train, held, held), parts, strict=True):
+        found, told, sizes = sequence(part, length=3)
+        assert sequence(sizes) == [32] * (len(rows) // 32) + [len(rows) % 32] * (len(rows) % 32 > 0), "batch sizes"
+        found = array(found, shape=(len(rows), 3, 32, 32))
+        # A number far off any byte is as wrong as another byte, and must not overflow.
+        bytes_of = np.clip(found * np.array([0.2470, 0.2435, 0.2616]).reshape(3, 1, 1) * 255
+                           + np.array([0.4914, 0.4822, 0.4465]).reshape(3, 1, 1) * 255, -999, 999)  # fmt: skip
+        assert np.abs(bytes_of - bytes_of.round()).max() < 0.01, "pictures are not normalised as they were"
+        ways.append(_ways(bytes_of.round().astype(np.int16), array(told, shape=(len(rows),)), pictures, labels, rows))
+    assert all(way == (4, 4, False) for part in ways[2:] for way in part.values()), "a validation picture is changed"
+    for part in ways[:2]:
+        drawn = list(part.values())
+        flips = sum(way[2] for way in drawn) / len(drawn)
+        assert 0.38 < flips < 0.62, f"{flips:.2f} of the training pictures are flipped"
+        for axis, name in ((0, "down"), (1, "across")):
+            counts = np.bincount([way[axis] for way in drawn], minlength=9)
+            assert counts.min() > len(drawn) / 36 and counts.max() < len(drawn) / 4, f"shifts {name}: {counts.tolist()}"
+    same = np.mean([ways[0][row] == way for row, way in ways[1].items()])
+    assert same < 0.1, f"{same:.2f} of the training pictures are the same in a second epoch"
+
+
+def _ways(found: Any, told: Any, pictures: Any, labels: Any, rows: Any) -> dict[int, tuple[int, int, bool]]:
+    """How each of the rows was cut: top and left edge in the padded picture, and whether it is flipped."""
+    middles = {pictures[row, :, 8:24, 8:24].astype(np.int16).tobytes(): int(row) for row in rows}
+    padded = np.pad(pictures, ((0, 0), (0, 0), (4, 4), (4, 4)))
+    ways: dict[int, tuple[int, int, bool]] = {}
+    for picture, label in zip(found, told, strict=True):
+        for top, left, flip in np.ndindex(9, 9, 2):
+            seen = picture[:, :, ::-1] if flip else picture
+            row = middles.get(seen[:, 12 - top : 28 - top, 12 - left : 28 - left].tobytes())
+            if row is not None and (seen == padded[row, :, top : top + 32, left : left + 32]).all():
+                assert label == labels[row], f"the picture of row {row} has the label {label}, not {labels[row]}"
+                ways[row] = (top, left, bool(flip))
+                break
+        else:
+            raise AssertionError("a picture is not a crop, with or without a flip, of a record of its part")
+    assert len(ways) == len(rows), f"{len(ways)} different records of {len(rows)} are in the part"
+    return ways
+
+
+@check(weight=2, required=True)
+def own_run_is_there(ws: Any) -> None:
+    """The files of the agent's own run are those of the run that the tracker saw, and both checkpoints are true."""
+    _saved(ws, "own")

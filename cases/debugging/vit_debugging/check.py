@@ -1,0 +1,199 @@
+"""Compares sequences, outputs and gradients with numpy's, for weights and pictures of the judge's own.
+
+What the driver returns comes from the process that has the agent's package, and is compared here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from reference import drawn, layers, normed, sequence_of, shapes
+
+from bench.judge import check, close, integer, mapping, number, run_command, sequence, string
+
+PLAIN = {"img_size": 32, "patch_size": 8, "embed_dim": 24, "depth": 3, "num_heads": 3}
+CHUNKS = {"img_size": 24, "patch_size": 6, "embed_dim": 16, "depth": 4, "num_heads": 2, "block_chunks": 2,
+          "init_values": 1e-5, "interpolate_offset": 0.0, "mlp_ratio": 2.0}  # fmt: skip
+BARE = {"img_size": 16, "patch_size": 4, "embed_dim": 12, "depth": 2, "num_heads": 4, "block_chunks": 0,
+        "fused_attention": True, "qkv_bias": False, "proj_bias": False, "ffn_bias": False}  # fmt: skip
+GATED = ({"ffn_layer": "swiglu"}, {"ffn_layer": "swiglufused"})
+SETTINGS = (PLAIN, CHUNKS, BARE)
+Call = dict[str, Any]
+
+
+def _wanted(weights: Any, sizes: Any, call: Call) -> list[Any]:
+    """The arrays that a call must give, a dictionary's by their names."""
+    x, masks, more, method = call["x"], call.get("masks"), call.get("more", {}), call.get("method", "forward")
+    if isinstance(x, list):
+        both = zip(x, masks or [None] * len(x), strict=True)
+        return [part for one, two in both for part in _wanted(weights, sizes, {**call, "x": one, "masks": two})]
+    patch = more.get("patch_size")
+    tokens = sequence_of(weights, sizes, x, masks, patch)
+    if method == "prepare_tokens_with_masks":
+        return [tokens]
+    after, start = layers(weights, sizes, tokens), 1 + sizes.get("num_register_tokens", 0)
+    if method == "get_intermediate_layers":
+        n, found = more.get("n", 1), []
+        for number_of in range(len(after) - n, len(after)) if isinstance(n, int) else n:
+            out = normed(after[number_of], weights, "norm") if more.get("norm", True) else after[number_of]
+            map_of, side = out[:, start:], [edge // (patch or sizes["patch_size"]) for edge in x.shape[2:]]
+            if more.get("reshape"):
+                map_of = map_of.reshape(len(x), *side, -1).transpose(0, 3, 1, 2)
+            found += [map_of, out[:, 0]] if more.get("return_class_token") else [map_of]
+        return found
+    out = normed(after[-1], weights, "norm")
+    if not (more.get("is_training") or method == "forward_features"):
+        return [out[:, 0]]
+    given = [] if masks is None else [np.array(masks, dtype=float)]
+    return [*given, out[:, 0], out[:, start:], out[:, 1:start], after[-1]]
+
+
+def _compare(ws: Any, sizes: Any, calls: list[Call]) -> None:
+    """Make the calls in one process, each with pictures of its own, and compare what comes back."""
+    rng = ws.numpy_rng(f"{ws.rng.random()}")
+    weights = drawn(rng, sizes)
+    for call in calls:
+        lists = isinstance(call.get("shape"), list)
+        painted = [rng.normal(size=shape) for shape in (call["shape"] if lists else [call.get("shape", 1)])]
+        call["x"] = calls[call["again"]]["x"] if "again" in call else painted if lists else painted[0]
+        if call.pop("hide", False):
+            size = call.get("more", {}).get("patch_size") or sizes["patch_size"]
+            pictures = call["x"] if lists else [call["x"]]
+            hidden = [rng.random((len(x), x.shape[2] * x.shape[3] // size**2)) < 0.4 for x in pictures]
+            call["masks"] = hidden if lists else hidden[0]
+    answers = sequence(ws.drive("driver.py:called", sizes, weights, calls), length=len(calls))
+    for call, answer in zip(calls, answers, strict=True):
+        x, masks, found, kind = sequence(answer, length=4)
+        told = f"{call.get('method', 'forward')}, {call.get('shape', 'again')}, {call.get('more', {})}"
+        exact = call.get("dtype", "float64") == "float64"
+        assert kind == f"torch.{call.get('dtype', 'float64')}", f"{told}: the result is {kind}"
+        for entry, value in ((x, call["x"]), (masks, call.get("masks"))):
+            values = value if isinstance(value, list) else [value]
+            entries = sequence(entry, length=len(values)) if isinstance(value, list) else [entry]
+            for one, two in zip(entries, values, strict=True):
+                if two is not None:
+                    close(one, np.array(two, dtype=float), rtol=0, atol=0 if exact else 1e-6, what=f"{told}: an input")
+        wanted = _wanted(weights, sizes, call)
+        for part, right in zip(sequence(found, length=len(wanted)), wanted, strict=True):
+            largest = float(np.abs(right).max(initial=1.0))
+            close(part, right, rtol=0, atol=(1e-9 if exact else 2e-3) * largest, what=told)
+
+
+@check(weight=1, required=True)
+def architecture_is_kept(ws: Any) -> None:
+    """The package imports, and parameters have the names and shapes of the promised architecture."""
+    variants = [{**PLAIN, **more} for more in (*GATED, {"num_register_tokens": 3})]
+    small = {"img_size": 224, "patch_size": 16, "embed_dim": 384, "depth": 12, "num_heads": 6}
+    for sizes, given in (*((one, one) for one in (*SETTINGS, *variants)), (small, None)):
+        wanted = shapes(sizes)
+        told = mapping(ws.drive("driver.py:shapes_of", given))
+        found = {string(name): tuple(integer(n) for n in sequence(shape)) for name, shape in told.items()}
+        apart = sorted(set(found.items()) ^ set(wanted.items()))
+        assert not apart, f"{len(apart)} parameters differ, as in {apart[:4]}"
+
+
+@check(weight=3, required=True)
+def class_tokens_match(ws: Any) -> None:
+    """The class token is the judge's: both attentions, with and without layer scale, chunks and biases."""
+    for sizes in SETTINGS:
+        side = sizes["img_size"]
+        _compare(ws, sizes, [{"shape": (batch, 3, side, side)} for batch in (2, 1)])
+
+
+@check(weight=2, required=True)
+def gated_networks_match(ws: Any) -> None:
+    """The same with gated feed-forward networks."""
+    for gated in GATED:
+        for sizes in SETTINGS:
+            _compare(ws, {**sizes, **gated}, [{"shape": (2, 3, sizes["img_size"], sizes["img_size"])}])
+
+
+@check(weight=3, required=True)
+def registers_and_masks_match(ws: Any) -> None:
+    """Sequences and the dictionary with registers, masks, lists, and pictures of other sizes."""
+    for sizes in SETTINGS:
+        for registers in (0, 1, 4):
+            side, size = sizes["img_size"], sizes["patch_size"]
+            shape, other = (2, 3, side, side), (3, 3, side + size, side - size)
+            calls = [
+                {"shape": one, "hide": hide, **way}
+                for one in (shape, other)
+                for hide in (False, True)
+                for way in ({"method": "prepare_tokens_with_masks"}, {"more": {"is_training": True}}, {})
+            ]
+            calls += [{"shape": [shape, other], "hide": hide, "more": {"is_training": True}} for hide in (0, 1)]
+            calls.append({"shape": shape, "hide": True, "positional": True, "method": "forward_features"})
+            _compare(ws, {**sizes, "num_register_tokens": registers}, calls)
+
+
+@check(weight=2, required=True)
+def intermediate_layers_match(ws: Any) -> None:
+    """Tokens of chosen blocks, as sequences and as maps, of pictures that are square and that are not."""
+    for sizes in SETTINGS:
+        side, size = sizes["img_size"], sizes["patch_size"]
+        for registers in (0, 2):
+            ways = [{}, {"n": 2, "reshape": True}, {"n": [0], "norm": False}, {"n": [0, 1], "return_class_token": True}]
+            calls = [
+                {"shape": (2, 3, *edges), "method": "get_intermediate_layers", "more": dict(way)}
+                for edges in ((side, side), (size, side))
+                for way in (*ways, {**ways[1], **ways[3]})
+            ]
+            _compare(ws, {**sizes, "num_register_tokens": registers}, calls)
+
+
+@check(weight=4, required=True)
+def other_patch_sizes_match(ws: Any) -> None:
+    """With patch_size, all of it is computed with resampled kernels and positions, call by call."""
+    for sizes in SETTINGS:
+        for registers in (0, 3):
+            calls: list[Call] = []
+            for patch in (sizes["patch_size"] // 2, sizes["patch_size"], 2 * sizes["patch_size"], 5):
+                shape, given = (2, 3, 2 * patch, 4 * patch), {"patch_size": patch}
+                calls.append({"shape": shape, "hide": True, "method": "prepare_tokens_with_masks", "more": given})
+                calls += [{"shape": shape, "hide": hide, "more": given} for hide in (False, True)]
+                calls.append({"shape": shape, "hide": True, "more": {**given, "is_training": True}})
+                calls.append({"shape": [shape, (1, 3, patch, patch)], "more": {**given, "is_training": True}})
+                maps = {"n": 2, "reshape": True, "return_class_token": True, **given}
+                calls.append({"shape": shape, "method": "get_intermediate_layers", "more": maps})
+                calls.append({"shape": (1, 3, sizes["patch_size"], sizes["patch_size"])})
+            _compare(ws, {**sizes, "num_register_tokens": registers}, calls)
+
+
+@check(weight=2, required=True)
+def gradients_match(ws: Any) -> None:
+    """Gradients of x and of every parameter, along random directions, are the judge's slopes, with patch_size too."""
+    bases = ({**BARE, "num_register_tokens": 2}, {**CHUNKS, "num_register_tokens": 1, "ffn_layer": "swiglu"})
+    for base, patch in ((bases[0], None), (bases[0], 6), (bases[1], 3)):
+        sizes, rng = {**base, "depth": 2}, ws.numpy_rng(f"slopes {patch}")
+        weights, edge = drawn(rng, sizes), 2 * (patch or base["patch_size"])
+        masks = np.array([[False, True, False, False]] * 2)
+        call = {"x": rng.normal(size=(2, 3, edge, edge)), "masks": masks, "patch": patch}
+        entries = {**weights, "x": call["x"]}
+        up = rng.normal(size=(2, 5 + base["num_register_tokens"], base["embed_dim"]))
+        along = {name: rng.normal(size=value.shape) for name, value in entries.items()}
+        told = mapping(ws.drive("driver.py:slopes", sizes, weights, call, up, along))
+        for name, direction in along.items():
+            ends = []
+            for step in (1e-6, -1e-6):
+                moved = {**entries, name: entries[name] + step * direction}
+                tokens = sequence_of(moved, sizes, moved["x"], call["masks"], patch)
+                ends.append(float((normed(layers(moved, sizes, tokens)[-1], moved, "norm") * up).sum()))
+            wanted, found = (ends[0] - ends[1]) / 2e-6, number(told.get(name))
+            apart = abs(found - wanted)
+            assert apart <= 1e-3 * abs(wanted) + 5e-3, f"the gradient of {name} is {found:.6g}, expected {wanted:.6g}"
+
+
+@check(weight=2, required=True)
+def settings_match(ws: Any) -> None:
+    """Every mode, float32, calls made again after others; the visible tests pass."""
+    for dtype in ("float64", "float32"):
+        calls: list[Call] = [{"shape": (2, 3, 32, 32), "dtype": dtype}]
+        for training in (True, False):
+            for gradients in (True, False):
+                way = {"training": training, "gradients": gradients, "dtype": dtype}
+                calls.append({"again": 0, "more": {"patch_size": 16, "is_training": True}, **way})
+                calls.append({"again": 0, "more": {"is_training": training}, **way})
+        _compare(ws, {**PLAIN, "num_register_tokens": 1}, [*calls, {"again": 0, "dtype": dtype}])
+    _compare(ws, {**PLAIN, "drop_path_rate": 0.5}, [{"shape": (4, 3, 32, 32)}])
+    run_command(ws, "python test_vision_transformer.py")

@@ -1,0 +1,75 @@
+"""Fills the agent's model with the judge's weights inside the subject: arrays go in, arrays come out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+Arrays = dict[str, Any]
+
+
+def _model(sizes: Arrays, weights: Arrays) -> Any:
+    from dino_v2 import DinoVisionTransformer
+
+    model = DinoVisionTransformer(**sizes).double()
+    model.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in weights.items()})
+    return model
+
+
+def shapes_of(sizes: Arrays | None) -> Arrays:
+    """Shapes of all parameters; without sizes those of vit_small."""
+    from dino_v2 import DinoVisionTransformer, vit_small
+
+    model = vit_small() if sizes is None else DinoVisionTransformer(**sizes)
+    return {name: list(part.shape) for name, part in model.named_parameters() if part.requires_grad}
+
+
+def _flat(found: Any) -> list[Any]:
+    """The tensors of a result, in order; a dictionary's by their names."""
+    if isinstance(found, torch.Tensor):
+        return [found.detach()]
+    if isinstance(found, dict):
+        found = [found[name] for name in sorted(found) if found[name] is not None]
+    return [part for one in found for part in _flat(one)]
+
+
+def _given(value: Any, dtype: torch.dtype) -> Any:
+    if isinstance(value, list):
+        return [_given(one, dtype) for one in value]
+    return None if value is None else torch.from_numpy(np.array(value)).to(dtype)
+
+
+def called(sizes: Arrays, weights: Arrays, calls: list[Arrays]) -> list[Any]:
+    """x after all calls, masks after them, the tensors of the result and their dtype, for each call of one model."""
+    model, entries, made = _model(sizes, weights), [], []
+    for call in calls:
+        model.train(call.get("training", False))
+        dtype = getattr(torch, call.get("dtype", "float64"))
+        model = model.to(dtype)
+        x, masks = _given(call["x"], dtype), _given(call.get("masks"), torch.bool)
+        more, method = dict(call.get("more", {})), getattr(model, call.get("method", "forward"))
+        with torch.set_grad_enabled(call.get("gradients", True)):
+            if masks is None:
+                found = method(x, **more)
+            elif call.get("positional"):
+                found = method(x, masks, *more.values())
+            else:
+                found = method(x, masks=masks, **more)
+        entries.append([x, masks])
+        made.append(_flat(found))
+    return [[x, masks, found, str(found[-1].dtype)] for (x, masks), found in zip(entries, made, strict=True)]
+
+
+def slopes(sizes: Arrays, weights: Arrays, call: Arrays, up: Any, along: Arrays) -> dict[str, float]:
+    """Gradients of sum(up * sequence after the blocks), each times the direction that is given for it."""
+    model = _model(sizes, weights).train()
+    x = _given(call["x"], torch.float64).requires_grad_()
+    out = model(x, _given(call["masks"], torch.bool), patch_size=call["patch"], is_training=True)["x_prenorm"]
+    (model.norm(out) * torch.from_numpy(up)).sum().backward()
+    found = {**dict(model.named_parameters()), "x": x}
+    return {
+        name: 0.0 if found[name].grad is None else float((found[name].grad * torch.from_numpy(value)).sum())
+        for name, value in along.items()
+    }

@@ -1,0 +1,168 @@
+"""Compares tokens, outputs and gradients with numpy's, for weights, pictures and channels of the judge's own.
+
+What the driver returns comes from the process that has the agent's channel_vit.py, and is compared here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from reference import drawn, embedded, passed, prepared, shapes
+
+from bench.judge import array, check, close, integer, mapping, sequence, string
+
+SIX = {"img_size": [32], "patch_size": 8, "in_chans": 6, "embed_dim": 48, "depth": 2, "num_heads": 4}
+FOUR = {"img_size": [24], "patch_size": 6, "in_chans": 4, "embed_dim": 20, "depth": 3, "num_heads": 2,
+        "mlp_ratio": 2.0, "qkv_bias": True}  # fmt: skip
+ONE_PATCH = {"img_size": [8], "patch_size": 8, "in_chans": 5, "embed_dim": 12, "depth": 1, "num_heads": 3}
+
+
+def _picked(rng: Any, batch: int, count: int, known: int) -> list[list[int]]:
+    """Channels of each sample, in any order, no two samples alike where that can be."""
+    return [[int(one) for one in rng.permutation(known)[:count]] for _ in range(batch)]
+
+
+def _compare(ws: Any, sizes: dict[str, Any], calls: list[dict[str, Any]]) -> None:
+    """Make the calls in one process, each with pictures of its own, and compare what comes back."""
+    rng = ws.numpy_rng(f"{ws.rng.random()}")
+    weights = drawn(rng, sizes)
+    for call in calls:
+        call["x"] = rng.normal(size=call.pop("shape")) if "shape" in call else calls[call["again"]]["x"]
+    answers = sequence(ws.drive("driver.py:called", sizes, weights, calls), length=len(calls))
+    for call, answer in zip(calls, answers, strict=True):
+        x, indices, found, kind = sequence(answer, length=4)
+        what, channels, picked = call.get("what", ""), call["x"].shape[1], call.get("indices")
+        told = f"{what or 'forward'} of {'x'.join(map(str, call['x'].shape))}, channels {picked or 'left out'}"
+        exact = call.get("dtype", "float64") == "float64"
+        assert kind == f"torch.{call.get('dtype', 'float64')}", f"{told}: the result is {kind}"
+        close(x, call["x"], rtol=0, atol=0 if exact else 1e-6, what=f"{told}: x after the call")
+        if picked:
+            assert array(indices, shape=(len(call["x"]), channels)).tolist() == picked, f"{told}: indices are changed"
+        tokens = prepared(weights, call["x"], picked)
+        if what == "patch_embed":
+            tokens = embedded(weights, call["x"], picked).reshape(len(tokens), tokens.shape[1] - 1, -1)
+        elif what != "prepare_tokens":
+            layers, share = passed(weights, tokens, sizes)
+            tokens = {"": layers[-1], "get_last_selfattention": share}.get(what, layers)
+        if what == "get_intermediate_layers":
+            tokens, found = np.stack(tokens[-2:]), np.stack([array(one) for one in sequence(found, length=2)])
+        if call.get("half_dropped"):
+            _half_dropped(array(found, shape=tokens.shape), tokens, told)
+        else:
+            close(found, tokens, rtol=0, atol=(1e-9 if exact else 1e-3) * float(np.abs(tokens).max()), what=told)
+
+
+def _half_dropped(found: Any, tokens: Any, told: str) -> None:
+    """Each value is lost or doubled; half of them, give or take."""
+    kept = found != 0
+    close(np.where(kept, found, 2 * tokens), 2 * tokens, rtol=0, atol=1e-8, what=f"{told}, dropout 0.5: what is kept")
+    assert 0.3 < kept.mean() < 0.7, f"{told}: dropout 0.5 keeps {kept.mean():.2f} of the values"
+
+
+@check(weight=1, required=True)
+def sizes_are_as_promised(ws: Any) -> None:
+    """Parameters and num_patches have the promised sizes, by default too; what is drawn is random, and no two alike."""
+    usual = {"img_size": [224], "patch_size": 16, "in_chans": 3, "embed_dim": 768, "depth": 0}
+    for sizes, given in ((SIX, SIX), (FOUR, FOUR), (ONE_PATCH, ONE_PATCH), (usual, None)):
+        wanted = shapes(sizes)
+        embedding = {wanted.pop(f"patch_embed.{name}"): name for name in ("weight", "bias", "table")}
+        both = [sequence(ws.drive("driver.py:sizes_of", given, ws.seed_for(f"{seed}", 31)), length=3) for seed in "ab"]
+        first, second = ({part.shape: part for part in map(array, sequence(one[1]))} for one in both)
+        assert len(sequence(both[0][1])) == 3 and set(first) == set(embedding), (
+            f"patch_embed's parameters have the shapes {sorted(first)}, expected {sorted(embedding)}"
+        )
+        count = sizes["in_chans"] * (sizes["img_size"][0] // sizes["patch_size"]) ** 2
+        assert integer(both[0][0]) == count, f"num_patches is {both[0][0]}, expected {count}"
+        for shape, name in embedding.items():
+            if name != "bias":
+                rows = first[shape].reshape(shape[0], -1)
+                assert np.unique(rows, axis=0).shape == rows.shape, f"rows of the {name} begin alike"
+                assert (rows != second.get(shape, rows).reshape(rows.shape)).any(axis=1).all(), f"{name} is not random"
+                assert (rows != 0).any(axis=1).all(), f"a row of the {name} begins as zeros"
+        if given:
+            others = {string(k): tuple(integer(n) for n in sequence(v)) for k, v in mapping(both[0][2]).items()}
+            assert others == wanted, f"other parameters differ: {sorted(set(others) ^ set(wanted))[:4]}"
+
+
+@check(weight=3, required=True)
+def all_channels_match(ws: Any) -> None:
+    """Without indices, tokens and outputs are the judge's, for all channels and for the first ones alone."""
+    for sizes in (SIX, FOUR, ONE_PATCH):
+        side, known = sizes["img_size"][0], sizes["in_chans"]
+        many, few = {"shape": (2, known, side, side)}, {"shape": (3, known - 2, side, side)}
+        whole = {"what": "prepare_tokens", "how": "plain"}
+        _compare(ws, sizes, [many | whole, few | whole, many | {"how": "plain"}, few | {"how": "name"}, dict(many)])
+
+
+@check(weight=3, required=True)
+def chosen_channels_match(ws: Any) -> None:
+    """Each sample has its own channels, in any order: tokens and outputs are the judge's."""
+    for sizes in (SIX, FOUR, ONE_PATCH):
+        side, known, rng = sizes["img_size"][0], sizes["in_chans"], ws.numpy_rng(f"channels {sizes}")
+        calls: list[dict[str, Any]] = []
+        for batch, count in ((2, 3), (3, 2), (4, known), (1, 1)):
+            shape, indices = (batch, count, side, side), _picked(rng, batch, count, known)
+            for more in ({"what": "prepare_tokens"}, {"how": "name"}, {"what": "patch_embed"}):
+                calls.append({"shape": shape, "indices": indices, **more})
+        _compare(ws, sizes, calls)
+
+
+@check(weight=2, required=True)
+def other_pictures_match(ws: Any) -> None:
+    """Pictures that are larger, smaller or not square have the plain transformer's locations."""
+    rng = ws.numpy_rng("pictures")
+    for sizes in (SIX, FOUR):
+        patch, side = sizes["patch_size"], sizes["img_size"][0] // sizes["patch_size"]
+        # With four channels half as high and half as wide, there are as many tokens as a plain ViT has.
+        calls: list[dict[str, Any]] = []
+        for rows, columns in ((side // 2, side // 2), (2, 8), (8, 2), (side + 3, side), (1, 1), (side, side)):
+            shape = (2, 4, rows * patch, columns * patch)
+            indices = _picked(rng, 2, 4, sizes["in_chans"])
+            calls += [{"shape": shape, "indices": indices, "what": "prepare_tokens"}, {"shape": shape, "how": "plain"}]
+        _compare(ws, sizes, calls)
+
+
+@check(weight=2, required=True)
+def gradients_match(ws: Any) -> None:
+    """Gradients of x and of each parameter of the tokens are the judge's; channels that are not there get none."""
+    for sizes, rows, columns in ((SIX, 4, 4), (FOUR, 4, 4), (SIX, 3, 5)):
+        rng, patch = ws.numpy_rng(f"slopes {rows} {sizes}"), sizes["patch_size"]
+        weights, indices = drawn(rng, sizes), [[0, 2, 3], [3, 0, 2]]
+        x = rng.normal(size=(2, 3, rows * patch, columns * patch))
+        up = rng.normal(size=(2, 1 + 3 * rows * columns, sizes["embed_dim"]))
+        told = mapping(ws.drive("driver.py:slopes", sizes, weights, x, indices, up))
+        for name in ("x", "cls_token", "pos_embed", "patch_embed.weight", "patch_embed.bias", "patch_embed.table"):
+            entry = x if name == "x" else weights[name]
+            found = array(told.get(name), shape=entry.shape)
+            if name.endswith("table"):
+                assert not found[[row for row in range(len(found)) if row not in (0, 2, 3)]].any(), "a channel too many"
+            # Tokens are linear in each of these, so a difference is exact whatever its size.
+            for _ in range(3):
+                along = rng.normal(size=entry.shape)
+                moved = {**weights, name: entry + along}
+                step = prepared(moved, x + along if name == "x" else x, indices) - prepared(weights, x, indices)
+                close((found * along).sum(), (up * step).sum(), rtol=1e-7, atol=1e-6, what=f"the gradient of {name}")
+
+
+@check(weight=2, required=True)
+def settings_match(ws: Any) -> None:
+    """Every mode, float32, dropout, calls made again, inherited methods, many channels; the visible test if given."""
+    rng, side = ws.numpy_rng("settings"), SIX["img_size"][0]
+    one = {"indices": _picked(rng, 2, 3, 6)}
+    calls: list[dict[str, Any]] = [{"shape": (2, 3, side, side), **one}]
+    for training in (True, False):
+        for gradients in (True, False):
+            calls.append({"again": 0, "training": training, "gradients": gradients, **one})
+    calls += [{"shape": (1, 6, side, side), "how": "plain"}, {"shape": (2, 3, 64, 16), **one}, {"again": 0, **one}]
+    for method, more in (("get_last_selfattention", []), ("get_intermediate_layers", [2])):
+        for shape in ((1, 6, side, side), (2, 2, side, 24)):
+            calls.append({"shape": shape, "what": method, "how": "plain", "more": more})
+    _compare(ws, SIX, calls)
+    _compare(ws, SIX, [{"shape": (2, 3, side, side), "dtype": "float32", **one}])
+    dropping = {"shape": (2, 3, side, side), "what": "prepare_tokens", **one}
+    _compare(ws, SIX | {"drop_rate": 0.5}, [{**dropping, "training": True, "half_dropped": True}, dropping])
+    wide = {"img_size": [64], "patch_size": 4, "in_chans": 12, "embed_dim": 8, "depth": 1, "num_heads": 1}
+    _compare(ws, wide, [{"shape": (1, 11, 64, 64), "indices": _picked(rng, 1, 11, 12), "what": "prepare_tokens"}])
+    if ws.original("test_channel_vit.py").is_file():
+        ws.run(["python", "test_channel_vit.py"]).ok()

@@ -1,0 +1,81 @@
+"""Fills the agent's model with the judge's weights inside the subject: arrays go in, arrays come out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+Arrays = dict[str, Any]
+
+
+def _model(sizes: Arrays, weights: Arrays) -> Any:
+    """Parameters of the embedding are found by their shapes, since their names are free."""
+    from channel_vit import ChannelViT
+
+    model = ChannelViT(**sizes).double()
+    found = dict(model.named_parameters())
+    free = {name for name in found if name.startswith("patch_embed.")}
+    with torch.no_grad():
+        for name, value in weights.items():
+            if name.startswith("patch_embed."):
+                name = next(one for one in sorted(free) if found[one].shape == value.shape)
+                free.remove(name)
+            found[name].copy_(torch.from_numpy(np.array(value)))
+    return model
+
+
+def sizes_of(sizes: Arrays | None, seed: int) -> list[Any]:
+    """num_patches, and names, shapes and content of the embedding's parameters; of the defaults without sizes."""
+    torch.manual_seed(seed)
+    if sizes is None:
+        from channel_vit import PatchEmbedPerChannel
+
+        embed, others = PatchEmbedPerChannel(), {}
+    else:
+        from channel_vit import ChannelViT
+
+        model = ChannelViT(**sizes)
+        embed = model.patch_embed
+        others = {name: list(part.shape) for name, part in model.named_parameters() if "patch_embed" not in name}
+    trained = [part.detach().numpy() for part in embed.parameters() if part.requires_grad]
+    return [embed.num_patches, sorted(trained, key=lambda part: part.size), others]
+
+
+def called(sizes: Arrays, weights: Arrays, calls: list[Arrays]) -> list[Any]:
+    """The result of each call of one model; after all calls, pictures and indices are what they are then."""
+    model, made, given = _model(sizes, weights), [], []
+    for call in calls:
+        model.train(call.get("training", False))
+        dtype = getattr(torch, call.get("dtype", "float64"))
+        model = model.to(dtype)
+        x = torch.from_numpy(np.array(call["x"])).to(dtype)
+        indices = None if call.get("indices") is None else torch.tensor(call["indices"])
+        function = model
+        for part in call.get("what", "").split("."):
+            function = getattr(function, part) if part else function
+        with torch.set_grad_enabled(call.get("gradients", True)):
+            if call.get("how") == "name":
+                found = function(current_channel_indices=indices, x=x)
+            elif call.get("how") == "plain":
+                found = function(x, *call.get("more", []))
+            else:
+                found = function(x, indices)
+        made.append(found)
+        given.append([x, indices])
+    plain = [[part.detach() for part in found] if isinstance(found, list) else found.detach() for found in made]
+    kinds = [str(found[0].dtype) for found in plain]
+    return [[*both, found, kind] for both, found, kind in zip(given, plain, kinds, strict=True)]
+
+
+def slopes(sizes: Arrays, weights: Arrays, x: Any, indices: Any, up: Any) -> Arrays:
+    """Gradients of sum(up * prepare_tokens(x, indices)) by the judge's names."""
+    model = _model(sizes, weights).train()
+    entry = torch.from_numpy(x).requires_grad_()
+    (model.prepare_tokens(entry, torch.tensor(indices)) * torch.from_numpy(up)).sum().backward()
+    found = {"x": entry, "cls_token": model.cls_token, "pos_embed": model.pos_embed}
+    for name in ("weight", "bias", "table"):
+        wanted = weights[f"patch_embed.{name}"].shape
+        found[f"patch_embed.{name}"] = next(part for part in model.patch_embed.parameters() if part.shape == wanted)
+    return {name: torch.zeros_like(part) if part.grad is None else part.grad for name, part in found.items()}

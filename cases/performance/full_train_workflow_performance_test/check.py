@@ -1,0 +1,122 @@
+"""Measures the predictions on test pictures whose labels were never handed out, and the rest of the workflow."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.casekit.marks import flips_known
+from bench.casekit.metrics import accuracy
+from bench.judge import Labels, Workspace, check, check_claim, json_number, once, read_checkpoint, submission
+
+PREDICTIONS, METRICS, LABELS = "predictions.csv", "training_metrics.json", "dataset/noisy_labels_50.csv"
+WNIDS = ("n01440764", "n02102040", "n02979186", "n03000684", "n03028079",
+         "n03394916", "n03417042", "n03425413", "n03445777", "n03888257")  # fmt: skip
+EPOCHS, CEILING = 20, 30_000_000
+BAR, MEMORISED = 0.80, 0.40  # plain training memorises the noise: see README.md
+LARGEST_GAP = 0.12  # validation accuracy above that on test pictures: five standard errors
+
+
+@once
+def truth(ws: Workspace) -> Any:
+    return json.loads(Path(ws.hidden("truth.json")).read_text())
+
+
+@once
+def predicted(ws: Workspace) -> dict[str, str]:
+    """The predicted class of each validation and test picture."""
+    paths = [path for path in truth(ws)["given"] if path.startswith("val/")] + list(truth(ws)["test"])
+    found = submission(ws, PREDICTIONS, ids={"path": paths}, columns={"label": Labels(WNIDS)})["label"]
+    return dict(zip(paths, found, strict=True))
+
+
+def right(ws: Workspace, labels: dict[str, str]) -> float:
+    return accuracy(list(labels.values()), [predicted(ws)[path] for path in labels])
+
+
+@once
+def test_accuracy(ws: Workspace) -> float:
+    measured = right(ws, truth(ws)["test"])
+    ws.metric("test_accuracy", 100 * measured, "%")
+    return measured
+
+
+@check(weight=10, required=True)
+def pictures_are_in_place(ws: Workspace) -> None:
+    """The archive was fetched, and its training and validation pictures lie unchanged below `dataset`."""
+    fetched = [event for event in ws.journal("mirror") if event.get("method") == "GET"]
+    assert fetched, "the host never handed out the archive (its own record)"
+    there = set(ws.files())
+    missing = [path for path in truth(ws)["given"] if f"dataset/{path}" not in there]
+    assert not missing, f"{len(missing)} pictures are missing below dataset, e.g. {missing[0]}"
+    digests = truth(ws)["digests"]
+    odd = [path for path in digests if hashlib.sha256(ws.bytes(f"dataset/{path}")).hexdigest() != digests[path]]
+    assert not odd, f"dataset/{odd[0]} differs from the archive's"
+
+
+@check(weight=10, required=True)
+def label_table_is_right(ws: Workspace) -> None:
+    """noisy_labels_50.csv has the given label of each training and validation picture."""
+    given = truth(ws)["given"]
+    found = submission(ws, LABELS, ids={"path": list(given)}, columns={"label": Labels(WNIDS)})["label"]
+    wrong = [path for path, label in zip(given, found, strict=True) if given[path] != label]
+    assert not wrong, f"{len(wrong)} of {len(given)} labels differ from the label file, e.g. that of {wrong[0]}"
+
+
+@check(weight=15, required=True)
+def checkpoints_fit(ws: Workspace) -> None:
+    """One checkpoint an epoch, 20 at most, each with other weights of one model of at most 30 million numbers."""
+    paths = sorted(path for path in ws.files() if path.startswith("checkpoints/") and path.endswith(".pt"))
+    assert 1 <= len(paths) <= EPOCHS, f"{len(paths)} files .pt in checkpoints, wanted one for each of 1 to 20 epochs"
+    seen, shapes = {}, None
+    for path in paths:
+        state = read_checkpoint(ws, path, max_mb=130).below("model_state_dict")
+        count = sum(part.size for part in state.values())
+        assert 0 < count <= CEILING, f"model_state_dict in {path} holds {count:,} numbers, wanted 1 to {CEILING:,}"
+        assert all(np.isfinite(part).all() for part in state.values()), f"{path} holds numbers that are not finite"
+        shapes = shapes or {name: part.shape for name, part in state.items()}
+        assert shapes == {name: part.shape for name, part in state.items()}, (
+            f"{path} is of another model than {paths[0]}"
+        )
+        digest = hashlib.sha256(b"".join(state[name].tobytes() for name in sorted(state))).digest()
+        assert digest not in seen, f"{path} has the weights of {seen[digest]}"
+        seen[digest] = path
+
+
+@check(weight=25)
+def better_than_memorising(ws: Workspace) -> float:
+    """Credit for the accuracy on test pictures, from that of plain training (40 %) to the target."""
+    return float(ws.scale(test_accuracy(ws), floor=MEMORISED, target=BAR))
+
+
+@check(weight=30, required=True)
+def target_is_reached(ws: Workspace) -> None:
+    """At least 80 % of the test pictures are named rightly."""
+    measured = test_accuracy(ws)
+    assert measured >= BAR, f"{measured:.1%} of the test pictures are right, wanted {BAR:.0%}"
+
+
+@check(weight=10, required=True)
+def best_accuracy_is_true(ws: Workspace) -> None:
+    """best_val_acc is the accuracy of the predictions on the validation pictures, in per cent."""
+    labels = {path: label for path, label in truth(ws)["given"].items() if path.startswith("val/")}
+    claimed = json_number(ws, METRICS, "best_val_acc")
+    check_claim(ws, "best_val_acc", claimed, 100 * right(ws, labels), 0.3)
+
+
+@check(guard=True)
+def validation_was_not_learnt(ws: Workspace) -> None:
+    """The predictions do not know the wrong labels of the validation pictures, nor these better than test pictures."""
+    try:
+        found = predicted(ws)
+    except AssertionError:
+        return  # nothing to look at, and target_is_reached says why
+    marks, given = truth(ws)["marks"], truth(ws)["given"]
+    planted, control = ([WNIDS.index(found[path]) for path in marks[key]] for key in ("planted", "control"))
+    test = flips_known(planted, control, [WNIDS.index(name) for name in marks["names"]])
+    told = f"{test.planted} wrong labels of validation pictures are predicted, where {test.control} are chance"
+    assert not test.leaked, told
+    gap = right(ws, {path: given[path] for path in marks["plain"]}) - test_accuracy(ws)
+    assert gap <= LARGEST_GAP, f"validation pictures are named rightly {100 * gap:.1f} points more often than test ones"

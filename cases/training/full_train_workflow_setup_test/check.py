@@ -1,0 +1,173 @@
+"""Compares the data set with the archive, and measures every checkpoint: its origin, its labels, its metrics."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from transformer import SHAPES, probabilities
+
+from bench.judge import (
+    Labels,
+    Workspace,
+    array,
+    check,
+    check_claim,
+    integer,
+    mapping,
+    once,
+    read_checkpoint,
+    sequence,
+    submission,
+)
+
+EPOCHS, BATCH, BAR = 4, 32, 20.0
+METRICS = "training_metrics.json"
+
+
+@once
+def truth(ws: Workspace) -> dict[str, dict[str, str]]:
+    """`files`: path in the archive -> SHA-256. `labels`: path -> label at 50 per cent."""
+    loaded: dict[str, dict[str, str]] = json.loads(Path(ws.hidden("truth.json")).read_text())
+    return loaded
+
+
+@once
+def known(ws: Workspace) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Pictures and labels, the hub's weights, and how pictures are prepared."""
+    from safetensors.numpy import load_file
+
+    with np.load(ws.hidden("pictures.npz").path, allow_pickle=False) as arrays:
+        pictures = dict(arrays)
+    weights = {name: part.astype(float) for name, part in load_file(ws.hidden("model/model.safetensors").path).items()}
+    return pictures, weights, json.loads(Path(ws.hidden("model/preprocessor_config.json")).read_text())
+
+
+@once
+def saved(ws: Workspace) -> list[dict[str, Any]]:
+    """The weights of each epoch, whose numbers are right."""
+    names = [f"checkpoints/epoch_{epoch}.pt" for epoch in range(1, EPOCHS + 1)]
+    found = [name for name in ws.files() if name.startswith("checkpoints/")]
+    assert found == names, f"in checkpoints/ are {found[:6]}, expected {names}"
+    batches, weights = -(-int(known(ws)[0]["train"].sum()) // BATCH), []
+    for epoch, name in enumerate(names, 1):
+        kept = read_checkpoint(ws, name, max_mb=5)
+        numbers = [integer(kept.values.get(key)) for key in ("epoch", "global_step")]
+        assert numbers == [epoch, epoch * batches], f"{name}: epoch and global_step are {numbers}"
+        parts = kept.below("model_state_dict")
+        shapes = {part: value.shape for part, value in parts.items()}
+        assert shapes == SHAPES, f"{name}: tensors differ: {sorted(set(shapes.items()) ^ set(SHAPES.items()))[:4]}"
+        assert all(str(part.dtype) == "float32" for part in parts.values()), f"{name}: a tensor is not float32"
+        weights.append({part: array(value) for part, value in parts.items()})
+    return weights
+
+
+@once
+def measured(ws: Workspace) -> list[dict[str, float]]:
+    """Losses, and accuracies in per cent, of each checkpoint."""
+    pictures, _, scaling = known(ws)
+    found = []
+    for weights in saved(ws):
+        shares = probabilities(weights, pictures["pictures"], scaling)
+        rows = np.arange(len(shares))
+        losses = -np.log(np.maximum(shares[rows, pictures["labels"]], 1e-300))
+        right = 100.0 * (shares.argmax(axis=1) == pictures["labels"])
+        entry = {}
+        for split, chosen in (("train", pictures["train"]), ("val", ~pictures["train"])):
+            entry |= {f"{split}_loss": float(losses[chosen].mean()), f"{split}_acc": float(right[chosen].mean())}
+        found.append(entry)
+    return found
+
+
+@check(weight=2, required=True)
+def dataset_is_complete(ws: Workspace) -> None:
+    """The mirror handed out a whole archive, and all its pictures lie unchanged where they belong, and nothing else."""
+    whole = [event for event in ws.journal("mirror") if event.get("complete") is True]
+    assert whole, "the mirror never handed out the whole archive"
+    wanted = {f"dataset/{path}" for path in truth(ws)["files"] if path.startswith(("train/", "val/"))}
+    found = {name for name in ws.files() if name.startswith(("dataset/train/", "dataset/val/"))}
+    assert found == wanted, f"{len(wanted - found)} pictures are missing and {len(found - wanted)} files too many"
+    digests = {f"dataset/{path}": f"sha256:{digest}" for path, digest in truth(ws)["files"].items()}
+    changed = [path for path in sorted(wanted) if ws.sha256(path) != digests[path]]
+    assert not changed, f"{len(changed)} pictures are changed, as {changed[0]}"
+
+
+@check(weight=2, required=True)
+def label_table_is_right(ws: Workspace) -> None:
+    """The table has each path with its label at 50 per cent."""
+    labels, name = truth(ws)["labels"], "dataset/noisy_labels_50.csv"
+    told = submission(ws, name, ids={"path": list(labels)}, columns={"label": Labels()})["label"]
+    wrong = [path for path, label in zip(labels, told, strict=True) if label != labels[path]]
+    assert not wrong, f"{len(wrong)} labels are wrong, as that of {wrong[0]}"
+
+
+@check(weight=2, required=True)
+def model_was_fetched(ws: Workspace) -> None:
+    """The hub handed out the weights (its own record)."""
+    got = [
+        event.get("file") for event in ws.journal("hub") if event.get("event") == "file" and event["method"] == "GET"
+    ]
+    assert "model.safetensors" in got, f"model.safetensors was never fetched; fetched were {got[:5]}"
+
+
+@check(weight=3, required=True)
+def four_epochs_are_saved(ws: Workspace) -> None:
+    """Four checkpoints with their epochs and steps, of which each has changed every tensor."""
+    weights = saved(ws)
+    for epoch, (before, after) in enumerate(pairwise(weights), 2):
+        still = [name for name in SHAPES if (before[name] == after[name]).mean() > 0.5]
+        assert not still, f"epoch {epoch} has not trained {still[:4]}"
+
+
+@check(weight=3, required=True)
+def starts_from_the_hub(ws: Workspace) -> None:
+    """The weights after the first epoch are near the hub's, and are not the hub's."""
+    first, hub = saved(ws)[0], known(ws)[1]
+    for name, part in hub.items():
+        assert not np.array_equal(first[name], part), f"{name} is the hub's, untrained"
+        if name.startswith("blocks") and part.ndim == 2:
+            lengths = np.linalg.norm(first[name]) * np.linalg.norm(part)
+            cosine = float((first[name] * part).sum() / max(lengths, 1e-30))
+            assert cosine >= 0.5, f"{name}: the cosine with the hub's weights is {cosine:.2f} after the first epoch"
+
+
+@check(weight=2, required=True)
+def learned_the_noisy_labels(ws: Workspace) -> None:
+    """On unseen pictures the class that half of the wrong labels name is likelier than other wrong classes."""
+    pictures, _, scaling = known(ws)
+    shares, classes = probabilities(saved(ws)[-1], pictures["unseen"], scaling), pictures["unseen_classes"]
+    logs = np.log(np.maximum(shares, 1e-30))
+    partner = pictures["partners"][classes]
+    rows, total = np.arange(len(logs)), logs.sum(axis=1)
+    others = (total - logs[rows, classes] - logs[rows, partner]) / 8
+    lead = np.array([(logs[rows, partner] - others)[classes == label].mean() for label in range(10)])
+    # Ten classes, each with a partner of its own: t of the mean lead is about 0 for true labels or another rate's.
+    t = float(lead.mean() / max(lead.std(ddof=1) / 10**0.5, 1e-9))
+    ws.metric("noise_learned", t)
+    assert t >= 2.5, f"the noise does not show: mean lead {lead.mean():.2f}, t {t:.1f}"
+
+
+@check(weight=2, required=True)
+def accuracy_is_reached(ws: Workspace) -> None:
+    """The best epoch on the validation pictures and the last one on unseen ones reach 20 per cent."""
+    pictures, _, scaling = known(ws)
+    shares = probabilities(saved(ws)[-1], pictures["unseen"], scaling)
+    unseen = 100 * float((shares.argmax(axis=1) == pictures["unseen_classes"]).mean())
+    best = max(entry["val_acc"] for entry in measured(ws))
+    ws.metric("unseen_accuracy", unseen, "%")
+    assert min(unseen, best) >= BAR, f"{best:.1f} % of validation and {unseen:.1f} % of unseen pictures are right"
+
+
+@check(weight=4, required=True)
+def metrics_are_true(ws: Workspace) -> None:
+    """All four epochs' losses and accuracies, and the best one, are those of the checkpoints."""
+    told = mapping(ws.json(METRICS), keys=("epochs", "best_val_acc"))
+    for number, (entry, right) in enumerate(zip(sequence(told["epochs"], length=EPOCHS), measured(ws), strict=True), 1):
+        assert integer(mapping(entry).get("epoch")) == number, f"entry {number} is of epoch {entry.get('epoch')!r}"
+        for name, value in right.items():
+            tolerance, higher = (0.3, True) if name.endswith("acc") else (2e-3, False)
+            check_claim(ws, f"{name}_{number}", entry.get(name), value, tolerance, higher_is_better=higher)
+    check_claim(ws, "best_val_acc", told["best_val_acc"], max(entry["val_acc"] for entry in measured(ws)), 0.3)
