@@ -152,6 +152,7 @@ def _after_changes(layer: Any, x: torch.Tensor) -> list[torch.Tensor]:
 def trained(sizes: Arrays, arrays: Arrays, x: Any, y: Any, optimizer: str, steps: int, rate: float) -> Arrays:
     """The state after so many steps over all parameters, each on all of x and y."""
     layer = _layer(sizes, arrays)
+    layer.merged()  # which must not change what is trained
     entries, targets = torch.from_numpy(x), torch.from_numpy(y)
     kinds = {"Descent": torch.optim.SGD, "Adam": torch.optim.Adam}
     moves: Any = kinds[optimizer](layer.parameters(), lr=rate)
