@@ -20,7 +20,7 @@ from bench.attack.trial import Baseline, Result, Trial
 from bench.base.errors import InfraError
 from bench.base.files import temporary_folder, write_atomic
 from bench.base.install import DataFolders
-from bench.base.text import escape, printable
+from bench.base.text import counted, escape, printable
 from bench.cell import CellContext, run_cell, unmet_needs
 from bench.formats.agent import find_agent
 from bench.formats.case import Case
@@ -177,7 +177,8 @@ def matrix_summary(results: Sequence[Result]) -> str:
     """Counts: attacks, cases, trials, escapes."""
     escaped = [result for result in results if not result.held]
     attacks, cases = {result.attack for result in results}, {result.case for result in results}
-    return f"{len(attacks)} attacks on {len(cases)} cases: {len(results)} trials, {len(escaped)} escapes"
+    what = f"{counted(len(attacks), 'attack')} on {counted(len(cases), 'case')}"
+    return f"{what}: {counted(len(results), 'trial')}, {counted(len(escaped), 'escape')}"
 
 
 def write_page(
@@ -242,10 +243,11 @@ def _section(name: str, results: Sequence[Result], attacks: Sequence[Attack], no
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     return "\n".join(
         [
-            f"## {name}: {len(cases)} cases",
+            f"## {name}: {counted(len(cases), 'case')}",
             "",
-            f"**{len(results)} trials, {held} held, {len(results) - held} escapes**: {len(attacks)} attacks, "
-            f"{len(cases)} cases. {now}, ml-dev-bench {__version__}, Linux {platform.release()}, "
+            f"**{counted(len(results), 'trial')}, {held} held, {len(results) - held} escapes**: "
+            f"{counted(len(attacks), 'attack')}, {counted(len(cases), 'case')}. "
+            f"{now}, ml-dev-bench {__version__}, Linux {platform.release()}, "
             f"Python {platform.python_version()}; {notes}.",
             "",
             f"Cases: {listed}.",

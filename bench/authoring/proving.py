@@ -19,6 +19,7 @@ from bench.authoring.proof_seeds import ProofSeed, Rounds
 from bench.authoring.verify import Proof, open_verifier
 from bench.base.child import Child, log_tail, python_child, receive_orders
 from bench.base.install import DataFolders
+from bench.base.text import counted
 from bench.base.times import now
 from bench.formats.case import Case, load_case
 from bench.formats.record import Profile
@@ -196,5 +197,5 @@ def contradiction(proven: Proven, lock: ProofLock | None, here: Surroundings) ->
     if not proven.ok:
         return f"claims a proof that fails here ({', '.join(proven.failed)}): {why}"
     if lock.profiles == proven.profiles and lock.proofs != proven.count:
-        return f"claims {lock.proofs} proofs, and {proven.count} were made here: {why}"
+        return f"claims {counted(lock.proofs, 'proof')}, and {proven.count} were made here: {why}"
     return ""

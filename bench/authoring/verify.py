@@ -16,6 +16,7 @@ from bench.authoring.wrong_answers import caught
 from bench.base.errors import InfraError, UserError
 from bench.base.files import digest_folder, lay_over, temporary_folder
 from bench.base.install import DataFolders
+from bench.base.text import counted
 from bench.cell import (
     CellFolder,
     Overlay,
@@ -168,7 +169,7 @@ class Verifier:
                 if isinstance(fault, InfraError) and NOT_STARTED in str(fault):
                     return False, f"services {NOT_STARTED}: {in_one_line(case, str(fault))}", seed, False
                 failed.append((str(fault), seed))
-        count = f"{len(held)}/{number} seeds" if number > 1 else ""
+        count = f"{len(held)}/{counted(number, 'seed')}" if number > 1 else ""
         if failed:
             detail, seed = failed[0]
             return False, f"{detail} (holds on {count})" if count else detail, seed, True
@@ -218,7 +219,7 @@ class Verifier:
         assert grading.score == 0, f"the untouched workspace earns credit at {', '.join(passing)}; make these guards"
         guards = [it.id for it in grading.verdicts if it.guard and it.value < 1]
         assert not guards, f"the untouched workspace fails the guards {', '.join(guards)}; make them ordinary checks"
-        return f"score 0, fails {len(grading.failed)} checks"
+        return f"score 0, fails {counted(len(grading.failed), 'check')}"
 
     def _solution(self, case: Case, judged: Case, seed: ProofSeed, trial: int) -> str:
         overlay = Overlay(case.part("solution"), case.spec.solution.run)

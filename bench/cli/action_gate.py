@@ -17,6 +17,7 @@ from pydantic import Field, ValidationError
 from bench.base.errors import EXIT_FAILED, UserError
 from bench.base.files import write_atomic
 from bench.base.model import Model, explain
+from bench.base.text import counted
 from bench.cli.action_inputs import (
     Words,
     annotated,
@@ -151,7 +152,7 @@ def _too_few(records: Sequence[Record]) -> str:
     design = records[0].provenance.sequential if records else None
     if design is None or 0.5**design.cases < max(design.boundaries):
         return ""
-    return f"{design.cases} cases are too few: not even a drop in all of them would be a regression; take more"
+    return f"too few: {counted(design.cases, 'case')}; not even a drop in all of them would be a regression; take more"
 
 
 def _compare_records(told: CompareInputs, folder: Path) -> None:

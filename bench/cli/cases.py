@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bench.base.errors import EXIT_FAILED, UserError
+from bench.base.text import counted
 from bench.cli.cases_answers import answer, new, patch
 from bench.cli.cases_data import build_data, fetch
 from bench.cli.options import (
@@ -242,7 +243,10 @@ def _run_attacks(cases: Sequence[Case], folders: DataFolders, way: _Way) -> bool
         done += 1
         way.say(f"[{done}/{total}] {attack.matrix_line(result)}")
 
-    way.say(f"{len(attacks)} attacks, {len(cases)} cases, {total} trials; sandbox: {sandbox.name}, {notes}")
+    way.say(
+        f"{counted(len(attacks), 'attack')}, {counted(len(cases), 'case')}, {counted(total, 'trial')}; "
+        f"sandbox: {sandbox.name}, {notes}"
+    )
     with attack.open_stage(catalogue, folders, sandbox, own_network) as stage:
         results = attack.Campaign(stage).run(tasks, way.jobs, tell)
     groups = attack.groups_of_this_process()
@@ -274,7 +278,8 @@ def _run_honest(cases: Sequence[Case], folders: DataFolders, way: _Way) -> bool:
         way.say(found.line())
     way.conclude(
         [asdict(found) for found in alarms],
-        f"{len(cases)} solutions x {way.trials} trials: {count} cells, {len(alarms)} false alarms",
+        f"{counted(len(cases), 'solution')} x {counted(way.trials, 'trial')}: {counted(count, 'cell')}, "
+        f"{counted(len(alarms), 'false alarm')}",
     )
     return not alarms
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bench.base.text import printable
+from bench.base.text import counted, printable
 from bench.report import table
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def as_text(base: Chosen, head: Chosen, answer: Comparison) -> str:
     lines += [f"not comparable: {reason}" for reason in answer.reasons]
     if answer.measures:
         who = base.entrant
-        lines.append(f"{answer.cases} cases in pairs; profile {who.profile}, {who.model or 'no model'}")
+        lines.append(f"{counted(answer.cases, 'case')} in pairs; profile {who.profile}, {who.model or 'no model'}")
         lines += ["", *table([row for it in answer.measures for row in _measure_rows(it)]).splitlines()]
     if answer.power is not None and answer.drop is not None:
         enough = "less than" if is_blind(answer) else "at least"
@@ -66,13 +66,16 @@ def _measure_rows(it: Compared) -> list[tuple[str, str]]:
         return [(it.measure, f"{it.verdict}: {it.reason}")]
     found = it.judgement
     base, head = f"{it.base_trials:.3g}", f"{it.head_trials:.3g}"
-    trials = f"{base} trials" if base == head else f"{base} base and {head} head trials"
+    trials = f"{base} trial{'s' * (base != '1')}" if base == head else f"{base} base and {head} head trials"
     if it.this_suite is None:
         return [
-            (it.measure, f"{found.verdict}: {_change(it)}; {_chances(found)}; n = {found.n} cases x {trials}"),
+            (
+                it.measure,
+                f"{found.verdict}: {_change(it)}; {_chances(found)}; n = {counted(found.n, 'case')} x {trials}",
+            ),
             *_hidden(it),
         ]
-    rows = [(it.measure, f"{it.base:.3f} -> {it.head:.3f}; n = {found.n} cases x {trials}")]
+    rows = [(it.measure, f"{it.base:.3f} -> {it.head:.3f}; n = {counted(found.n, 'case')} x {trials}")]
     for name, own in (("cases like these", found), ("this suite", it.this_suite)):
         rows.append(("", f"{name}: {own.verdict}, {_points(own)}; {_chances(own)}"))
     rows += _hidden(it)
@@ -114,7 +117,7 @@ def _needed(it: Compared) -> str:
     trials, cases = it.judgement.needed.trials, it.judgement.needed.cases
     options = []
     if trials is not None:
-        options.append(f"about {trials} trials a case and side on these {it.judgement.n} cases")
+        options.append(f"about {counted(trials, 'trial')} a case and side on these {counted(it.judgement.n, 'case')}")
     if cases is not None:
         options.append(f"about {cases} such cases with {it.trials:.3g} trials")
     if not options:
@@ -182,7 +185,7 @@ def _noise_lines(answer: Comparison) -> list[str]:
 def _lost(it: Losses) -> str:
     rate = it.rate
     span = f", {100 * rate.mean:.1f}%{_span(rate.interval)}" if rate is not None and it.lost else ""
-    return f"{it.lost} of {it.cells} cells{span}"
+    return f"{it.lost} of {counted(it.cells, 'cell')}{span}"
 
 
 def _span(interval: Interval | None, scale: float = 100, sign: str = "") -> str:
@@ -219,10 +222,11 @@ def _effect_lines(it: MeasureEffects) -> list[str]:
         flat = "" if slope.reliability is None else f"; reliability of the difficulty {slope.reliability:.2f}"
         lines.append(
             f"  by {slope.by}: for each 10 points of difficulty the effect is {10 * slope.slope:+.1f}"
-            f"{_span(slope.interval, 10, '+')} points larger; p {_p(slope.p)}; n = {slope.cases} cases{flat}"
+            f"{_span(slope.interval, 10, '+')} points larger; p {_p(slope.p)}; n = {counted(slope.cases, 'case')}{flat}"
         )
     lines += [
-        f"  {kind.kind}: {100 * kind.effect:+.1f}{_span(kind.interval, sign='+')} points; n = {kind.cases} cases"
+        f"  {kind.kind}: {100 * kind.effect:+.1f}{_span(kind.interval, sign='+')} points; "
+        f"n = {counted(kind.cases, 'case')}"
         for kind in it.kinds
     ]
     if it.contrast is not None:

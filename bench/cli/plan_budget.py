@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from bench.base.errors import UserError
+from bench.base.text import counted
 
 if TYPE_CHECKING:
     from bench.formats.plan import Cell, Detection
@@ -65,8 +66,8 @@ def _only(parts: Sequence[RunCells]) -> RunCells:
     agents = {cell.agent.id for part in parts for cell in part.cells}
     if len(parts) != 1 or len(agents) > 2 or len({tuple(sorted(it.models.items())) for it in parts[0].cells}) > 1:
         raise UserError(
-            f"a budget is for one comparison, and the experiment has {len(agents)} agents in {len(parts)} suites "
-            "and profiles, or several models",
+            f"a budget is for one comparison, and the experiment has {counted(len(agents), 'agent')} in {len(parts)} "
+            "suites and profiles, or several models",
             where="plan --budget",
             remedy="name one agent (and its base), one model, one suite and one profile",
         )
@@ -148,7 +149,8 @@ def detection_text(found: Detection, arms: int) -> str:
     """Lines for people; arms: those that the plan has."""
     price, chance = found.usd_interval, found.power_interval
     lines = [
-        f"chosen    {len(found.cases)} cases x {found.trials} trials for {found.budget_usd:g} USD",
+        f"chosen    {counted(len(found.cases), 'case')} x {counted(found.trials, 'trial')} "
+        f"for {found.budget_usd:g} USD",
         f"price     {found.usd:.2f} USD, 95% of bills between {price[0]:.2f} and {price[1]:.2f}",
         f"chance    {found.power:.0%} [{chance[0]:.0%}, {chance[1]:.0%}] that compare finds a drop of "
         f"{100 * found.drop:g} points of this selection",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bench.base.errors import EXIT_FAILED, UserError
+from bench.base.text import counted
 from bench.cli.options import alpha, as_json, branch, filters, fraction, print_json, print_text, repository
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ def _text(chosen: Chosen, parts: Components, cost: Price, answer: _Answer, sides
         for it, total in answer.designs
     ]
     lines = [
-        f"history  {printable(chosen.label)}; {parts.cases} cases, {parts.trials} graded trials",
+        f"history  {printable(chosen.label)}; {counted(parts.cases, 'case')}, {parts.trials} graded trials",
         f"mean {answer.measure} {parts.mean:.3f}; standard deviation between cases {parts.between**0.5:.3f}, "
         f"within a case {parts.within**0.5:.3f}{bound}",
         f"to see a drop of {answer.drop:g} with 80% chance (one-sided test at {answer.alpha:g}):",
@@ -147,9 +148,11 @@ def _text(chosen: Chosen, parts: Components, cost: Price, answer: _Answer, sides
         table(rows, header=header, right=range(7)),
     ]
     if answer.trials is None:
-        lines.append(f"no number of trials is enough on these {parts.cases} cases{_why(parts, answer)}")
+        lines.append(f"no number of trials is enough on these {counted(parts.cases, 'case')}{_why(parts, answer)}")
     for trials, cases in ((3, answer.cases_with_3_trials), (5, answer.cases_with_5_trials)):
-        lines.append(f"with {trials} trials: {cases if cases is not None else 'more than 10,000'} cases like these")
+        lines.append(
+            f"with {counted(trials, 'trial')}: {cases if cases is not None else 'more than 10,000'} cases like these"
+        )
     whose = "head alone" if sides == 1 else "base and head together"
     lines.append(f"cells and costs are those of {whose}; trials are a case and side")
     if cost.cost.mean_usd is None and cost.cost.replayed_usd is not None:
@@ -165,7 +168,7 @@ def _why(parts: Components, answer: _Answer) -> str:
 
     floor = fewest_cases(answer.alpha)
     if parts.cases < floor:
-        return f": at {answer.alpha:g}, no result of fewer than {floor} cases is significant"
+        return f": at {answer.alpha:g}, no result of fewer than {counted(floor, 'case')} is significant"
     if answer.drop <= answer.margin:
         return ": half of all comparisons observe less than the drop, which is the margin; choose a smaller --margin"
     return ""

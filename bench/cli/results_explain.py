@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bench.base.errors import UserError
+from bench.base.text import counted
 from bench.cli.options import FILE, Command, as_json, branch, print_json, repository
 
 if TYPE_CHECKING:
@@ -124,8 +125,8 @@ def explain(run: str, cell: str, repository: str, branch: str, attempt: int, ful
         print_json({"schema": 1, "cells": [_with_places(source, record, explanation(record)) for record in chosen]})
         return
     if not chosen:
-        count = len(records)
-        _print(f"all {count} cells succeeded; name one of them to see its checks" if count else "no cell is finished")
+        rest = "and no failure; name a cell to see its checks"
+        _print(f"{counted(len(records), 'success', 'successes')} {rest}" if records else "no cell is finished")
     for number, record in enumerate(chosen[:_MOST_CELLS]):
         _print(("\n" if number else "") + _explained(source, record, full, alone=len(chosen) == 1))
     if len(chosen) > _MOST_CELLS:
@@ -216,7 +217,7 @@ def _ledger_below(folder: Path, cell: str) -> Path:
 
 def _several(names: Sequence[str], where: str) -> UserError:
     shown = ", ".join(names[:_MOST_NAMED])
-    return UserError(f"{len(names)} cells match", where=where, remedy=f"name one of them: {shown}")
+    return UserError(f"{counted(len(names), 'cell')} match", where=where, remedy=f"name one of them: {shown}")
 
 
 def _explained(source: _Source, record: Record, full: bool, *, alone: bool) -> str:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bench.base.errors import EXIT_FAILED, UserError
+from bench.base.text import counted
 from bench.cli import options
 from bench.cli.options import CASES, PATH, RUN_FOLDERS, gathered, interrupt_on_sigterm
 from bench.report import render
@@ -354,7 +355,7 @@ def run_shard(
             records = run_plan(stored, cells[part.run], folder, folders, box, how, observer)
         lost += sum(record.outcome != "graded" for record in records)
     if lost:
-        click.echo(f"{lost} cells have no verdict", err=True)
+        click.echo(f"{counted(lost, 'cell')} without a verdict", err=True)
         sys.exit(EXIT_FAILED)
 
 

@@ -48,7 +48,7 @@ def as_text(found: Sequence[Trend], measure: str) -> str:
     lines = []
     for it in found:
         series, who = it.series, it.series.entrant
-        thin = f"; {len(series.thin)} runs graded too few cases" if series.thin else ""
+        thin = f"; {counted(len(series.thin), 'run')} graded too few cases" if series.thin else ""
         model = f" with {who.model}" if who.model else ""
         lines.append(
             f"{who.agent}{model}, {who.profile}, suite {series.suite} {series.version}: "

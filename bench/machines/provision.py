@@ -13,6 +13,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from bench.base.errors import UserError
+from bench.base.text import counted
 from bench.machines.engine import Engine
 from bench.machines.facts import Clock, Demand, Machine, Quote, Registration, Registry, utc_now
 from bench.machines.lease import EngineName, Lease, Scope, new_runner_name, parse_runner_name
@@ -56,7 +57,7 @@ def check_budget(quotes: Sequence[Quote], budget_usd: float) -> float:
     total = sum(quote.usd for quote in quotes)
     if total > budget_usd:
         raise UserError(
-            f"{len(quotes)} machines can cost up to {total:.2f} USD, and the budget is {budget_usd:.2f} USD",
+            f"{counted(len(quotes), 'machine')} can cost up to {total:.2f} USD, and the budget is {budget_usd:.2f} USD",
             where="provision",
             remedy="plan fewer cells, take cheaper machines or shorter leases, or raise `budget-usd`",
         )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.base.errors import UserError
+from bench.base.text import counted
 from bench.base.times import now
 from bench.formats.plan import Expected, PlanFile, PlannedCell, SkippedCell
 from bench.formats.seeds import SeedSecret
@@ -104,7 +105,8 @@ def check_budget(expected: Expected, budget: Budget) -> None:
             )
     if budget.usd is not None and expected.unpriced_cells:
         raise UserError(
-            f"{expected.unpriced_cells} cells have no known price, so the budget of {budget.usd:g} USD cannot be held",
+            f"no price is known for {counted(expected.unpriced_cells, 'cell')}, "
+            f"so the budget of {budget.usd:g} USD cannot be held",
             where="plan",
             remedy="name the model's price (docs/gateway.md), or drop budget.usd",
         )

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from bench.base.errors import UserError
+from bench.base.text import counted
 from bench.formats.plan import Cell, SkippedCell
 from bench.formats.shards import MachineClass
 from bench.plan.estimate import Estimate
@@ -135,7 +136,7 @@ def check_job_limits(made: Sequence[PackedShard], runner: str, where: str) -> No
         )
         own = "" if kind == "self-hosted" else "--runner self-hosted where the machines are your own (5 days), "
         raise UserError(
-            f"shard {batch.id} ({len(batch.jobs)} cells, the longest {longest.cell.id}) takes up to "
+            f"shard {batch.id} ({counted(len(batch.jobs), 'cell')}, the longest {longest.cell.id}) takes up to "
             f"{batch.seconds / 3600:,.1f} hours, and GitHub ends a job on a {kind} runner after {limit / 3600:g}",
             where=where,
             remedy=f"{more}{'lower the limits of the case, or ' if alone else 'or '}say {own}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bench.base.text import printable
+from bench.base.text import counted, printable
 
 if TYPE_CHECKING:
     # Listing cases makes a table and must not load the models.
@@ -127,7 +127,7 @@ def sequential_lines(state: SequentialState) -> list[str]:
     head = said.get(state.verdict, str(state.verdict))
     if state.verdict:
         total = 2 * state.design.cases * rounds
-        head += f"; {made} of at most {rounds} looks, {state.saved} of {total} trials saved"
+        head += f"; {made} of at most {counted(rounds, 'look')}, {state.saved} of {counted(total, 'trial')} saved"
     return [f"sequential: {head}", *(look_line(look, state.design) for look in state.looks)]
 
 
@@ -146,7 +146,8 @@ def look_line(look: Look, design: Sequential) -> str:
     """What was seen after a round, and what followed."""
     points = f"{100 * design.drop:g} points"
     return (
-        f"look {look.round}: {100 * look.difference:+.1f} points over {look.cases} cases; p(worse) {look.p_worse:.2g}, "
+        f"look {look.round}: {100 * look.difference:+.1f} points over {counted(look.cases, 'case')}; "
+        f"p(worse) {look.p_worse:.2g}, "
         f"p(better) {look.p_better:.2g}, boundary {look.boundary:.2g}; p(loss of {points}) {look.p_drop:.2g}, "
         f"exclusion {look.exclusion:.2g}: {look.decision}"
     )

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from bench.base.text import escape
+from bench.base.text import counted, escape
 from bench.formats.verdict import reached_text
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def _seeds(records: Sequence[Record]) -> str:
     from bench.formats.seeds import seeds_mark
 
     marks = Counter(seeds_mark(record) for record in records)
-    named = [f"**{count} cells on {mark} seeds**" for mark, count in sorted(marks.items()) if mark]
+    named = [f"**{counted(count, 'cell')} on {mark} seeds**" for mark, count in sorted(marks.items()) if mark]
     return f"{', '.join(named)}; " if named else ""
 
 
@@ -178,7 +178,7 @@ def _folded(lines: Sequence[str], alike: Sequence[Record]) -> str:
         f"{record.agent.id}{f' ({record.arm})' if record.arm else ''} on {record.case.id}, trial {record.trial}"
         for record in alike
     ]
-    title = titles[0] if len(titles) == 1 else f"{len(titles)} times: {titles[0]}, and others"
+    title = titles[0] if len(titles) == 1 else f"{counted(len(titles), 'time')}: {titles[0]}, and others"
     if len(titles) > 1:
         more = f", and {len(titles) - _MOST_NAMED} more" if len(titles) > _MOST_NAMED else ""
         lines = [*lines, f"the same for: {', '.join(titles[1:_MOST_NAMED])}{more}"]

@@ -22,6 +22,7 @@ from bench.base.errors import InfraError, UserError
 from bench.base.files import digest_folder, temporary_folder, write_atomic
 from bench.base.install import DataFolders
 from bench.base.model import Model, explain
+from bench.base.text import counted
 from bench.base.times import now
 from bench.cell import (
     AgentPhase,
@@ -127,7 +128,9 @@ def open_desk(folder: Path, folders: DataFolders) -> Desk:
         raise UserError(explain(error, Attempt), where=folder / _STATE, remedy="start again") from None
     cells = cells_of(plan, folders)
     if len(cells) != 1:
-        raise UserError(f"plans {len(cells)} cells", where=folder, remedy="name a folder that `human start` made")
+        raise UserError(
+            f"plans {counted(len(cells), 'cell')}", where=folder, remedy="name a folder that `human start` made"
+        )
     return Desk(folder, cells[0], attempt, _context(folder, plan, folders))
 
 

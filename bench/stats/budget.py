@@ -15,6 +15,7 @@ from statistics import fmean, median
 import numpy as np
 from scipy.special import ndtr, ndtri, stdtrit
 
+from bench.base.text import counted
 from bench.formats.record import Record
 from bench.stats.intervals import SEED, Floats, Interval
 from bench.stats.pairing import MEASURES
@@ -101,7 +102,7 @@ def select(
         raise TooLittle(f"the agent succeeds too seldom to drop by {100 * drop:g} points")
     floor = fewest_cases(rules.alpha)
     if len(candidates) < floor:
-        raise TooLittle(f"a verdict needs {floor} cases, and the plan has {len(candidates)}")
+        raise TooLittle(f"a verdict needs {counted(floor, 'case')}, and the plan has {len(candidates)}")
     strata = _strata(candidates, shapes)
     order = _order(candidates, shapes, strata)
     sizes = sorted({round(it) for it in np.geomspace(floor, len(candidates), _LADDER)})
@@ -110,7 +111,7 @@ def select(
     affordable = [it for it in designs if offers.bill(it)[1].high <= budget]
     if not affordable:
         least = min(offers.bill(it)[1].high for it in designs)
-        raise TooLittle(f"the cheapest verdict, one trial of {floor} cases, may cost {least:.2f} USD")
+        raise TooLittle(f"the cheapest verdict, one trial of {counted(floor, 'case')}, may cost {least:.2f} USD")
     offer = offers.best(affordable)
     enough = offers.cheapest(designs)
     chosen = order[: len(offer.cases)]

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from bench.base.text import counted
 from bench.formats.record import Record
 from bench.stats.nights import tell_nights
 from bench.stats.standing import entrant_of, unique_cells
@@ -86,9 +87,9 @@ def pair(base: Iterable[Record], head: Iterable[Record], allow: Collection[Allow
     if lost:
         text = f"{_list(lost)}: no verdict on one of the sides"
         few = len(lost) <= MOST_LOST * len(pairs) or "coverage" in allow
-        (notes if few else reasons).append(text if few else f"{text}; too many of {len(pairs)} cases")
+        (notes if few else reasons).append(text if few else f"{text}; too many of {counted(len(pairs), 'case')}")
     if len(kept) < 2 and not reasons:
-        reasons.append(f"{len(kept)} cases with a verdict on both sides; two are the least")
+        reasons.append(f"{counted(len(kept), 'case')} with a verdict on both sides; two are the least")
     notes += [*_counts(one, other, kept), *_night_notes(kept, nights)]
     return Pairing([] if reasons else kept, reasons, notes, len(machines[0] | machines[1]) == 1, nights)
 
@@ -161,7 +162,7 @@ def _named(nights: Sequence[str]) -> str:
     if len(nights) == 1:
         return nights[0]
     shown = nights if len(nights) <= _MOST_NIGHTS else [*nights[:3], "...", *nights[-3:]]
-    return f"{len(nights)} nights ({', '.join(shown)})"
+    return f"{counted(len(nights), 'night')} ({', '.join(shown)})"
 
 
 def _unlike(what: str, base: set[str], head: set[str], *, many: bool = False) -> list[str]:
@@ -207,7 +208,7 @@ def _counts(base: Sequence[Record], head: Sequence[Record], pairs: Sequence[Pair
         if graded > used:
             parts.append(f"{graded - used} graded ones of cases that the other side lacks")
         if parts:
-            notes.append(f"{name}: {len(side)} cells, {' and '.join(parts)}")
+            notes.append(f"{name}: {counted(len(side), 'cell')}, {' and '.join(parts)}")
     both = {_key(record) for record in base} & {_key(record) for record in head}
     if both:
         notes.append(f"{len(both)} cells are in both sets: what is compared with itself cannot differ")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from math import comb, exp, log1p
 from typing import Literal
 
+from bench.base.text import counted
 from bench.formats.record import Record
 from bench.stats.comparable import Allowance, Pair, Pairing, pair
 from bench.stats.noise_floor import Losses, NoiseFloor, losses_of, noise_floor
@@ -160,7 +161,9 @@ def _compare_measure(
     it = sample(measure, paired.pairs, len(paired.nights))
     missing = len(paired.pairs) - len(it.cases)
     if len(it.cases) < 2 or missing > MOST_UNKNOWN * len(paired.pairs):
-        return Compared(measure.name, "not comparable", f"known for {len(it.cases)} of {len(paired.pairs)} cases")
+        return Compared(
+            measure.name, "not comparable", f"known for {len(it.cases)} of {counted(len(paired.pairs), 'case')}"
+        )
     margin = log1p(rules.ratio_margin) if measure.ratio else rules.margin
     judgement = judge(
         it.differences,

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bench.base.text import counted
 from bench.formats.record import Record
 from bench.stats.comparable import pair
 from bench.stats.intervals import Floats
@@ -158,7 +159,7 @@ def _samples(records: Sequence[Record], sides: Sequence[Record]) -> tuple[dict[s
     if (own := money(records)) != (other := money(sides)):
         return {}, f"its calls are {own}, those of the comparison {other}"
     if len(paired.pairs) < LEAST_CASES:
-        return {}, f"has {len(paired.pairs)} cases, {LEAST_CASES} are the least"
+        return {}, f"has {counted(len(paired.pairs), 'case')}, {LEAST_CASES} are the least"
     samples = {name: sample(measure, paired.pairs, len(paired.nights)) for name, measure in MEASURES.items()}
     return {name: it for name, it in samples.items() if len(it.cases) >= LEAST_CASES}, ""
 

@@ -29,6 +29,7 @@ import numpy.typing as npt
 from pydantic import Field
 
 from bench.base.model import Model
+from bench.base.text import counted
 from bench.formats.record import Digest, Fraction, Record, Sequential
 from bench.stats.comparable import MOST_LOST
 from bench.stats.intervals import Floats
@@ -253,13 +254,14 @@ def round_fault(design: Sequential, records: Iterable[Record], number: int) -> s
     """Why round `number` cannot be looked at; empty where it can."""
     pairs = [pair for pair in _pairs(records, number, number) if "interrupted" not in {it.outcome for it in pair}]
     if len(pairs) < design.cases:
-        return f"round {number} of at most {design.rounds} has {len(pairs)} of {design.cases} cases for both arms"
+        have = f"{len(pairs)} of {counted(design.cases, 'case')}"
+        return f"round {number} of at most {design.rounds} has {have} for both arms"
     able = [pair for pair in pairs if {it.outcome for it in pair} != {"skipped"}]
     graded = [pair for pair in able if {it.outcome for it in pair} == {"graded"}]
     if len(able) - len(graded) > MOST_LOST * len(able):
-        return f"round {number} lost {len(able) - len(graded)} of {len(able)} cases to infrastructure"
+        return f"round {number} lost {len(able) - len(graded)} of {counted(len(able), 'case')} to infrastructure"
     if len(graded) < 2:
-        return f"round {number} has a verdict for both arms on {len(graded)} cases; two are the least"
+        return f"round {number} has a verdict for both arms on {counted(len(graded), 'case')}; two are the least"
     return ""
 
 

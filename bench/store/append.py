@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from bench.base.errors import UserError
 from bench.base.files import sha256_bytes
+from bench.base.text import counted
 from bench.store.bundle import Bundle, Manifest, Rendered, exported_schemas, parse_manifest
 from bench.store.decisions import FILE, Decision, last_digest, month_of, parse_decisions
 from bench.store.git.backend import BranchBackend, Tip, TryAgain, check_path, edited_by_hand, find, walk
@@ -220,7 +221,7 @@ def add_bundle(backend: BranchBackend, tip: Tip | None, bundle: Bundle, rendered
     }
     cells = sum(file.records for file in manifest.files)
     trailer = Link(path, sha256_bytes(content)).trailer()
-    return Change(files, f"Results of {bundle.run}, attempt {bundle.attempt}: {cells} cells\n\n{trailer}")
+    return Change(files, f"Results of {bundle.run}, attempt {bundle.attempt}: {counted(cells, 'cell')}\n\n{trailer}")
 
 
 def add_decision(backend: BranchBackend, tip: Tip | None, decision: Decision) -> Change | None:

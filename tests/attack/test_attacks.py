@@ -453,9 +453,9 @@ def test_the_page_keeps_what_other_sandboxes_have_shown(tmp_path: Path, catalogu
     text = page.read_text()
     assert text.count("## bubblewrap") == text.count("## docker") == 1
     assert "**3 trials, 3 held, 0 escapes**" in text
-    assert "**1 trials, 0 held, 1 escapes**" in text
+    assert "**1 trial, 0 held, 1 escapes**" in text
     assert "**ESCAPED**" in text and "<b>through" not in text
-    assert matrix_summary([*held, escaped]) == "3 attacks on 1 cases: 4 trials, 1 escapes"
+    assert matrix_summary([*held, escaped]) == "3 attacks on 1 case: 4 trials, 1 escape"
 
 
 def test_new_cases_are_tried_alone_until_all_are_tried_together(tmp_path: Path, catalogue: Catalogue) -> None:

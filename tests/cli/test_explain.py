@@ -155,7 +155,7 @@ def test_explain_says_why_a_cell_has_no_verdict(tmp_path: Path, way: Way, cause:
 def test_a_success_is_explained_when_it_is_named(tmp_path: Path) -> None:
     run_one(tmp_path, Way(f"open('answer.py', 'w').write({RIGHT!r})", ""))
     run = str(tmp_path / "run")
-    assert "all 1 cells succeeded" in told("explain", run)
+    assert "1 success and no failure" in told("explain", run)
     said = told("explain", run, "double_it")
     assert "success, score 1.00" in said
     assert "✓ doubles  (weight 2, required)" in said
