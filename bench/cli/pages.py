@@ -90,6 +90,11 @@ def _info(case: Case) -> CaseInfo:
 
     readme = case.part("README.md")
     spec = case.spec
+    about = [readme.read_text(encoding="utf-8")] if readme.is_file() else []
+    if spec.corrections:
+        # The page has no tables in its statements.
+        points = [f"- {it.original.strip()}. **Here:** {it.here.strip()}" for it in spec.corrections.points]
+        about += ["## Corrections", "\n".join(points), f"**Published figures.** {spec.corrections.figures}"]
     return CaseInfo(
         id=spec.id,
         category=spec.category,
@@ -100,7 +105,7 @@ def _info(case: Case) -> CaseInfo:
         task=case.task.read_text(encoding="utf-8"),
         profiles=case.profiles,
         milestones=spec.milestones,
-        readme=readme.read_text(encoding="utf-8") if readme.is_file() else "",
+        readme="\n\n".join(about),
     )
 
 
