@@ -72,6 +72,7 @@ def write_site(
     """Build the site of these results into `out`; returns its first page."""
     from bench.cli.stored import StoredResults
     from bench.formats.case import load_cases
+    from bench.formats.suite import load_suite
     from bench.pages import BuiltFrom, SiteOptions
     from bench.pages import write_site as write
 
@@ -81,7 +82,9 @@ def write_site(
     built_from = None
     if isinstance(results_of, StoredResults) and results_of.tip:
         built_from = BuiltFrom(results_of.branch, results_of.tip)
-    write(results_of, infos, out, folders.site, SiteOptions(suite=suite, base=base, built_from=built_from), progress)
+    chosen = load_suite(folders.cases, suite).explained() if suite else ""
+    options = SiteOptions(suite=suite, suite_about=chosen, base=base, built_from=built_from)
+    write(results_of, infos, out, folders.site, options, progress)
     return out / "index.html"
 
 

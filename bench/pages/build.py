@@ -52,6 +52,7 @@ class SiteOptions:
 
     title: str = TITLE
     suite: str = ""
+    suite_about: str = ""
     base: str = ""
     """The address at which it is served: feeds and the map of the site need it."""
     built_from: BuiltFrom | None = None
@@ -109,7 +110,7 @@ class _Build:
 
     def write(self, results: Results, cases: Sequence[CaseInfo], options: SiteOptions, site: Path) -> None:
         board = make_board(results, cases, options.title, options.built_from)
-        facts = SiteFacts(options.title, options.suite, options.base, published=_published(site))
+        facts = SiteFacts(options.title, options.suite, options.suite_about, options.base, _published(site))
         sheets = Sheets(facts, board, results, Renderer(site))
         for source in sorted((site / "static").iterdir()):
             self._put(f"static/{source.name}", source.read_bytes())

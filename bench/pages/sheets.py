@@ -39,6 +39,8 @@ class SiteFacts:
 
     title: str
     suite: str = ""
+    suite_about: str = ""
+    """How its cases were chosen."""
     base: str = ""
     """The address at which the site is served, empty where it is not known."""
     published: Sequence[Mapping[str, object]] = field(default=(), repr=False)
