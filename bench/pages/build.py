@@ -25,7 +25,7 @@ from bench.pages.feeds import SITEMAP, badge_files, feed_files, sitemap
 from bench.pages.matrix import pairs_of
 from bench.pages.news import news_of
 from bench.pages.render import Renderer
-from bench.pages.sheets import Sheets, SiteFacts
+from bench.pages.sheets import Published, Sheets, SiteFacts
 from bench.stats import RecordResults, Results, Suite
 
 TITLE = "ML development benchmark"
@@ -183,10 +183,9 @@ def _files(site: Path) -> Iterator[Path]:
     return (path for path in sorted(site.rglob("*")) if path.is_file())
 
 
-def _published(site: Path) -> Sequence[Mapping[str, object]]:
+def _published(site: Path) -> Published:
     path = site / "published.json"
-    tables = json.loads(path.read_bytes())["tables"] if path.is_file() else []
-    return list(tables)
+    return Published(**json.loads(path.read_bytes())) if path.is_file() else Published()
 
 
 def _check_replaceable(out: Path) -> None:
