@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from bench.formats.failures import PAPER_TERMS
 from bench.formats.record import Profile
 from bench.pages.board import Board, CaseInfo, Row, Section, counted_trials, newest_cells
 from bench.pages.charts import category_chart, cost_chart, trend_chart
@@ -115,7 +116,7 @@ class Sheets:
         yield self._sheet(
             "news.html", "news.html", {"news": news, "cases": {it.id: it.title for it in board.cases.values()}}
         )
-        yield self._sheet("method.html", "method.html", {"cases": len(board.cases)})
+        yield self._sheet("method.html", "method.html", {"cases": len(board.cases), "terms": PAPER_TERMS})
         yield self._sheet("data.html", "data.html", {"files": files, "built_from": board.built_from})
         yield self._sheet("take-part.html", "take-part.html", {"first": next(iter(board.cases), "")})
         yield from self._cases()
