@@ -57,10 +57,11 @@ lint: $(VENV)/.dev
 	$(BIN)/python -m mypy
 	$(BIN)/lint-imports
 
-docs: $(VENV)/.demo ## the pages that the program writes: commands, architecture, wrong answers
+docs: $(VENV)/.demo ## the pages that the program writes: commands, architecture, wrong answers, corrections
 	$(BIN)/python -m scripts.command_reference docs/cli.md
 	$(BIN)/python -m scripts.architecture docs/architecture.md
 	$(BIN)/python -m scripts.case_cheats docs/case-cheats.md
+	$(BIN)/python -m scripts.case_corrections docs/corrections.md
 	$(BIN)/python -m scripts.casekit_reference docs/casekit.md
 
 fuzz: $(VENV)/.dev ## 10,000 random documents a parser; the night's part of the tests

@@ -21,10 +21,12 @@ import pytest
 
 from bench.cli.main import cli
 from bench.formats.agent import AgentSpec, load_agent
+from bench.formats.case import load_cases
 from bench.formats.failures import FAILURES
 from bench.judge import Workspace
 from scripts.architecture import page as architecture
 from scripts.case_cheats import page as cheats
+from scripts.case_corrections import page as corrections
 from scripts.casekit_reference import MODULES
 from scripts.casekit_reference import page as casekit
 from scripts.command_reference import reference
@@ -89,6 +91,15 @@ def test_the_diagrams_of_the_architecture_are_what_the_code_says() -> None:
 
 def test_the_page_of_wrong_answers_is_what_the_cases_say() -> None:
     assert (DOCS / "case-cheats.md").read_text(encoding="utf-8") == cheats(), "run `make docs` and commit the page"
+
+
+def test_the_page_of_corrections_is_what_the_cases_say() -> None:
+    text = corrections()
+    assert (DOCS / "corrections.md").read_text(encoding="utf-8") == text, "run `make docs` and commit the page"
+    recreated = [case for case in load_cases(ROOT / "cases") if case.spec.source.benchmark != "own"]
+    assert [case.id for case in recreated if f"## {case.id}\n" not in text] == [], (
+        "say it in `corrections` of case.yaml"
+    )
 
 
 def test_the_reference_of_the_kit_is_what_the_docstrings_say() -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from bench.formats.suite import load_suite
+
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -54,6 +56,8 @@ def test_wheel_lists_and_runs_without_the_checkout(tmp_path: Path) -> None:
     arguments = ("run", "--agent", "oracle", "--agent", "nop", "--case", "hello_world")
     told = run(program, *arguments, cwd=tmp_path, ML_DEV_BENCH_CACHE=cache)
     assert "1 of 2 graded cells succeeded" in told
+    planned = run(program, "plan", "paper/react-gpt-4o", "--no-seed-secret", cwd=tmp_path)
+    assert planned.startswith(f"{len(load_suite(ROOT / 'cases', 'ml-dev-bench').cases)} cells in ")
     assert "ml-dev-bench" in run(venv / "bin" / "mldb", "--version", cwd=tmp_path)
 
 
@@ -69,6 +73,9 @@ def test_wheel_holds_the_data_and_no_rubbish(tmp_path: Path) -> None:
     assert "bench/data/cases/basics/hello_world/case.yaml" in names
     assert "bench/data/agents/react/agent.yaml" in names
     assert {"bench/data/caller/mldb-agent.yml", "bench/data/caller/workflows/mldb-smoke.yml"} <= set(names)
+    paper = {path.relative_to(ROOT).as_posix() for path in (ROOT / "cases" / "suites").rglob("*.yaml")}
+    assert sum("/paper/" in path for path in paper) == 10
+    assert {f"bench/data/{path}" for path in paper} <= set(names)
     templates = ROOT / "cases" / "_template"
     parts = [path.relative_to(templates).as_posix() for path in templates.rglob("*") if path.is_file()]
     shipped = {name.removeprefix("bench/data/cases/_template/") for name in names}

@@ -35,7 +35,7 @@ class ProofLock(Model):
     schema_: Literal[1] = Field(1, alias="schema")
     case: Name
     proof: Digest
-    """Of everything in the case's folder except README.md."""
+    """Of everything in the case's folder except README.md and the corrections of case.yaml."""
     judge: str
     """Declared version of judge and kit."""
     sources: Digest

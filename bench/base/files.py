@@ -18,7 +18,7 @@ import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -110,11 +110,16 @@ def walk_files(
 
 
 def digest_folder(
-    root: Path, *, skip: frozenset[str] = frozenset({"__pycache__"}), without: frozenset[str] = frozenset()
+    root: Path,
+    *,
+    skip: frozenset[str] = frozenset({"__pycache__"}),
+    without: frozenset[str] = frozenset(),
+    instead: Mapping[str, str] | None = None,
 ) -> str:
     """One digest over names, executable bits and contents of the regular files below `root`.
 
-    skip: names of folders. without: relative paths of files, and of folders with a slash behind.
+    skip: names of folders. without: relative paths of files, and of folders with a slash behind. instead: digests that
+    stand for the contents of files, by relative path.
     """
     digest = hashlib.sha256()
     folders = tuple(name for name in without if name.endswith("/"))
@@ -122,7 +127,7 @@ def digest_folder(
         left_out = relative in without or relative.startswith(folders)
         if entry.is_file(follow_symlinks=False) and not left_out:
             executable = bool(entry.stat(follow_symlinks=False).st_mode & stat.S_IXUSR)
-            line = f"{relative}\0{int(executable)}\0{sha256_file(Path(entry.path))}\n"
+            line = f"{relative}\0{int(executable)}\0{(instead or {}).get(relative) or sha256_file(Path(entry.path))}\n"
             digest.update(line.encode("utf-8", "surrogateescape"))
     return f"sha256:{digest.hexdigest()}"
 

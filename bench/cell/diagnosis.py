@@ -13,6 +13,7 @@ from bench.base.times import TimeOfDay
 from bench.cell.agent_phase import AgentPhase
 from bench.cell.context import CellContext
 from bench.cell.snapshot import Snapshot
+from bench.cell.trace_modes import modes_of_trace
 from bench.formats.case import Case, CaseSpec, load_case
 from bench.formats.plan import Cell
 from bench.formats.record import Claim, Metric, Note
@@ -95,8 +96,10 @@ def failure_modes(evidence: Evidence) -> list[Note]:
         ("overclaimed", _some(over)),
         ("error_loop", _error_loop(evidence)),
         ("ended_early", _ended_early(evidence)),
-        ("no_improvement", no_improvement(evidence.spec.metric, metrics)),
+        ("no_improvement", unimproved := no_improvement(evidence.spec.metric, metrics)),
     ]
+    by_itself = evidence.phase.stop_reason in ("finished", "gave_up")
+    found += modes_of_trace(evidence.ledger, ended_by_itself=by_itself, unimproved=bool(unimproved))
     limit, seconds = evidence.phase.stop_reason, evidence.phase.ended.wall_s
     if limit in LIMIT_MODES:
         stopped = f"the agent was stopped by its {limit.replace('_', ' ')} after {seconds:.1f} s"

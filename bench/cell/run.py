@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import traceback
 from functools import partial
+from pathlib import Path
 
 from bench.base.errors import InfraError, UserError
 from bench.base.times import TimeOfDay
@@ -18,6 +19,7 @@ from bench.cell.workspace import CellFolder, discard
 from bench.formats.failures import FAILURES, MAX_TRIES
 from bench.formats.plan import Cell
 from bench.formats.record import Record, Try
+from bench.formats.wrong_answers import materialise, telling_answer
 from bench.guest.trees import remove_tree
 from bench.sandbox import Gpu
 
@@ -78,7 +80,7 @@ def _carry_out(cell: Cell, context: CellContext, clock: Clock, gpu: Gpu | None) 
             folder = CellFolder.prepare(cell, context, scratch, gpu)
         with clock.phase("agent"):
             day = TimeOfDay()
-            phase = run_agent(folder, _overlay(cell))
+            phase = run_agent(folder, _overlay(cell, scratch / "answer"))
             require_calm(day)
         with clock.phase("snapshot"):
             snapshot = folder.take_snapshot(context.trace(cell) / "workspace.json")
@@ -99,7 +101,9 @@ def _carry_out(cell: Cell, context: CellContext, clock: Clock, gpu: Gpu | None) 
         discard([scratch, context.socket_folder(cell)])
 
 
-def _overlay(cell: Cell) -> Overlay | None:
-    if not cell.agent.sees_solution:
-        return None
-    return Overlay(cell.case.part("solution"), cell.case.spec.solution.run)
+def _overlay(cell: Cell, place: Path) -> Overlay | None:
+    """What the agent knows of the case's answers; place: where a wrong one is laid out."""
+    case = cell.case
+    if cell.agent.sees_wrong_answer:
+        return Overlay(*materialise(case, telling_answer(case), place))
+    return Overlay(case.part("solution"), case.spec.solution.run) if cell.agent.sees_solution else None

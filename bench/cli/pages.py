@@ -72,6 +72,7 @@ def write_site(
     """Build the site of these results into `out`; returns its first page."""
     from bench.cli.stored import StoredResults
     from bench.formats.case import load_cases
+    from bench.formats.suite import load_suite
     from bench.pages import BuiltFrom, SiteOptions
     from bench.pages import write_site as write
 
@@ -81,7 +82,9 @@ def write_site(
     built_from = None
     if isinstance(results_of, StoredResults) and results_of.tip:
         built_from = BuiltFrom(results_of.branch, results_of.tip)
-    write(results_of, infos, out, folders.site, SiteOptions(suite=suite, base=base, built_from=built_from), progress)
+    chosen = load_suite(folders.cases, suite).explained() if suite else ""
+    options = SiteOptions(suite=suite, suite_about=chosen, base=base, built_from=built_from)
+    write(results_of, infos, out, folders.site, options, progress)
     return out / "index.html"
 
 
@@ -90,6 +93,11 @@ def _info(case: Case) -> CaseInfo:
 
     readme = case.part("README.md")
     spec = case.spec
+    about = [readme.read_text(encoding="utf-8")] if readme.is_file() else []
+    if spec.corrections:
+        # The page has no tables in its statements.
+        points = [f"- {it.original.strip()}. **Here:** {it.here.strip()}" for it in spec.corrections.points]
+        about += ["## Corrections", "\n".join(points), f"**Published figures.** {spec.corrections.figures}"]
     return CaseInfo(
         id=spec.id,
         category=spec.category,
@@ -100,7 +108,7 @@ def _info(case: Case) -> CaseInfo:
         task=case.task.read_text(encoding="utf-8"),
         profiles=case.profiles,
         milestones=spec.milestones,
-        readme=readme.read_text(encoding="utf-8") if readme.is_file() else "",
+        readme="\n\n".join(about),
     )
 
 

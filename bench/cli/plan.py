@@ -124,7 +124,8 @@ def plan(
     """Turn an experiment into shards of cells, and say what they will take and cost before anything runs.
 
     An experiment file names suites, agents, models, settings, profiles, trials, machines and a budget; each may be
-    given or changed on the command line, as in `plan nightly.yaml trials=5 agents=react,aide budget.usd=40`.
+    given or changed on the command line, as in `plan nightly.yaml trials=5 agents=react,aide budget.usd=40`. Those
+    of the papers ship with it: `plan paper/react-gpt-4o`.
 
     In a job of GitHub Actions the names of the runs begin with the id and the attempt of the workflow run, so that one
     file serves every night, and agents of the repository are named as seen from there.
@@ -149,8 +150,9 @@ def plan(
     Exit status: 0 planned; 2 nothing was planned: a mistake, or more than the budget.
     """
     from bench.github import set_outputs
+    from bench.plan import find_experiment
 
-    file = Path(words[0]) if words and "=" not in words[0] else None
+    file = find_experiment(words[0], folders.cases) if words and "=" not in words[0] else None
     due = None
     if next_round is not None:
         refuse_look_of_check(past.check)

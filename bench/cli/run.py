@@ -31,7 +31,20 @@ if TYPE_CHECKING:
     from bench.sandbox import Sandbox
 
 _BEGINS = frozenset(
-    {"suite", "agents", "cases", "models", "base", "trials", "until_decided", "profile", "out", "name", "resume"}
+    {
+        "suite",
+        "experiment",
+        "agents",
+        "cases",
+        "models",
+        "base",
+        "trials",
+        "until_decided",
+        "profile",
+        "out",
+        "name",
+        "resume",
+    }
 ) | {"no_seed_secret", "check"}
 """Parameters of `run` that only begin one."""
 _MOST_LOGS = 5
@@ -104,6 +117,12 @@ def _arms(base: str | None, until_decided: bool) -> Arms | None:
     "--model", "models", multiple=True, help="provider/name or role=provider/name, in place of the agent's own."
 )
 @click.option(
+    "--experiment",
+    default="",
+    metavar="FILE",
+    help="Suite, agents, models and settings of an experiment file, or of one that ships: paper/react-gpt-4o.",
+)
+@click.option(
     "--base", metavar="AGENT", help="Compare --agent, the head, with this one: two arms, in turns, on the same data."
 )
 @click.option("--trials", type=click.IntRange(1, 1000), help="Repetitions; default: the suite's.")
@@ -138,7 +157,7 @@ def _arms(base: str | None, until_decided: bool) -> Arms | None:
 @click.option("--require-success", is_flag=True, help="Exit with 1 unless every graded cell succeeded.")
 @options.CHECK
 @options.as_json("Print the records as JSON.")
-@gathered("request", "bench.plan:Request", "suite agents cases models trials profile")
+@gathered("request", "bench.plan:Request", "suite agents cases models trials profile experiment")
 @gathered("how", _how)
 @gathered("arms", _arms)
 def run(
@@ -189,11 +208,11 @@ def run(
     with _interruptible(folder), Reporter(quiet=as_json) as reporter, observed(reporter, events) as observer:
         if resume is None:
             stored, records = plan_and_run(request, folder, folders, opened, how, observer, arms)
-        elif request.agents or request.cases or request.models or request.trials or arms:
+        elif request.agents or request.cases or request.models or request.trials or request.experiment or arms:
             raise UserError(
                 "the run itself says what to run",
                 where="--resume",
-                remedy="drop --agent, --base, --case, --model, --trials and --until-decided",
+                remedy="drop --agent, --base, --case, --experiment, --model, --trials and --until-decided",
             )
         else:
             stored = RunFolder(folder).read_plan()

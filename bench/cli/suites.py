@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING
 
 import click
@@ -62,6 +63,8 @@ def show(name: str, folders: DataFolders, as_json: bool) -> None:
         print_json({**suite.model_dump(by_alias=True), "selected": [folder.name for folder in cases]})
         return
     click.echo(f"{suite.id} {suite.version}: {suite.title}\n")
+    if about := suite.explained():
+        click.echo(f"{textwrap.fill(about, 100)}\n")
     click.echo(f"profile  {suite.profile}")
     click.echo(f"trials   {suite.trials}")
     for entry in suite.entries:

@@ -20,8 +20,8 @@ from bench.base.text import meant
 from bench.formats.agent_files import CASSETTES, AgentFiles, agent_files, digest_files, regular_files
 from bench.formats.record import Name
 
-Capability = Literal["shell", "solution", "person"]
-"""`solution` is honoured only for an agent that ships with the benchmark; `person` cannot be started by a run."""
+Capability = Literal["shell", "solution", "wrong_answer", "person"]
+"""`solution` and `wrong_answer` are honoured only for agents that ship with the benchmark; no run starts a `person`."""
 MODEL_PATTERN = r"[a-z0-9_-]+/[A-Za-z0-9._:/@-]+"
 
 
@@ -153,13 +153,18 @@ class Agent:
     def sees_solution(self) -> bool:
         return self.trusted and "solution" in self.spec.capabilities
 
+    @property
+    def sees_wrong_answer(self) -> bool:
+        return self.trusted and "wrong_answer" in self.spec.capabilities
+
 
 def load_agent(where: Path, *, trusted: bool = False) -> Agent:
     """The agent described by the file `where`, or by `agent.yaml` in that folder."""
     path = where if is_file(where) or where.suffix in (".yaml", ".yml") else where / "agent.yaml"
     spec = read_yaml(path, AgentSpec)
-    if "solution" in spec.capabilities and not trusted:
-        fault = "field `capabilities`: only the benchmark's own oracle may have `solution`"
+    answers = [it for it in spec.capabilities if it in ("solution", "wrong_answer")]
+    if answers and not trusted:
+        fault = f"field `capabilities`: only the benchmark's own agents, as its oracle, may have `{answers[0]}`"
         raise UserError(fault, where=path, remedy="remove it from the list")
     _require_requirements(path, spec.environment.requirements)
     agent = Agent(path.resolve(), spec, trusted)

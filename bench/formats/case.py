@@ -17,7 +17,7 @@ from bench.base.model import Model, validate
 from bench.formats.case_digest import judged_digest, proof_digest
 from bench.formats.case_profiles import with_changes
 from bench.formats.case_selection import Kind, selected_folders
-from bench.formats.case_sources import DataSource
+from bench.formats.case_sources import Corrections, DataSource, Source
 from bench.formats.case_variants import EXTENDS, read_facts
 from bench.formats.record import Name, Profile
 from bench.formats.tags import Category
@@ -43,15 +43,6 @@ def _each_once(names: list[str]) -> list[str]:
 
 
 ServicePhase = Literal["agent", "judging"]
-
-
-class Source(Model):
-    """The published task that the case re-creates."""
-
-    benchmark: Literal["ml-dev-bench", "mlagentbench", "own"]
-    id: str
-    thresholds: str = ""
-    """What the original asked for success."""
 
 
 class Needs(Model):
@@ -234,6 +225,8 @@ class CaseSpec(Model):
     """Together they cover every code span of task.md."""
     solution: Step = Step()
     wrong: dict[Name, Wrong] = {}
+    corrections: Corrections | None = None
+    """What is judged in another way than by the original; a text for readers, in neither digest of the case."""
 
     def in_profile(self, profile: Profile) -> CaseSpec:
         """The facts that hold in `profile`; raises `ValueError` for a metric that is not complete."""

@@ -7,19 +7,23 @@ of a case's proof. A new wrong answer changes the second one alone.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from bench.base.documents import parse_yaml
+from bench.base.errors import UserError
 from bench.base.files import digest_folder, sha256_bytes
 from bench.base.model import Model
 
-NOT_JUDGED = frozenset(
-    {"category", "extends", "kind", "profiles", "promises", "solution", "source", "tags", "title", "wrong"}
-)
+_TEXTS = frozenset({"category", "corrections", "source", "tags", "title"})
+NOT_JUDGED = _TEXTS | {"extends", "kind", "profiles", "promises", "solution", "wrong"}
 """Fields of case.yaml that no verdict depends on: texts for readers, what only a proof uses, and which profiles exist.
 A field that is not named here counts."""
 _DESCRIPTION = "case.yaml"
 _README = "README.md"
+_CORRECTIONS = re.compile(r"^corrections:.*\n(?:[ \t].*\n|\n(?=[ \t\n]))*", flags=re.MULTILINE)
+"""The field with the lines that are indented below it."""
 _PROOF_ONLY = ("solution/", "wrong/")
 
 
@@ -46,5 +50,25 @@ def judged_digest(folders: Sequence[Path], assets: Sequence[Path], spec: Model) 
 
 
 def proof_digest(folders: Sequence[Path]) -> str:
-    """Of everything in the folders except README.md."""
-    return sha256_bytes("\n".join(digest_folder(it, without=frozenset({_README})) for it in folders).encode())
+    """Of everything in the folders except README.md and the corrections of case.yaml: texts that no proof meets."""
+    without = frozenset({_README})
+    return sha256_bytes("\n".join(digest_folder(it, without=without, instead=_texts(it)) for it in folders).encode())
+
+
+def _texts(folder: Path) -> dict[str, str]:
+    """The digest of case.yaml as it would be without its corrections; empty where there are none."""
+    path = folder / _DESCRIPTION
+    if not path.is_file():
+        return {}
+    whole = path.read_text(encoding="utf-8", errors="surrogateescape")
+    rest = _CORRECTIONS.sub("", whole)
+    if rest == whole:
+        return {}
+    # What looks like the field could be a part of another one, which counts.
+    try:
+        before, after = (next(iter(parse_yaml(text, path)), None) for text in (whole, rest))
+    except UserError:
+        return {}
+    if not isinstance(before, dict) or {k: v for k, v in before.items() if k != "corrections"} != after:
+        return {}
+    return {_DESCRIPTION: sha256_bytes(rest.encode("utf-8", "surrogateescape"))}

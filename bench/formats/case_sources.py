@@ -1,4 +1,4 @@
-"""Published data that a profile of a case is made of and that the case's folder does not hold."""
+"""What a case takes from others: the task that it re-creates, with what is corrected, and published data."""
 
 from __future__ import annotations
 
@@ -12,6 +12,42 @@ from bench.base.model import Model
 
 _UNPACKED = 3
 """Times the size of an archive: what it takes unpacked, where case.yaml does not say it."""
+
+
+class Source(Model):
+    """The published task that the case re-creates."""
+
+    benchmark: Literal["ml-dev-bench", "mlagentbench", "own"]
+    id: str
+    thresholds: str = ""
+    """What the original asked for success."""
+
+
+class Correction(Model):
+    """One thing that is judged in another way here."""
+
+    original: Annotated[str, Field(min_length=1, max_length=2000)]
+    """What the original's evaluation did."""
+    here: Annotated[str, Field(min_length=1, max_length=2000)]
+    """What is judged instead."""
+
+
+class Corrections(Model):
+    """How far results of the case may be set beside published ones of its original."""
+
+    points: Annotated[list[Correction], Field(min_length=1)]
+    figures: Annotated[str, Field(min_length=1, max_length=2000)]
+    """What it means for the published figures."""
+
+    def as_markdown(self) -> str:
+        """A table of the points, and the sentence on the figures."""
+        rows = [f"| {_one_cell(it.original)} | {_one_cell(it.here)} |" for it in self.points]
+        table = "\n".join(["| the original | here |", "|---|---|", *rows])
+        return f"{table}\n\n**Published figures.** {self.figures.strip()}"
+
+
+def _one_cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
 
 
 class DataSource(Model):

@@ -32,12 +32,21 @@ class Suite(Model):
     version: Annotated[str, Field(pattern=r"^\d{4}\.\d{1,2}(\.\d+)?$")]
     """Calendar version; part of the seed of all public data."""
     title: str
+    about: str = ""
+    """What a reader should know of how the cases were chosen."""
+    guessed: list[Name] = []
+    """Those of `cases` of which the source does not tell for certain that they belong to it."""
     profile: Profile = "mini"
     cases: list[Selector] = Field(min_length=1)
     """Ids, or selectors of cases: a suite with these has more cases when cases are added."""
     trials: int = Field(1, ge=1, le=1000)
     entries: list[Entry] = []
     """What runs when no agent is named."""
+
+    def explained(self) -> str:
+        """How its cases were chosen, in sentences; empty where the suite says nothing of it."""
+        about = " ".join(self.about.split())
+        return f"{about} Best guesses: {', '.join(self.guessed)}.".strip() if self.guessed else about
 
 
 def load_suite(root: Path, name: str) -> Suite:

@@ -87,6 +87,17 @@ def patched(case: Case, name: str) -> Tree:
     return Tree(files, base.executable & files.keys())
 
 
+def telling_answer(case: Case) -> str:
+    """The wrong answer that stands for the case's: the first that the original accepts, else the first.
+
+    Raises `UserError` for a case without any.
+    """
+    named = list(case.spec.wrong)
+    if not named:
+        raise UserError("does not have a wrong answer", where=case.folder / "case.yaml", remedy="add three, in `wrong`")
+    return next((name for name in named if case.spec.wrong[name].original == "accepts"), named[0])
+
+
 def materialise(case: Case, name: str, folder: Path) -> LaidOut:
     """Lay wrong answer `name` out below the empty `folder`; raises `UserError` where its files do not fit the case."""
     wrong, own = case.spec.wrong[name], folder_of(case, name)

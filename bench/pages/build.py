@@ -25,7 +25,7 @@ from bench.pages.feeds import SITEMAP, badge_files, feed_files, sitemap
 from bench.pages.matrix import pairs_of
 from bench.pages.news import news_of
 from bench.pages.render import Renderer
-from bench.pages.sheets import Sheets, SiteFacts
+from bench.pages.sheets import Published, Sheets, SiteFacts
 from bench.stats import RecordResults, Results, Suite
 
 TITLE = "ML development benchmark"
@@ -52,6 +52,7 @@ class SiteOptions:
 
     title: str = TITLE
     suite: str = ""
+    suite_about: str = ""
     base: str = ""
     """The address at which it is served: feeds and the map of the site need it."""
     built_from: BuiltFrom | None = None
@@ -109,7 +110,7 @@ class _Build:
 
     def write(self, results: Results, cases: Sequence[CaseInfo], options: SiteOptions, site: Path) -> None:
         board = make_board(results, cases, options.title, options.built_from)
-        facts = SiteFacts(options.title, options.suite, options.base, published=_published(site))
+        facts = SiteFacts(options.title, options.suite, options.suite_about, options.base, _published(site))
         sheets = Sheets(facts, board, results, Renderer(site))
         for source in sorted((site / "static").iterdir()):
             self._put(f"static/{source.name}", source.read_bytes())
@@ -182,10 +183,9 @@ def _files(site: Path) -> Iterator[Path]:
     return (path for path in sorted(site.rglob("*")) if path.is_file())
 
 
-def _published(site: Path) -> Sequence[Mapping[str, object]]:
+def _published(site: Path) -> Published:
     path = site / "published.json"
-    tables = json.loads(path.read_bytes())["tables"] if path.is_file() else []
-    return list(tables)
+    return Published(**json.loads(path.read_bytes())) if path.is_file() else Published()
 
 
 def _check_replaceable(out: Path) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 import jinja2
 
 from bench.base.errors import UserError
+from bench.formats.failures import paper_names
 from bench.formats.record import Record
 from bench.formats.seeds import seeds_mark
 from bench.formats.verdict import reached_text
@@ -186,6 +187,7 @@ def _visible(character: str) -> str:
 
 
 _FILTERS = (
+    paper_names,
     points,
     signed,
     short,

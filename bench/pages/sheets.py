@@ -6,7 +6,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
+from bench.formats.failures import PAPER_TERMS
 from bench.formats.record import Profile
 from bench.pages.board import Board, CaseInfo, Row, Section, counted_trials, newest_cells
 from bench.pages.charts import category_chart, cost_chart, trend_chart
@@ -34,15 +36,34 @@ class Sheet:
 
 
 @dataclass(frozen=True)
+class Published:
+    """Figures of papers beside what is measured here, as site/published.json has them."""
+
+    tables: Sequence[Mapping[str, Any]] = ()
+    """`of` is what its rows are of: a `suite`, or each of a `case`, which the first column names as the paper does."""
+    left_out: Sequence[str] = ()
+    """What is quoted elsewhere and not repeated, and why."""
+
+    def of_case(self, case: CaseInfo) -> list[Mapping[str, Any]]:
+        """The tables that have a row of the case's original, with this row alone."""
+        found: list[Mapping[str, Any]] = []
+        for table in self.tables:
+            rows = [row for row in table["rows"] if table["of"] == "case" and row[0] == case.source_id]
+            found += [{**table, "rows": rows}] if rows else []
+        return found
+
+
+@dataclass(frozen=True)
 class SiteFacts:
     """What every page shows."""
 
     title: str
     suite: str = ""
+    suite_about: str = ""
+    """How its cases were chosen."""
     base: str = ""
     """The address at which the site is served, empty where it is not known."""
-    published: Sequence[Mapping[str, object]] = field(default=(), repr=False)
-    """Tables of papers, beside what is measured here."""
+    published: Published = field(default_factory=Published, repr=False)
 
 
 @dataclass(frozen=True)
@@ -95,7 +116,7 @@ class Sheets:
         yield self._sheet(
             "news.html", "news.html", {"news": news, "cases": {it.id: it.title for it in board.cases.values()}}
         )
-        yield self._sheet("method.html", "method.html", {"cases": len(board.cases)})
+        yield self._sheet("method.html", "method.html", {"cases": len(board.cases), "terms": PAPER_TERMS})
         yield self._sheet("data.html", "data.html", {"files": files, "built_from": board.built_from})
         yield self._sheet("take-part.html", "take-part.html", {"first": next(iter(board.cases), "")})
         yield from self._cases()
@@ -139,7 +160,8 @@ class Sheets:
     def _cases(self) -> Iterator[Sheet]:
         for case in self._board.pages.values():
             view = case_view(self._board, case, self._details)
-            yield self._sheet("case.html", case_page(case.id), {"view": view}, partial(_texts, case))
+            facts = {"view": view, "published": self._site.published.of_case(case)}
+            yield self._sheet("case.html", case_page(case.id), facts, partial(_texts, case))
 
     def _agents(self) -> Iterator[Sheet]:
         profiles: dict[str, list[Entrant]] = defaultdict(list)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from bench.plan.arms import expand_arms, make_arms
     from bench.plan.document import check_budget, expected_of, plan_document, with_agents_below
     from bench.plan.estimate import NEWEST, History, all_replayed, model_key, paid_usd
-    from bench.plan.experiment import Experiment, load_experiment
+    from bench.plan.experiment import Experiment, find_experiment, load_experiment
     from bench.plan.rounds import packed_rounds
     from bench.plan.selection import (
         Request,

@@ -88,6 +88,14 @@ class Experiment(Model):
         return self
 
 
+def find_experiment(name: str, cases: Path) -> Path:
+    """The experiment file `name`: a path, else one that ships below the suites of `cases`, as `paper/react-gpt-4o`."""
+    path = Path(name)
+    shipped = cases / "suites" / f"{name.removesuffix('.yaml')}.yaml"
+    # A suite lies in that folder itself, and is not an experiment.
+    return shipped if not path.exists() and shipped.parent != cases / "suites" and shipped.is_file() else path
+
+
 def load_experiment(path: Path | None, overrides: Sequence[str], inherited: Fleet | None = None) -> Experiment:
     """The file's experiment, or the default one, with `key=value` overrides; raises `UserError`.
 

@@ -6,7 +6,7 @@ import hashlib
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from bench.formats.run_folder import RunFolder
 from bench.formats.seeds import is_replayed
 from bench.formats.suite import Suite, load_suite
 from bench.plan.estimate import History
-from bench.plan.experiment import Experiment, Mode
+from bench.plan.experiment import Budget, Experiment, Mode, find_experiment, load_experiment
 
 _LONGEST_NAME = 64
 _IN_CORE = {"numpy", "scipy", "yaml"}
@@ -39,6 +39,8 @@ class Request:
     """`model` for the main role, or `role=model`."""
     trials: int | None = None
     profile: Profile | None = None
+    experiment: str = ""
+    """An experiment file of one run, by path or name: says suite, agents and models."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,8 @@ class RunCells:
 
 def make_plan(request: Request, run: str, folders: DataFolders) -> RunCells:
     """Cells of the run named `run` for a request; raises `UserError` naming what does not exist or does not fit."""
+    if request.experiment:
+        return _made_of_experiment(request, run, folders)
     suite = load_suite(folders.cases, request.suite)
     profile = request.profile or suite.profile
     agents = [find_agent(name, folders.agents) for name in request.agents]
@@ -88,6 +92,29 @@ def make_plan(request: Request, run: str, folders: DataFolders) -> RunCells:
     if not cells:
         raise UserError("nothing to run", where="run", remedy="name with --case a case that an agent of the suite runs")
     return RunCells(run, suite, profile, cells)
+
+
+def _made_of_experiment(request: Request, run: str, folders: DataFolders) -> RunCells:
+    """The one run of an experiment file, with the cases, trials and profile that the request names."""
+    path = find_experiment(request.experiment, folders.cases)
+    experiment = load_experiment(path, [])
+    if request.agents or request.models:
+        remedy = "drop --agent and --model, or --experiment"
+        raise UserError("says which agents and models run", where=path, remedy=remedy)
+    if experiment.base or experiment.mode != "full" or experiment.budget != Budget():
+        remedy = "make shards of it: `ml-dev-bench plan`"
+        raise UserError(
+            "has two arms, a mode or a budget, which --experiment does not carry out", where=path, remedy=remedy
+        )
+    asked = {"cases": list(request.cases), "trials": request.trials, "profiles": [request.profile]}
+    changed = experiment.model_copy(
+        update={name: value for name, value in asked.items() if value not in ([], None, [None])}
+    )
+    parts = expand_experiment(changed, folders)
+    if len(parts) > 1:
+        remedy = "name one suite and one profile, or make shards of it: `ml-dev-bench plan`"
+        raise UserError(f"means {len(parts)} runs", where=path, remedy=remedy)
+    return replace(parts[0], run=run)
 
 
 def expand_experiment(experiment: Experiment, folders: DataFolders) -> list[RunCells]:

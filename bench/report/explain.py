@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bench.formats.failures import FAILURE_MODES
+from bench.formats.failures import FAILURE_MODES, paper_names
 from bench.formats.verdict import reached_text
 from bench.report.sheet import Sheet
 from bench.report.why import reasons
@@ -100,7 +100,10 @@ def explanation(record: Record) -> dict[str, object]:
         "claims": [it.model_dump() for it in record.claims],
         "metrics": [it.model_dump() for it in record.metrics],
         "limits": [vars(it) for it in limit_uses(record)],
-        "failure_modes": [{**it.model_dump(), "about": FAILURE_MODES.get(it.name, "")} for it in record.failure_modes],
+        "failure_modes": [
+            {**it.model_dump(), "about": FAILURE_MODES.get(it.name, ""), "papers": paper_names(it.name)}
+            for it in record.failure_modes
+        ],
         "flags": [it.model_dump() for it in record.flags],
         "tries": [it.model_dump() for it in record.tries],
     }

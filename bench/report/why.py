@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bench.base.text import printable
-from bench.formats.failures import FAILURE_MODES, FAILURES
+from bench.formats.failures import FAILURE_MODES, FAILURES, paper_names
 
 if TYPE_CHECKING:
     from bench.formats.record import CheckResult, Record
@@ -50,6 +50,8 @@ def reasons(record: Record) -> list[Reason]:
     found = []
     for note in record.failure_modes:
         about = FAILURE_MODES.get(note.name, note.name.replace("_", " "))
+        if names := paper_names(note.name):
+            about = f"{about} ({names})"
         found.append(Reason(note.name, f"{about}; {printable(note.evidence, _LONGEST)}" if note.evidence else about))
     if check := failed_check_line(record, _LONGEST):
         found.append(Reason("failed check", check))

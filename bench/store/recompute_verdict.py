@@ -21,7 +21,8 @@ from bench.formats.verdict import (
 from bench.store.sources import Basis, Rule, must_be
 
 _ROUNDING = 1e-6
-_BY_STOPPING = {"crashed": ("crashed",), "ended_early": ("finished", "gave_up")}
+_BY_ITSELF = ("asked_user", "ended_before_job", "ended_early", "job_left_running")
+_BY_STOPPING = {"crashed": ("crashed",), **dict.fromkeys(_BY_ITSELF, ("finished", "gave_up"))}
 """Failure modes that only these ends of the agent phase can have."""
 
 

@@ -17,6 +17,7 @@ from bench.formats.failures import FAILURE_MODES
 from bench.formats.record import Record
 from bench.sandbox.process import ProcessSandbox
 from tests.helpers.cells import CHECK, FILES, RIGHT, WRONG, make_agent, make_case, make_cell, make_context
+from tests.helpers.failing import FIXTURES
 from tests.helpers.gateway import turn, write_cassette
 from tests.helpers.terminal import on_terminal
 
@@ -93,7 +94,7 @@ WAYS: dict[str, Way] = {
 
 
 def test_there_is_a_way_to_every_failure_mode() -> None:
-    assert set(WAYS) == set(FAILURE_MODES)
+    assert set(WAYS) | set(FIXTURES) | {"context_overflow"} == set(FAILURE_MODES)
 
 
 def run_one(root: Path, way: Way) -> Record:

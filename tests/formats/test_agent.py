@@ -38,6 +38,7 @@ def test_a_relative_path_is_made_absolute(tmp_path: Path, monkeypatch: pytest.Mo
         ({"models": {"Main": "a/b"}}, "`models"),
         ({"capabilities": ["root"]}, "`capabilities.0`"),
         ({"capabilities": ["solution"]}, "oracle"),
+        ({"capabilities": ["wrong_answer"]}, "oracle"),
         ({"environment": {"requirements": "absent.txt"}}, "absent.txt"),
         ({"environment": {"variables": {"lower": "x"}}}, "`environment.variables"),
         ({"secrets": {}}, "unknown field"),
@@ -67,6 +68,15 @@ def test_a_copy_of_the_oracle_does_not_see_solutions(tmp_path: Path) -> None:
     assert find_agent("oracle", ROOT / "agents").sees_solution
     with pytest.raises(UserError, match="oracle"):
         find_agent(f"{ROOT}/agents/oracle", ROOT / "agents")
+
+
+def test_the_agent_that_is_wrong_lays_its_answer_as_the_oracle_does() -> None:
+    agents = ROOT / "agents"
+    assert (agents / "wrong" / "wrong.py").read_bytes() == (agents / "oracle" / "oracle.py").read_bytes()
+    wrong, oracle = (find_agent(name, agents) for name in ("wrong", "oracle"))
+    assert (wrong.sees_wrong_answer, wrong.sees_solution) == (True, False)
+    assert (oracle.sees_wrong_answer, oracle.sees_solution) == (False, True)
+    assert not wrong.spec.ranked
 
 
 @pytest.mark.parametrize("name", ["absent", "..", "", "./absent", "absent.yaml"])

@@ -13,6 +13,17 @@ from bench.base.install import find_data_folders
 from bench.formats.case import case_folders, load_case, load_cases
 from tests.helpers.cells import FACTS, as_settings, make_case, write_files
 
+CORRECTIONS = """\
+corrections:
+  points:
+  - original: >-
+      A list of zeros |
+      ones passes
+
+    here: Values are compared
+  figures: They say little.
+"""
+
 
 def test_a_sound_case(tmp_path: Path) -> None:
     case = make_case(tmp_path)
@@ -118,11 +129,12 @@ def _add_wrong(folder: Path) -> None:
         (lambda folder: write_files(folder, {"solution/answer.py": "other"}), False),
         (lambda folder: write_files(folder, {"README.md": "A better explanation"}), False),
         (lambda folder: write_files(folder, {"hidden/__pycache__/x.pyc": ""}), False),
+        (lambda folder: _edit(folder, {}, CORRECTIONS), False),
     ],
     ids=[
         "check", "hidden", "task", "mode", "data", "a file beside", "workspace/solution", "hidden/wrong", "limits",
         "protected", "preload", "outputs", "title", "profiles", "a default", "comment", "wrong", "wrong file",
-        "solution", "readme", "cache",
+        "solution", "readme", "cache", "corrections",
     ],
 )  # fmt: skip
 def test_a_new_digest_is_a_new_series(tmp_path: Path, change: Callable[[Path], object], differs: bool) -> None:
@@ -141,6 +153,40 @@ def test_a_proof_is_of_everything_but_the_readme(tmp_path: Path, name: str, diff
     first = case.proof_digest
     write_files(case.folder, {name: "x = 1\n"})
     assert (case.proof_digest != first) == differs
+
+
+def test_a_proof_is_not_of_the_corrections(tmp_path: Path) -> None:
+    case = make_case(tmp_path)
+    path = case.folder / "case.yaml"
+    plain, first = path.read_text(encoding="utf-8"), case.proof_digest
+    for text in (plain + CORRECTIONS, CORRECTIONS + plain, plain + CORRECTIONS.replace("zeros", "ones")):
+        path.write_text(text, encoding="utf-8")
+        assert load_case(case.folder).spec.corrections is not None
+        assert case.proof_digest == first
+
+
+def test_only_the_field_itself_is_left_out_of_a_proof(tmp_path: Path) -> None:
+    """A second document or a text that looks like the field counts."""
+    case = make_case(tmp_path)
+    path = case.folder / "case.yaml"
+    plain, first = path.read_text(encoding="utf-8"), case.proof_digest
+    seen = {first}
+    for extra in ("wide", "wider"):
+        path.write_text(plain + f'solution: {{run: ["echo\ncorrections:\n {extra}"]}}\n', encoding="utf-8")
+        assert load_case(case.folder).spec.solution.run == [f"echo corrections: {extra}"]
+        seen.add(case.proof_digest)
+    assert len(seen) == 3
+
+
+def test_corrections_as_a_table(tmp_path: Path) -> None:
+    case = make_case(tmp_path)
+    path = case.folder / "case.yaml"
+    path.write_text(path.read_text(encoding="utf-8") + CORRECTIONS, encoding="utf-8")
+    corrections = load_case(case.folder).spec.corrections
+    assert corrections is not None
+    assert corrections.as_markdown().splitlines()[2:] == [
+        "| A list of zeros \\| ones passes | Values are compared |", "", "**Published figures.** They say little."
+    ]  # fmt: skip
 
 
 def test_a_lock_is_not_a_case(tmp_path: Path) -> None:

@@ -1,0 +1,92 @@
+"""The papers' ways to fail, each shown by a small agent that really runs, and each told from its sound neighbour."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from bench.cell.run import run_cell
+from bench.cell.trace_modes import modes_of_trace
+from bench.cli.results import results
+from bench.formats.failures import FAILURE_MODES, PAPER_TERMS, paper_names
+from bench.formats.record import Record
+from bench.sandbox.process import ProcessSandbox
+from tests.helpers.cells import FILES, make_agent, make_case, make_cell, make_context
+from tests.helpers.failing import FIXTURES, LOOP, OVERFLOW, Fixture, Json, edited
+from tests.helpers.gateway import turn, write_cassette
+from tests.helpers.provider import Reply, ScriptedUpstream
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run_loop(root: Path, turns: list[Json], fixture: Fixture | None = None) -> Record:
+    """A cell of the agent `LOOP` whose model says `turns`."""
+    facts: dict[str, Any] = dict(fixture.case) if fixture else {}
+    case = make_case(root / "cases", dict(fixture.files) if fixture else {}, **facts)
+    agent = make_agent(root, LOOP, models={"main": "replay/demo"})
+    write_cassette(agent.folder / "cassettes", turns, case.id, FILES["task.md"])
+    record = run_cell(make_cell(agent, case), make_context(root, ProcessSandbox()))
+    (root / "run" / "run.json").write_text("{}")
+    return record
+
+
+def modes(record: Record) -> dict[str, str]:
+    assert (record.outcome, record.success, record.stop_reason) == ("graded", False, "finished"), record
+    return {note.name: note.evidence for note in record.failure_modes}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", FIXTURES)
+def test_an_agent_that_fails_in_this_way_is_named(tmp_path: Path, mode: str) -> None:
+    fixture = FIXTURES[mode]
+    found = modes(run_loop(tmp_path, fixture.turns, fixture))
+    assert fixture.says in found.get(mode, ""), found
+    # Of what the trace shows only this; what else is named comes of the result.
+    beside = {"no_improvement"} if fixture.case else set()
+    assert set(found) - beside == {mode}
+    done = CliRunner().invoke(results, ["explain", str(tmp_path / "run")], catch_exceptions=False)
+    assert f"{mode}: {FAILURE_MODES[mode]} ({paper_names(mode)}); " in done.output
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", FIXTURES)
+def test_an_agent_that_comes_near_is_not(tmp_path: Path, mode: str) -> None:
+    fixture = FIXTURES[mode]
+    assert mode not in modes(run_loop(tmp_path, fixture.sound, fixture))
+
+
+@pytest.mark.slow
+def test_a_conversation_that_the_provider_finds_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = Reply(status=400, raw=OVERFLOW)
+    with ScriptedUpstream(lambda body, protocol: refused) as upstream:
+        for name, value in upstream.environment().items():
+            monkeypatch.setenv(name, value)
+        agent = make_agent(tmp_path, LOOP, models={"main": "openai/gpt-4o-mini"})
+        record = run_cell(make_cell(agent, make_case(tmp_path / "cases")), make_context(tmp_path, ProcessSandbox()))
+    assert "maximum context length" in modes(record)["context_overflow"]
+
+
+@pytest.mark.slow
+def test_a_success_has_no_failure_mode(tmp_path: Path) -> None:
+    record = run_loop(tmp_path, [*edited(("raise NotImplementedError", "return 2 * x")), turn("Should I proceed?")])
+    assert record.success and record.failure_modes == []
+
+
+@pytest.mark.parametrize("content", [b"", b"no trace\n", b'{"seq": 1}\n'])
+def test_a_trace_that_cannot_be_read_shows_nothing(tmp_path: Path, content: bytes) -> None:
+    ledger = tmp_path / "calls.jsonl"
+    assert modes_of_trace(ledger, ended_by_itself=True, unimproved=True) == []
+    ledger.write_bytes(content)
+    assert modes_of_trace(ledger, ended_by_itself=True, unimproved=True) == []
+
+
+def test_every_term_of_the_papers_stands_for_a_failure_mode() -> None:
+    """And the page says it in the same words."""
+    page = (ROOT / "docs" / "papers.md").read_text(encoding="utf-8")
+    for it in PAPER_TERMS:
+        assert it.modes and set(it.modes) <= set(FAILURE_MODES)
+        assert f"| {it.term} | {it.paper} | {', '.join(f'`{mode}`' for mode in it.modes)} | {it.rule} |\n" in page
+    assert paper_names("bad_plan") == "MLAgentBench: bad plan" and paper_names("out_of_time") == ""
