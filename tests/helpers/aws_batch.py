@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -57,6 +58,30 @@ def jobs_of_queue() -> list[dict[str, Any]]:
     listed = batch.list_jobs(jobQueue="mldb", filters=[{"name": "JOB_NAME", "values": ["mldb-*"]}])["jobSummaryList"]
     found: list[dict[str, Any]] = batch.describe_jobs(jobs=[job["jobId"] for job in listed])["jobs"] if listed else []
     return found
+
+
+def unended_jobs() -> list[dict[str, Any]]:
+    """Those that wait or run."""
+    return [job for job in jobs_of_queue() if job["status"] not in ("SUCCEEDED", "FAILED")]
+
+
+def container_of(job: Mapping[str, Any]) -> str:
+    """The name of the container that is the job."""
+    return f"{job['jobName']}-{job['jobId']}"
+
+
+def docker(*words: str) -> str:
+    """What the command said; empty where it failed."""
+    done = subprocess.run(["docker", *words], capture_output=True, text=True, check=False)
+    return done.stdout if done.returncode == 0 else ""
+
+
+def has_stored(job: Mapping[str, Any]) -> bool:
+    """Whether the job, in either mode, has written a record."""
+    folders = "/work/records /opt/runner/_work/temp/ml-dev-bench/shards"
+    return bool(
+        docker("exec", container_of(job), "sh", "-c", f"find {folders} -path '*/cells/*.json' 2>/dev/null || :")
+    )
 
 
 def said_by(job: dict[str, Any]) -> str:

@@ -16,7 +16,16 @@ from typing import Any
 import pytest
 
 from bench.store.branch import ResultsBranch
-from tests.helpers.aws_batch import SECRETS, Stack, jobs_of_queue, said_by
+from tests.helpers.aws_batch import (
+    SECRETS,
+    Stack,
+    container_of,
+    docker,
+    has_stored,
+    jobs_of_queue,
+    said_by,
+    unended_jobs,
+)
 from tests.helpers.github_rest import TOKEN, Service, github_rest
 from tests.workflows.rehearsal.machine_night import CELLS, REPOSITORY, SECRET, MachineNight, Repository
 
@@ -26,7 +35,6 @@ MACHINE = {"name": "box", "labels": ["self-hosted"], "cpus": 1, "memory_mb": 409
 BUDGET_USD = 4.0
 AROUND_HOURS = 0.25
 """Paid besides a job: the boot of its machine, and the minutes until Batch ends it."""
-RECORDS = {"shard": "/work/records", "runner": "/opt/runner/_work/temp/ml-dev-bench/shards/*"}
 
 
 @dataclass
@@ -57,9 +65,9 @@ class World:
 
     def interrupt(self, job: dict[str, Any], how: str) -> None:
         """Once it has stored a record and has more to do: as ECS ends tasks of a spot machine, or with the machine."""
-        name = f"{job['jobName']}-{job['jobId']}"
-        while not docker("exec", name, "sh", "-c", f"ls {RECORDS[self.mode]}/*/cells/*.json"):
-            assert job["jobId"] in {it["jobId"] for it in alive()}, said_by(now_of(job))
+        name = container_of(job)
+        while not has_stored(job):
+            assert job["jobId"] in {it["jobId"] for it in unended_jobs()}, said_by(now_of(job))
             time.sleep(0.1)
         if how == "noticed":
             assert docker("stop", "--time", "30", name)
@@ -71,7 +79,7 @@ class World:
 
     def collect(self, night: MachineNight, status: int = 0) -> subprocess.CompletedProcess[str]:
         """When all of its jobs have ended."""
-        while alive():
+        while unended_jobs():
             time.sleep(0.2)
         if self.mode == "shard":
             return night.collect(status, MLDB_MACHINES="machines.yaml", MLDB_WAIT_MINUTES="1")
@@ -79,25 +87,15 @@ class World:
         return night.collect(status)
 
 
-def docker(*words: str) -> str:
-    """What the command said; empty where it failed."""
-    done = subprocess.run(["docker", *words], capture_output=True, text=True, check=False)
-    return done.stdout if done.returncode == 0 else ""
-
-
 def now_of(job: dict[str, Any]) -> dict[str, Any]:
     return next(it for it in jobs_of_queue() if it["jobId"] == job["jobId"])
-
-
-def alive() -> list[dict[str, Any]]:
-    return [job for job in jobs_of_queue() if job["status"] not in ("SUCCEEDED", "FAILED")]
 
 
 def paid_usd(jobs: dict[str, dict[str, Any]], usd_per_hour: float) -> float:
     """By what Batch says of the jobs, and what is around them."""
     ended = [now_of(job) for job in jobs.values()]
     hours = [(job["stoppedAt"] - job["startedAt"]) / 3_600_000 + AROUND_HOURS for job in ended]
-    return sum(hours) * usd_per_hour
+    return float(sum(hours) * usd_per_hour)
 
 
 @pytest.fixture
@@ -148,7 +146,7 @@ def test_a_night_loses_a_job_and_the_next_one_completes_it(world: World, how: st
     for run in world.hub.actions.runs.values():
         run["status"] = "completed"
     assert second.sweep().stdout.strip().endswith("batch: 0 left behind, 0 in order")
-    assert not world.hub.runners.records and not alive()
+    assert not world.hub.runners.records and not unended_jobs()
     held = docker("ps", "--all", "--format", "{{.Names}}").split()
     assert not {name[-36:] for name in held} & {job["jobId"] for job in jobs_of_queue()}
 
