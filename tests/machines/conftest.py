@@ -16,6 +16,7 @@ import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
+from bench.base.files import lock
 from tests.helpers.aws_batch import REGION, SECRETS, Stack, as_containers, make_stack
 from tests.helpers.cells import not_here
 from tests.workflows.rehearsal.stage import HERE, ROOT
@@ -31,7 +32,18 @@ def machine_image(tmp_path_factory: pytest.TempPathFactory) -> str:
         return subprocess.run(shown, capture_output=True, text=True, check=True).stdout.strip()
     if subprocess.run(["docker", "info"], capture_output=True, check=False).returncode:
         not_here("jobs as containers need a Docker engine")
-    archive = _runner_archive(tmp_path_factory.mktemp("runner"))
+    # Several workers of pytest want it, and one builds it.
+    own = tmp_path_factory.getbasetemp()
+    shared = own.parent if os.environ.get("PYTEST_XDIST_WORKER") else own
+    with lock(shared / "machine-image.lock"):
+        told = shared / "machine-image"
+        if not told.exists():
+            told.write_text(_build(tmp_path_factory.mktemp("runner")), encoding="utf-8")
+        return told.read_text(encoding="utf-8")
+
+
+def _build(folder: Path) -> str:
+    archive = _runner_archive(folder)
     digest = hashlib.sha256(archive.read_bytes()).hexdigest()
     program = str(Path(sys.executable).with_name("ml-dev-bench"))
     command = [str(ROOT / "scripts" / "machine_image"), program, "mldb-machine:test", str(archive), digest]
