@@ -6,7 +6,9 @@ moto's jobs are containers of Docker. It gives them no secrets, ends no job that
 from __future__ import annotations
 
 import base64
+import json
 import re
+import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +26,8 @@ from bench.machines.batch.options import BatchMachine, BatchOptions
 REGION = "eu-west-1"
 IMAGE = f"registry.invalid/mldb@sha256:{'a' * 64}"
 STACK = Path(__file__).parents[2] / "docs" / "machines-batch-stack.yaml"
+SECRETS = {"seed": "one secret of the repository", "key": "sk-of-the-model"}
+"""In Secrets Manager, for jobs of mode `shard`."""
 _CAPABILITIES = (
     *("CHOWN", "DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "SETPCAP"),
     *("LINUX_IMMUTABLE", "NET_BIND_SERVICE", "NET_BROADCAST", "NET_ADMIN", "NET_RAW", "IPC_LOCK", "IPC_OWNER"),
@@ -41,6 +45,51 @@ class Stack:
     definition: str
     environment: str
     bucket: str
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The content of the machines file."""
+        return {"batch": json.loads(self.options.model_dump_json(exclude_none=True))}
+
+
+def jobs_of_queue() -> list[dict[str, Any]]:
+    """All jobs of ours that Batch remembers."""
+    batch = boto3.client("batch", region_name=REGION)
+    listed = batch.list_jobs(jobQueue="mldb", filters=[{"name": "JOB_NAME", "values": ["mldb-*"]}])["jobSummaryList"]
+    found: list[dict[str, Any]] = batch.describe_jobs(jobs=[job["jobId"] for job in listed])["jobs"] if listed else []
+    return found
+
+
+def unended_jobs() -> list[dict[str, Any]]:
+    """Those that wait or run."""
+    return [job for job in jobs_of_queue() if job["status"] not in ("SUCCEEDED", "FAILED")]
+
+
+def container_of(job: Mapping[str, Any]) -> str:
+    """The name of the container that is the job."""
+    return f"{job['jobName']}-{job['jobId']}"
+
+
+def docker(*words: str) -> str:
+    """What the command said; empty where it failed."""
+    done = subprocess.run(["docker", *words], capture_output=True, text=True, check=False)
+    return done.stdout if done.returncode == 0 else ""
+
+
+def has_stored(job: Mapping[str, Any]) -> bool:
+    """Whether the job, in either mode, has written a record."""
+    folders = "/work/records /opt/runner/_work/temp/ml-dev-bench/shards"
+    return bool(
+        docker("exec", container_of(job), "sh", "-c", f"find {folders} -path '*/cells/*.json' 2>/dev/null || :")
+    )
+
+
+def said_by(job: dict[str, Any]) -> str:
+    """The log of a job that has ended."""
+    logs = boto3.client("logs", region_name=REGION)
+    stream = job["container"]["logStreamName"]
+    events = logs.get_log_events(logGroupName="/aws/batch/job", logStreamName=stream)["events"]
+    return "\n".join(event["message"] for event in events)
 
 
 def make_stack(
@@ -202,6 +251,7 @@ def as_containers(patch: pytest.MonkeyPatch, role: Mapping[str, str]) -> None:
         host = api.create_host_config(
             network_mode="host",
             log_config=options["log_config"],
+            init=True,
             cap_add=_capabilities(),
             security_opt=["seccomp=unconfined", "apparmor=unconfined"],
         )

@@ -7,10 +7,8 @@ exists 409, also where the answer to its making was lost.
 
 from __future__ import annotations
 
-import base64
-import json
-
 from tests.helpers.github_rest.protocol import Answer, Json, Refused, Request, Route, paged, required
+from tests.helpers.github_rest.runner_service import RunnerService
 
 
 class SelfHosted:
@@ -23,6 +21,7 @@ class SelfHosted:
         """So many registrations make their record and answer 503."""
         self.lag = 0
         """So many lists show the state before the last registration."""
+        self.service = RunnerService(self.records)
         self._older: list[Json] = []
         self._made = 0
 
@@ -93,9 +92,4 @@ class SelfHosted:
         if self.lost_answers > 0:
             self.lost_answers -= 1
             raise Refused(503, "Service Unavailable")
-        # As long as real ones are: three documents, each in base 64, and all of them once more.
-        documents = {".runner": "x" * 400, ".credentials": "x" * 400, ".credentials_rsaparams": "x" * 1700}
-        packed = {key: base64.b64encode(text.encode()).decode() for key, text in documents.items()}
-        return Answer(
-            201, {"runner": record, "encoded_jit_config": base64.b64encode(json.dumps(packed).encode()).decode()}
-        )
+        return Answer(201, {"runner": record, "encoded_jit_config": self.service.configuration(record)})

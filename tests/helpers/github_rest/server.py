@@ -63,6 +63,7 @@ class Service:
         """Take `host` into every address that is told."""
         self.host = host
         self.hub.api = self.actions.api = self.api
+        self.runners.service.host = host
         if self.git is not None:
             self.git.address = host
 
@@ -78,6 +79,8 @@ class Service:
         if path.startswith("/storage/"):
             self.stolen += [given] if given else []
             return Answer(200, self.actions.archives[int(path.rpartition("/")[2])])
+        if path.startswith("/runner-service/"):
+            return self.runners.service.answer(path.removeprefix("/runner-service/"), json.loads(raw))
         if given not in (f"token {self.token}", f"Bearer {self.token}"):
             raise Refused(401, "Bad credentials")
         self.left -= 1

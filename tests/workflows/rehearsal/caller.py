@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from tests.workflows.rehearsal.stage import HERE, LABEL, RUN_ID, Ended, git, too
 
 _DEAD_PROXY = "http://127.0.0.1:9"
 _OURS = re.compile(r"(uses: ml-dev-bench/([^\n@]+)@[^\n]+\n(?:        env:\n(?:          [^\n]+\n)+)?        with:\n)")
-_USED = re.compile(r"uses: actions/([a-z-]+)@([0-9a-f]{40})")
+_USED = re.compile(r"uses: ((?:aws-)?actions/([a-z-]+)@[0-9a-f]{40})")
 _SANDBOXED = ("action", "action/.github/actions/smoke", "action/.github/actions/plan", "action/.github/actions/compare")
 
 
@@ -32,6 +32,13 @@ class Hub:
     api: str
     token: str
     folder: Path
+    labels: tuple[str, ...] = ()
+    """Of runners that are there besides the hosted ones."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Of the repository."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Of every runner."""
+    python_environment: str = sys.prefix
 
 
 def make_caller(folder: Path, *options: str, files: Mapping[str, str] | None = None) -> None:
@@ -45,8 +52,13 @@ def make_caller(folder: Path, *options: str, files: Mapping[str, str] | None = N
     done = CliRunner().invoke(init, [str(folder), *options])
     assert done.exit_code == 0, done.output
     for path in (folder / ".github" / "workflows").glob("*.yml"):
-        path.write_text(_OURS.sub(_told, path.read_text(encoding="utf-8")), encoding="utf-8")
+        path.write_text(prepared(path.read_text(encoding="utf-8")), encoding="utf-8")
     commit(folder, "An agent")
+
+
+def prepared(workflow: str) -> str:
+    """The workflow with, at each step of ours, what a rehearsal needs."""
+    return _OURS.sub(_told, workflow)
 
 
 def _told(match: re.Match[str]) -> str:
@@ -83,20 +95,24 @@ def act(
     (folder / "home").mkdir()
     command = [tool("act"), event, "--json", "--use-new-action-cache", "--no-cache-server", "--pull=false"]
     command += ["--workflows", f".github/workflows/{workflow}", "--eventpath", str(folder / "event.json")]
-    command += ["--action-cache-path", str(folder / "cache"), "--platform", f"{LABEL}=-self-hosted"]
+    command += ["--action-cache-path", str(folder / "cache")]
+    for label in (LABEL, *(hub.labels if hub is not None else ())):
+        command += ["--platform", f"{label}=-self-hosted"]
     command += ["--local-repository", f"ml-dev-bench/action@v1={action}"]
-    for name, digest in set(_USED.findall(text)):
-        command += ["--local-repository", f"actions/{name}@{digest}={HERE / name}"]
+    for reference, name in set(_USED.findall(text)):
+        command += ["--local-repository", f"{reference}={HERE / name}"]
     offline = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), _DEAD_PROXY)
     offline |= {"no_proxy": "127.0.0.1", "NO_PROXY": "127.0.0.1"}
     inside = {**offline, "GITHUB_RUN_ID": run_id, "ML_DEV_BENCH_CACHE": str(folder / "data")}
     if hub is not None:
         inside |= {"GITHUB_SERVER_URL": hub.server, "GITHUB_API_URL": hub.api, "GITHUB_REPOSITORY": "stranger/agent"}
-        inside |= {"ARTIFACTS": str(hub.folder / "artifacts"), "PAGES": str(hub.folder / "pages")}
+        inside |= {"ARTIFACTS": str(hub.folder / "artifacts"), "PAGES": str(hub.folder / "pages"), **hub.environment}
     given = {"GITHUB_TOKEN": hub.token if hub is not None else "no-token", **(secrets or {})}
     command += [part for name, value in inside.items() for part in ("--env", f"{name}={value}")]
     command += [part for name in given for part in ("--secret", name)]
-    command += ["--var", f"PYTHON_ENVIRONMENT={sys.prefix}", "--var", f"SANDBOX={sandbox}"]
+    variables = {"SANDBOX": sandbox, "PYTHON_ENVIRONMENT": hub.python_environment if hub is not None else sys.prefix}
+    variables |= hub.variables if hub is not None else {}
+    command += [part for name, value in variables.items() for part in ("--var", f"{name}={value}")]
     base = {"PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin", "HOME": str(folder / "home")}
     done = subprocess.run(
         command, cwd=caller, env={**base, **offline, **given}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,

@@ -112,7 +112,7 @@ class Stage:
                 stderr=subprocess.STDOUT,
             )
             while running.poll() is None:
-                if kill_shard and _killed(self.cache, kill_shard):
+                if kill_shard and kill_shard_midway(self.cache, kill_shard):
                     kill_shard = ""
                 time.sleep(0.02)
         assert not kill_shard, f"nothing was killed: {log}"
@@ -155,7 +155,7 @@ def slim_environment(folder: Path) -> Path:
     return folder
 
 
-def _killed(runners: Path, shard: str) -> bool:
+def kill_shard_midway(runners: Path, shard: str) -> bool:
     """Kill the runner of a shard that has stored a record and has more to do; whether that was done."""
     for plan in runners.glob(f"*/tmp/ml-dev-bench/shards/*-{shard}/*/run.json"):
         planned = len(json.loads(plan.read_bytes())["cells"])
