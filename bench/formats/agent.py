@@ -52,6 +52,12 @@ class Environment(Model):
     """A requirements file among the agent's files; empty means nothing beyond the standard library."""
     locked: bool = False
     """The requirements name every package with its version: nothing beyond them is installed."""
+    npm: str = ""
+    """A `package-lock.json` among the agent's files, whose packages are installed below `lib/node_modules`."""
+    node: Annotated[str, Field(pattern=r"^(\d{1,3}(\.\d{1,3}){0,2})?$")] = ""
+    """Version of the Node that the lock brings, such as `22`; empty: the lock does not need to bring one."""
+    npm_scripts: list[str] = Field([], max_length=64)
+    """Packages of the lock whose install scripts run; those of all others do not."""
     download_mb: int = Field(0, ge=0, le=1_000_000)
     """About how many MB the packages are to download, said before the first build; 0: not known."""
     variables: dict[Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")], str] = {}
@@ -161,15 +167,19 @@ def load_agent(where: Path, *, trusted: bool = False) -> Agent:
     if "solution" in spec.capabilities and not trusted:
         fault = "field `capabilities`: only the benchmark's own oracle may have `solution`"
         raise UserError(fault, where=path, remedy="remove it from the list")
-    _require_requirements(path, spec.environment.requirements)
+    _require_file(path, "requirements", spec.environment.requirements)
+    _require_file(path, "npm", spec.environment.npm)
+    if (spec.environment.node or spec.environment.npm_scripts) and not spec.environment.npm:
+        fault = "field `environment.npm`: is empty, and `node` and `npm_scripts` are about its packages"
+        raise UserError(fault, where=path, remedy="name a package-lock.json, or remove these fields")
     agent = Agent(path.resolve(), spec, trusted)
     for name, folder in agent.shared.items():
         _require_shared(agent, name, folder)
     return agent
 
 
-def _require_requirements(path: Path, name: str) -> None:
-    """Raise `UserError` for requirements that are not a file in the folder of the description `path`.
+def _require_file(path: Path, field: str, name: str) -> None:
+    """Raise `UserError` for packages whose list is not a file in the folder of the description `path`.
 
     A stranger may have written the description: it must not choose what else of this machine is read.
     """
@@ -184,7 +194,7 @@ def _require_requirements(path: Path, name: str) -> None:
         fault, remedy = f"{name!r} is not a file in the agent's folder", "add the file or correct its name"
     else:
         return
-    raise UserError(f"field `environment.requirements`: {fault}", where=path, remedy=remedy)
+    raise UserError(f"field `environment.{field}`: {fault}", where=path, remedy=remedy)
 
 
 def _require_shared(agent: Agent, name: str, folder: Path) -> None:
