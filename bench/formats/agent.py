@@ -80,6 +80,11 @@ class AgentSpec(Model):
     """Folders such as `node_modules` that are the agent's although git ignores them or tools made them."""
     models: dict[Name, ModelName] = {}
     """Default model per role, in litellm's spelling; empty for an agent that calls no model."""
+    model_name: Literal["alias", "real"] = "alias"
+    """What `BENCH_MODEL` holds: a neutral alias, or the name by which the provider knows the model, for programs that
+    treat models they know in another way."""
+    helper_models: dict[Annotated[str, Field(min_length=1, max_length=200)], Name] = Field({}, max_length=32)
+    """Names of models that the program asks for by itself, such as a small one for titles -> the role that answers."""
     capabilities: list[Capability] = []
     ranked: bool = True
     """False keeps it out of the ranking (oracle, nop)."""
@@ -172,6 +177,10 @@ def load_agent(where: Path, *, trusted: bool = False) -> Agent:
     if (spec.environment.node or spec.environment.npm_scripts) and not spec.environment.npm:
         fault = "field `environment.npm`: is empty, and `node` and `npm_scripts` are about its packages"
         raise UserError(fault, where=path, remedy="name a package-lock.json, or remove these fields")
+    for name, role in spec.helper_models.items():
+        if role not in spec.models:
+            fault = f"field `helper_models`, {name!r}: {role!r} is not a role of `models`"
+            raise UserError(fault, where=path, remedy=f"name one of {', '.join(spec.models) or 'the roles'} there")
     agent = Agent(path.resolve(), spec, trusted)
     for name, folder in agent.shared.items():
         _require_shared(agent, name, folder)
