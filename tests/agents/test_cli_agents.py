@@ -5,6 +5,8 @@ Their environments are built from npm's registry and from PyPI on first use (0.4
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -16,9 +18,10 @@ from bench.cell.context import CellContext
 from bench.cell.run import run_cell
 from bench.formats.plan import Cell
 from bench.formats.record import Record
+from bench.gateway import Patience
 from bench.sandbox.job import Sandbox
 from tests.helpers.cells import make_cell, make_context
-from tests.helpers.cli_agents import PRICES_OF, Conversation, cli_agent, turns
+from tests.helpers.cli_agents import PRICES_OF, PROGRAMS, Conversation, cli_agent, turns
 from tests.helpers.external_agents import case_called
 from tests.helpers.provider import ScriptedUpstream
 from tests.helpers.sampling import on_push
@@ -72,3 +75,67 @@ def test_the_real_program_solves_cases_and_every_token_is_counted(
     assert_honest(record, upstream, cell, context)
     assert script.given == len(script.answers), log_of(cell, context)
     assert record.tries == []
+
+
+@pytest.mark.docker
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", ["claude_code", "codex", "qwen_code"])
+def test_the_real_program_runs_in_docker(
+    name: str, tmp_path: Path, docker: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = with_real_cache(make_context(tmp_path, docker))
+    cell = make_cell(cli_agent(name), case_called("hello_world"))
+    record, upstream = answered(cell, context, Conversation(turns(name, "hello_world")), monkeypatch)
+    assert_honest(record, upstream, cell, context)
+
+
+def _of(names: Sequence[str]) -> list[object]:
+    return on_push(names, [name for name in names if name in ON_PUSH])
+
+
+@pytest.mark.parametrize("name", _of([name for name in NAMES if name != "aider"]))
+def test_a_limit_of_calls_ends_it(name: str, context: CellContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After one answer every call is refused; aider makes only one."""
+    cell = make_cell(cli_agent(name), case_called("hello_world", steps=1))
+    record, upstream = answered(cell, context, Conversation(turns(name, "hello_world")), monkeypatch)
+    assert (record.outcome, record.stop_reason) == ("graded", "step_limit"), log_of(cell, context)
+    (usage,) = record.usage
+    assert usage.calls == 1 == upstream.usage_totals.calls == len(upstream.requests)
+    assert 1 <= usage.refused_calls <= 2, "a refusal stops it"
+    assert record.flags == []
+
+
+BUSY = Reply(status=429, headers={"retry-after": "0"}, error="slow down")
+CUT = Reply("A long text that is cut off in the middle of it.", cut=0.5)
+
+
+@pytest.mark.parametrize("name", _of(NAMES))
+def test_storms_and_cut_answers_are_counted(name: str, context: CellContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The provider is busy three times and once breaks off: the work is done, and the sums are the provider's."""
+    script = Conversation(turns(name, "hello_world"), faults={1: BUSY, 2: BUSY, 3: CUT, 5: BUSY})
+    context = replace(context, patience=Patience(first_wait_s=0.01))
+    cell = make_cell(cli_agent(name), case_called("hello_world"))
+    record, upstream = answered(cell, context, script, monkeypatch)
+    assert record.success, log_of(cell, context)
+    (usage,) = record.usage
+    assert usage.retries + usage.failed_calls >= (3 if name != "aider" else 2)
+    assert usage.calls == upstream.usage_totals.calls
+    tokens, totals = usage.tokens, upstream.usage_totals
+    assert (tokens.output, tokens.input_uncached) == (totals.output, totals.input)
+    assert record.flags == []
+    assert_no_key(context.folder)
+
+
+@pytest.mark.parametrize("name", _of([name for name in NAMES if name in PROGRAMS and PROGRAMS[name].delegate]))
+def test_the_calls_of_subagents_are_counted(name: str, context: CellContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A subagent's calls belong to the cell: its prompt arrives in a conversation of its own."""
+    delegate = PROGRAMS[name].delegate
+    assert delegate is not None
+    first, *rest = turns(name, "hello_world")
+    script = Conversation([first, Reply("A part.", [delegate("SUBAGENT-7: say what you see")]), Reply("I see."), *rest])
+    cell = make_cell(cli_agent(name), case_called("hello_world"))
+    record, upstream = answered(cell, context, script, monkeypatch)
+    assert_honest(record, upstream, cell, context)
+    assert upstream.usage_totals.calls >= len(script.answers), log_of(cell, context)
+    systems = {json.dumps(seen.body.get("system") or seen.body["messages"][0]) for seen in upstream.requests}
+    assert len(systems) > 1, "the subagent has a system prompt of its own"

@@ -1,10 +1,10 @@
-"""Command-line agents as they are: what each program's tools are called, and a scripted model that solves cases by them.
+"""Command-line agents as they are: what each program's tools are called, and a scripted model that solves cases.
 
-    script = conversation("claude_code", "hello_world")
+    script = Conversation(turns("claude_code", "hello_world"))
 
-The model looks at the workspace (and at its environment, which the tests search for the key), writes the solution's file by
-the program's own tool, runs it in the program's shell, and says that it is done. Each answer costs other tokens, so that
-a lost one is noticed.
+The model looks at the workspace (and at its environment, which the tests search for the key), writes the solution's
+file by the program's own tool, runs it in the program's shell, and says that it is done. Each answer costs other tokens,
+so that a lost one is noticed.
 """
 
 from __future__ import annotations
