@@ -70,14 +70,17 @@ def _download(package: dict[str, Any], archive: BinaryIO) -> None:
         digest, size = hashlib.new(algorithm), 0
         try:
             with urllib.request.urlopen(package["url"], timeout=_TIMEOUT_S) as answer:  # noqa: S310
+                length = answer.headers.get("Content-Length")
                 while block := answer.read(_CHUNK):
                     size += len(block)
                     if size > _MAX_BYTES:
                         sys.exit(f"{package['name']}: more than {_MAX_BYTES >> 30} GB")
                     digest.update(block)
                     archive.write(block)
+            if length is not None and size != int(length):
+                raise OSError(f"{size} of {length} bytes came")
         except OSError as error:
-            if attempt == _TRIES:
+            if attempt == _TRIES or getattr(error, "code", 503) in (401, 403, 404, 405, 410):
                 sys.exit(f"{package['name']}: {package['url']} cannot be downloaded: {error}")
             time.sleep(_WAIT_S * attempt)
             continue

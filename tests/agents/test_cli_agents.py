@@ -23,7 +23,7 @@ from bench.sandbox.job import Sandbox
 from tests.helpers.cells import make_cell, make_context
 from tests.helpers.cli_agents import PRICES_OF, PROGRAMS, Conversation, cli_agent, turns
 from tests.helpers.external_agents import case_called
-from tests.helpers.provider import ScriptedUpstream
+from tests.helpers.provider import Reply, ScriptedUpstream
 from tests.helpers.sampling import on_push
 from tests.helpers.workers import assert_counted, assert_no_key, log_of
 

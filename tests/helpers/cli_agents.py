@@ -3,8 +3,8 @@
     script = Conversation(turns("claude_code", "hello_world"))
 
 The model looks at the workspace (and at its environment, which the tests search for the key), writes the solution's
-file by the program's own tool, runs it in the program's shell, and says that it is done. Each answer costs other tokens,
-so that a lost one is noticed.
+file by the program's own tool, runs it in the program's shell, and says that it is done. Each answer costs other
+tokens, so that a lost one is noticed.
 """
 
 from __future__ import annotations
