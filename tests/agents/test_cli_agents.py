@@ -6,8 +6,10 @@ Their environments are built from npm's registry and from PyPI on first use (0.4
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -21,7 +23,7 @@ from bench.formats.record import Record
 from bench.gateway import Patience
 from bench.sandbox.job import Sandbox
 from tests.helpers.cells import make_cell, make_context
-from tests.helpers.cli_agents import PRICES_OF, PROGRAMS, Conversation, cli_agent, turns
+from tests.helpers.cli_agents import PRICES_OF, PROGRAMS, Conversation, cli_agent, solution_of, turns, wired
 from tests.helpers.external_agents import case_called
 from tests.helpers.provider import Reply, ScriptedUpstream
 from tests.helpers.sampling import on_push
@@ -139,3 +141,57 @@ def test_the_calls_of_subagents_are_counted(name: str, context: CellContext, mon
     assert upstream.usage_totals.calls >= len(script.answers), log_of(cell, context)
     systems = {json.dumps(seen.body.get("system") or seen.body["messages"][0]) for seen in upstream.requests}
     assert len(systems) > 1, "the subagent has a system prompt of its own"
+
+
+_CHANGING = re.compile(
+    r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\b[0-9a-f]{64}\b|_at_unix_ms\\*\":[0-9]{13}"
+    r"|\b20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z?"
+)
+"""Ids of sessions, requests and installations, and instants."""
+_IDS = "client_metadata"
+_HEADERS = ("anthropic-beta", "anthropic-version")
+
+
+def _said(upstream: ScriptedUpstream) -> list[dict[str, str]]:
+    """The fields of each request, without what differs between any two runs of the program."""
+    return [
+        {
+            **{header: seen.headers.get(header, "") for header in _HEADERS if seen.protocol == "messages"},
+            # Each in the order of its own fields, but for ids alone, whose order changes from run to run.
+            **{field: _CHANGING.sub("ID", json.dumps(value)) for field, value in seen.body.items() if field != _IDS},
+            _IDS: json.dumps(sorted(seen.body.get(_IDS, []))),
+        }
+        for seen in upstream.requests
+    ]
+
+
+@pytest.mark.parametrize("name", ["claude_code", "codex"])
+def test_what_it_sends_is_what_it_sends_without_us(
+    name: str, tmp_path: Path, bubblewrap: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """System prompt, tools, settings and conversation, byte for byte: once through the gateway, once past it."""
+    said = {}
+    for way in ("gateway", "direct"):
+        context = with_real_cache(make_context(tmp_path / way, bubblewrap))
+        cell = make_cell(cli_agent(name), case_called("hello_world"))
+        file, text, old = solution_of("hello_world")
+        program = PROGRAMS[name]
+        answers = [Reply("Next.", [program.write(file, text, old)]), Reply("Next.", [program.shell("python hello.py")])]
+        with ScriptedUpstream(Conversation(answers), prices=PRICES_OF[cell.models["main"]]) as upstream:
+            for variable, value in upstream.environment().items():
+                monkeypatch.setenv(variable, value)
+            with monkeypatch.context() as patch:
+                if way == "direct":
+                    port, model = int(upstream.url.rpartition(":")[2]), cell.models["main"].partition("/")[2]
+                    wire = partial(wired, port=port, key="sk-direct", name=model)
+                    patch.setattr("bench.cell.agent_phase.open_gateway", wire)
+                record = run_cell(cell, context)
+        assert record.success, log_of(cell, context)
+        said[way] = _said(upstream)
+    assert len(said["gateway"]) == 3
+    assert sum(map(len, said["direct"][0].values())) > 30_000, "the whole system prompt and all tools"
+    for through, past in zip(said["gateway"], said["direct"], strict=True):
+        added = {field: through.pop(field) for field in set(through) - set(past)}
+        # The most that the model can answer anyway: without it a call could cost more than is left.
+        assert set(added) <= {"max_output_tokens"}
+        assert through == past

@@ -9,13 +9,17 @@ tokens, so that a lost one is noticed.
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bench.formats.agent import Agent, find_agent
 from bench.formats.case import load_cases
+from bench.gateway import GatewaySpec
+from bench.gateway.config import State
 from tests.helpers.cells import ROOT
 from tests.helpers.provider import PRICES, Reply, ToolCall, Usage
 
@@ -170,3 +174,57 @@ def cli_agent(name: str, model: str = "") -> Agent:
     if not model:
         return agent
     return replace(agent, spec=agent.spec.model_copy(update={"models": {"main": model}}))
+
+
+@dataclass
+class NoGateway:
+    """In the gateway's place a wire to the provider: what a program sends when nobody is between them."""
+
+    key: str
+    name: str
+    """The model, as the provider knows it."""
+
+    def alias(self, role: str) -> str:
+        return self.name
+
+    real_name = alias
+
+    def role_key(self, role: str) -> str:
+        return self.key
+
+    def should_stop(self) -> bool:
+        return False
+
+    def settle(self, interrupted: Callable[[], bool]) -> None:
+        """Every call has gone by."""
+
+    def state(self) -> State:
+        return State(usage=[], notes=[])
+
+
+@contextlib.contextmanager
+def wired(spec: GatewaySpec, port: int, key: str, name: str) -> Iterator[NoGateway]:
+    """Forward connections to the gateway's Unix socket to a port of this machine, byte by byte."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(spec.socket))
+        spec.socket.chmod(0o666)
+        listener.listen(64)
+        threading.Thread(target=_accept, args=(listener, port), daemon=True).start()
+        yield NoGateway(key, name)
+
+
+def _accept(listener: socket.socket, port: int) -> None:
+    with contextlib.suppress(OSError):
+        while True:
+            near, _ = listener.accept()
+            far = socket.create_connection(("127.0.0.1", port))
+            for source, target in ((near, far), (far, near)):
+                threading.Thread(target=_pump, args=(source, target), daemon=True).start()
+
+
+def _pump(source: socket.socket, target: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while data := source.recv(1 << 16):
+            target.sendall(data)
+    with contextlib.suppress(OSError):
+        target.shutdown(socket.SHUT_WR)
