@@ -124,6 +124,7 @@ def _gateway(cell: Cell, context: CellContext, socket: Path, deadline: float) ->
         socket=socket,
         ledger=context.trace(cell) / "calls.jsonl",
         models=cell.models,
+        helpers=cell.agent.spec.helper_models,
         case=cell.case.id,
         cassettes=cell.agent.folder / CASSETTES,
         limits=CellLimits(calls=limits.steps, cost_usd=cost, tokens=limits.tokens, deadline=deadline),
@@ -233,7 +234,7 @@ def _environment(cell: Cell, context: CellContext, gateway: Gateway | None, dead
     }
     for role in cell.models:
         name = "BENCH_MODEL" if role == "main" else f"BENCH_MODEL_{role.upper().replace('-', '_')}"
-        env[name] = gateway.alias(role)
+        env[name] = gateway.real_name(role) if cell.agent.spec.model_name == "real" else gateway.alias(role)
         env[name.replace("MODEL", "API_KEY", 1)] = gateway.role_key(role)
     return env
 

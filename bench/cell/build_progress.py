@@ -63,7 +63,7 @@ class BuildProgress:
         return False
 
     def read(self, data: bytes) -> None:
-        """What pip says."""
+        """What pip says, and what installs npm's packages in pip's words."""
         *lines, rest = (self._rest + data).split(b"\n")
         self._rest = rest[-_LONGEST_LINE:]
         for line in lines:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import re
 import secrets
 import shlex
 import shutil
@@ -20,14 +19,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.base.errors import InfraError, UserError
+from bench.base.errors import InfraError
 from bench.base.files import lock, sha256_bytes, temporary_folder, write_atomic
 from bench.base.times import now
 from bench.cell.build_progress import BuildProgress, Waiting
 from bench.cell.context import CellContext
 from bench.cell.interpreter import Interpreter, find_interpreter, own_interpreter
-from bench.cell.package_index import package_sources
+from bench.cell.package_index import PackageSources, package_sources
+from bench.cell.wanted_packages import NpmLock, Requirements, lines
 from bench.formats.agent import Agent
+from bench.guest import npm_install
 from bench.guest.trees import remove_tree
 from bench.sandbox import CellEnvironment, Ended, Job, JobLimits, Mount, run_job
 
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 
 _VERSION = b"2"
 """Of how environments are built: another one is another environment."""
+_NPM_VERSION = b"1"
+"""Of how packages of npm are installed."""
+_NPM_FOLDER = "/build/npm"
 _LIMITS = JobLimits(wall_s=1800, memory_mb=8192, cpus=4, processes=1024, open_files=4096, disk_mb=16384, output_mb=4)
 _MAX_ENTRIES = 500_000
 _MAX_DEPTH = 100
@@ -43,16 +47,6 @@ _MAX_BYTES = 1 << 20
 _MAX_LINE = 20_000
 _PROXIES = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")
 _TOLD_BYTES = 1500
-_SPEC = r"\s*([<>=!~(][^@;#\s][^@;#]*)?"
-# A line that says what to get from an index or another machine, and names nothing in the agent's folder.
-_PLAIN = re.compile(
-    rf"[A-Za-z0-9][A-Za-z0-9._-]*\s*(\[[^\]]*\])?({_SPEC}|\s*@\s*(git\+)?https?://\S+)\s*(;.*?)?(\s+--hash=\S+)*"
-    r"|(--pre|--no-index|--require-hashes|--prefer-binary)"
-    r"|(--no-binary|--only-binary|--trusted-host)[ =]\s*\S+"
-    r"|(-i|--index-url|--extra-index-url)[ =]?\s*https?://\S+"
-)
-_REFERENCE = re.compile(r"(?:-r|-c|--requirement|--constraint)(?:\s+|=|(?<=-[rc]))\s*(\S.*)")
-_ARCHIVES = (".whl", ".zip", ".tar.gz", ".tgz", ".tar", ".tar.bz2", ".tbz", ".tar.xz", ".txz")
 
 
 def agent_python(agent: Agent, context: CellContext) -> Path:
@@ -62,76 +56,20 @@ def agent_python(agent: Agent, context: CellContext) -> Path:
     Python is not on this machine, `InfraError` when packages do not install.
     """
     wanted = agent.spec.environment
-    if not wanted.python and not wanted.requirements:
+    if not wanted.python and not wanted.requirements and not wanted.npm:
         return Path(sys.executable)
     base = find_interpreter(wanted.python, agent.file) if wanted.python else own_interpreter(agent.file)
-    needs = _Requirements.of(agent, agent.staged(context.staged(agent)))
-    place = context.folders.cache / "environments" / f"{agent.id}-{_digest(agent, base, needs, context)}"
-    build = _Build(agent, base, needs, context, place)
+    staged = agent.staged(context.staged(agent))
+    needs, npm = Requirements.of(agent, staged), NpmLock.of(agent, staged)
+    place = context.folders.cache / "environments" / f"{agent.id}-{_digest(agent, base, needs, npm, context)}"
+    build = _Build(agent, base, needs, npm, context, place)
     with lock(place.with_name(f".{place.name}.lock"), waiting=Waiting(build.tell)):
         if not build.is_complete():
             build.run()
     return place / "bin" / "python"
 
 
-@dataclass(frozen=True)
-class _Requirements:
-    """The requirements file with those that it refers to."""
-
-    folder: Path
-    files: Mapping[str, bytes]
-    local: bool
-    """They may name something else in the agent's folder: all of it is shown to the build, and counts."""
-
-    @classmethod
-    def of(cls, agent: Agent, folder: Path) -> _Requirements:
-        """Raises `UserError` for a file that is not one of the agent's."""
-        files: dict[str, bytes] = {}
-        pending, local = [agent.spec.environment.requirements] if agent.spec.environment.requirements else [], False
-        while pending:
-            name = os.path.normpath(pending.pop())
-            if name in files:
-                continue
-            if name not in agent.files.names or (folder / name).is_symlink():
-                fault = f"{name[:200]!r} is not one of the agent's files, which lie in its folder and are kept by git"
-                remedy = "add it to the folder and to git, or remove what names it"
-                raise UserError(f"field `environment.requirements`: {fault}", where=agent.file, remedy=remedy)
-            if (folder / name).stat().st_size > _MAX_BYTES:
-                fault, remedy = f"is larger than {_MAX_BYTES >> 10} KiB", "name packages in it, nothing else"
-                raise UserError(fault, where=agent.folder / name, remedy=remedy)
-            files[name] = (folder / name).read_bytes()
-            for line in _lines(files[name]):
-                if (match := _REFERENCE.fullmatch(line)) is not None:
-                    pending.append(os.path.join(os.path.dirname(name), match[1].strip("'\"")))
-                elif not _is_plain(line):
-                    local = True
-        return cls(folder, files, local)
-
-    def copy(self, agent: Agent, target: Path) -> None:
-        """Lay what the build may see of the agent's folder into `target`, where it may write."""
-        target.mkdir(parents=True, exist_ok=True)
-        if self.local:
-            agent.files.copy(target, writable=True)
-        for name, content in self.files.items():
-            write_atomic(target / name, content)
-
-
-def _is_plain(line: str) -> bool:
-    """Whether a line of requirements names nothing in the agent's folder. In doubt it does."""
-    if len(line) > _MAX_LINE or not _PLAIN.fullmatch(line):
-        return False
-    return "://" in line or not line.split(";", maxsplit=1)[0].strip().lower().endswith(_ARCHIVES)
-
-
-def _lines(content: bytes) -> Iterator[str]:
-    """The lines of a requirements file as pip joins them, without comments."""
-    text = re.sub(r"\\\r?\n", " ", content.decode("utf-8", "replace"))
-    for line in text.splitlines():
-        if line := re.sub(r"(^|\s)#.*", "", line).strip():
-            yield line
-
-
-def _digest(agent: Agent, base: Interpreter, needs: _Requirements, context: CellContext) -> str:
+def _digest(agent: Agent, base: Interpreter, needs: Requirements, npm: NpmLock, context: CellContext) -> str:
     """Of everything that decides what gets installed."""
     wanted, sandbox = agent.spec.environment, context.sandbox
     facts = f"{base.path}\0{base.version}\0{platform.machine()}\0{wanted.locked}\0{sandbox.name}\0{sandbox.image}"
@@ -140,6 +78,9 @@ def _digest(agent: Agent, base: Interpreter, needs: _Requirements, context: Cell
         parts += [name.encode(), content]
     if needs.local:
         parts.append(agent.digest.encode())
+    if npm.content:
+        scripts = "\0".join(sorted(wanted.npm_scripts))
+        parts += [b"npm", _NPM_VERSION, wanted.node.encode(), scripts.encode(), npm.content]
     # Each with its length: no content can look like two.
     return sha256_bytes(b"".join(b"%d:%b" % (len(part), part) for part in parts))[7:23]
 
@@ -150,7 +91,8 @@ class _Build:
 
     agent: Agent
     base: Interpreter
-    needs: _Requirements
+    needs: Requirements
+    npm: NpmLock
     context: CellContext
     place: Path
 
@@ -196,7 +138,7 @@ class _Build:
         # Only here: few runs build anything.
         from bench.cell.egress import open_egress
 
-        sandbox, sources = self.context.sandbox, package_sources(self.context.sandbox)
+        sandbox, sources = self.context.sandbox, package_sources(self.context.sandbox, npm=bool(self.npm.packages))
         (work / "tmp").mkdir(parents=True)
         self.needs.copy(self.agent, work / "agent")
         target = Mount(made, str(self.place), writable=True)
@@ -212,14 +154,17 @@ class _Build:
             "PIP_NO_CACHE_DIR": "1",
             "PIP_DISABLE_PIP_VERSION_CHECK": "1",
         }
+        mounts = [target, scratch, folder, *_readable(sources.mounts, work / "sources")]
+        if self.npm.packages:
+            mounts += self._npm_orders(work, sources)
         with temporary_folder("egress") as sockets, open_egress(sockets / "proxy", sources.origins) as egress:
             progress = self._progress(egress)
             progress.begin()
-            for command in self._commands(sandbox.guest_path(folder)):
-                progress.doing = "making the virtual environment" if "venv" in command else "starting pip"
+            for command in self._commands(sandbox.guest_path(folder), work):
+                progress.doing = "making the virtual environment" if "venv" in command else "starting"
                 job = Job(
                     argv=command,
-                    mounts=[target, scratch, folder, *_readable(sources.mounts, work / "sources")],
+                    mounts=mounts,
                     cwd=folder,
                     limits=_LIMITS,
                     env=variables,
@@ -242,8 +187,20 @@ class _Build:
 
     def _progress(self, egress: Egress) -> BuildProgress:
         wanted = self.agent.spec.environment
-        named = {line.split(";")[0] for it in self.needs.files.values() for line in _lines(it) if line[0] != "-"}
-        return BuildProgress(self.tell, len(named), wanted.locked, wanted.download_mb, lambda: egress.down)
+        named = {line.split(";")[0] for it in self.needs.files.values() for line in lines(it) if line[0] != "-"}
+        count, complete = len(named) + len(self.npm.packages), wanted.locked or not named
+        return BuildProgress(self.tell, count, complete, wanted.download_mb, lambda: egress.down)
+
+    def _npm_orders(self, work: Path, sources: PackageSources) -> list[Mount]:
+        """What installs the packages of the lock, and its orders."""
+        scripts = sorted(self.agent.spec.environment.npm_scripts)
+        orders = self.npm.orders(str(self.place), sources.npm_registry, scripts)
+        write_atomic(work / "npm" / "orders.json", json.dumps(orders).encode())
+        write_atomic(work / "npm" / "install.py", Path(npm_install.__file__).read_bytes())
+        (work / "npm").chmod(0o755)
+        for path in (work / "npm").iterdir():
+            path.chmod(0o644)
+        return [Mount(work / "npm", _NPM_FOLDER)]
 
     def _base_link(self, work: Path) -> Path:
         """Another name for the base: in the place of the benchmark's own interpreter a sandbox may have its own."""
@@ -253,13 +210,17 @@ class _Build:
             link.symlink_to(self.base.path)
         return link
 
-    def _commands(self, folder: str) -> Iterator[list[str]]:
-        yield [str(self.base.path), "-I", "-m", "venv", str(self.place)]
+    def _commands(self, folder: str, work: Path) -> Iterator[list[str]]:
         wanted = self.agent.spec.environment
+        bare = [] if wanted.requirements or wanted.python else ["--without-pip"]
+        yield [str(self.base.path), "-I", "-m", "venv", *bare, str(self.place)]
         if wanted.requirements:
             install = [f"{self.place}/bin/python", "-I", "-m", "pip", "install", "--progress-bar", "off"]
             locked = ["--no-deps"] if wanted.locked else []
             yield [*install, *locked, "--requirement", f"{folder}/{os.path.normpath(wanted.requirements)}"]
+        if self.npm.packages:
+            orders = self.context.sandbox.guest_path(Mount(work / "npm", _NPM_FOLDER))
+            yield [str(self.base.path), "-I", f"{orders}/install.py", f"{orders}/orders.json"]
 
     def _check(self, command: list[str], ended: Ended, refused: Mapping[str, int]) -> None:
         if ended.reason == "exit" and ended.code == 0:

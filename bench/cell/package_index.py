@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import configparser
+import contextlib
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -57,6 +58,8 @@ class PackageSources:
     mounts: list[Mount] = field(default_factory=list)
     origins: dict[Origin, str] = field(default_factory=dict)
     """The configured indexes, with the value of the header `Authorization` for each."""
+    npm_registry: str = "https://registry.npmjs.org/"
+    """The address of npm's registry."""
 
     def place(self, path: Path, name: str = "") -> str:
         """The path in the guest of a file or folder of this machine that is mounted there."""
@@ -65,7 +68,7 @@ class PackageSources:
         return self.sandbox.guest_path(mount)
 
 
-def package_sources(sandbox: Sandbox, env: Mapping[str, str] = os.environ) -> PackageSources:
+def package_sources(sandbox: Sandbox, env: Mapping[str, str] = os.environ, *, npm: bool = False) -> PackageSources:
     """What the settings of this machine offer; raises `UserError` for an index that cannot be used without a secret."""
     settings, found = read_settings(env), PackageSources(sandbox)
     for name in _PLAIN:
@@ -83,12 +86,28 @@ def package_sources(sandbox: Sandbox, env: Mapping[str, str] = os.environ) -> Pa
         words = [_constraint(word, name, found) for word in settings.get(name, [])]
         if words:
             found.variables[_variable(name)] = " ".join(words)
+    if npm:
+        found.npm_registry = _remote(urlsplit(_npm_registry(env) or found.npm_registry), "registry of npm", found)
     bundle = next(iter(settings.get("cert", [])), "") or next(filter(None, map(env.get, _BUNDLES)), "")
     if bundle and Path(bundle).exists():
         guest = found.place(Path(bundle).resolve())
         names = ("PIP_CERT", *_BUNDLES, "GIT_SSL_CAINFO", "NODE_EXTRA_CA_CERTS", "CARGO_HTTP_CAINFO")
         found.variables |= dict.fromkeys(names, guest)
     return found
+
+
+def _npm_registry(env: Mapping[str, str]) -> str:
+    """npm's registry by its variable or its files; empty where nothing is configured. No token is read."""
+    for name in ("npm_config_registry", "NPM_CONFIG_REGISTRY"):
+        if env.get(name, "").strip():
+            return env[name].strip()
+    home = Path(env.get("HOME") or Path.home())
+    for path in (Path(env.get("NPM_CONFIG_USERCONFIG") or home / ".npmrc"), Path("/etc/npmrc")):
+        with contextlib.suppress(OSError, ValueError):
+            for line in path.read_text(encoding="utf-8").splitlines():
+                if match := re.fullmatch(r"\s*registry\s*=\s*[\"']?(https?://[^\s\"']+)[\"']?\s*", line):
+                    return match[1]
+    return ""
 
 
 def read_settings(env: Mapping[str, str]) -> dict[str, list[str]]:
@@ -152,7 +171,11 @@ def _link(word: str, option: str, found: PackageSources) -> str:
     if parts.scheme in _PORTS:
         return _remote(parts, option, found)
     if parts.scheme not in ("", "file"):
-        raise UserError(f"{parts.scheme}: addresses are not supported", where=f"pip's {option}", remedy="use https")
+        raise UserError(
+            f"{parts.scheme}: addresses are not supported",
+            where=f"pip's {option}" if "npm" not in option else option,
+            remedy="use https",
+        )
     path = Path(unquote(parts.path) if parts.scheme else word).expanduser()
     if not path.exists():
         # pip passes over a folder that is not there, too.
@@ -173,7 +196,7 @@ def _remote(parts: SplitResult, option: str, found: PackageSources) -> str:
         if scheme == "https":
             raise UserError(
                 f"the index at {host} wants a password over https, which builds of agents would be able to read",
-                where=f"pip's {option}",
+                where=f"pip's {option}" if "npm" not in option else option,
                 remedy="name an index without a password, such as a mirror on this machine that adds it "
                 "(http://127.0.0.1:3141/simple); over http the password is added outside the sandbox",
             )

@@ -52,6 +52,12 @@ class Environment(Model):
     """A requirements file among the agent's files; empty means nothing beyond the standard library."""
     locked: bool = False
     """The requirements name every package with its version: nothing beyond them is installed."""
+    npm: str = ""
+    """A `package-lock.json` among the agent's files, whose packages are installed below `lib/node_modules`."""
+    node: Annotated[str, Field(pattern=r"^(\d{1,3}(\.\d{1,3}){0,2})?$")] = ""
+    """Version of the Node that the lock brings, such as `22`; empty: the lock does not need to bring one."""
+    npm_scripts: list[str] = Field([], max_length=64)
+    """Packages of the lock whose install scripts run; those of all others do not."""
     download_mb: int = Field(0, ge=0, le=1_000_000)
     """About how many MB the packages are to download, said before the first build; 0: not known."""
     variables: dict[Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")], str] = {}
@@ -74,6 +80,11 @@ class AgentSpec(Model):
     """Folders such as `node_modules` that are the agent's although git ignores them or tools made them."""
     models: dict[Name, ModelName] = {}
     """Default model per role, in litellm's spelling; empty for an agent that calls no model."""
+    model_name: Literal["alias", "real"] = "alias"
+    """What `BENCH_MODEL` holds: a neutral alias, or the name by which the provider knows the model, for programs that
+    treat models they know in another way."""
+    helper_models: dict[Annotated[str, Field(min_length=1, max_length=200)], Name] = Field({}, max_length=32)
+    """Names of models that the program asks for by itself, such as a small one for titles -> the role that answers."""
     capabilities: list[Capability] = []
     ranked: bool = True
     """False keeps it out of the ranking (oracle, nop)."""
@@ -166,15 +177,23 @@ def load_agent(where: Path, *, trusted: bool = False) -> Agent:
     if answers and not trusted:
         fault = f"field `capabilities`: only the benchmark's own agents, as its oracle, may have `{answers[0]}`"
         raise UserError(fault, where=path, remedy="remove it from the list")
-    _require_requirements(path, spec.environment.requirements)
+    _require_file(path, "requirements", spec.environment.requirements)
+    _require_file(path, "npm", spec.environment.npm)
+    if (spec.environment.node or spec.environment.npm_scripts) and not spec.environment.npm:
+        fault = "field `environment.npm`: is empty, and `node` and `npm_scripts` are about its packages"
+        raise UserError(fault, where=path, remedy="name a package-lock.json, or remove these fields")
+    for name, role in spec.helper_models.items():
+        if role not in spec.models:
+            fault = f"field `helper_models`, {name!r}: {role!r} is not a role of `models`"
+            raise UserError(fault, where=path, remedy=f"name one of {', '.join(spec.models) or 'the roles'} there")
     agent = Agent(path.resolve(), spec, trusted)
     for name, folder in agent.shared.items():
         _require_shared(agent, name, folder)
     return agent
 
 
-def _require_requirements(path: Path, name: str) -> None:
-    """Raise `UserError` for requirements that are not a file in the folder of the description `path`.
+def _require_file(path: Path, field: str, name: str) -> None:
+    """Raise `UserError` for packages whose list is not a file in the folder of the description `path`.
 
     A stranger may have written the description: it must not choose what else of this machine is read.
     """
@@ -189,7 +208,7 @@ def _require_requirements(path: Path, name: str) -> None:
         fault, remedy = f"{name!r} is not a file in the agent's folder", "add the file or correct its name"
     else:
         return
-    raise UserError(f"field `environment.requirements`: {fault}", where=path, remedy=remedy)
+    raise UserError(f"field `environment.{field}`: {fault}", where=path, remedy=remedy)
 
 
 def _require_shared(agent: Agent, name: str, folder: Path) -> None:

@@ -165,6 +165,9 @@ class ModelUsage(Model):
     cost_usd: Dollars | None = 0.0
     cost_status: CostStatus = "none"
     price_version: str = ""
+    asked: dict[str, Whole] = {}
+    """By which names the `calls` asked for the model: its alias, its real name, a dated snapshot of it, or a name that
+    agent.yaml maps to this role. Empty in an older record."""
     faults: dict[str, Whole] = {}
     """What went wrong upstream, by kind: a status such as `429`, `unreachable`, `lost`, `invalid`, `stream_broken`,
     `usage_unknown`."""

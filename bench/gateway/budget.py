@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from bench.base.model import Model
 from bench.formats.plan import RunLimits
 from bench.formats.record import CostStatus, ModelUsage, Tokens
+from bench.gateway.names import AskedNames
 from bench.gateway.prices import Prices
 from bench.gateway.run_budget import Balance, Limit, LimitReached, RunBudget, affordable, find_obstacle
 
@@ -51,6 +52,8 @@ class Account:
     estimated: bool = False
     tokens: Tokens = field(default_factory=Tokens)
     faults: Counter[str] = field(default_factory=Counter)
+    asked: AskedNames = field(default_factory=AskedNames)
+    """By which names its calls were asked for."""
     waits: list[tuple[float, float]] = field(default_factory=list)
     """Stretches of time that went to failed tries and the waits after them."""
 
@@ -68,6 +71,7 @@ class Account:
             cost_usd=None if status == "unknown" else round(self.cost, 10),
             cost_status=status,
             price_version=prices.version if prices else "",
+            asked=dict(self.asked.counts),
             faults=dict(self.faults),
             at_risk_usd=round(self.at_risk, 10),
             waited_s=round(_length(self.waits), 3),

@@ -15,8 +15,9 @@ from bench.gateway.backends import Backend, BackendError, CallHistory, Response
 from bench.gateway.backends.recorded import Recorder
 from bench.gateway.budget import CellBudget, Reservation
 from bench.gateway.call_log import CallLine, Ledger, clean
-from bench.gateway.config import ALIAS_PREFIX, State
+from bench.gateway.config import State
 from bench.gateway.media import Formula, media_bound
+from bench.gateway.names import ModelNames, alias
 from bench.gateway.observations import Observations
 from bench.gateway.request import Call, Dialect, RequestRefused, apply_policy, read_call
 from bench.gateway.run_budget import LimitReached
@@ -51,6 +52,7 @@ class CallHandler:
         ledger: Ledger,
         hosted_tools: bool,
         recorders: dict[str, Recorder],
+        names: ModelNames,
         formulas: Mapping[str, Formula] | None = None,
     ) -> None:
         """`formulas`: by which images of a role are billed; without one they count as text."""
@@ -59,6 +61,7 @@ class CallHandler:
         self._ledger = ledger
         self._hosted_tools = hosted_tools
         self._recorders = recorders
+        self.names = names
         self._formulas = formulas or {}
         self.observations = Observations()
         self._responses: dict[str, int] = {}
@@ -119,7 +122,7 @@ class CallHandler:
             text = "still under way at the end; charged with its worst case"
             account = self._budget.account(role)
             line = CallLine(
-                time=_now(), role=role, alias=f"{ALIAS_PREFIX}{role}", model=account.tariff.model, status="abandoned",
+                time=_now(), role=role, alias=alias(role), model=account.tariff.model, status="abandoned",
                 http=0, error=text, estimated=True,
             )  # fmt: skip
             self._ledger.append(line)
@@ -130,11 +133,10 @@ class CallHandler:
             await backend.close()
 
     def _role(self, call: Call, roles: list[str]) -> str:
-        role = call.model.removeprefix(ALIAS_PREFIX)
-        if call.model.startswith(ALIAS_PREFIX) and role in self._backends and role in roles:
+        if role := self.names.role(call.model, roles):
             return role
         shown = self.observations.wrong_model(call.model)
-        known = ", ".join(f"{ALIAS_PREFIX}{name}" for name in roles) or "none"
+        known = ", ".join(self.names.listed(roles)) or "none"
         raise RequestRefused(404, "model_not_found", f"no model {shown!r} in this run; the models are: {known}")
 
     def _price_media(self, call: Call, role: str) -> None:
@@ -200,6 +202,8 @@ class CallHandler:
             self._responses[answer.id] = call.worst_input + (tokens.output or 0)
         if not fault:
             flight.backend.answered(call)
+            if flight.reservation.step:
+                flight.reservation.account.asked.add(clean(call.model))
         status = "ok" if not fault else "abandoned" if fault == "client_gone" else "failed"
         self._land(flight, {
             "status": status, "code": fault, "answered_by": clean(answer.model), "tokens": None if free else tokens,

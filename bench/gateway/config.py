@@ -12,10 +12,10 @@ from bench.formats.plan import RunLimits
 from bench.formats.record import ModelUsage, Note
 from bench.gateway.budget import CellLimits, Tariff
 from bench.gateway.media import Family
+from bench.gateway.names import ModelNames
 from bench.gateway.request import Dialect
 from bench.gateway.run_budget import Limit
 
-ALIAS_PREFIX = "bench-"
 SETTLE = b"settle"
 """What the runner says when the agent is gone: take no more calls, and find out whether the provider is down."""
 # The gateway's process works in another folder than the runner.
@@ -53,7 +53,7 @@ class Role(Tariff):
     """One model of the cell."""
 
     name: str
-    """As the upstream knows it."""
+    """As the upstream knows it; of a cassette, the model that it was recorded from."""
     provider: Provider | None = None
     family: Family = "other"
     """By whose rule images are billed."""
@@ -85,6 +85,8 @@ class GatewayBase(Model):
     run_budget: RunBudgetConfig | None = None
     """None: the run has no limits."""
     patience: Patience = Patience()
+    helpers: dict[str, str] = {}
+    """Names of models that the agent asks for by itself -> the role that answers."""
     hosted_tools: bool = False
     """The provider may run tools of its own and fetch addresses: the case allows the network."""
     record: _Absolute | None = None
@@ -103,6 +105,13 @@ class Config(GatewayBase):
     roles: dict[str, Role]
     secrets: list[str]
     """Never to be written anywhere."""
+
+    @property
+    def names(self) -> ModelNames:
+        """By which names its models may be asked for."""
+        # A cassette answers for the model that it was recorded from.
+        models = {role: it.name if it.simulated else it.model for role, it in self.roles.items()}
+        return ModelNames(models, self.helpers)
 
 
 class State(Model):

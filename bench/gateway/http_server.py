@@ -15,7 +15,6 @@ import h11
 
 from bench.gateway.backends import Response
 from bench.gateway.calls import CallHandler
-from bench.gateway.config import ALIAS_PREFIX
 from bench.gateway.intake import LARGE, Intake
 from bench.gateway.request import MAX_BODY_BYTES, ROUTES, Dialect, RequestRefused
 from bench.gateway.streams import StreamLost
@@ -129,21 +128,20 @@ class Endpoint:
         raise RequestRefused(401, "invalid_api_key", "this is not the key of this run, or the run is over")
 
     def _models(self, asked: _Asked, roles: list[str]) -> Response:
-        aliases = [f"{ALIAS_PREFIX}{role}" for role in roles]
+        name = asked.route.removeprefix("/models").strip("/")
+        if name and self._calls.names.role(name, roles) is None:
+            raise RequestRefused(404, "model_not_found", f"no model {name[:100]!r} in this run")
+        names = [name] if name else self._calls.names.listed(roles)
         listed: list[dict[str, object]]
         if "anthropic-version" in asked.headers:
             created = "2024-01-01T00:00:00Z"
-            listed = [{"type": "model", "id": it, "display_name": it, "created_at": created} for it in aliases]
+            listed = [{"type": "model", "id": it, "display_name": it, "created_at": created} for it in names]
             page: dict[str, object] = {"data": listed, "has_more": False}
-            page |= {"first_id": aliases[0], "last_id": aliases[-1]}
+            page |= {"first_id": names[0], "last_id": names[-1]}
         else:
-            listed = [{"id": it, "object": "model", "created": 0, "owned_by": "ml-dev-bench"} for it in aliases]
+            listed = [{"id": it, "object": "model", "created": 0, "owned_by": "ml-dev-bench"} for it in names]
             page = {"object": "list", "data": listed}
-        name = asked.route.removeprefix("/models").strip("/")
-        one = next((it for it in listed if it["id"] == name), None)
-        if name and one is None:
-            raise RequestRefused(404, "model_not_found", f"no model {name[:100]!r} in this run")
-        return Response(200, _JSON, json.dumps(one or page).encode("ascii"))
+        return Response(200, _JSON, json.dumps(listed[0] if name else page).encode("ascii"))
 
 
 def _refusal(refused: RequestRefused, dialect: Dialect | None) -> Response:

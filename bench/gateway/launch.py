@@ -17,7 +17,8 @@ from pydantic import Field, ValidationError
 from bench.base.child import Child, log_tail, python_child
 from bench.base.errors import InfraError, UserError
 from bench.gateway.backends.providers import find_role, secrets_in
-from bench.gateway.config import ALIAS_PREFIX, SETTLE, Config, GatewayBase, Role, State
+from bench.gateway.config import SETTLE, Config, GatewayBase, Role, State
+from bench.gateway.names import alias, real_name
 from bench.gateway.prices import check_price_limit
 
 _LONGEST_SOCKET_PATH = 107
@@ -51,8 +52,9 @@ class GatewaySpec(GatewayBase):
 class Gateway:
     """The runner's view of a gateway. Safe to use from several threads; totals are final after `close`."""
 
-    def __init__(self, child: Child, keys: dict[str, str]) -> None:
+    def __init__(self, child: Child, keys: dict[str, str], roles: dict[str, Role]) -> None:
         self._child = child
+        self._real = {role: real_name(it.name if it.simulated else it.model) for role, it in roles.items()}
         self._process = child.popen
         self._keys = keys
         self._lock = threading.Lock()
@@ -80,7 +82,11 @@ class Gateway:
         """The neutral name that the agent asks for."""
         if role not in self._keys:
             raise KeyError(role)
-        return f"{ALIAS_PREFIX}{role}"
+        return alias(role)
+
+    def real_name(self, role: str) -> str:
+        """The name by which the provider knows the model of `role`; the alias where the model is only scripted."""
+        return self._real[role] or alias(role)
 
     def should_stop(self) -> bool:
         """Whether the agent is to be ended: its grace after a limit is over, or nothing more will be answered."""
@@ -202,7 +208,7 @@ def open_gateway(spec: GatewaySpec) -> Iterator[Gateway]:
     # Not isolated: a library that litellm needs may be in PYTHONPATH.
     env = _environment(spec, roles)
     with python_child("bench.gateway.process", orders, env=env, cwd="/", isolated=False) as child:
-        gateway = Gateway(child, keys)
+        gateway = Gateway(child, keys, roles)
         try:
             gateway.ready()
             yield gateway

@@ -29,9 +29,10 @@ from bench.gateway.backends.traffic import LastAnswer, Traffic
 from bench.gateway.budget import CellBudget, Tariff
 from bench.gateway.call_log import CallLine, Ledger
 from bench.gateway.calls import CallHandler
-from bench.gateway.config import ALIAS_PREFIX, SETTLE, Config, State
+from bench.gateway.config import SETTLE, Config, State
 from bench.gateway.http_server import Endpoint
 from bench.gateway.media import Formula
+from bench.gateway.names import alias
 from bench.gateway.observations import Redactor
 from bench.gateway.request import Call
 from bench.gateway.run_budget import RunBudget
@@ -73,7 +74,7 @@ async def _serve(config: Config, told: BinaryIO) -> None:
     budget = CellBudget(config.roles, config.limits, run_budget)
     # What a cassette answers is billed by no provider.
     formulas = {role: Formula(it.family, it.model) for role, it in config.roles.items() if not it.simulated}
-    calls = CallHandler(backends, budget, ledger, config.hosted_tools, recorders, formulas)
+    calls = CallHandler(backends, budget, ledger, config.hosted_tools, recorders, config.names, formulas)
     endpoint = Endpoint(config.socket, calls, config.keys)
     await endpoint.start()
     # What is alive now lives to the end: looking at it again and again would only make calls late.
@@ -162,7 +163,7 @@ class RunProbeAccount:
         self._ledger.append(
             CallLine(
                 time=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"), role=self._role,
-                alias=f"{ALIAS_PREFIX}{self._role}", model=self._tariff.model, protocol=probed.call.dialect,
+                alias=alias(self._role), model=self._tariff.model, protocol=probed.call.dialect,
                 stream=probed.call.stream, status="probe", http=probed.status, code="ok" if probed.ok else "failed",
                 error="" if probed.ok else probed.said, tokens=tokens, estimated=not known, cost_usd=cost,
                 seconds=probed.seconds,

@@ -24,6 +24,7 @@ from bench.gateway.call_log import CallLine, Ledger, messages_path, read_trace
 from bench.gateway.calls import CallHandler
 from bench.gateway.config import Patience, Provider, State
 from bench.gateway.http_server import Endpoint
+from bench.gateway.names import ModelNames
 from bench.gateway.observations import Redactor
 from bench.gateway.prices import Prices, Rates
 from bench.gateway.process import RunProbeAccount
@@ -100,7 +101,8 @@ class Rig:
         self._open()
 
     def _open(self) -> None:
-        self.calls = CallHandler({"main": self._backend}, self._budget, self._ledger, False, self._recorders)
+        names = ModelNames({"main": "openai/gpt"}, {})
+        self.calls = CallHandler({"main": self._backend}, self._budget, self._ledger, False, self._recorders, names)
         self._socket = self.folder / f"{self._count}.s"
         self._endpoint = Endpoint(self._socket, self.calls, {KEY: ["main"]})
         self.runner.run(self._endpoint.start())

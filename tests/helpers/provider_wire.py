@@ -32,7 +32,9 @@ class Usage:
 class ToolCall:
     name: str
     arguments: Json | str
-    """A plain string plays a model that writes broken JSON."""
+    """A plain string plays a model that writes broken JSON, or is the input of a custom tool."""
+    custom: bool = False
+    """Of a tool without a schema, which only the responses protocol has."""
 
     @property
     def text(self) -> str:
@@ -160,6 +162,10 @@ def _output_items(reply: Reply, number: int) -> list[Json]:
         message = {"id": f"msg_{number}", "type": "message", "status": "completed", "role": "assistant"}
         items.append({**message, "content": [part]})
     for i, call in enumerate(reply.tool_calls):
+        if call.custom:
+            said = {"call_id": f"call_{number}_{i}", "name": call.name, "input": call.text}
+            items.append({"id": f"ctc_{number}_{i}", "type": "custom_tool_call", "status": "completed", **said})
+            continue
         items.append(
             {
                 "id": f"fc_{number}_{i}",
@@ -204,6 +210,12 @@ def _responses_events(reply: Reply, number: int, model: str) -> Iterator[bytes]:
                 yield event("response.output_text.delta", **where, content_index=0, delta=piece, logprobs=[])
             yield event("response.output_text.done", **where, content_index=0, text=part["text"], logprobs=[])
             yield event("response.content_part.done", **where, content_index=0, part=part)
+        elif item["type"] == "custom_tool_call":
+            begun = {**item, "status": "in_progress", "input": ""}
+            yield event("response.output_item.added", output_index=index, item=begun)
+            for piece in _pieces(item["input"]):
+                yield event("response.custom_tool_call_input.delta", **where, delta=piece)
+            yield event("response.custom_tool_call_input.done", **where, input=item["input"])
         else:
             begun = {**item, "status": "in_progress", "arguments": ""}
             yield event("response.output_item.added", output_index=index, item=begun)

@@ -1,10 +1,11 @@
 #!/bin/bash
 # codex exec: one task from standard input, events as JSON lines on standard output.
 set -u
-export PATH="$(dirname "$0")/node_modules/.bin:$PATH"
-export CODEX_HOME="$BENCH_OUT_DIR/codex"
+# The program itself, and the tools that the package brings for it: its script for Node does no more than this.
+vendor=$(echo "${BENCH_AGENT_PYTHON%/bin/python}"/lib/node_modules/@openai/codex-linux-*/vendor/*)
+export PATH="$vendor/codex-path:$PATH" CODEX_HOME="$BENCH_OUT_DIR/codex" CODEX_MANAGED_BY_NPM=1
 mkdir -p "$CODEX_HOME"
-exec codex exec \
+exec "$vendor/bin/codex" exec \
   --json --skip-git-repo-check --ephemeral --dangerously-bypass-approvals-and-sandbox \
   --model "$BENCH_MODEL" --output-last-message "$BENCH_OUT_DIR/last_message.txt" \
   -c 'model_provider="bench"' \
@@ -14,5 +15,5 @@ exec codex exec \
   -c 'model_providers.bench.wire_api="responses"' \
   -c 'model_providers.bench.request_max_retries=1' \
   -c 'model_providers.bench.stream_max_retries=1' \
-  -c 'web_search="disabled"' \
+  -c 'web_search="disabled"' -c analytics.enabled=false -c features.plugins=false -c allow_login_shell=false \
   - <"$BENCH_TASK_FILE"

@@ -1,13 +1,13 @@
 #!/bin/bash
 # claude --print: one task from standard input, events as JSON lines on standard output.
 set -u
-export PATH="$(dirname "$0")/node_modules/.bin:$PATH"
+packages="${BENCH_AGENT_PYTHON%/bin/python}/lib/node_modules"
 export CLAUDE_CONFIG_DIR="$BENCH_OUT_DIR/claude"
 mkdir -p "$CLAUDE_CONFIG_DIR"
-# Whatever class of model it would choose for its helpers, there is one alias here.
+# Whatever class of model it would choose for its helpers, there is one model here.
 export ANTHROPIC_MODEL="$BENCH_MODEL" ANTHROPIC_DEFAULT_OPUS_MODEL="$BENCH_MODEL"
 export ANTHROPIC_DEFAULT_SONNET_MODEL="$BENCH_MODEL" ANTHROPIC_DEFAULT_HAIKU_MODEL="$BENCH_MODEL"
-exec claude --print --verbose --output-format stream-json \
+exec "$packages"/@anthropic-ai/claude-code-linux-*/claude --print --verbose --output-format stream-json \
   --model "$BENCH_MODEL" --max-turns "$BENCH_MAX_STEPS" \
   --dangerously-skip-permissions --disallowedTools "WebSearch,WebFetch" \
   <"$BENCH_TASK_FILE"

@@ -1,0 +1,197 @@
+"""Claude Code, Codex and other command-line agents: the real programs, a scripted model behind the real gateway.
+
+Their environments are built from npm's registry and from PyPI on first use (0.4 to 0.7 GB each) and kept in the cache.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from bench.base.install import find_data_folders
+from bench.cell.context import CellContext
+from bench.cell.run import run_cell
+from bench.formats.plan import Cell
+from bench.formats.record import Record
+from bench.gateway import Patience
+from bench.sandbox.job import Sandbox
+from tests.helpers.cells import make_cell, make_context
+from tests.helpers.cli_agents import PRICES_OF, PROGRAMS, Conversation, cli_agent, solution_of, turns, wired
+from tests.helpers.external_agents import case_called
+from tests.helpers.provider import Reply, ScriptedUpstream
+from tests.helpers.sampling import on_push
+from tests.helpers.workers import assert_counted, assert_no_key, log_of
+
+pytestmark = pytest.mark.slow
+NAMES = ("claude_code", "codex", "opencode", "qwen_code", "gemini_cli", "aider", "mistral_vibe", "mini_swe_agent")
+ON_PUSH = ("claude_code", "codex", "mini_swe_agent")
+"""Of the eight, those that CI starts; the night starts all."""
+CASES = ("hello_world", "nan_loss_debug")
+
+
+@pytest.fixture
+def context(tmp_path: Path, bubblewrap: Sandbox) -> CellContext:
+    return with_real_cache(make_context(tmp_path, bubblewrap))
+
+
+def with_real_cache(found: CellContext) -> CellContext:
+    """These environments come from registries and are large."""
+    return replace(found, folders=replace(found.folders, cache=find_data_folders().cache))
+
+
+def answered(
+    cell: Cell, context: CellContext, script: Conversation, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Record, ScriptedUpstream]:
+    with ScriptedUpstream(script, prices=dict(PRICES_OF[cell.models["main"]])) as upstream:
+        for name, value in upstream.environment().items():
+            monkeypatch.setenv(name, value)
+        return run_cell(cell, context), upstream
+
+
+def assert_honest(record: Record, upstream: ScriptedUpstream, cell: Cell, context: CellContext) -> None:
+    """Solved, counted to the token and the dollar, without a flag, and the key is nowhere."""
+    assert record.success, (record.error, log_of(cell, context), [check for check in record.checks if check.value < 1])
+    assert record.stop_reason == "finished", log_of(cell, context)
+    assert_counted(record, upstream)
+    assert record.flags == []
+    assert_no_key(context.folder)
+    if cell.agent.id != "aider":
+        (seen,) = context.folder.rglob("environment.txt")
+        assert "OPENAI_API_KEY=" in seen.read_text(), "the shell sees the cell's own key"
+
+
+@pytest.mark.parametrize(("name", "case"), on_push(product(NAMES, CASES), list(product(ON_PUSH, CASES))))
+def test_the_real_program_solves_cases_and_every_token_is_counted(
+    name: str, case: str, context: CellContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = Conversation(turns(name, case))
+    cell = make_cell(cli_agent(name), case_called(case))
+    record, upstream = answered(cell, context, script, monkeypatch)
+    assert_honest(record, upstream, cell, context)
+    assert script.given == len(script.answers), log_of(cell, context)
+    assert record.tries == []
+
+
+@pytest.mark.docker
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", ["claude_code", "codex", "qwen_code"])
+def test_the_real_program_runs_in_docker(
+    name: str, tmp_path: Path, docker: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = with_real_cache(make_context(tmp_path, docker))
+    cell = make_cell(cli_agent(name), case_called("hello_world"))
+    record, upstream = answered(cell, context, Conversation(turns(name, "hello_world")), monkeypatch)
+    assert_honest(record, upstream, cell, context)
+
+
+def _of(names: Sequence[str]) -> list[object]:
+    return on_push(names, [name for name in names if name in ON_PUSH])
+
+
+@pytest.mark.parametrize("name", _of([name for name in NAMES if name != "aider"]))
+def test_a_limit_of_calls_ends_it(name: str, context: CellContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After one answer every call is refused; aider makes only one."""
+    cell = make_cell(cli_agent(name), case_called("hello_world", steps=1))
+    record, upstream = answered(cell, context, Conversation(turns(name, "hello_world")), monkeypatch)
+    assert (record.outcome, record.stop_reason) == ("graded", "step_limit"), log_of(cell, context)
+    (usage,) = record.usage
+    assert usage.calls == 1 == upstream.usage_totals.calls == len(upstream.requests)
+    assert 1 <= usage.refused_calls <= 2, "a refusal stops it"
+    assert record.flags == []
+
+
+BUSY = Reply(status=429, headers={"retry-after": "0"}, error="slow down")
+CUT = Reply("A long text that is cut off in the middle of it.", cut=0.5)
+
+
+@pytest.mark.parametrize("name", _of(NAMES))
+def test_storms_and_cut_answers_are_counted(name: str, context: CellContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The provider is busy three times and once breaks off: the work is done, and the sums are the provider's."""
+    script = Conversation(turns(name, "hello_world"), faults={1: BUSY, 2: BUSY, 3: CUT, 5: BUSY})
+    context = replace(context, patience=Patience(first_wait_s=0.01))
+    cell = make_cell(cli_agent(name), case_called("hello_world"))
+    record, upstream = answered(cell, context, script, monkeypatch)
+    assert record.success, log_of(cell, context)
+    (usage,) = record.usage
+    assert usage.retries + usage.failed_calls >= (3 if name != "aider" else 2)
+    assert usage.calls == upstream.usage_totals.calls
+    tokens, totals = usage.tokens, upstream.usage_totals
+    assert (tokens.output, tokens.input_uncached) == (totals.output, totals.input)
+    assert record.flags == []
+    assert_no_key(context.folder)
+
+
+@pytest.mark.parametrize("name", _of([name for name in NAMES if name in PROGRAMS and PROGRAMS[name].delegate]))
+def test_the_calls_of_subagents_are_counted(name: str, context: CellContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A subagent's calls belong to the cell: its prompt arrives in a conversation of its own."""
+    delegate = PROGRAMS[name].delegate
+    assert delegate is not None
+    first, *rest = turns(name, "hello_world")
+    script = Conversation([first, Reply("A part.", [delegate("SUBAGENT-7: say what you see")]), Reply("I see."), *rest])
+    cell = make_cell(cli_agent(name), case_called("hello_world"))
+    record, upstream = answered(cell, context, script, monkeypatch)
+    assert_honest(record, upstream, cell, context)
+    assert upstream.usage_totals.calls >= len(script.answers), log_of(cell, context)
+    systems = {json.dumps(seen.body.get("system") or seen.body["messages"][0]) for seen in upstream.requests}
+    assert len(systems) > 1, "the subagent has a system prompt of its own"
+
+
+_CHANGING = re.compile(
+    r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\b[0-9a-f]{64}\b|_at_unix_ms\\*\":[0-9]{13}"
+    r"|\b20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z?"
+)
+"""Ids of sessions, requests and installations, and instants."""
+_IDS = "client_metadata"
+_HEADERS = ("anthropic-beta", "anthropic-version")
+
+
+def _said(upstream: ScriptedUpstream) -> list[dict[str, str]]:
+    """The fields of each request, without what differs between any two runs of the program."""
+    return [
+        {
+            **{header: seen.headers.get(header, "") for header in _HEADERS if seen.protocol == "messages"},
+            # Each in the order of its own fields, but for ids alone, whose order changes from run to run.
+            **{field: _CHANGING.sub("ID", json.dumps(value)) for field, value in seen.body.items() if field != _IDS},
+            _IDS: json.dumps(sorted(seen.body.get(_IDS, []))),
+        }
+        for seen in upstream.requests
+    ]
+
+
+@pytest.mark.parametrize("name", ["claude_code", "codex"])
+def test_what_it_sends_is_what_it_sends_without_us(
+    name: str, tmp_path: Path, bubblewrap: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """System prompt, tools, settings and conversation, byte for byte: once through the gateway, once past it."""
+    said = {}
+    for way in ("gateway", "direct"):
+        context = with_real_cache(make_context(tmp_path / way, bubblewrap))
+        cell = make_cell(cli_agent(name), case_called("hello_world"))
+        file, text, old = solution_of("hello_world")
+        program = PROGRAMS[name]
+        answers = [Reply("Next.", [program.write(file, text, old)]), Reply("Next.", [program.shell("python hello.py")])]
+        with ScriptedUpstream(Conversation(answers), prices=PRICES_OF[cell.models["main"]]) as upstream:
+            for variable, value in upstream.environment().items():
+                monkeypatch.setenv(variable, value)
+            with monkeypatch.context() as patch:
+                if way == "direct":
+                    port, model = int(upstream.url.rpartition(":")[2]), cell.models["main"].partition("/")[2]
+                    wire = partial(wired, port=port, key="sk-direct", name=model)
+                    patch.setattr("bench.cell.agent_phase.open_gateway", wire)
+                record = run_cell(cell, context)
+        assert record.success, log_of(cell, context)
+        said[way] = _said(upstream)
+    assert len(said["gateway"]) == 3
+    assert sum(map(len, said["direct"][0].values())) > 30_000, "the whole system prompt and all tools"
+    for through, past in zip(said["gateway"], said["direct"], strict=True):
+        added = {field: through.pop(field) for field in set(through) - set(past)}
+        # The most that the model can answer anyway: without it a call could cost more than is left.
+        assert set(added) <= {"max_output_tokens"}
+        assert through == past
