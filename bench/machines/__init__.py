@@ -46,6 +46,9 @@ if TYPE_CHECKING:
     from bench.machines.opening import Work, open_engine
     from bench.machines.provision import ReleaseReport, Run, check_budget, provision_all, release_all
     from bench.machines.settings import MachineSettings, read_settings
+    from bench.machines.sky.engine import SkyEngine
+    from bench.machines.sky.options import SkyOptions
+    from bench.machines.sky.server import SkyServer
     from bench.machines.sweeping import sweep
 else:
     __getattr__ = lazy_face(__name__)

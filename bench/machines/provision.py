@@ -98,6 +98,7 @@ def provision_all(
                 f"shard {demand.shard}: {machine.id} in {machine.place or engine.name}, until {lease.expires:%H:%M} UTC"
             )
             machines.append(machine)
+        engine.settle(machines)
     except BaseException:
         # Also where the job is cancelled: GitHub gives a few seconds. What is not released by then ends itself.
         report = release_all(engine, run.scope, registry)

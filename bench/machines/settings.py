@@ -9,6 +9,7 @@ from pydantic import Field
 from bench.base.model import Model, read_yaml
 from bench.machines.batch.options import BatchOptions
 from bench.machines.ec2.options import Ec2Options
+from bench.machines.sky.options import SkyOptions
 
 
 class RunnerHome(Model):
@@ -28,6 +29,7 @@ class MachineSettings(Model):
     runners: RunnerHome = RunnerHome()
     ec2: Ec2Options | None = None
     batch: BatchOptions | None = None
+    sky: SkyOptions | None = None
 
 
 def read_settings(path: Path) -> MachineSettings:

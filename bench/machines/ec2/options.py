@@ -8,6 +8,7 @@ from pydantic import Field
 
 from bench.base.model import Model
 from bench.formats.record import Name
+from bench.machines.boot import RunnerHost
 
 Region = Annotated[str, Field(pattern=r"^[a-z]{2}(-[a-z]+)+-[0-9]$")]
 InstanceType = Annotated[str, Field(pattern=r"^[a-z0-9-]+\.[a-z0-9-]+$")]
@@ -33,7 +34,7 @@ class Ec2Machine(Model):
     """The most that any of the types costs in any place; needed for types and regions without a shipped price."""
 
 
-class Ec2Options(Model):
+class Ec2Options(RunnerHost):
     """The section `ec2` of the machines file."""
 
     places: list[Ec2Place] = Field(min_length=1)
@@ -43,12 +44,6 @@ class Ec2Options(Model):
     spot: Literal["never", "prefer", "only"] = "never"
     also_sweep: list[Region] = []
     """Regions in which earlier runs may have left something."""
-    idle_minutes: int = Field(15, ge=5, le=120)
-    """A machine without a job ends itself after so long."""
-    runner_folder: str = Field("/opt/actions-runner", pattern=r"^/[A-Za-z0-9_./-]+$")
-    """Of the image: where GitHub's runner lies unpacked."""
-    runner_user: str = Field("runner", pattern=r"^[a-z_][a-z0-9_-]*$")
-    """Of the image: an account without the right to become root."""
 
     @property
     def regions(self) -> list[str]:
