@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from bench.github import open_runners
 from bench.machines import Demand, Ec2Engine, Engine, Run, SkyEngine, SkyOptions, provision_all
-from bench.machines.ec2.options import Ec2Options
+from bench.machines.settings import Ec2Options
 from bench.machines.sky.server import server_of
 from tests.helpers.github_rest import TOKEN, Service
 

@@ -16,7 +16,8 @@ import yaml
 
 from tests.helpers.aws import Cloud, cloud, tags_of
 from tests.helpers.github_rest import TOKEN, Service, github_rest
-from tests.helpers.machines import options_for
+from tests.helpers.machines import options_for, sky_options
+from tests.helpers.skypilot import Pilot, skypilot
 from tests.workflows.rehearsal.stage import HERE
 from tests.workflows.rehearsal.step_runner import StepRunner, errors
 
@@ -149,6 +150,49 @@ def test_a_cancelled_provision_releases_what_it_has_made(stage: Stage, number: i
     _, said = process.communicate(timeout=120)
     assert process.returncode not in (0, None) and "Traceback" not in said
     assert stage.cloud.left_over(REPOSITORY) == [] and not stage.hub.runners.records
+
+
+@pytest.fixture
+def sky(plan: StepRunner) -> Iterator[tuple[Pilot, StepRunner, dict[str, str]]]:
+    """The step of the same plan with the engine `sky`, and its variables."""
+    with skypilot() as pilot, github_rest(REPOSITORY) as hub:
+        hub.actions.make_run(99, "a" * 40)["status"] = "in_progress"
+        settings = {"max_hours": 2, "sky": sky_options(identity="itself").model_dump(mode="json")}
+        (plan.workspace / "sky.yaml").write_text(yaml.safe_dump(settings))
+        told = {"ENGINE": "sky", "MACHINES": "sky.yaml", "RUNNER_TOKEN": TOKEN, "BUDGET_USD": "20"}
+        told |= {"PLAN": str(plan.folder / "temp" / "ml-dev-bench" / "plan"), "PAUSE_SECONDS": "0"}
+        facts = {f"MLDB_{name}": value for name, value in told.items()}
+        yield pilot, plan, {**facts, **pilot.environment, "GITHUB_API_URL": hub.api}
+
+
+@pytest.mark.slow
+def test_clusters_of_skypilot_from_provision_to_a_sweep(sky: tuple[Pilot, StepRunner, dict[str, str]]) -> None:
+    pilot, runner, facts = sky
+    done = runner.step("provision", **facts)
+    labels = json.loads(runner.outputs["labels"])
+    assert {it["labels"]["mldb-shard"] for it in pilot.clusters.values()} == set(labels) == {"box-001", "box-002"}
+    assert {name.replace("mldb-", "") for name in pilot.clusters} == {
+        it[0].replace("mldb-", "") for it in labels.values()
+    }
+    assert "| L4:1 in gcp/us-central1 or k8s/lab | 2 | 1.0000 |" in done.stdout
+    secret = pilot.environment["SKYPILOT_SERVICE_ACCOUNT_TOKEN"]
+    assert secret not in done.stdout + done.stderr and TOKEN not in done.stdout + done.stderr
+    runner.step("sweep", **facts)
+    assert len(pilot.clusters) == 2, "clusters of a run that goes on are in order"
+    done = runner.step("release", **{**facts, "MLDB_PLAN": ""})
+    assert done.stdout.count("ended machine") == 2 and not pilot.clusters
+    runner.step("sweep", **facts)
+
+
+@pytest.mark.slow
+def test_sky_says_what_it_needs(sky: tuple[Pilot, StepRunner, dict[str, str]]) -> None:
+    pilot, runner, facts = sky
+    done = runner.step("provision", 2, **{**facts, "SKYPILOT_API_SERVER_ENDPOINT": ""})
+    assert "SKYPILOT_API_SERVER_ENDPOINT: is not set" in errors(done)[0]
+    trusting = (runner.workspace / "sky.yaml").read_text().replace("identity: itself", "identity: account")
+    (runner.workspace / "sky.yaml").write_text(trusting)
+    done = runner.step("provision", 2, **facts)
+    assert "agent.yaml is not an agent of the benchmark" in errors(done)[0] and not pilot.clusters
 
 
 def start(stage: Stage) -> subprocess.Popen[str]:

@@ -18,9 +18,9 @@ import pytest
 
 from bench.base.errors import UserError
 from bench.machines.boot import boot_scripts
-from bench.machines.ec2.boot import MOST_BYTES, user_data
-from bench.machines.ec2.options import Ec2Options
+from bench.machines.ec2.request import MOST_BYTES, user_data
 from bench.machines.lease import Lease
+from bench.machines.settings import Ec2Options
 
 CONFIGURATION = "A" * 5200
 """As long as GitHub's."""
@@ -72,6 +72,8 @@ def boot(tmp_path: Path) -> Boot:
         log.write_text("")
         for name, body in {**_STANDINS, **(failing or {})}.items():
             note = "" if name == "id" else f'echo "{name} $*" >>"$LOG"'
+            # A process of the last run may still be about to end, and a program that runs cannot be written.
+            (programs / name).unlink(missing_ok=True)
             (programs / name).write_text(f"#!/bin/sh\n{note}\n{body}\n")
             (programs / name).chmod(0o755)
         for name in ("cat", "date"):

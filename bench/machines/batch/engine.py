@@ -17,12 +17,12 @@ from typing import Any, ClassVar
 
 from bench.base.errors import UserError
 from bench.machines.batch.client import Clients, aws_client, aws_errors
-from bench.machines.batch.options import BatchOptions
 from bench.machines.batch.setup import check_runner_age, require_sound, setup_faults
 from bench.machines.batch.shard_place import ShardPlace
 from bench.machines.engine import Engine
 from bench.machines.facts import Demand, Found, Machine, Quote, Registration, Registry, Released, State, SweepReport
 from bench.machines.lease import EngineName, Lease, Scope, lease_of
+from bench.machines.settings import BatchOptions
 
 _STATES: Mapping[str, State] = {
     "SUBMITTED": "pending",

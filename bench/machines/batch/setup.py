@@ -8,8 +8,8 @@ from datetime import date, timedelta
 from typing import Any
 
 from bench.base.errors import UserError
-from bench.machines.batch.options import BatchMachine, BatchOptions
 from bench.machines.facts import Demand
+from bench.machines.settings import BatchMachine, BatchOptions
 
 RUNNER_DAYS = 30
 """GitHub gives no jobs to a runner that has not been updated for so long after the next version."""

@@ -25,7 +25,7 @@ from bench.machines.facts import (
     utc_now,
 )
 from bench.machines.lease import EngineName, Lease, Scope
-from bench.machines.sky.options import SkyMachine, SkyOptions
+from bench.machines.settings import SkyMachine, SkyOptions
 from bench.machines.sky.server import Cluster, KeptRequest, SkyError, SkyServer
 from bench.machines.sky.task import AFTER_MINUTES, cluster_of, labels_in, lease_in, question, task_for
 

@@ -12,7 +12,7 @@ from typing import Any
 from bench.machines.boot import CONFIGURATION, boot_scripts
 from bench.machines.facts import Demand
 from bench.machines.lease import Lease, Scope, lease_of, narrow_label
-from bench.machines.sky.options import SkyMachine, SkyOptions
+from bench.machines.settings import SkyMachine, SkyOptions
 
 AFTER_MINUTES = 5
 """After the last job of a cluster, until its own agent deletes it."""
