@@ -7,7 +7,7 @@ timer, starts the runner, and ends the machine when it ends, however it does.
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Literal
 
@@ -19,6 +19,8 @@ from bench.machines.lease import Lease
 
 CONFIGURATION = "MLDB_RUNNER_CONFIGURATION"
 """The variable that holds the runner's configuration, where it is not in the script itself."""
+RUNNER_DAYS = 30
+"""GitHub gives no jobs to a runner that has not been updated for so long after the next version."""
 _CONFIGURATION = re.compile(r"[A-Za-z0-9+/=_-]+")
 # The metadata service knows the configuration of the runner, and the credentials of the machine, if it has any. What
 # deletes a cluster is not root and needs it, so there only the runner's account is kept from it.
@@ -34,6 +36,21 @@ class RunnerHost(Model):
     """Of the image: where GitHub's runner lies unpacked."""
     runner_user: str = Field("runner", pattern=r"^[a-z_][a-z0-9_-]*$")
     """Of the image: an account without the right to become root."""
+    runner_released: date | None = None
+    """Of the image: the day on which the version of its runner was released. None: it is not checked."""
+
+
+def check_runner_age(released: date | None, today: date, where: str) -> None:
+    """Raise `UserError` where GitHub may refuse the runner in the image; where: the section of the machines file."""
+    age = today - (released or today)
+    if age > timedelta(days=RUNNER_DAYS):
+        raise UserError(
+            f"the runner in the image was released {age.days} days ago, and GitHub refuses old ones from "
+            f"{RUNNER_DAYS} days on",
+            where=where,
+            remedy="build the image with the newest runner (docs/machines.md), and correct its name and "
+            "`runner_released` in the machines file",
+        )
 
 
 def boot_scripts(

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from bench.base.model import Model, read_yaml
 from bench.formats.record import Name
-from bench.machines.boot import RunnerHost
+from bench.machines.boot import RunnerHost, check_runner_age
 
 Region = Annotated[str, Field(pattern=r"^[a-z]{2}(-[a-z]+)+-[0-9]$")]
 InstanceType = Annotated[str, Field(pattern=r"^[a-z0-9-]+\.[a-z0-9-]+$")]
@@ -147,6 +147,12 @@ class MachineSettings(Model):
     ec2: Ec2Options | None = None
     batch: BatchOptions | None = None
     sky: SkyOptions | None = None
+
+    def check_runner_age(self, engine: str, today: date) -> None:
+        """Raise `UserError` where GitHub may refuse the runner that this engine's machines bring."""
+        told = {"ec2": self.ec2, "sky": self.sky, "batch": self.batch}.get(engine)
+        if told is not None and not (isinstance(told, BatchOptions) and told.mode == "shard"):
+            check_runner_age(told.runner_released, today, engine)
 
 
 def read_settings(path: Path) -> MachineSettings:

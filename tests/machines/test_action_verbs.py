@@ -10,6 +10,8 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 import yaml
@@ -150,6 +152,27 @@ def test_a_cancelled_provision_releases_what_it_has_made(stage: Stage, number: i
     _, said = process.communicate(timeout=120)
     assert process.returncode not in (0, None) and "Traceback" not in said
     assert stage.cloud.left_over(REPOSITORY) == [] and not stage.hub.runners.records
+
+
+@pytest.mark.parametrize(("engine", "age"), [("batch", 31), ("ec2", 31), ("sky", 31), ("batch", 30)])
+def test_a_runner_that_is_too_old_for_github_is_refused_before_a_plan_is_made(
+    engine: str, age: int, tmp_path: Path
+) -> None:
+    released = (datetime.now(UTC).date() - timedelta(days=age)).isoformat()
+    place = {"region": "eu-west-1", "image": "ami-1", "subnets": ["subnet-1"]}
+    batch = {"queue": "q", "definition": "mldb:1", "usd_per_hour": 1, "priced": "2026-11-20"}
+    sections: dict[str, dict[str, object]] = {
+        "ec2": {"places": [place], "machines": {"box": {"types": ["g5.xlarge"]}}},
+        "batch": {"region": "eu-west-1", "machines": {"box": batch}},
+        "sky": sky_options().model_dump(exclude_defaults=True),
+    }
+    runner = StepRunner(tmp_path / "runner")
+    text = yaml.safe_dump({engine: {**sections[engine], "runner_released": released}})
+    (runner.workspace / "machines.yaml").write_text(text)
+    told = {"ENGINE": engine, "MACHINES": "machines.yaml", "EXPERIMENT": "nowhere.yaml", "RESULTS_REPOSITORY": "none"}
+    done = runner.step("plan", 2, **{f"MLDB_{name}": value for name, value in told.items()})
+    old = f"{engine}: the runner in the image was released {age} days ago"
+    assert (old if age > 30 else "nowhere.yaml") in errors(done)[0]
 
 
 @pytest.fixture

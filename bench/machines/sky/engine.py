@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import ClassVar
 
 from bench.base.errors import UserError
+from bench.machines.boot import check_runner_age
 from bench.machines.engine import Engine
 from bench.machines.facts import (
     Clock,
@@ -65,6 +66,7 @@ class SkyEngine(Engine):
                 remedy="give machines an identity that can end nothing but itself, and then say `identity: itself` "
                 "(docs/machines-sky.md)",
             )
+        check_runner_age(self._options.runner_released, self._clock().date(), "sky")
         self._server.require_version()
         asked = {demand.machine: demand for demand in sorted(demands, key=lambda it: (it.gpus, it.cpus))}
         for demand in asked.values():
