@@ -217,7 +217,7 @@ class SkyServer:
         read_s: float = _POLL_S,
         failed: Sequence[int] = (),
     ) -> Any:
-        """The answer; failed: statuses that are one. Raises `requests.ReadTimeout` too, for a GET."""
+        """The answer; failed: statuses that are one. Raises `ReadTimeout` of requests too, for a GET."""
         import requests
 
         for number in range(tries):
