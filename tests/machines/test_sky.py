@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
+import os
 import re
+import signal
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +22,7 @@ import pytest
 from bench.base.errors import UserError
 from bench.machines import (
     Demand,
+    Found,
     Lease,
     Machine,
     OutOfCapacity,
@@ -28,7 +34,7 @@ from bench.machines import (
     provision_all,
 )
 from bench.machines.settings import MachineSettings
-from bench.machines.sky.server import ENDPOINT, SkyServer, server_of
+from bench.machines.sky.server import ENDPOINT, SkyError, SkyServer, server_of
 from bench.machines.sky.task import EARLY, cluster_of, labels_of, lease_in, question, task_for
 from tests.helpers.machines import DEMANDS, REPOSITORY, later, sky_options
 from tests.helpers.skypilot import PROTOCOL, TOKEN, Pilot, skypilot
@@ -349,6 +355,8 @@ def test_other_shapes_and_refusals_are_one_line(pilot: Pilot) -> None:
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An interpreter with the real SkyPilot, in an environment of its own: 360 MB."""
+    if ready := os.environ.get("MLDB_SKYPILOT"):
+        return Path(ready)
     folder = tmp_path_factory.mktemp("skypilot")
     uv = Path(sys.executable).with_name("uv")
     for words in (["venv", "--quiet"], ["pip", "install", "--quiet", "--python", str(folder / "venv")]):
@@ -390,3 +398,67 @@ def test_the_real_package_reads_out_of_a_task_what_was_meant(package: Path, tmp_
         assert it["labels"] == labels_of(held) and it["labels_valid"]
         assert it["autostop"] == [True, 5, True] and it["max_hourly_cost"] == 1.0
         assert it["accelerators"] == {"L4": 1} and it["pod_config"]["spec"]["activeDeadlineSeconds"] > 7000
+
+
+@pytest.fixture(scope="module")
+def real(package: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SkyServer]:
+    """A real API server, which has no cloud."""
+    home = tmp_path_factory.mktemp("home")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [str(package), "-m", "sky.server.server", "--host", "127.0.0.1", "--port", str(port)]
+    env = {"HOME": str(home), "PATH": f"{package.parent}:/usr/bin:/bin", "SKYPILOT_DISABLE_USAGE_COLLECTION": "1"}
+    with (home / "log").open("wb") as log:
+        process = subprocess.Popen(command, env=env, cwd=home, stdout=log, stderr=log, start_new_session=True)
+        server = SkyServer(f"http://127.0.0.1:{port}")
+        try:
+            until = time.monotonic() + 500
+            while True:
+                try:
+                    server.require_version()
+                    break
+                except UserError:
+                    assert process.poll() is None and time.monotonic() < until, (home / "log").read_text()[-3000:]
+            yield server
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGTERM)
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+@pytest.mark.slow
+@pytest.mark.nightly
+@pytest.mark.timeout(1800)
+def test_a_real_server_is_spoken_to(real: SkyServer) -> None:
+    """It takes every request, and fails at the cloud that it does not have; nothing of ours is left there."""
+    engine = SkyEngine(sky_options(), real)
+    assert engine.find(Scope(REPOSITORY)) == Found([], [])
+    with pytest.raises(SkyError, match="NoCloudAccessError") as caught:
+        engine.quote(DEMANDS)
+    assert "\n" not in str(caught.value)
+    made = engine.launch(lease(), DEMANDS[0], Configured())
+    with pytest.raises(UserError, match="shard box-001"):
+        engine.settle([made])
+    assert real.down([made.id], 60) == {}, "a cluster that does not exist is no fault"
+    assert engine.release([made]).faults == [] and real.clusters([made.id], refresh=True) == []
+
+
+@pytest.mark.slow
+@pytest.mark.nightly
+@pytest.mark.timeout(1800)
+def test_a_real_server_tells_whose_a_launch_is_and_cancels_it(real: SkyServer) -> None:
+    held = lease("box-009")
+    engine = SkyEngine(sky_options(), real)
+    made = engine.launch(held, DEMANDS[0], Configured())
+    found = engine.find(Scope(REPOSITORY))
+    # Where it has failed for want of a cloud before the look, there is nothing to find.
+    assert [(it.id, it.kind, it.lease.shard) for it in found.machines] in ([], [(made.id, "job", "box-009")])
+    assert engine.release(found.machines).faults == []
+    assert engine.find(Scope(REPOSITORY)).machines == []

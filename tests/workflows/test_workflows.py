@@ -57,7 +57,7 @@ def lint(*command: str, cwd: Path = ROOT) -> None:
 def test_there_is_something_to_lint() -> None:
     assert {path.name for path in WORKFLOWS} >= {"ci.yml", "pages.yml"}
     assert any(name.startswith("docs-github-action-") for name, _ in documented_workflows())
-    assert len(templates()) == 6 and step_actions()
+    assert len(templates()) == 6 + 1 and step_actions()
     assert len(FORMS) >= 2
 
 
