@@ -35,7 +35,7 @@ _BOOT_HOURS = 0.5
 
 
 class _Engine(Model):
-    engine: Literal["label", "local", "ec2", "batch"] = "label"
+    engine: Literal["label", "local", "ec2", "batch", "sky"] = "label"
     machines: Path | None = None
     """The machines file."""
 

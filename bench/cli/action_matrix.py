@@ -69,6 +69,9 @@ class _PlanInputs(_Branch):
     missing_from: Path | None = Field(None, alias="missing-from")
     sandbox: Literal["auto", "docker", "bubblewrap", "process"] = "auto"
     runner: RunnerKind = "auto"
+    engine: Literal["", "label", "local", "ec2", "batch", "sky"] = ""
+    machines: Path | None = None
+    """The machines file of that engine, where the plan shall be refused for what only its age says."""
 
 
 class _ShardInputs(Model):
@@ -116,6 +119,8 @@ def plan_shards() -> None:
     # Out of the environment first: nothing that this step starts may inherit it.
     token = os.environ.pop("MLDB_TOKEN", "")
     told = read_inputs(_PlanInputs)
+    if told.machines is not None:
+        _check_machines(told.engine, told.machines)
     file = work_folder("plan") / _PLAN
     words = ["--out", str(file), "--github-output", "--sandbox", told.sandbox, "--runner", told.runner]
     first = None
@@ -138,6 +143,15 @@ def plan_shards() -> None:
         write_atomic(file.with_name(_FIRST), first.read_bytes())
     document = read_plan_file(file)
     set_outputs({"plan": str(file.parent), "name": document.name, "artifacts": _artifact_pattern(document)})
+
+
+def _check_machines(engine: str, machines: Path) -> None:
+    """Raise `UserError` for machines that GitHub would give no job: before a plan is made and published for them."""
+    from datetime import UTC, datetime
+
+    from bench.machines import read_settings
+
+    read_settings(machines).check_runner_age(engine, datetime.now(UTC).date())
 
 
 def _plan_of_rounds(earlier: Path) -> Path | None:

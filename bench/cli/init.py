@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import click
 import yaml
@@ -31,9 +31,13 @@ _HEADING = """\
 # agent: the description of your agent. branch: the default branch. cron: when the night begins, UTC.
 # control: the agent of nightly.yaml whose own drops tell a moved model from a moved agent.
 # keys: secrets of the repository that live models need (Settings, Secrets and variables, Actions).
+# engine: label (the runners that nightly.yaml names) or ec2 (a machine of AWS for each shard, by machines.yaml here).
+# region, budget_usd: with ec2, where AWS is logged in to, and the most that the machines of a night may cost.
 """
 _OWN = re.compile(r"(?P<uses>uses: ml-dev-bench/action[\w./-]*)@v1$", re.MULTILINE)
 _KEYS = re.compile(r"^(?P<indent> *)# \{\{keys\}\}\n", re.MULTILINE)
+_PART = re.compile(r"^ *# \{\{(?P<engine>ec2|label)\}\}\n(?P<text>.*?)^ *# \{\{end\}\}\n", re.MULTILINE | re.DOTALL)
+"""What is there for one engine alone."""
 _NATIVE_KEYS = {"gemini": "GEMINI_API_KEY", "together_ai": "TOGETHERAI_API_KEY", "replay": ""}
 _Plain = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_./-]*$", max_length=200)]
 _Secret = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$", max_length=100)]
@@ -49,6 +53,10 @@ class Settings(Model):
     control: str = Field("", pattern=r"^[a-z0-9_-]*$")
     """Id of the agent in nightly.yaml that tells a moved model from a moved agent; empty: none."""
     keys: list[_Secret] = []
+    engine: Literal["label", "ec2"] = "label"
+    """Where the machines of the night come from."""
+    region: str = Field("us-east-1", pattern=r"^[a-z]{2}(-[a-z]+)+-[0-9]$")
+    budget_usd: float = Field(20.0, gt=0)
 
 
 class Release(Model):
@@ -130,11 +138,12 @@ def find_drift(folder: Path, settings: Settings, reference: str) -> list[Drift]:
 def render(path: Path, settings: Settings, reference: str) -> str:
     """The workflow that belongs to `path`; reference: what follows `@` in `uses:` of our own actions."""
     text = (_templates() / "workflows" / path.name).read_text(encoding="utf-8")
+    text = _PART.sub(lambda match: match["text"] if match["engine"] == settings.engine else "", text)
     text = _KEYS.sub(lambda match: "".join(_secret(match["indent"], key) for key in settings.keys), text)
     text = _OWN.sub(lambda match: f"{match['uses']}@{reference}", text)
     cassettes = (Path(settings.agent).parent / "cassettes" / "smoke").as_posix() + "/"
     values = {"agent": settings.agent, "branch": settings.branch, "cron": settings.cron, "cassettes": cassettes}
-    values["control"] = settings.control or '""'
+    values |= {"control": settings.control or '""', "region": settings.region, "budget": f"{settings.budget_usd:g}"}
     return _fill(text, values)
 
 

@@ -14,7 +14,6 @@ from bench.base.faces import lazy_face
 if TYPE_CHECKING:
     from bench.machines.batch.client import aws_client, aws_errors
     from bench.machines.batch.engine import BatchEngine, BatchJob, ShardBatchEngine
-    from bench.machines.batch.options import BatchMachine, BatchOptions
     from bench.machines.batch.shard_place import PLAN, REPOSITORY, ShardPlace, pack_bundle, pack_inputs, unpack_inputs
     from bench.machines.ec2.engine import Ec2Engine
     from bench.machines.engine import Engine
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
         SweepReport,
         utc_now,
     )
-    from bench.machines.label import LabelEngine
     from bench.machines.lease import (
         EngineName,
         Lease,
@@ -42,10 +40,12 @@ if TYPE_CHECKING:
         new_runner_name,
         parse_runner_name,
     )
-    from bench.machines.local import LocalEngine
+    from bench.machines.local import LabelEngine, LocalEngine
     from bench.machines.opening import Work, open_engine
     from bench.machines.provision import ReleaseReport, Run, check_budget, provision_all, release_all
-    from bench.machines.settings import MachineSettings, read_settings
+    from bench.machines.settings import BatchMachine, BatchOptions, MachineSettings, SkyOptions, read_settings
+    from bench.machines.sky.engine import SkyEngine
+    from bench.machines.sky.server import SkyServer
     from bench.machines.sweeping import sweep
 else:
     __getattr__ = lazy_face(__name__)

@@ -32,6 +32,9 @@ class Engine(ABC):
         and `UserError` for every other fault: then something may have been made, which carries the tags.
         """
 
+    def settle(self, machines: Sequence[Machine]) -> None:  # noqa: B027  most engines have nothing to wait for
+        """Wait until all of these are there, for engines that make them after `launch`; raises `UserError`."""
+
     @abstractmethod
     def find(self, scope: Scope) -> Found:
         """All that exists with the tags of the scope, by asking the cloud and no file of ours. Does not raise."""

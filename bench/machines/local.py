@@ -1,4 +1,4 @@
-"""The machine of the job itself: nothing is made, and what killed cells have left can be ended."""
+"""Engines that make nothing: the machine of the job itself, and runners that others start and end."""
 
 from __future__ import annotations
 
@@ -72,6 +72,32 @@ class LocalEngine(Engine):
             else:
                 ended.append(machine)
         return Released(ended, faults)
+
+
+class LabelEngine(Engine):
+    """Quotes by the prices of the experiment file. It makes nothing, so it has nothing to find or to end."""
+
+    name: ClassVar[EngineName] = "label"
+    registers: ClassVar[bool] = False
+
+    def __init__(self, prices: dict[str, float]) -> None:
+        """prices: USD an hour by machine class."""
+        self._prices = prices
+
+    def quote(self, demands: Sequence[Demand]) -> list[Quote]:
+        return [
+            Quote(it.shard, it.machine, self._prices.get(it.machine, 0.0), it.hours, "experiment file")
+            for it in demands
+        ]
+
+    def launch(self, lease: Lease, demand: Demand, runner: Registration | None) -> Machine:
+        raise UserError("the runners of this engine are not started here", where="label")
+
+    def find(self, scope: Scope) -> Found:
+        return Found()
+
+    def release(self, machines: Sequence[Machine]) -> Released:
+        return Released()
 
 
 def _too_small(demand: Demand) -> list[str]:

@@ -12,6 +12,8 @@ from bench.machines.ec2.engine import Ec2Engine
 from bench.machines.engine import Engine
 from bench.machines.lease import EngineName
 from bench.machines.settings import MachineSettings
+from bench.machines.sky.engine import SkyEngine
+from bench.machines.sky.server import server_of
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,15 @@ def _batch(settings: MachineSettings, work: Work) -> Engine | None:
     return BatchEngine(settings.batch)
 
 
-_OPENERS: Mapping[EngineName, Callable[[MachineSettings, Work], Engine | None]] = {"ec2": _ec2, "batch": _batch}
+def _sky(settings: MachineSettings, work: Work) -> Engine | None:
+    return SkyEngine(settings.sky, server_of(), work.strangers) if settings.sky else None
+
+
+_OPENERS: Mapping[EngineName, Callable[[MachineSettings, Work], Engine | None]] = {
+    "ec2": _ec2,
+    "batch": _batch,
+    "sky": _sky,
+}
 
 
 def open_engine(name: EngineName, settings: MachineSettings, work: Work, where: Path | str) -> Engine:

@@ -7,17 +7,57 @@ moment whatever exists can be found by what it carries, without this process and
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
+from pydantic import Field
+
 from bench.base.errors import UserError
+from bench.base.model import Model
 from bench.base.text import counted
 from bench.machines.engine import Engine
 from bench.machines.facts import Clock, Demand, Machine, Quote, Registration, Registry, utc_now
 from bench.machines.lease import EngineName, Lease, Scope, new_runner_name, parse_runner_name
-from bench.machines.lease_book import LeaseBook
+
+
+class _Line(Model):
+    lease: str
+    engine: EngineName
+    repository: str
+    run: str
+    attempt: int = Field(ge=1)
+    shard: str
+    expires: str
+
+
+class LeaseBook:
+    """The file of leases, one a line of JSON: each stands there before anything is asked of a cloud.
+
+    It is for people and for the summary of a job. `release` and `sweep` go by tags, because this file can be lost.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def write(self, lease: Lease) -> None:
+        """The lease is on the disk after this."""
+        line = _Line(
+            lease=lease.id,
+            engine=lease.engine,
+            repository=lease.repository,
+            run=lease.run,
+            attempt=lease.attempt,
+            shard=lease.shard,
+            expires=lease.expires.isoformat(),
+        )
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with self._path.open("ab") as file:
+            file.write(line.model_dump_json().encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
 
 
 @dataclass(frozen=True)
@@ -99,6 +139,7 @@ def provision_all(
                 f"shard {demand.shard}: {machine.id} in {machine.place or engine.name}, until {lease.expires:%H:%M} UTC"
             )
             machines.append(machine)
+        engine.settle(machines)
     except BaseException:
         # Also where the job is cancelled: GitHub gives a few seconds. What is not released by then ends itself.
         report = release_all(engine, run.scope, registry)

@@ -171,3 +171,25 @@ def test_a_release_pins_the_commit_that_its_wheel_names(
 )
 def test_the_secret_of_a_model(model: str, name: str) -> None:
     assert secret_of(model) == name
+
+
+def test_a_night_with_machines_of_ec2_is_written_where_the_settings_say_so(repository: Path) -> None:
+    assert init(repository, "--pin", PIN).code == 0
+    night = repository / ".github/workflows/mldb-nightly.yml"
+    plain = yaml.safe_load(night.read_text())
+    settings = repository / ".github/mldb/init.yaml"
+    told = {**yaml.safe_load(settings.read_text()), "engine": "ec2", "region": "eu-west-1", "budget_usd": 12.5}
+    settings.write_text(yaml.safe_dump(told))
+    commit(repository)
+    assert init(repository, "--pin", PIN, "--upgrade").code == 0
+    text = night.read_text()
+    made = yaml.safe_load(text)
+    assert set(made["jobs"]) == {*plain["jobs"], "sweep", "provision", "release"}
+    assert made["jobs"]["run"]["strategy"]["matrix"] == "${{ fromJSON(needs.provision.outputs.matrix) }}"
+    assert made["jobs"]["run"]["steps"] == plain["jobs"]["run"]["steps"]
+    logged_in = {name for name, job in made["jobs"].items() if "aws-region" in json.dumps(job)}
+    assert logged_in == {"sweep", "provision", "release"}
+    assert all(made["jobs"][name]["permissions"] == {"contents": "read", "id-token": "write"} for name in logged_in)
+    assert 'budget-usd: "12.5"' in text and text.count("aws-region: eu-west-1") == 3
+    assert "{{" not in text.replace("${{", "") and "# {{" not in text
+    assert init(repository, "--pin", PIN, "--check").code == 0

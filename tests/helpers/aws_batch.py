@@ -21,7 +21,7 @@ import pytest
 import yaml
 from botocore.config import Config
 
-from bench.machines.batch.options import BatchMachine, BatchOptions
+from bench.machines.settings import BatchMachine, BatchOptions
 
 REGION = "eu-west-1"
 IMAGE = f"registry.invalid/mldb@sha256:{'a' * 64}"

@@ -13,13 +13,17 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import FrameType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from bench.github import open_runners
-from bench.machines import Demand, Ec2Engine, Run, provision_all
-from bench.machines.ec2.options import Ec2Options
-from tests.helpers.aws import REGIONS, Cloud
+from bench.machines import Demand, Ec2Engine, Engine, Run, SkyEngine, SkyOptions, provision_all
+from bench.machines.settings import Ec2Options
+from bench.machines.sky.server import server_of
 from tests.helpers.github_rest import TOKEN, Service
+
+if TYPE_CHECKING:
+    from tests.helpers.aws import Cloud
+    from tests.helpers.skypilot import Pilot
 
 REPOSITORY = "owner/agents"
 DEMANDS = [Demand(f"box-00{number}", "box", 4, 16_000, 1, 2.0) for number in (1, 2)]
@@ -32,6 +36,8 @@ _WATCHED = (str(_ROOT / "bench" / "machines"), str(_ROOT / "bench" / "github" / 
 
 def options_for(cloud: Cloud, **changes: Any) -> Ec2Options:
     """A place in each region, with two subnets and two types."""
+    from tests.helpers.aws import REGIONS
+
     places = [
         {"region": region, "image": cloud.image(region), "subnets": cloud.subnets(region)[:2]} for region in REGIONS
     ]
@@ -39,17 +45,23 @@ def options_for(cloud: Cloud, **changes: Any) -> Ec2Options:
     return Ec2Options.model_validate({"places": places, "machines": {"box": machine}, **changes})
 
 
+def sky_options(**changes: Any) -> SkyOptions:
+    """One class, in two places."""
+    machine = {"infra": ["gcp/us-central1", "k8s/lab"], "accelerators": "L4:1", "image": "docker:registry.invalid/mldb"}
+    return SkyOptions.model_validate({"machines": {"box": {**machine, "usd_per_hour": 1.0}}, **changes})
+
+
 def later(**passed: float) -> Callable[[], datetime]:
     """A clock that is ahead."""
     return lambda: datetime.now(UTC).replace(microsecond=0) + timedelta(**passed)
 
 
-def provision_once(options: Ec2Options, api: str, run: str, folder: Path) -> None:
+def provision_once(engine: Engine, api: str, run: str, folder: Path) -> None:
     """What the provision step does, for two shards."""
     with open_runners(REPOSITORY, TOKEN, api=api, pause_s=0, wait=lambda _: None) as runners:
         provision_all(
-            Ec2Engine(options),
-            Run("ec2", REPOSITORY, run, 1),
+            engine,
+            Run(engine.name, REPOSITORY, run, 1),
             DEMANDS,
             budget_usd=BUDGET,
             registry=runners,
@@ -74,15 +86,36 @@ class Provisioner:
 
 @contextmanager
 def provisioner(cloud: Cloud, hub: Service, **changes: Any) -> Iterator[Provisioner]:
-    facts = {"options": options_for(cloud, **changes).model_dump(mode="json"), "api": hub.api}
+    """Of machines of EC2."""
+    options = options_for(cloud, **changes).model_dump(mode="json")
+    with _started({"engine": "ec2", "options": options, "api": hub.api}, cloud.environment) as started:
+        yield started
+
+
+@contextmanager
+def sky_provisioner(pilot: Pilot, hub: Service) -> Iterator[Provisioner]:
+    """Of clusters of SkyPilot."""
+    options = sky_options().model_dump(mode="json")
+    with _started({"engine": "sky", "options": options, "api": hub.api}, pilot.environment) as started:
+        yield started
+
+
+@contextmanager
+def _started(facts: dict[str, Any], environment: dict[str, str]) -> Iterator[Provisioner]:
     command = [sys.executable, "-m", "tests.helpers.machines", json.dumps(facts)]
-    environment = {**os.environ, **cloud.environment, "PYTHONPATH": str(_ROOT)}
+    whole = {**os.environ, **environment, "PYTHONPATH": str(_ROOT)}
     with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, cwd=_ROOT
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=whole, cwd=_ROOT
     ) as process:
         yield Provisioner(process)
         assert process.stdin is not None
         process.stdin.close()
+
+
+def _engine(facts: dict[str, Any]) -> Engine:
+    if facts["engine"] == "sky":
+        return SkyEngine(SkyOptions.model_validate(facts["options"]), server_of())
+    return Ec2Engine(Ec2Options.model_validate(facts["options"]))
 
 
 class _Trap:
@@ -137,7 +170,7 @@ def _child(order: dict[str, Any], facts: dict[str, Any], told: Path) -> None:
     trap = _Trap(order["kind"], order["at"], order["how"], told)
     trap.arm()
     try:
-        provision_once(Ec2Options.model_validate(facts["options"]), facts["api"], order["run"], told.parent)
+        provision_once(_engine(facts), facts["api"], order["run"], told.parent)
     except KeyboardInterrupt:
         pass
     finally:
@@ -147,10 +180,12 @@ def _child(order: dict[str, Any], facts: dict[str, Any], told: Path) -> None:
 
 def _serve(facts: dict[str, Any]) -> None:
     # What is imported lazily is imported now, so that a child takes milliseconds.
-    import boto3
     import github  # noqa: F401
 
-    boto3.client("ec2", region_name="us-east-1")
+    if facts["engine"] == "ec2":
+        import boto3
+
+        boto3.client("ec2", region_name="us-east-1")
     for line in sys.stdin:
         with tempfile.TemporaryDirectory() as folder:
             told = Path(folder) / "told"

@@ -10,13 +10,16 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 import yaml
 
 from tests.helpers.aws import Cloud, cloud, tags_of
 from tests.helpers.github_rest import TOKEN, Service, github_rest
-from tests.helpers.machines import options_for
+from tests.helpers.machines import options_for, sky_options
+from tests.helpers.skypilot import Pilot, skypilot
 from tests.workflows.rehearsal.stage import HERE
 from tests.workflows.rehearsal.step_runner import StepRunner, errors
 
@@ -149,6 +152,70 @@ def test_a_cancelled_provision_releases_what_it_has_made(stage: Stage, number: i
     _, said = process.communicate(timeout=120)
     assert process.returncode not in (0, None) and "Traceback" not in said
     assert stage.cloud.left_over(REPOSITORY) == [] and not stage.hub.runners.records
+
+
+@pytest.mark.parametrize(("engine", "age"), [("batch", 31), ("ec2", 31), ("sky", 31), ("batch", 30)])
+def test_a_runner_that_is_too_old_for_github_is_refused_before_a_plan_is_made(
+    engine: str, age: int, tmp_path: Path
+) -> None:
+    released = (datetime.now(UTC).date() - timedelta(days=age)).isoformat()
+    place = {"region": "eu-west-1", "image": "ami-1", "subnets": ["subnet-1"]}
+    batch = {"queue": "q", "definition": "mldb:1", "usd_per_hour": 1, "priced": "2026-11-20"}
+    sections: dict[str, dict[str, object]] = {
+        "ec2": {"places": [place], "machines": {"box": {"types": ["g5.xlarge"]}}},
+        "batch": {"region": "eu-west-1", "machines": {"box": batch}},
+        "sky": sky_options().model_dump(exclude_defaults=True),
+    }
+    runner = StepRunner(tmp_path / "runner")
+    text = yaml.safe_dump({engine: {**sections[engine], "runner_released": released}})
+    (runner.workspace / "machines.yaml").write_text(text)
+    told = {"ENGINE": engine, "MACHINES": "machines.yaml", "EXPERIMENT": "nowhere.yaml", "RESULTS_REPOSITORY": "none"}
+    done = runner.step("plan", 2, **{f"MLDB_{name}": value for name, value in told.items()})
+    old = f"{engine}: the runner in the image was released {age} days ago"
+    assert (old if age > 30 else "nowhere.yaml") in errors(done)[0]
+
+
+@pytest.fixture
+def sky(plan: StepRunner) -> Iterator[tuple[Pilot, StepRunner, dict[str, str]]]:
+    """The step of the same plan with the engine `sky`, and its variables."""
+    with skypilot() as pilot, github_rest(REPOSITORY) as hub:
+        hub.actions.make_run(99, "a" * 40)["status"] = "in_progress"
+        settings = {"max_hours": 2, "sky": sky_options(identity="itself").model_dump(mode="json")}
+        (plan.workspace / "sky.yaml").write_text(yaml.safe_dump(settings))
+        told = {"ENGINE": "sky", "MACHINES": "sky.yaml", "RUNNER_TOKEN": TOKEN, "BUDGET_USD": "20"}
+        told |= {"PLAN": str(plan.folder / "temp" / "ml-dev-bench" / "plan"), "PAUSE_SECONDS": "0"}
+        facts = {f"MLDB_{name}": value for name, value in told.items()}
+        yield pilot, plan, {**facts, **pilot.environment, "GITHUB_API_URL": hub.api}
+
+
+@pytest.mark.slow
+def test_clusters_of_skypilot_from_provision_to_a_sweep(sky: tuple[Pilot, StepRunner, dict[str, str]]) -> None:
+    pilot, runner, facts = sky
+    done = runner.step("provision", **facts)
+    labels = json.loads(runner.outputs["labels"])
+    assert {it["labels"]["mldb-shard"] for it in pilot.clusters.values()} == set(labels) == {"box-001", "box-002"}
+    assert {name.replace("mldb-", "") for name in pilot.clusters} == {
+        it[0].replace("mldb-", "") for it in labels.values()
+    }
+    assert "| L4:1 in gcp/us-central1 or k8s/lab | 2 | 1.0000 |" in done.stdout
+    secret = pilot.environment["SKYPILOT_SERVICE_ACCOUNT_TOKEN"]
+    assert secret not in done.stdout + done.stderr and TOKEN not in done.stdout + done.stderr
+    runner.step("sweep", **facts)
+    assert len(pilot.clusters) == 2, "clusters of a run that goes on are in order"
+    done = runner.step("release", **{**facts, "MLDB_PLAN": ""})
+    assert done.stdout.count("ended machine") == 2 and not pilot.clusters
+    runner.step("sweep", **facts)
+
+
+@pytest.mark.slow
+def test_sky_says_what_it_needs(sky: tuple[Pilot, StepRunner, dict[str, str]]) -> None:
+    pilot, runner, facts = sky
+    done = runner.step("provision", 2, **{**facts, "SKYPILOT_API_SERVER_ENDPOINT": ""})
+    assert "SKYPILOT_API_SERVER_ENDPOINT: is not set" in errors(done)[0]
+    trusting = (runner.workspace / "sky.yaml").read_text().replace("identity: itself", "identity: account")
+    (runner.workspace / "sky.yaml").write_text(trusting)
+    done = runner.step("provision", 2, **facts)
+    assert "agent.yaml is not an agent of the benchmark" in errors(done)[0] and not pilot.clusters
 
 
 def start(stage: Stage) -> subprocess.Popen[str]:

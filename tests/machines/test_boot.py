@@ -17,9 +17,10 @@ from pathlib import Path
 import pytest
 
 from bench.base.errors import UserError
-from bench.machines.ec2.boot import MOST_BYTES, user_data
-from bench.machines.ec2.options import Ec2Options
+from bench.machines.boot import boot_scripts
+from bench.machines.ec2.request import MOST_BYTES, user_data
 from bench.machines.lease import Lease
+from bench.machines.settings import Ec2Options
 
 CONFIGURATION = "A" * 5200
 """As long as GitHub's."""
@@ -71,6 +72,8 @@ def boot(tmp_path: Path) -> Boot:
         log.write_text("")
         for name, body in {**_STANDINS, **(failing or {})}.items():
             note = "" if name == "id" else f'echo "{name} $*" >>"$LOG"'
+            # A process of the last run may still be about to end, and a program that runs cannot be written.
+            (programs / name).unlink(missing_ok=True)
             (programs / name).write_text(f"#!/bin/sh\n{note}\n{body}\n")
             (programs / name).chmod(0o755)
         for name in ("cat", "date"):
@@ -196,3 +199,45 @@ def test_the_size_is_what_ec2_takes() -> None:
         parts(configuration="A" * 14_000)
     with pytest.raises(UserError, match="is not base 64"):
         parts(configuration="';shutdown -c;'")
+
+
+def cluster_parts(**changes: object) -> tuple[str, str]:
+    """The scripts where a cluster's own agent deletes the machine."""
+    return boot_scripts(LEASE, options(**changes), CONFIGURATION, NOW, ends="cluster", early_s=600)
+
+
+@pytest.mark.parametrize(
+    "failing", [FAILURES[it] for it in ("the account is root", "the runner fails", "nothing fails")]
+)
+def test_in_a_cluster_the_end_is_that_of_the_job_and_not_a_power_off(boot: Boot, failing: Mapping[str, str]) -> None:
+    first, second = cluster_parts()
+    assert boot(first)[0].startswith("shutdown -P +")
+    calls = boot(second, failing, MLDB_RUNNER_CONFIGURATION="A")
+    assert calls[0].startswith("shutdown -P +"), "armed all the same"
+    assert "pkill -KILL -u runner" in calls and "shutdown -P now" not in calls
+    assert not [call for call in calls if "poweroff" in call]
+
+
+def test_in_a_pod_without_a_power_switch_the_runner_starts(boot: Boot) -> None:
+    calls = boot(cluster_parts()[1], {"shutdown": "exit 127"}, MLDB_RUNNER_CONFIGURATION="A")
+    assert "configured" in calls
+    assert CONFIGURATION not in "".join(cluster_parts())
+
+
+@pytest.mark.parametrize("timer", ["idle", "end of the lease"])
+def test_in_a_cluster_a_timer_ends_the_runner(boot: Boot, timer: str) -> None:
+    """Without a job, and so long before the end of the lease that the deletion comes before the power-off."""
+    second = cluster_parts(idle_minutes=7)[1]
+    # The lease was made when the tests were read.
+    instant = "420) ;; 6[0-9]*|5" if timer == "idle" else "6[0-9][0-9][0-9]) ;; 420|5"
+    sleeps = f'case "$1" in {instant}*) exec /usr/bin/sleep 20 ;; esac'
+    runner = f'{until("pkill -KILL")}; echo "still there" >>"$LOG"'
+    calls = boot(second, {"sleep": sleeps, "runuser": runner}, MLDB_RUNNER_CONFIGURATION="A")
+    assert "pkill -KILL -u runner" in calls
+
+
+def test_only_the_runner_is_kept_from_the_metadata_that_a_cluster_needs(boot: Boot) -> None:
+    calls = boot(cluster_parts()[1], MLDB_RUNNER_CONFIGURATION="A")
+    assert "iptables -w -I OUTPUT -d 169.254.169.254 -m owner --uid-owner runner -j REJECT" in calls
+    calls = boot(parts()["x-shellscript"])
+    assert "iptables -w -I OUTPUT -d 169.254.169.254 -m owner ! --uid-owner 0 -j REJECT" in calls

@@ -17,12 +17,13 @@ from typing import Any, ClassVar
 
 from bench.base.errors import UserError
 from bench.machines.batch.client import Clients, aws_client, aws_errors
-from bench.machines.batch.options import BatchOptions
-from bench.machines.batch.setup import check_runner_age, require_sound, setup_faults
+from bench.machines.batch.setup import require_sound, setup_faults
 from bench.machines.batch.shard_place import ShardPlace
+from bench.machines.boot import check_runner_age
 from bench.machines.engine import Engine
 from bench.machines.facts import Demand, Found, Machine, Quote, Registration, Registry, Released, State, SweepReport
 from bench.machines.lease import EngineName, Lease, Scope, lease_of
+from bench.machines.settings import BatchOptions
 
 _STATES: Mapping[str, State] = {
     "SUBMITTED": "pending",
@@ -80,7 +81,8 @@ class BatchEngine(Engine):
         if unknown:
             remedy = f"add it to `batch.machines`, which has {', '.join(sorted(options.machines))}"
             raise UserError(f"class {unknown[0]!r} has neither a queue nor a price", where="batch", remedy=remedy)
-        check_runner_age(options, self._today)
+        if options.mode == "runner":
+            check_runner_age(options.runner_released, self._today, "batch")
         with aws_errors("batch"):
             require_sound(setup_faults(self._batch, self._ec2, options, demands))
         return [self._quote(demand) for demand in demands]

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import date, timedelta
 from typing import Any
 
 from bench.base.errors import UserError
-from bench.machines.batch.options import BatchMachine, BatchOptions
 from bench.machines.facts import Demand
+from bench.machines.settings import BatchMachine, BatchOptions
 
-RUNNER_DAYS = 30
-"""GitHub gives no jobs to a runner that has not been updated for so long after the next version."""
 _DIGEST = re.compile(r"@sha256:[0-9a-f]{64}$")
 _KEYS = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)(_|$)", re.IGNORECASE)
 _SECRET_ARN = re.compile(r"arn:aws[a-z-]*:secretsmanager:")
@@ -21,20 +18,6 @@ _AGENT_SHARE = 0.75
 job of this size."""
 _SEE = "see docs/machines-batch.md"
 Answer = Mapping[str, Any]
-
-
-def check_runner_age(options: BatchOptions, today: date) -> None:
-    """Raise `UserError` where GitHub may refuse the runner in the image."""
-    if options.mode == "runner" and options.runner_released is not None:
-        age = today - options.runner_released
-        if age > timedelta(days=RUNNER_DAYS):
-            raise UserError(
-                f"the runner in the image was released {age.days} days ago, and GitHub refuses old ones from "
-                f"{RUNNER_DAYS} days on",
-                where="batch",
-                remedy="build the image with the newest runner (scripts/machine_image), register it, and correct "
-                "`definition` and `runner_released`",
-            )
 
 
 def setup_faults(batch: Any, ec2: Any, options: BatchOptions, demands: Sequence[Demand]) -> list[str]:

@@ -10,14 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from bench.base.errors import UserError
-from bench.machines.ec2.boot import user_data
+from bench.machines.boot import check_runner_age
 from bench.machines.ec2.cloud import client, code_of, end_all, in_region, said
-from bench.machines.ec2.options import Ec2Options, Ec2Place
 from bench.machines.ec2.prices import machine_of, on_demand_price, quote_all, shipped_prices
-from bench.machines.ec2.request import Try, run_instances, tries
+from bench.machines.ec2.request import Try, run_instances, tries, user_data
 from bench.machines.engine import Engine
 from bench.machines.facts import Clock, Demand, Found, Machine, OutOfCapacity, Quote, Registration, Released, utc_now
 from bench.machines.lease import EngineName, Lease, Scope
+from bench.machines.settings import Ec2Options, Ec2Place
 
 _NONE_FREE = {
     "InsufficientInstanceCapacity",
@@ -54,6 +54,7 @@ class Ec2Engine(Engine):
     def quote(self, demands: Sequence[Demand]) -> list[Quote]:
         from botocore.exceptions import BotoCoreError, ClientError
 
+        check_runner_age(self._options.runner_released, self._clock().date(), "ec2")
         try:
             quotes = quote_all(self._options, demands, self._client, self._clock())
         except (BotoCoreError, ClientError) as error:

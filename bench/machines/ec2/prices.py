@@ -9,8 +9,8 @@ from typing import Any
 
 from bench.base.errors import UserError
 from bench.base.model import Model, read_json
-from bench.machines.ec2.options import Ec2Machine, Ec2Options
 from bench.machines.facts import Demand, Quote
+from bench.machines.settings import Ec2Machine, Ec2Options
 
 _ABOVE_SPOT = 1.2
 """A spot machine may cost so much of the present price: the request says it, so EC2 holds it."""

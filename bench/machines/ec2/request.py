@@ -1,15 +1,23 @@
-"""The one request that makes a machine: what it is, how it ends, and whose it is."""
+"""The one request that makes a machine: what it is, what it does from its first second on, how it ends, whose it is."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from email.mime.multipart import MIMEMultipart
+from email.mime.text import MIMEText
 from typing import Any
 
-from bench.machines.ec2.options import Ec2Machine, Ec2Options, Ec2Place
+from bench.base.errors import UserError
+from bench.machines.boot import boot_scripts
 from bench.machines.lease import Lease
+from bench.machines.settings import Ec2Machine, Ec2Options, Ec2Place
 
+MOST_BYTES = 16_384
+"""Of user data, before its encoding for the request: a limit of EC2's."""
+_PARTS = (("first.sh", "cloud-boothook"), ("second.sh", "x-shellscript"))
 _TAGGED = ("instance", "volume", "network-interface")
 
 
@@ -89,3 +97,20 @@ def _disks(image: Mapping[str, Any], machine: Ec2Machine) -> Iterator[dict[str, 
     for disk in others:
         if disk.get("DeviceName") != root and "Ebs" in disk:
             yield {"DeviceName": disk["DeviceName"], "Ebs": {"DeleteOnTermination": True}}
+
+
+def user_data(lease: Lease, options: Ec2Options, configuration: str, now: datetime, *, spot: bool) -> str:
+    """The user data of a machine; raises `UserError` where EC2 would refuse it."""
+    whole = MIMEMultipart(boundary="==mldb==")
+    for (name, kind), text in zip(_PARTS, boot_scripts(lease, options, configuration, now, spot=spot), strict=True):
+        part = MIMEText(text, kind, "us-ascii")
+        part.add_header("Content-Disposition", "attachment", filename=f"mldb-{name}")
+        whole.attach(part)
+    data = whole.as_string()
+    if len(data.encode()) > MOST_BYTES:
+        raise UserError(
+            f"user data has {len(data.encode())} bytes, and EC2 takes {MOST_BYTES}",
+            where=f"shard {lease.shard}",
+            remedy="GitHub's configuration of the runner is longer than usual: report it",
+        )
+    return data

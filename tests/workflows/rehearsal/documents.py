@@ -60,7 +60,10 @@ def templates(reference: str = f"{PIN} # v1.2.3") -> dict[str, str]:
     """The workflows that `init` writes, by name."""
     settings = Settings(cron="23 2 * * *", keys=["OPENAI_API_KEY"], control="react")
     paths = [Path(f".github/workflows/mldb-{name}.yml") for name in WORKFLOWS]
-    return {path.name: render(path, settings, reference) for path in paths}
+    found = {path.name: render(path, settings, reference) for path in paths}
+    # The night with machines of its own.
+    night = next(path for path in paths if path.name == "mldb-nightly.yml")
+    return {**found, "mldb-nightly-ec2.yml": render(night, settings.model_copy(update={"engine": "ec2"}), reference)}
 
 
 def documented_workflows() -> list[tuple[str, str]]:

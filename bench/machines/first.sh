@@ -1,5 +1,5 @@
 #!/bin/sh
-# First part of the machine's user data: cloud-init runs it before anything else, at every start.
+# Before anything else: where there is cloud-init, it runs this at every start.
 # It needs no network and nothing of the image but a shell and systemd.
 left=$((@EXPIRES@ - $(date +%s)))
 # A clock that is wrong must not make the lease longer.

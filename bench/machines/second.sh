@@ -1,10 +1,17 @@
 #!/bin/bash
-# Second part of the machine's user data: the runner of one job. However this ends, the machine ends.
+# The runner of one job. However this ends, the machine ends.
 set -uo pipefail
 
 end() {
     trap '' EXIT HUP INT TERM
     echo "mldb: power-off: $1"
+    if [ @ENDS@ = cluster ]; then
+        # The cluster's own agent deletes the machine, disks and all, once this job is over; a power-off would leave it
+        # a stopped one. The timers are for where that agent does not.
+        kill $(jobs -p) 2>/dev/null
+        pkill -KILL -u @USER@
+        exit 0
+    fi
     shutdown -P now || systemctl poweroff --force
     # Where something keeps the machine from ending in order.
     sleep 60
@@ -17,17 +24,28 @@ trap 'exit 1' HUP INT TERM
 left=$((@EXPIRES@ - $(date +%s)))
 [ "$left" -le @SECONDS@ ] || left=@SECONDS@
 [ "$left" -ge 60 ] || left=60
-shutdown -P "+$((left / 60))" || exit 1
+# A pod has no power to switch off: its deadline is in the request that made it.
+shutdown -P "+$((left / 60))" || [ @ENDS@ = cluster ] || exit 1
 
 started=/run/mldb/started
 (
     trap - EXIT HUP INT TERM
     sleep @IDLE_SECONDS@
-    [ -e "$started" ] || end "no job came"
+    [ ! -e "$started" ] || exit 0
+    [ @ENDS@ = cluster ] || end "no job came"
+    kill -TERM "$$"
 ) </dev/null &
 
-# The metadata service knows this text, with the runner's configuration: it is for root alone.
-iptables -w -I OUTPUT -d 169.254.169.254 -m owner '!' --uid-owner 0 -j REJECT || exit 1
+if [ @ENDS@ = cluster ] && [ "$left" -gt @EARLY_SECONDS@ ]; then
+    (
+        trap - EXIT HUP INT TERM
+        sleep "$((left - @EARLY_SECONDS@))"
+        kill -TERM "$$"
+    ) </dev/null &
+fi
+
+# The metadata service knows this text, with the runner's configuration: it is not for the runner's account.
+iptables -w -I OUTPUT -d 169.254.169.254 -m owner @KEPT@ -j REJECT || exit 1
 iptables -w -I FORWARD -d 169.254.169.254 -j REJECT || exit 1
 
 id -u @USER@ >/dev/null || exit 1
@@ -54,7 +72,8 @@ fi
 cd "@FOLDER@" || exit 1
 (
     # In the environment, which other accounts cannot read, unlike a command line.
-    export ACTIONS_RUNNER_INPUT_JITCONFIG='@CONFIGURATION@'
+    export ACTIONS_RUNNER_INPUT_JITCONFIG="@CONFIGURATION@"
+    unset MLDB_RUNNER_CONFIGURATION
     export ACTIONS_RUNNER_HOOK_JOB_STARTED=/run/mldb-hooks/job-started
     exec runuser -u @USER@ -- ./run.sh
 ) </dev/null &
