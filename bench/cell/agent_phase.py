@@ -231,6 +231,9 @@ def _environment(cell: Cell, context: CellContext, gateway: Gateway | None, dead
         "OPENAI_API_KEY": gateway.key,
         "ANTHROPIC_BASE_URL": base,
         "ANTHROPIC_API_KEY": gateway.key,
+        "GOOGLE_GEMINI_BASE_URL": base,
+        "GEMINI_API_KEY": gateway.key,
+        "GOOGLE_API_KEY": gateway.key,
     }
     for role in cell.models:
         name = "BENCH_MODEL" if role == "main" else f"BENCH_MODEL_{role.upper().replace('-', '_')}"
