@@ -40,6 +40,7 @@ def demo(out: Path, jobs: int | None, sandbox: str) -> None:
     from bench.cli.results import counted_cases
     from bench.formats.run_folder import new_run_name
     from bench.formats.suite import load_suite
+    from bench.pages import FolderTraces
     from bench.plan import Request
     from bench.report import leaderboard
     from bench.runs import Options, plan_and_run
@@ -60,7 +61,8 @@ def demo(out: Path, jobs: int | None, sandbox: str) -> None:
     everything = list(ResultsBranch(repository).records())
     cases = load_suite(folders.cases, "demo").cases
     counted = counted_cases("demo", folders)
-    index = write_site(partial(RecordResults, everything), cases, out / "site")
+    traces = FolderTraces(lambda run: out / "runs" / run)
+    index = write_site(partial(RecordResults, everything), cases, out / "site", traces=traces)
     click.echo("")
     print_text(leaderboard(RecordResults(everything, counted)))
     click.echo("")

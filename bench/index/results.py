@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.base.errors import UserError
@@ -13,7 +12,7 @@ from bench.formats.older_records import read_line
 from bench.formats.record import Profile, Record
 from bench.index.answers import instant_of, nightly_points
 from bench.index.columns import LINE_BITS
-from bench.index.storage import MIRROR, read_files
+from bench.index.storage import read_files
 from bench.index.tally import ADDED, SUMS
 from bench.stats import (
     PLACES,
@@ -31,7 +30,7 @@ from bench.stats import (
     standings_of,
     suite_of,
 )
-from bench.store import Copy, Git, GitError, git_folder, is_remote
+from bench.store import Copy, Git, GitError
 
 if TYPE_CHECKING:
     from bench.index.query import Index
@@ -202,7 +201,7 @@ def records_at(index: Index, ids: Collection[int]) -> Mapping[int, Record]:
         wanted[number >> LINE_BITS].append(number)
     files = {file: it for file, it in read_files(index.folder, index.state).items() if file in wanted}
     found: dict[int, Record] = {}
-    contents = Copy(_git(index), index.state.tip).read([blob for _, blob in files.values()])
+    contents = Copy(Git(index.local), index.state.tip).read([blob for _, blob in files.values()])
     try:
         for (file, (path, _)), content in zip(files.items(), contents, strict=True):
             lines = content.split(b"\n")
@@ -214,8 +213,3 @@ def records_at(index: Index, ids: Collection[int]) -> Mapping[int, Record]:
     finally:
         contents.close()
     return found
-
-
-def _git(index: Index) -> Git:
-    mirrored = is_remote(index.repository)
-    return Git(index.folder / MIRROR if mirrored else git_folder(Path(index.repository)))

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from bench.formats.record import Profile
-from bench.pages.board import Board, CaseInfo, Row, Section, counted_trials, newest_cells
+from bench.pages.board import Board, CaseInfo, Entry, Row, Section, counted_trials, newest_cells
+from bench.pages.cell_trace import CellTrace, read_cell
 from bench.pages.charts import category_chart, cost_chart, trend_chart
 from bench.pages.costs import AtBudget, ByCategory, Point, at_budgets, by_category, frontier, labels_of, points_of
 from bench.pages.data import DataFile
@@ -17,10 +18,12 @@ from bench.pages.markdown import rendered
 from bench.pages.matrix import MOST_VERSUS, Pair, matrix_of, versus_of
 from bench.pages.news import tonight, trends_of
 from bench.pages.render import Renderer, agent_page, case_page
+from bench.pages.traces import Kept, TraceState, trace_page
 from bench.pages.views import AgentView, Details, agent_view, case_view
 from bench.stats import Entrant, Results
 
 Facts = Mapping[str, object]
+_NO_TRACE: tuple[TraceState, None] = TraceState(), None
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,7 @@ class Sheets:
         self._site = site
         self._board = board
         self._renderer = renderer
+        self._read: tuple[str, CellTrace] | None = None
         self._details = Details(
             results.checks(),
             results.metrics(),
@@ -80,7 +84,37 @@ class Sheets:
     def details(self) -> Details:
         return self._details
 
-    def every(self, pairs: Mapping[Profile, Sequence[Pair]], files: Sequence[DataFile]) -> Iterator[Sheet]:
+    def trace(self, entry: Entry, kept: Kept) -> Sheet:
+        """The file of a trace; making it raises `UserError` where the trace cannot be read."""
+        return self._sheet(
+            "trace.html",
+            trace_page(entry.address),
+            {"entry": entry, "digest": kept.digest},
+            lambda: {"told": self._told(entry.address, kept)},
+        )
+
+    def _told(self, address: str, kept: Kept) -> CellTrace:
+        """The last one read is held: its file and its page are made one after the other where both are new."""
+        if self._read is None or self._read[0] != address:
+            with kept.opened() as folder:
+                self._read = address, read_cell(folder)
+        return self._read[1]
+
+    def _cell(self, entry: Entry, found: tuple[TraceState, Kept | None]) -> Sheet:
+        state, kept = found
+
+        def drawn() -> Facts:
+            return {"told": self._told(entry.address, kept) if state.page and kept else None}
+
+        return self._sheet("cell.html", entry.address, {"entry": entry, "trace": state}, drawn)
+
+    def every(
+        self,
+        pairs: Mapping[Profile, Sequence[Pair]],
+        files: Sequence[DataFile],
+        traces: Mapping[str, tuple[TraceState, Kept | None]],
+    ) -> Iterator[Sheet]:
+        """`traces`: by address of the cell's page."""
         board = self._board
         yield self._front()
         yield self._costs()
@@ -101,7 +135,7 @@ class Sheets:
         yield from self._cases()
         yield from self._agents()
         for entry in board.entries:
-            yield self._sheet("cell.html", entry.address, {"entry": entry})
+            yield self._cell(entry, traces.get(entry.address, _NO_TRACE))
 
     def _sheet(self, template: str, address: str, facts: Facts, drawn: Callable[[], Facts] = dict) -> Sheet:
         """`drawn`: parts that take long and follow from `facts`."""
