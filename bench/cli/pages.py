@@ -107,6 +107,7 @@ def write_site(
             decisions=decisions,
             traces=traces or found,
             trace_bytes=MOST_BYTES if trace_bytes is None else trace_bytes,
+            charts=folders.cache / "charts",
         )
         write(results_of, infos, out, folders.site, options, progress)
     return out / "index.html"

@@ -21,6 +21,7 @@ from bench.base.times import Progress
 from bench.formats.record import Record
 from bench.pages.board import Board, BuiltFrom, CaseInfo, make_board, suite_of
 from bench.pages.data import about, compare_files, data_files
+from bench.pages.drawing import ChartCache
 from bench.pages.feeds import SITEMAP, badge_files, feed_files, sitemap
 from bench.pages.matrix import pairs_of
 from bench.pages.news import news_of
@@ -62,6 +63,10 @@ class SiteOptions:
     traces: TraceSource | None = field(default=None, repr=False)
     trace_bytes: int = MOST_BYTES
     """Of all traces that are published."""
+    charts: Path | None = None
+    """A folder that keeps drawn charts from one build to the next."""
+    example: str = ""
+    """Of a board of made-up results: what every page says about it."""
 
 
 def build_site(
@@ -116,8 +121,11 @@ class _Build:
 
     def write(self, results: Results, cases: Sequence[CaseInfo], options: SiteOptions, site: Path) -> None:
         board = make_board(results, cases, options.title, options.built_from)
-        facts = SiteFacts(options.title, options.suite, options.base, published=_published(site))
-        sheets = Sheets(facts, board, results, Renderer(site))
+        facts = SiteFacts(
+            options.title, options.suite, options.base, _published(site), options.decisions, options.example
+        )
+        charts = ChartCache(options.charts)
+        sheets = Sheets(facts, board, results, Renderer(site), charts)
         for source in sorted((site / "static").iterdir()):
             self._put(f"static/{source.name}", source.read_bytes())
         self._progress("comparing every two agents")
@@ -131,6 +139,7 @@ class _Build:
             self._page(sheet.address, sheet.facts, sheet.make)
         if options.base:
             self._put(SITEMAP, sitemap(dict.fromkeys(self._keys, board.updated[:10]), options.base))
+        charts.forget_old()
         self._put(MARKER, json.dumps({"sources": self._sources, "pages": self._keys}, indent=0).encode())
 
     def _traces(self, sheets: Sheets, board: Board, options: SiteOptions) -> dict[str, tuple[TraceState, Kept | None]]:
