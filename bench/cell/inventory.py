@@ -11,6 +11,11 @@ from bench.base.files import sha256_file, walk_files, write_atomic
 MAX_LISTED = 2000
 _MAX_HASHED = 4 << 30
 """Bytes of one inventory; later files are listed without a digest."""
+CHANGES = "changes.json"
+"""Beside the inventory: the texts of the files that differ, from which pages draw a comparison."""
+_LONGEST_TEXT = 64_000
+_MOST_TEXT = 240_000
+"""Bytes of all texts together, before and after."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,46 @@ def keep_inventory(start: Path, finished: Path, place: Path, told: dict[str, lis
         "after": _listed(after),
     }
     write_atomic(place, json.dumps(document, indent=1).encode() + b"\n")
-    return any(differences.values())
+    names = sorted({name for kind in differences.values() for name in kind})
+    if names:
+        _keep_changes(names[:MAX_LISTED], start, finished, place.with_name(CHANGES))
+    return bool(names)
+
+
+def _keep_changes(names: list[str], start: Path, finished: Path, place: Path) -> None:
+    """Write both texts of each file, small ones first, within bounds; what is left out is named with the reason.
+
+    Only reads and writes: to compare two texts can take very long, and an agent chooses what they are.
+    """
+    files, left_out, room = [], [], _MOST_TEXT
+    for name in sorted(names, key=lambda it: (_size(start / it) + _size(finished / it), it)):
+        size = _size(start / name) + _size(finished / name)
+        if size > min(room, 2 * _LONGEST_TEXT):
+            left_out.append({"name": name, "why": f"{size} bytes: too large to be kept"})
+            continue
+        before, after = _text(start / name), _text(finished / name)
+        if any(text == "" and _size(folder / name) for text, folder in ((before, start), (after, finished))):
+            left_out.append({"name": name, "why": "is not text"})
+            continue
+        files.append({"name": name, "before": before, "after": after})
+        room -= size
+    document = {"schema": 1, "files": files, "left_out": left_out}
+    write_atomic(place, json.dumps(document, indent=1).encode() + b"\n")
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.is_file() else 0
+
+
+def _text(path: Path) -> str | None:
+    """None where there is no such file; empty for what is not text."""
+    if not path.is_file():
+        return None
+    try:
+        text = path.read_bytes()[:_LONGEST_TEXT].decode("utf-8", "ignore" if _size(path) > _LONGEST_TEXT else "strict")
+    except UnicodeDecodeError:
+        return ""
+    return "" if "\0" in text else text
 
 
 def _listed(files: dict[str, File]) -> dict[str, dict[str, object]]:

@@ -51,6 +51,7 @@ def demo(suite: str, cases: tuple[str, ...], out: Path, jobs: int | None, sandbo
     from bench.cli.results import counted_cases
     from bench.formats.run_folder import new_run_name
     from bench.formats.suite import load_suite
+    from bench.pages import FolderTraces
     from bench.plan import Request
     from bench.report import leaderboard
     from bench.runs import Options, plan_and_run
@@ -72,7 +73,8 @@ def demo(suite: str, cases: tuple[str, ...], out: Path, jobs: int | None, sandbo
     committed = publish(stored, records, str(repository), "mldb-results", folder)
     everything = list(ResultsBranch(repository).records())
     counted = counted_cases(suite, folders)
-    index = write_site(partial(RecordResults, everything), asked.cases, out / "site", suite=suite)
+    traces = FolderTraces(lambda run: out / "runs" / run)
+    index = write_site(partial(RecordResults, everything), asked.cases, out / "site", suite=suite, traces=traces)
     click.echo("")
     print_text(leaderboard(RecordResults(everything, counted)))
     click.echo("")

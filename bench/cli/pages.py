@@ -7,7 +7,8 @@ import http.server
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from bench.base.times import Progress
     from bench.cli.stored import ResultsOf
     from bench.formats.case import Case
-    from bench.pages import CaseInfo
+    from bench.pages import CaseInfo, TraceSource
+    from bench.store import Decision
 
 _LOOK_S = 1.0
 """Between two looks for a change."""
@@ -41,8 +43,17 @@ def site() -> None:
 @click.option(
     "--base-url", "base", default="", help="Address at which it is served: for feeds and the map of the site."
 )
+@click.option(
+    "--traces-mb",
+    type=click.IntRange(0, 500),
+    default=20,
+    show_default=True,
+    help="How much of traces goes into the site, failures first.",
+)
 @CASES
-def build(source: str, out: Path, branch: str, suite: str, base: str, folders: DataFolders) -> None:
+def build(
+    source: str, out: Path, branch: str, suite: str, base: str, traces_mb: int, folders: DataFolders
+) -> None:  # fmt: skip
     """Build the site from stored records. Runs nothing."""
     from bench.cli.console import Ticker
     from bench.cli.stored import stored_results
@@ -50,7 +61,9 @@ def build(source: str, out: Path, branch: str, suite: str, base: str, folders: D
 
     cases = load_suite(folders.cases, suite).cases
     with stored_results(source, branch, may_be_new=True) as results_of, Ticker() as ticker:
-        index = write_site(results_of, cases, out, folders, suite=suite, base=base, progress=ticker)
+        index = write_site(
+            results_of, cases, out, folders, suite=suite, base=base, trace_bytes=traces_mb * 1_000_000, progress=ticker
+        )
     click.echo(f"site: {index}")
 
 
@@ -67,13 +80,18 @@ def write_site(
     *,
     suite: str = "",
     base: str = "",
+    traces: TraceSource | None = None,
+    trace_bytes: int | None = None,
     progress: Progress = lambda line: None,
 ) -> Path:
-    """Build the site of these results into `out`; returns its first page."""
+    """Build the site of these results into `out`; returns its first page.
+
+    traces: None takes those of the run folder or the branch that the results are of.
+    """
     from bench.cli.stored import StoredResults
     from bench.formats.case import load_cases
     from bench.formats.suite import load_suite
-    from bench.pages import BuiltFrom, SiteOptions
+    from bench.pages import MOST_BYTES, BuiltFrom, SiteOptions
     from bench.pages import write_site as write
 
     _one_thread()
@@ -83,9 +101,35 @@ def write_site(
     if isinstance(results_of, StoredResults) and results_of.tip:
         built_from = BuiltFrom(results_of.branch, results_of.tip)
     chosen = load_suite(folders.cases, suite).explained() if suite else ""
-    options = SiteOptions(suite=suite, suite_about=chosen, base=base, built_from=built_from)
-    write(results_of, infos, out, folders.site, options, progress)
+    with _beside(results_of) as (decisions, found):
+        options = SiteOptions(
+            suite=suite,
+            suite_about=chosen,
+            base=base,
+            built_from=built_from,
+            decisions=decisions,
+            traces=traces or found,
+            trace_bytes=MOST_BYTES if trace_bytes is None else trace_bytes,
+            charts=folders.cache / "charts",
+        )
+        write(results_of, infos, out, folders.site, options, progress)
     return out / "index.html"
+
+
+@contextmanager
+def _beside(results_of: ResultsOf) -> Iterator[tuple[Sequence[Decision], TraceSource | None]]:
+    """The ledger of decisions and the traces that lie beside stored results."""
+    from bench.cli.stored import StoredResults
+    from bench.pages import BranchTraces, FolderTraces
+    from bench.store import open_copy, open_trace_reader
+
+    if not isinstance(results_of, StoredResults) or results_of.local is None:
+        yield (), None
+    elif (local := results_of.local) and not results_of.tip:
+        yield (), FolderTraces(lambda run: local)
+    else:
+        with open_copy(local, results_of.branch) as copy, open_trace_reader(local, results_of.branch) as reader:
+            yield copy.decisions(), BranchTraces(reader)
 
 
 def _info(case: Case) -> CaseInfo:

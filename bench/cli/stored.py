@@ -66,6 +66,8 @@ class StoredResults:
     branch: str
     tip: str
     """The commit at which the branch was read; empty for the records of a run folder, or of no branch yet."""
+    local: Path | None = None
+    """The run folder, or the repository on this machine that holds the branch."""
 
     def __call__(self, suite: Suite | None) -> Results:
         return self.measured(suite)
@@ -87,16 +89,16 @@ def stored_results(
     with ExitStack() as stack:
         index = None if withdrawn else stack.enter_context(indexed(source, branch, may_be_new=may_be_new))
         if index is not None:
-            yield StoredResults(partial(IndexedResults, index), branch, index.state.tip)
+            yield StoredResults(partial(IndexedResults, index), branch, index.state.tip, index.local)
         elif is_run_folder(source):
-            yield StoredResults(partial(RecordResults, RunFolder(Path(source)).records()), branch, "")
+            yield StoredResults(partial(RecordResults, RunFolder(Path(source)).records()), branch, "", Path(source))
         else:
             require_source(source)
-            with open_copy(source, branch) as copy:
-                # Records and tip of one copy, so that the page names what it was made from.
-                require_branch(source, branch, copy.tip, may_be_new=may_be_new)
-                records, tip = list(copy.records(withdrawn=withdrawn)), copy.tip or ""
-            yield StoredResults(partial(RecordResults, records), branch, tip)
+            copy = stack.enter_context(open_copy(source, branch))
+            # Records and tip of one copy, so that the page names what it was made from.
+            require_branch(source, branch, copy.tip, may_be_new=may_be_new)
+            records, tip = list(copy.records(withdrawn=withdrawn)), copy.tip or ""
+            yield StoredResults(partial(RecordResults, records), branch, tip, copy.git.folder)
 
 
 def stored_nights(source: str, branch: str, measure: str, runs: str, nights: int) -> Sequence[CaseNight]:

@@ -59,6 +59,14 @@ class Index:
         self._timeout_s = timeout_s
         self._connection = _open(folder, state)
 
+    @property
+    def local(self) -> Path:
+        """The repository on this machine that holds the branch."""
+        from bench.index.storage import MIRROR
+        from bench.store import git_folder, is_remote
+
+        return self.folder / MIRROR if is_remote(self.repository) else git_folder(Path(self.repository))
+
     def __enter__(self) -> Index:
         return self
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.base.errors import UserError
@@ -13,25 +12,30 @@ from bench.formats.older_records import read_line
 from bench.formats.record import Profile, Record
 from bench.index.answers import instant_of, nightly_points
 from bench.index.columns import LINE_BITS
-from bench.index.storage import MIRROR, read_files
+from bench.index.storage import read_files
 from bench.index.tally import ADDED, SUMS
 from bench.stats import (
+    DAYS,
+    MICRO,
     PLACES,
     CaseNight,
+    CasePeriod,
     CaseSeen,
     CheckShares,
     Entrant,
     Findings,
     Measured,
+    Spent,
     Standing,
     Suite,
     Tally,
+    TokenUse,
     Trial,
     Version,
     standings_of,
     suite_of,
 )
-from bench.store import Copy, Git, GitError, git_folder, is_remote
+from bench.store import Copy, Git, GitError
 
 if TYPE_CHECKING:
     from bench.index.query import Index
@@ -48,6 +52,11 @@ WITH newest AS (
 )
 """
 _WHO = "profile, agent, model"
+_PERIODS = f"""dated AS (
+    SELECT *, CASE WHEN date_diff('day', started, (SELECT max(started) FROM counted)) < {DAYS}
+        THEN started::DATE ELSE date_trunc('week', started)::DATE END AS since FROM counted
+)"""  # noqa: S608
+"""`bench.stats.periods.period_of`."""
 
 
 class IndexedResults:
@@ -155,6 +164,41 @@ class IndexedResults:
     def nights(self, measure: str) -> Sequence[CaseNight]:
         return nightly_points(self._index, measure)
 
+    def case_periods(self) -> Sequence[CasePeriod]:
+        rows = self._rows(
+            f""", {_PERIODS}, shares AS (
+                SELECT profile, case_id, since, avg(success::INT) AS share, count(*) AS n
+                FROM dated WHERE ranked AND outcome = 'graded' GROUP BY profile, case_id, since, agent, model
+            )
+            SELECT profile, case_id, since::VARCHAR, avg(share), count(*), sum(n)::BIGINT
+            FROM shares GROUP BY profile, case_id, since ORDER BY ALL"""  # noqa: S608
+        )
+        return [
+            CasePeriod(profile, case, since, round(success, 6), agents, cells)
+            for profile, case, since, success, agents, cells in rows
+        ]
+
+    def token_use(self) -> Mapping[Entrant, TokenUse]:
+        rows = self._rows(
+            f"""SELECT {_WHO}, count(*), sum(input_tokens - cache_read_tokens - cache_write_tokens)::BIGINT,
+                sum(cache_read_tokens)::BIGINT, sum(cache_write_tokens)::BIGINT, sum(output_tokens)::BIGINT,
+                sum(coalesce(reasoning_tokens, 0))::BIGINT
+            FROM counted WHERE outcome = 'graded' AND len(usage) > 0 AND output_tokens IS NOT NULL
+                AND input_tokens IS NOT NULL GROUP BY {_WHO}"""  # noqa: S608
+        )
+        return {Entrant(*row[:3]): TokenUse(*row[3:]) for row in rows}
+
+    def spending(self) -> Sequence[Spent]:
+        known = "cost_usd IS NOT NULL AND cost_status <> 'unknown' AND cost_status"
+        micro = f"coalesce(sum(floor(cost_usd * {MICRO} + 0.5)::BIGINT) FILTER ({known}"
+        rows = self._rows(
+            f""", {_PERIODS} SELECT profile, since::VARCHAR, count(*), {micro} <> 'simulated'), 0)::BIGINT,
+                {micro} = 'simulated'), 0)::BIGINT,
+                count(*) FILTER (cost_usd IS NULL OR cost_status = 'unknown')
+            FROM dated GROUP BY profile, since ORDER BY ALL"""  # noqa: S608
+        )
+        return [Spent(*row) for row in rows]
+
     def trials(self, of_case: int, of_entrant: int) -> Sequence[Trial]:
         rows = self._rows(
             f""", wanted AS (
@@ -202,7 +246,7 @@ def records_at(index: Index, ids: Collection[int]) -> Mapping[int, Record]:
         wanted[number >> LINE_BITS].append(number)
     files = {file: it for file, it in read_files(index.folder, index.state).items() if file in wanted}
     found: dict[int, Record] = {}
-    contents = Copy(_git(index), index.state.tip).read([blob for _, blob in files.values()])
+    contents = Copy(Git(index.local), index.state.tip).read([blob for _, blob in files.values()])
     try:
         for (file, (path, _)), content in zip(files.items(), contents, strict=True):
             lines = content.split(b"\n")
@@ -214,8 +258,3 @@ def records_at(index: Index, ids: Collection[int]) -> Mapping[int, Record]:
     finally:
         contents.close()
     return found
-
-
-def _git(index: Index) -> Git:
-    mirrored = is_remote(index.repository)
-    return Git(index.folder / MIRROR if mirrored else git_folder(Path(index.repository)))

@@ -12,5 +12,6 @@ from bench.base.faces import lazy_face
 if TYPE_CHECKING:
     from bench.pages.board import BuiltFrom, CaseInfo
     from bench.pages.build import SiteOptions, Written, build_site, write_site
+    from bench.pages.traces import MOST_BYTES, BranchTraces, FolderTraces, TraceSource
 else:
     __getattr__ = lazy_face(__name__)

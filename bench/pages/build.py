@@ -12,21 +12,24 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
 from bench.base.errors import UserError
 from bench.base.times import Progress
 from bench.formats.record import Record
-from bench.pages.board import BuiltFrom, CaseInfo, make_board, suite_of
+from bench.pages.board import Board, BuiltFrom, CaseInfo, make_board, suite_of
 from bench.pages.data import about, compare_files, data_files
+from bench.pages.drawing import ChartCache
 from bench.pages.feeds import SITEMAP, badge_files, feed_files, sitemap
 from bench.pages.matrix import pairs_of
 from bench.pages.news import news_of
 from bench.pages.render import Renderer
 from bench.pages.sheets import Published, Sheets, SiteFacts
+from bench.pages.traces import MOST_BYTES, Kept, TraceSource, TraceState, wanted_traces
 from bench.stats import RecordResults, Results, Suite
+from bench.store import Decision
 
 TITLE = "ML development benchmark"
 MARKER = ".ml-dev-bench-site"
@@ -56,6 +59,15 @@ class SiteOptions:
     base: str = ""
     """The address at which it is served: feeds and the map of the site need it."""
     built_from: BuiltFrom | None = None
+    decisions: Sequence[Decision] = field(default=(), repr=False)
+    """The ledger of the branch, the oldest first."""
+    traces: TraceSource | None = field(default=None, repr=False)
+    trace_bytes: int = MOST_BYTES
+    """Of all traces that are published."""
+    charts: Path | None = None
+    """A folder that keeps drawn charts from one build to the next."""
+    example: str = ""
+    """Of a board of made-up results: what every page says about it."""
 
 
 def build_site(
@@ -110,8 +122,10 @@ class _Build:
 
     def write(self, results: Results, cases: Sequence[CaseInfo], options: SiteOptions, site: Path) -> None:
         board = make_board(results, cases, options.title, options.built_from)
-        facts = SiteFacts(options.title, options.suite, options.suite_about, options.base, _published(site))
-        sheets = Sheets(facts, board, results, Renderer(site))
+        said = (options.title, options.suite, options.suite_about, options.base)
+        facts = SiteFacts(*said, _published(site), options.decisions, options.example)
+        charts = ChartCache(options.charts)
+        sheets = Sheets(facts, board, results, Renderer(site), charts)
         for source in sorted((site / "static").iterdir()):
             self._put(f"static/{source.name}", source.read_bytes())
         self._progress("comparing every two agents")
@@ -121,17 +135,35 @@ class _Build:
         news = [news_of(trend) for trend in sheets.details.trends.values()]
         for path, content in (*feed_files(options.title, news, options.base), *badge_files(board, options.suite)):
             self._put(path, content)
-        for sheet in sheets.every(pairs, about(sizes)):
+        for sheet in sheets.every(pairs, about(sizes), self._traces(sheets, board, options)):
             self._page(sheet.address, sheet.facts, sheet.make)
         if options.base:
             self._put(SITEMAP, sitemap(dict.fromkeys(self._keys, board.updated[:10]), options.base))
+        charts.forget_old()
         self._put(MARKER, json.dumps({"sources": self._sources, "pages": self._keys}, indent=0).encode())
+
+    def _traces(self, sheets: Sheets, board: Board, options: SiteOptions) -> dict[str, tuple[TraceState, Kept | None]]:
+        """Write the files of traces until their budget is used up; what the page of each cell says of its trace."""
+        found: dict[str, tuple[TraceState, Kept | None]] = {}
+        room = options.trace_bytes
+        for entry, kept in wanted_traces(board.entries, options.traces):
+            state = TraceState(digest=kept.digest, size=kept.size, address=kept.address)
+            if room > 0:
+                sheet = sheets.trace(entry, kept)
+                try:
+                    self._page(sheet.address, sheet.facts, sheet.make)
+                except UserError as error:
+                    state = replace(state, fault=str(error))
+                else:
+                    room -= (self._fresh / sheet.address).stat().st_size
+                    state = replace(state, page=sheet.address)
+            found[entry.address] = state, kept
+        return found
 
     def _page(self, address: str, facts: str, make: Callable[[], bytes]) -> None:
         # Means that are equal on paper may differ in the last digit, and make the same page.
         same = _LONG_NUMBER.sub(lambda found: f"{float(found.group()):.9g}", facts)
         key = hashlib.sha256(same.encode("utf-8", "surrogatepass")).hexdigest()[:24]
-        self._keys[address] = key
         if self._before.get(address) == key:
             target = self._place(address)
             try:
@@ -139,10 +171,12 @@ class _Build:
             except OSError:
                 pass
             else:
+                self._keys[address] = key
                 self.written.append(address)
                 self.kept += 1
                 return
         self._put(address, make())
+        self._keys[address] = key
         self.made += 1
         if (self.made + self.kept) % _TELL == 0:
             self._progress(f"{self.made + self.kept:,} pages, {self.kept:,} of them unchanged")

@@ -5,16 +5,22 @@ vl-convert runs Vega in its own engine, without a browser and without the networ
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
 
 from bench.base.errors import UserError
+from bench.base.files import write_atomic
 
 _SVG = "http://www.w3.org/2000/svg"
 _KEPT = {"svg", "g", "path", "line", "rect", "circle", "text", "tspan", "defs", "clipPath"}
@@ -24,6 +30,7 @@ _ATTRIBUTES = {
     "clip-path", "viewBox",
 }  # fmt: skip
 _NUMBER = re.compile(r"-?\d+\.\d{2,}")
+_MOST_CHARTS = 4000
 _PADDING = {"left": 14, "right": 8, "top": 6, "bottom": 4}
 """The fonts of a reader may be wider than those that Vega measures with."""
 INKS = ("ink", "soft", "line", "paper", "accent", "second", "faint", "pass", "fail", "one", "two", "three", "four")
@@ -57,6 +64,58 @@ class Chart:
     sizes: Mapping[str, Markup]
     """SVG by the screen it is for: `wide` and `narrow`, or `any`."""
     figures: Figures
+
+
+class ChartCache:
+    """Charts by the digest of what they are drawn from: one that has not changed costs neither Vega nor its start."""
+
+    def __init__(self, folder: Path | None) -> None:
+        """`folder`: None keeps nothing."""
+        self._folder = folder
+        self._drawn_by = ""
+
+    def chart(self, draw: Callable[..., Chart | None], *facts: object) -> Chart | None:
+        """`draw(*facts)`; the facts must say all about themselves by `repr`."""
+        if self._folder is None:
+            return draw(*facts)
+        key = hashlib.sha256(f"{self._tools()} {draw.__name__} {facts!r}".encode("utf-8", "surrogatepass")).hexdigest()
+        path = self._folder / key[:2] / f"{key[2:40]}.json"
+        try:
+            found = json.loads(path.read_bytes())
+            os.utime(path)
+        except (OSError, ValueError):
+            made = draw(*facts)
+            write_atomic(path, json.dumps(None if made is None else asdict(made)).encode())
+            return made
+        if found is None:
+            return None
+        # What is read here was made by `to_svg`, which let nothing through but its own elements and attributes.
+        sizes = {size: Markup(svg) for size, svg in found["sizes"].items()}  # noqa: S704
+        return Chart(**{**found, "sizes": sizes, "figures": Figures(**found["figures"])})
+
+    def forget_old(self) -> None:
+        """Remove what no build has used for long, once there is much of it."""
+        files = list(self._folder.rglob("*.json")) if self._folder is not None else []
+        if len(files) > _MOST_CHARTS:
+            files.sort(key=lambda it: it.stat().st_mtime, reverse=True)
+            for path in files[_MOST_CHARTS:]:
+                path.unlink(missing_ok=True)
+
+    def _tools(self) -> str:
+        """The sources of this room and the versions of the libraries: other ones draw other pictures."""
+        if not self._drawn_by:
+            found = hashlib.sha256()
+            for path in sorted(Path(__file__).parent.glob("*.py")):
+                found.update(path.read_bytes())
+            self._drawn_by = " ".join([found.hexdigest(), *map(_version, ("altair", "vl-convert-python"))])
+        return self._drawn_by
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return ""
 
 
 def altair() -> Any:

@@ -6,6 +6,7 @@ what is missing.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import math
 import re
@@ -15,12 +16,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import jinja2
+from markupsafe import Markup
 
 from bench.base.errors import UserError
 from bench.formats.failures import paper_names
 from bench.formats.record import Record
 from bench.formats.seeds import seeds_mark
 from bench.formats.verdict import reached_text
+from bench.pages.cell_trace import arguments, check_links, given, headline
 from bench.pages.costs import cost_of
 from bench.stats import Cost, Entrant, Interval, agent_seconds, entrant_of, input_tokens, model_label, output_tokens
 
@@ -144,6 +147,11 @@ def clip(text: str) -> str:
     return f"{text[:_LONGEST_TEXT]}\n… ({len(text):,} characters in all; the data file has them)"
 
 
+def cut(text: str, most: int) -> str:
+    """A text of a trace, whose rest is in the archive."""
+    return text if len(text) <= most else f"{text[:most]}\n… ({len(text):,} characters in all)"
+
+
 def short(text: str) -> str:
     """A name that fits a table; its own page has all of it."""
     return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 1]}…"
@@ -175,9 +183,30 @@ def visible(value: object) -> object:
 
     The filter through which every expression of every template passes, before it is escaped.
     """
-    if not isinstance(value, str) or hasattr(value, "__html__") or value.isprintable():
+    if not isinstance(value, str) or hasattr(value, "__html__"):
         return value  # what has `__html__` is markup of our own
+    value = without_host_paths(value)
+    if value.isprintable():
+        return value
     return "".join(_visible(character) for character in value)
+
+
+_HOST_PATHS = (
+    (re.compile(r"(?:/[^\s/:'\"<>]+)+/scratch/[^\s/:'\"<>]+(?=/|\b)"), "…"),
+    (re.compile(r"(?:/[^\s/:'\"<>]+)+/(?=(?:site|dist)-packages/|lib/python3)"), "…/"),
+    (re.compile(r"/(?:home|Users)/[^\s/:'\"<>]+"), "~"),
+    (re.compile(r"(?i)\b[a-z]:\\users\\[^\s\\:'\"<>]+"), "~"),
+    (re.compile(r"/root(?=/)"), "~"),
+    (re.compile(r"/(?:tmp|var/folders|run/user/\d+)(?:/[^\s/:'\"<>]+)*?/mldb-[^\s/:'\"<>]+"), "…"),
+)
+"""Where a machine of ours keeps what an agent meets under other names: who runs it is not a reader's business."""
+
+
+def without_host_paths(text: str) -> str:
+    """The paths of a run folder's scratch, of installed packages and of a person's folder, cut down to their ends."""
+    for pattern, instead in _HOST_PATHS if "/" in text or "\\" in text else ():
+        text = pattern.sub(instead, text)
+    return text
 
 
 def _visible(character: str) -> str:
@@ -205,6 +234,11 @@ _FILTERS = (
     size,
     moment,
     clip,
+    cut,
+    headline,
+    arguments,
+    given,
+    check_links,
     web_link,
     case_page,
     agent_page,
@@ -216,6 +250,9 @@ _FILTERS = (
     seeds_mark,
     reached_text,
 )
+
+
+_ALONE = ("alone.css", "trace.css")
 
 
 class Renderer:
@@ -235,6 +272,11 @@ class Renderer:
             keep_trailing_newline=True,
         )
         self._environment.filters.update({function.__name__: function for function in _FILTERS})
+        # A page that is handed on alone carries its style; its policy allows this one by digest, and no other.
+        style = "".join((site / "static" / name).read_text(encoding="utf-8") for name in _ALONE)
+        digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+        own = {"own_style": Markup(style), "own_style_digest": f"sha256-{digest}"}  # noqa: S704  a source of the site
+        self._environment.globals.update(own)
 
     def page(self, template: str, address: str, facts: Mapping[str, object]) -> bytes:
         """A page; `address` is its own, from which its links start."""

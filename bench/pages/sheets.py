@@ -10,19 +10,24 @@ from typing import Any
 
 from bench.formats.failures import PAPER_TERMS
 from bench.formats.record import Profile
-from bench.pages.board import Board, CaseInfo, Row, Section, counted_trials, newest_cells
+from bench.pages.board import Board, CaseInfo, Entry, Row, Section, counted_trials, newest_cells
+from bench.pages.cell_trace import CellTrace, read_cell
 from bench.pages.charts import category_chart, cost_chart, trend_chart
 from bench.pages.costs import AtBudget, ByCategory, Point, at_budgets, by_category, frontier, labels_of, points_of
 from bench.pages.data import DataFile
-from bench.pages.drawing import Chart
+from bench.pages.drawing import Chart, ChartCache
+from bench.pages.history import Spending, by_case, difficulty_chart, spending_chart, spending_of, verdicts_of
 from bench.pages.markdown import rendered
 from bench.pages.matrix import MOST_VERSUS, Pair, matrix_of, versus_of
 from bench.pages.news import tonight, trends_of
 from bench.pages.render import Renderer, agent_page, case_page
+from bench.pages.traces import Kept, TraceState, trace_page
 from bench.pages.views import AgentView, Details, agent_view, case_view
-from bench.stats import Entrant, Results
+from bench.stats import CasePeriod, Entrant, Results, TokenUse
+from bench.store import Decision
 
 Facts = Mapping[str, object]
+_NO_TRACE: tuple[TraceState, None] = TraceState(), None
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,9 @@ class SiteFacts:
     base: str = ""
     """The address at which the site is served, empty where it is not known."""
     published: Published = field(default_factory=Published, repr=False)
+    decisions: Sequence[Decision] = field(default=(), repr=False)
+    example: str = ""
+    """Of a board of made-up results: what every page says about it."""
 
 
 @dataclass(frozen=True)
@@ -78,15 +86,23 @@ class CostSection:
     categories: Sequence[str]
     rows: Sequence[ByCategory]
     board: Sequence[Row]
+    spent: Sequence[Spending]
+    """By day, further back by week, the oldest first."""
+    tokens: Mapping[Entrant, TokenUse]
 
 
 class Sheets:
     """Every page of a board."""
 
-    def __init__(self, site: SiteFacts, board: Board, results: Results, renderer: Renderer) -> None:
+    def __init__(self, site: SiteFacts, board: Board, results: Results, renderer: Renderer, charts: ChartCache) -> None:
         self._site = site
         self._board = board
         self._renderer = renderer
+        self._draw = charts.chart
+        self._periods = by_case(results.case_periods())
+        self._spent = results.spending()
+        self._tokens = results.token_use()
+        self._read: tuple[str, CellTrace] | None = None
         self._details = Details(
             results.checks(),
             results.metrics(),
@@ -101,7 +117,37 @@ class Sheets:
     def details(self) -> Details:
         return self._details
 
-    def every(self, pairs: Mapping[Profile, Sequence[Pair]], files: Sequence[DataFile]) -> Iterator[Sheet]:
+    def trace(self, entry: Entry, kept: Kept) -> Sheet:
+        """The file of a trace; making it raises `UserError` where the trace cannot be read."""
+        return self._sheet(
+            "trace.html",
+            trace_page(entry.address),
+            {"entry": entry, "digest": kept.digest},
+            lambda: {"told": self._told(entry.address, kept)},
+        )
+
+    def _told(self, address: str, kept: Kept) -> CellTrace:
+        """The last one read is held: its file and its page are made one after the other where both are new."""
+        if self._read is None or self._read[0] != address:
+            with kept.opened() as folder:
+                self._read = address, read_cell(folder)
+        return self._read[1]
+
+    def _cell(self, entry: Entry, found: tuple[TraceState, Kept | None]) -> Sheet:
+        state, kept = found
+
+        def drawn() -> Facts:
+            return {"told": self._told(entry.address, kept) if state.page and kept else None}
+
+        return self._sheet("cell.html", entry.address, {"entry": entry, "trace": state}, drawn)
+
+    def every(
+        self,
+        pairs: Mapping[Profile, Sequence[Pair]],
+        files: Sequence[DataFile],
+        traces: Mapping[str, tuple[TraceState, Kept | None]],
+    ) -> Iterator[Sheet]:
+        """`traces`: by address of the cell's page."""
         board = self._board
         yield self._front()
         yield self._costs()
@@ -116,13 +162,15 @@ class Sheets:
         yield self._sheet(
             "news.html", "news.html", {"news": news, "cases": {it.id: it.title for it in board.cases.values()}}
         )
+        decided = verdicts_of(self._site.decisions)
+        yield self._sheet("decisions.html", "decisions.html", {"decided": decided})
         yield self._sheet("method.html", "method.html", {"cases": len(board.cases), "terms": PAPER_TERMS})
         yield self._sheet("data.html", "data.html", {"files": files, "built_from": board.built_from})
         yield self._sheet("take-part.html", "take-part.html", {"first": next(iter(board.cases), "")})
         yield from self._cases()
         yield from self._agents()
         for entry in board.entries:
-            yield self._sheet("cell.html", entry.address, {"entry": entry})
+            yield self._cell(entry, traces.get(entry.address, _NO_TRACE))
 
     def _sheet(self, template: str, address: str, facts: Facts, drawn: Callable[[], Facts] = dict) -> Sheet:
         """`drawn`: parts that take long and follow from `facts`."""
@@ -139,15 +187,21 @@ class Sheets:
         return self._sheet("index.html", "index.html", facts, lambda: {"charts": self._charts(("success",))})
 
     def _costs(self) -> Sheet:
-        sections = [_cost_section(section, self._board.cases) for section in self._board.sections]
-        drawn = partial(self._charts, ("success", "score"))
-        return self._sheet("costs.html", "costs.html", {"sections": sections}, lambda: {"charts": drawn()})
+        sections = [self._cost_section(section) for section in self._board.sections]
+
+        def drawn() -> Facts:
+            spent = {
+                it.profile: self._draw(spending_chart, it.spent, f"spent-{it.profile}", it.profile) for it in sections
+            }
+            return {"charts": self._charts(("success", "score")), "spent": spent}
+
+        return self._sheet("costs.html", "costs.html", {"sections": sections}, drawn)
 
     def _charts(self, measures: Sequence[str]) -> dict[str, list[Chart]]:
         found: dict[str, list[Chart]] = {}
         for section in self._board.sections:
             points = points_of([row.place for row in section.charted])
-            drawn = [cost_chart(points, it, f"{it}-{section.profile}", section.profile) for it in measures]
+            drawn = [self._draw(cost_chart, points, it, f"{it}-{section.profile}", section.profile) for it in measures]
             found[section.profile] = [it for it in drawn if it]
         return found
 
@@ -160,8 +214,9 @@ class Sheets:
     def _cases(self) -> Iterator[Sheet]:
         for case in self._board.pages.values():
             view = case_view(self._board, case, self._details)
-            facts = {"view": view, "published": self._site.published.of_case(case)}
-            yield self._sheet("case.html", case_page(case.id), facts, partial(_texts, case))
+            found = {section.profile: self._periods.get((section.profile, case.id), ()) for section in view.sections}
+            facts = {"view": view, "periods": found, "published": self._site.published.of_case(case)}
+            yield self._sheet("case.html", case_page(case.id), facts, partial(self._case_parts, case, found))
 
     def _agents(self) -> Iterator[Sheet]:
         profiles: dict[str, list[Entrant]] = defaultdict(list)
@@ -170,34 +225,35 @@ class Sheets:
                 profiles[agent_page(row.standing.entrant)].append(row.standing.entrant)
         for address, entrants in profiles.items():
             view = agent_view(self._board, entrants, self._details)
-            yield self._sheet("agent.html", address, {"view": view}, partial(_agent_charts, view))
+            yield self._sheet("agent.html", address, {"view": view}, partial(self._agent_charts, view))
 
+    def _case_parts(self, case: CaseInfo, periods: Mapping[Profile, Sequence[CasePeriod]]) -> Facts:
+        charts = {it: self._draw(difficulty_chart, them, f"over-time-{it}", it) for it, them in periods.items()}
+        return {"task": rendered(case.task), "readme": rendered(case.readme), "charts": charts}
 
-def _texts(case: CaseInfo) -> Facts:
-    return {"task": rendered(case.task), "readme": rendered(case.readme)}
+    def _agent_charts(self, view: AgentView) -> Facts:
+        found: dict[str, list[Chart]] = {}
+        for part in view.sections:
+            who = part.row.standing.entrant
+            trend = self._draw(trend_chart, part.trend, f"trend-{who.profile}", who.agent) if part.trend else None
+            categories = self._draw(category_chart, part.categories, f"categories-{who.profile}", who.agent)
+            found[who.profile] = [it for it in (trend, categories) if it]
+        return {"charts": found}
 
-
-def _agent_charts(view: AgentView) -> Facts:
-    found: dict[str, list[Chart]] = {}
-    for part in view.sections:
-        who = part.row.standing.entrant
-        trend = trend_chart(part.trend, f"trend-{who.profile}", who.agent) if part.trend else None
-        categories = category_chart(part.categories, f"categories-{who.profile}", who.agent)
-        found[who.profile] = [it for it in (trend, categories) if it]
-    return {"charts": found}
-
-
-def _cost_section(section: Section, cases: Mapping[str, CaseInfo]) -> CostSection:
-    rows = [row.place for row in section.charted]
-    points = points_of(rows)
-    names, categories = by_category(rows, {case.id: case.category for case in cases.values()})
-    return CostSection(
-        section.profile,
-        points,
-        [it.label for it in frontier(points, "success")],
-        at_budgets(frontier(points, "success"), "success"),
-        at_budgets(frontier(points, "score"), "score"),
-        names,
-        categories,
-        section.charted,
-    )
+    def _cost_section(self, section: Section) -> CostSection:
+        cases = self._board.cases
+        rows = [row.place for row in section.charted]
+        points = points_of(rows)
+        names, categories = by_category(rows, {case.id: case.category for case in cases.values()})
+        return CostSection(
+            section.profile,
+            points,
+            [it.label for it in frontier(points, "success")],
+            at_budgets(frontier(points, "success"), "success"),
+            at_budgets(frontier(points, "score"), "score"),
+            names,
+            categories,
+            section.charted,
+            spending_of(self._spent, section.profile),
+            self._tokens,
+        )

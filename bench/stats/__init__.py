@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from bench.stats.intervals import Correlation, Interval
     from bench.stats.noise_floor import Losses, NoiseFloor
     from bench.stats.pairing import MEASURES
+    from bench.stats.periods import DAYS, MICRO, CasePeriod, Spent, TokenUse
     from bench.stats.power import (
         Components,
         Design,

@@ -10,6 +10,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Protocol
 
 from bench.formats.record import CheckResult, Note, Profile, Record
+from bench.stats.periods import CasePeriod, Spent, TokenUse, case_periods, spending, token_use
 from bench.stats.standing import (
     PROFILES,
     Entrant,
@@ -121,6 +122,15 @@ class Results(Protocol):
     def nights(self, measure: str) -> Sequence[CaseNight]:
         """What `nightly` makes series of, for a name of `MEASURES`: all suites and cases."""
 
+    def case_periods(self) -> Sequence[CasePeriod]:
+        """By profile, case and day; further back by weeks."""
+
+    def token_use(self) -> Mapping[Entrant, TokenUse]:
+        """Of the graded cells of each entrant."""
+
+    def spending(self) -> Sequence[Spent]:
+        """By profile and day; further back by weeks."""
+
     def trials(self, of_case: int, of_entrant: int) -> Sequence[Trial]:
         """At least the newest `of_case` results of each case, and the last `of_entrant` that count of each entrant on
         each case; in no order."""
@@ -208,6 +218,15 @@ class RecordResults:
         from bench.stats.trends import case_nights
 
         return case_nights(self._records, MEASURES[measure])
+
+    def case_periods(self) -> Sequence[CasePeriod]:
+        return case_periods(self._counted)
+
+    def token_use(self) -> Mapping[Entrant, TokenUse]:
+        return token_use(self._counted)
+
+    def spending(self) -> Sequence[Spent]:
+        return spending(self._counted)
 
     def trials(self, of_case: int, of_entrant: int) -> Sequence[Trial]:
         kept = {id(record) for record in self._unique}

@@ -24,7 +24,13 @@ if TYPE_CHECKING:
     from bench.store.pending import discard_pending, load_pending, save_pending
     from bench.store.reader import Copy, is_earlier, open_copy, require_branch
     from bench.store.sources import Sources
-    from bench.store.trace_storage import open_stored_traces, open_trace_storage, store_traces
+    from bench.store.trace_storage import (
+        TraceReader,
+        open_stored_traces,
+        open_trace_reader,
+        open_trace_storage,
+        store_traces,
+    )
     from bench.store.traces import unpack
 else:
     __getattr__ = lazy_face(__name__)

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from bench.base.errors import UserError
 from bench.base.files import sha256_bytes, write_atomic
 from bench.formats.record import Record
-from bench.store.append import manifest_of, stored_manifest
+from bench.store.append import key_path, manifest_of, stored_manifest
 from bench.store.artifacts import Artifact, Refusal, read_file
 from bench.store.bundle import StoredTrace
 from bench.store.git.backend import BranchBackend, Tip, TryAgain, find
@@ -35,6 +35,8 @@ INLINE = "inline"
 _FOLDER = "folder:"
 _MAX_STORED_BYTES = MAX_TRACE_BYTES + (1 << 20)
 """gzip makes nothing larger than this out of a trace."""
+_MOST_ATTEMPTS = 9
+"""At one run, whose traces are looked for."""
 SAMPLE = 0.1
 """Share of the successes whose traces are stored."""
 
@@ -176,6 +178,41 @@ def open_stored_traces(repository: Path | str, branch: str, run: str, attempt: i
             if tip is None or manifest is None:
                 raise UserError("no such run is stored", where=f"run {run}, attempt {attempt}", remedy="name another")
             yield StoredTraces(manifest.traces, backend, tip)
+    except TryAgain as fault:
+        raise UserError(str(fault), where=str(repository), remedy="check the address and the network") from None
+
+
+class TraceReader:
+    """The traces of every run of a branch, each manifest read once."""
+
+    def __init__(self, backend: BranchBackend) -> None:
+        self._backend, self._tip = backend, backend.tip()
+        self._of_run: dict[str, list[StoredTrace]] = {}
+
+    def of_run(self, run: str) -> list[StoredTrace]:
+        """Of all its attempts, the first one first; empty where there is no such run. Raises `UserError`."""
+        if run not in self._of_run:
+            keys = [key_path(f"{run}-{attempt}") for attempt in range(1, _MOST_ATTEMPTS + 1)]
+            held = find(self._backend, self._tip, keys)
+            paths = [
+                self._backend.blob(held[key].sha).decode("utf-8", "replace").strip() for key in keys if key in held
+            ]
+            found = [stored_manifest(self._backend, self._tip, path) for path in paths if self._tip is not None]
+            self._of_run[run] = [trace for manifest in found if manifest for trace in manifest.traces]
+        return self._of_run[run]
+
+    def read(self, trace: StoredTrace) -> bytes:
+        """The archive of a trace, with its digest checked; raises `UserError`."""
+        assert self._tip is not None
+        return StoredTraces([trace], self._backend, self._tip).read(trace, None)
+
+
+@contextmanager
+def open_trace_reader(repository: Path | str, branch: str) -> Iterator[TraceReader]:
+    """The traces of a branch; raises `UserError` where it cannot be reached."""
+    try:
+        with open_backend(repository, branch) as backend:
+            yield TraceReader(backend)
     except TryAgain as fault:
         raise UserError(str(fault), where=str(repository), remedy="check the address and the network") from None
 

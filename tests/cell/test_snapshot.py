@@ -121,7 +121,7 @@ def test_an_out_folder_of_many_files_is_emptied(context: CellContext, monkeypatc
     monkeypatch.setattr(workspace, "MOST_ENTRIES", 300)
     record = run(context, "os.chdir(os.environ['BENCH_OUT_DIR'])\n" + CROWD.format(count=400))
     assert record.success
-    assert [item.name for item in record.artifacts] == ["agent.log", "workspace.json"]
+    assert [item.name for item in record.artifacts] == ["agent.log", "changes.json", "workspace.json"]
 
 
 def test_what_takes_too_long_is_cut_down_and_told(context: CellContext, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
-from bench.formats.record import Artifact, Record, Try
+from bench.base.files import sha256_bytes
+from bench.formats.record import Artifact, Record, Tokens, Try
+from bench.gateway.call_log import CallLine, Sent
 from bench.pages.board import CaseInfo
 from tests.helpers.records import START, instant, make_check, make_claim, make_note, make_record
 
@@ -59,3 +62,48 @@ def hostile_records() -> list[Record]:
         linked.model_copy(update={"provenance": linked.provenance.model_copy(update=url)}),
         make_record(agent="evil", model="unseen", case="gone", title=HOSTILE, run="evil"),
     ]
+
+
+def keep_trace(
+    run_folder: Path, record: Record, *, steps: int = 3, word: str = "loss", name: str = "train.py"
+) -> Record:
+    """Write what a run keeps of a cell, with `word` in every text, and return the record that names it."""
+    folder = run_folder / "traces" / f"{record.agent.id}_{record.case.id}_{record.trial}"
+    folder.mkdir(parents=True)
+    bodies = {"frame": {"tools": []}, "task": {"role": "user", "content": f"Do it. {word}"}}
+    lines = []
+    new = ["task"]
+    for step in range(1, steps + 1):
+        arguments = json.dumps({"command": f"edit {name}", "text": f"a = {step}\n{word}"})
+        call = {"id": f"c{step}", "type": "function", "function": {"name": f"run{word[:20]}", "arguments": arguments}}
+        answer = {"role": "assistant", "content": f"I go on. {word}", "reasoning_content": word, "tool_calls": [call]}
+        lines.append(
+            CallLine(
+                seq=step, time=record.started, role="main", alias="main", model=word, status="ok", http=200,
+                sent=Sent(frame="frame", after=step - 1, kept=0 if step == 1 else 2 * step - 3, new=new),
+                tokens=Tokens(input_uncached=1000, cache_read=400 * step, output=50), cost_usd=0.01, seconds=1.5,
+                answer=answer,
+            )
+        )  # fmt: skip
+        bodies |= {f"turn{step}": answer, f"told{step}": {"role": "tool", "tool_call_id": f"c{step}", "content": word}}
+        new = [f"turn{step}", f"told{step}"]
+    refused = {"http": 402, "code": "budget_exceeded", "error": word}
+    lines.append(lines[-1].model_copy(update={"seq": steps + 1, "status": "refused", "sent": None, "answer": None,
+                                              "tokens": None, "cost_usd": None, **refused}))  # fmt: skip
+    changes = {"schema": 1, "files": [{"name": name, "before": "a = 0\nb = 1\n", "after": f"a = 1\nb = 1\n{word}\n"}],
+               "left_out": [{"name": f"big{word}", "why": "too large to be kept"}]}  # fmt: skip
+    listed = {"added": [f"big{word}"], "removed": [], "changed": [name]}
+    contents = {
+        "calls.jsonl": "".join(f"{line.model_dump_json()}\n" for line in lines),
+        "calls.bodies.jsonl": "".join(f"{json.dumps({'id': key, 'value': it})}\n" for key, it in bodies.items()),
+        "changes.json": json.dumps(changes),
+        "workspace.json": json.dumps(listed),
+        "agent.log": f"ran {word}\n",
+    }
+    artifacts = []
+    for file, text in contents.items():
+        data = text.encode("utf-8", "replace")
+        (folder / file).write_bytes(data)
+        place = str((folder / file).relative_to(run_folder))
+        artifacts.append(Artifact(name=file, place=place, size=len(data), digest=sha256_bytes(data)))
+    return record.model_copy(update={"artifacts": artifacts})

@@ -36,8 +36,8 @@ def build(public: Path, hidden: Path, profile: str, seed: int) -> None:
     (public / "data").mkdir(parents=True, exist_ok=True)
     write_npz(public / "data" / "digits.npz", **_digits(1200, 300, theirs))
     arrays, (probe_images, probe_labels) = _digits(1000, 300, mine), _split(300, mine)
-    # Every digit has another number here, so that weights learned from the agent's file are of no use; and no validation
-    # label is right: training on them teaches faults, and the accuracy falls, so that the best epoch is an early one.
+    # Every digit has another number here, so that weights learned from the agent's file are of no use; and no
+    # validation label is right: training on them teaches faults, and accuracy falls, so that an early epoch is best.
     order = mine.permutation(10)
     numbers = np.empty(10, np.uint8)
     numbers[order] = np.roll(order, 1)

@@ -66,7 +66,7 @@ def submission_is_the_programs(ws: Any) -> None:
     ran = ws.run(["python", "train.py"], timeout=RUN_S, remove=["submission.csv"]).ok()
     submitted = _submitted(ws)
     apart = mae(submitted, _prices(ran, _answers(ws)[0])) / float(submitted.mean())
-    assert apart <= SAME, f"submission.csv is {apart:.1%} of the mean price off what train.py writes, allowed {SAME:.0%}"
+    assert apart <= SAME, f"submission.csv is {apart:.1%} of the mean price off what train.py writes, not {SAME:.0%}"
 
 
 def _prices(folder: Any, ids: Any) -> Any:

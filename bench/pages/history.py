@@ -1,0 +1,126 @@
+"""What went on over time: how hard each case was, what the nights cost, and what people decided about results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bench.formats.record import Profile
+from bench.pages.drawing import Chart, Figures, altair, ink, themed, to_svg
+from bench.pages.render import percent, usd
+from bench.stats import MICRO, CasePeriod, Spent
+from bench.store import Decision
+
+_SIZE = (520, 150)
+MOST_ROWS = 120
+"""Of a table of periods; the chart has all of them."""
+
+
+@dataclass(frozen=True)
+class Spending:
+    """What one day or week cost, in dollars."""
+
+    since: str
+    cells: int
+    paid: float
+    replayed: float
+    unknown: int
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A decision about results, for its page."""
+
+    decision: Decision
+    held: bool
+    """False: a later one about the same results holds."""
+
+    @property
+    def about(self) -> str:
+        """What it concerns, in words."""
+        it = self.decision
+        parts = [f"run {it.run}"]
+        parts += [f"attempt {it.attempt}"] if it.attempt is not None else []
+        found = (("agent", it.agent), ("case", it.case), ("cell", it.cell))
+        return ", ".join([*parts, *(f"{name} {value}" for name, value in found if value)])
+
+
+def verdicts_of(decisions: Sequence[Decision]) -> list[Verdict]:
+    """The newest first."""
+    found: list[Verdict] = []
+    later: set[tuple[object, ...]] = set()
+    for it in reversed(decisions):
+        same = it.run, it.attempt, it.agent, it.case, it.cell
+        found.append(Verdict(it, same not in later))
+        later.add(same)
+    return found
+
+
+def spending_of(rows: Sequence[Spent], profile: Profile) -> list[Spending]:
+    """The oldest first."""
+    return [
+        Spending(it.since, it.cells, it.paid / MICRO, it.replayed / MICRO, it.unknown)
+        for it in rows
+        if it.profile == profile
+    ]
+
+
+def by_case(periods: Sequence[CasePeriod]) -> dict[tuple[Profile, str], list[CasePeriod]]:
+    found: dict[tuple[Profile, str], list[CasePeriod]] = {}
+    for it in periods:
+        found.setdefault((it.profile, it.case), []).append(it)
+    return found
+
+
+def difficulty_chart(periods: Sequence[CasePeriod], name: str, profile: Profile) -> Chart | None:
+    """Success of all ranked agents on a case; None for fewer than two periods."""
+    if len(periods) < 2:
+        return None
+    title = f"Success of all agents over time, profile {profile}"
+    words = (
+        f"{len(periods)} days or weeks, {periods[0].since} to {periods[-1].since}: first {percent(periods[0].success)},"
+        f" last {percent(periods[-1].success)}. A rise says that agents got better, or that better ones came."
+    )
+    rows = [
+        {"at": it.since, "value": it.success, "says": f"{it.since}: {percent(it.success)} of {it.agents} agents"}
+        for it in periods
+    ]
+    alt = altair()
+    y = alt.Y("value:Q").title("success, share").scale(domain=[0, 1])
+    y = y.axis(values=[0, 0.5, 1], labelExpr="format(datum.value * 100, '~g') + '%'")
+    svg = to_svg(_over_time(alt, rows, y), name, title, words)
+    shown = [(it.since, percent(it.success), str(it.agents), str(it.cells)) for it in reversed(periods)][:MOST_ROWS]
+    return Chart(name, title, words, {"any": svg}, Figures(("Since", "Success", "Agents", "Cells"), shown))
+
+
+def spending_chart(rows: Sequence[Spending], name: str, profile: Profile) -> Chart | None:
+    """Dollars for a cell by day, further back by week: paid, or replayed where nothing was; None for fewer than two."""
+    if len(rows) < 2:
+        return None
+    paid = any(it.paid for it in rows)
+    values = [(it.since, (it.paid if paid else it.replayed) / max(1, it.cells)) for it in rows]
+    kind = "paid" if paid else "price of the replayed conversations"
+    title = f"Cost per cell over time, profile {profile}"
+    words = (
+        f"US dollars, {kind}. {values[0][0]} to {values[-1][0]}: first {usd(values[0][1])}, last {usd(values[-1][1])}."
+    )
+    drawn = [{"at": at, "value": value, "says": f"{at}: {usd(value)}"} for at, value in values]
+    alt = altair()
+    top = max(value for _, value in values) * 1.1 or 1
+    y = alt.Y("value:Q").title("US dollars a cell").scale(domain=[0, top], nice=True).axis(tickCount=3, format="~g")
+    svg = to_svg(_over_time(alt, drawn, y), name, title, words)
+    shown = [
+        (it.since, str(it.cells), usd(it.paid), usd(it.replayed), str(it.unknown)) for it in reversed(rows)
+    ][:MOST_ROWS]  # fmt: skip
+    columns = ("Since", "Cells", "Paid", "Replayed", "Cost unknown")
+    return Chart(name, title, words, {"any": svg}, Figures(columns, shown))
+
+
+def _over_time(alt: Any, rows: Sequence[Mapping[str, object]], y: Any) -> Any:
+    x = alt.X("at:T", scale=alt.Scale(type="utc", nice=False)).title("day (UTC); further back weeks")
+    x = x.axis(grid=False, format="%d %b %y", labelOverlap=True, tickCount=5, labelFlush=True)
+    base = alt.Chart(alt.Data(values=list(rows)))
+    line = base.mark_line(color=ink("accent"), strokeWidth=1.5, aria=False).encode(x=x, y=y)
+    dots = base.mark_circle(color=ink("accent"), size=20, opacity=1).encode(x=x, y=y, description="says:N")
+    return themed(alt.layer(line, dots), *_SIZE)
