@@ -217,7 +217,7 @@ def _ledger_below(folder: Path, cell: str) -> Path:
 
 def _several(names: Sequence[str], where: str) -> UserError:
     shown = ", ".join(names[:_MOST_NAMED])
-    return UserError(f"{counted(len(names), 'cell')} match", where=where, remedy=f"name one of them: {shown}")
+    return UserError(f"{len(names)} cells match", where=where, remedy=f"name one of them: {shown}")
 
 
 def _explained(source: _Source, record: Record, full: bool, *, alone: bool) -> str:

@@ -14,9 +14,8 @@ from bench.cell.run import run_cell
 from bench.formats.agent import load_agent
 from bench.gateway.names import OTHERS, AskedNames, ModelNames, real_name
 from bench.sandbox.job import Sandbox
-from tests.gateway.test_server import TWO_TURNS, client_of
 from tests.helpers.cells import make_agent, make_case, make_cell, make_context
-from tests.helpers.gateway import Json, replaying, user
+from tests.helpers.gateway import TWO_TURNS, Json, client_of, replaying, user
 from tests.helpers.gateway_live import live, own_prices
 from tests.helpers.provider import Reply, ScriptedUpstream, Usage
 
