@@ -17,7 +17,7 @@ from bench.formats.suite import load_suite
 from bench.pages.build import SiteOptions, write_site
 from bench.stats import RecordResults
 from tests.helpers.pages import SITE
-from tests.helpers.papers import BESIDE, PAPER
+from tests.helpers.paper import BESIDE, PAPER
 
 PUBLISHED = json.loads((SITE / "published.json").read_bytes())
 TABLES: dict[str, dict[str, Any]] = {table["title"]: table for table in PUBLISHED["tables"]}

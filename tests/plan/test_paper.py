@@ -18,7 +18,7 @@ from bench.plan.experiment import find_experiment, load_experiment
 from bench.plan.selection import Request, RunCells, make_plan
 from tests.helpers.cells import make_case, write_files
 from tests.helpers.command import mldb
-from tests.helpers.papers import BESIDE, PAPER
+from tests.helpers.paper import BESIDE, PAPER
 from tests.helpers.provider import ScriptedUpstream
 
 PLACES = find_data_folders()

@@ -1,6 +1,4 @@
-"""Ids of the cases that the papers have."""
-
-from __future__ import annotations
+"""The ids of ML-Dev-Bench, which suites and published figures are measured against."""
 
 PAPER = [
     "dataset_not_available_download",
@@ -36,4 +34,4 @@ PAPER = [
 ]
 """The 30 of the paper, with the best guess of three."""
 BESIDE = ["hello_world", "lora_implementation", "mcts_implementation", "noisy_label_annotation"]
-"""Of ML-Dev-Bench, and not among those."""
+"""The other four ids of its repository."""
