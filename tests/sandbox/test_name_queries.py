@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench.sandbox import NAMES, NameQueries, Sandbox
-from bench.sandbox.name_queries import MOST_NAMES, OTHERS, asked_name
+from bench.sandbox.control import MOST_NAMES, OTHERS, asked_name
 from tests.helpers.cells import run_code
 
 
