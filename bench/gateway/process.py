@@ -19,12 +19,12 @@ from bench.base.errors import UserError
 from bench.base.files import sha256_bytes
 from bench.base.model import parse_json
 from bench.formats.record import Tokens
+from bench.gateway.answers import Rule, normalise
 from bench.gateway.backends import Backend
-from bench.gateway.backends.probe import PROBE_TOKENS, Probe, Probed
+from bench.gateway.backends.probe import PROBE_TOKENS, LastAnswer, Probe, Probed, Traffic
 from bench.gateway.backends.recorded import Recorder
 from bench.gateway.backends.replay import ExchangeBackend, TurnBackend, cassette_name, is_recorded
 from bench.gateway.backends.scripted import ScriptedBackend, is_scripted
-from bench.gateway.backends.traffic import LastAnswer, Traffic
 from bench.gateway.budget import CellBudget, Tariff
 from bench.gateway.call_log import CallLine, Ledger
 from bench.gateway.calls import CallHandler
@@ -35,7 +35,6 @@ from bench.gateway.names import alias
 from bench.gateway.observations import Redactor
 from bench.gateway.request import COUNTS, Call
 from bench.gateway.run_budget import RunBudget
-from bench.gateway.usage import Rule, normalise
 
 _LONGEST_ORDERS = 10_000_000
 _LOOK_S = 0.1

@@ -15,7 +15,7 @@ from bench.formats.agent import load_agent
 from bench.gateway.names import OTHERS, AskedNames, ModelNames, real_name
 from bench.sandbox.job import Sandbox
 from tests.helpers.cells import make_agent, make_case, make_cell, make_context
-from tests.helpers.gateway import TWO_TURNS, Json, client_of, replaying, user
+from tests.helpers.gateway import Client, Json, replaying, turn, user
 from tests.helpers.gateway_live import live, own_prices
 from tests.helpers.provider import Reply, ScriptedUpstream, Usage
 
@@ -26,6 +26,7 @@ MODELS = {
 }
 NAMES = ModelNames(MODELS, {"claude-haiku-4-5": "small", "gone": "nobody"})
 ALL = list(MODELS)
+TWO_TURNS = [turn("I look first."), turn("Done.")]
 
 
 @pytest.mark.parametrize(
@@ -76,7 +77,7 @@ def test_a_replayed_model_has_the_real_name_of_what_was_recorded(tmp_path: Path)
     assert real_name("replay/@answers") == ""
     with replaying(tmp_path, TWO_TURNS) as gateway:
         assert gateway.real_name("main") == "claude-sonnet-4-5"
-        client = client_of(tmp_path, gateway.key)
+        client = Client(tmp_path / "g.sock", gateway.key)
         first = client.chat(user(), model="claude-sonnet-4-5-20250929")
         assert (first.status, first.body["model"]) == (200, "claude-sonnet-4-5-20250929"), "it carries the name asked"
         assert client.chat(user()).status == 200

@@ -15,13 +15,10 @@ import pytest
 from bench.base.errors import UserError
 from bench.gateway.launch import open_gateway
 from tests.helpers.gateway import (
-    LS,
     TASK,
-    TWO_TURNS,
     Client,
     Json,
     answered,
-    client_of,
     ledger_lines,
     replaying,
     spec_in,
@@ -29,6 +26,13 @@ from tests.helpers.gateway import (
     user,
     write_cassette,
 )
+
+LS = ("run", {"command": "ls -la"})
+TWO_TURNS = [turn("I look first.", LS, tokens=(812, 40, 0)), turn("Done.", tokens=(30, 10, 812))]
+
+
+def client_of(folder: Path, key: str) -> Client:
+    return Client(folder / "g.sock", key)
 
 
 def test_a_conversation_is_replayed_priced_and_recorded(tmp_path: Path) -> None:

@@ -230,12 +230,3 @@ class Upstream:
 
 
 UNLIMITED = None
-
-
-LS = ("run", {"command": "ls -la"})
-TWO_TURNS = [turn("I look first.", LS, tokens=(812, 40, 0)), turn("Done.", tokens=(30, 10, 812))]
-
-
-def client_of(folder: Path, key: str) -> Client:
-    """A client of the gateway that serves at `folder`."""
-    return Client(folder / "g.sock", key)
