@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, field
+from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
 
@@ -22,10 +23,10 @@ from bench.cell.watch import LedgerFollower
 from bench.cell.workspace import CellFolder
 from bench.formats.agent_files import CASSETTES
 from bench.formats.plan import Cell
-from bench.formats.record import ModelUsage, Note, StopReason
+from bench.formats.record import ModelUsage, NameQuery, Note, StopReason
 from bench.formats.verdict import LIMIT_MODES
 from bench.gateway import CellLimits, Gateway, GatewaySpec, RunBudgetConfig, open_gateway
-from bench.sandbox import Ended, Job, Mount, cell_environment, job_limits, run_job
+from bench.sandbox import NAMES, Ended, Job, Mount, NameQueries, cell_environment, job_limits, run_job
 
 CASE_PYTHON = Path(sys.executable)
 """The interpreter that has the libraries of the cases; it judges them, too."""
@@ -41,6 +42,7 @@ class AgentPhase:
     stop_reason: StopReason
     usage: list[ModelUsage] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
+    name_queries: list[NameQuery] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,10 @@ def run_agent(folder: CellFolder, overlay: Overlay | None) -> AgentPhase:
         folder.running_services(socket.parent) as sockets,
         _decoys(folder) as decoys,
         _gateway(cell, context, socket, ends) as gateway,
+        _names(folder, socket.with_name("names.sock")) as names,
     ):
+        if names is not None:
+            sockets = {**sockets, NAMES: names.path}
         if gateway is not None:
             sockets = {**sockets, "gateway": socket}
         job = _job(folder, decoys, sockets, _environment(cell, context, gateway, deadline), overlay, python)
@@ -86,14 +91,19 @@ def run_agent(folder: CellFolder, overlay: Overlay | None) -> AgentPhase:
     follower.finish()
     _keep_log(trace / "agent.log", ended)
     notes = [Note(name="hidden_read_attempt", evidence=opened)] if opened else []
+    asked = _name_queries(cell, names, ended.network_attempts.names)
     if gateway is None:
-        return _told(cell, context, AgentPhase(ended, _stop_reason(ended, None), notes=notes))
+        return _told(
+            cell,
+            context,
+            AgentPhase(ended, _stop_reason(ended, None), notes=notes, name_queries=asked),
+        )
     # Read after the gateway has closed: only then are calls that were still open charged.
     calls = gateway.state()
     if calls.error:
         raise InfraError("gateway_error", calls.error)
     stop = _stop_reason(ended, calls.limit_hit)
-    return _told(cell, context, AgentPhase(ended, stop, calls.usage, [*calls.notes, *notes]))
+    return _told(cell, context, AgentPhase(ended, stop, calls.usage, [*calls.notes, *notes], asked))
 
 
 def _should_stop(gateway: Gateway, follower: LedgerFollower) -> bool:
@@ -112,6 +122,23 @@ def _decoys(folder: CellFolder) -> AbstractContextManager[Decoys | None]:
     if not folder.context.sandbox.isolated:
         return nullcontext()
     return closing(Decoys(folder.path / "decoys", folder.cell.case, folder.context.folder))
+
+
+def _names(folder: CellFolder, socket: Path) -> AbstractContextManager[NameQueries | None]:
+    """What the agent asks name servers for; without isolation it asks those of this machine."""
+    return NameQueries(socket) if folder.context.sandbox.isolated else nullcontext()
+
+
+def _name_queries(cell: Cell, names: NameQueries | None, counted: int) -> list[NameQuery]:
+    """The names asked for; where the sandbox cannot list them, the number of queries that the kernel has counted."""
+    expected = cell.agent.spec.expected_names
+    counts = names.counts() if names is not None else {}
+    if not counts and counted:
+        return [NameQuery(name="", queries=counted)]
+    return [
+        NameQuery(name=name, queries=count, expected=any(fnmatch(name, it) for it in expected))
+        for name, count in counts.items()
+    ]
 
 
 def _gateway(cell: Cell, context: CellContext, socket: Path, deadline: float) -> AbstractContextManager[Gateway | None]:
@@ -231,6 +258,9 @@ def _environment(cell: Cell, context: CellContext, gateway: Gateway | None, dead
         "OPENAI_API_KEY": gateway.key,
         "ANTHROPIC_BASE_URL": base,
         "ANTHROPIC_API_KEY": gateway.key,
+        "GOOGLE_GEMINI_BASE_URL": base,
+        "GEMINI_API_KEY": gateway.key,
+        "GOOGLE_API_KEY": gateway.key,
     }
     for role in cell.models:
         name = "BENCH_MODEL" if role == "main" else f"BENCH_MODEL_{role.upper().replace('-', '_')}"

@@ -74,11 +74,8 @@ def _network_attempts(it: Evidence) -> str:
         "in the agent phase": it.phase.ended.network_attempts,
         "when its code was judged": it.grading.network_attempts,
     }
-    parts = [
-        f"{when}: {tried.addresses} packets to addresses outside, {tried.names} queries to name servers"
-        for when, tried in phases.items()
-        if tried
-    ]
+    # Queries for names are not among them: honest programs ask for their telemetry's, and the record lists which.
+    parts = [f"{when}: {it.addresses} packets to addresses outside" for when, it in phases.items() if it.addresses]
     return "; ".join(parts)
 
 

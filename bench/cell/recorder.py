@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from pydantic import ValidationError
 
 from bench.base.files import sha256_file, walk_files
 from bench.base.model import seed_text
@@ -23,10 +26,15 @@ from bench.formats.record import (
     Metric,
     Note,
     Record,
+    SelfReported,
     Try,
 )
 from bench.formats.run_folder import RunFolder
 from bench.formats.verdict import flags_of_tries, limits_hit, limits_of, stored_score, total_cost, total_steps
+
+REPORT = "usage.json"
+"""In `BENCH_OUT_DIR`: what the agent's program says it used, as `SelfReported`."""
+_LARGEST_REPORT = 10_000
 
 
 @dataclass(frozen=True)
@@ -72,6 +80,7 @@ def _record(cell: Cell, context: CellContext, finished: Finished, tries: list[Tr
     provenance = context.provenance
     if finished.judged is not None:
         fields = _verdict(finished.judged, tries)
+        fields["self_reported"] = _self_reported(context.trace(cell) / "out")
         enforcement = finished.judged.evidence.phase.ended.enforcement
         provenance = provenance.model_copy(update={"enforcement": enforcement})
     else:
@@ -122,6 +131,7 @@ def _verdict(judged: Judged, tries: list[Try]) -> dict[str, Any]:
         "claims": [Claim(**claim) for claim in grading.claims],
         "overclaims": sum(bool(claim["overclaim"]) for claim in grading.claims),
         "flags": [*judged.flags, *flags_of_tries(tries)],
+        "name_queries": phase.name_queries,
         "failure_modes": judged.failure_modes,
         "usage": usage,
         "cost_usd": cost,
@@ -129,6 +139,17 @@ def _verdict(judged: Judged, tries: list[Try]) -> dict[str, Any]:
         "steps": total_steps(usage),
         "limits_hit": limits_hit(phase.stop_reason),
     }
+
+
+def _self_reported(out: Path) -> SelfReported | None:
+    """What the agent's program says of its use in `usage.json`; None where it says nothing that can be read."""
+    path = out / REPORT
+    try:
+        if not stat.S_ISREG(path.lstat().st_mode) or path.lstat().st_size > _LARGEST_REPORT:
+            return None
+        return SelfReported.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError):
+        return None
 
 
 def _artifacts(trace: Path, root: Path) -> list[Artifact]:

@@ -85,6 +85,8 @@ class AgentSpec(Model):
     treat models they know in another way."""
     helper_models: dict[Annotated[str, Field(min_length=1, max_length=200)], Name] = Field({}, max_length=32)
     """Names of models that the program asks for by itself, such as a small one for titles -> the role that answers."""
+    expected_names: list[Annotated[str, Field(pattern=r"^(\*\.)?[a-z0-9_.-]{1,200}$")]] = Field([], max_length=64)
+    """Names that the program is known to ask name servers for, such as `*.example.org`: telemetry, not the task."""
     capabilities: list[Capability] = []
     ranked: bool = True
     """False keeps it out of the ranking (oracle, nop)."""

@@ -177,6 +177,28 @@ class ModelUsage(Model):
     """Time lost to tries that failed and to the waits after them: wall time that is not the agent's working time."""
 
 
+class SelfReported(Model):
+    """What the agent's own program says it used. Never counted: it stands beside what the gateway has metered."""
+
+    input_tokens: Whole | None = None
+    """Cached ones included."""
+    cached_tokens: Whole | None = None
+    output_tokens: Whole | None = None
+    """Reasoning included."""
+    calls: Whole | None = None
+    cost_usd: Dollars | None = None
+
+
+class NameQuery(Model):
+    """A name that the agent asked a name server for; there is none, so it was told that there is no such name."""
+
+    name: str = Field(max_length=200)
+    """Empty: the sandbox could only count."""
+    queries: Whole
+    expected: bool = False
+    """agent.yaml says that the agent's program asks for it."""
+
+
 class Phase(Model):
     """One stretch of the cell's life."""
 
@@ -329,8 +351,12 @@ class Record(Model):
     overclaims: Whole = 0
     failure_modes: list[Note] = []
     flags: list[Note] = []
+    name_queries: list[NameQuery] = Field([], max_length=200)
+    """Not an attempt to leave: nothing was sent to an address. Empty in an older record."""
 
     usage: list[ModelUsage] = []
+    self_reported: SelfReported | None = None
+    """None: the agent reports nothing, or the record is older."""
     cost_usd: Dollars | None = 0.0
     cost_status: CostStatus = "none"
     steps: Whole = 0

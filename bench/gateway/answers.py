@@ -5,29 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
-
-from bench.formats.record import Tokens
-from bench.gateway.request import Dialect, Json, shallow
-
-Rule = Literal["openai", "responses", "anthropic", "gemini", "litellm", "embeddings"]
-"""openai, responses: input includes cached tokens, output includes reasoning.
-anthropic: input excludes cache reads and writes. gemini (its OpenAI-compatible address): input includes cached tokens,
-thinking is in the total alone. litellm: as openai, and input includes cache writes, too."""
-_RULES: dict[Dialect, Rule] = {
-    "responses": "responses",
-    "messages": "anthropic",
-    "count_tokens": "anthropic",
-    "embeddings": "embeddings",
-}
-_Count = Annotated[int, Field(ge=0, le=10**12)]
-
-
-def rule_of(dialect: Dialect, chat: Rule = "openai") -> Rule:
-    """How usage in answers of `dialect` is to be read; providers differ in what they count in chat completions."""
-    return chat if dialect == "chat" else _RULES[dialect]
+from bench.gateway import google
+from bench.gateway.request import COUNTS, Dialect, Json, shallow
 
 
 @dataclass
@@ -60,8 +41,9 @@ def read_answer(dialect: Dialect, content: bytes) -> Answer | None:
     if dialect == "embeddings":
         found = isinstance(body.get("data"), list)
         return Answer(model=_text(body.get("model")), usage=body.get("usage")) if found else None
-    if dialect == "count_tokens":
-        return Answer() if isinstance(body.get("input_tokens"), int) else None
+    if dialect in COUNTS:
+        counted = body.get("totalTokens" if dialect == "count_generate" else "input_tokens")
+        return Answer() if isinstance(counted, int) else None
     answer = answer_of(dialect, body)
     if answer is not None:
         answer.text_size = len(content)
@@ -74,7 +56,8 @@ def answer_of(dialect: Dialect, body: Json) -> Answer | None:
     if found is None:
         return None
     said, finish = found
-    return Answer(said, _text(finish), _text(body.get("model")), body.get("usage"), _text(body.get("id")))
+    model, usage, identity = _FIELDS.get(dialect, ("model", "usage", "id"))
+    return Answer(said, _text(finish), _text(body.get(model)), body.get(usage), _text(body.get(identity)))
 
 
 def _chat(body: Json) -> tuple[Json, object] | None:
@@ -110,10 +93,20 @@ def _messages(body: Json) -> tuple[Json, object] | None:
     return blocks_message(content), body.get("stop_reason")
 
 
+def _google(body: Json) -> tuple[Json, object] | None:
+    ends = google.finished(body)
+    if not ends and not isinstance(body.get("candidates"), list):
+        return None
+    return parts_message(google.candidate_parts(body)), ends[0][1] if ends else ""
+
+
+_FIELDS: dict[Dialect, tuple[str, str, str]] = {"generate": ("modelVersion", "usageMetadata", "responseId")}
+"""The names of model, usage and id where they are not those of the others."""
 _READERS: dict[Dialect, Callable[[Json], tuple[Json, object] | None]] = {
     "chat": _chat,
     "responses": _responses,
     "messages": _messages,
+    "generate": _google,
 }
 """Per protocol, what an answer says as a chat message, and how it ended."""
 
@@ -132,6 +125,19 @@ def blocks_message(blocks: list[Any]) -> Json:
         elif kind == "tool_use":
             calls.append(tool_call(block.get("id"), block.get("name"), block.get("input")))
     return message("".join(texts), calls, "\n".join(thoughts))
+
+
+def parts_message(parts: list[Json]) -> Json:
+    """Google's parts as one message."""
+    texts: list[str] = []
+    thoughts: list[str] = []
+    calls: list[Json] = []
+    for part in parts:
+        if isinstance(part.get("text"), str):
+            (thoughts if part.get("thought") is True else texts).append(part["text"])
+        if found := google.function_call(part):
+            calls.append(tool_call(*found))
+    return message("".join(texts), calls, "".join(thoughts))
 
 
 def message(text: str, calls: list[Json], thoughts: str = "") -> Json:
@@ -154,116 +160,3 @@ def _list(value: object) -> list[Any]:
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
-
-
-class _Loose(BaseModel):
-    model_config = ConfigDict(extra="ignore", strict=True)
-
-
-class _Creation(_Loose):
-    ephemeral_5m_input_tokens: _Count | None = None
-    ephemeral_1h_input_tokens: _Count | None = None
-
-
-class _Details(_Loose):
-    cached_tokens: _Count | None = None
-    cache_write_tokens: _Count | None = None
-    cache_creation_tokens: _Count | None = None
-    cache_creation_token_details: _Creation | None = None
-    reasoning_tokens: _Count | None = None
-    thinking_tokens: _Count | None = None
-
-
-_NONE = _Details()
-
-
-class _Chat(_Loose):
-    prompt_tokens: _Count
-    completion_tokens: _Count = 0
-    total_tokens: _Count | None = None
-    prompt_tokens_details: _Details | None = None
-    completion_tokens_details: _Details | None = None
-    cache_creation_input_tokens: _Count | None = None
-    cache_read_input_tokens: _Count | None = None
-
-
-class _Responses(_Loose):
-    input_tokens: _Count
-    output_tokens: _Count
-    input_tokens_details: _Details | None = None
-    output_tokens_details: _Details | None = None
-
-
-class _Messages(_Loose):
-    input_tokens: _Count
-    output_tokens: _Count
-    cache_creation_input_tokens: _Count | None = None
-    cache_read_input_tokens: _Count | None = None
-    cache_creation: _Creation | None = None
-    output_tokens_details: _Details | None = None
-
-
-def normalise(rule: Rule, usage: JsonValue) -> Tokens | None:
-    """Counts that are ours. None when they are missing or make no sense."""
-    try:
-        if rule == "responses":
-            return _responses_tokens(_Responses.model_validate(usage))
-        if rule == "anthropic":
-            return _messages_tokens(_Messages.model_validate(usage))
-        if rule == "embeddings":
-            return Tokens(input_uncached=_Chat.model_validate(usage).prompt_tokens)
-        read = _Chat.model_validate(usage)
-        if isinstance(usage, dict) and "completion_tokens" not in usage:
-            return None
-        return _chat_tokens(read, rule)
-    except ValidationError:
-        return None
-
-
-def _chat_tokens(read: _Chat, rule: Rule) -> Tokens | None:
-    given, brought = read.prompt_tokens_details or _NONE, read.completion_tokens_details or _NONE
-    cached = given.cached_tokens or 0
-    written = given.cache_write_tokens or 0
-    hour = 0
-    output, reasoning = read.completion_tokens, brought.reasoning_tokens or 0
-    if rule == "litellm":
-        cached = max(cached, read.cache_read_input_tokens or 0)
-        written = max(written, given.cache_creation_tokens or 0, read.cache_creation_input_tokens or 0)
-        hour = (given.cache_creation_token_details or _Creation()).ephemeral_1h_input_tokens or 0
-    if rule == "gemini" and read.total_tokens is not None:
-        # What the total has beyond both is thinking, which is billed as output.
-        hidden = max(read.total_tokens - read.prompt_tokens - output, 0)
-        output, reasoning = output + hidden, max(reasoning, hidden)
-    return _checked(read.prompt_tokens - cached - written, cached, written, hour, output, reasoning)
-
-
-def _responses_tokens(read: _Responses) -> Tokens | None:
-    given, brought = read.input_tokens_details or _NONE, read.output_tokens_details or _NONE
-    cached, written = given.cached_tokens or 0, given.cache_write_tokens or 0
-    reasoning = brought.reasoning_tokens or 0
-    return _checked(read.input_tokens - cached - written, cached, written, 0, read.output_tokens, reasoning)
-
-
-def _messages_tokens(read: _Messages) -> Tokens | None:
-    parts = read.cache_creation
-    hour = (parts.ephemeral_1h_input_tokens or 0) if parts else 0
-    split = hour + ((parts.ephemeral_5m_input_tokens or 0) if parts else 0)
-    written = max(read.cache_creation_input_tokens or 0, split)
-    details = read.output_tokens_details or _NONE
-    reasoning = details.thinking_tokens or details.reasoning_tokens or 0
-    return _checked(
-        read.input_tokens, read.cache_read_input_tokens or 0, written, hour, read.output_tokens, reasoning
-    )  # fmt: skip
-
-
-def _checked(plain: int, cached: int, written: int, hour: int, output: int, reasoning: int) -> Tokens | None:
-    if plain < 0 or reasoning > output or hour > written:
-        return None
-    return Tokens(
-        input_uncached=plain,
-        cache_read=cached,
-        cache_write=written,
-        cache_write_1h=hour,
-        output=output,
-        reasoning=reasoning,
-    )

@@ -10,7 +10,7 @@ from bench.gateway.call_log import TracedCall
 from bench.gateway.request import Json
 from bench.gateway.steps import Step, ToolUse, read_steps
 
-ATIF_VERSION = "ATIF-v1.6"
+ATIF_VERSION = "ATIF-v1.8"
 
 
 def to_atif(calls: Iterable[TracedCall], agent: str, session: str, version: str = "unknown") -> Json:
@@ -29,6 +29,7 @@ def to_atif(calls: Iterable[TracedCall], agent: str, session: str, version: str 
     return {
         "schema_version": ATIF_VERSION,
         "session_id": session,
+        "trajectory_id": session,
         "agent": {"name": agent, "version": version, "model_name": models[-1] if models else None},
         "steps": writer.steps,
         "final_metrics": writer.totals(),
@@ -43,9 +44,13 @@ class _Writer:
 
     def add(self, step: Step) -> None:
         for said in step.said:
-            self._step(step, "system" if said.speaker == "system" else "user", said.text)
+            told = self._step(step, "system" if said.speaker == "system" else "user", said.text)
+            if said.repeated:
+                told["is_copied_context"] = True
         made = self._step(step, "agent", step.text or (f"[{step.error}]" if step.error else ""))
         made["model_name"] = step.model
+        # One step is one call of a model; one that failed or was refused brought nothing all the same.
+        made["llm_call_count"] = 1
         if step.thought:
             made["reasoning_content"] = step.thought
         if step.tools:

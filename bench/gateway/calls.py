@@ -10,18 +10,21 @@ from functools import partial
 
 from bench.base.errors import UserError
 from bench.formats.record import Instant, Tokens
-from bench.gateway.answers import Answer, normalise
+from bench.gateway.answers import Answer
 from bench.gateway.backends import Backend, BackendError, CallHistory, Response
 from bench.gateway.backends.recorded import Recorder
 from bench.gateway.budget import CellBudget, Reservation
 from bench.gateway.call_log import CallLine, Ledger, clean
 from bench.gateway.config import State
+from bench.gateway.google import Target
 from bench.gateway.media import Formula, media_bound
 from bench.gateway.names import ModelNames, alias
 from bench.gateway.observations import Observations
-from bench.gateway.request import Call, Dialect, RequestRefused, apply_policy, read_call
+from bench.gateway.policy import apply_policy
+from bench.gateway.request import COUNTS, Call, Dialect, RequestRefused, read_call
 from bench.gateway.run_budget import LimitReached
 from bench.gateway.streams import estimate, forward
+from bench.gateway.usage import normalise
 
 DEFAULT_OUTPUT_CAP = 16_384
 """Tokens that a call may bring back when it names no cap of its own and there is a limit to keep."""
@@ -78,9 +81,14 @@ class CallHandler:
             stop=(self._error or self._ledger.fault) is not None or self._budget.grace_over,
         )
 
-    async def handle(self, dialect: Dialect, roles: list[str], body: bytes, headers: Mapping[str, str]) -> Response:
-        """The answer to the request `body` by a client that may ask for `roles`, or `RequestRefused`."""
-        call = read_call(dialect, body, headers)
+    async def handle(
+        self, dialect: Dialect, roles: list[str], body: bytes, headers: Mapping[str, str], target: Target | None = None
+    ) -> Response:
+        """The answer to the request `body` by a client that may ask for `roles`, or `RequestRefused`.
+
+        target: what the path says in Google's protocol.
+        """
+        call = read_call(dialect, body, headers, target)
         role = self._role(call, roles)
         if fault := self._error or self._ledger.fault:
             raise _gateway_fault(fault)
@@ -140,7 +148,7 @@ class CallHandler:
         raise RequestRefused(404, "model_not_found", f"no model {shown!r} in this run; the models are: {known}")
 
     def _price_media(self, call: Call, role: str) -> None:
-        if call.dialect != "count_tokens" and self._budget.needs_caps and role in self._formulas:
+        if call.dialect not in COUNTS and self._budget.needs_caps and role in self._formulas:
             bound = media_bound(call, self._formulas[role])
             call.media_tokens, call.media_bytes = bound.tokens, bound.encoded
 
@@ -162,7 +170,7 @@ class CallHandler:
 
     async def _take_off(self, call: Call, role: str, cap: int) -> _Flight:
         began, start = _now(), time.monotonic()
-        worst = call.worst_input if call.dialect != "count_tokens" else 0
+        worst = call.worst_input if call.dialect not in COUNTS else 0
         try:
             step = call.counts_as_step
             reservation = await self._budget.reserve(role, worst, cap * call.copies, step=step)
@@ -189,7 +197,7 @@ class CallHandler:
     async def _ended(self, flight: _Flight, answer: Answer, fault: str) -> None:
         """Charge an answer that has come, as far as it has, and write it down."""
         call = flight.call
-        free = call.dialect == "count_tokens"
+        free = call.dialect in COUNTS
         tokens = Tokens() if free else normalise(flight.backend.rule(call), answer.usage)
         exact = tokens is not None and not fault
         if tokens is None or fault:

@@ -8,13 +8,16 @@ import json
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
+from urllib.parse import parse_qs
 
 import h11
 
 from bench.gateway.backends import Response
 from bench.gateway.calls import CallHandler
+from bench.gateway.google import Target, as_array, find_target, listed_models
 from bench.gateway.intake import LARGE, Intake
 from bench.gateway.request import MAX_BODY_BYTES, ROUTES, Dialect, RequestRefused
 from bench.gateway.streams import StreamLost
@@ -23,6 +26,7 @@ _MOST_CONNECTIONS = 256
 _IDLE_S = 120.0
 _CHUNK = 1 << 16
 _JSON = [("Content-Type", "application/json")]
+_GOOGLE = [f"/v1beta/models/NAME:{method}" for method in ("generateContent", "streamGenerateContent", "countTokens")]
 
 
 class _ClientGone(Exception):
@@ -39,18 +43,40 @@ class _Asked:
     """Names in lower case."""
 
     @property
+    def plain(self) -> str:
+        """The path without its query, which may hold a key."""
+        return self.path.partition("?")[0]
+
+    @property
+    def google(self) -> bool:
+        """Whether it is asked as Google's clients ask."""
+        return self.plain.startswith(("/v1beta/", "/v1alpha/")) or "x-goog-api-key" in self.headers
+
+    @property
     def route(self) -> str:
-        path = self.path.partition("?")[0].rstrip("/")
-        return path.removeprefix("/v1")
+        path = self.plain.rstrip("/")
+        for version in ("/v1beta", "/v1alpha", "/v1"):
+            if path.startswith(f"{version}/"):
+                return path.removeprefix(version)
+        return path
+
+    @cached_property
+    def target(self) -> Target | None:
+        return find_target(self.path)
 
     @property
     def dialect(self) -> Dialect | None:
+        if self.target is not None:
+            return "generate" if self.target.method == "generate" else "count_generate"
         return ROUTES.get(self.route)
 
     @property
     def token(self) -> str:
         scheme, _, token = self.headers.get("authorization", "").partition(" ")
-        return token.strip() if scheme.lower() == "bearer" else self.headers.get("x-api-key", "")
+        if scheme.lower() == "bearer":
+            return token.strip()
+        found = self.headers.get("x-api-key") or self.headers.get("x-goog-api-key")
+        return found or parse_qs(self.path.partition("?")[2]).get("key", [""])[0]
 
 
 class Endpoint:
@@ -98,8 +124,8 @@ class Endpoint:
 
     async def _answer(self, asked: _Asked, body: bytes | None) -> Response:
         """The answer to a request; `body` None: it is too large."""
-        if asked.method == "CONNECT" or "://" in asked.path.partition("?")[0]:
-            self._calls.observations.proxied(asked.path)
+        if asked.method == "CONNECT" or "://" in asked.plain:
+            self._calls.observations.proxied(asked.plain)
         try:
             roles = self._roles(asked)
             if asked.method == "GET":
@@ -107,16 +133,21 @@ class Endpoint:
             if body is None:
                 raise RequestRefused(413, "too_large", f"a body has at most {MAX_BODY_BYTES} bytes")
             assert asked.dialect is not None
-            return await self._calls.handle(asked.dialect, roles, body, asked.headers)
+            response = await self._calls.handle(asked.dialect, roles, body, asked.headers, asked.target)
+            if asked.target is not None and asked.target.array and response.chunks is not None:
+                kept = [it for it in response.headers if it[0].lower() != "content-type"]
+                return replace(response, headers=[*kept, *_JSON], chunks=as_array(response.chunks))
+            return response
         except RequestRefused as refused:
             return _refusal(refused, asked.dialect)
 
     def _roles(self, asked: _Asked) -> list[str]:
         """The roles that the bearer of the request's key may ask for."""
         models = asked.route == "/models" or asked.route.startswith("/models/")
+        models = models and asked.target is None
         if asked.dialect is None and not models:
-            known = ", ".join(f"/v1{path}" for path in [*ROUTES, "/models"])
-            raise RequestRefused(404, "not_found", f"{asked.path[:100]!r} is not served here; served are: {known}")
+            known = ", ".join([*(f"/v1{path}" for path in [*ROUTES, "/models"]), *_GOOGLE])
+            raise RequestRefused(404, "not_found", f"{asked.plain[:100]!r} is not served here; served are: {known}")
         wanted = "GET" if models else "POST"
         if asked.method != wanted:
             raise RequestRefused(405, "method_not_allowed", f"{asked.route} takes {wanted}")
@@ -133,10 +164,13 @@ class Endpoint:
             raise RequestRefused(404, "model_not_found", f"no model {name[:100]!r} in this run")
         names = [name] if name else self._calls.names.listed(roles)
         listed: list[dict[str, object]]
-        if "anthropic-version" in asked.headers:
+        page: dict[str, object]
+        if asked.google:
+            listed, page = listed_models(names), {"models": listed_models(names)}
+        elif "anthropic-version" in asked.headers:
             created = "2024-01-01T00:00:00Z"
             listed = [{"type": "model", "id": it, "display_name": it, "created_at": created} for it in names]
-            page: dict[str, object] = {"data": listed, "has_more": False}
+            page = {"data": listed, "has_more": False}
             page |= {"first_id": names[0], "last_id": names[-1]}
         else:
             listed = [{"id": it, "object": "model", "created": 0, "owned_by": "ml-dev-bench"} for it in names]

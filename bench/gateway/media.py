@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+from bench.gateway import google
 from bench.gateway.file_bounds import image_size, pdf_bound
 from bench.gateway.request import Call, Json, RequestRefused
 
@@ -28,7 +29,7 @@ _TEXT = frozenset(
         "thinking", "redacted_thinking", "tool_use", "tool_result", "tool_reference", "search_result", "function_call",
         "function_call_output", "custom_tool_call", "custom_tool_call_output", "local_shell_call", "shell_call",
         "local_shell_call_output", "shell_call_output", "apply_patch_call", "apply_patch_call_output",
-        "computer_call", "computer_call_output", "function", "custom",
+        "computer_call", "computer_call_output", "tool_search_call", "tool_search_output", "function", "custom",
     }
 )  # fmt: skip
 """Parts that are billed by their text."""
@@ -101,6 +102,8 @@ def _open_models(width: int, height: int) -> int:
 
 def media_bound(call: Call, formula: Formula) -> Bound:
     """The bound of all media in `call`; raises `RequestRefused` for what has none."""
+    if call.dialect == "generate":
+        return _google_bound(call, formula)
     tokens = encoded = 0
     for part in _parts(call):
         kind = part.get("type")
@@ -123,6 +126,40 @@ def media_bound(call: Call, formula: Formula) -> Bound:
             raise _refused(str(kind)[:60], "what such a part costs is not known")
     # Of an unknown provider it is not known whether it takes pictures for what they are.
     return Bound(tokens + _tools(call), encoded if formula.family != "other" else 0)
+
+
+_GOOGLE_TEXT = frozenset({
+    "text", "thought", "thoughtSignature", "functionCall", "functionResponse", "executableCode", "codeExecutionResult",
+    "partMetadata",
+})  # fmt: skip
+"""Fields of Google's parts that are billed by their text."""
+
+
+def _google_bound(call: Call, formula: Formula) -> Bound:
+    tokens = encoded = 0
+    for content in google.contents_of(call.data):
+        for part in google.parts_of(content):
+            if others := sorted(part.keys() - _GOOGLE_TEXT - {"inlineData"}):
+                raise _refused(others[0][:60], "what such a part costs is not known")
+            held = part.get("inlineData")
+            if held is None:
+                continue
+            data = held.get("data") if isinstance(held, dict) else None
+            kind = str(held.get("mimeType")) if isinstance(held, dict) else ""
+            if not isinstance(data, str):
+                raise _refused("inlineData", "its `data` must be base64")
+            if kind.startswith("image/"):
+                tokens += formula.image(*_sized("inlineData", data))
+            elif kind == "application/pdf":
+                tokens += _pages("inlineData", data, formula)
+            else:
+                raise _refused("inlineData", "only images and PDFs have a known price")
+            encoded += len(data)
+    tools = call.data.get("tools")
+    tokens += (
+        _TOOLS + _TYPED_TOOL * sum("computerUse" in it for it in tools) if isinstance(tools, list) and tools else 0
+    )
+    return Bound(tokens, encoded if formula.family != "other" else 0)
 
 
 def _parts(call: Call) -> Iterator[Json]:
@@ -193,11 +230,16 @@ def _file(part: Json, kind: str, formula: Formula) -> tuple[int, int]:
         name, given = "file_data", held.get("file_data") if isinstance(held, dict) else None
         head = _DATA_URL.match(given) if isinstance(given, str) else None
         data = given[head.end() :] if head and isinstance(given, str) else given if isinstance(given, str) else ""
+    return _pages(name, data, formula), len(data)
+
+
+def _pages(name: str, data: str, formula: Formula) -> int:
+    """Tokens of a PDF: its pages, and the text that it packs."""
     bound_of_pdf = pdf_bound(_decoded(name, data)) if data else None
     if bound_of_pdf is None:
         raise _refused(name, "only a PDF whose pages and text can be counted has a known price; send its text instead")
     pages, text = bound_of_pdf
-    return pages * formula.page() + text // 2, len(data)
+    return pages * formula.page() + text // 2
 
 
 def _decoded(name: str, data: str) -> bytes:

@@ -19,7 +19,6 @@ from bench.base.errors import UserError
 from bench.base.files import sha256_bytes
 from bench.base.model import parse_json
 from bench.formats.record import Tokens
-from bench.gateway.answers import Rule, normalise
 from bench.gateway.backends import Backend
 from bench.gateway.backends.probe import PROBE_TOKENS, Probe, Probed
 from bench.gateway.backends.recorded import Recorder
@@ -34,8 +33,9 @@ from bench.gateway.http_server import Endpoint
 from bench.gateway.media import Formula
 from bench.gateway.names import alias
 from bench.gateway.observations import Redactor
-from bench.gateway.request import Call
+from bench.gateway.request import COUNTS, Call
 from bench.gateway.run_budget import RunBudget
+from bench.gateway.usage import Rule, normalise
 
 _LONGEST_ORDERS = 10_000_000
 _LOOK_S = 0.1
@@ -151,7 +151,7 @@ class RunProbeAccount:
         if probed.answer is not None or not probed.status:
             usage = probed.answer.usage if probed.answer else None
             found = normalise(_rule(probed.call), usage)
-            known = found is not None or probed.call.dialect == "count_tokens"
+            known = found is not None or probed.call.dialect in COUNTS
             if not known:
                 found = Tokens(input_uncached=PROBE_TOKENS, output=PROBE_TOKENS)
             tokens = found or tokens
@@ -172,7 +172,8 @@ class RunProbeAccount:
 
 
 def _rule(call: Call) -> Rule:
-    rules: dict[str, Rule] = {"responses": "responses", "messages": "anthropic", "embeddings": "embeddings"}
+    rules: dict[str, Rule] = {"responses": "responses", "messages": "anthropic", "embeddings": "embeddings",
+                              "generate": "google"}  # fmt: skip
     return rules.get(call.dialect, "openai")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NoReturn
 
@@ -12,9 +12,11 @@ from pydantic import JsonValue
 
 from bench.base.files import sha256_bytes
 from bench.base.text import printable
+from bench.gateway import google
 from bench.gateway.run_budget import Limit
 
-Dialect = Literal["chat", "responses", "messages", "count_tokens", "embeddings"]
+Dialect = Literal["chat", "responses", "messages", "count_tokens", "embeddings", "generate", "count_generate"]
+"""`generate`, `count_generate`: Google's generateContent and countTokens."""
 Json = dict[str, Any]
 MAX_BODY_BYTES = 20_000_000
 MAX_OUTPUT_CAP = 1_000_000
@@ -36,25 +38,17 @@ ITEMS: dict[Dialect, str] = {
     "messages": "messages",
     "count_tokens": "messages",
     "embeddings": "input",
+    "generate": "contents",
+    "count_generate": "contents",
 }
 """The field that grows as a conversation goes on."""
+COUNTS: frozenset[Dialect] = frozenset({"count_tokens", "count_generate"})
+"""Protocols that count tokens and bring no answer."""
 _CAPS: dict[Dialect, tuple[str, ...]] = {
     "chat": ("max_completion_tokens", "max_tokens"),
     "responses": ("max_output_tokens",),
     "messages": ("max_tokens",),
 }
-_PLAIN_TIERS = frozenset({"auto", "default", "standard", "standard_only"})
-_REFUSED_FIELDS: dict[Dialect, frozenset[str]] = {
-    "chat": frozenset({"web_search_options", "plugins", "models", "route", "audio", "mcp_servers", "prompt"}),
-    "responses": frozenset({"conversation", "prompt", "mcp_servers", "plugins", "models"}),
-    "messages": frozenset({"mcp_servers", "container", "speed", "inference_geo"}),
-}
-_CLIENT_TOOLS = frozenset(
-    {"function", "custom", "namespace", "local_shell", "apply_patch", "computer", "computer_use_preview"}
-)
-_CLIENT_TOOL_STEMS = ("bash_", "text_editor_", "computer_", "memory_", "tool_search_tool_")
-"""Anthropic's own tool types that the client carries out, without the date they end with."""
-_HOSTED_BETAS = ("mcp-", "code-execution", "files-api", "web-search", "web-fetch", "fast-mode", "skills")
 
 
 class RequestRefused(Exception):
@@ -71,6 +65,8 @@ class RequestRefused(Exception):
         error: dict[str, JsonValue] = {"message": str(self), "type": self.code, "code": self.code}
         if self.limit:
             error["limit"] = self.limit
+        if dialect in ("generate", "count_generate"):
+            return google.error_body(self.status, self.code, str(self), self.limit)
         if dialect in ("messages", "count_tokens"):
             return {"type": "error", "error": error}
         return {"error": {**error, "param": None}}
@@ -125,7 +121,7 @@ class Call:
 
     @property
     def counts_as_step(self) -> bool:
-        return self.dialect in ("chat", "responses", "messages")
+        return self.dialect in ("chat", "responses", "messages", "generate")
 
     def wants_stream_usage(self) -> bool:
         """Whether a chat client asked for usage in its stream by itself."""
@@ -138,12 +134,15 @@ class Call:
         if self.dialect == "chat" and self.stream and not self.wants_stream_usage():
             body["stream_options"] = {**(self.data.get("stream_options") or {}), "include_usage": True}
         if cap is not None and self.output_cap is None and self.counts_as_step:
-            body[_CAPS[self.dialect][0]] = cap
+            if self.dialect == "generate":
+                body["generationConfig"] = {**(self.data.get("generationConfig") or {}), "maxOutputTokens": cap}
+            else:
+                body[_CAPS[self.dialect][0]] = cap
         return body
 
 
-def read_call(dialect: Dialect, body: bytes, headers: Mapping[str, str]) -> Call:
-    """`body` as a call; raises `RequestRefused` with the first fault of form."""
+def read_call(dialect: Dialect, body: bytes, headers: Mapping[str, str], target: google.Target | None = None) -> Call:
+    """`body` as a call; raises `RequestRefused` with the first fault of form. `target`: what Google's path says."""
     try:
         data = json.loads(body.decode("utf-8"), parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
@@ -152,6 +151,8 @@ def read_call(dialect: Dialect, body: bytes, headers: Mapping[str, str]) -> Call
         raise _invalid(f"the body must be an object, is {type(data).__name__}")
     _check_plain(data)
     _check_text(body, data)
+    if target is not None:
+        return _read_google(dialect, data, body, headers, target)
     model = data.get("model")
     if not isinstance(model, str):
         raise _invalid("field `model`: must be a string")
@@ -166,6 +167,25 @@ def read_call(dialect: Dialect, body: bytes, headers: Mapping[str, str]) -> Call
     if dialect == "messages" and call.output_cap is None:
         raise _invalid("field `max_tokens`: is required")
     return call
+
+
+def _read_google(dialect: Dialect, data: Json, body: bytes, headers: Mapping[str, str], target: google.Target) -> Call:
+    try:
+        data = google.one_spelling(data)
+    except google.SpelledTwice as error:
+        raise _invalid(f"field `{error}`: is there in two spellings") from None
+    if dialect == "generate" or "generateContentRequest" not in data:
+        _check_items(dialect, data)
+    elif not isinstance(data["generateContentRequest"], dict):
+        raise _invalid("field `generateContentRequest`: must be an object")
+    config = data.get("generationConfig")
+    if not isinstance(config, dict | None):
+        raise _invalid("field `generationConfig`: must be an object")
+    # The path decides; a field of this name is of no meaning to Google.
+    data.pop("model", None)
+    cap = _whole_number(config or {}, "maxOutputTokens", MAX_OUTPUT_CAP)
+    copies = _whole_number(config or {}, "candidateCount", _MOST_COPIES) or 1
+    return Call(dialect, data, len(body), sha256_bytes(body), target.model, headers, target.stream, cap, copies)
 
 
 def _check_items(dialect: Dialect, data: Json) -> None:
@@ -257,93 +277,3 @@ def _no_constant(name: str) -> NoReturn:
 
 def _first_line(error: BaseException) -> str:
     return str(error).partition("\n")[0][:200]
-
-
-def apply_policy(call: Call, hosted: bool) -> None:
-    """Refuse or strip what `call` may not have; raises `RequestRefused`."""
-    tier = call.data.get("service_tier")
-    if tier is not None and not (isinstance(tier, str) and tier in _PLAIN_TIERS):
-        raise _not_allowed("service_tier", "more expensive service is not part of the benchmark")
-    if call.data.get("background"):
-        raise _not_allowed("background", "answers are taken while the cell lives")
-    modalities = call.data.get("modalities")
-    if modalities is not None and modalities != ["text"]:
-        raise _not_allowed("modalities", "only text comes back")
-    if hosted:
-        return
-    for name in sorted(_REFUSED_FIELDS.get(call.dialect, frozenset()) & call.data.keys()):
-        if call.data[name] not in (None, [], {}):
-            raise _not_allowed(name, "the provider would reach out by itself")
-    _strip_tools(call)
-    for part in _parts(call.items):
-        if fault := _reaches_out(part):
-            raise _not_allowed(fault, "the provider would fetch it; send the content itself")
-
-
-def allowed_betas(value: str, hosted: bool) -> str:
-    """An `anthropic-beta` header without what the provider would run or fetch."""
-    names = [name.strip() for name in value.split(",")]
-    return ",".join(name for name in names if name and (hosted or not name.startswith(_HOSTED_BETAS)))
-
-
-def _strip_tools(call: Call) -> None:
-    tools = call.data.get("tools")
-    if not isinstance(tools, list):
-        return
-    stripped = [tool for tool in tools if not _is_clients(tool)]
-    if not stripped:
-        return
-    names = [str(tool.get("type"))[:60] if isinstance(tool, dict) else type(tool).__name__ for tool in stripped]
-    choice = call.data.get("tool_choice")
-    chosen = choice.get("type") if isinstance(choice, dict) else choice
-    if len(stripped) == len(tools) or chosen in names or chosen == "required":
-        raise _not_allowed("tools", f"{', '.join(names)} would be run by the provider")
-    call.data = {**call.data, "tools": [tool for tool in tools if _is_clients(tool)]}
-    call.stripped = names
-
-
-def _is_clients(tool: object) -> bool:
-    """Whether the client carries this tool out."""
-    if not isinstance(tool, dict):
-        return False
-    kind = tool.get("type", "custom")
-    if kind == "shell":
-        environment = tool.get("environment")
-        return isinstance(environment, dict) and environment.get("type") == "local"
-    return kind is None or (isinstance(kind, str) and (kind in _CLIENT_TOOLS or kind.startswith(_CLIENT_TOOL_STEMS)))
-
-
-def _parts(items: list[Any]) -> Iterator[Json]:
-    """Every part of every message, results of tools included."""
-    pending = list(items)
-    while pending:
-        item = pending.pop()
-        if isinstance(item, dict):
-            yield item
-            for name in ("content", "output"):
-                if isinstance(item.get(name), list):
-                    pending.extend(item[name])
-
-
-def _reaches_out(part: Json) -> str:
-    """The name of the field by which the provider would fetch something, or nothing."""
-    kind = part.get("type")
-    picture = part.get("image_url")
-    address = picture.get("url") if isinstance(picture, dict) else picture
-    if isinstance(address, str) and not address.startswith("data:"):
-        return "image_url"
-    for name in ("file_url", "file_id"):
-        if part.get(name):
-            return name
-    file, source = part.get("file"), part.get("source")
-    if isinstance(file, dict) and (file.get("file_id") or not file.get("file_data")):
-        return "file"
-    if isinstance(source, dict) and source.get("type") in ("url", "file"):
-        return f"source.{source['type']}"
-    if kind in ("item_reference", "container_upload", "mcp_list_tools", "mcp_approval_response"):
-        return str(kind)
-    return ""
-
-
-def _not_allowed(name: str, why: str) -> RequestRefused:
-    return RequestRefused(400, "not_allowed", f"field `{name}` is not let through by this gateway: {why}")

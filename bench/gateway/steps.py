@@ -16,7 +16,7 @@ from bench.base.model import Model
 from bench.formats.record import Tokens
 from bench.gateway.answers import blocks_message
 from bench.gateway.call_log import Status, TracedCall
-from bench.gateway.request import Dialect
+from bench.gateway.request import COUNTS, Dialect
 
 Speaker = Literal["system", "user", "tool"]
 """`tool`: what a tool brought, where the call that asked for it is not in the trace."""
@@ -90,7 +90,7 @@ class TraceSteps(Model):
 def read_steps(calls: Iterable[TracedCall]) -> list[Step]:
     """The model calls of a cell in their order; the gateway's own requests and counts of tokens are left out."""
     reader = _Reader()
-    return [reader.step(call) for call in calls if call.line.protocol != "count_tokens" and call.line.status != "probe"]
+    return [reader.step(call) for call in calls if call.line.protocol not in COUNTS and call.line.status != "probe"]
 
 
 @dataclass
@@ -140,7 +140,7 @@ class _Reader:
         before = self._conversations.setdefault((role, call.line.protocol), _Conversation())
         anew = call.kept < before.length
         before.length = len(call.items)
-        system = words(call.frame.get("system") or call.frame.get("instructions"))
+        system = words(call.frame.get("system") or call.frame.get("instructions") or _google_system(call.frame))
         if system and system != before.system:
             yield Said("system", system)
         before.system = system
@@ -171,10 +171,18 @@ def _parts(item: object) -> Iterator[tuple[Speaker, str, str]]:
     if not isinstance(item, dict):
         return
     role, kind, content = item.get("role"), str(item.get("type")), item.get("content")
+    if isinstance(item.get("parts"), list) and content is None:
+        if role != "model":
+            yield from _google_parts(item["parts"])
+        return
     if role in ("tool", "function"):
         yield "tool", words(content), str(item.get("tool_call_id") or "")
     elif kind.endswith("_call_output"):
         yield "tool", words(item.get("output")), str(item.get("call_id") or "")
+    elif kind == "tool_search_output":
+        found = item.get("tools")
+        names = [str(it.get("name")) for it in found if isinstance(it, dict)] if isinstance(found, list) else []
+        yield "tool", ", ".join(names), str(item.get("call_id") or "")
     elif role in ("system", "developer"):
         yield "system", words(content), ""
     elif role == "user":
@@ -185,6 +193,27 @@ def _parts(item: object) -> Iterator[tuple[Speaker, str, str]]:
         said = words([it for it in parts if it not in results])
         if said or not results:
             yield "user", said, ""
+
+
+def _google_system(frame: dict[str, Any]) -> list[Any]:
+    system = frame.get("systemInstruction")
+    return system.get("parts") or [] if isinstance(system, dict) else []
+
+
+def _google_parts(parts: list[Any]) -> Iterator[tuple[Speaker, str, str]]:
+    said = []
+    for part in parts:
+        result = part.get("functionResponse") if isinstance(part, dict) else None
+        if isinstance(result, dict):
+            given = result.get("response")
+            known = given.get("output") if isinstance(given, dict) else given
+            text = known if isinstance(known, str) else json.dumps(given)
+            yield "tool", text, str(result.get("id") or result.get("name") or "")
+        elif isinstance(part, dict):
+            data = part.get("inlineData")
+            said.append(f"[{data.get('mimeType')}]" if isinstance(data, dict) else words(part))
+    if text := "\n".join(filter(None, said)):
+        yield "user", text, ""
 
 
 def _tool_use(call: dict[str, Any]) -> ToolUse:

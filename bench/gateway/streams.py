@@ -8,8 +8,9 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import aclosing
 
 from bench.formats.record import Tokens
-from bench.gateway.answers import Answer, answer_of, blocks_message, message
-from bench.gateway.request import Call, Dialect, Json, shallow
+from bench.gateway.answers import Answer
+from bench.gateway.request import Call, Json, shallow
+from bench.gateway.stream_readers import READERS
 
 _END_OF_EVENT = re.compile(rb"\r?\n\r?\n")
 _NO_USAGE = re.compile(rb',\s*"usage"\s*:\s*null')
@@ -48,26 +49,6 @@ class Events:
         return held
 
 
-class StreamReader:
-    """Gathers what one stream says."""
-
-    def __init__(self) -> None:
-        self.answer = Answer(complete=False)
-        self._texts: list[str] = []
-
-    @property
-    def fault(self) -> str:
-        """The fault of a stream that would end now."""
-        return "" if self.answer.complete else "stream_broken"
-
-    def take(self, event: Json) -> None:
-        raise NotImplementedError
-
-    def finish(self) -> Answer:
-        """What the stream said, whole or not."""
-        raise NotImplementedError
-
-
 def event_data(event: bytes) -> Json | None:
     """The JSON object of one event; None for comments, `[DONE]` and anything else."""
     lines = [line[5:].lstrip(b" ") for line in event.splitlines() if line.startswith(b"data:")]
@@ -87,138 +68,6 @@ def without_usage(event: bytes, data: Json | None) -> bytes:
     return b"" if not data.get("choices") else event
 
 
-class _Chat(StreamReader):
-    def __init__(self) -> None:
-        super().__init__()
-        self._thoughts: list[str] = []
-        self._calls: dict[int, Json] = {}
-
-    def take(self, event: Json) -> None:
-        answer = self.answer
-        answer.model = str(event.get("model") or answer.model)
-        answer.id = str(event.get("id") or answer.id)
-        answer.usage = event.get("usage") or answer.usage
-        for choice in _objects(event.get("choices")):
-            if choice.get("finish_reason"):
-                answer.finish_reason = str(choice["finish_reason"])
-                answer.complete = True
-            delta = choice.get("delta")
-            if isinstance(delta, dict):
-                self._grow(delta, first=choice.get("index") in (0, None))
-
-    def _grow(self, delta: Json, *, first: bool) -> None:
-        for name, parts in (("content", self._texts), ("reasoning_content", self._thoughts)):
-            text = delta.get(name)
-            if isinstance(text, str):
-                self.answer.text_size += len(text.encode("utf-8", "replace"))
-                if first:
-                    parts.append(text)
-        for piece in _objects(delta.get("tool_calls")):
-            function = piece.get("function")
-            function = function if isinstance(function, dict) else {}
-            given = str(function.get("arguments") or "")
-            self.answer.text_size += len(given.encode("utf-8", "replace"))
-            if not first:
-                continue
-            position = piece.get("index")
-            empty = {"id": "", "type": "function", "function": {"name": "", "arguments": ""}}
-            call = self._calls.setdefault(position if isinstance(position, int) else 0, empty)
-            call["id"] = call["id"] or str(piece.get("id") or "")
-            call["function"]["name"] += str(function.get("name") or "")
-            call["function"]["arguments"] += given
-
-    def finish(self) -> Answer:
-        calls = [self._calls[position] for position in sorted(self._calls)]
-        self.answer.message = message("".join(self._texts), calls, "".join(self._thoughts))
-        return self.answer
-
-
-class _Responses(StreamReader):
-    def __init__(self) -> None:
-        super().__init__()
-        self._size = 0
-
-    def take(self, event: Json) -> None:
-        kind = event.get("type")
-        response = event.get("response")
-        if isinstance(response, dict):
-            if kind in ("response.completed", "response.incomplete", "response.failed"):
-                self.answer = answer_of("responses", response) or self.answer
-                self.answer.complete = kind != "response.failed"
-            else:
-                self.answer.id = str(response.get("id") or self.answer.id)
-                self.answer.model = str(response.get("model") or self.answer.model)
-        delta = event.get("delta")
-        if isinstance(delta, str):
-            self._size += len(delta.encode("utf-8", "replace"))
-            if kind == "response.output_text.delta":
-                self._texts.append(delta)
-
-    def finish(self) -> Answer:
-        self.answer.text_size = self.answer.text_size or self._size
-        if not self.answer.message:
-            self.answer.message = message("".join(self._texts), [])
-        return self.answer
-
-
-class _Messages(StreamReader):
-    def __init__(self) -> None:
-        super().__init__()
-        self._blocks: dict[int, Json] = {}
-        self._grown: dict[int, tuple[str, list[str]]] = {}
-        """What grows in a block, and its pieces."""
-
-    def take(self, event: Json) -> None:
-        kind = event.get("type")
-        if kind == "message_start" and isinstance(event.get("message"), dict):
-            begun = event["message"]
-            self.answer.model, self.answer.id = str(begun.get("model") or ""), str(begun.get("id") or "")
-            self.answer.usage = begun.get("usage")
-        elif kind == "message_delta":
-            delta, usage = event.get("delta"), event.get("usage")
-            if isinstance(delta, dict) and delta.get("stop_reason"):
-                self.answer.finish_reason = str(delta["stop_reason"])
-                self.answer.complete = True
-            if isinstance(usage, dict) and isinstance(self.answer.usage, dict):
-                # Counts here are running totals; those it leaves out keep their first value.
-                known = {name: value for name, value in usage.items() if value is not None}
-                self.answer.usage = {**self.answer.usage, **known}
-        elif kind == "error":
-            self.answer.complete = False
-        else:
-            self._grow(event)
-
-    def _grow(self, event: Json) -> None:
-        index, block, delta = event.get("index"), event.get("content_block"), event.get("delta")
-        if not isinstance(index, int):
-            return
-        if isinstance(block, dict):
-            self._blocks[index] = dict(block)
-        if not isinstance(delta, dict):
-            return
-        self._blocks.setdefault(index, {})
-        for name in ("text", "thinking", "partial_json"):
-            piece = delta.get(name)
-            if isinstance(piece, str):
-                self.answer.text_size += len(piece.encode("utf-8", "replace"))
-                _, pieces = self._grown.get(index, ("", []))
-                pieces.append(piece)
-                self._grown[index] = (name, pieces)
-
-    def finish(self) -> Answer:
-        for index, (name, pieces) in self._grown.items():
-            self._blocks[index]["input" if name == "partial_json" else name] = "".join(pieces)
-        self.answer.message = blocks_message([self._blocks[index] for index in sorted(self._blocks)])
-        return self.answer
-
-
-_READERS: dict[Dialect, type[StreamReader]] = {"chat": _Chat, "responses": _Responses, "messages": _Messages}
-
-
-def _objects(value: object) -> list[Json]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
 async def forward(
     call: Call, chunks: AsyncGenerator[bytes, None], settle: Callable[[Answer, str], Awaitable[None]]
 ) -> AsyncGenerator[bytes, None]:
@@ -226,7 +75,8 @@ async def forward(
 
     settle: told once what the stream said and by what fault it ended, whichever way it ends.
     """
-    reader = _READERS[call.dialect]()
+    reader = READERS[call.dialect]()
+    reader.copies = call.copies
     events = Events()
     strip = call.dialect == "chat" and not call.wants_stream_usage()
     fault = "client_gone"
@@ -246,7 +96,7 @@ async def forward(
                     data = event_data(event)
                     if data is not None:
                         reader.take(data)
-                    if _is_last(event, data):
+                    if reader.over or _is_last(event, data):
                         # The agent may be gone a moment after this event, and the call must be on record by then.
                         await end(reader.fault)
                     passed += without_usage(event, data) if strip else event

@@ -16,7 +16,7 @@ import time
 if __name__ == "__main__":
     sys.path.insert(0, __file__.removesuffix("/bench/guest/first_process.py"))
 from bench.guest import kernel
-from bench.guest.forwarding import forward, listen
+from bench.guest.forwarding import answer_names, forward, listen, name_server
 from bench.guest.kernel import Kernel
 
 if __name__ == "__main__":
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 MAX_DESCRIPTORS = 4096
+NAMES = "@names"
+"""The socket to which queries for names are passed on: the name that no service can have."""
 
 
 def set_limits(limits: dict[str, int]) -> None:
@@ -123,6 +125,8 @@ def run(orders: dict[str, Any], begun: Callable[[], None] | None = None) -> int:
     argv, sockets, status = orders["argv"], orders["sockets"], orders["status"]
     environment = orders.get("environment") or dict(os.environ)
     environment.pop("BENCH_INIT", None)
+    names = sockets.pop(NAMES, "")
+    servers = name_server() if names and not orders["adopt"] else []
     listeners = [(listen(), path) for path in sockets.values()]
     for name, (listener, _) in zip(sockets, listeners, strict=True):
         port = str(listener.getsockname()[1])
@@ -151,6 +155,7 @@ def run(orders: dict[str, Any], begun: Callable[[], None] | None = None) -> int:
     # Only now: a process that has threads must not fork.
     for listener, path in listeners:
         forward(listener, path)
+    answer_names(servers, names)
     if begun is not None:
         begun()
     os.close(gate)

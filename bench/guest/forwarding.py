@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 MAX_CONNECTIONS = 200
 """Of one socket at a time: more wait."""
 _CHUNK = 65536
+_NAMES_PORT = 53
+_LARGEST_QUERY = 4096
 _AGAIN_S = 0.05
 
 
@@ -31,6 +33,58 @@ def forward(listener: socket.socket, path: str, most: int = MAX_CONNECTIONS) -> 
     import threading
 
     threading.Thread(target=_Forwarding(listener, path, most).serve, daemon=True).start()
+
+
+def name_server() -> list[socket.socket]:
+    """Sockets at the address where programs without settings look for a name server.
+
+    Empty in bubblewrap: its network belongs to another user namespace than the job, which may not have ports so low.
+    """
+    import socket
+
+    found = []
+    for family, address in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
+        try:
+            server = socket.socket(family, socket.SOCK_DGRAM)
+            server.bind((address, _NAMES_PORT))
+        except OSError:
+            continue
+        found.append(server)
+    return found
+
+
+def answer_names(servers: list[socket.socket], path: str) -> None:
+    """Answer every query with "no such name", and pass it on to the Unix datagram socket at `path`."""
+    import threading
+
+    for server in servers:
+        threading.Thread(target=_answer_names, args=(server, path), daemon=True).start()
+
+
+def _answer_names(server: socket.socket, path: str) -> None:
+    import contextlib
+    import socket
+
+    told = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    told.setblocking(False)
+    while True:
+        query, asking = server.recvfrom(_LARGEST_QUERY)
+        # Whoever asks faster than anybody can read loses the count, not the answer.
+        with contextlib.suppress(OSError):
+            told.sendto(query, path)
+        end = 12
+        while end < len(query) and query[end]:
+            end += query[end] + 1
+        # Behind the name: its end, a type and a class.
+        question = query[12 : end + 5]
+        if len(query) < 12 or end + 5 > len(query):
+            continue
+        # An answer (0x80) of ours to the question as it was asked, "no such name" (3), with nothing in it.
+        flags = bytes([(query[2] & 0x79) | 0x80, 0x83])
+        try:
+            server.sendto(query[:2] + flags + b"\0\1" + bytes(6) + question, asking)
+        except OSError:
+            continue
 
 
 class _Way:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         base_environment,
     )
     from bench.sandbox.limits import cell_environment, job_limits
+    from bench.sandbox.name_queries import NAMES, NameQueries
     from bench.sandbox.process import ProcessSandbox
     from bench.sandbox.running import Running, Tail, run_job, start
     from bench.sandbox.starvation import Witness

@@ -64,9 +64,13 @@ def by_name() -> None:
             client.settimeout(_PATIENCE_S)
             try:
                 client.sendto(query, server)  # type: ignore[arg-type]
-                client.recv(512)
+                said = client.recv(512)
             except OSError as error:
                 facts.say("refused", detail=f"{server}: {error}")
+                continue
+            if server == ("127.0.0.1", 53) and said[3] & 15 == 3 and said[6:8] == b"\0\0":
+                # The sandbox's own stand-in, which knows no name and lists what it is asked for.
+                facts.say("refused", detail=f"{server}: no such name")
                 continue
             facts.reached(f"the name server {server} answers")
 

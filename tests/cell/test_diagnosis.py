@@ -10,6 +10,7 @@ import pytest
 from bench.cell.run import run_cell
 from bench.formats.record import Record
 from bench.sandbox.bubblewrap import BubblewrapSandbox
+from bench.sandbox.docker.backend import DockerSandbox
 from bench.sandbox.process import ProcessSandbox
 from tests.helpers.cells import RIGHT, STARTER, WRONG, make_agent, make_case, make_cell, make_context
 
@@ -69,7 +70,6 @@ open('{tmp_path}/run/run.json').read()
     [
         ("s.connect(('203.0.113.9', 80))", "in the agent phase: 1 packets to addresses outside"),
         ("s.connect(('169.254.169.254', 80))", "in the agent phase: 1 packets to addresses outside"),
-        ("socket.getaddrinfo('example.org', 80)", "queries to name servers"),
     ],
 )
 def test_tries_to_leave_are_noticed(tmp_path: Path, bubblewrap: BubblewrapSandbox, script: str, expected: str) -> None:
@@ -78,6 +78,20 @@ def test_tries_to_leave_are_noticed(tmp_path: Path, bubblewrap: BubblewrapSandbo
     )
     assert record.success
     assert expected in _flags(record)["network_attempt"]
+
+
+def test_a_query_for_a_name_is_listed_and_no_try_to_leave(
+    tmp_path: Path, isolating: BubblewrapSandbox | DockerSandbox
+) -> None:
+    script = "import socket\nfor name in ('telemetry.example.org', 'other.example'):\n    try:\n"
+    script += "        socket.getaddrinfo(name, 80)\n    except OSError: pass\n"
+    agent = make_agent(tmp_path / "agents", script + _ANSWER, expected_names=["*.example.org"])
+    record = run_cell(make_cell(agent, make_case(tmp_path / "cases")), make_context(tmp_path, isolating))
+    assert (record.success, _flags(record)) == (True, {})
+    found = [(it.name, it.expected) for it in record.name_queries]
+    listed = [("telemetry.example.org", True), ("other.example", False)]
+    assert found == (listed if isolating.name == "docker" else [("", False)])
+    assert all(it.queries > 0 for it in record.name_queries)
 
 
 def test_tries_of_judged_code_are_noticed(tmp_path: Path, bubblewrap: BubblewrapSandbox) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from pathlib import Path
 from typing import Any, get_args
 
@@ -12,13 +13,18 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from bench.gateway.answers import Rule, normalise
+from bench.gateway.answers import read_answer
+from bench.gateway.backends import Response, TransportFault
+from bench.gateway.backends.google_translation import as_google
 from bench.gateway.backends.live import retry_after
 from bench.gateway.prices import Prices, Rates
+from bench.gateway.request import Call
+from bench.gateway.streams import StreamLost
+from bench.gateway.usage import Rule, normalise
 from tests.helpers.fuzz import FRAGMENTS, Tally, as_json, damaged, fuzzed, json_bytes
 from tests.helpers.fuzz_answers import ANSWERS
 from tests.helpers.fuzz_gateway import Rig, answer, post, responses
-from tests.helpers.fuzz_requests import BODIES
+from tests.helpers.fuzz_requests import BODIES, GENERATE_ROUTE, STREAM_ROUTE
 from tests.helpers.usage_fixtures import FIXTURES
 
 EVENTS: dict[str, list[Any]] = {
@@ -43,6 +49,10 @@ EVENTS: dict[str, list[Any]] = {
         {"type": "content_block_delta", "index": 1, "delta": {"type": "input_json_delta", "partial_json": "{"}},
         {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 2}},
         {"type": "message_stop"}],
+    GENERATE_ROUTE: [
+        {"candidates": [{"index": 0, "content": {"role": "model", "parts": [{"text": "x"}]}}], "modelVersion": "m"},
+        {"candidates": [{"content": {"parts": [{"text": "t", "thought": True}, {"functionCall": {"name": "run"}}]}}]},
+        ANSWERS[GENERATE_ROUTE]],
 }  # fmt: skip
 _STATUSES = [
     b"200 OK",
@@ -68,7 +78,9 @@ def rig(tmp_path: Path) -> Iterator[Rig]:
 def judge(rig: Rig, route: str, said: bytes, tally: Tally, *, stream: bool = False) -> None:
     """Ask once of an upstream that says `said`, in a cell of its own."""
     rig.upstream.answer = said
-    body = as_json({**BODIES[route], "stream": stream} if route in EVENTS else BODIES[route])
+    google = route == GENERATE_ROUTE
+    body = as_json({**BODIES[route], "stream": stream} if route in EVENTS and not google else BODIES[route])
+    route = STREAM_ROUTE if google and stream else route
     with tally.example(), contextlib.ExitStack() as stack:
         stack.callback(rig.renew)
         heard = list(responses(rig.ask(post(route, body))))
@@ -216,6 +228,59 @@ def test_a_stream_of_responses(rig: Rig, tally: Tally, said: bytes) -> None:
 )
 def test_a_stream_of_messages(rig: Rig, tally: Tally, said: bytes) -> None:
     judge(rig, "/messages", said, tally, stream=True)
+
+
+@fuzzed
+@given(with_status(json_bytes(ANSWERS[GENERATE_ROUTE])))
+@with_traps
+@example(answer(as_json({"candidates": 5, "promptFeedback": {"blockReason": ["x"]}})))
+@example(answer(as_json({"candidates": [{"content": {"parts": [{"functionCall": {"args": "@@deep@@"}}]}}]})))
+@example(answer(as_json({"candidates": [{"index": {}, "finishReason": "@@half@@"}], "usageMetadata": "@@deep@@"})))
+def test_generate_content(rig: Rig, tally: Tally, said: bytes) -> None:
+    judge(rig, GENERATE_ROUTE, said, tally)
+
+
+@fuzzed
+@given(streams(GENERATE_ROUTE))
+@stream_traps(
+    {"candidates": [{"index": {}, "finishReason": {}, "content": {"parts": [{"text": "@@half@@"}, 5]}}]},
+    {"candidates": "@@deep@@", "usageMetadata": {"promptTokenCount": "@@deeper@@"}, "modelVersion": []},
+    {"promptFeedback": {"blockReason": {}}, "usageMetadata": 5, "responseId": "@@half@@"},
+    {"candidates": [{"content": {"parts": [{"functionCall": {"id": [], "name": {}, "args": "@@deep@@"}}]}}]},
+)
+def test_a_stream_of_google(rig: Rig, tally: Tally, said: bytes) -> None:
+    judge(rig, GENERATE_ROUTE, said, tally, stream=True)
+
+
+_ASKED = Call("generate", {"contents": []}, 1, "", "m", {})
+
+
+@fuzzed
+@given(st.sampled_from([200, 400, 503]), json_bytes(ANSWERS["/chat/completions"]))
+@example(200, as_json({"choices": [{"message": {"tool_calls": [{"function": {"arguments": "@@deep@@"}}]}}]}))
+@example(400, as_json({"error": "@@deep@@"}))
+def test_a_translated_answer_is_googles_or_a_fault(tally: Tally, status: int, said: bytes) -> None:
+    with tally.example(TransportFault):
+        made = asyncio.run(as_google(_ASKED, Response(status, [], said), "openai"))
+        found = json.loads(made.content)
+        assert (made.status, "error" in found) == (status, status != 200)
+        assert status != 200 or read_answer("generate", made.content) is not None
+
+
+@fuzzed
+@given(streams("/chat/completions"))
+def test_a_translated_stream_is_googles_or_a_fault(tally: Tally, said: bytes) -> None:
+    async def pieces() -> AsyncGenerator[bytes, None]:
+        yield said.partition(b"\r\n\r\n")[2]
+
+    async def read() -> list[bytes]:
+        made = await as_google(_ASKED, Response(200, [], chunks=pieces()), "openai")
+        assert made.chunks is not None
+        return [chunk async for chunk in made.chunks]
+
+    with tally.example(TransportFault, StreamLost):
+        for chunk in asyncio.run(read()):
+            assert isinstance(json.loads(chunk.removeprefix(b"data: "))["candidates"], list)
 
 
 # --- HTTP and headers ------------------------------------------------------------------------------------------------

@@ -11,10 +11,23 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from bench.gateway.request import ROUTES, RequestRefused, apply_policy, read_call
+from bench.gateway.backends.google_translation import as_chat
+from bench.gateway.google import find_target, parts_of
+from bench.gateway.policy import apply_policy
+from bench.gateway.request import ROUTES, RequestRefused, read_call
 from tests.helpers.fuzz import Tally, as_json, damaged, fuzzed, json_bytes
 from tests.helpers.fuzz_gateway import Rig, answer, post, responses
-from tests.helpers.fuzz_requests import _TOOL, BODIES, CHAT, EMBEDDINGS, MESSAGES, RESPONSES
+from tests.helpers.fuzz_requests import (
+    _TOOL,
+    BODIES,
+    CHAT,
+    COUNT_ROUTE,
+    EMBEDDINGS,
+    GENERATE,
+    GENERATE_ROUTE,
+    MESSAGES,
+    RESPONSES,
+)  # fmt: skip
 
 _USAGE = {"prompt_tokens": 3, "completion_tokens": 2, "input_tokens": 3, "output_tokens": 2}
 _WHOLE = {
@@ -23,6 +36,8 @@ _WHOLE = {
     "/messages": {"id": "1", "content": [], "usage": _USAGE},
     "/messages/count_tokens": {"input_tokens": 3},
     "/embeddings": {"data": [], "usage": {"prompt_tokens": 3}},
+    GENERATE_ROUTE: {"candidates": [], "usageMetadata": {"promptTokenCount": 3}},
+    COUNT_ROUTE: {"totalTokens": 3},
 }
 
 
@@ -111,6 +126,54 @@ def test_count_tokens(rig: Rig, tally: Tally, body: bytes) -> None:
 @with_traps
 def test_embeddings(rig: Rig, tally: Tally, body: bytes) -> None:
     ask(rig, "/embeddings", body, tally)
+
+
+GOOGLE_TRAPS: list[bytes] = [
+    as_json({**GENERATE, "contents": "@@deep@@"}), as_json({**GENERATE, "contents": {"parts": {"text": "x"}}}),
+    as_json({**GENERATE, "contents": ["x", 5]}), as_json({**GENERATE, "tools": ["x"]}),
+    as_json({**GENERATE, "tools": [{"google_search": {}, "functionDeclarations": []}, 5]}),
+    as_json({**GENERATE, "toolConfig": [1]}), as_json({"generateContentRequest": [GENERATE]}),
+    as_json({**GENERATE, "generationConfig": {"thinkingConfig": 5}}),
+    as_json({**GENERATE, "generateContentRequest": {"generateContentRequest": "@@deep@@", "tools": 5}}),
+    as_json({"contents": [{"parts": [{"functionResponse": {"parts": "@@deep@@"}}]}]}),
+    as_json({**GENERATE, "systemInstruction": "x"}), as_json({**GENERATE, "_": 1, "__": 2, "a__b": 3}),
+]  # fmt: skip
+
+
+def with_google_traps(test: Any) -> Any:
+    for trap in GOOGLE_TRAPS:
+        test = example(trap)(test)
+    return with_traps(test)
+
+
+@fuzzed
+@given(json_bytes(GENERATE))
+@with_google_traps
+def test_generate_content(rig: Rig, tally: Tally, body: bytes) -> None:
+    ask(rig, GENERATE_ROUTE, body, tally)
+
+
+@fuzzed
+@given(json_bytes(GENERATE, {"generateContentRequest": GENERATE}))
+@with_google_traps
+def test_counts_of_google(rig: Rig, tally: Tally, body: bytes) -> None:
+    ask(rig, COUNT_ROUTE, body, tally)
+
+
+@fuzzed
+@given(json_bytes(GENERATE))
+@with_google_traps
+def test_a_request_of_google_without_its_journey(tally: Tally, body: bytes) -> None:
+    target = find_target(f"/v1beta{GENERATE_ROUTE}")
+    with tally.example(RequestRefused):
+        call = read_call("generate", body, {}, target)
+        apply_policy(call, hosted=False)
+        forwarded = call.upstream("gpt", 10)
+        again = read_call("generate", json.dumps(forwarded).encode(), {}, target)
+        assert (again.items, "model" in again.data) == (call.items, False)
+        assert not any("fileData" in json.dumps(list(part)) for item in call.items for part in parts_of(item))
+        chat, data = as_chat(call, forwarded)
+        assert json.loads(json.dumps(data))["messages"] == chat.items
 
 
 @fuzzed

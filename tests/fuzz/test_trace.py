@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from atif import Trajectory
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -58,7 +59,7 @@ def check_trace(folder: Path, calls: bytes, bodies: bytes, tally: Tally) -> list
     with tally.example(UserError):
         found = list(read_trace(ledger))
         read_steps(found)
-        json.dumps(to_atif(found, "agent", "session"))
+        Trajectory.model_validate_json(json.dumps(to_atif(found, "agent", "session")))
     return found
 
 

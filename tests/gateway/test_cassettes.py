@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import atif
 import pytest
 import yaml
 from click.testing import CliRunner
@@ -153,7 +154,10 @@ def test_the_trace_is_exported_to_atif(tmp_path: Path, protocol: str) -> None:
     )
     assert done.exit_code == 0
     made = json.loads(out.read_text())
-    assert made["schema_version"].startswith("ATIF-v1.")
+    assert made["schema_version"] == "ATIF-v1.8"
+    read = atif.Trajectory.model_validate(made)
+    assert read.to_json_dict(exclude_none=False).keys() >= made.keys(), "the format's own package knows every field"
+    assert [step.llm_call_count for step in read.steps] == [None, 1, 1]
     assert [(step["step_id"], step["source"]) for step in made["steps"]] == [(1, "user"), (2, "agent"), (3, "agent")]
     acting, ending = made["steps"][1:]
     assert acting["tool_calls"][0]["function_name"] == "run"

@@ -140,9 +140,9 @@ def test_counting_tokens_and_listing_models_cost_nothing(through: Live) -> None:
     client = anthropic.Anthropic(base_url=through.url, api_key=through.gateway.key)
     counted = client.messages.count_tokens(model="bench-claude", messages=[{"role": "user", "content": "hi"}])
     assert counted.input_tokens > 0
-    assert [model.id for model in client.models.list()] == ["bench-main", "bench-claude"]
+    assert [model.id for model in client.models.list()] == ["bench-main", "bench-claude", "scripted"]
     other = openai.OpenAI(base_url=f"{through.url}/v1", api_key=through.gateway.key)
-    assert [model.id for model in other.models.list()] == ["bench-main", "bench-claude"]
+    assert [model.id for model in other.models.list()] == ["bench-main", "bench-claude", "scripted"]
     assert other.models.retrieve("bench-main").id == "bench-main"
     assert [(usage.calls, usage.cost_usd) for usage in through.gateway.state().usage] == [(0, 0.0), (0, 0.0)]
 

@@ -9,8 +9,8 @@ import pytest
 
 from bench.base.errors import UserError
 from bench.formats.record import Tokens
-from bench.gateway.answers import Rule, normalise
 from bench.gateway.prices import find_prices
+from bench.gateway.usage import Rule, normalise
 from tests.helpers.usage_fixtures import FIXTURES
 
 
@@ -19,10 +19,11 @@ def test_counts_are_normalised(rule: Rule, usage: dict[str, Any], tokens: Tokens
     assert normalise(rule, usage) == tokens
 
 
-@pytest.mark.parametrize("rule", ["openai", "responses", "anthropic", "gemini", "litellm", "embeddings"])
+@pytest.mark.parametrize("rule", ["openai", "responses", "anthropic", "gemini", "litellm", "embeddings", "google"])
 @pytest.mark.parametrize(
     "usage",
-    [None, {}, [], "x", {"prompt_tokens": -1, "completion_tokens": 1, "input_tokens": -1, "output_tokens": 1},
+    [None, {}, [], "x", {"promptTokenCount": True}, {"promptTokenCount": 1, "cachedContentTokenCount": 2},
+     {"prompt_tokens": -1, "completion_tokens": 1, "input_tokens": -1, "output_tokens": 1},
      {"prompt_tokens": 1.5, "completion_tokens": 1, "input_tokens": 1.5, "output_tokens": 1},
      {"prompt_tokens": True, "completion_tokens": 1, "input_tokens": True, "output_tokens": 1}],
 )  # fmt: skip

@@ -25,5 +25,12 @@ ANSWERS: dict[str, Any] = {
             {"type": "tool_use", "id": "1", "name": "run", "input": {"a": [1]}}],
         "usage": {"input_tokens": 3, "output_tokens": 2, "cache_creation": {"ephemeral_1h_input_tokens": 0}}},
     "/messages/count_tokens": {"input_tokens": 3},
+    "/models/bench-main:generateContent": {
+        "candidates": [{"index": 0, "finishReason": "STOP", "content": {"role": "model", "parts": [
+            {"text": "y", "thought": True}, {"text": "x"},
+            {"functionCall": {"id": "1", "name": "run", "args": {"a": [1]}}}]}}],
+        "modelVersion": "gemini", "responseId": "g1",
+        "usageMetadata": {"promptTokenCount": 3, "candidatesTokenCount": 1, "thoughtsTokenCount": 1}},
+    "/models/bench-main:countTokens": {"totalTokens": 3},
     "/embeddings": {"data": [{"embedding": [0.1]}], "model": "e", "usage": {"prompt_tokens": 3}},
 }  # fmt: skip

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import h11
+from atif import Trajectory
 
 from bench.gateway.atif import to_atif
 from bench.gateway.backends.http_client import NativeTransport
@@ -33,7 +34,7 @@ from bench.gateway.request import Dialect
 KEY = "bench-key"
 SECRET = "sk-provider-0123456789"
 PRICES = Prices(Rates(1e-6, 2e-6, 1e-7, 1e-6, 2e-6), "test")
-_DIALECTS: list[Dialect] = ["chat", "responses", "messages", "count_tokens", "embeddings"]
+_DIALECTS: list[Dialect] = ["chat", "responses", "messages", "count_tokens", "embeddings", "generate", "count_generate"]
 
 
 @dataclass
@@ -155,7 +156,7 @@ class Rig:
         self.runner.close()
         calls = list(read_trace(self._trace))
         assert all(call.line.status != "abandoned" or call.line.code for call in calls), "a call was left under way"
-        json.dumps(to_atif(calls, "agent", "session"))
+        Trajectory.model_validate_json(json.dumps(to_atif(calls, "agent", "session")))
         for path in (self._trace, messages_path(self._trace)):
             assert SECRET not in path.read_text(encoding="utf-8")
         if self.record:

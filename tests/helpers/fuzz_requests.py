@@ -47,7 +47,22 @@ MESSAGES: dict[str, Any] = {
 EMBEDDINGS: dict[str, Any] = {"model": "bench-main", "input": ["x"], "n": None, "dimensions": 3}
 
 
+GENERATE: dict[str, Any] = {
+    "systemInstruction": {"parts": [{"text": "x"}]}, "tools": [{"functionDeclarations": [{"name": "run"}]}],
+    "generationConfig": {"maxOutputTokens": 10, "candidateCount": 1, "thinkingConfig": {"thinkingLevel": "LOW"},
+                         "responseModalities": ["TEXT"], "responseSchema": {"type": "OBJECT"}},
+    "tool_config": {"function_calling_config": {"mode": "ANY"}},
+    "contents": [
+        {"role": "user", "parts": [{"text": "x"}, {"inline_data": {"mime_type": "image/png", "data": "x"}}]},
+        {"role": "model", "parts": [{"text": "y", "thought": True}, {"functionCall": {"name": "run", "args": {}}}]},
+        {"role": "user", "parts": [{"functionResponse": {"name": "run", "response": {"output": "x"}, "parts": []}}]},
+    ],
+}  # fmt: skip
+GENERATE_ROUTE, COUNT_ROUTE = "/models/bench-main:generateContent", "/models/bench-main:countTokens"
+STREAM_ROUTE = "/models/bench-main:streamGenerateContent?alt=sse"
+
+
 BODIES = {
     "/chat/completions": CHAT, "/responses": RESPONSES, "/messages": MESSAGES, "/messages/count_tokens": MESSAGES,
-    "/embeddings": EMBEDDINGS,
+    "/embeddings": EMBEDDINGS, GENERATE_ROUTE: GENERATE, COUNT_ROUTE: GENERATE,
 }  # fmt: skip

@@ -22,6 +22,7 @@ QUICK = Patience(
 )  # fmt: skip
 HASTY = QUICK.model_copy(update={"answer_s": 0.5, "probe_s": 0.5})
 MODELS = {"main": "openai/scripted", "claude": "anthropic/scripted"}
+ALL_MODELS = {**MODELS, "gemini": "gemini/scripted"}
 _ENDPOINTS = {"chat": "chat/completions", "responses": "responses", "messages": "messages"}
 
 
@@ -62,7 +63,9 @@ def own_prices(folder: Path) -> Path:
     """A file with the prices by which the scripted upstream counts."""
     path = folder / "prices.json"
     renamed = {name.replace("_5m", ""): value for name, value in PRICES.items()}
-    path.write_text(json.dumps({"schema": 1, "version": "tests", "models": dict.fromkeys(MODELS.values(), renamed)}))
+    path.write_text(
+        json.dumps({"schema": 1, "version": "tests", "models": dict.fromkeys(ALL_MODELS.values(), renamed)})
+    )
     return path
 
 
@@ -91,7 +94,7 @@ def written_below(folder: Path) -> str:
 
 
 __all__ = [
-    "CANARY", "HASTY", "MODELS", "QUICK", "UNLIMITED", "Live", "asked_by_agent", "live", "own_prices", "request",
-    "written_below",
+    "ALL_MODELS", "CANARY", "HASTY", "MODELS", "QUICK", "UNLIMITED", "Live", "asked_by_agent", "live", "own_prices",
+    "request", "written_below",
 ]  # fmt: skip
 UNLIMITED = None

@@ -1,17 +1,18 @@
-"""A scripted model provider over real HTTP: OpenAI chat and responses, Anthropic messages, embeddings.
+"""A scripted model provider over real HTTP: OpenAI chat and responses, Anthropic messages, Gemini, embeddings.
 
     with ScriptedUpstream([Reply("hello"), Reply(tool_calls=[ToolCall("run", {"command": "ls"})])]) as upstream:
         ...  # upstream.url, upstream.environment(), upstream.requests, upstream.usage_totals
 
 The script is a list, answered in order and then with status 500, or a function of (request, protocol), where the
-protocol is `chat`, `responses` or `messages`. It counts calls, tokens and cost by itself, so that a record can be
-compared with it. `Reply` also plays faults: see its fields.
+protocol is `chat`, `responses`, `messages` or `generate`. It counts calls, tokens and cost by itself, so that a
+record can be compared with it. `Reply` also plays faults: see its fields.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import re
 import ssl
 import threading
 import time
@@ -29,6 +30,7 @@ CANARY = "sk-canary-0123456789abcdefghijklmnop"
 """The provider key that `environment` hands out: nothing may ever show it."""
 PRICES = {"input": 3.0, "output": 15.0, "cache_read": 0.3, "cache_write_5m": 3.75, "cache_write_1h": 6.0}
 """US dollars per million tokens by which the upstream counts its own cost."""
+_GOOGLE = re.compile(r"/v1(?:beta)?/models/([^:]+):(generateContent|streamGenerateContent\?alt=sse|countTokens)$")
 _PATHS = {
     "/chat/completions": "chat", "/responses": "responses", "/messages": "messages",
     "/messages/count_tokens": "count_tokens", "/embeddings": "embeddings",
@@ -117,6 +119,7 @@ class ScriptedUpstream:
         return {
             "OPENAI_BASE_URL": f"{self.url}/v1", "OPENAI_API_KEY": key,
             "ANTHROPIC_BASE_URL": self.url, "ANTHROPIC_API_KEY": key,
+            "GOOGLE_GEMINI_BASE_URL": self.url, "GEMINI_API_KEY": key,
         }  # fmt: skip
 
     def begin(self, seen: Seen) -> tuple[Reply, int]:
@@ -156,9 +159,12 @@ def _handler(upstream: ScriptedUpstream) -> type[BaseHTTPRequestHandler]:
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             path = self.path.partition("?")[0].removeprefix("/v1")
-            protocol = _PATHS.get(path, "unknown")
-            if protocol == "count_tokens":
-                self._whole(200, {}, json.dumps({"input_tokens": len(json.dumps(body)) // 4}).encode())
+            protocol, named = _PATHS.get(path, "unknown"), _GOOGLE.search(self.path)
+            if named:
+                protocol = "count_generate" if named[2] == "countTokens" else "generate"
+            if protocol in ("count_tokens", "count_generate"):
+                name = "input_tokens" if protocol == "count_tokens" else "totalTokens"
+                self._whole(200, {}, json.dumps({name: len(json.dumps(body)) // 4}).encode())
                 return
             headers = {name.lower(): value for name, value in self.headers.items()}
             seen = Seen(protocol, self.path, headers, body)
@@ -166,7 +172,10 @@ def _handler(upstream: ScriptedUpstream) -> type[BaseHTTPRequestHandler]:
             time.sleep(reply.hang_s)
             if protocol == "embeddings":
                 self._send(reply, number, json.dumps(_embeddings(body, reply)).encode())
-            elif reply.status != 200 or reply.raw is not None or not body.get("stream"):
+                return
+            if named:
+                body = {**body, "model": named[1], "stream": named[2].startswith("stream")}
+            if reply.status != 200 or reply.raw is not None or not body.get("stream"):
                 self._send(reply, number, _body(reply, protocol, number, body))
             else:
                 self._stream(reply, number, list(events(protocol, reply, number, body)))

@@ -1,4 +1,4 @@
-"""How a scripted answer looks on the wire in each of the three protocols, streamed and whole."""
+"""How a scripted answer looks on the wire in each of the four protocols, streamed and whole."""
 
 from __future__ import annotations
 
@@ -65,7 +65,9 @@ class Reply:
 
 def whole(protocol: str, reply: Reply, number: int, model: str) -> Json:
     """The body of an answer that is not streamed."""
-    return {"chat": _chat, "responses": _responses, "messages": _messages}[protocol](reply, number, model)
+    return {"chat": _chat, "responses": _responses, "messages": _messages, "generate": _generate}[protocol](
+        reply, number, model
+    )
 
 
 def events(protocol: str, reply: Reply, number: int, request: Json) -> Iterator[bytes]:
@@ -76,12 +78,16 @@ def events(protocol: str, reply: Reply, number: int, request: Json) -> Iterator[
         yield from _chat_events(reply, number, model, asked)
     elif protocol == "responses":
         yield from _responses_events(reply, number, model)
+    elif protocol == "generate":
+        yield from _generate_events(reply, number, model)
     else:
         yield from _messages_events(reply, number, model)
 
 
 def fault(protocol: str, reply: Reply) -> Json:
     """An error in the protocol's own spelling."""
+    if protocol in ("generate", "count_generate"):
+        return {"error": {"code": reply.status, "message": reply.error, "status": "UNAVAILABLE"}}
     if protocol in ("messages", "count_tokens"):
         return {"type": "error", "error": {"type": "api_error", "message": reply.error}}
     return {"error": {"message": reply.error, "type": "server_error", "code": None, "param": None}}
@@ -290,6 +296,42 @@ def _messages_events(reply: Reply, number: int, model: str) -> Iterator[bytes]:
     ending = {"stop_reason": final["stop_reason"], "stop_sequence": None}
     yield _named(type="message_delta", delta=ending, usage=last)
     yield _named(type="message_stop")
+
+
+def generate_usage(reply: Reply) -> Any:
+    if reply.wrong_usage is not None:
+        return reply.wrong_usage
+    usage = reply.usage
+    made = {"promptTokenCount": usage.prompt, "candidatesTokenCount": usage.output - usage.reasoning}
+    made |= {"cachedContentTokenCount": usage.cache_read} if usage.cache_read else {}
+    made |= {"thoughtsTokenCount": usage.reasoning} if usage.reasoning else {}
+    return {**made, "totalTokenCount": usage.prompt + usage.output}
+
+
+def _generate(reply: Reply, number: int, model: str, *, text: str | None = None, last: bool = True) -> Json:
+    parts: list[Json] = [{"text": reply.thinking, "thought": True}] if reply.thinking and last else []
+    said = reply.text if text is None else text
+    parts += [{"text": said}] if said else []
+    for i, call in enumerate(reply.tool_calls if last else []):
+        given = call.arguments if isinstance(call.arguments, dict) else {"raw": call.arguments}
+        parts.append({"functionCall": {"id": f"fc_{number}_{i}", "name": call.name, "args": given}})
+    candidate: Json = {"content": {"role": "model", "parts": parts}, "index": 0}
+    if last:
+        candidate["finishReason"] = "STOP"
+    known = {"modelVersion": model, "responseId": f"resp_{number}"}
+    return {"candidates": [candidate], "usageMetadata": generate_usage(reply), **known}
+
+
+def _generate_events(reply: Reply, number: int, model: str) -> Iterator[bytes]:
+    for piece in _pieces(reply.text):
+        early = _generate(reply, number, model, text=piece, last=False)
+        # Counts are running totals: those of an early event are not the bill.
+        yield _google_data({**early, "usageMetadata": {"promptTokenCount": reply.usage.prompt}})
+    yield _google_data(_generate(reply, number, model, text=""))
+
+
+def _google_data(data: Json) -> bytes:
+    return b"data: " + json.dumps(data, ensure_ascii=False).encode() + b"\r\n\r\n"
 
 
 def _pieces(text: str) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bench.formats.record import Tokens
-from bench.gateway.answers import Rule
+from bench.gateway.usage import Rule
 
 FIXTURES: list[tuple[str, Rule, dict[str, Any], Tokens]] = [
     ("openai chat, cached and reasoning", "openai",
@@ -29,6 +29,11 @@ FIXTURES: list[tuple[str, Rule, dict[str, Any], Tokens]] = [
     ("anthropic, before the hour's cache", "anthropic",
      {"input_tokens": 21, "cache_creation_input_tokens": 188086, "cache_read_input_tokens": 0, "output_tokens": 393},
      Tokens(input_uncached=21, cache_write=188086, output=393)),
+    ("google, cached, thinking and a tool of its own", "google",
+     {"promptTokenCount": 1000, "cachedContentTokenCount": 600, "candidatesTokenCount": 40, "thoughtsTokenCount": 700,
+      "toolUsePromptTokenCount": 25, "totalTokenCount": 1765, "promptTokensDetails": [{"modality": "TEXT"}]},
+     Tokens(input_uncached=425, cache_read=600, output=740, reasoning=700)),
+    ("google, without an answer", "google", {"promptTokenCount": 7, "totalTokenCount": 7}, Tokens(input_uncached=7)),
     ("gemini's openai-compatible address, thinking in the total alone", "gemini",
      {"prompt_tokens": 100, "completion_tokens": 40, "total_tokens": 840,
       "prompt_tokens_details": {"cached_tokens": 60}},

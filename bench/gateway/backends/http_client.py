@@ -17,17 +17,27 @@ from typing import Any
 import httpx
 
 from bench.base.errors import UserError
-from bench.gateway.answers import Rule, rule_of
 from bench.gateway.backends import Headers, Response, TransportFault, lost
 from bench.gateway.config import Provider
-from bench.gateway.request import ROUTES, Call, Json, allowed_betas
+from bench.gateway.google import upstream_path
+from bench.gateway.policy import allowed_betas
+from bench.gateway.request import ROUTES, Call, Json
+from bench.gateway.usage import Rule, rule_of
 
 _KEPT_S = 15.0
 """Below what servers keep: a connection they close just as it is used looks like a lost answer."""
 _MOST_KEPT = 64
 _LARGEST_PIECE = 1 << 20
 MAX_ANSWER_BYTES = 50_000_000
-_FORWARDED = ("accept", "anthropic-version", "anthropic-beta", "openai-beta", "idempotency-key", "user-agent")
+_FORWARDED = (
+    "accept",
+    "anthropic-version",
+    "anthropic-beta",
+    "openai-beta",
+    "idempotency-key",
+    "user-agent",
+    "x-goog-api-client",
+)
 _NOT_RETURNED = frozenset(
     {
         "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer", "transfer-encoding",
@@ -64,7 +74,8 @@ class HttpClient:
         except (httpx.InvalidURL, ImportError, ValueError) as error:
             raise UserError(
                 f"the provider's address or the environment's proxies cannot be used: {error}",
-                remedy="correct OPENAI_BASE_URL or ANTHROPIC_BASE_URL, HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY",
+                remedy="correct OPENAI_BASE_URL, ANTHROPIC_BASE_URL or GOOGLE_GEMINI_BASE_URL, and HTTPS_PROXY,"
+                " HTTP_PROXY, ALL_PROXY and NO_PROXY",
             ) from None
 
     async def post(self, path: str, headers: dict[str, str], content: bytes) -> Incoming:
@@ -130,8 +141,13 @@ class NativeTransport:
 
     async def send(self, call: Call, body: Json, timeout_s: float) -> Response:
         del timeout_s  # the caller stops waiting by itself
+        path, headers = self._paths.get(call.dialect, ""), self._headers(call.headers)
+        if call.dialect in ("generate", "count_generate"):
+            path = upstream_path(str(body["model"]), call.dialect, call.stream)
+            body = {name: value for name, value in body.items() if name != "model"}
+            headers.pop("anthropic-version")
         content = json.dumps(body, separators=(",", ":")).encode("ascii")
-        incoming = await self._client.post(self._paths[call.dialect], self._headers(call.headers), content)
+        incoming = await self._client.post(path, headers, content)
         if incoming.status == 200 and _is_stream(incoming):
             return await self._begun(incoming)
         content = b"".join([piece async for piece in _bounded(incoming)])

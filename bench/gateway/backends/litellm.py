@@ -8,16 +8,31 @@ import os
 from collections.abc import AsyncGenerator, AsyncIterator, Collection
 from typing import Any
 
-from bench.gateway.answers import Rule, rule_of
 from bench.gateway.backends import BackendError, Response, TransportFault, lost
+from bench.gateway.backends.google_translation import as_chat, as_google
 from bench.gateway.backends.http_client import NativeTransport
-from bench.gateway.request import Call, Dialect, Json, RequestRefused
+from bench.gateway.request import COUNTS, Call, Dialect, Json, RequestRefused
+from bench.gateway.usage import Rule, rule_of
 
 _JSON = [("content-type", "application/json")]
 _FUNCTIONS: dict[Dialect, str] = {
     "chat": "acompletion", "responses": "aresponses", "messages": "anthropic_messages", "embeddings": "aembedding",
 }  # fmt: skip
 """The functions of litellm that answer."""
+_FIELDS: dict[Dialect, str] = {
+    "chat": "messages model temperature top_p top_k n stream stream_options stop max_tokens max_completion_tokens"
+    " presence_penalty frequency_penalty logit_bias user response_format seed tools tool_choice parallel_tool_calls"
+    " logprobs top_logprobs reasoning_effort thinking functions function_call modalities verbosity service_tier"
+    " prompt_cache_key safety_identifier",
+    "responses": "input model instructions include max_output_tokens max_tool_calls parallel_tool_calls store stream"
+    " previous_response_id reasoning service_tier temperature text tool_choice tools top_p top_logprobs truncation user"
+    " prompt_cache_key safety_identifier",
+    "messages": "messages model max_tokens system stop_sequences stream temperature thinking tool_choice tools top_k"
+    " top_p metadata output_config context_management service_tier",
+    "embeddings": "input model dimensions encoding_format user",
+}
+"""What of a body goes to litellm. Its functions take addresses, keys, headers and fallbacks from the same arguments,
+and none of these is the agent's to choose."""
 _EVENTS = [("content-type", "text/event-stream; charset=utf-8")]
 
 
@@ -36,8 +51,9 @@ class LitellmTransport:
 
     async def send(self, call: Call, body: Json, timeout_s: float) -> Response:
         asked = self._function(call)
+        known = {name: value for name, value in body.items() if name in _FIELDS[call.dialect].split()}
         try:
-            answer = await asked(**body, timeout=timeout_s, num_retries=0, max_retries=0)
+            answer = await asked(**known, timeout=timeout_s, num_retries=0, max_retries=0)
             if not call.stream:
                 return Response(200, _JSON, _text(answer).encode())
             return Response(200, _EVENTS, chunks=_events(call, answer))
@@ -75,17 +91,21 @@ class NativeOrLitellm:
     def rule(self, call: Call) -> Rule:
         if self._native is not None and call.dialect in self._dialects:
             return self._native.rule(call)
+        # What Google's protocol is translated from has been read by then.
         return rule_of(call.dialect, "litellm")
 
     @property
     def dialects(self) -> tuple[Dialect, ...]:
         """Those in which this provider can be expected to answer with its model."""
-        return tuple(it for it in self._dialects if it != "count_tokens") or ("chat",)
+        return tuple(it for it in self._dialects if it not in COUNTS) or ("chat",)
 
     async def send(self, call: Call, body: Json, timeout_s: float) -> Response:
         if self._native is not None and call.dialect in self._dialects:
             return await self._native.send(call, body, timeout_s)
-        if not self._translate or call.dialect == "count_tokens":
+        if call.dialect == "generate" and (self._translate or "chat" in self._dialects):
+            chat, data = as_chat(call, body)
+            return await as_google(call, await self.send(chat, data, timeout_s), self.rule(chat))
+        if not self._translate or call.dialect in COUNTS:
             message = f"the provider of this model does not speak {call.dialect}"
             raise BackendError(404, "not_supported", message, infra=False)
         if self._litellm is None:

@@ -31,8 +31,11 @@ _BODIES: dict[Dialect, Json] = {
     "messages": {"messages": [{"role": "user", "content": _QUESTION}], "max_tokens": PROBE_TOKENS},
     "count_tokens": {"messages": [{"role": "user", "content": _QUESTION}]},
     "embeddings": {"input": [_QUESTION]},
-}
-_STREAMED: frozenset[Dialect] = frozenset({"chat", "responses", "messages"})
+    "generate": {"contents": [{"role": "user", "parts": [{"text": _QUESTION}]}],
+                 "generationConfig": {"maxOutputTokens": PROBE_TOKENS}},
+    "count_generate": {"contents": [{"role": "user", "parts": [{"text": _QUESTION}]}]},
+}  # fmt: skip
+_STREAMED: frozenset[Dialect] = frozenset({"chat", "responses", "messages", "generate"})
 UNDERSTOOD = frozenset({400, 413, 422})
 """Statuses that say something about a request: what gives them reads requests, and takes the key and the model."""
 _REFUSED = frozenset({400, 403, 404, 405, 422})
@@ -186,7 +189,11 @@ class Probe:
         if patience <= 0 or not self._account.hold():
             return None
         stream = stream and dialect in _STREAMED
-        data = {"model": self._name, **_BODIES[dialect], **({"stream": True} if stream else {})}
+        data = {
+            "model": self._name,
+            **_BODIES[dialect],
+            **({"stream": True} if stream and dialect != "generate" else {}),
+        }
         size = len(json.dumps(data))
         call = Call(dialect, data, size, "", self._name, {}, stream, PROBE_TOKENS)
         began = time.monotonic()

@@ -34,9 +34,11 @@ class _Native:
     version: str
     """What its documented address leaves out."""
     dialects: tuple[Dialect, ...]
+    header: str = "authorization"
+    """That carries the key."""
 
     def headers(self, secret: str) -> dict[str, str]:
-        return {"authorization": f"Bearer {secret}"} if self.key == "OPENAI_API_KEY" else {"x-api-key": secret}
+        return {self.header: f"Bearer {secret}" if self.header == "authorization" else secret}
 
 
 _NATIVE = {
@@ -44,10 +46,23 @@ _NATIVE = {
         "OPENAI_API_KEY", "OPENAI_BASE_URL", "https://api.openai.com/v1", "", ("chat", "responses", "embeddings")
     ),
     "anthropic": _Native(
-        "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "https://api.anthropic.com", "/v1", ("messages", "count_tokens")
+        "ANTHROPIC_API_KEY",
+        "ANTHROPIC_BASE_URL",
+        "https://api.anthropic.com",
+        "/v1",
+        ("messages", "count_tokens"),
+        "x-api-key",
+    ),
+    "gemini": _Native(
+        "GEMINI_API_KEY",
+        "GOOGLE_GEMINI_BASE_URL",
+        "https://generativelanguage.googleapis.com",
+        "/v1beta",
+        ("generate", "count_generate"),
+        "x-goog-api-key",
     ),
 }
-_FAMILIES: dict[str, Family] = {"azure": "openai", "gemini": "gemini"}
+_FAMILIES: dict[str, Family] = {"azure": "openai"}
 """litellm's prefixes of which it is known by whose rule images are billed."""
 _HOSTS: dict[str, Family] = {
     "api.openai.com": "openai",
@@ -110,6 +125,9 @@ def _replayed(model: str, path: Path) -> Role:
 
 def _provider(model: str, native: _Native, environment: Mapping[str, str]) -> Provider:
     secret = environment.get(native.key, "")
+    if native.key == "GEMINI_API_KEY":
+        # Google's own clients and litellm know it by either name.
+        secret = secret or environment.get("GOOGLE_API_KEY", "")
     if not secret:
         raise UserError(
             f"model {model!r} needs {native.key}, which is not set",

@@ -121,6 +121,10 @@ def _without_result(item: object) -> Any:
         return {**item, "content": ""}
     if str(item.get("type")).endswith("_call_output"):
         return {**item, "output": ""}
+    if isinstance(item.get("functionResponse"), dict):
+        return {**item, "functionResponse": {**item["functionResponse"], "response": {}}}
+    if isinstance(item.get("parts"), list):
+        return {**item, "parts": [_without_result(part) for part in item["parts"]]}
     if isinstance(item.get("content"), list):
         return {**item, "content": [_without_result(part) for part in item["content"]]}
     return item

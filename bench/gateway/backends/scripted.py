@@ -9,10 +9,11 @@ import json
 from collections.abc import AsyncGenerator, Iterable
 
 from bench.formats.seeds import REPLAY_PREFIX
-from bench.gateway.answers import Answer, Rule, read_answer, rule_of
+from bench.gateway.answers import Answer, read_answer
 from bench.gateway.backends import BackendError, CallHistory, Headers, Response
 from bench.gateway.prices import OwnRates, Prices
 from bench.gateway.request import Call, Json
+from bench.gateway.usage import Rule, rule_of
 
 ANSWERS, REFUSES = f"{REPLAY_PREFIX}@answers", f"{REPLAY_PREFIX}@refuses"
 """Names that no set of cassettes can have."""
@@ -165,6 +166,26 @@ def _count(call: Call) -> Json:
     return {"input_tokens": _INPUT}
 
 
+def _count_generate(call: Call) -> Json:
+    del call
+    return {"totalTokens": _INPUT}
+
+
+def _generate_body(model: str, copies: int = 1) -> Json:
+    content = {"role": "model", "parts": [{"text": SENTENCE}]}
+    usage = {"promptTokenCount": _INPUT, "candidatesTokenCount": _OUTPUT, "totalTokenCount": _INPUT + _OUTPUT}
+    candidates = [{"content": content, "finishReason": "STOP", "index": at} for at in range(copies)]
+    return {"candidates": candidates, "usageMetadata": usage, "modelVersion": model, "responseId": _ID}
+
+
+def _generate(call: Call) -> Json:
+    return _generate_body(call.model, call.copies)
+
+
+def _generate_events(model: str) -> Iterable[bytes]:
+    yield _data(_generate_body(model))
+
+
 def _embeddings(call: Call) -> Json:
     vector = [1.0] + [0.0] * (_DIMENSIONS - 1)
     found = [{"object": "embedding", "index": at, "embedding": vector} for at in range(len(call.items))]
@@ -174,8 +195,10 @@ def _embeddings(call: Call) -> Json:
 
 _WHOLE = {
     "chat": _chat, "messages": _messages, "responses": _responses, "count_tokens": _count, "embeddings": _embeddings,
+    "generate": _generate, "count_generate": _count_generate,
 }  # fmt: skip
-_STREAMS = {"chat": _chat_events, "messages": _messages_events, "responses": _responses_events}
+_STREAMS = {"chat": _chat_events, "messages": _messages_events, "responses": _responses_events,
+            "generate": _generate_events}  # fmt: skip
 
 
 def _data(document: Json) -> bytes:
