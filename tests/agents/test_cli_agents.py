@@ -171,9 +171,9 @@ def test_the_calls_of_subagents_are_counted(name: str, context: CellContext, mon
 
 _CHANGING = re.compile(
     r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\b[0-9a-f]{64}\b|_at_unix_ms\\*\":[0-9]{13}"
-    r"|\b20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z?"
+    r"|\b20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z?|Chunk ID: [0-9a-f]+|Wall time: [0-9.]+ seconds"
 )
-"""Ids of sessions, requests and installations, and instants."""
+"""Ids of sessions, requests, installations and commands, instants, and what a command took."""
 _IDS = "client_metadata"
 _HEADERS = ("anthropic-beta", "anthropic-version")
 
