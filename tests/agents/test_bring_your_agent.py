@@ -47,7 +47,7 @@ def _answers(kind: str) -> list[Reply]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", on_push(KINDS, ["A command", "LangGraph"]))
+@pytest.mark.parametrize("kind", on_push(KINDS, ["A command"]))
 def test_the_agent_of_a_section_solves_a_case(
     kind: str, tmp_path: Path, bubblewrap: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
