@@ -126,7 +126,8 @@ def _after(faults: dict[int, Reply], name: str, context: CellContext, monkeypatc
     context = replace(context, patience=Patience(first_wait_s=0.01))
     cell = make_cell(cli_agent(name), case_called("hello_world"))
     record, upstream = answered(cell, context, script, monkeypatch)
-    assert record.success, log_of(cell, context)
+    # Gemini CLI takes what it has of a broken answer for the whole one, and ends with it.
+    assert record.success or (name == "gemini_cli" and CUT in faults.values()), log_of(cell, context)
     assert record.flags == []
     assert_no_key(context.folder)
     (usage,) = record.usage
