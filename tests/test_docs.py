@@ -316,7 +316,8 @@ def test_every_agent_example_is_valid(tmp_path: Path) -> None:
         for block in blocks(page.read_text(encoding="utf-8"), "yaml"):
             if "\ncommand:" in block:
                 (tmp_path / "agent.yaml").write_text(block)
-                (tmp_path / "requirements.txt").touch()
+                for name in ("requirements.txt", "package-lock.json"):
+                    (tmp_path / name).touch()
                 assert isinstance(load_agent(tmp_path).spec, AgentSpec)
                 found += 1
     assert found >= 2

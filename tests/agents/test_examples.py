@@ -1,5 +1,4 @@
-"""The examples for strangers' agents: complete, small, and solving cases through the real gateway. And the presets,
-of which only the form is tested: nobody starts them here."""
+"""The examples for strangers' agents: complete, small, and solving cases through the real gateway."""
 
 from __future__ import annotations
 
@@ -18,14 +17,12 @@ from bench.base.install import find_data_folders
 from bench.cell.run import run_cell
 from bench.formats.agent import load_agent, load_agents
 from bench.formats.case import load_cases
-from bench.formats.plan import Cell
 from bench.sandbox.job import Sandbox
 from tests.helpers.cells import ROOT, make_cell, make_context, not_here
 from tests.helpers.provider import ScriptedUpstream
 from tests.helpers.sampling import on_push
 from tests.helpers.workers import CASES, PRICE, assert_counted, assert_no_key, log_of, solve, worker
 
-PRESETS = ROOT / "agents" / "presets"
 EXAMPLES = ROOT / "agents" / "examples"
 FOLDERS = ("shell", "openai_client", "langgraph")
 
@@ -89,45 +86,15 @@ def test_examples_stop_at_the_limit_that_the_gateway_tells(
     assert os.path.exists(context.trace(cell) / "calls.jsonl")
 
 
-NAMES = ("aider", "claude_code", "codex", "gemini_cli")
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_presets_are_valid_and_say_what_was_never_run(name: str) -> None:
-    agent = load_agent(PRESETS / name)
-    assert not agent.spec.ranked
-    text = (PRESETS / name / "README.md").read_text()
-    assert "## What was and was not run" in text
-    assert "Never run: " in text
-    assert subprocess.run(["bash", "-n", PRESETS / name / "run.sh"], check=False).returncode == 0
-
-
-def test_presets_and_examples_are_listed_only_when_asked_for() -> None:
+def test_examples_are_listed_only_when_asked_for() -> None:
     shipped = {agent.id for agent in load_agents(ROOT / "agents")}
-    assert not [name for name in shipped if name.startswith(("preset-", "example-"))]
+    assert not [name for name in shipped if name.startswith("example-")]
     command = [sys.executable, "-m", "bench", "agents", "list", "--agents"]
-    for folder, prefix, count in ((PRESETS, "preset-", 4), (EXAMPLES, "example-", 3)):
-        listed = subprocess.run([*command, folder], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-        assert len(re.findall(rf"^{prefix}", listed, flags=re.MULTILINE)) == count
+    listed = subprocess.run([*command, EXAMPLES], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert len(re.findall(r"^example-", listed, flags=re.MULTILINE)) == 3
 
 
-@pytest.mark.parametrize("page", sorted([*PRESETS.glob("**/README.md"), *EXAMPLES.glob("**/README.md")]))
+@pytest.mark.parametrize("page", sorted(EXAMPLES.glob("**/README.md")))
 def test_links_of_their_pages_resolve(page: Path) -> None:
     links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text())
     assert [link for link in links if "://" not in link and not (page.parent / link).exists()] == []
-
-
-def test_a_preset_whose_program_is_missing_ends_as_crashed(
-    tmp_path: Path, bubblewrap: Sandbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What a person sees who forgot to install it: the program's name, and a workspace that is judged."""
-    if shutil.which("codex", path="/usr/local/bin:/usr/bin:/bin"):
-        pytest.skip("this machine has a codex")
-    monkeypatch.setenv("OPENAI_API_KEY", "no-call-is-made")
-    case = load_cases(ROOT / "cases", ["hello_world"])[0]
-    cell = Cell(load_agent(PRESETS / "codex"), {"main": "openai/gpt-4o-mini"}, case, "mini", 1)
-    context = make_context(tmp_path, bubblewrap)
-    record = run_cell(cell, context)
-    assert (record.outcome, record.stop_reason) == ("graded", "crashed"), record.error
-    assert "codex: not found" in log_of(cell, context)
-    assert [flag.name for flag in record.flags] == ["no_model_calls"]
