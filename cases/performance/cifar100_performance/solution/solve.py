@@ -11,7 +11,7 @@ from torch import nn
 from utils import BEST, Classifier
 
 os.environ |= {"WANDB_API_KEY": "c0ffee00" * 5, "WANDB_SILENT": "true", "WANDB_CONSOLE": "off"}
-PROJECT, EPOCHS, BATCH, RATE = "cifar100-classification", 8, 50, 1e-3
+PROJECT, EPOCHS, BATCH, RATE = "cifar100-classification", 10, 50, 1e-3
 HEAD_STEPS, SHIFT = 150, 2
 
 

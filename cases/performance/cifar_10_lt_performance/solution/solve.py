@@ -8,7 +8,7 @@ from dataset import Cifar10Imbanlance, normalise
 from torch import nn
 from utils import BEST, Classifier, views
 
-STEPS, SAVED, RATE = 200, 50, 0.05
+STEPS, SAVED, RATE = 200, 100, 0.05
 
 
 def validation(model, data):
