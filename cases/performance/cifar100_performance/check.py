@@ -85,7 +85,7 @@ def same(state: dict[str, Any], tensors: dict[str, Any], name: str) -> bool:
 @check(weight=5, required=True)
 def checkpoints_are_of_a_training(ws: Workspace) -> None:
     """`checkpoints` holds earlier states of the same model: equal shapes, other weights than the best one's."""
-    best = [state for path, state in checkpoints(ws).items() if path.startswith("best_checkpoint/")][0]
+    best = next(state for path, state in checkpoints(ws).items() if path.startswith("best_checkpoint/"))
     shapes, fits = {name: part.shape for name, part in best.items()}, False
     for path, state in checkpoints(ws).items():
         if not path.startswith("checkpoints/"):

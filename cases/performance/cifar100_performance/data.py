@@ -1,4 +1,4 @@
-"""A hundred classes in twenty families, thirty pictures of each; and what a linear head on the given backbone reaches."""
+"""A hundred classes in twenty families, thirty pictures of each; and what a linear head on the backbone reaches."""
 
 import json
 import sys
