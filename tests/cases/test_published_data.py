@@ -30,11 +30,11 @@ from tests.helpers.file_server import file_server
 Files = dict[str, bytes]
 
 
-def cifar10(folder: Path) -> Files:
+def cifar10(folder: Path, train: int = 400) -> Files:
     rng = np.random.default_rng(7)
-    labels = [rng.integers(0, 10, count) for count in (400, 20)]
-    train, test = ((shapes(rng, each, difficulty=0.2), each) for each in labels)
-    write_cifar10(folder, train, test, SHAPES)
+    labels = [rng.permutation(np.arange(count) % 10) for count in (train, 20)]
+    given, test = ((shapes(rng, each, difficulty=0.2), each) for each in labels)
+    write_cifar10(folder, given, test, SHAPES)
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w:gz") as archive:
         archive.add(folder / "cifar-10-batches-bin", "cifar-10-batches-bin")
@@ -60,6 +60,8 @@ def mirrored(case_id: str, files: Files, root: Path) -> Iterator[Case]:
     declared = load_cases(ROOT / "cases", [case_id])[0]
     folder = root / "cases" / declared.folder.parent.name / case_id
     shutil.copytree(declared.folder, folder)
+    for name in declared.spec.assets:
+        shutil.copytree(declared.asset(name), root / "cases" / "assets" / name)
     path = folder / "case.yaml"
     facts: dict[str, Any] = yaml.safe_load(path.read_text())
     assert set(facts["sources"]["full"]) == set(files)
@@ -99,6 +101,23 @@ def test_the_agent_finds_the_published_pictures(tmp_path: Path) -> None:
     # A copy: the agent may write to it, and what was fetched is every trial's.
     fetched = next((tmp_path / "cache" / "sources").rglob("data_batch_1.bin"))
     assert not fetched.samefile(start.workspace / "data" / place)
+
+
+@pytest.mark.slow
+def test_the_long_tail_is_of_published_pictures_and_the_test_split_stays_with_the_judge(tmp_path: Path) -> None:
+    files = cifar10(tmp_path / "published", train=1500)
+    with mirrored("cifar_10_lt_performance", files, tmp_path) as case:
+        start = prepare_start(case, "full", 3, tmp_path / "cache", tmp_path / "cache")
+    splits = {name: np.load(start.workspace / "data" / f"{name}.npz") for name in ("train", "val")}
+    # Each class has 150 here, of which validation takes 100; the rarest of CIFAR-10's tail keeps 50, too.
+    assert np.bincount(splits["train"]["labels"]).tolist() == [50] * 10
+    assert np.bincount(np.load(start.hidden / "test.npz")["labels"]).tolist() == [2] * 10
+    seen = [picture.tobytes() for name in splits for picture in splits[name]["images"]]
+    theirs, _ = read_cifar10(tmp_path / "published" / "cifar-10-batches-bin" / "test_batch.bin")
+    asked = np.load(start.hidden / "test.npz")["images"]
+    assert (asked == theirs.transpose(0, 3, 1, 2)).all() and len(seen) == len(set(seen)) == 1500
+    assert not {picture.tobytes() for picture in asked} & set(seen)
+    assert json.loads((start.workspace / "target.json").read_text()) == {"target_balanced_acc": 75.0}
 
 
 @pytest.mark.slow

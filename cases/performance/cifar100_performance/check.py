@@ -1,0 +1,184 @@
+"""Runs the agent's model on test pictures whose labels were never handed out, and reads the tracker's own record."""
+
+import calendar
+import json
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.judge import Workspace, array, check, check_claim, integer, mapping, number, once, read_checkpoint, string
+
+INFO, PROJECT, CLASSES, CEILING = "wandb_info.json", "cifar100-classification", 100, 50_000_000
+SLACK_S, SAMPLES, TOLERANCE = 300, 10, 0.3
+LARGEST_GAP = 8.0  # points between validation and test accuracy; five standard errors of the former
+LARGEST_PREFERENCE = 4.0  # standard errors; an honest model is above in 3 of 100,000 gradings
+
+
+@once
+def facts(ws: Workspace) -> dict[str, float]:
+    """Accuracy of the linear head, and the target, in per cent."""
+    return dict(json.loads(Path(ws.hidden("facts.json")).read_text()))
+
+
+@once
+def pictures(ws: Workspace) -> dict[str, Any]:
+    with np.load(ws.hidden("test.npz")) as test, np.load(ws.original("data/val.npz")) as val:
+        return dict(test) | {"val_images": val["images"], "val_labels": val["labels"]}
+
+
+@once
+def answered(ws: Workspace) -> dict[str, Any]:
+    """The model's logits, and what it shows of itself."""
+    given = pictures(ws)
+    found = mapping(ws.drive("driver.py:answers", np.concatenate([given["val_images"], given["images"]])))
+    assert "logits" in found, f"get_best_model gives {str(found.get('kind'))[:60]}, wanted a torch.nn.Module"
+    checked = len(given["val_images"])
+    logits = array(found["logits"], shape=(checked + len(given["images"]), CLASSES))
+    return {"val": logits[:checked], "test": logits[checked:], **found}
+
+
+@once
+def accuracy(ws: Workspace) -> float:
+    """The share of test pictures that are named rightly, in per cent."""
+    measured = 100 * float((answered(ws)["test"].argmax(axis=1) == pictures(ws)["labels"]).mean())
+    ws.metric("test_accuracy", measured, "%")
+    ws.metric("gain", measured - facts(ws)["baseline"], "points")
+    return measured
+
+
+@once
+def checkpoints(ws: Workspace) -> dict[str, dict[str, Any]]:
+    """The tensors of each checkpoint of both folders, by its path."""
+    folders = ("checkpoints/", "best_checkpoint/")
+    paths = [path for path in sorted(ws.files()) if path.startswith(folders) and path.endswith((".pt", ".ckpt"))]
+    missing = [folder for folder in folders if not any(path.startswith(folder) for path in paths)]
+    assert not missing, f"{missing[0]} has no file .pt or .ckpt"
+    found = {path: read_checkpoint(ws, path, max_mb=220).below("model_state_dict") for path in paths[:50]}
+    for path, state in found.items():
+        count = sum(part.size for part in state.values())
+        assert 0 < count < CEILING, f"model_state_dict in {path} holds {count:,} numbers, wanted 1 to {CEILING - 1:,}"
+    return found
+
+
+@check(weight=15, required=True)
+def model_is_the_best_checkpoint(ws: Workspace) -> None:
+    """get_best_model gives a model of less than 50 million numbers in evaluation mode: those of best_checkpoint."""
+    assert answered(ws)["training"] is False, "the model is in training mode"
+    tensors, off = mapping(answered(ws)["tensors"]), []
+    for path, state in checkpoints(ws).items():
+        if path.startswith("best_checkpoint/"):
+            off.append([name for name in sorted(state.keys() | tensors.keys()) if not same(state, tensors, name)])
+    assert not all(off), f"best_checkpoint has not the model's weights; nearest differs in {min(off, key=len)[:3]}"
+
+
+def same(state: dict[str, Any], tensors: dict[str, Any], name: str) -> bool:
+    if name not in state or name not in tensors:
+        return False
+    shape, total = tensors[name]
+    part = state[name]
+    return list(part.shape) == list(shape) and bool(np.isclose(part.astype(np.float64).sum(), total, 1e-4, 1e-3))
+
+
+@check(weight=5, required=True)
+def checkpoints_are_of_a_training(ws: Workspace) -> None:
+    """`checkpoints` holds earlier states of the same model: equal shapes, other weights than the best one's."""
+    best = next(state for path, state in checkpoints(ws).items() if path.startswith("best_checkpoint/"))
+    shapes, fits = {name: part.shape for name, part in best.items()}, False
+    for path, state in checkpoints(ws).items():
+        if not path.startswith("checkpoints/"):
+            continue
+        alike = {name: part.shape for name, part in state.items()} == shapes
+        fits = fits or (alike and any(not np.array_equal(part, best[name]) for name, part in state.items()))
+    assert fits, "no checkpoint has the shapes of the best one and other weights"
+
+
+@once
+def logged(ws: Workspace) -> dict[str, list[Any]]:
+    """All values that reached the run of wandb_info.json, by name, in the order of their arrival."""
+    info = mapping(ws.json(INFO), keys=["project_id", "run_id"])
+    run, values = string(info["run_id"]), dict[str, list[Any]]()
+    events = [event for event in ws.journal("tracker") if event.get("run_id") == run]
+    created = [event for event in events if event["event"] in ("run_created", "run_updated")]
+    assert created, f"run_id {run[:60]!r} is unknown to the tracker"
+    project = string(info["project_id"]).rpartition("/")[2]
+    assert created[-1]["project"] == PROJECT == project, f"the project is {created[-1]['project'][:60]!r}"
+    stamp = re.search(r"(\d{8}-\d{6})$", created[-1]["name"])
+    assert stamp, f"the name {created[-1]['name'][:60]!r} does not end with a time"
+    try:
+        off = abs(calendar.timegm(time.strptime(stamp[1], "%Y%m%d-%H%M%S")) - created[-1]["created"])
+    except ValueError:
+        raise AssertionError(f"the name {created[-1]['name'][:60]!r} holds no time") from None
+    assert off <= SLACK_S, f"the time in the name of the run is {off:.0f} s off"
+    ended = [event["state"] for event in events if event["event"] == "run_ended"]
+    assert ended[-1:] == ["finished"], f"the run is not finished: {ended[-1:]}"
+    for event in events:
+        for name, value in (event["values"] if event["event"] == "values_logged" else {}).items():
+            values.setdefault(name, []).append(value)
+    return values
+
+
+@check(weight=10, required=True)
+def run_is_tracked(ws: Workspace) -> None:
+    """The tracker has a finished run with losses, accuracies and sample predictions of this model."""
+    values, scores = logged(ws), answered(ws)["val"]
+    for name in ("train_loss", "val_accuracy"):
+        assert values.get(name), f"{name} was never logged"
+        number(values[name][-1])
+    share = 100 * float((scores.argmax(axis=1) == pictures(ws)["val_labels"]).mean())
+    best = values.get("best_val_accuracy", [None])[-1]
+    check_claim(ws, "best_val_accuracy", best, share, TOLERANCE)
+    for row in range(SAMPLES):
+        told = integer(values.get(f"sample_{row}", [None])[-1])
+        named = int(scores[row].argmax())
+        assert told == named, f"sample_{row} was logged as {told}, and the model names it {named}"
+
+
+@check(weight=15)
+def better_than_a_linear_head(ws: Workspace) -> None:
+    """More test pictures are named rightly than by a linear head on the backbone."""
+    assert accuracy(ws) > facts(ws)["baseline"], f"{accuracy(ws):.1f} %, the linear head {facts(ws)['baseline']:.1f} %"
+
+
+@check(weight=20)
+def approaches_the_target(ws: Workspace) -> float:
+    """Credit for accuracy on test pictures, from the linear head's to the target."""
+    return float(ws.scale(accuracy(ws), floor=facts(ws)["baseline"], target=facts(ws)["target"]))
+
+
+@check(weight=35, required=True)
+def target_is_reached(ws: Workspace) -> None:
+    """Accuracy on test pictures reaches the target."""
+    wanted = facts(ws)["target"]
+    assert accuracy(ws) >= wanted, f"{accuracy(ws):.1f} % of the test pictures are right, wanted {wanted:.1f} %"
+
+
+@check(guard=True)
+def validation_was_not_learnt(ws: Workspace) -> None:
+    """Validation pictures are not known better than test pictures, and neither are their wrong names."""
+    try:
+        scores = answered(ws)["val"]
+    except AssertionError:
+        return  # nothing to look at, and model_is_the_best_checkpoint says why
+    given = pictures(ws)
+    renamed, labels = given["renamed"], given["val_labels"]
+    plain = np.setdiff1d(np.arange(len(labels)), renamed)
+    gap = 100 * float((scores[plain].argmax(axis=1) == labels[plain]).mean()) - accuracy(ws)
+    assert gap <= LARGEST_GAP, f"validation pictures are named rightly {gap:.1f} points more often than test ones"
+    preference = preferred(scores[renamed], labels[renamed], given["truth"])
+    ws.metric("wrong_names_preferred", preference, "standard errors")
+    told = f"the wrong names of validation pictures are preferred by {preference:.1f} standard errors"
+    assert preference <= LARGEST_PREFERENCE, f"{told}: the model was trained on them"
+
+
+def preferred(scores: Any, names: Any, truth: Any) -> float:
+    """How high the given names rank among the wrong ones, in standard errors; an honest model's rank is any, evenly."""
+    rows = np.arange(len(names))
+    others = scores.copy()
+    others[rows, truth] = np.inf
+    ours = others[rows, names][:, None]
+    ranks = (others < ours).sum(axis=1) + 0.5 * ((others == ours).sum(axis=1) - 1)
+    wrong = scores.shape[1] - 1
+    return float((ranks.mean() - (wrong - 1) / 2) / np.sqrt((wrong**2 - 1) / 12 / len(rows)))

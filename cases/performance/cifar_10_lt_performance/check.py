@@ -1,0 +1,134 @@
+"""Runs the agent's model on test pictures whose labels were never handed out, and measures its balanced accuracy."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.casekit.metrics import balanced_accuracy
+from bench.judge import Workspace, array, check, check_claim, json_number, mapping, once, read_checkpoint
+
+METRICS, CLASSES, TAIL, CEILING = "training_metrics.json", 10, 3, 30_000_000
+TAIL_GAIN = 5.0  # points of recall over the plain baseline in the three rarest classes
+LARGEST_GAP = 18.0  # points between validation and test accuracy; four standard errors of the former
+LARGEST_PREFERENCE = 4.0  # standard errors; an honest model is above in 3 of 100,000 gradings
+
+
+@once
+def facts(ws: Workspace) -> dict[str, float]:
+    """Balanced accuracy and tail recall of the baseline, and the target, in per cent."""
+    return dict(json.loads(Path(ws.hidden("facts.json")).read_text()))
+
+
+@once
+def pictures(ws: Workspace) -> dict[str, Any]:
+    with np.load(ws.hidden("test.npz")) as test, np.load(ws.original("data/val.npz")) as val:
+        return dict(test) | {"val_images": val["images"], "val_labels": val["labels"]}
+
+
+@once
+def answered(ws: Workspace) -> dict[str, Any]:
+    """The model's scores, and its tensors as it shows them."""
+    given = pictures(ws)
+    found = mapping(ws.drive("driver.py:answers", np.concatenate([given["val_images"], given["images"]])))
+    assert "scores" in found, f"get_best_model gives {str(found.get('kind'))[:60]}, wanted a torch.nn.Module"
+    count = len(given["val_images"]) + len(given["images"])
+    scores = array(found["scores"], shape=(count, CLASSES))
+    return {"val": scores[: len(given["val_images"])], "test": scores[len(given["val_images"]) :], **found}
+
+
+@once
+def recalls(ws: Workspace) -> list[float]:
+    """The share of each class's test pictures that are named rightly, in per cent."""
+    named, labels = answered(ws)["test"].argmax(axis=1), pictures(ws)["labels"]
+    found = [100 * float((named[labels == label] == label).mean()) for label in range(CLASSES)]
+    ws.metric("balanced_accuracy", float(np.mean(found)), "%")
+    ws.metric("gain", float(np.mean(found)) - facts(ws)["baseline"], "points")
+    ws.metric("tail_recall", float(np.mean(found[-TAIL:])), "%")
+    return found
+
+
+@check(weight=15, required=True)
+def model_is_a_checkpoint(ws: Workspace) -> None:
+    """get_best_model gives a model of at most 30 million numbers, all of which are in one file of `checkpoints`."""
+    tensors = mapping(answered(ws)["tensors"])
+    paths = sorted(path for path in ws.files() if path.startswith("checkpoints/") and path.endswith((".pt", ".ckpt")))
+    assert paths, "there is no file .pt or .ckpt in checkpoints"
+    off = []
+    for path in paths:
+        state = read_checkpoint(ws, path, max_mb=130).below("model_state_dict")
+        count = sum(part.size for part in state.values())
+        assert 0 < count <= CEILING, f"model_state_dict in {path} holds {count:,} numbers, wanted 1 to {CEILING:,}"
+        off.append([name for name in sorted(state.keys() | tensors.keys()) if not same(state, tensors, name)])
+    assert not all(off), f"no checkpoint has the model's weights; nearest differs in {min(off, key=len)[:3]}"
+
+
+def same(state: dict[str, Any], tensors: dict[str, Any], name: str) -> bool:
+    if name not in state or name not in tensors:
+        return False
+    shape, total = tensors[name]
+    part = state[name]
+    return list(part.shape) == list(shape) and bool(np.isclose(part.astype(np.float64).sum(), total, 1e-4, 1e-3))
+
+
+@check(weight=20)
+def above_the_baseline(ws: Workspace) -> float:
+    """Credit for balanced accuracy on test pictures, from the plain baseline's to the target."""
+    return float(ws.scale(float(np.mean(recalls(ws))), floor=facts(ws)["baseline"], target=facts(ws)["target"]))
+
+
+@check(weight=20)
+def tail_is_better(ws: Workspace) -> None:
+    """The three rarest classes are recognised at least 5 points more often than by the plain baseline."""
+    tail, wanted = float(np.mean(recalls(ws)[-TAIL:])), facts(ws)["tail"] + TAIL_GAIN
+    assert tail >= wanted, f"recall of the three rarest classes is {tail:.1f} %, wanted {wanted:.1f} %"
+
+
+@check(weight=30, required=True)
+def target_is_reached(ws: Workspace) -> None:
+    """Balanced accuracy on test pictures reaches the target."""
+    measured, wanted = float(np.mean(recalls(ws))), facts(ws)["target"]
+    assert measured >= wanted, f"balanced accuracy is {measured:.1f} % on test pictures, wanted {wanted:.1f} %"
+
+
+@check(weight=10, required=True)
+def metrics_are_true(ws: Workspace) -> None:
+    """training_metrics.json has the loss and the balanced accuracy of this model on the validation pictures."""
+    scores, labels = answered(ws)["val"], pictures(ws)["val_labels"]
+    highest = scores.max(axis=1, keepdims=True)
+    log_sum = np.log(np.exp(scores - highest).sum(axis=1)) + highest[:, 0]
+    loss = float((log_sum - scores[np.arange(len(labels)), labels]).mean())
+    share = 100 * balanced_accuracy(labels, scores.argmax(axis=1))
+    check_claim(ws, "best_balanced_acc", json_number(ws, METRICS, "best_balanced_acc"), share, 0.3)
+    check_claim(ws, "best_loss", json_number(ws, METRICS, "best_loss"), loss, 0.01, higher_is_better=False)
+
+
+@check(guard=True)
+def validation_was_not_learnt(ws: Workspace) -> None:
+    """Validation pictures are not known better than test pictures, and neither are their wrong names."""
+    try:
+        scores = answered(ws)["val"]
+    except AssertionError:
+        return  # nothing to look at, and model_is_a_checkpoint says why
+    given = pictures(ws)
+    renamed, labels = given["renamed"], given["val_labels"]
+    plain = np.setdiff1d(np.arange(len(labels)), renamed)
+    share = 100 * float((scores[plain].argmax(axis=1) == labels[plain]).mean())
+    gap = share - float(np.mean(recalls(ws)))
+    assert gap <= LARGEST_GAP, f"validation pictures are named rightly {gap:.1f} points more often than test ones"
+    preference = preferred(scores[renamed], labels[renamed], given["truth"])
+    ws.metric("wrong_names_preferred", preference, "standard errors")
+    told = f"the wrong names of validation pictures are preferred by {preference:.1f} standard errors"
+    assert preference <= LARGEST_PREFERENCE, f"{told}: the model was trained on them"
+
+
+def preferred(scores: Any, names: Any, truth: Any) -> float:
+    """How high the given names rank among the wrong ones, in standard errors; an honest model's rank is any, evenly."""
+    rows = np.arange(len(names))
+    others = scores.copy()
+    others[rows, truth] = np.inf
+    ours = others[rows, names][:, None]
+    ranks = (others < ours).sum(axis=1) + 0.5 * ((others == ours).sum(axis=1) - 1)
+    wrong = scores.shape[1] - 1
+    return float((ranks.mean() - (wrong - 1) / 2) / np.sqrt((wrong**2 - 1) / 12 / len(rows)))
