@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     help="Gets runs/, results.git and site/.",
 )
 @click.option("--jobs", type=click.IntRange(1, 64), help="Cells side by side; default: one a core.")
+@click.option("--example-year", is_flag=True, help="Also make example-year/: a board of made-up results, to look at.")
 @sandbox()
-def demo(out: Path, jobs: int | None, sandbox: str) -> None:
+def demo(out: Path, jobs: int | None, example_year: bool, sandbox: str) -> None:
     """Run the demo suite, commit the records to a local results branch, build the site.
 
     The demo's agents are all ours: oracle and nop, which prove the cases, and react, whose model turns are replayed
@@ -36,7 +37,7 @@ def demo(out: Path, jobs: int | None, sandbox: str) -> None:
     """
     from bench.base.install import find_data_folders
     from bench.cli.console import Reporter
-    from bench.cli.pages import write_site
+    from bench.cli.pages import write_example, write_site
     from bench.cli.results import counted_cases
     from bench.formats.run_folder import new_run_name
     from bench.formats.suite import load_suite
@@ -68,6 +69,8 @@ def demo(out: Path, jobs: int | None, sandbox: str) -> None:
     click.echo("")
     click.echo(f"results: commit {committed.commit[:12]} on branch mldb-results of {repository}")
     click.echo(f"site:    {index.resolve().as_uri()}")
+    if example_year:
+        click.echo(f"example: {write_example(out / 'example-year').resolve().as_uri()}  (made-up results)")
     click.echo(f"took {time.monotonic() - began:.0f} s")
     # The two agents that prove the cases must do so; how react fares is its own affair.
     lost = [record for record in records if record.outcome != "graded"]
