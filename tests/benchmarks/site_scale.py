@@ -18,10 +18,10 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from tests.benchmarks.results_scale import index_once, run, store_directly
+from tests.benchmarks.results_scale import ROOT, index_once, run, store_directly
 from tests.benchmarks.synthetic_branch import AGENTS, NIGHTS, World, make_branch
 
-_SITE = """
+SITE_CODE = """
 import sys, time
 from pathlib import Path
 began = time.monotonic()
@@ -44,7 +44,6 @@ with open_index(repository, cache=cache) as index, open_trace_reader(repository,
     written = write_site(partial(IndexedResults, index), infos, out, site, options, told)
 print(opened, time.monotonic() - began, written.made, written.kept)
 """
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def main() -> None:
@@ -86,7 +85,7 @@ def main() -> None:
 def build(what: str, world: World, repository: Path, cache: Path, out: Path) -> float:
     """One build in a fresh process; its seconds, the start of Python and the opening of the index included."""
     sizes = (str(world.agents), str(world.cases))
-    ran = run(_SITE, repository, cache, out, ROOT / "site", *sizes)
+    ran = run(SITE_CODE, repository, cache, out, ROOT / "site", *sizes)
     opened, seconds, made, kept = ran.out.split()
     print(
         f"{what}: {ran.seconds:.1f} s (of it {float(opened):.1f} s until the index was open, {float(seconds):.1f} s in"
