@@ -25,7 +25,7 @@ export LITELLM_LOCAL_MODEL_COST_MAP := True
 # --- what people type -----------------------------------------------------------------------------------------------
 
 demo: demo-system $(VENV)/.demo ## run the demo suite, offline, and build its leaderboard
-	$(BIN)/ml-dev-bench demo --out demo
+	$(BIN)/ml-dev-bench demo --out demo --example-year
 
 test: export MLDB_SKIPPED := $(SKIPPED)
 test: test-system $(VENV)/.dev ## lint, types, every kind of test, the cases that changed; at the end what was skipped

@@ -35,8 +35,9 @@ _PROVING = {"oracle": True, "nop": False, "wrong": False}
     help="Gets runs/, results.git and site/.",
 )
 @click.option("--jobs", type=click.IntRange(1, 64), help="Cells side by side; default: one a core.")
+@click.option("--example-year", is_flag=True, help="Also make example-year/: a board of made-up results, to look at.")
 @sandbox()
-def demo(suite: str, cases: tuple[str, ...], out: Path, jobs: int | None, sandbox: str) -> None:
+def demo(suite: str, cases: tuple[str, ...], out: Path, jobs: int | None, example_year: bool, sandbox: str) -> None:
     """Run a suite, commit the records to a local results branch, build the site.
 
     The agents are all ours. The suite `demo` has oracle and nop, which prove the cases, and react, whose model turns
@@ -47,7 +48,7 @@ def demo(suite: str, cases: tuple[str, ...], out: Path, jobs: int | None, sandbo
     """
     from bench.base.install import find_data_folders
     from bench.cli.console import Reporter
-    from bench.cli.pages import write_site
+    from bench.cli.pages import write_example, write_site
     from bench.cli.results import counted_cases
     from bench.formats.run_folder import new_run_name
     from bench.formats.suite import load_suite
@@ -80,6 +81,8 @@ def demo(suite: str, cases: tuple[str, ...], out: Path, jobs: int | None, sandbo
     click.echo("")
     click.echo(f"results: commit {committed.commit[:12]} on branch mldb-results of {repository}")
     click.echo(f"site:    {index.resolve().as_uri()}")
+    if example_year:
+        click.echo(f"example: {write_example(out / 'example-year').resolve().as_uri()}  (made-up results)")
     click.echo(f"took {time.monotonic() - began:.0f} s")
     tell_what_is_proven(records)
 

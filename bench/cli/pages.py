@@ -116,6 +116,23 @@ def write_site(
     return out / "index.html"
 
 
+def write_example(out: Path, suite: str = "ml-dev-bench") -> Path:
+    """A board of a made-up year on the cases of a suite; its first page."""
+    from bench.formats.case import load_cases
+    from bench.formats.suite import load_suite
+    from bench.pages import ABOUT, TITLE, SiteOptions, example_year
+    from bench.pages import write_site as write
+    from bench.stats import RecordResults
+
+    _one_thread()
+    folders = find_data_folders()
+    infos = [_info(case) for case in load_cases(folders.cases, load_suite(folders.cases, suite).cases)]
+    infos = [it for it in infos if "mini" in it.profiles]
+    options = SiteOptions(title=TITLE, suite="example", charts=folders.cache / "charts", example=ABOUT, most_pages=800)
+    write(functools.partial(RecordResults, example_year(infos)), infos, out, folders.site, options)
+    return out / "index.html"
+
+
 @contextmanager
 def _beside(results_of: ResultsOf) -> Iterator[tuple[Sequence[Decision], TraceSource | None]]:
     """The ledger of decisions and the traces that lie beside stored results."""

@@ -12,6 +12,7 @@ from bench.base.faces import lazy_face
 if TYPE_CHECKING:
     from bench.pages.board import BuiltFrom, CaseInfo
     from bench.pages.build import SiteOptions, Written, build_site, write_site
+    from bench.pages.example import ABOUT, TITLE, example_year
     from bench.pages.traces import MOST_BYTES, BranchTraces, FolderTraces, TraceSource
 else:
     __getattr__ = lazy_face(__name__)

@@ -169,14 +169,20 @@ def suite_of(cases: Iterable[CaseInfo]) -> Suite:
     return counted_suite((case.id, case.profiles) for case in cases)
 
 
-def make_board(results: Results, cases: Sequence[CaseInfo], title: str, built_from: BuiltFrom | None = None) -> Board:
-    """`results`: measured against `suite_of(cases)`."""
+def make_board(
+    results: Results,
+    cases: Sequence[CaseInfo],
+    title: str,
+    built_from: BuiltFrom | None = None,
+    most_pages: int = MOST_PAGES,
+) -> Board:
+    """`results`: measured against `suite_of(cases)`. most_pages: of cells, about."""
     suite = {case.id: case for case in sorted(cases, key=lambda case: (case.category, case.id))}
     seen = results.cases()
     findings = results.findings()
     standings = results.standings()
     sections = _sections(standings, findings)
-    listed = _listed(sum(len(it.cases) for it in standings), len(seen))
+    listed = _listed(sum(len(it.cases) for it in standings), len(seen), most_pages)
     entrants = frozenset(row.standing.entrant for section in sections for row in section.everyone)
     entries = _entries(results.trials(listed.of_case, listed.of_entrant), suite, entrants, listed)
     return Board(
@@ -205,11 +211,11 @@ class Listed:
     of_entrant: int
 
 
-def _listed(pairs: int, cases: int) -> Listed:
+def _listed(pairs: int, cases: int, most: int) -> Listed:
     """`pairs`: agents that met a case. At least one trial of each pair is shown."""
     return Listed(
-        of_case=max(1, min(MOST_CELLS, MOST_PAGES // max(1, cases))),
-        of_entrant=max(1, min(MOST_TRIALS, MOST_PAGES // max(1, pairs))),
+        of_case=max(1, min(MOST_CELLS, most // max(1, cases))),
+        of_entrant=max(1, min(MOST_TRIALS, most // max(1, pairs))),
     )
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from bench.base.errors import UserError
 from bench.base.times import Progress
 from bench.formats.record import Record
-from bench.pages.board import Board, BuiltFrom, CaseInfo, make_board, suite_of
+from bench.pages.board import MOST_PAGES, Board, BuiltFrom, CaseInfo, make_board, suite_of
 from bench.pages.data import about, compare_files, data_files
 from bench.pages.drawing import ChartCache
 from bench.pages.feeds import SITEMAP, badge_files, feed_files, sitemap
@@ -64,6 +64,8 @@ class SiteOptions:
     traces: TraceSource | None = field(default=None, repr=False)
     trace_bytes: int = MOST_BYTES
     """Of all traces that are published."""
+    most_pages: int = MOST_PAGES
+    """Of cells, about."""
     charts: Path | None = None
     """A folder that keeps drawn charts from one build to the next."""
     example: str = ""
@@ -121,7 +123,7 @@ class _Build:
         self.made = self.kept = 0
 
     def write(self, results: Results, cases: Sequence[CaseInfo], options: SiteOptions, site: Path) -> None:
-        board = make_board(results, cases, options.title, options.built_from)
+        board = make_board(results, cases, options.title, options.built_from, options.most_pages)
         said = (options.title, options.suite, options.suite_about, options.base)
         facts = SiteFacts(*said, _published(site), options.decisions, options.example)
         charts = ChartCache(options.charts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from bench.pages.costs import Point, frontier
@@ -58,7 +59,8 @@ def _scatter(points: Sequence[Point], best: Sequence[Point], measure: str, width
     low, high, log = _domain([it.cost for it in points])
     place = _placer(low, high, log, width, height)
     rows = [_dot(it, it in best, measure) for it in points]
-    labels = _labels([*best, *(it for it in points if it not in best)], measure, place, (width, height))
+    everyone = [*best, *(it for it in points if it not in best)]
+    labels = _labels(everyone, measure, place, (width, height), _drawn_lines(points, best, measure, place, width))
     x = alt.X("cost:Q").title("cost per cell, US dollars" + (" (logarithmic)" if log else ""))
     x = x.scale(alt.Scale(type="log" if log else "linear", domain=[low, high], nice=False))
     x = x.axis(grid=False, values=_ticks(low, high, log, width), labelExpr="'$' + format(datum.value, '~g')")
@@ -100,10 +102,14 @@ def _dot(it: Point, best: bool, measure: str) -> dict[str, Any]:
 
 
 _SIDES: Mapping[str, tuple[str, float, float]] = {
+    "over": ("left", 6, -11),
+    "under": ("left", 6, 12),
     "right": ("left", 10, 0),
     "left": ("right", -10, 0),
     "above": ("center", 0, -13),
     "below": ("center", 0, 14),
+    "over left": ("right", -6, -11),
+    "under left": ("right", -6, 12),
 }
 
 
@@ -117,9 +123,13 @@ def _texts(side: str, group: Sequence[dict[str, Any]], x: Any, y: Any) -> Any:
 
 
 def _labels(
-    points: Sequence[Point], measure: str, place: Callable[[float, float], tuple[float, float]], size: tuple[int, int]
+    points: Sequence[Point],
+    measure: str,
+    place: Callable[[float, float], tuple[float, float]],
+    size: tuple[int, int],
+    lines: Sequence[tuple[float, float, float, float]],
 ) -> dict[str, list[dict[str, Any]]]:
-    """Names beside their points, the first ones first: none lies over another, nor over a point."""
+    """Names beside their points, the first ones first: none lies over another, nor over a point or one of `lines`."""
     centres = [place(it.cost, it.value(measure).mean) for it in points]
     taken = [(x - 6, y - 6, x + 6, y + 6) for x, y in centres]
     found: dict[str, list[dict[str, Any]]] = {}
@@ -129,13 +139,33 @@ def _labels(
         for side, (align, dx, dy) in _SIDES.items():
             left = x + dx - {"left": 0, "right": long, "center": long / 2}[align]
             box = (left, y + dy - _LINE / 2, left + long, y + dy + _LINE / 2)
-            others = [other for number, other in enumerate(taken) if number != at]
+            others = [*lines, *(other for number, other in enumerate(taken) if number != at)]
             if box[0] >= 0 and box[2] <= size[0] and box[1] >= -8 and box[3] <= size[1] and not _meets(box, others):
                 found.setdefault(side, []).append(
                     {"cost": max(it.cost, _NOTHING), "value": it.value(measure).mean, "label": label}
                 )
                 taken.append(box)
                 break
+    return found
+
+
+def _drawn_lines(
+    points: Sequence[Point],
+    best: Sequence[Point],
+    measure: str,
+    place: Callable[[float, float], tuple[float, float]],
+    width: int,
+) -> list[tuple[float, float, float, float]]:
+    """What names keep clear of: the intervals and the steps of the frontier, as boxes."""
+    found = []
+    for it in points:
+        value = it.value(measure)
+        if value.interval:
+            (x, top), (_, bottom) = place(it.cost, value.interval.high), place(it.cost, value.interval.low)
+            found.append((x - 2, top, x + 2, bottom))
+    corners = [place(it.cost, it.value(measure).mean) for it in best]
+    for (x, y), (further, above) in pairwise([*corners, (float(width), corners[-1][1])] if corners else []):
+        found += [(x, y - 2, further, y + 2), (further - 2, min(y, above), further + 2, max(y, above))]
     return found
 
 

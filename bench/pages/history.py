@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 from bench.formats.record import Profile
@@ -12,7 +13,9 @@ from bench.pages.render import percent, usd
 from bench.stats import MICRO, CasePeriod, Spent
 from bench.store import Decision
 
-_SIZE = (520, 150)
+_SIZES = {"wide": (880, 170), "narrow": (290, 170)}
+_AROUND = 3
+"""Points on either side that the line is the mean of."""
 MOST_ROWS = 120
 """Of a table of periods; the chart has all of them."""
 
@@ -89,9 +92,11 @@ def difficulty_chart(periods: Sequence[CasePeriod], name: str, profile: Profile)
     alt = altair()
     y = alt.Y("value:Q").title("success, share").scale(domain=[0, 1])
     y = y.axis(values=[0, 0.5, 1], labelExpr="format(datum.value * 100, '~g') + '%'")
-    svg = to_svg(_over_time(alt, rows, y), name, title, words)
+    drawings = {
+        size: to_svg(_over_time(alt, rows, y, box), f"{name}-{size}", title, words) for size, box in _SIZES.items()
+    }
     shown = [(it.since, percent(it.success), str(it.agents), str(it.cells)) for it in reversed(periods)][:MOST_ROWS]
-    return Chart(name, title, words, {"any": svg}, Figures(("Since", "Success", "Agents", "Cells"), shown))
+    return Chart(name, title, words, drawings, Figures(("Since", "Success", "Agents", "Cells"), shown))
 
 
 def spending_chart(rows: Sequence[Spending], name: str, profile: Profile) -> Chart | None:
@@ -109,18 +114,25 @@ def spending_chart(rows: Sequence[Spending], name: str, profile: Profile) -> Cha
     alt = altair()
     top = max(value for _, value in values) * 1.1 or 1
     y = alt.Y("value:Q").title("US dollars a cell").scale(domain=[0, top], nice=True).axis(tickCount=3, format="~g")
-    svg = to_svg(_over_time(alt, drawn, y), name, title, words)
+    drawings = {
+        size: to_svg(_over_time(alt, drawn, y, box), f"{name}-{size}", title, words) for size, box in _SIZES.items()
+    }
     shown = [
         (it.since, str(it.cells), usd(it.paid), usd(it.replayed), str(it.unknown)) for it in reversed(rows)
     ][:MOST_ROWS]  # fmt: skip
     columns = ("Since", "Cells", "Paid", "Replayed", "Cost unknown")
-    return Chart(name, title, words, {"any": svg}, Figures(columns, shown))
+    return Chart(name, title, words, drawings, Figures(columns, shown))
 
 
-def _over_time(alt: Any, rows: Sequence[Mapping[str, object]], y: Any) -> Any:
+def _over_time(alt: Any, rows: Sequence[Mapping[str, Any]], y: Any, size: tuple[int, int]) -> Any:
+    """Dots, and the mean of the neighbours as a line: single days say little."""
     x = alt.X("at:T", scale=alt.Scale(type="utc", nice=False)).title("day (UTC); further back weeks")
     x = x.axis(grid=False, format="%d %b %y", labelOverlap=True, tickCount=5, labelFlush=True)
-    base = alt.Chart(alt.Data(values=list(rows)))
-    line = base.mark_line(color=ink("accent"), strokeWidth=1.5, aria=False).encode(x=x, y=y)
-    dots = base.mark_circle(color=ink("accent"), size=20, opacity=1).encode(x=x, y=y, description="says:N")
-    return themed(alt.layer(line, dots), *_SIZE)
+    near = [rows[max(0, at - _AROUND) : at + _AROUND + 1] for at in range(len(rows))]
+    level = [
+        {"at": it["at"], "value": round(fmean(other["value"] for other in them), 6)}
+        for it, them in zip(rows, near, strict=True)
+    ]
+    line = alt.Chart(alt.Data(values=level)).mark_line(color=ink("accent"), strokeWidth=2, aria=False).encode(x=x, y=y)
+    dots = alt.Chart(alt.Data(values=list(rows))).mark_circle(color=ink("faint"), size=18, opacity=1)
+    return themed(alt.layer(dots.encode(x=x, y=y, description="says:N"), line), *size)

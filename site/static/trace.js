@@ -11,7 +11,9 @@
     const answer = await fetch(home.dataset.trace);
     if (!answer.ok) throw new Error(String(answer.status));
     // A document without a window: what is in it does not run, and every text in it was escaped when it was made.
-    const found = new DOMParser().parseFromString(await answer.text(), "text/html");
+    // Its own style stays behind, which the policy of this page forbids.
+    const text = await answer.text();
+    const found = new DOMParser().parseFromString(text.slice(text.indexOf("<main>"), text.lastIndexOf("</main>")), "text/html");
     for (const name of PARTS) {
       const part = found.getElementById(name), here = document.getElementById(name);
       if (!part || !here) continue;

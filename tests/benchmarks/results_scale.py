@@ -139,12 +139,12 @@ def main() -> None:
             print(f"branch made in {time.monotonic() - began:.0f} s")
         subprocess.run(["git", "clone", "-q", "--bare", "--local", str(original), str(bare)], check=True)
         _sizes(bare, total, options.repack)
-        _index("first index", bare, cache, total)
+        index_once("first index", bare, cache, total)
         _collect(world, bare, folder)
-        _index("one more night", bare, cache, AGENTS * world.cases)
+        index_once("one more night", bare, cache, AGENTS * world.cases)
         print(run(_QUERIES, bare, cache).out, end="")
-        _store_directly(world, bare)
-        _index("one more night, again", bare, cache, AGENTS * world.cases)
+        store_directly(world, bare)
+        index_once("one more night, again", bare, cache, AGENTS * world.cases)
 
 
 def _sizes(bare: Path, total: int, repack: bool) -> None:
@@ -161,7 +161,7 @@ def _sizes(bare: Path, total: int, repack: bool) -> None:
         tell("after git repack -adf")
 
 
-def _index(what: str, bare: Path, cache: Path, rows: int) -> None:
+def index_once(what: str, bare: Path, cache: Path, rows: int) -> None:
     ran = run(_INDEX, bare, cache)
     total, parts, size, skipped = map(int, ran.out.split())
     print(
@@ -170,7 +170,7 @@ def _index(what: str, bare: Path, cache: Path, rows: int) -> None:
     )
 
 
-def run(code: str, *arguments: Path) -> Ran:
+def run(code: str, *arguments: Path | str) -> Ran:
     """A Python process with `code`, which must succeed."""
     began = time.monotonic()
     command = [sys.executable, "-c", code, *map(str, arguments)]
@@ -269,7 +269,7 @@ def _counting(folder: Path, counted: Path) -> dict[str, str]:
     }
 
 
-def _store_directly(world: World, bare: Path) -> None:
+def store_directly(world: World, bare: Path) -> None:
     """Another night, without its artifacts."""
     run = "one-more"
     records = [

@@ -23,9 +23,12 @@ from typing import Any, TypedDict
 
 import pytest
 
-from bench.pages.build import build_site
+from bench.pages.build import SiteOptions, write_site
+from bench.pages.traces import FolderTraces
+from bench.stats import RecordResults
+from bench.store import Decision
 from tests.helpers.cells import not_here
-from tests.helpers.pages import HOSTILE, SITE, cases_of, hostile_records
+from tests.helpers.pages import HOSTILE, SITE, cases_of, hostile_records, keep_trace
 from tests.helpers.records import START, make_night, make_record
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
@@ -78,6 +81,19 @@ async function act(doc, view) {
 }
 async function look(frame) {
   const doc = frame.contentDocument, view = frame.contentWindow, faint = [];
+  let shift = 0;
+  new view.PerformanceObserver(list => list.getEntries().forEach(it => { if (!it.hadRecentInput) shift += it.value; }))
+    .observe({type: 'layout-shift', buffered: true});
+  await new Promise(done => setTimeout(done, 60));
+  const moved = shift;
+  const step = doc.querySelector('#trace a[data-part^=step]'), kept = doc.querySelector('#trace a[data-part^=file]');
+  if (step) {
+    step.click();
+    for (let n = 0; n < 200 && !doc.querySelector('#steps details[open]'); n++) {
+      await new Promise(done => setTimeout(done, 20));
+    }
+    doc.querySelectorAll('#trace details').forEach(it => { it.open = true; });
+  }
   for (const node of doc.body.querySelectorAll('*')) {
     const own = [...node.childNodes].some(n => n.nodeType === 3 && n.textContent.trim());
     if (!own || !node.getClientRects().length || ['title', 'desc', 'OPTION'].includes(node.tagName)) continue;
@@ -91,7 +107,8 @@ async function look(frame) {
     n => n.getClientRects().length && n.scrollWidth > n.clientWidth + 1
   ).map(n => n.className + ': ' + n.textContent.trim().slice(0, 80));
   let violations = [];
-  if (AXE) {
+  // The file of a trace lets no script in, not even this one: its markup is judged in the page that shows it.
+  if (AXE && !view.location.pathname.startsWith('/traces/')) {
     const tag = doc.createElement('script');
     tag.src = '/axe.min.js';
     await new Promise(done => { tag.onload = done; doc.head.append(tag); });
@@ -101,7 +118,9 @@ async function look(frame) {
   const ids = [...doc.querySelectorAll('[id]')].map(n => n.id);
   return {
     violations, styled: doc.querySelectorAll('[style]').length, twice: ids.filter((id, at) => ids.indexOf(id) !== at),
-    tools: await act(doc, view),
+    tools: await act(doc, view), shift: moved,
+    opened: step ? [!!kept, doc.querySelectorAll('#steps details').length, !!doc.querySelector('.diff .d-add'),
+                    !!doc.querySelector('#log pre'), view.location.hash] : [],
     over: doc.documentElement.scrollWidth - doc.documentElement.clientWidth, title: doc.title, faint, clipped,
     scripts: [...doc.scripts].filter(n => !n.src || n.textContent).length,
     ground: view.getComputedStyle(doc.body).backgroundColor,
@@ -134,6 +153,8 @@ class Look(TypedDict):
     styled: int
     twice: list[str]
     tools: dict[str, Any]
+    shift: float
+    opened: list[Any]
     ground: str
     reached: bool
 
@@ -149,7 +170,8 @@ class Served:
     def looks(self, profile: Path, width: int, *, dark: bool = False, axe: Path | None = None) -> dict[str, Look]:
         """What is found on pages of every kind; `axe`: axe-core's script, which then runs in each."""
         pages = [path.name for path in sorted(self.folder.glob("*.html")) if path.name != "probe.html"]
-        for pattern in ("cases/*.html", "agents/*.html", "runs/evil/*.html", "runs/night/*noisy*react-1*.html"):
+        kinds = ("cases/*.html", "agents/*.html", "runs/evil/*.html", "runs/night/*noisy*react-1*.html", "traces/*/*")
+        for pattern in kinds:
             pages += [str(path.relative_to(self.folder)) for path in sorted(self.folder.glob(pattern))]
         if axe is not None:
             shutil.copy(axe, self.folder / "axe.min.js")
@@ -195,7 +217,16 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("browser") / "site"
     known = make_night("night")
     full = make_record(profile="full", run="night", cost_status="exact", started=START + timedelta(hours=1))
-    build_site([*known, full, *hostile_records()], cases_of(known, task=HOSTILE * 20, readme=HOSTILE), folder, SITE)
+    runs = tmp_path_factory.mktemp("runs")
+    evil, *others = hostile_records()
+    traced = keep_trace(runs, evil, word=HOSTILE * 3, name=HOSTILE.replace("/", "") + ".py")
+    records = [*known, full, traced, *others]
+    about = {"why": "It was <b>wrong</b>.", "who": "Ann", "when": "2026-11-21T00:00:00Z"}
+    decisions = [Decision(kind="withdrawn", run="night-0", **about), Decision(kind="accepted", run="night-0", **about)]
+    options = SiteOptions(traces=FolderTraces(lambda run: runs), decisions=decisions)
+    write_site(
+        partial(RecordResults, records), cases_of(known, task=HOSTILE * 20, readme=HOSTILE), folder, SITE, options
+    )
     asked: list[tuple[str, int]] = []
 
     class Handler(SimpleHTTPRequestHandler):
@@ -260,6 +291,7 @@ def test_every_page_fits_and_can_be_read(
             *map(str, look["faint"]), *look["clipped"], *look["violations"], *look["twice"],
             *(["cannot be reached"] if not look["reached"] else []),
             *(["has a style attribute"] if look["styled"] else []),
+            *([f"its layout shifts by {look['shift']}"] if look["shift"] else []),
         ])
     }  # fmt: skip
     assert not wrong, json.dumps(wrong, indent=1)
@@ -279,6 +311,13 @@ def test_tables_sort_and_filter_and_agents_are_compared_with_the_state_in_the_ad
     assert "mini.sort=-5" in board["address"] and "mini.q=react" in board["address"]
     assert compare["compared"] == 3
     assert compare["shared"].count("mini%2F") == 3
+
+
+@pytest.mark.slow
+def test_the_steps_of_a_cell_come_when_a_reader_asks(served: Served, tmp_path: Path) -> None:
+    looks = served.looks(tmp_path / "profile", 1280)
+    opened = [look["opened"] for look in looks.values() if look["opened"]]
+    assert opened == [[True, 4, True, True, "#step-1"]]
 
 
 @pytest.mark.slow

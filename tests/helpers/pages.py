@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 from bench.base.files import sha256_bytes
 from bench.formats.record import Artifact, Record, Tokens, Try
@@ -17,6 +18,24 @@ SITE = Path(__file__).parents[2] / "site"
 
 
 HOSTILE = "<script>document.title='taken'</script><img src=x onerror=alert(1)>\"'&</pre>\u202egnp\x1b[31m"
+
+
+def hostile_strings() -> list[str]:
+    """Two hundred texts that end what they stand in, run something, or look like something else."""
+    act = "document.title='taken'"
+    bodies = (
+        f"<script>{act}</script>", f"<img src=x onerror={act}>", f"<svg onload={act}>", f"<svg/onload={act}>",
+        f"<iframe srcdoc='<script>parent.{act}</script>'>", f"<a href=javascript:{act}>x</a>", f"<body onload={act}>",
+        f"<details open ontoggle={act}>", f"<input autofocus onfocus={act}>", f"<math><mtext><script>{act}</script>",
+        f"<style>@import 'javascript:{act}'</style>", "<base href=//example.org/>", "<form action=//example.org>",
+        "<meta http-equiv=refresh content=0;url=//example.org>", f"{{{{ {act} }}}}", f"${{{act}}}", "{% raw %}", "<!--",
+        "]]>", "\u202eevil\u2066",
+    )  # fmt: skip
+    heads = (
+        "", '"', "'", "-->", "</script>", "</title>", "</style></textarea></pre>", "</td></tr></table>", "</svg>",
+        "\x00\x1b[31m",
+    )  # fmt: skip
+    return [head + body for head in heads for body in bodies]
 
 
 def cases_of(records: Sequence[Record], **changes: str) -> list[CaseInfo]:
@@ -36,8 +55,21 @@ def cases_of(records: Sequence[Record], **changes: str) -> list[CaseInfo]:
     ]
 
 
+def hostile_record(text: str, **changes: Any) -> Record:
+    """Every text that an agent, a model or a workflow can choose is `text`."""
+    record = make_record(
+        agent="evil", model=text, title=text, error=text, checks=[make_check(text, 0.0, text, about=text)],
+        claims=[make_claim().model_copy(update={"name": text})], metrics=[{"name": text, "value": 1.0, "unit": text}],
+        flags=[make_note(text, text)], failure_modes=[make_note(text, text)], limits_hit=[text],
+        tries=[Try(outcome="infra", cause=text, message=text, at=instant(START))],
+        **changes,
+    )  # fmt: skip
+    texts = {"run_url": text, "workflow": text, "packages": {text: text}, "sandbox": text, "suite": text}
+    return record.model_copy(update={"provenance": record.provenance.model_copy(update=texts)})
+
+
 def hostile_records() -> list[Record]:
-    """Every text that an agent, a model or a workflow can choose, at its worst."""
+    """The same for one text, and some kinds of its own."""
     record = make_record(
         agent="evil",
         model=HOSTILE,

@@ -11,6 +11,7 @@ from typing import Any
 from bench.formats.record import Record
 from bench.pages.build import SiteOptions, write_site
 from bench.pages.drawing import ChartCache
+from bench.pages.example import ABOUT, TITLE, example_year
 from bench.pages.history import verdicts_of
 from bench.stats import RecordResults
 from bench.stats.periods import case_periods, period_of, spending, token_use
@@ -101,3 +102,14 @@ def test_a_chart_that_has_not_changed_is_not_drawn_again(tmp_path: Path) -> None
     assert calls == ["a", "b"]
     next((tmp_path / "charts").rglob("*.json")).write_text("{")
     cache.forget_old()
+
+
+def test_a_made_up_year_says_so_on_every_page(tmp_path: Path) -> None:
+    cases = cases_of([make_record(), make_record(case="other", category="training")])
+    records = [it for it in example_year(cases) if it.started >= "2026-10"]
+    options = SiteOptions(title=TITLE, example=ABOUT, most_pages=20)
+    write_site(partial(RecordResults, records), cases, tmp_path / "site", SITE, options)
+    pages = list((tmp_path / "site").rglob("*.html"))
+    assert len(pages) < 60
+    assert all("Made-up results." in page.read_text() for page in pages)
+    assert [it.to_line() for it in example_year(cases)][:50] == [it.to_line() for it in example_year(cases)][:50]

@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import html5lib
 import pytest
 
 from bench.cell.inventory import keep_inventory
@@ -22,7 +23,7 @@ from bench.pages.traces import FolderTraces, trace_page
 from bench.stats import RecordResults
 from bench.store import Bundle, ResultsBranch, init_bare
 from bench.store.trace_storage import inline_traces
-from tests.helpers.pages import HOSTILE, SITE, cases_of, keep_trace
+from tests.helpers.pages import HOSTILE, SITE, cases_of, hostile_record, hostile_strings, keep_trace
 from tests.helpers.records import START, make_check, make_record
 
 FAILED = make_check("loss_is_finite", 0.0, "train.py gives a loss that is not finite")
@@ -70,6 +71,28 @@ def test_the_file_of_a_trace_needs_nothing_else_and_runs_nothing(tmp_path: Path)
     digest = base64.b64encode(hashlib.sha256(style[1].encode()).digest()).decode()
     assert f"default-src 'none'; style-src 'sha256-{digest}'" in alone
     assert "<link" not in alone and not re.search(r"<[^>]* src=", re.sub(r">[^<]*<", "><", alone))
+
+
+@pytest.mark.nightly
+def test_two_hundred_hostile_texts_in_every_field_stay_texts(tmp_path: Path) -> None:
+    texts = hostile_strings()
+    assert len(set(texts)) == 200
+    records = [
+        keep_trace(tmp_path, hostile_record(text, trial=at + 1), steps=1, word=text) for at, text in enumerate(texts)
+    ]
+    cases = [replace(it, title=texts[0], task="\n\n".join(texts), readme=texts[1]) for it in cases_of(records[:1])]
+    options = SiteOptions(title=texts[2], traces=FolderTraces(lambda run: tmp_path))
+    write_site(partial(RecordResults, records), cases, tmp_path / "site", SITE, options)
+    pages = sorted((tmp_path / "site").rglob("*.html"))
+    assert len(pages) > 600
+    parser = html5lib.HTMLParser(strict=True, namespaceHTMLElements=False)
+    for page in pages:
+        document = parser.parse(page.read_text(encoding="utf-8"))
+        for node in document.iter():
+            assert node.tag not in ("img", "iframe", "form", "base", "math", "object"), page
+            assert not any(name.startswith("on") or name == "style" for name in node.attrib), page
+            assert not node.get("href", "").lower().startswith(("javascript:", "//")), page
+            assert node.tag != "script" or node.get("src", "").startswith(("static/", "../")), page
 
 
 def test_within_a_budget_failures_come_first_and_the_rest_say_where_they_are(tmp_path: Path) -> None:
