@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 from bench.base.errors import UserError
 from bench.cli.pages import _info
-from bench.formats.record import Record
+from bench.formats.record import NameQuery, Record, SelfReported
 from bench.pages import render as figures
 from bench.pages.board import CaseInfo
 from bench.pages.build import MARKER, SiteOptions, Written, build_site, write_site
@@ -329,6 +329,17 @@ def test_milestones_stand_on_the_pages_of_case_and_cell(tmp_path: Path) -> None:
     cell = next((tmp_path / "site/runs").glob("*/nan_loss_debug-*.html"))
     assert "reached 2 of 3: is_trained" in Page(cell).text
     assert "ilestone" not in other
+
+
+def test_an_agents_own_count_and_the_names_it_asked_for_stand_on_the_cells_page(tmp_path: Path) -> None:
+    said = SelfReported(calls=12, input_tokens=84210, cost_usd=0.41)
+    asked = [NameQuery(name="api.example.org", queries=2, expected=True), NameQuery(name="", queries=5)]
+    record = make_record().model_copy(update={"self_reported": said, "name_queries": asked})
+    build_site([record], cases_of([record]), tmp_path / "site", SITE)
+    text = Page(tmp_path / "site" / cell_page(record)).text
+    assert "12 calls, 84,210 tokens of input, $0.41" in text
+    assert "api.example.org 2 queries expected" in text
+    assert "not listed by this sandbox 5 queries" in text
 
 
 def test_a_page_is_told_of_the_milestones_of_its_case(tmp_path: Path) -> None:
