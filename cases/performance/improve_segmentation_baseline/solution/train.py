@@ -55,7 +55,7 @@ def mean_iou(model: nn.Module, pictures: torch.Tensor, masks: torch.Tensor) -> f
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--epochs", type=int, default=6)
+    parser.add_argument("--epochs", type=int, default=9)
     epochs = parser.parse_args().epochs
     torch.manual_seed(0)
     torch.set_num_threads(1)
