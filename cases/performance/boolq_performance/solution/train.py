@@ -68,7 +68,7 @@ def save_best(model: TinyBert) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--epochs", type=int, default=5)
+    parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--no-tracker", action="store_true")
     options = parser.parse_args()
     torch.manual_seed(0)
