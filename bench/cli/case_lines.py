@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,28 +30,47 @@ def case_row(path: Path) -> tuple[str, str, str, str, str]:
     """The row of one case, read without its model: building the model takes longer than everything else."""
     match _facts_of(path):
         case {"category": str(category), "id": str(name), "title": str(title), "profiles": declared} as facts if (
-            profiles := _alike_profiles(declared)
+            needed := _modules_of(declared, facts.get("needs", {}))
         ):
-            needs = facts.get("needs", {})
-            modules = needs.get("python", []) if isinstance(needs, dict) else []
-            return category, name, ",".join(map(str, profiles)), title, _lacks(_missing([*map(str, modules)]))
+            lacking = _lacks_by_profile({it: _missing(modules) for it, modules in needed.items()})
+            return category, name, ",".join(needed), title, lacking
     # Something is wrong with the file: its model says what.
     from bench.formats.case import load_case
 
     case = load_case(path.parent)
-    lacking = case_facts(case)["missing"].items()
-    lacks = "; ".join(f"{it}: {_lacks(names)}" for it, names in lacking)
-    return case.spec.category, case.id, ",".join(case.profiles), case.spec.title, lacks
+    missing = {it: _missing(case.for_profile(it).spec.needs.python) for it in case.profiles}
+    return case.spec.category, case.id, ",".join(case.profiles), case.spec.title, _lacks_by_profile(missing)
 
 
-def _alike_profiles(declared: object) -> list[str]:
-    """Names of the profiles where none of them needs anything else than the others; otherwise nothing."""
+def _modules_of(declared: object, needs: object) -> dict[str, list[str]]:
+    """The modules that each profile needs, by its name; nothing where the file is not as it should be."""
     match declared:
         case [*names]:
-            return [*map(str, names)]
-        case dict() if not any(isinstance(changes, dict) and "needs" in changes for changes in declared.values()):
-            return [*map(str, declared)]
-    return []
+            changes: list[tuple[object, object]] = [(name, {}) for name in names]
+        case dict():
+            changes = [*declared.items()]
+        case _:
+            return {}
+    found: dict[str, list[str]] = {}
+    for name, changed in changes:
+        match needs, changed:
+            case _, {"needs": {"python": [*modules]}}:
+                found[str(name)] = [*map(str, modules)]
+            case {"python": [*modules]}, dict():
+                found[str(name)] = [*map(str, modules)]
+            case dict(), dict():
+                found[str(name)] = []
+            case _:
+                return {}
+    return found
+
+
+def _lacks_by_profile(missing: Mapping[Any, Sequence[str]]) -> str:
+    """What is said once where it holds for all profiles."""
+    texts = {name: _lacks(modules) for name, modules in missing.items()}
+    if len(set(texts.values())) == 1:
+        return next(iter(texts.values()))
+    return "; ".join(f"{name}: {text}" for name, text in texts.items() if text)
 
 
 def _facts_of(path: Path) -> dict[str, Any]:

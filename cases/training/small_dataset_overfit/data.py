@@ -16,7 +16,7 @@ from bench.casekit.picture_files import read_idx, write_idx
 from bench.casekit.pictures import digits
 
 NOISE = 0.12
-FAINT = 0.6  # of full ink: what divides by the largest pixel it meets has trained for other inputs
+FAINT = 0.6  # of full ink: a network that was trained on images over their own maximum meets other ones here
 NAMES = {"train": "train", "test": "t10k"}
 Draw = Callable[[np.random.Generator, Any], Any]
 """Images of the given digits."""
