@@ -90,7 +90,7 @@
     out.append(element("h2", {}, "Is the difference real?"),
       table("Success of one less that of the other, over the cases that both met, in points of per cent", ["Pair", "Difference", "95% interval", "Finding", "Cases ahead : behind", "Cases"], pairRows(chosen, data)),
       element("h2", {}, "Side by side"),
-      table("Means over cases", ["", ...names], [
+      table("Means over cases", ["Measure", ...names], [
         ["Success", ...chosen.map(it => percent(it.success))],
         ["95% interval", ...chosen.map(it => it.success_low === null ? "–" : `${percent(it.success_low)} to ${percent(it.success_high)}`)],
         ["Score", ...chosen.map(it => it.score === null ? "–" : it.score.toFixed(2))],

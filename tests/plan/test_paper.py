@@ -130,6 +130,7 @@ def test_the_one_command_of_an_experiment_is_ready(tmp_path: Path, monkeypatch: 
         for provider in ("OPENAI", "ANTHROPIC", "GEMINI"):
             monkeypatch.setenv(f"{provider}_API_KEY", "sk-not-a-key")
             monkeypatch.setenv(f"{provider}_BASE_URL", upstream.url)
+        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", upstream.url)
         command: list[str | Path] = [
             "run",
             "--experiment",
