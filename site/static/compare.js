@@ -77,11 +77,12 @@
 
   async function show(agents, titles, keys) {
     const chosen = keys.map(key => agents.find(agent => agent.key === key)).filter(Boolean);
-    document.getElementById("compared")?.remove();
     const out = element("div", {id: "compared", "aria-live": "polite"});
-    home.append(out);
+    // In one step, whole: what comes bit by bit moves what is read already.
+    const place = () => { document.getElementById("compared")?.remove(); home.append(out); };
     if (chosen.length < 2) {
       out.append(element("p", {class: "notice"}, "Choose at least two agents of the same profile."));
+      place();
       return;
     }
     const data = new Map();
@@ -99,11 +100,12 @@
         ["Cases met", ...chosen.map(it => `${it.covered} of ${it.suite}`)]]),
       element("h2", {}, "Case by case"),
       table("Success and cost for a cell; those that differ most come first, bold by half or more", ["Case", ...names], caseRows(chosen, data, titles)));
+    place();
   }
 
   async function start() {
-    const {agents, cases} = await read("data/agents.json");
     plain.remove();
+    const {agents, cases} = await read("data/agents.json");
     if (agents.length < 2) {
       home.append(element("p", {class: "notice"}, "Fewer than two agents compete: there is nothing to compare."));
       return;
@@ -145,8 +147,8 @@
       chooser.append(element("label", {}, at < 2 ? `Agent ${at + 1}` : `Agent ${at + 1}, if any`, select));
     }
     fill(profile, keys);
-    home.append(chooser);
     await show(agents, cases, keys);
+    home.prepend(chooser);
   }
 
   start().catch(() => { home.replaceChildren(plain); });
