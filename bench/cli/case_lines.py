@@ -104,4 +104,6 @@ def profile_facts(spec: CaseSpec) -> Iterator[tuple[str, str]]:
     wanted = [*needs.python, *(["a GPU"] if needs.gpu else []), *(["a network"] if needs.network else [])]
     yield "needs", ", ".join(wanted) or "nothing but Python"
     if (metric := spec.metric) is not None:
-        yield "metric", f"{metric.name}, baseline {metric.baseline:g}, target {metric.target:g} {metric.unit}".rstrip()
+        bar = f", more than {metric.bar:.0%} better than it" if metric.bar else ""
+        scale = f"baseline {metric.baseline:g}{bar}, target {metric.target:g} {metric.unit}".rstrip()
+        yield "metric", f"{metric.name}, {scale}"

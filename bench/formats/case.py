@@ -15,6 +15,7 @@ from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 from bench.base.errors import UserError
 from bench.base.model import Model, validate
 from bench.formats.case_digest import judged_digest, proof_digest
+from bench.formats.case_metric import Headline, HeadlineChange
 from bench.formats.case_profiles import with_changes
 from bench.formats.case_selection import Kind, selected_folders
 from bench.formats.case_sources import Corrections, DataSource, Source
@@ -102,26 +103,6 @@ class AssetRef(Model):
 
     workspace: RelativePath | None = None
     """Folder of the workspace that gets it; by default data.py, services and judge find it in `hidden`/assets."""
-
-
-class Headline(Model):
-    """The continuous metric that pages show first."""
-
-    name: str
-    direction: Literal["higher", "lower"]
-    baseline: float
-    target: float
-    unit: str = ""
-
-
-class HeadlineChange(Model):
-    """What of the headline is different in a profile."""
-
-    name: str | None = None
-    direction: Literal["higher", "lower"] | None = None
-    baseline: float | None = None
-    target: float | None = None
-    unit: str | None = None
 
 
 class ProfileChanges(Model):
