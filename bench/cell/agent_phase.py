@@ -19,6 +19,7 @@ from bench.base.model import seed_text
 from bench.cell.context import CellContext
 from bench.cell.decoys import Decoys
 from bench.cell.environment import agent_python
+from bench.cell.step_snapshots import snapshots_while
 from bench.cell.watch import LedgerFollower
 from bench.cell.workspace import CellFolder
 from bench.formats.agent_files import CASSETTES
@@ -79,9 +80,10 @@ def run_agent(folder: CellFolder, overlay: Overlay | None) -> AgentPhase:
         job = _job(folder, decoys, sockets, _environment(cell, context, gateway, deadline), overlay, python)
         follower = LedgerFollower(trace / "calls.jsonl", partial(context.watch.call, cell))
         try:
-            ended = run_job(
-                context.sandbox, job, partial(_should_stop, gateway, follower) if gateway is not None else None
-            )
+            with snapshots_while(folder, trace):
+                ended = run_job(
+                    context.sandbox, job, partial(_should_stop, gateway, follower) if gateway is not None else None
+                )
             if gateway is not None:
                 # The agent is gone: whether its last calls met an outage is found out without it.
                 gateway.settle(context.stopped.is_set)

@@ -30,6 +30,7 @@ from bench.formats.record import (
     Try,
 )
 from bench.formats.run_folder import RunFolder
+from bench.formats.step_snapshots import STORE
 from bench.formats.verdict import flags_of_tries, limits_hit, limits_of, stored_score, total_cost, total_steps
 
 REPORT = "usage.json"
@@ -155,7 +156,10 @@ def _self_reported(out: Path) -> SelfReported | None:
 def _artifacts(trace: Path, root: Path) -> list[Artifact]:
     """What is kept beside the record; of the agent's own files only regular ones with printable names."""
     found: list[Artifact] = []
-    for name, entry in walk_files(trace, skip=frozenset({"workspace"})):
+    # The agent's own files come last: however many it writes, they leave the others their places.
+    # Of snapshots the index is named, which has the digest of each file in the store.
+    files = walk_files(trace, skip=frozenset({"workspace", STORE}))
+    for name, entry in sorted(files, key=lambda it: it[0].startswith("out/")):
         if entry.is_file(follow_symlinks=False) and name.isprintable() and len(found) < MOST_ARTIFACTS:
             path = Path(entry.path)
             size = entry.stat(follow_symlinks=False).st_size

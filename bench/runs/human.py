@@ -45,7 +45,7 @@ from bench.formats.suite import load_suite
 from bench.guest.forwarding import forward, listen
 from bench.guest.trees import remove_tree
 from bench.plan import cells_of
-from bench.runs.execute import provenance_of
+from bench.runs.context import provenance_of
 from bench.sandbox import Ended, ProcessSandbox, Sandbox, disk_mb, end_orphans
 
 AGENT = "human"

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 from bench.base import install
 from bench.base.text import counted, within
-from bench.cli import run as running
+from bench.cli import run_shard as running
 from bench.cli.main import cli
 from bench.formats.plan import read_plan_file
 from bench.formats.tags import CATEGORIES
