@@ -20,8 +20,9 @@ import threading
 import time
 import traceback
 import urllib.parse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, BinaryIO, ClassVar, NoReturn
 
 from bench.base.child import load_module, log_tail, python_child, receive_orders
@@ -54,10 +55,11 @@ def running_services(
     seed: int,
     code: Sequence[Path] = (),
     phase: ServicePhase = "agent",
+    public_scores: Mapping[str, int | None] = MappingProxyType({}),
 ) -> Iterator[dict[str, Path]]:
     """Start the services and yield their sockets by name; raises `InfraError` when they do not come up.
 
-    code: folders of modules that the script imports.
+    code: folders of modules that the script imports. public_scores: how many a service may tell, by its name.
     """
     if not names:
         yield {}
@@ -70,6 +72,7 @@ def running_services(
         "journals": str(journals),
         "seed": seed,
         "phase": phase,
+        "public_scores": dict(public_scores),
         "sockets": {name: str(path) for name, path in paths.items()},
     }
     python = Path(sys.executable)
@@ -241,7 +244,8 @@ def _serve(orders: dict[str, Any], listeners: dict[str, socket.socket], begun: i
         module = load_module("services", script)
         for name, listener in listeners.items():
             journal = Path(orders["journals"]) / f"{name}.jsonl"
-            service = Service(name, Path(orders["hidden"]), orders["seed"], journal, orders["phase"])
+            told = orders["public_scores"].get(name)
+            service = Service(name, Path(orders["hidden"]), orders["seed"], journal, orders["phase"], told)
             server = _UnixServer(listener, getattr(module, name), service)
             threading.Thread(target=server.serve_forever, daemon=True).start()
         os.write(begun, b"1")

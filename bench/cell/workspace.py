@@ -85,7 +85,9 @@ class CellFolder:
         case, seed = self.cell.case, self.context.data_seed(self.cell)
         names = sorted(name for name, service in case.spec.services.items() if phase in service.during)
         script, code = case.part("services.py"), case.parts("hidden")
-        return running_services(script, names, self.start.hidden, journals or self.journals, sockets, seed, code, phase)
+        told = {name: case.spec.services[name].public_scores for name in names}
+        place = journals or self.journals
+        return running_services(script, names, self.start.hidden, place, sockets, seed, code, phase, told)
 
     def take_snapshot(self, inventory: Path | None = None) -> Snapshot:
         """Make the finished workspace harmless in place, and list it in the file `inventory` if one is named.
