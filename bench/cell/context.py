@@ -16,6 +16,7 @@ from bench.base.errors import InfraError
 from bench.base.files import lock
 from bench.base.install import DataFolders
 from bench.base.times import instant, now
+from bench.cell.ask import Helper
 from bench.cell.gpus import leased_gpu
 from bench.cell.machine import DiskSpace
 from bench.cell.watch import CellWatch
@@ -78,6 +79,8 @@ class CellContext:
     """From which the seeds of the data derive, so that outsiders cannot compute them; empty: from public facts."""
     gpu_roots: GpuRoots = field(default_factory=GpuRoots)
     """Where the machine's GPUs are looked for."""
+    helper: Helper | None = field(default=None, compare=False)
+    """Who answers agents' questions; None: they cannot ask."""
     snapshots: SnapshotRule = field(default_factory=SnapshotRule)
     """When workspaces are copied while their agents work."""
 

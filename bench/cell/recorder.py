@@ -15,6 +15,7 @@ from bench.cell.context import CellContext, Clock
 from bench.cell.diagnosis import Evidence, failure_modes, flags
 from bench.cell.machine import this_machine
 from bench.formats.failures import FAILURES
+from bench.formats.help import HelpGiven
 from bench.formats.plan import Cell
 from bench.formats.record import (
     MOST_ARTIFACTS,
@@ -109,6 +110,7 @@ def _record(cell: Cell, context: CellContext, finished: Finished, tries: list[Tr
         finished=clock.now(),
         machine=this_machine(),
         limits=limits_of(cell.case.spec.limits, cost_limited=context.cost_limited),
+        help=_help(context, finished.judged),
         provenance=provenance,
         artifacts=_artifacts(context.trace(cell), context.folder),
         tries=tries,
@@ -140,6 +142,14 @@ def _verdict(judged: Judged, tries: list[Try]) -> dict[str, Any]:
         "steps": total_steps(usage),
         "limits_hit": limits_hit(phase.stop_reason),
     }
+
+
+def _help(context: CellContext, judged: Judged | None) -> HelpGiven | None:
+    """Of a cell without a verdict only that it was offered: how much was asked is in the trace."""
+    if context.helper is None:
+        return None
+    given = judged.evidence.phase.help if judged is not None else None
+    return given or HelpGiven(**context.helper.offer.model_dump())
 
 
 def _self_reported(out: Path) -> SelfReported | None:

@@ -99,15 +99,18 @@ def running_services(
                 path.unlink(missing_ok=True)
 
 
-class _UnixServer(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+class UnixServer(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
     """Serves a socket that listens already."""
 
     daemon_threads = True
+    most_body = _MAX_BODY
+    most_at_once = _MOST_AT_ONCE
+    """Connections at a time."""
 
     def __init__(self, listener: socket.socket, handler: Handler, service: Service) -> None:
         self.handler = handler
         self.service = service
-        self._free = threading.BoundedSemaphore(_MOST_AT_ONCE)
+        self._free = threading.BoundedSemaphore(self.most_at_once)
         super().__init__(listener.getsockname(), _Exchange, bind_and_activate=False)
         self.socket.close()
         self.socket = listener
@@ -134,7 +137,7 @@ class _UnixServer(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
 
 class _Exchange(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    server: _UnixServer
+    server: UnixServer
     timeout: ClassVar[float] = 300
 
     def _answer(self) -> None:
@@ -170,7 +173,7 @@ class _Exchange(http.server.BaseHTTPRequestHandler):
             length = int(self.headers.get("Content-Length") or 0)
         except ValueError:
             return None
-        return self.rfile.read(length) if 0 <= length <= _MAX_BODY else None
+        return self.rfile.read(length) if 0 <= length <= self.server.most_body else None
 
     def _chunks(self) -> bytes | None:
         body = bytearray()
@@ -179,7 +182,7 @@ class _Exchange(http.server.BaseHTTPRequestHandler):
                 size = int(self.rfile.readline(100).split(b";")[0], 16)
             except ValueError:
                 return None
-            if size < 0 or len(body) + size > _MAX_BODY:
+            if size < 0 or len(body) + size > self.server.most_body:
                 return None
             body += self.rfile.read(size)
             self.rfile.readline(100)
@@ -246,7 +249,7 @@ def _serve(orders: dict[str, Any], listeners: dict[str, socket.socket], begun: i
             journal = Path(orders["journals"]) / f"{name}.jsonl"
             told = orders["public_scores"].get(name)
             service = Service(name, Path(orders["hidden"]), orders["seed"], journal, orders["phase"], told)
-            server = _UnixServer(listener, getattr(module, name), service)
+            server = UnixServer(listener, getattr(module, name), service)
             threading.Thread(target=server.serve_forever, daemon=True).start()
         os.write(begun, b"1")
         os.close(begun)

@@ -17,6 +17,7 @@ import click
 
 from bench.base.errors import EXIT_FAILED, UserError
 from bench.cli import options
+from bench.cli.ask import helper_of
 from bench.cli.options import CASES, PATH, RUN_FOLDERS, gathered, interrupt_on_sigterm
 from bench.report import render
 
@@ -70,6 +71,7 @@ def _how(
     max_run_minutes: float | None,
     no_seed_secret: bool,
     snapshots: SnapshotRule,
+    ask: str,
 ) -> Options:
     from bench.base.model import validate
     from bench.formats.plan import RunLimits
@@ -80,7 +82,9 @@ def _how(
     limits = {"cost_usd": max_run_cost, "tokens": max_run_tokens, "calls": max_run_calls, "deadline": deadline}
     checked = validate(limits, RunLimits, where="limits of the run")
     secret = "" if no_seed_secret else None
-    return Options(jobs, keep_workspaces, not no_cost_limit, checked, secret, snapshots=snapshots)
+    return Options(
+        jobs, keep_workspaces, not no_cost_limit, checked, secret, helper=helper_of(ask), snapshots=snapshots
+    )
 
 
 def _arms(base: str | None, until_decided: bool) -> Arms | None:
@@ -143,6 +147,12 @@ def _arms(base: str | None, until_decided: bool) -> Arms | None:
 @options.branch("Branch of --results.")
 @click.option("--keep-workspaces", is_flag=True, help="Keep what each agent left, beside its trace.")
 @options.SNAPSHOTS
+@click.option(
+    "--ask",
+    default="",
+    metavar="person|FILE",
+    help="Who answers agents' questions: you at this terminal, or a file of rules. Such trials are never ranked.",
+)
 @click.option(
     "--no-cost-limit", is_flag=True, help="No dollar limit: the only way to run a model without a known price."
 )

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from bench.base.model import Model, SeedText
+from bench.formats.help import HelpGiven
 
 RECORD_SCHEMA = 1
 MOST_ARTIFACTS = 50
@@ -354,6 +355,8 @@ class Record(Model):
     name_queries: list[NameQuery] = Field([], max_length=200)
     """Not an attempt to leave: nothing was sent to an address. Empty in an older record."""
 
+    help: HelpGiven | None = None
+    """None: the agent could not ask anybody; one that could is never ranked."""
     usage: list[ModelUsage] = []
     self_reported: SelfReported | None = None
     """None: the agent reports nothing, or the record is older."""

@@ -10,6 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
 from bench.base.model import Model, ModelT
+from bench.formats.help import HelpGiven
 from bench.formats.record import (
     AgentRef,
     CaseRef,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 _VALUES = {"success": "success::INT", "score": "score"}
 _SERIES = "profile, agent, model, suite, suite_version"
-_COLUMNS = """cell, arm, models, profile, trial, outcome, success, score, cost_usd, cost_status, steps, limits,
+_COLUMNS = """cell, arm, models, help, profile, trial, outcome, success, score, cost_usd, cost_status, steps, limits,
     epoch_us(started) AS started, epoch_us(finished) AS finished, agent_seconds, input_tokens, output_tokens,
     {'id': agent, 'digest': agent_digest, 'commit': agent_commit, 'ranked': ranked} AS agent,
     {'id': case_id, 'category': case_category, 'title': case_title, 'digest': case_digest} AS case,
@@ -162,6 +163,7 @@ def as_records(rows: Iterable[dict[str, Any]]) -> list[Record]:
             **{name: part(name, *row[name].items()) for name in _PARTS},
             "limits": limits(row["limits"]),
             "models": models(row["models"]),
+            "help": HelpGiven(by=row["help"]) if row["help"] else None,
             "started": instant_of(row["started"]),
             "finished": instant_of(row["finished"]),
             "phases": _phases(row["agent_seconds"]),

@@ -17,7 +17,7 @@ from bench.formats.record import case_version
 from bench.index.line import Line, UsagePart
 from bench.stats import model_label, sum_known
 
-INDEX_SCHEMA = 5
+INDEX_SCHEMA = 6
 """Raised with every change of what is below: an index of another one is made anew."""
 LINE_BITS = 24
 """`id` is the number of the file times 2 ** LINE_BITS, plus the line; no file has so many lines."""
@@ -109,7 +109,8 @@ _LINE_COLUMNS: tuple[Column, ...] = (
     Column("case_title", _TEXT, attrgetter("case.title")),
     Column("case_digest", _TEXT, attrgetter("case.digest")),
     Column("case_version", _TEXT, lambda line: case_version(line.case.digest, line.provenance.judge)),
-    Column("model", _TEXT, lambda line: model_label(line.models)),
+    Column("model", _TEXT, lambda line: model_label(line.models, helped=line.help is not None)),
+    Column("help", _TEXT, lambda line: line.help.by if line.help else ""),
     Column("models", _TEXT, lambda line: models_text(line.models)),
     *_plain(_TEXT, "profile", "arm"),
     *_plain(_INT, "trial", "seed"),

@@ -110,8 +110,9 @@ def outcome_line(record: Record) -> str:
 
     reached = reached_text(record)
     failed = "" if record.success else failed_check_line(record)
+    helped = f", {counted(record.help.questions, 'question')} asked" if record.help else ""
     return (
-        f"{head}: {verdict}, score {record.score:.2f}, {f'{reached}, ' if reached else ''}{seconds:.1f} s"
+        f"{head}: {verdict}{helped}, score {record.score:.2f}, {f'{reached}, ' if reached else ''}{seconds:.1f} s"
         f"{', ' + modes if modes else ''}{'; flags: ' + flags if flags else ''}{'; ' + failed if failed else ''}"
     )
 

@@ -15,9 +15,10 @@ from pathlib import Path
 from bench.base.errors import InfraError, UserError
 from bench.base.files import write_atomic
 from bench.base.install import DataFolders
-from bench.cell import CellContext, CellWatch, SourceCache, agent_python, run_cell, wanted_sources
+from bench.cell import CellContext, CellWatch, Helper, SourceCache, agent_python, run_cell, wanted_sources
 from bench.formats.agent import Agent
 from bench.formats.agent_files import CASSETTES
+from bench.formats.help import HelpOffer
 from bench.formats.plan import Cell, RunLimits, RunPlan
 from bench.formats.record import Record, Sequential
 from bench.formats.run_folder import SECRET, RunFolder
@@ -139,6 +140,8 @@ class Options:
     """Where the secret of a plan.json is kept."""
     looks: bool = True
     """Whether a run that may end early looks after each round; a shard has a part of one, and is looked at later."""
+    helper: Helper | None = None
+    """Who answers agents' questions; None: they cannot ask."""
     snapshots: SnapshotRule = field(default_factory=SnapshotRule)
     """When workspaces are copied while their agents work, to be judged later."""
 
@@ -159,13 +162,14 @@ def write_plan(
     sandbox: Sandbox,
     seed_secret: str | None = None,
     sequential: Sequential | None = None,
+    offer: HelpOffer | None = None,
 ) -> RunPlan:
     """Write the plan into `folder` before anything runs, and with it the secret of its seeds where one is drawn.
 
     Raises `UserError` when the folder holds a run already.
     """
     secret = new_secret(seed_secret)
-    facts = {**secret.facts(len(plan.cells)), "sequential": sequential}
+    facts = {**secret.facts(len(plan.cells)), "sequential": sequential, "help": offer}
     stored = plan.plan(sandbox.name).model_copy(update=facts)
     RunFolder(folder).write_plan(stored, secret.secret if secret.drawn else b"")
     return stored
@@ -185,10 +189,13 @@ def plan_and_run(
     Raises `NotReady` before anything is written, when something is missing.
     """
     plan, sequential = _planned(request, folder, folders, arms)
+    offer = options.helper.offer if options.helper is not None else None
+    if offer is not None:
+        plan = replace(plan, cells=[replace(cell, helped=True) for cell in plan.cells])
     # After the plan, so that a mistake in the request is reported on a machine without a sandbox, too.
     sandbox = open_sandbox()
     _require_ready(plan.cells, sandbox, folder, folders, options)
-    stored = write_plan(plan, folder, sandbox, options.seed_secret, sequential)
+    stored = write_plan(plan, folder, sandbox, options.seed_secret, sequential, offer)
     return stored, run_plan(stored, plan.cells, folder, folders, sandbox, options, progress)
 
 
@@ -249,6 +256,7 @@ def run_plan(
             where="--sandbox",
             remedy=f"resume with --sandbox {stored.sandbox}",
         )
+    _require_same_help(stored, options)
     require_open(folder)
     files = [folder / SECRET, *([options.secret_file] if options.secret_file else [])]
     secret = find_secret(stored, files, options.seed_secret)
@@ -264,6 +272,7 @@ def run_plan(
         cost_limited=options.cost_limited,
         run_limits=options.run_limits,
         snapshots=options.snapshots,
+        helper=options.helper,
         watch=progress,
     )
     progress.start(stored, folder)
@@ -276,6 +285,14 @@ def run_plan(
         if stored.sequential is None or not options.looks:
             return run_some(cells)
         return run_rounds(cells, stored.sequential, run, run_some, progress.note)
+
+
+def _require_same_help(stored: RunPlan, options: Options) -> None:
+    offer = options.helper.offer if options.helper is not None else None
+    if offer != stored.help:
+        began = "without --ask" if stored.help is None else f"with help, {stored.help.by}"
+        remedy = "drop --ask" if stored.help is None else "give --ask as the run began, with the same file of rules"
+        raise UserError(f"the run began {began}", where="--ask", remedy=remedy)
 
 
 def _mark_cache(cache: Path) -> None:
