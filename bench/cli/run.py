@@ -372,6 +372,7 @@ def run_shard(
             RunFolder(folder).write_plan(stored)
         with Reporter(shard=chosen.id) as reporter, observed(reporter, events) as observer:
             records = run_plan(stored, cells[part.run], folder, folders, box, how, observer)
+        warn_of_conditions(records, folder, "", "")
         lost += sum(record.outcome != "graded" for record in records)
     if lost:
         click.echo(f"{counted(lost, 'cell')} without a verdict", err=True)
