@@ -75,7 +75,8 @@ def nights(results: ResultsBranch) -> None:
     ]  # fmt: skip
     # Some in another sandbox, so that tables warn of it.
     odd[24:27] = [
-        it.model_copy(update={"provenance": it.provenance.model_copy(update={"sandbox": "process"})}) for it in odd[24:27]
+        it.model_copy(update={"provenance": it.provenance.model_copy(update={"sandbox": "process"})})
+        for it in odd[24:27]
     ]
     results.commit(bundle_of(odd, "odd", days=6))
     facts = {"why": "x", "who": "me", "when": "2026-11-21T00:00:00Z"}
