@@ -12,7 +12,7 @@ from bench.base.errors import EXIT_FAILED
 from bench.base.text import counted
 from bench.cli import options
 from bench.cli.options import CASES, PATH, RUN_FOLDERS, interrupt_on_sigterm
-from bench.cli.run import observed
+from bench.cli.run import observed, warn_of_conditions
 
 if TYPE_CHECKING:
     from bench.base.install import DataFolders
@@ -89,6 +89,7 @@ def run_shard(
             RunFolder(folder).write_plan(stored)
         with Reporter(shard=chosen.id) as reporter, observed(reporter, events) as observer:
             records = run_plan(stored, cells[part.run], folder, folders, box, how, observer)
+        warn_of_conditions(records, folder, "", "")
         lost += sum(record.outcome != "graded" for record in records)
     if lost:
         click.echo(f"{counted(lost, 'cell')} without a verdict", err=True)

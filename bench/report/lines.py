@@ -25,18 +25,19 @@ _LEADERBOARD = ("agent", "model", "success", "score", "several tries", "cost/cel
 def leaderboard(results: Results) -> str:
     """The table of agents as text: ranked ones first, references after them, each profile by itself."""
     from bench.base.text import counted
-    from bench.stats import rank
+    from bench.stats import mixed_conditions, rank
 
     seen = results.cases().values()
     ranked = rank(results.standings())
     several = len({it.standing.entrant.profile for it in ranked}) > 1
     columns = (*_LEADERBOARD[:2], "profile", *_LEADERBOARD[2:]) if several else _LEADERBOARD
     rows = [(_rank(it), *standing_cells(it, columns)) for it in ranked]
+    notes = "".join(f"\nwarning: {line}" for line in mixed_conditions(results.conditions()))
     return (
         f"{table(rows, header=('', *columns))}\n"
         "n = cases; 95 % intervals over cases; ranks in brackets: those that success cannot exclude; "
         f"{counted(sum(case.results for case in seen), 'record')}, {sum(case.ungraded for case in seen)} without a "
-        "verdict (never scored)"
+        f"verdict (never scored){notes}"
     )
 
 
