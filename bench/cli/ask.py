@@ -35,7 +35,7 @@ def helper_of(asked: str) -> Helper | None:
         return ScriptedHelper.read(Path(asked))
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         remedy = "start the run in a terminal, or name a file of rules"
-        raise UserError("nobody can answer: this is not a terminal", where="--ask person", remedy=remedy)
+        raise UserError("this is not a terminal, so a person cannot answer", where="--ask person", remedy=remedy)
     return PersonAtTerminal()
 
 

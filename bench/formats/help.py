@@ -50,7 +50,7 @@ class HelpLine(Model):
     """Since the agent phase began."""
     question: str = Field(max_length=LONGEST_TEXT)
     answer: str | None = Field(max_length=LONGEST_TEXT)
-    """None: nobody answered."""
+    """None: there was no answer."""
     waited_s: float
 
 

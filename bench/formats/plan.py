@@ -247,7 +247,7 @@ class Cell:
     arm: Arm = ""
     """Tells two agents of one experiment apart, which may well have the same id."""
     helped: bool = False
-    """Its agent can ask somebody."""
+    """Its agent can ask for help."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "case", self.case.for_profile(self.profile))

@@ -356,7 +356,7 @@ class Record(Model):
     """Not an attempt to leave: nothing was sent to an address. Empty in an older record."""
 
     help: HelpGiven | None = None
-    """None: the agent could not ask anybody; one that could is never ranked."""
+    """None: the agent could not ask; one that could is never ranked."""
     usage: list[ModelUsage] = []
     self_reported: SelfReported | None = None
     """None: the agent reports nothing, or the record is older."""

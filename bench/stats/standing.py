@@ -151,7 +151,7 @@ def entrant_of(record: Record) -> Entrant:
 def model_label(models: Mapping[str, str], *, helped: bool = False) -> str:
     """The models of a run as one text: the bare name where there is only the main one, empty without any.
 
-    helped: the agent could ask somebody. That makes another entrant of it, which takes part in no other's means.
+    helped: the agent could ask for help. That makes another entrant of it, which takes part in no other's means.
     """
     alone = set(models) == {"main"}
     text = models["main"] if alone else ", ".join(f"{role}={model}" for role, model in sorted(models.items()))

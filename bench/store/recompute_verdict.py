@@ -45,7 +45,7 @@ def identity(record: Record, basis: Basis) -> Iterator[str]:
 
 
 def help_given(record: Record, basis: Basis) -> Iterator[str]:
-    """The plan says who could be asked; whoever could be asked, the record does not compete."""
+    """The plan says who could be asked; a record whose agent could ask does not compete."""
     offer, said = basis.plan.help, record.help
     wanted = None if offer is None else (offer.by, offer.rules)
     found = None if said is None else (said.by, said.rules)

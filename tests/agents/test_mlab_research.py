@@ -239,7 +239,7 @@ def test_help_is_requested_where_the_run_offers_it(tmp_path: Path) -> None:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         calls = [("Request Help", {"request": text}) for text in ("Which is the number?", "Why?", "x" * 4001)]
         observations = use(tmp_path / "work", *calls, BENCH_ASK_URL=url)
-    assert observations[:2] == ["Seven.", "[nobody answered]"]
+    assert observations[:2] == ["Seven.", "[there is no answer]"]
     assert observations[2] == "error: the question was refused: a question has 1 to 4000 characters"
     assert desk is not None
     assert (desk.given().questions, desk.given().answered) == (2, 1)
@@ -247,7 +247,7 @@ def test_help_is_requested_where_the_run_offers_it(tmp_path: Path) -> None:
     assert [(line.question, line.answer) for line in lines] == [("Which is the number?", "Seven."), ("Why?", None)]
 
 
-def test_help_is_not_offered_where_nobody_answers(tmp_path: Path) -> None:
+def test_help_is_not_offered_in_a_run_without_it(tmp_path: Path) -> None:
     finished = run_agent(tmp_path, model([says("Request Help", {"request": "Who?"}), FINAL]))
     assert "Request Help" not in finished.prompts[0]
     assert "must be exactly one of" in finished.prompts[1]

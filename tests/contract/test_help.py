@@ -219,7 +219,7 @@ def _assert_apart(results: Results, before: dict[Entrant, int | None], model: st
 
 def test_a_person_answers_at_the_terminal_and_only_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO())
-    with pytest.raises(UserError, match="nobody can answer: this is not a terminal"):
+    with pytest.raises(UserError, match="this is not a terminal, so a person cannot answer"):
         helper_of("person")
     leader, follower = pty.openpty()
     with os.fdopen(follower, "r") as terminal:

@@ -1,4 +1,4 @@
-"""Asking whoever watches over the run, where it offers that."""
+"""Asking the person or the script that the run offers for help."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _OK = 200
 
 
 def asked(address: str, question: str, seconds: float) -> str:
-    """The answer to `question`; raises `ActionFault` where nobody gives one within `seconds`."""
+    """The answer to `question`; raises `ActionFault` where none comes within `seconds`."""
     parts = urllib.parse.urlsplit(address)
     connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=max(seconds, 1.0))
     try:
@@ -22,10 +22,10 @@ def asked(address: str, question: str, seconds: float) -> str:
         answer = connection.getresponse()
         found = json.loads(answer.read(_MOST_BYTES))
     except (OSError, http.client.HTTPException, ValueError) as error:
-        raise ActionFault(f"nobody answered: {error}") from None
+        raise ActionFault(f"no answer came: {error}") from None
     finally:
         connection.close()
     said = found if isinstance(found, dict) else {}
     if answer.status != _OK:
         raise ActionFault(f"the question was refused: {said.get('error')}")
-    return str(said.get("answer") or "[nobody answered]")
+    return str(said.get("answer") or "[there is no answer]")

@@ -56,11 +56,11 @@ class PlainActions:
         ]  # fmt: skip
 
     def _on_people(self) -> list[Action]:
-        """Only where the run offers it: a question that nobody can answer would be a wasted step."""
+        """Only where the run offers it: elsewhere a question would be a wasted step."""
         if not self._ask_url:
             return []
         return [
-            Action(REQUEST_HELP, "Ask the person, or whoever watches over this work; few questions are answered.",
+            Action(REQUEST_HELP, "Ask the person who watches over this work; few questions are answered.",
                    {"request": "one question that can be answered in a few sentences"}, "the answer", self._request),
         ]  # fmt: skip
 
