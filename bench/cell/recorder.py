@@ -127,6 +127,7 @@ def _verdict(judged: Judged, tries: list[Try]) -> dict[str, Any]:
         "score": stored_score(grading.verdicts),
         "checks": [CheckResult(**vars(verdict)) for verdict in grading.verdicts],
         "milestones": judged.evidence.spec.milestones,
+        "headline": spec.metric.scale if (spec := judged.evidence.spec).metric else None,
         "metrics": [Metric(**metric) for metric in grading.metrics],
         "claims": [Claim(**claim) for claim in grading.claims],
         "overclaims": sum(bool(claim["overclaim"]) for claim in grading.claims),

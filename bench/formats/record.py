@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from bench.base.model import Model, SeedText
+from bench.formats.case_metric import Scale, headline_value
 
 RECORD_SCHEMA = 1
 MOST_ARTIFACTS = 50
@@ -347,6 +348,8 @@ class Record(Model):
     milestones: list[str] = []
     """Ids of checks in the order in which a long task is done; empty where the case does not say."""
     metrics: list[Metric] = []
+    headline: Scale | None = None
+    """What the case's continuous metric is held against; None: it has none, or the record is older."""
     claims: list[Claim] = []
     overclaims: Whole = 0
     failure_modes: list[Note] = []
@@ -388,6 +391,11 @@ class Record(Model):
     def case_version(self) -> str:
         """What identifies a series of results of a case: see `case_version`."""
         return case_version(self.case.digest, self.provenance.judge)
+
+    @property
+    def headline_value(self) -> float | None:
+        """What the judge measured of the case's continuous metric; None where a guard failed, too: nothing counts then."""
+        return None if self.headline is None else headline_value(self.headline.name, self.metrics, self.checks)
 
     def to_line(self) -> str:
         """The record as one line of JSON, without a line break."""
