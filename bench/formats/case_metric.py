@@ -15,6 +15,7 @@ from pydantic import Field, model_validator
 
 from bench.base.model import Model
 
+_ROUNDING = 1e-12
 Direction = Literal["higher", "lower"]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
@@ -59,6 +60,12 @@ class Scale(Model):
         if self.baseline == 0 or not math.isfinite(value):
             return None
         return self._sign * (value - self.baseline) / abs(self.baseline)
+
+    def is_over(self, value: float, bar: float) -> bool:
+        """Whether the relative change is strictly more than `bar`; never for a baseline of 0."""
+        share = self.relative(value)
+        # 26550 is 0.1 below 29500, and not the hair more that binary fractions may make of it.
+        return share is not None and share > bar + _ROUNDING
 
     def bounded(self, value: float) -> float:
         """The way from baseline to target that `value` has gone, in [0, 1]; 0 for what is not a number."""

@@ -394,7 +394,7 @@ class Record(Model):
 
     @property
     def headline_value(self) -> float | None:
-        """What the judge measured of the case's continuous metric; None where a guard failed, too: nothing counts then."""
+        """What the judge measured of the case's continuous metric; None where a guard failed, too."""
         return None if self.headline is None else headline_value(self.headline.name, self.metrics, self.checks)
 
     def to_line(self) -> str:

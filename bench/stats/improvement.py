@@ -19,8 +19,6 @@ from bench.stats.standing import Entrant, Estimate, estimate
 BARS = (0.05, 0.1, 0.15, 0.2, 0.3)
 FEWEST_TRIALS = 3
 """With fewer there is no interval: one or two trials say nothing of how much a third may differ."""
-_ROUNDING = 1e-12
-"""Of a share worked out from decimals: 26550 of 29500 is a change of 0.1, and not a hair more."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +55,7 @@ class OverCases:
     cases: int
     over: Mapping[float, Estimate]
     relative: float | None
-    """Over the cases with a valid trial. Without an interval: it has no ceiling, and one case can outweigh all others."""
+    """Over the cases with a valid trial. Without an interval: it has no ceiling, and one case can outweigh all."""
     valid_cases: int
     bounded: Estimate | None
 
@@ -82,7 +80,7 @@ def improvement_of(
         bounded=Estimate(fmean(bounded), len(bounded), clustered(bounded) if len(bounded) >= FEWEST_TRIALS else None)
         if bounded
         else None,
-        over={bar: sum(share > bar + _ROUNDING for share in shares) / len(values) for bar in BARS} if values else {},
+        over={bar: sum(scale.is_over(value, bar) for value in valid) / len(values) for bar in BARS} if values else {},
     )
 
 
