@@ -63,7 +63,7 @@ def _drawn(columns: Sequence[Column], rows: Sequence[str], axis: Axis, width: in
     y = y.scale(domain=["", *rows])
     last = _STEP * (len(columns) - 1) + 1
     places = [at * _STEP + (value - axis.low) / reach for at in range(len(columns)) for value in _named(axis)]
-    shown = f"format(((datum.value % {_STEP}) * {reach} + {axis.low}) * 100, '~g') + '%'"
+    shown = f"format(round(((datum.value % {_STEP}) * {reach} + {axis.low}) * 100), '~g') + '%'"
     x = alt.X("x:Q", title=axis.title).scale(domain=[-0.05, last + 0.05], nice=False)
     x = x.axis(grid=False, values=places, labelExpr=shown, labelOverlap=False, labelFontSize=10, domain=False)
     dots = [_dot(it, at, axis) for at, column in enumerate(columns) for it in column.dots if it.row in rows]
