@@ -67,9 +67,27 @@ def assert_honest(record: Record, upstream: ScriptedUpstream, cell: Cell, contex
     assert_counted(record, upstream)
     assert record.flags == []
     assert_no_key(context.folder)
+    assert_said(record)
     if cell.agent.id != "aider":
         (seen,) = context.folder.rglob("environment.txt")
         assert "OPENAI_API_KEY=" in seen.read_text(), "the shell sees the cell's own key"
+
+
+def assert_said(record: Record) -> None:
+    """The program's own figures stand beside the gateway's; with one model and no fault they are the same."""
+    said, (usage,) = record.self_reported, record.usage
+    assert said is not None, "usage.json"
+    tokens = usage.tokens
+    metered = [tokens.input_uncached, tokens.cache_read, tokens.cache_write, tokens.output]
+    fresh, cached, written, output = (it or 0 for it in metered)
+    if record.agent.id == "aider":
+        # It rounds to hundreds, and does not tell these cached ones.
+        assert said.input_tokens == pytest.approx(fresh + cached, abs=50) and said.output_tokens == output
+        return
+    assert (said.input_tokens, said.cached_tokens, said.output_tokens) == (fresh + cached + written, cached, output)
+    assert said.calls in (None, usage.calls)
+    if record.agent.id == "claude_code":
+        assert said.cost_usd == pytest.approx(record.cost_usd, abs=1e-7)
 
 
 @pytest.mark.parametrize(
