@@ -199,7 +199,7 @@ def _job(
         Mount(source, f"/{name.removeprefix('../')}") for name, source in cell.agent.staged_shared(staged).items()
     ]
     mounts = [workspace, agent, *shared, task, out]
-    interpreter = context.sandbox.interpreter
+    interpreter, image = context.sandbox.interpreter, _image(cell, context)
     variables = cell.agent.spec.environment.variables
     # Ours come last: no variable of an agent.yaml takes the place of one of the benchmark's.
     env = {
@@ -208,9 +208,9 @@ def _job(
         "BENCH_TASK_FILE": guest_path(task),
         "BENCH_WORKSPACE": guest_path(workspace),
         "BENCH_OUT_DIR": guest_path(out),
-        "BENCH_PYTHON": interpreter(CASE_PYTHON),
-        "BENCH_AGENT_PYTHON": interpreter(python),
     }
+    if not image:
+        env |= {"BENCH_PYTHON": interpreter(CASE_PYTHON), "BENCH_AGENT_PYTHON": interpreter(python)}
     if overlay is not None:
         solution = Mount(overlay.folder, "/solution")
         mounts.append(solution)
@@ -236,7 +236,17 @@ def _job(
         python=CASE_PYTHON,
         interpreters=[] if python == CASE_PYTHON else [python],
         cell_environment=cell_environment(cell.case, context.provenance.run, cell.id, folder.gpu),
+        image=image,
     )
+
+
+def _image(cell: Cell, context: CellContext) -> str:
+    """The agent's own image, in which neither of our interpreters is; empty: it has none."""
+    image = cell.agent.spec.environment.image
+    if image and context.sandbox.name != "docker":
+        fault = f"the sandbox {context.sandbox.name} starts no images, and agent {cell.agent.id} has its own"
+        raise InfraError("needs_missing", f"{fault}: use --sandbox docker")
+    return image
 
 
 def _command(cell: Cell, folder: str, python: Path) -> list[str]:
