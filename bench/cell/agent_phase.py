@@ -25,8 +25,9 @@ from bench.cell.watch import LedgerFollower
 from bench.cell.workspace import CellFolder
 from bench.formats.agent_files import CASSETTES
 from bench.formats.help import HelpGiven
+from bench.formats.observed import NameQuery
 from bench.formats.plan import Cell
-from bench.formats.record import ModelUsage, NameQuery, Note, StopReason
+from bench.formats.record import ModelUsage, Note, StopReason
 from bench.formats.verdict import LIMIT_MODES
 from bench.gateway import CellLimits, Gateway, GatewaySpec, RunBudgetConfig, open_gateway
 from bench.sandbox import NAMES, Ended, Job, Mount, NameQueries, cell_environment, job_limits, run_job
@@ -198,7 +199,7 @@ def _job(
         Mount(source, f"/{name.removeprefix('../')}") for name, source in cell.agent.staged_shared(staged).items()
     ]
     mounts = [workspace, agent, *shared, task, out]
-    interpreter = context.sandbox.interpreter
+    interpreter, image = context.sandbox.interpreter, _image(cell, context)
     variables = cell.agent.spec.environment.variables
     # Ours come last: no variable of an agent.yaml takes the place of one of the benchmark's.
     env = {
@@ -207,9 +208,9 @@ def _job(
         "BENCH_TASK_FILE": guest_path(task),
         "BENCH_WORKSPACE": guest_path(workspace),
         "BENCH_OUT_DIR": guest_path(out),
-        "BENCH_PYTHON": interpreter(CASE_PYTHON),
-        "BENCH_AGENT_PYTHON": interpreter(python),
     }
+    if not image:
+        env |= {"BENCH_PYTHON": interpreter(CASE_PYTHON), "BENCH_AGENT_PYTHON": interpreter(python)}
     if overlay is not None:
         solution = Mount(overlay.folder, "/solution")
         mounts.append(solution)
@@ -235,7 +236,17 @@ def _job(
         python=CASE_PYTHON,
         interpreters=[] if python == CASE_PYTHON else [python],
         cell_environment=cell_environment(cell.case, context.provenance.run, cell.id, folder.gpu),
+        image=image,
     )
+
+
+def _image(cell: Cell, context: CellContext) -> str:
+    """The agent's own image, in which neither of our interpreters is; empty: it has none."""
+    image = cell.agent.spec.environment.image
+    if image and context.sandbox.name != "docker":
+        fault = f"the sandbox {context.sandbox.name} starts no images, and agent {cell.agent.id} has its own"
+        raise InfraError("needs_missing", f"{fault}: use --sandbox docker")
+    return image
 
 
 def _command(cell: Cell, folder: str, python: Path) -> list[str]:

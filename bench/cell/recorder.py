@@ -16,6 +16,7 @@ from bench.cell.diagnosis import Evidence, failure_modes, flags
 from bench.cell.machine import this_machine
 from bench.formats.failures import FAILURES
 from bench.formats.help import HelpGiven
+from bench.formats.observed import SelfReported
 from bench.formats.plan import Cell
 from bench.formats.record import (
     MOST_ARTIFACTS,
@@ -27,7 +28,6 @@ from bench.formats.record import (
     Metric,
     Note,
     Record,
-    SelfReported,
     Try,
 )
 from bench.formats.run_folder import RunFolder
@@ -130,6 +130,7 @@ def _verdict(judged: Judged, tries: list[Try]) -> dict[str, Any]:
         "score": stored_score(grading.verdicts),
         "checks": [CheckResult(**vars(verdict)) for verdict in grading.verdicts],
         "milestones": judged.evidence.spec.milestones,
+        "headline": spec.metric.scale if (spec := judged.evidence.spec).metric else None,
         "metrics": [Metric(**metric) for metric in grading.metrics],
         "claims": [Claim(**claim) for claim in grading.claims],
         "overclaims": sum(bool(claim["overclaim"]) for claim in grading.claims),

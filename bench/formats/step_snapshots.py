@@ -14,7 +14,8 @@ from pydantic import AfterValidator, Field
 
 from bench.base.errors import UserError
 from bench.base.model import Model
-from bench.formats.record import Digest, Dollars, Fraction, Instant, Name, Seconds, Whole
+from bench.formats.amounts import Dollars, Fraction, Seconds, Whole
+from bench.formats.record import Digest, Instant, Name
 
 INDEX = "snapshots.json"
 """Beside the record: what was taken, when, and what was left out."""

@@ -60,6 +60,15 @@ class MetricPart(_Part):
     unit: str = ""
 
 
+class HeadlinePart(_Part):
+    name: str
+    direction: Literal["higher", "lower"]
+    baseline: float
+    target: float
+    unit: str = ""
+    bar: float | None = None
+
+
 class ClaimPart(_Part):
     name: str
     claimed: float | None
@@ -160,6 +169,7 @@ class Line(_Part):
     score: float | None = None
     checks: list[CheckPart] = []
     metrics: list[MetricPart] = []
+    headline: HeadlinePart | None = None
     claims: list[ClaimPart] = []
     overclaims: _Int = 0
     failure_modes: list[NotePart] = []

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from bench.formats.record import CheckResult, Note, Profile, Record
 from bench.stats.conditions import Conditions, conditions_of
+from bench.stats.improvement import Improvement, improvement_of
 from bench.stats.periods import CasePeriod, Spent, TokenUse, case_periods, spending, token_use
 from bench.stats.standing import (
     PROFILES,
@@ -123,6 +124,9 @@ class Results(Protocol):
     def metrics(self) -> Mapping[tuple[Profile, str], Sequence[Measured]]:
         """By profile and case, in no order."""
 
+    def improvements(self) -> Sequence[Improvement]:
+        """Of each entrant on each case whose records say what its metric is held against, in the order of both."""
+
     def nights(self, measure: str) -> Sequence[CaseNight]:
         """What `nightly` makes series of, for a name of `MEASURES`: all suites and cases."""
 
@@ -219,6 +223,14 @@ class RecordResults:
                 for (name, unit), them in values.items()
             ]
         return found
+
+    def improvements(self) -> Sequence[Improvement]:
+        return [
+            improvement_of(entrant, case, scale, [it.headline_value for it in own], sum(bool(it.success) for it in own))
+            for (entrant, case), records in self._counted.items()
+            for own in [[it for it in records if it.outcome == "graded" and it.headline is not None]]
+            if own and (scale := max(own, key=lambda it: (it.started, it.cell)).headline) is not None
+        ]
 
     def nights(self, measure: str) -> Sequence[CaseNight]:
         from bench.stats.pairing import MEASURES

@@ -134,6 +134,14 @@ def milestones(record: Record, basis: Basis) -> Iterator[str]:
         yield must_be("milestones", record.milestones, wanted, "case.yaml says so")
 
 
+def headline(record: Record, basis: Basis) -> Iterator[str]:
+    metric = basis.case.spec.metric if record.outcome == "graded" else None
+    wanted = metric.scale if metric else None
+    # A record of a program that did not know the field says nothing.
+    if record.headline is not None and record.headline != wanted:
+        yield must_be("headline", record.headline, wanted, "case.yaml says so")
+
+
 def score(record: Record, basis: Basis) -> Iterator[str]:
     del basis
     if record.outcome != "graded" or record.score is None:
@@ -236,6 +244,18 @@ def artifacts(record: Record, basis: Basis) -> Iterator[str]:
 VERDICT_RULES: Mapping[str, Rule] = MappingProxyType(
     {
         rule.__name__: rule
-        for rule in (identity, help_given, outcome, checks, milestones, score, claims, flags, failure_modes, artifacts)
+        for rule in (
+            identity,
+            help_given,
+            outcome,
+            checks,
+            milestones,
+            headline,
+            score,
+            claims,
+            flags,
+            failure_modes,
+            artifacts,
+        )
     }
 )
