@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 
 from bench.base.errors import UserError
 from bench.cli.pages import _info
+from bench.formats.help import HelpGiven
 from bench.formats.observed import NameQuery, SelfReported
 from bench.formats.record import Record
 from bench.pages import render as figures
@@ -341,6 +342,20 @@ def test_an_agents_own_count_and_the_names_it_asked_for_stand_on_the_cells_page(
     assert "12 calls, 84,210 tokens of input, $0.41" in text
     assert "api.example.org 2 queries expected" in text
     assert "not listed by this sandbox 5 queries" in text
+
+
+def test_a_trial_with_help_says_so_and_has_a_page_of_its_own_entrant(tmp_path: Path) -> None:
+    plain = make_record()
+    given = HelpGiven(by="person", questions=3, answered=2)
+    agent = plain.agent.model_copy(update={"ranked": False})
+    run = plain.provenance.model_copy(update={"run": "helped-1"})
+    helped = plain.model_copy(update={"help": given, "agent": agent, "provenance": run})
+    build_site([plain, helped], cases_of([plain]), tmp_path / "site", SITE)
+    assert "a person answered 2 of 3 questions" in Page(tmp_path / "site" / cell_page(helped)).text
+    assert "questions" not in Page(tmp_path / "site" / cell_page(plain)).text
+    pages = [Page(path).text for path in (tmp_path / "site" / "agents").rglob("*.html")]
+    assert sum("It could ask for help, so it does not compete." in text for text in pages) == 1
+    assert len(pages) == 2
 
 
 def test_a_page_is_told_of_the_milestones_of_its_case(tmp_path: Path) -> None:
