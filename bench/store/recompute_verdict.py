@@ -12,9 +12,11 @@ from bench.formats.seeds import is_replayed
 from bench.formats.verdict import (
     LIMIT_MODES,
     flags_of_tries,
+    invalid_submission,
     is_overclaim,
     no_improvement,
     overclaimed,
+    small_improvement,
     stored_score,
     success_of,
 )
@@ -184,6 +186,10 @@ def failure_modes(record: Record, basis: Basis) -> Iterator[str]:
         "overclaimed": record.overclaims > 0,
         "tampered": any(flag.name == "tampered" for flag in record.flags),
     }
+    if record.headline is not None:
+        metric, absent = basis.case.spec.metric, "no_artifact" in modes
+        derived["small_improvement"] = bool(small_improvement(metric, record.metrics))
+        derived["invalid_submission"] = bool(invalid_submission(metric, record.metrics, record.checks, missing=absent))
     for name, wanted in derived.items():
         if (name in modes) != wanted:
             yield must_be(f"failure_modes.{name}", name in modes, wanted, "by the record's own parts")
