@@ -17,7 +17,8 @@ from bench.cell.trace_modes import modes_of_trace
 from bench.formats.case import Case, CaseSpec, load_case
 from bench.formats.plan import Cell
 from bench.formats.record import CheckResult, Claim, Metric, Note
-from bench.formats.verdict import LIMIT_MODES, invalid_submission, no_improvement, overclaimed, small_improvement
+from bench.formats.shortfall import invalid_submission, small_improvement
+from bench.formats.verdict import LIMIT_MODES, no_improvement, overclaimed
 from bench.judge import Grading
 
 _LOOP_LENGTH = 4

@@ -9,14 +9,13 @@ from types import MappingProxyType
 from bench.formats.failures import FAILURES
 from bench.formats.record import CheckResult, Record
 from bench.formats.seeds import is_replayed
+from bench.formats.shortfall import invalid_submission, small_improvement
 from bench.formats.verdict import (
     LIMIT_MODES,
     flags_of_tries,
-    invalid_submission,
     is_overclaim,
     no_improvement,
     overclaimed,
-    small_improvement,
     stored_score,
     success_of,
 )
