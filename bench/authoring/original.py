@@ -78,7 +78,7 @@ class OriginalVerdict:
     @property
     def _scale(self) -> Scale:
         direction = "higher" if self.higher_is_better else "lower"
-        return Scale(name="score", direction=direction, baseline=self.baseline, target=self.baseline)  # type: ignore[arg-type]
+        return Scale(name="score", direction=direction, baseline=self.baseline, target=self.baseline)
 
 
 def original_verdict(
