@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +19,6 @@ from bench.base.errors import UserError
 from bench.base.files import temporary_folder
 from bench.base.model import Model
 from bench.base.text import printable
-from bench.cell.agent_phase import CASE_PYTHON
 from bench.formats.case import Case
 from bench.formats.case_digest import ORIGINAL
 from bench.formats.case_metric import Scale
@@ -110,7 +110,7 @@ def original_verdict(
             mounts=[*mounts, cwd],
             cwd=cwd,
             limits=JobLimits(wall_s=_WALL_S, cpu_s=_WALL_S / 2),
-            python=CASE_PYTHON,
+            python=Path(sys.executable),
         )
         ended = run_job(sandbox, job)
     if ended.code != 0 or len(ended.stdout) > _LARGEST_ANSWER:
