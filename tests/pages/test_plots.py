@@ -110,8 +110,8 @@ def test_the_page_is_whole_without_scripts_and_says_what_is_drawn(tmp_path: Path
 def test_files_stand_alone_and_a_hostile_name_does_nothing(tmp_path: Path) -> None:
     records = [it.model_copy(update={"agent": it.agent.model_copy(update={"id": "evil"}), "models": {"main": HOSTILE}})
                if it.agent.id == "aide" else it for it in night()]  # fmt: skip
-    surrogate = make_note("\ud800<script>\x00\u202e", "x")
-    records = [it.model_copy(update={"failure_modes": [surrogate]}) if it.agent.id == "evil" else it for it in records]
+    hostile = make_note("<script>\x00\x1b[31m\u202e", "x")
+    records = [it.model_copy(update={"failure_modes": [hostile]}) if it.agent.id == "evil" else it for it in records]
     both = [*records, *(it for it in night() if it.agent.id == "aide")]
     files = write_plots(RecordResults(both), CASES, tmp_path / "out", SITE)
     names = [path.name for path in files]
