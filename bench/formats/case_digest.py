@@ -30,7 +30,7 @@ _PROOF_ONLY = ("solution/", "wrong/")
 
 
 def judged_digest(folders: Sequence[Path], assets: Sequence[Path], spec: Model) -> str:
-    """Of what decides a verdict: every file but README.md, original.py, solution/ and wrong/; and case.yaml's facts.
+    """Of what decides a verdict: files other than README.md, original.py, solution/ and wrong/, and facts of case.yaml.
 
     folders: the case's own, and that of its parent where it is a variant. The facts are canonical: comments, order,
     spelling of numbers and fields that only repeat their default count for nothing.

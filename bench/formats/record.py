@@ -9,7 +9,10 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from bench.base.model import Model, SeedText
+from bench.formats.amounts import Dollars, Fraction, Seconds, Whole
 from bench.formats.case_metric import Scale, headline_value
+from bench.formats.help import HelpGiven
+from bench.formats.observed import NameQuery, SelfReported
 
 RECORD_SCHEMA = 1
 MOST_ARTIFACTS = 50
@@ -57,11 +60,6 @@ def _of_the_calendar(value: str) -> str:
 _INSTANT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z$"
 Instant = Annotated[str, Field(pattern=_INSTANT), AfterValidator(_of_the_calendar)]
 """UTC, ISO 8601."""
-Whole = Annotated[int, Field(ge=0, le=10**15)]
-"""A count that every reader of JSON takes as it is, and that can be added up."""
-Dollars = Annotated[float, Field(ge=0, le=1e9)]
-Seconds = Annotated[float, Field(ge=0, le=1e10)]
-Fraction = Annotated[float, Field(ge=0, le=1)]
 
 
 def case_version(digest: str, judge: str) -> str:
@@ -176,28 +174,6 @@ class ModelUsage(Model):
     """The most that tries may have cost whose answers never came; not part of `cost_usd`."""
     waited_s: Seconds = 0.0
     """Time lost to tries that failed and to the waits after them: wall time that is not the agent's working time."""
-
-
-class SelfReported(Model):
-    """What the agent's own program says it used. Never counted: it stands beside what the gateway has metered."""
-
-    input_tokens: Whole | None = None
-    """Cached ones included."""
-    cached_tokens: Whole | None = None
-    output_tokens: Whole | None = None
-    """Reasoning included."""
-    calls: Whole | None = None
-    cost_usd: Dollars | None = None
-
-
-class NameQuery(Model):
-    """A name that the agent asked a name server for; there is none, so it was told that there is no such name."""
-
-    name: str = Field(max_length=200)
-    """Empty: the sandbox could only count."""
-    queries: Whole
-    expected: bool = False
-    """agent.yaml says that the agent's program asks for it."""
 
 
 class Phase(Model):
@@ -357,6 +333,8 @@ class Record(Model):
     name_queries: list[NameQuery] = Field([], max_length=200)
     """Not an attempt to leave: nothing was sent to an address. Empty in an older record."""
 
+    help: HelpGiven | None = None
+    """None: the agent could not ask anybody; one that could is never ranked."""
     usage: list[ModelUsage] = []
     self_reported: SelfReported | None = None
     """None: the agent reports nothing, or the record is older."""

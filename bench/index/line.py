@@ -138,6 +138,10 @@ class ProvenancePart(_Part):
     sequential: SequentialPart | None = None
 
 
+class HelpPart(_Part):
+    by: Literal["person", "scripted"]
+
+
 class Line(_Part):
     """One record, as far as the index knows it."""
 
@@ -177,6 +181,7 @@ class Line(_Part):
     phases: list[PhasePart] = []
     limits_hit: list[str] = []
     tries: list[msgspec.Raw] = []
+    help: HelpPart | None = None
 
 
 @cache

@@ -23,6 +23,7 @@ from bench.stats import (
     CasePeriod,
     CaseSeen,
     CheckShares,
+    Conditions,
     Entrant,
     Findings,
     Improvement,
@@ -119,6 +120,13 @@ class IndexedResults:
         for profile, agent, model, digest, commit in rows:
             found[Entrant(profile, agent, model)].append(Version(digest, commit))
         return found
+
+    def conditions(self) -> Mapping[Entrant, Conditions]:
+        rows = self._rows(
+            f"""SELECT {_WHO}, list_sort(list(DISTINCT sandbox)), list_sort(list(DISTINCT machine))
+            FROM counted WHERE outcome = 'graded' GROUP BY {_WHO}"""  # noqa: S608
+        )
+        return {Entrant(*who): Conditions(sandboxes, machines) for *who, sandboxes, machines in rows}
 
     def findings(self) -> Mapping[tuple[Entrant, str], Findings]:
         rows = self._rows(

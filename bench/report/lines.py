@@ -35,18 +35,19 @@ _LEADERBOARD = ("agent", "model", "success", "score", "several tries", "cost/cel
 def leaderboard(results: Results) -> str:
     """The table of agents as text: ranked ones first, references after them, each profile by itself."""
     from bench.base.text import counted
-    from bench.stats import rank
+    from bench.stats import mixed_conditions, rank
 
     seen = results.cases().values()
     ranked = rank(results.standings())
     several = len({it.standing.entrant.profile for it in ranked}) > 1
     columns = (*_LEADERBOARD[:2], "profile", *_LEADERBOARD[2:]) if several else _LEADERBOARD
     rows = [(_rank(it), *standing_cells(it, columns)) for it in ranked]
+    notes = "".join(f"\nwarning: {line}" for line in mixed_conditions(results.conditions()))
     said = (
         f"{table(rows, header=('', *columns))}\n"
         "n = cases; 95 % intervals over cases; ranks in brackets: those that success cannot exclude; "
         f"{counted(sum(case.results for case in seen), 'record')}, {sum(case.ungraded for case in seen)} without a "
-        "verdict (never scored)"
+        f"verdict (never scored){notes}"
     )
     improved = improvement_table(results.improvements())
     return f"{said}\n\n{improved}" if improved else said
@@ -136,8 +137,9 @@ def outcome_line(record: Record) -> str:
 
     reached = ", ".join(part for part in (reached_text(record), improvement_text(record)) if part)
     failed = "" if record.success else failed_check_line(record)
+    helped = f", {counted(record.help.questions, 'question')} asked" if record.help else ""
     return (
-        f"{head}: {verdict}, score {record.score:.2f}, {f'{reached}, ' if reached else ''}{seconds:.1f} s"
+        f"{head}: {verdict}{helped}, score {record.score:.2f}, {f'{reached}, ' if reached else ''}{seconds:.1f} s"
         f"{', ' + modes if modes else ''}{'; flags: ' + flags if flags else ''}{'; ' + failed if failed else ''}"
     )
 

@@ -163,7 +163,7 @@ def _cell_row(record: Record) -> str:
     findings = [note.name for note in (*record.failure_modes, *record.flags)]
     cells = (
         f"{record.agent.id} ({record.arm})" if record.arm else record.agent.id,
-        model_label(record.models) or "none",
+        model_label(record.models, helped=record.help is not None) or "none",
         record.case.id,
         str(record.trial),
         f"{'✅' if record.success else '❌' if graded else '⚠️'} {verdict}",

@@ -10,6 +10,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Protocol
 
 from bench.formats.record import CheckResult, Note, Profile, Record
+from bench.stats.conditions import Conditions, conditions_of
 from bench.stats.improvement import Improvement, improvement_of
 from bench.stats.periods import CasePeriod, Spent, TokenUse, case_periods, spending, token_use
 from bench.stats.standing import (
@@ -111,6 +112,9 @@ class Results(Protocol):
     def versions(self) -> Mapping[Entrant, Sequence[Version]]:
         """Of each entrant's agent."""
 
+    def conditions(self) -> Mapping[Entrant, Conditions]:
+        """Under which the graded cells of each entrant were measured."""
+
     def findings(self) -> Mapping[tuple[Entrant, str], Findings]:
         """By entrant and case."""
 
@@ -191,6 +195,9 @@ class RecordResults:
             for record in records:
                 found[entrant][record.agent.digest] = Version(record.agent.digest, record.agent.commit)
         return {entrant: list(versions.values()) for entrant, versions in found.items()}
+
+    def conditions(self) -> Mapping[Entrant, Conditions]:
+        return conditions_of(self._counted)
 
     def findings(self) -> Mapping[tuple[Entrant, str], Findings]:
         return {key: _findings(records) for key, records in self._counted.items()}
