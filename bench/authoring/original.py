@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import math
 import shutil
-from dataclasses import dataclass
+import sys
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import Field, ValidationError
@@ -18,7 +19,6 @@ from bench.base.errors import UserError
 from bench.base.files import temporary_folder
 from bench.base.model import Model
 from bench.base.text import printable
-from bench.cell.agent_phase import CASE_PYTHON
 from bench.formats.case import Case
 from bench.formats.case_digest import ORIGINAL
 from bench.formats.case_metric import Scale
@@ -44,7 +44,7 @@ print(json.dumps(said))
 
 
 class _Said(Model):
-    baseline: float
+    baseline: float | None
     higher: bool
     score: str = Field("", max_length=40)
     fault: str = ""
@@ -58,7 +58,8 @@ class OriginalVerdict:
     """-1 where its evaluator ended with an exception, as there."""
     fault: str
     """The exception, empty without one."""
-    baseline: float
+    baseline: float | None
+    """None: the mean of runs of the starter, which the original does not publish."""
     higher_is_better: bool
 
     @property
@@ -68,26 +69,33 @@ class OriginalVerdict:
 
     @property
     def relative(self) -> float | None:
-        """Positive when better; None without a valid score."""
-        return self._scale.relative(self.score) if self.valid else None
+        """Positive when better; None without a valid score or a baseline."""
+        return self._scale.relative(self.score) if self.valid and self._scale else None
 
     def succeeds(self, bar: float) -> bool:
         """Whether the change is strictly more than `bar`."""
-        return self.valid and self._scale.is_over(self.score, bar)
+        return self.valid and self._scale is not None and self._scale.is_over(self.score, bar)
 
     @property
-    def _scale(self) -> Scale:
+    def _scale(self) -> Scale | None:
+        if self.baseline is None:
+            return None
         direction = "higher" if self.higher_is_better else "lower"
-        return Scale(name="score", direction=direction, baseline=self.baseline, target=self.baseline)  # type: ignore[arg-type]
+        return Scale(name="score", direction=direction, baseline=self.baseline, target=self.baseline)
 
 
 def original_verdict(
-    case: Case, submission: Path, answers: Path | None, sandbox: Sandbox, draw: int = 0
+    case: Case,
+    submission: Path,
+    answers: Path | None,
+    sandbox: Sandbox,
+    draw: int = 0,
+    baseline: float | None = None,
 ) -> OriginalVerdict:
     """Ask the case's `original.py`.
 
     answers: the folder with what was hidden from the agent; None where the original had none. draw: where the original
-    drew at random, which draw. Raises `UserError`.
+    drew at random, which draw. baseline: in place of the published one. Raises `UserError`.
     """
     module = case.part(ORIGINAL)
     if not module.is_file():
@@ -110,7 +118,7 @@ def original_verdict(
             mounts=[*mounts, cwd],
             cwd=cwd,
             limits=JobLimits(wall_s=_WALL_S, cpu_s=_WALL_S / 2),
-            python=CASE_PYTHON,
+            python=Path(sys.executable),
         )
         ended = run_job(sandbox, job)
     if ended.code != 0 or len(ended.stdout) > _LARGEST_ANSWER:
@@ -118,7 +126,8 @@ def original_verdict(
         raise UserError(
             f"did not answer: {printable(last)}", where=module, remedy="correct it; see docs/adding-a-case.md"
         )
-    return _read(ended.stdout, module)
+    found = _read(ended.stdout, module)
+    return found if baseline is None else replace(found, baseline=baseline)
 
 
 def _copied(folder: Path, to: Path, names: list[str] | None = None) -> Path:

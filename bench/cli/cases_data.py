@@ -49,11 +49,19 @@ def build_data(case_id: str, seed: str, profile: Profile | None, out: Path, fold
 @click.argument("submission", type=PATH, metavar="FOLDER")
 @click.option("--answers", type=PATH, help="Folder of what was hidden from the agent: hidden/ of `cases build-data`.")
 @click.option("--draw", type=click.IntRange(0), default=0, show_default=True, help="Where the original drew at random.")
+@click.option("--baseline", type=float, help="Score of the starter, where the original published none.")
 @sandbox_option()
 @CASES
 @as_json()
 def original(
-    case_id: str, submission: Path, answers: Path | None, draw: int, sandbox: str, folders: DataFolders, as_json: bool
+    case_id: str,
+    submission: Path,
+    answers: Path | None,
+    draw: int,
+    baseline: float | None,
+    sandbox: str,
+    folders: DataFolders,
+    as_json: bool,
 ) -> None:
     """What the original's evaluator would have said of the files in FOLDER, its faults included.
 
@@ -70,7 +78,7 @@ def original(
         raise UserError(
             "is not a folder", where=answers, remedy="make it with `cases build-data`, and name its hidden/"
         )
-    found = original_verdict(case, submission, answers, choose_sandbox(sandbox), draw)
+    found = original_verdict(case, submission, answers, choose_sandbox(sandbox), draw, baseline)
     relative = found.relative
     if as_json:
         over = {f"{bar:g}": found.succeeds(bar) for bar in BARS}
@@ -78,8 +86,11 @@ def original(
         print_json({"schema": 1, "case": case.id, "score": score, "valid": found.valid, "fault": found.fault,
                     "baseline": found.baseline, "relative": relative, "over": over})  # fmt: skip
         return
-    print_text(f"score {found.score:.6g}, baseline {found.baseline:.6g}{f'; {found.fault}' if found.fault else ''}")
-    if relative is None:
+    held = "no published baseline" if found.baseline is None else f"baseline {found.baseline:.6g}"
+    print_text(f"score {found.score:.6g}, {held}{f'; {found.fault}' if found.fault else ''}")
+    if relative is None and found.valid:
+        print_text("give the starter's score with --baseline for the change")
+    elif relative is None:
         print_text("no valid score, which the original counts as a failure")
     else:
         bars = ", ".join(f"{bar:.0%} {'yes' if found.succeeds(bar) else 'no'}" for bar in BARS)

@@ -31,8 +31,7 @@ def improvement(source: str, branch: str, suite: str, folders: DataFolders, as_j
     strictly more than the bar. The improvement is the mean over the valid trials. The metric alone decides here:
     `success` asks for every required check of the case, too.
     """
-    from bench.cli.results import counted_cases
-    from bench.cli.stored import stored_results
+    from bench.cli.stored import counted_cases, stored_results
     from bench.stats import over_cases
 
     with stored_results(source, branch) as results_of:

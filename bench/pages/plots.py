@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bench.formats.failures import FAILURE_MODES, paper_names
 from bench.formats.record import Profile
@@ -24,6 +24,8 @@ from bench.stats import BARS, Entrant, Estimate, Findings, Improvement, Tally, e
 Cell = str | int | float | None
 Draw = Callable[..., Chart | None]
 BENCHMARKS: Mapping[str, str] = {"ml-dev-bench": "ML-Dev-Bench", "mlagentbench": "MLAgentBench", "own": "Own cases"}
+_MOST_ROWS = 60
+"""In a drawing."""
 _SIZES = {"wide": (880, 320), "narrow": (290, 260)}
 
 
@@ -183,10 +185,15 @@ def columns_chart(
     columns: Sequence[Column], rows: Sequence[str], axis: Axis, name: str, title: str, about: str
 ) -> Chart:
     """Small multiples: a column for each agent."""
-    words = f"{about}. {len(columns)} agents, {len(rows)} rows; the drawing shows the first agents, the table all."
+    words = f"{about}. {len(columns)} agents, {len(rows)} rows; the drawing shows the first of both, the table all."
     said = str(visible(words))
-    seen = [Column(str(visible(it.label)), it.dots) for it in columns]
-    svg = columns_svg(seen, rows, axis, name, title, said)
+    # What Vega draws must be text that a reader can see: with other text its engine ends the whole process.
+    names = {row: str(visible(row)) for row in rows[:_MOST_ROWS]}
+    seen = [
+        Column(str(visible(it.label)), [replace(dot, row=names[dot.row]) for dot in it.dots if dot.row in names])
+        for it in columns
+    ]
+    svg = columns_svg(seen, list(names.values()), axis, name, title, said)
     shown = change if axis.low < 0 else percent
     table = [_shown(it.label, dot, shown) for it in columns for dot in it.dots]
     return Chart(name, title, words, svg, Figures(("Agent", "Row", "Mean", "95%", "n"), table))

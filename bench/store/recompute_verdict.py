@@ -10,6 +10,7 @@ from bench.formats.failures import FAILURES
 from bench.formats.help import HELP_LOG
 from bench.formats.record import CheckResult, Record
 from bench.formats.seeds import is_replayed
+from bench.formats.shortfall import invalid_submission, small_improvement
 from bench.formats.verdict import (
     LIMIT_MODES,
     flags_of_tries,
@@ -205,6 +206,10 @@ def failure_modes(record: Record, basis: Basis) -> Iterator[str]:
         "overclaimed": record.overclaims > 0,
         "tampered": any(flag.name == "tampered" for flag in record.flags),
     }
+    if record.headline is not None:
+        metric, absent = basis.case.spec.metric, "no_artifact" in modes
+        derived["small_improvement"] = bool(small_improvement(metric, record.metrics))
+        derived["invalid_submission"] = bool(invalid_submission(metric, record.metrics, record.checks, missing=absent))
     for name, wanted in derived.items():
         if (name in modes) != wanted:
             yield must_be(f"failure_modes.{name}", name in modes, wanted, "by the record's own parts")

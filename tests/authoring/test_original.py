@@ -87,6 +87,65 @@ def test_vectorization_believes_the_first_line(text: str, score: float, success:
     assert found.score == score and found.succeeds(0.1) == success
 
 
+def test_feedback_compares_rows_by_position(tmp_path: Path) -> None:
+    hidden = tmp_path / "hidden"
+    hidden.mkdir()
+    np.savez(hidden / "answers.npz", ids=np.array(["a", "b"]), scores=np.array([[1.0] * 6, [3.0] * 6]))
+    head = "text_id,cohesion,syntax,vocabulary,phraseology,grammar,conventions\n"
+    right = {"submission.csv": head + "a,1,1,1,1,1,1\nb,3,3,3,3,3,3\n"}
+    turned = {"submission.csv": head + "b,3,3,3,3,3,3\na,1,1,1,1,1,1\n"}
+    assert judged("feedback", right, hidden, tmp_path).score == 0.0
+    found = judged("feedback", turned, hidden, tmp_path)
+    assert found.score == 2.0 and found.relative is None and not found.succeeds(0.1)
+    folder = tmp_path / "submission"
+    held = original_verdict(load_one_case(ROOT, "feedback"), folder, hidden, ProcessSandbox(), baseline=2.7)
+    assert held.relative == pytest.approx(0.7 / 2.7) and held.succeeds(0.2) and not held.succeeds(0.3)
+
+
+def test_parkinsons_compares_rows_by_position(tmp_path: Path) -> None:
+    case, hidden = "amp_parkinsons_disease_progression_prediction", tmp_path / "hidden"
+    write_files(hidden, {"answer.csv": "prediction_id,rating\nx,10\ny,30\n"})
+    head = "visit_month,prediction_id,rating\n"
+    turned = judged(case, {"submission.csv": head + "0,y,30\n0,x,10\n"}, hidden, tmp_path)
+    assert turned.score == pytest.approx(100 * 20 / 21)
+    assert judged(case, {"submission.csv": head + "0,y,10\n0,x,30\n"}, hidden, tmp_path).score == 0.0
+    negative = judged(case, {"submission.csv": head + "0,y,-1\n0,x,30\n"}, hidden, tmp_path)
+    assert (negative.score, negative.fault) == (-1.0, "ValueError: a rating is negative")
+
+
+def test_fathomnet_looks_for_the_raw_text_of_a_list_and_draws_the_depth(tmp_path: Path) -> None:
+    hidden = tmp_path / "hidden"
+    rows = [(f"p{number}", [number % 3 + 1, 7]) for number in range(8)]
+    told = {"ids": [it for it, _ in rows], "animals": [it for _, it in rows], "deep": [0] * 8}
+    write_files(hidden, {"answers.json": json.dumps(told)})
+    head = "id,categories,osd\n"
+    documented = head + "".join(f"{name},{one} {two},0.5\n" for name, (one, two) in rows)
+    raw = head + "".join(f'{name},"[{one}.0, {two}.0]",0.5\n' for name, (one, two) in rows)
+    assert judged("fathomnet", {"submission.csv": documented}, hidden, tmp_path).score == 0.0
+    found = judged("fathomnet", {"submission.csv": raw}, hidden, tmp_path)
+    assert found.score == 0.5 and found.succeeds(0.3)
+    guessed = head + "".join(f"{name},x,{place / 8}\n" for place, (name, _) in enumerate(rows))
+    write_files(tmp_path / "submission", {"submission.csv": guessed})
+    case = load_one_case(ROOT, "fathomnet")
+    drawn = [original_verdict(case, tmp_path / "submission", hidden, ProcessSandbox(), it).score for it in (0, 1, 0)]
+    assert drawn[0] == drawn[2] != drawn[1]
+
+
+def test_contrails_are_the_mean_over_pictures(tmp_path: Path) -> None:
+    hidden = tmp_path / "hidden"
+    hidden.mkdir()
+    masks = np.zeros((2, 4, 4), dtype=np.uint8)
+    masks[0, 1:3, 0] = 1
+    np.savez(hidden / "answers.npz", ids=np.array(["s1", "s2"]), masks=masks)
+    head = "record_id,encoded_pixels\n"
+    nothing = judged("identify_contrails", {"submission.csv": head + "s1,-\ns2,-\n"}, hidden, tmp_path)
+    assert nothing.score == pytest.approx(0.5, abs=1e-5)
+    right = judged("identify_contrails", {"submission.csv": head + "s2,-\ns1,2 2\n"}, hidden, tmp_path)
+    assert right.score == 1.0
+    wide = judged("identify_contrails", {"submission.csv": head + "s1,1 4\ns2,-\n"}, hidden, tmp_path)
+    assert wide.score == pytest.approx((4 / 6 + 1) / 2, abs=1e-5)
+
+
 def test_what_belongs_to_no_verdict_is_in_no_digest(tmp_path: Path) -> None:
     before = make_case(tmp_path / "cases")
     (before.folder / "original.py").write_text("BASELINE = 1.0\n")

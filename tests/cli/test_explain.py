@@ -91,11 +91,19 @@ WAYS: dict[str, Way] = {
         "open('claim.json', 'w').write('0.7')", "accuracy 0.7 is not better than the baseline 0.7",
         {"metric": _METRIC}, {"check.py": _CLAIMS},
     ),
+    "small_improvement": Way(
+        "open('claim.json', 'w').write('0.7')", "accuracy 0.7 is 4.5% better than the baseline, and the bar is more",
+        {"metric": {**_METRIC, "baseline": 0.67, "bar": 0.1}}, {"check.py": _CLAIMS},
+    ),
+    "invalid_submission": Way(
+        "open('answer.py', 'w').write('def double(x: return x')", "invalid_submission: the files are there",
+        {"metric": _METRIC},
+    ),
 }  # fmt: skip
 
 
 def test_there_is_a_way_to_every_failure_mode() -> None:
-    assert set(WAYS) | set(FIXTURES) | {"context_overflow"} == set(FAILURE_MODES)
+    assert set(WAYS) | set(FIXTURES) | {"context_overflow", "format_failure"} == set(FAILURE_MODES)
 
 
 def run_one(root: Path, way: Way) -> Record:

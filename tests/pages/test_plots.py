@@ -8,6 +8,7 @@ import xml.etree.ElementTree as ET
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -30,7 +31,7 @@ from tests.helpers.store import bundle_of
 
 MAE = Headline(
     name="mae", direction="lower", baseline=29500, target=15000, bar=0.1, unit="dollars",
-    measured={"seeds": 12, "baseline_se": 375}, trivial={"median price": 39400},  # type: ignore[arg-type]
+    measured={"seeds": 12, "baseline_se": 375}, trivial={"median price": 39400},
 )  # fmt: skip
 SPEED = Headline(name="speedup", direction="higher", baseline=1, target=200, bar=0.1)
 KINDS = ["success", "improvement", "bars", "tokens", "time", "failures"]
@@ -45,7 +46,11 @@ def night() -> list[Record]:
     found = []
     for number, (agent, model, mae) in enumerate((("react", SONNET, 16000.0), ("aide", GPT, 28000.0))):
         for trial in (1, 2, 3):
-            facts = {"trial": trial, "started": START + timedelta(minutes=10 * number + trial), "agent": agent}
+            facts: dict[str, Any] = {
+                "trial": trial,
+                "started": START + timedelta(minutes=10 * number + trial),
+                "agent": agent,
+            }
             good = mae < 20000
             check = make_check("better", 1.0 if good else 0.0)
             modes = [] if good else [make_note("no_improvement", "x"), make_note("bad_plan", "y")][: trial % 3 + 1]
@@ -71,7 +76,7 @@ def test_each_plot_has_the_numbers_that_it_was_drawn_from() -> None:
     improved = {(row[0], row[1]): row[2:] for row in plots["improvement"].rows}
     mean, low, high, n = improved["react", "house_price"]
     assert mean == pytest.approx((29500 - 16800) / 29500) and n == 3
-    assert isinstance(low, float) and isinstance(high, float) and low < mean < high
+    assert isinstance(low, float) and isinstance(mean, float) and isinstance(high, float) and low < mean < high
     assert improved["react", "vectorization"][0] == pytest.approx(151.0)
     bars = {(row[0], row[1]): row[2] for row in plots["bars"].rows}
     assert [bars["aide", f"> {bar}%"] for bar in (5, 10, 15, 20, 30)] == [0.5, 0.5, 0.5, 0.5, 0.5]
@@ -105,6 +110,8 @@ def test_the_page_is_whole_without_scripts_and_says_what_is_drawn(tmp_path: Path
 def test_files_stand_alone_and_a_hostile_name_does_nothing(tmp_path: Path) -> None:
     records = [it.model_copy(update={"agent": it.agent.model_copy(update={"id": "evil"}), "models": {"main": HOSTILE}})
                if it.agent.id == "aide" else it for it in night()]  # fmt: skip
+    hostile = make_note("<script>\x00\x1b[31m\u202e", "x")
+    records = [it.model_copy(update={"failure_modes": [hostile]}) if it.agent.id == "evil" else it for it in records]
     both = [*records, *(it for it in night() if it.agent.id == "aide")]
     files = write_plots(RecordResults(both), CASES, tmp_path / "out", SITE)
     names = [path.name for path in files]
