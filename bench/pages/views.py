@@ -10,6 +10,7 @@ from bench.formats.record import CheckResult, Profile
 from bench.pages.board import Board, CaseInfo, Entry, Row
 from bench.pages.costs import cost_of, cost_per_success
 from bench.pages.news import Trend, news_of
+from bench.pages.own_count import Compared, own_counts
 from bench.stats import CheckShares, Entrant, Estimate, Findings, Measured, Moved, Tally, Version, estimate
 
 
@@ -146,6 +147,8 @@ class AgentSection:
     """Success in each, over its cases."""
     modes: Mapping[str, int]
     stops: Mapping[str, int]
+    own_counts: Sequence[Compared]
+    """Of the listed trials whose program reports its use."""
 
 
 @dataclass(frozen=True)
@@ -185,6 +188,7 @@ def _agent_section(board: Board, row: Row, rivals: int, details: Details) -> Age
         categories=_by_category(cases),
         modes=_sum([it.failure_modes for it in found]),
         stops=_sum([it.stops for it in found]),
+        own_counts=own_counts(trial.record for case in cases for trial in case.trials),
     )
 
 
