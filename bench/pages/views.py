@@ -11,6 +11,7 @@ from bench.formats.record import CheckResult, Profile
 from bench.pages.board import Board, CaseInfo, Entry, Row, counted_trials, newest_cells
 from bench.pages.costs import cost_of, cost_per_success
 from bench.pages.news import Trend, news_of, trends_of
+from bench.pages.own_count import Compared, own_counts
 from bench.stats import (
     CheckShares,
     Entrant,
@@ -185,6 +186,8 @@ class AgentSection:
     """None: no case with a continuous metric was graded."""
     modes: Mapping[str, int]
     stops: Mapping[str, int]
+    own_counts: Sequence[Compared]
+    """Of the listed trials whose program reports its use."""
 
 
 @dataclass(frozen=True)
@@ -225,6 +228,7 @@ def _agent_section(board: Board, row: Row, rivals: int, details: Details) -> Age
         improved=next(iter(over_cases([it.improvement for it in cases if it.improvement])), None),
         modes=_sum([it.failure_modes for it in found]),
         stops=_sum([it.stops for it in found]),
+        own_counts=own_counts(trial.record for case in cases for trial in case.trials),
     )
 
 

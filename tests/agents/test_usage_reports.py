@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bench.formats.agent import load_agents
-from bench.formats.record import SelfReported
+from bench.formats.observed import SelfReported
 from tests.helpers.cells import ROOT, new_token, processes_with
 
 REPORT = ROOT / "agents" / "_shared" / "usage" / "report_usage.py"

@@ -10,6 +10,7 @@ tokens, so that a lost one is noticed.
 from __future__ import annotations
 
 import contextlib
+import json
 import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -76,6 +77,12 @@ def _read_tool(name: str, path: str) -> Callable[[str], ToolCall]:
     return lambda file: ToolCall(name, {path: f"{WORKSPACE}/{file}"})
 
 
+def _spawned(prompt: str) -> ToolCall:
+    """Vibe offers its subagents to the scripts that the model writes."""
+    arg = json.dumps({"name": "part", "message": prompt})
+    return ToolCall("run_typescript", {"code": f"async function main() {{ return await tools.agents.spawn({arg}); }}"})
+
+
 PROGRAMS = {
     "claude_code": Program(
         "messages",
@@ -117,6 +124,7 @@ PROGRAMS = {
         "chat",
         _file_tool("write_file", "path", "content"),
         _called("bash", "command"),
+        delegate=_spawned,
     ),
     "mini_swe_agent": Program(
         "chat",
