@@ -7,12 +7,13 @@ measured on the same reviews: both bars are relative to it.
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
 from encoder import chances, counting_accuracy
 from reviews import as_csv, draw, model_files, new_language, texts
-from safetensors.numpy import load
+from safetensors.numpy import load, load_file
 
 from bench.judge import Numbers, Workspace, array, check, mapping, once, run_command, submission
 
@@ -90,7 +91,8 @@ def program_learns_another_language(ws: Workspace) -> None:
 
 def _model(ws: Workspace, folder: Any) -> dict[str, Any]:
     """The weights saved in a folder, known to be those of the given architecture with a head for two classes."""
-    config, given = mapping(folder.json(f"{OUT}/config.json")), mapping(ws.json(f"{MODEL}/config.json"))
+    config = mapping(folder.json(f"{OUT}/config.json"))
+    given = json.loads(ws.original(f"{MODEL}/config.json").read_text())
     wrong = [name for name in SIZES if config.get(name) != given[name]]
     assert not wrong, f"{OUT}/config.json: {', '.join(wrong)} not as in {MODEL}/config.json"
     found = dict(folder.safetensors(f"{OUT}/model.safetensors", max_mb=5))
@@ -104,7 +106,7 @@ def _model(ws: Workspace, folder: Any) -> dict[str, Any]:
 
 
 def _given(ws: Workspace) -> dict[str, Any]:
-    return dict(ws.safetensors(f"{MODEL}/model.safetensors"))
+    return dict(load_file(ws.original(f"{MODEL}/model.safetensors")))
 
 
 def _fine_tuned(given: dict[str, Any], weights: dict[str, Any]) -> None:
