@@ -20,5 +20,5 @@ def build(public: Path, hidden: Path, profile: str, seed: int) -> None:
         path = public / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
-    known = np.array(PAPERS - len(network.test))
+    known = np.array([PAPERS - len(network.test)])
     write_npz(hidden / "answers.npz", nodes=network.test, fields=network.fields[network.test], known=known)

@@ -44,7 +44,8 @@ def papers(rng: np.random.Generator, count: int, unseen: np.random.Generator | N
     if unseen is not None:
         draw[years > VALID_YEAR] = unseen.random(int((years > VALID_YEAR).sum()))
     fields = np.minimum((draw[:, None] > bounds).sum(axis=1), FIELDS - 1)
-    centres = rng.normal(0, 1, (FIELDS, WORDS))
+    # At right angles, so that no network is easier than another one.
+    centres = np.sqrt(WORDS) * np.linalg.qr(rng.normal(0, 1, (WORDS, FIELDS)))[0].T
     words = np.round(SIGNAL * centres[fields] + rng.normal(0, 1, (count, WORDS)), 3)
     return Papers(words, fields, years, _citations(rng, fields))
 
