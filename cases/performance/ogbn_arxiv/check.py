@@ -31,13 +31,13 @@ def better_than_the_starter(ws: Any) -> float:
     return float(ws.scale(_accuracy(ws), floor=BASELINE, target=STRONG))
 
 
-@check(weight=25, required=True)
+@check(weight=30, required=True)
 def ten_percent_better(ws: Any) -> None:
     """The accuracy on the test papers is more than 10 % above the starter's."""
     assert _accuracy(ws) > BAR, f"accuracy {_accuracy(ws):.4f}, wanted more than {BAR:.4f}"
 
 
-@check(weight=25, required=True)
+@check(weight=30, required=True)
 def program_learns_on_another_network(ws: Any) -> None:
     """train.py, run on a network with other fields, words and citations, gets above the same bar."""
     rng = ws.numpy_rng("another network")
@@ -49,12 +49,16 @@ def program_learns_on_another_network(ws: Any) -> None:
     assert share > BAR, f"accuracy {share:.4f} on another network, wanted more than {BAR:.4f}"
 
 
-@check(weight=10, required=True)
+@check(guard=True)
 def at_most_ten_epochs(ws: Any) -> None:
     """Only torch trains, and the labels that its losses are derived for are at most ten times the known ones."""
     odd = sorted(_imported(ws) - LIBRARIES)
     assert not odd, f"the programs import {odd[:4]}, wanted none but the standard library and {sorted(LIBRARIES)}"
-    labels = integer(mapping(_counted(ws).json("counted.json"), keys=["labels"])["labels"], low=0)
+    try:
+        ran = _counted(ws)
+    except AssertionError:
+        return  # nothing was counted, and submission_is_the_programs says why
+    labels = integer(mapping(ran.json("counted.json"), keys=["labels"])["labels"], low=0)
     known = int(_truth(ws)["known"][0])
     ws.metric("epochs", labels / known)
     assert labels <= EPOCHS * known, f"the training went through {labels} labels: {labels / known:.1f} epochs"

@@ -90,7 +90,7 @@ def _molecule(
     """Atoms, bonds with their kind, and whether the group is in it."""
     ring, ring_bonds = of.rings[scaffold]
     atoms, bonds = [(kind, 1) for kind in ring], [(a, b, 1) for a, b in ring_bonds]
-    chains = [rng.choice(ATOMS, int(rng.integers(2, 6)), p=of.mix).tolist() for _ in range(int(rng.integers(2, 5)))]
+    chains = [rng.choice(ATOMS, int(rng.integers(2, 6)), p=of.mix).tolist() for _ in range(int(rng.integers(3, 6)))]
     if rng.random() < ATOMS_OF_GROUP:
         chains[0] = [*chains[0][:1], *rng.permutation(of.group).tolist(), *chains[0][1:2]]
     has = False

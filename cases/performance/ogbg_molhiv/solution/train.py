@@ -1,4 +1,4 @@
-"""Predicts which molecules act from which atoms follow each other, two bonds far: messages that count."""
+"""Predicts which molecules act from which atoms follow each other outwards from the ring: messages that count."""
 
 import csv
 
@@ -23,9 +23,16 @@ def columns() -> torch.Tensor:
     start, end = (edges + first[:, None]).T
     kinds = F.one_hot(atoms[:, 0]).float()
     size = kinds.shape[1]
-    messages = torch.zeros(len(kinds), size).index_add_(0, end, kinds[start])
-    triples = kinds[:, :, None, None] * messages[:, None, :, None] * messages[:, None, None, :]
-    pairs = kinds[:, :, None] * messages[:, None, :]
+    depth = 1.0 - atoms[:, 1]
+    for _ in range(8):  # messages that tell how far the ring is
+        nearest = torch.full_like(depth, 99).scatter_reduce(0, end, depth[start], "amin")
+        depth = torch.where(atoms[:, 1] == 1, depth, nearest + 1)
+    outwards = (depth[start] < depth[end]) & (atoms[start, 1] == 0)
+    near, far = start[outwards], end[outwards]
+    before = torch.zeros(len(kinds), size).index_add_(0, far, kinds[near])
+    after = torch.zeros(len(kinds), size).index_add_(0, near, kinds[far])
+    triples = before[:, :, None, None] * kinds[:, None, :, None] * after[:, None, None, :]
+    pairs = kinds[:, :, None] * after[:, None, :]
     joined = torch.cat([kinds, pairs.flatten(1), triples.flatten(1)], dim=1)
     found = torch.zeros(len(counts), joined.shape[1]).index_add_(0, molecule, joined)
     return found.clamp(max=2)
