@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 ATOMS = 7  # in the order of their usual share: 0 is what most atoms are
 SCAFFOLDS, LATE = 60, 18
 """Ring systems, and how many of them only occur in the validation and test molecules."""
-ACTING, OTHERWISE, ATOMS_OF_GROUP = 0.65, 0.006, 0.24
+ACTING, OTHERWISE, ATOMS_OF_GROUP = 0.65, 0.006, 0.5
 """Chance to act with the group and without it; share of the molecules that get its atoms, in any order."""
 
 Rows = NDArray[np.int64]
@@ -92,7 +92,9 @@ def _molecule(
     atoms, bonds = [(kind, 1) for kind in ring], [(a, b, 1) for a, b in ring_bonds]
     chains = [rng.choice(ATOMS, int(rng.integers(2, 6)), p=of.mix).tolist() for _ in range(int(rng.integers(3, 6)))]
     if rng.random() < ATOMS_OF_GROUP:
-        chains[0] = [*chains[0][:1], *rng.permutation(of.group).tolist(), *chains[0][1:2]]
+        order = rng.permutation(of.group).tolist()
+        turned = tuple(order) == of.group and rng.random() < 0.75
+        chains[0] = [*chains[0][:1], *(order[::-1] if turned else order), *chains[0][1:2]]
     has = False
     for chain in chains:
         has = has or any(tuple(chain[i : i + 3]) == of.group for i in range(len(chain) - 2))
