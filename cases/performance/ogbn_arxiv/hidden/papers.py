@@ -31,17 +31,21 @@ class Papers:
         return np.flatnonzero(self.years > VALID_YEAR)
 
 
-def papers(rng: np.random.Generator, count: int, labels: np.random.Generator | None = None) -> Papers:
+def papers(rng: np.random.Generator, count: int, unseen: np.random.Generator | None = None) -> Papers:
     """A network of `count` papers. Word vectors and citations tell a field together far better than either alone.
 
-    Which fields are written about changes over the years. labels: draws what is left of the test papers' fields.
+    Which fields are written about changes over the years. unseen: draws the fields of the test papers.
     """
     when = np.arange(count) / count
     years = FIRST_YEAR + np.searchsorted(np.cumsum(_shares()), when, side="right")
     liking = np.exp(rng.normal(0, DRIFT, FIELDS) * (when[:, None] - 0.5))
     bounds = np.cumsum(liking / liking.sum(axis=1, keepdims=True), axis=1)
-    fields = np.minimum((rng.random(count)[:, None] > bounds).sum(axis=1), FIELDS - 1)
-    centres = rng.normal(0, 1, (FIELDS, WORDS))
+    draw = rng.random(count)
+    if unseen is not None:
+        draw[years > VALID_YEAR] = unseen.random(int((years > VALID_YEAR).sum()))
+    fields = np.minimum((draw[:, None] > bounds).sum(axis=1), FIELDS - 1)
+    # At right angles, so that no network is easier than another one.
+    centres = np.sqrt(WORDS) * np.linalg.qr(rng.normal(0, 1, (WORDS, FIELDS)))[0].T
     words = np.round(SIGNAL * centres[fields] + rng.normal(0, 1, (count, WORDS)), 3)
     return Papers(words, fields, years, _citations(rng, fields))
 

@@ -3,7 +3,6 @@
 import csv
 
 import numpy as np
-import pandas as pd
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -14,7 +13,7 @@ WIDTH, RATE, EPOCHS, BATCH, HOPS = 128, 3e-3, 10, 128, 3
 
 def read(name: str, dtype: type) -> np.ndarray:
     """One of OGB's raw tables: numbers without a header."""
-    return pd.read_csv(f"{FOLDER}/{name}.csv.gz", header=None).to_numpy(dtype)
+    return np.loadtxt(f"{FOLDER}/{name}.csv.gz", dtype=dtype, delimiter=",")
 
 
 def averaged(edges: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
@@ -41,9 +40,9 @@ def columns(words: torch.Tensor, edges: torch.Tensor, known: torch.Tensor, class
 def main() -> None:
     torch.manual_seed(0)
     words = torch.from_numpy(read("raw/node-feat", np.float32))
-    fields = torch.from_numpy(read("raw/node-label", np.int64)).flatten()
+    fields = torch.from_numpy(read("raw/node-label", np.int64))
     edges = torch.from_numpy(read("raw/edge", np.int64))
-    train, valid, test = (torch.from_numpy(read(f"split/time/{name}", np.int64)).flatten() for name in ("train", "valid", "test"))
+    train, valid, test = (torch.from_numpy(read(f"split/time/{part}", np.int64)) for part in ("train", "valid", "test"))
     classes = int(fields.max()) + 1
     known = torch.full_like(fields, -1)
     known[train] = fields[train]
