@@ -16,6 +16,8 @@ from bench.cli.options import CASES, FILE, Command, Group, as_json, branch, gath
 from bench.cli.results_admin import decide, decisions, reveal, traces, verify
 from bench.cli.results_collect import collect, push
 from bench.cli.results_explain import explain, trace
+from bench.cli.results_improvement import improvement, plots
+from bench.cli.results_steps import score_steps
 from bench.cli.stored import tell_skipped
 from bench.report import leaderboard
 
@@ -38,7 +40,20 @@ def results() -> None:
     """Collect, show, verify and judge stored results."""
 
 
-for _command in (collect, push, verify, decide, decisions, explain, reveal, trace, traces):
+for _command in (
+    collect,
+    push,
+    verify,
+    decide,
+    decisions,
+    explain,
+    improvement,
+    plots,
+    reveal,
+    score_steps,
+    trace,
+    traces,
+):
     results.add_command(_command)
 
 

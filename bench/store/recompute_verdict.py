@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from bench.formats.failures import FAILURES
+from bench.formats.help import HELP_LOG
 from bench.formats.record import CheckResult, Record
 from bench.formats.seeds import is_replayed
 from bench.formats.verdict import (
@@ -41,6 +42,26 @@ def identity(record: Record, basis: Basis) -> Iterator[str]:
         )
     elif basis.ranked is not None and record.agent.ranked != basis.ranked:
         yield must_be("agent.ranked", record.agent.ranked, basis.ranked, "the agent was planned so")
+
+
+def help_given(record: Record, basis: Basis) -> Iterator[str]:
+    """The plan says who could be asked; whoever could be asked, the record does not compete."""
+    offer, said = basis.plan.help, record.help
+    wanted = None if offer is None else (offer.by, offer.rules)
+    found = None if said is None else (said.by, said.rules)
+    if found != wanted:
+        yield must_be("help", found, wanted, "the run was planned so")
+    named = any(item.name == HELP_LOG for item in record.artifacts)
+    if said is None:
+        if named:
+            yield must_be("help", None, "who was asked", f"{HELP_LOG} is one of its artifacts")
+        return
+    if record.agent.ranked:
+        yield must_be("agent.ranked", True, False, "its agent could ask")
+    if said.answered > said.questions:
+        yield must_be("help.answered", said.answered, f"at most {said.questions}", "by the number of questions")
+    if said.questions and not named:
+        yield must_be("artifacts", f"without {HELP_LOG}", "with it", "questions were asked")
 
 
 def outcome(record: Record, basis: Basis) -> Iterator[str]:
@@ -111,6 +132,14 @@ def milestones(record: Record, basis: Basis) -> Iterator[str]:
     wanted = basis.case.spec.milestones if record.outcome == "graded" else []
     if record.milestones != wanted:
         yield must_be("milestones", record.milestones, wanted, "case.yaml says so")
+
+
+def headline(record: Record, basis: Basis) -> Iterator[str]:
+    metric = basis.case.spec.metric if record.outcome == "graded" else None
+    wanted = metric.scale if metric else None
+    # A record of a program that did not know the field says nothing.
+    if record.headline is not None and record.headline != wanted:
+        yield must_be("headline", record.headline, wanted, "case.yaml says so")
 
 
 def score(record: Record, basis: Basis) -> Iterator[str]:
@@ -215,6 +244,18 @@ def artifacts(record: Record, basis: Basis) -> Iterator[str]:
 VERDICT_RULES: Mapping[str, Rule] = MappingProxyType(
     {
         rule.__name__: rule
-        for rule in (identity, outcome, checks, milestones, score, claims, flags, failure_modes, artifacts)
+        for rule in (
+            identity,
+            help_given,
+            outcome,
+            checks,
+            milestones,
+            headline,
+            score,
+            claims,
+            flags,
+            failure_modes,
+            artifacts,
+        )
     }
 )

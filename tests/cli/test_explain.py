@@ -17,6 +17,7 @@ from bench.formats.failures import FAILURE_MODES
 from bench.formats.record import Record
 from bench.sandbox.process import ProcessSandbox
 from tests.helpers.cells import CHECK, FILES, RIGHT, WRONG, make_agent, make_case, make_cell, make_context
+from tests.helpers.command import mldb
 from tests.helpers.failing import FIXTURES
 from tests.helpers.gateway import turn, write_cassette
 from tests.helpers.terminal import on_terminal
@@ -193,3 +194,28 @@ def test_a_trace_shows_each_step_and_nothing_of_it_acts(tmp_path: Path) -> None:
     assert "\x1b" not in plain
     assert max(map(len, plain.splitlines())) <= 80
     assert "\x1b" not in on_terminal(code, width=80, NO_COLOR="1")
+
+
+def test_a_stored_run_is_explained_and_traced_as_its_folder_is(tmp_path: Path) -> None:
+    way = WAYS["error_loop"]
+    case = make_case(tmp_path / "cases", way.files, **way.case)
+    agent = make_agent(tmp_path, way.script, models={"main": way.model})
+    same = [turn("Again.", ("run", {"command": "ls"})) for _ in range(5)]
+    write_cassette(agent.folder / "cassettes", same, case.id, FILES["task.md"])
+    done = mldb(
+        "run", "--agent", agent.folder, "--case", case.id, "--cases", tmp_path / "cases", "--sandbox", "process",
+        "--results", "results.git", cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    (folder,) = (tmp_path / "runs").iterdir()
+    stored = [folder.name, "--results", str(tmp_path / "results.git")]
+    for command in ("explain", "trace"):
+        here, there = (
+            [line for line in told(command, *place).splitlines() if "log" not in line and "every step:" not in line]
+            for place in ([str(folder)], stored)
+        )
+        # The place of the log, and the command for more, are all that may differ.
+        assert there == here and len(there) > 10
+    assert told("trace", *stored).count("calls    │ run  command: ls") == 5
+    unknown = CliRunner().invoke(results, ["explain", "night-9", *stored[1:]])
+    assert f"has no run night-9 (name one of its runs: {folder.name})" in str(unknown.exception)

@@ -24,7 +24,8 @@ from hypothesis import strategies as st
 
 from bench.base.errors import UserError
 from bench.cli.pages import _info
-from bench.formats.record import NameQuery, Record, SelfReported
+from bench.formats.observed import NameQuery, SelfReported
+from bench.formats.record import Record
 from bench.pages import render as figures
 from bench.pages.board import CaseInfo
 from bench.pages.build import MARKER, SiteOptions, Written, build_site, write_site

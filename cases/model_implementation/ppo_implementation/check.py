@@ -137,7 +137,7 @@ def selection_fills_the_buffer(ws: Any) -> None:
 
 @check(weight=4, required=True)
 def updates_match(ws: Any) -> None:
-    """After `update()`, twice, both policies have the judge's weights: plain gradient descent, and the given Adam."""
+    """After each `update()` both policies have the judge's weights: plain gradient descent, and the given Adam."""
     known = _expected(ws)
     names = ("states", "actions", "logprobs", "state_values", "rewards", "is_terminals")
     for n, job in _jobs(ws, "updated"):
@@ -154,7 +154,7 @@ def updates_match(ws: Any) -> None:
                 apart = np.abs(array(weights, wanted.shape) - wanted)
                 share = float((apart > allowed).mean())
                 assert share <= (0 if job["rate"] else 0.01), (
-                    f"{name} after update {k + 1} of {len(rollouts[0]['rewards'])} steps is off by {apart.max():.3g}, "
+                    f"{name} after update {k + 1} of {len(rollouts[k]['rewards'])} steps is off by {apart.max():.3g}, "
                     f"where it moves by {moved:.3g}"
                 )
             lengths = [integer(it) for it in sequence(left, length=6)]

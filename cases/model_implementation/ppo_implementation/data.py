@@ -28,7 +28,16 @@ def _judges() -> Any:
     return driver
 
 
-def _rollout(driver: Any, rng: np.random.Generator, config: dict[str, Any], seed: int, count: int) -> dict[str, Any]:
+def _rewards(rng: np.random.Generator, kind: str, count: int) -> Any:
+    """Numbers around 3, whole ones, or so small ones that the 1e-7 beside their spread counts."""
+    if kind == "whole":
+        return rng.integers(-6, 7, count)
+    return rng.normal(0, 1e-6, count) if kind == "small" else rng.normal(3, 5, count).round(3)
+
+
+def _rollout(
+    driver: Any, rng: np.random.Generator, config: dict[str, Any], seed: int, count: int, kind: str = "usual"
+) -> dict[str, Any]:
     """A buffer whose stored log probabilities put a third of the ratios on either side of the clip."""
     states = rng.normal(size=(count, config["state_dim"])).astype(np.float32)
     shape = (count, config["action_dim"]) if config["continuous_action_space"] else (count,)
@@ -43,7 +52,7 @@ def _rollout(driver: Any, rng: np.random.Generator, config: dict[str, Any], seed
         "actions": actions,
         "logprobs": (now + rng.choice([-0.5, 0.03, 0.5], count)).astype(np.float32),
         "state_values": rng.normal(size=count).astype(np.float32),
-        "rewards": rng.normal(3, 5, count).round(3),
+        "rewards": _rewards(rng, kind, count),
         "is_terminals": ends,
     }
 
@@ -65,9 +74,10 @@ def build(public: Path, hidden: Path, profile: str, seed: int) -> None:
             arrays |= {f"{n}_{k}": it for k, it in enumerate(given)}
             arrays |= {f"{n}_part_{k}": it.numpy() for k, it in enumerate(found["parts"])}
             jobs.append({"call": "evaluated", "config": config, "seed": own, "slopes": found["slopes"]})
-        for rate, counts in ((0.02, (40, 9)), (0.0, (25, 2))):
+        plans = ((0.02, ((40, "usual"), (9, "whole"), (12, "small"))), (0.0, ((25, "whole"), (2, "usual"))))
+        for rate, counts in plans:
             n, own = len(jobs), int(rng.integers(2**40))
-            rollouts = [_rollout(driver, rng, config, own, count) for count in counts]
+            rollouts = [_rollout(driver, rng, config, own, count, kind) for count, kind in counts]
             start = driver._agent(config, own).policy
             begin = np.concatenate([it.detach().numpy().ravel() for _, it in sorted(start.named_parameters())])
             for k, (weights, _, _) in enumerate(driver.updated(config, own, rate, rollouts)):
