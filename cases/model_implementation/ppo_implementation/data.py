@@ -38,7 +38,10 @@ def _rewards(rng: np.random.Generator, kind: str, count: int) -> Any:
 def _rollout(
     driver: Any, rng: np.random.Generator, config: dict[str, Any], seed: int, count: int, kind: str = "usual"
 ) -> dict[str, Any]:
-    """A buffer whose stored log probabilities put a third of the ratios on either side of the clip."""
+    """A buffer whose stored log probabilities put a third of the ratios on either side of the clip.
+
+    What is foreseen leaves no advantage: only the entropy moves the actor.
+    """
     states = rng.normal(size=(count, config["state_dim"])).astype(np.float32)
     shape = (count, config["action_dim"]) if config["continuous_action_space"] else (count,)
     actions = (
@@ -47,12 +50,17 @@ def _rollout(
     now = driver.evaluated(config, seed, [states, actions, np.zeros((3, count), np.float32)])["parts"][0].numpy()
     ends = rng.random(count) < 0.2
     ends[-1] = rng.random() < 0.5
+    rewards, values = _rewards(rng, kind, count), rng.normal(size=count).astype(np.float32)
+    if kind == "foreseen":
+        import reference
+
+        values = reference.standardised(rewards, ends, config["gamma"]).numpy()
     return {
         "states": states,
         "actions": actions,
         "logprobs": (now + rng.choice([-0.5, 0.03, 0.5], count)).astype(np.float32),
-        "state_values": rng.normal(size=count).astype(np.float32),
-        "rewards": _rewards(rng, kind, count),
+        "state_values": values,
+        "rewards": rewards,
         "is_terminals": ends,
     }
 
@@ -74,7 +82,11 @@ def build(public: Path, hidden: Path, profile: str, seed: int) -> None:
             arrays |= {f"{n}_{k}": it for k, it in enumerate(given)}
             arrays |= {f"{n}_part_{k}": it.numpy() for k, it in enumerate(found["parts"])}
             jobs.append({"call": "evaluated", "config": config, "seed": own, "slopes": found["slopes"]})
-        plans = ((0.02, ((40, "usual"), (9, "whole"), (12, "small"))), (0.0, ((25, "whole"), (2, "usual"))))
+        plans: list[tuple[float, list[tuple[int, str]]]] = [
+            (0.02, [(40, "usual"), (9, "whole"), (12, "small")]),
+            (0.02, [(15, "foreseen")]),
+            (0.0, [(25, "whole"), (2, "usual")]),
+        ]
         for rate, counts in plans:
             n, own = len(jobs), int(rng.integers(2**40))
             rollouts = [_rollout(driver, rng, config, own, count, kind) for count, kind in counts]
