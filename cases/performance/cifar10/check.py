@@ -1,0 +1,105 @@
+"""Measures submission.csv, and train.py on pictures of other classes that only the judge's cifar.py hands out.
+
+The second is what a submission cannot show: that at most ten passes over the training pictures are enough for it.
+"""
+
+import io
+from typing import Any
+
+import numpy as np
+from waves import CLASSES, DIRECTIONS, balanced, paint
+
+from bench.casekit.metrics import accuracy
+from bench.judge import Numbers, check, once, submission
+
+BASELINE, TARGET = 0.58, 0.90
+BAR = 1.25 * BASELINE  # trainings of the starter differ by a standard deviation of 10 %
+MOST_EPOCHS, TRAIN, TEST = 10, 3000, 1500
+APART = 0.15  # two trainings of one program are up to 0.1 apart in the middle of the scale
+SUM_OFF, SOURCES_KB, RUN_S = 1e-3, 100, 60
+
+
+@check(weight=10, required=True)
+def submission_is_complete(ws: Any) -> None:
+    """submission.csv has ten probabilities for every test picture, and they sum to 1."""
+    _submitted(ws)
+
+
+@check(weight=25)
+def close_to_the_best(ws: Any) -> float:
+    """Credit for the accuracy of the submission, from the starter's to the best known."""
+    return float(ws.scale(_accuracy(ws), floor=BASELINE, target=TARGET))
+
+
+@check(weight=25, required=True)
+def a_quarter_better(ws: Any) -> None:
+    """The accuracy of the submission is more than 25 % above the starter's."""
+    assert _accuracy(ws) > BAR, f"accuracy {_accuracy(ws):.3f}, wanted more than {BAR:.3f}"
+
+
+@check(weight=30, required=True)
+def program_learns_in_ten_epochs(ws: Any) -> None:
+    """train.py gets over the same bar on other pictures, with at most ten passes that the judge's cifar.py counts."""
+    reached, epochs = _rerun(ws)
+    assert 1 <= epochs <= MOST_EPOCHS, f"train.py began {epochs} passes over the training pictures, wanted 1 to 10"
+    assert reached > BAR, f"accuracy {reached:.3f} on other pictures, wanted more than {BAR:.3f}"
+
+
+@check(weight=5, required=True)
+def submission_is_the_programs(ws: Any) -> None:
+    """submission.csv is not much better than what train.py reaches where the judge runs it."""
+    ahead = _accuracy(ws) - _rerun(ws)[0]
+    assert ahead <= APART, f"submission.csv is {ahead:.3f} more accurate than train.py on other pictures"
+
+
+def _probabilities(folder: Any, count: int) -> Any:
+    """N x 10, in the order of the examples."""
+    columns = {str(name): Numbers(low=0, high=1) for name in range(CLASSES)}
+    found = submission(folder, "submission.csv", ids={"": range(count)}, columns=columns)
+    table = np.stack([found[name] for name in columns], axis=1)
+    off = np.abs(table.sum(axis=1) - 1)
+    assert off.max() <= SUM_OFF, f"the probabilities of example {off.argmax()} sum to {table[off.argmax()].sum():.4f}"
+    return table
+
+
+@once
+def _submitted(ws: Any) -> Any:
+    return _probabilities(ws, len(_labels(ws)))
+
+
+@once
+def _labels(ws: Any) -> Any:
+    with np.load(ws.hidden("answers.npz").path) as file:
+        return file["labels"]
+
+
+@once
+def _accuracy(ws: Any) -> float:
+    reached = accuracy(_labels(ws), _submitted(ws).argmax(axis=1))
+    ws.metric("accuracy", reached)
+    return reached
+
+
+@once
+def _rerun(ws: Any) -> tuple[float, int]:
+    """Accuracy of train.py on pictures of another world, and the passes that began there.
+
+    Only Python files are left of the workspace. The directions are turned and the classes numbered anew, so that
+    neither stored answers nor stored weights fit.
+    """
+    sources = [name for name in ws.files() if name.endswith(".py")]
+    size = sum(ws.path(name).stat().st_size for name in sources)
+    assert size <= SOURCES_KB * 1000, f"the Python files have {size:,} bytes, wanted at most {SOURCES_KB},000"
+    rng = ws.numpy_rng("another world")
+    code, turn = rng.permutation(CLASSES), rng.uniform(0.3, 0.7) * np.pi / DIRECTIONS
+    labels, asked = balanced(rng, TRAIN), balanced(rng, TEST)
+    file = io.BytesIO()
+    np.savez(file, pictures=paint(rng, labels, turn), labels=code[labels], test=paint(rng, asked, turn))
+    inputs = {"cifar.py": ws.hidden("judges_cifar.py"), "pictures.npz": file.getvalue()}
+    others = sorted(set(ws.files()) - set(sources))
+    ran = ws.run(["python", "train.py"], timeout=RUN_S, inputs=inputs, remove=others).ok()
+    epochs = len(ran.text("epochs.log", 1).splitlines()) if ran.exists("epochs.log") else 0
+    reached = accuracy(code[asked], _probabilities(ran, TEST).argmax(axis=1))
+    ws.metric("accuracy_new_pictures", reached)
+    ws.metric("epochs", epochs, "passes")
+    return reached, epochs

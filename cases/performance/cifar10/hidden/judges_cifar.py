@@ -1,0 +1,31 @@
+"""The judge's cifar.py: other pictures, in a file of another form; epochs.log gets a line for each pass that begins."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+MOST_EPOCHS = 10
+
+
+def epoch(batch_size: int = 128, rng: np.random.Generator | None = None) -> Iterator[tuple[Any, Any]]:
+    """As in the cifar.py of the task."""
+    with open("epochs.log", "a+") as log:
+        log.write("epoch\n")
+        log.seek(0)
+        if len(log.readlines()) > MOST_EPOCHS:
+            raise RuntimeError(
+                f"train for at most {MOST_EPOCHS} epochs: one more pass over the training pictures began"
+            )
+    with np.load("pictures.npz") as file:
+        pictures, labels = file["pictures"], file["labels"]
+    order = (rng or np.random.default_rng()).permutation(len(labels))
+    for start in range(0, len(order), batch_size):
+        rows = order[start : start + batch_size]
+        yield pictures[rows], labels[rows]
+
+
+def test_pictures() -> Any:
+    """All test pictures."""
+    with np.load("pictures.npz") as file:
+        return file["test"]

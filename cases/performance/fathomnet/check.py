@@ -1,0 +1,122 @@
+"""Measures both halves of submission.csv, and of train.py in another sea: MAP@20 of the animals, AUC of the depth.
+
+The second is what a submission cannot show: that train.py makes such answers, and learns how from the files at hand.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sea import CATEGORIES, draw, other_sea
+
+from bench.casekit.metrics import auc
+from bench.casekit.tables import to_csv
+from bench.judge import Labels, Numbers, check, once, submission
+
+BASELINE, TARGET = 0.254, 0.75
+BAR = 1.1 * BASELINE
+MOST_NAMED, TRAIN, SHALLOW, DEEP = 20, 600, 150, 150
+APART, SOURCES_KB, RUN_S = 0.15, 100, 60
+
+
+@check(weight=10, required=True)
+def submission_is_complete(ws: Any) -> None:
+    """submission.csv has different known categories and a number for every test picture."""
+    _submitted(ws)
+
+
+@check(weight=25)
+def close_to_the_best(ws: Any) -> float:
+    """Credit for the score of the submission, from the starter's to the best known."""
+    return float(ws.scale(_score(ws), floor=BASELINE, target=TARGET))
+
+
+@check(weight=25, required=True)
+def ten_percent_better(ws: Any) -> None:
+    """The score of the submission is more than 10 % above the starter's."""
+    assert _score(ws) > BAR, f"score {_score(ws):.3f}, wanted more than {BAR:.3f}"
+
+
+@check(weight=30, required=True)
+def program_learns_another_sea(ws: Any) -> None:
+    """train.py, run on the pictures of another sea, gets over the same bar."""
+    assert _rerun(ws) > BAR, f"score {_rerun(ws):.3f} in another sea, wanted more than {BAR:.3f}"
+
+
+@check(weight=5, required=True)
+def submission_is_the_programs(ws: Any) -> None:
+    """submission.csv is not much better than what train.py reaches where the judge runs it."""
+    ahead = _score(ws) - _rerun(ws)
+    assert ahead <= APART, f"submission.csv has a score {ahead:.3f} above that of train.py in another sea"
+
+
+def average_precision(true: list[int], named: list[int]) -> float:
+    """Of one picture: mean over its animals, or 20 where it has more, of the precision at the rank of each."""
+    right = np.isin(named[:MOST_NAMED], true)
+    precision = np.cumsum(right) / np.arange(1, len(right) + 1)
+    return float(precision[right].sum()) / min(len(true), MOST_NAMED)
+
+
+def halves(true: list[list[int]], deep: Any, answers: tuple[list[list[int]], Any]) -> tuple[float, float]:
+    """MAP@20 and AUC; each answer in the order of the truth."""
+    named, scores = answers
+    found = [average_precision(*pair) for pair in zip(true, named, strict=True)]
+    return float(np.mean(found)), auc(np.asarray(deep, int), scores)
+
+
+def _answers(folder: Any, ids: list[str]) -> tuple[list[list[int]], Any]:
+    """Categories, best first, and the score of depth for each of `ids`, in their order."""
+    columns = {"categories": Labels(), "osd": Numbers(low=0, high=1)}
+    found = submission(folder, "submission.csv", ids={"id": ids}, columns=columns)
+    named = [_named(it, text) for it, text in zip(ids, found["categories"], strict=True)]
+    return named, found["osd"]
+
+
+def _named(name: str, text: str) -> list[int]:
+    what, words = f"submission.csv, categories of {name}", text[:200].split()
+    assert 1 <= len(words) <= MOST_NAMED, f"{what}: {len(words)} of them, wanted 1 to {MOST_NAMED} separated by spaces"
+    known = {str(number): number for number in range(1, CATEGORIES + 1)}
+    odd = [word for word in words if word not in known]
+    assert not odd, f"{what}: {odd[0][:20]!r} is not a whole number from 1 to {CATEGORIES}"
+    assert len(set(words)) == len(words), f"{what}: a category is named twice"
+    return [known[word] for word in words]
+
+
+@once
+def _truth(ws: Any) -> dict[str, Any]:
+    return dict(json.loads(Path(ws.hidden("answers.json").path).read_text(encoding="utf-8")))
+
+
+@once
+def _submitted(ws: Any) -> tuple[list[list[int]], Any]:
+    return _answers(ws, _truth(ws)["ids"])
+
+
+@once
+def _score(ws: Any) -> float:
+    precision, area = halves(_truth(ws)["animals"], _truth(ws)["deep"], _submitted(ws))
+    ws.metric("map_at_20", precision)
+    ws.metric("osd_auc", area)
+    ws.metric("score", 0.5 * (2 * area - 1 + precision))
+    return 0.5 * (2 * area - 1 + precision)
+
+
+@once
+def _rerun(ws: Any) -> float:
+    """Score of train.py in another sea; of the workspace only Python files are left."""
+    sources = [name for name in ws.files() if name.endswith(".py")]
+    size = sum(ws.path(name).stat().st_size for name in sources)
+    assert size <= SOURCES_KB * 1000, f"the Python files have {size:,} bytes, wanted at most {SOURCES_KB},000"
+    rng = ws.numpy_rng("another sea")
+    sea = other_sea(rng)
+    known, asked = draw(rng, sea, TRAIN, 0), draw(rng, sea, SHALLOW, DEEP)
+    tables = {"multilabel_classification/train.csv": known.table(), "sample_submission.csv": asked.sample()}
+    inputs: dict[str, bytes | str] = {**known.files(), **asked.files()}
+    inputs |= {path: to_csv(columns) for path, columns in tables.items()}
+    kept = {*sources, "category_key.csv"}
+    others = sorted({name for name in ws.files() if name not in kept} | {"images", "multilabel_classification"})
+    ran = ws.run(["python", "train.py"], timeout=RUN_S, inputs=inputs, remove=others).ok()
+    precision, area = halves(asked.animals, asked.deep, _answers(ran, asked.names))
+    ws.metric("score_other_sea", 0.5 * (2 * area - 1 + precision))
+    return 0.5 * (2 * area - 1 + precision)
