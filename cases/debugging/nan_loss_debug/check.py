@@ -30,10 +30,11 @@ ALLOWED_RATIO = 1.5
 LANDED, STRAIGHT = 1e-6, 1e-4
 # Name: lowest x, width of x, slope, intercept. The signs and exact sizes are drawn afresh.
 SCALES = {
-    "thousandths": (0.0, 0.004, 700.0, 0.5),
+    "thousandths": (0.0, 0.001, 2800.0, 0.5),
     "below one": (-0.5, 1.0, 3.0, 40.0),
     "years": (1900.0, 120.0, 0.4, 10.0),
     "tens of thousands": (0.0, 30000.0, 0.02, -5.0),
+    "steep": (0.0, 20000.0, 50.0, -5.0),
 }
 # The mean of x is about ninety times its spread from zero.
 FAR = (5000.0, 240.0, 0.4, 10.0)
