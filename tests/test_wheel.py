@@ -74,7 +74,7 @@ def test_wheel_holds_the_data_and_no_rubbish(tmp_path: Path) -> None:
     assert "bench/data/agents/react/agent.yaml" in names
     assert {"bench/data/caller/mldb-agent.yml", "bench/data/caller/workflows/mldb-smoke.yml"} <= set(names)
     paper = {path.relative_to(ROOT).as_posix() for path in (ROOT / "cases" / "suites").rglob("*.yaml")}
-    assert sum("/paper/" in path for path in paper) == 10
+    assert sum("/paper/" in path for path in paper) == 16
     assert {f"bench/data/{path}" for path in paper} <= set(names)
     templates = ROOT / "cases" / "_template"
     parts = [path.relative_to(templates).as_posix() for path in templates.rglob("*") if path.is_file()]

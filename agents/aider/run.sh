@@ -8,7 +8,8 @@ cat >"$BENCH_OUT_DIR/models.json" <<JSON
 JSON
 # Without git it knows no files but those it is told.
 mapfile -d '' files < <(find . -type f -size -200k -not -path '*/.*' -print0 | head -z -n 100)
-exec aider --model "openai/$BENCH_MODEL" --weak-model "openai/$BENCH_MODEL" \
+exec "$BENCH_AGENT_PYTHON" -I -S -B "${0%/*}/../_shared/usage/report_usage.py" aider -- \
+  aider --model "openai/$BENCH_MODEL" --weak-model "openai/$BENCH_MODEL" \
   --model-metadata-file "$BENCH_OUT_DIR/models.json" \
   --message-file "$BENCH_TASK_FILE" --yes-always --no-git --no-gitignore \
   --no-stream --no-pretty --no-check-update --no-show-release-notes --no-show-model-warnings \

@@ -8,7 +8,8 @@ mkdir -p "$CLAUDE_CONFIG_DIR"
 # Whatever class of model it would choose for its helpers, there is one model here.
 export ANTHROPIC_MODEL="$BENCH_MODEL" ANTHROPIC_DEFAULT_OPUS_MODEL="$BENCH_MODEL"
 export ANTHROPIC_DEFAULT_SONNET_MODEL="$BENCH_MODEL" ANTHROPIC_DEFAULT_HAIKU_MODEL="$BENCH_MODEL"
-exec "$packages"/@anthropic-ai/claude-code-linux-*/claude --print --verbose --output-format stream-json \
+exec "$BENCH_AGENT_PYTHON" -I -S -B "${0%/*}/../_shared/usage/report_usage.py" claude_code -- \
+  "$packages"/@anthropic-ai/claude-code-linux-*/claude --print --verbose --output-format stream-json \
   --model "$BENCH_MODEL" --max-turns "$((BENCH_MAX_STEPS + 1))" \
   --dangerously-skip-permissions --disallowedTools "WebSearch,WebFetch" \
   <"$BENCH_TASK_FILE"

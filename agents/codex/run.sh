@@ -5,7 +5,8 @@ set -u
 vendor=$(echo "${BENCH_AGENT_PYTHON%/bin/python}"/lib/node_modules/@openai/codex-linux-*/vendor/*)
 export PATH="$vendor/codex-path:$PATH" CODEX_HOME="$BENCH_OUT_DIR/codex" CODEX_MANAGED_BY_NPM=1
 mkdir -p "$CODEX_HOME"
-exec "$vendor/bin/codex" exec \
+exec "$BENCH_AGENT_PYTHON" -I -S -B "${0%/*}/../_shared/usage/report_usage.py" codex -- \
+  "$vendor/bin/codex" exec \
   --json --skip-git-repo-check --ephemeral --dangerously-bypass-approvals-and-sandbox \
   --model "$BENCH_MODEL" --output-last-message "$BENCH_OUT_DIR/last_message.txt" \
   -c 'model_provider="bench"' \

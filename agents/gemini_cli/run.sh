@@ -7,5 +7,6 @@ cat >"$GEMINI_CLI_HOME/.gemini/settings.json" <<'JSON'
 {"security": {"auth": {"selectedType": "gemini-api-key"}}, "privacy": {"usageStatisticsEnabled": false},
  "general": {"enableAutoUpdate": false, "enableAutoUpdateNotification": false}}
 JSON
-exec gemini --model "$BENCH_MODEL" --approval-mode yolo --output-format stream-json \
+exec "$BENCH_AGENT_PYTHON" -I -S -B "${0%/*}/../_shared/usage/report_usage.py" gemini_cli -- \
+  gemini --model "$BENCH_MODEL" --approval-mode yolo --output-format stream-json \
   --prompt "Do the task above." <"$BENCH_TASK_FILE"

@@ -5,6 +5,7 @@ Ends with 0: submitted; 1: it or its model failed; 4: gave up (out of time, or a
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
@@ -44,6 +45,19 @@ def settings(environment: os._Environ[str]) -> dict[str, Any]:
     return config
 
 
+def counted(agent: Any) -> dict[str, float]:
+    """What the package counts by itself: calls, dollars by litellm's prices, and the tokens of each answer."""
+    usages = [it.get("extra", {}).get("response", {}).get("usage") for it in agent.messages]
+    known = [it for it in usages if it]
+    return {
+        "calls": agent.n_calls,
+        "cost_usd": agent.cost,
+        "input_tokens": sum(it["prompt_tokens"] for it in known),
+        "cached_tokens": sum((it.get("prompt_tokens_details") or {}).get("cached_tokens") or 0 for it in known),
+        "output_tokens": sum(it["completion_tokens"] for it in known),
+    }
+
+
 def main() -> int:
     environment = os.environ
     config = settings(environment)
@@ -59,6 +73,9 @@ def main() -> int:
     except Exception as error:
         print(f"mini-swe-agent: {type(error).__name__}: {error}", file=sys.stderr)
         return FAILED
+    finally:
+        report = json.dumps(counted(agent)) + "\n"
+        Path(environment["BENCH_OUT_DIR"], "usage.json").write_text(report, encoding="utf-8")
     print(f"mini-swe-agent: {end.get('exit_status')}", file=sys.stderr)
     return SUBMITTED if end.get("exit_status") == "Submitted" else GAVE_UP
 

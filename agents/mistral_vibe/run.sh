@@ -20,4 +20,5 @@ name = "$BENCH_MODEL"
 provider = "bench"
 alias = "bench"
 TOML
-exec vibe -p --yolo --trust --output streaming <"$BENCH_TASK_FILE"
+exec "$BENCH_AGENT_PYTHON" -I -S -B "${0%/*}/../_shared/usage/report_usage.py" mistral_vibe -- \
+  vibe -p --yolo --trust --output streaming <"$BENCH_TASK_FILE"

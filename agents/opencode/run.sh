@@ -13,5 +13,6 @@ OPENCODE_CONFIG_CONTENT=$(cat <<JSON
 JSON
 )
 export OPENCODE_CONFIG_CONTENT
-exec "${BENCH_AGENT_PYTHON%/bin/python}"/lib/node_modules/opencode-linux-*/bin/opencode \
+exec "$BENCH_AGENT_PYTHON" -I -S -B "${0%/*}/../_shared/usage/report_usage.py" opencode -- \
+  "${BENCH_AGENT_PYTHON%/bin/python}"/lib/node_modules/opencode-linux-*/bin/opencode \
   run --model "bench/$BENCH_MODEL" --format json --title task <"$BENCH_TASK_FILE"

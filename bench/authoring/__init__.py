@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from bench.authoring.edit_answers import lay_out_answer, move_patches, save_answer
     from bench.authoring.judge_sources import declare, declared, sources_digest
     from bench.authoring.locks import FOLDER, ProofLock, Surroundings, lock_path, read_lock, standing
+    from bench.authoring.original import OriginalVerdict, original_verdict
     from bench.authoring.proof_seeds import ProofSeed, Rounds
     from bench.authoring.proving import BUDGET_MEAN_S, Proven, contradiction, lock_proven, prove_cases
     from bench.authoring.scaffold import KINDS, SMALLEST, scaffold_case

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -51,8 +52,18 @@ class Response:
 class Service:
     """One stand-in for the life of one cell."""
 
-    def __init__(self, name: str, hidden: Path, seed: int, journal: Path, phase: str = "agent") -> None:
+    def __init__(
+        self,
+        name: str,
+        hidden: Path,
+        seed: int,
+        journal: Path,
+        phase: str = "agent",
+        public_scores: int | None = None,
+    ) -> None:
         self.name = name
+        self.public_scores = public_scores
+        """What case.yaml says of it; None: nothing."""
         self.phase = phase
         """`agent` while the agent works, `judging` while its files are judged: a service of each grading's own."""
         self.hidden = hidden
@@ -65,7 +76,18 @@ class Service:
         self._journal_lock = threading.Lock()
         # One that an earlier process of this service began goes on.
         written = journal.read_bytes() if journal.is_file() else b""
+        if torn := len(written) - written.rfind(b"\n") - 1:
+            # It was ended in the middle of a line, which would make the next one unreadable.
+            written = written[:-torn]
+            os.truncate(journal, len(written))
         self._journal_events, self._journal_bytes = written.count(b"\n"), len(written)
+
+    def journaled(self, kind: str) -> list[dict[str, Any]]:
+        """The events of this kind so far, also those of an earlier process, whose memory is gone."""
+        with self._journal_lock:
+            lines = self._journal.read_bytes().split(b"\n")[:-1] if self._journal.is_file() else []
+        events = (json.loads(line) for line in lines)
+        return [it for it in events if it.get("event") == kind]
 
     def journal(self, event: Mapping[str, Any]) -> None:
         """Write down what happened; the judge reads it, the agent cannot reach it.

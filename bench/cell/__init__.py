@@ -13,6 +13,7 @@ from bench.base.faces import lazy_face
 if TYPE_CHECKING:
     from bench.cell.agent_phase import AgentPhase, Overlay, run_agent
     from bench.cell.arbitration import settle
+    from bench.cell.ask import Helper, ScriptedHelper
     from bench.cell.context import CellContext, Clock
     from bench.cell.diagnosis import Evidence
     from bench.cell.environment import agent_python

@@ -16,14 +16,18 @@ from pathlib import Path
 from bench.base.errors import InfraError
 from bench.base.files import sha256_file, write_atomic
 from bench.base.model import seed_text
+from bench.cell.ask import ADDRESS, SOCKET, open_desk
 from bench.cell.context import CellContext
 from bench.cell.decoys import Decoys
 from bench.cell.environment import agent_python
+from bench.cell.step_snapshots import snapshots_while
 from bench.cell.watch import LedgerFollower
 from bench.cell.workspace import CellFolder
 from bench.formats.agent_files import CASSETTES
+from bench.formats.help import HelpGiven
+from bench.formats.observed import NameQuery
 from bench.formats.plan import Cell
-from bench.formats.record import ModelUsage, NameQuery, Note, StopReason
+from bench.formats.record import ModelUsage, Note, StopReason
 from bench.formats.verdict import LIMIT_MODES
 from bench.gateway import CellLimits, Gateway, GatewaySpec, RunBudgetConfig, open_gateway
 from bench.sandbox import NAMES, Ended, Job, Mount, NameQueries, cell_environment, job_limits, run_job
@@ -43,6 +47,8 @@ class AgentPhase:
     usage: list[ModelUsage] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
     name_queries: list[NameQuery] = field(default_factory=list)
+    help: HelpGiven | None = None
+    """None: the agent could not ask."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +77,9 @@ def run_agent(folder: CellFolder, overlay: Overlay | None) -> AgentPhase:
         _decoys(folder) as decoys,
         _gateway(cell, context, socket, ends) as gateway,
         _names(folder, socket.with_name("names.sock")) as names,
+        open_desk(context.helper, cell.id, ends, context.watch, trace, socket.parent) as (desk, asking),
     ):
+        sockets = {**sockets, **asking}
         if names is not None:
             sockets = {**sockets, NAMES: names.path}
         if gateway is not None:
@@ -79,9 +87,10 @@ def run_agent(folder: CellFolder, overlay: Overlay | None) -> AgentPhase:
         job = _job(folder, decoys, sockets, _environment(cell, context, gateway, deadline), overlay, python)
         follower = LedgerFollower(trace / "calls.jsonl", partial(context.watch.call, cell))
         try:
-            ended = run_job(
-                context.sandbox, job, partial(_should_stop, gateway, follower) if gateway is not None else None
-            )
+            with snapshots_while(folder, trace):
+                ended = run_job(
+                    context.sandbox, job, partial(_should_stop, gateway, follower) if gateway is not None else None
+                )
             if gateway is not None:
                 # The agent is gone: whether its last calls met an outage is found out without it.
                 gateway.settle(context.stopped.is_set)
@@ -92,18 +101,19 @@ def run_agent(folder: CellFolder, overlay: Overlay | None) -> AgentPhase:
     _keep_log(trace / "agent.log", ended)
     notes = [Note(name="hidden_read_attempt", evidence=opened)] if opened else []
     asked = _name_queries(cell, names, ended.network_attempts.names)
+    given = desk.given() if desk is not None else None
     if gateway is None:
         return _told(
             cell,
             context,
-            AgentPhase(ended, _stop_reason(ended, None), notes=notes, name_queries=asked),
+            AgentPhase(ended, _stop_reason(ended, None), notes=notes, name_queries=asked, help=given),
         )
     # Read after the gateway has closed: only then are calls that were still open charged.
     calls = gateway.state()
     if calls.error:
         raise InfraError("gateway_error", calls.error)
     stop = _stop_reason(ended, calls.limit_hit)
-    return _told(cell, context, AgentPhase(ended, stop, calls.usage, [*calls.notes, *notes], asked))
+    return _told(cell, context, AgentPhase(ended, stop, calls.usage, [*calls.notes, *notes], asked, given))
 
 
 def _should_stop(gateway: Gateway, follower: LedgerFollower) -> bool:
@@ -189,7 +199,7 @@ def _job(
         Mount(source, f"/{name.removeprefix('../')}") for name, source in cell.agent.staged_shared(staged).items()
     ]
     mounts = [workspace, agent, *shared, task, out]
-    interpreter = context.sandbox.interpreter
+    interpreter, image = context.sandbox.interpreter, _image(cell, context)
     variables = cell.agent.spec.environment.variables
     # Ours come last: no variable of an agent.yaml takes the place of one of the benchmark's.
     env = {
@@ -198,9 +208,9 @@ def _job(
         "BENCH_TASK_FILE": guest_path(task),
         "BENCH_WORKSPACE": guest_path(workspace),
         "BENCH_OUT_DIR": guest_path(out),
-        "BENCH_PYTHON": interpreter(CASE_PYTHON),
-        "BENCH_AGENT_PYTHON": interpreter(python),
     }
+    if not image:
+        env |= {"BENCH_PYTHON": interpreter(CASE_PYTHON), "BENCH_AGENT_PYTHON": interpreter(python)}
     if overlay is not None:
         solution = Mount(overlay.folder, "/solution")
         mounts.append(solution)
@@ -226,7 +236,17 @@ def _job(
         python=CASE_PYTHON,
         interpreters=[] if python == CASE_PYTHON else [python],
         cell_environment=cell_environment(cell.case, context.provenance.run, cell.id, folder.gpu),
+        image=image,
     )
+
+
+def _image(cell: Cell, context: CellContext) -> str:
+    """The agent's own image, in which neither of our interpreters is; empty: it has none."""
+    image = cell.agent.spec.environment.image
+    if image and context.sandbox.name != "docker":
+        fault = f"the sandbox {context.sandbox.name} starts no images, and agent {cell.agent.id} has its own"
+        raise InfraError("needs_missing", f"{fault}: use --sandbox docker")
+    return image
 
 
 def _command(cell: Cell, folder: str, python: Path) -> list[str]:
@@ -247,6 +267,8 @@ def _environment(cell: Cell, context: CellContext, gateway: Gateway | None, dead
     }
     if context.cost_limited:
         env["BENCH_MAX_COST_USD"] = str(limits.cost_usd)
+    if context.helper is not None:
+        env[ADDRESS] = f"http://127.0.0.1:{{port:{SOCKET}}}"
     for name, service in cell.case.spec.services.items():
         if "agent" in service.during:
             env[service.env] = f"http://127.0.0.1:{{port:{name}}}"

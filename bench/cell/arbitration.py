@@ -14,6 +14,7 @@ from bench.cell.agent_phase import Overlay, run_agent
 from bench.cell.workspace import CellFolder, discard
 from bench.formats.agent import find_agent
 from bench.formats.plan import Cell
+from bench.formats.step_snapshots import SnapshotRule
 from bench.judge import Grading
 
 _REFERENCE_AGENT = "oracle"
@@ -54,6 +55,7 @@ def _verdicts(folder: CellFolder, overlay: Overlay | None, seed: int) -> frozens
     # Its traces and sockets are not the cell's: that one is not finished yet.
     place = folder.path / f"reference-{secrets.token_hex(4)}"
     own = replace(context, folder=place / "run", sockets=context.socket_folder(cell) / "r")
+    own = replace(own, snapshots=SnapshotRule(), helper=None)
     answer = CellFolder.prepare(Cell(agent, {}, cell.case, cell.profile, cell.trial), own, place / "cell", folder.gpu)
     try:
         if overlay is not None:

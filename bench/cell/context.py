@@ -16,6 +16,7 @@ from bench.base.errors import InfraError
 from bench.base.files import lock
 from bench.base.install import DataFolders
 from bench.base.times import instant, now
+from bench.cell.ask import Helper
 from bench.cell.gpus import leased_gpu
 from bench.cell.machine import DiskSpace
 from bench.cell.watch import CellWatch
@@ -23,6 +24,7 @@ from bench.formats.agent import Agent
 from bench.formats.plan import Cell, RunLimits, public_seed
 from bench.formats.record import Phase, Provenance, SeedSource
 from bench.formats.seeds import commitment, data_seed, is_replayed
+from bench.formats.step_snapshots import SnapshotRule
 from bench.gateway import Patience, recorded_seed
 from bench.guest.trees import remove_tree
 from bench.sandbox import Gpu, GpuRoots, Sandbox
@@ -77,6 +79,10 @@ class CellContext:
     """From which the seeds of the data derive, so that outsiders cannot compute them; empty: from public facts."""
     gpu_roots: GpuRoots = field(default_factory=GpuRoots)
     """Where the machine's GPUs are looked for."""
+    helper: Helper | None = field(default=None, compare=False)
+    """Who answers agents' questions; None: they cannot ask."""
+    snapshots: SnapshotRule = field(default_factory=SnapshotRule)
+    """When workspaces are copied while their agents work."""
 
     def gpu(self, cell: Cell) -> AbstractContextManager[Gpu | None]:
         """A GPU of the cell's own for as long as the context is open; waits until one is free."""

@@ -16,7 +16,8 @@ from bench.cell.snapshot import Snapshot
 from bench.cell.trace_modes import modes_of_trace
 from bench.formats.case import Case, CaseSpec, load_case
 from bench.formats.plan import Cell
-from bench.formats.record import Claim, Metric, Note
+from bench.formats.record import CheckResult, Claim, Metric, Note
+from bench.formats.shortfall import invalid_submission, small_improvement
 from bench.formats.verdict import LIMIT_MODES, no_improvement, overclaimed
 from bench.judge import Grading
 
@@ -94,6 +95,8 @@ def failure_modes(evidence: Evidence) -> list[Note]:
         ("error_loop", _error_loop(evidence)),
         ("ended_early", _ended_early(evidence)),
         ("no_improvement", unimproved := no_improvement(evidence.spec.metric, metrics)),
+        ("small_improvement", small_improvement(evidence.spec.metric, metrics)),
+        ("invalid_submission", _invalid_submission(evidence, metrics)),
     ]
     by_itself = evidence.phase.stop_reason in ("finished", "gave_up")
     found += modes_of_trace(evidence.ledger, ended_by_itself=by_itself, unimproved=bool(unimproved))
@@ -114,6 +117,11 @@ def _crashed(it: Evidence) -> str:
 def _no_artifact(it: Evidence) -> str:
     missing = [item.path for item in it.spec.outputs.files if not (it.snapshot.folder / item.path).is_file()]
     return f"missing: {_some(missing)}" if missing else ""
+
+
+def _invalid_submission(it: Evidence, metrics: Sequence[Metric]) -> str:
+    checks = [CheckResult(**vars(verdict)) for verdict in it.grading.verdicts]
+    return invalid_submission(it.spec.metric, metrics, checks, missing=bool(_no_artifact(it)))
 
 
 def _ended_early(it: Evidence) -> str:

@@ -15,6 +15,8 @@ from bench.cell.context import CellContext, Clock
 from bench.cell.diagnosis import Evidence, failure_modes, flags
 from bench.cell.machine import this_machine
 from bench.formats.failures import FAILURES
+from bench.formats.help import HelpGiven
+from bench.formats.observed import SelfReported
 from bench.formats.plan import Cell
 from bench.formats.record import (
     MOST_ARTIFACTS,
@@ -26,10 +28,10 @@ from bench.formats.record import (
     Metric,
     Note,
     Record,
-    SelfReported,
     Try,
 )
 from bench.formats.run_folder import RunFolder
+from bench.formats.step_snapshots import STORE
 from bench.formats.verdict import flags_of_tries, limits_hit, limits_of, stored_score, total_cost, total_steps
 
 REPORT = "usage.json"
@@ -108,6 +110,7 @@ def _record(cell: Cell, context: CellContext, finished: Finished, tries: list[Tr
         finished=clock.now(),
         machine=this_machine(),
         limits=limits_of(cell.case.spec.limits, cost_limited=context.cost_limited),
+        help=_help(context, finished.judged),
         provenance=provenance,
         artifacts=_artifacts(context.trace(cell), context.folder),
         tries=tries,
@@ -127,6 +130,7 @@ def _verdict(judged: Judged, tries: list[Try]) -> dict[str, Any]:
         "score": stored_score(grading.verdicts),
         "checks": [CheckResult(**vars(verdict)) for verdict in grading.verdicts],
         "milestones": judged.evidence.spec.milestones,
+        "headline": spec.metric.scale if (spec := judged.evidence.spec).metric else None,
         "metrics": [Metric(**metric) for metric in grading.metrics],
         "claims": [Claim(**claim) for claim in grading.claims],
         "overclaims": sum(bool(claim["overclaim"]) for claim in grading.claims),
@@ -139,6 +143,14 @@ def _verdict(judged: Judged, tries: list[Try]) -> dict[str, Any]:
         "steps": total_steps(usage),
         "limits_hit": limits_hit(phase.stop_reason),
     }
+
+
+def _help(context: CellContext, judged: Judged | None) -> HelpGiven | None:
+    """Of a cell without a verdict only that it was offered: how much was asked is in the trace."""
+    if context.helper is None:
+        return None
+    given = judged.evidence.phase.help if judged is not None else None
+    return given or HelpGiven(**context.helper.offer.model_dump())
 
 
 def _self_reported(out: Path) -> SelfReported | None:
@@ -155,7 +167,10 @@ def _self_reported(out: Path) -> SelfReported | None:
 def _artifacts(trace: Path, root: Path) -> list[Artifact]:
     """What is kept beside the record; of the agent's own files only regular ones with printable names."""
     found: list[Artifact] = []
-    for name, entry in walk_files(trace, skip=frozenset({"workspace"})):
+    # The agent's own files come last: however many it writes, they leave the others their places.
+    # Of snapshots the index is named, which has the digest of each file in the store.
+    files = walk_files(trace, skip=frozenset({"workspace", STORE}))
+    for name, entry in sorted(files, key=lambda it: it[0].startswith("out/")):
         if entry.is_file(follow_symlinks=False) and name.isprintable() and len(found) < MOST_ARTIFACTS:
             path = Path(entry.path)
             size = entry.stat(follow_symlinks=False).st_size

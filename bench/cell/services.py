@@ -20,8 +20,9 @@ import threading
 import time
 import traceback
 import urllib.parse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, BinaryIO, ClassVar, NoReturn
 
 from bench.base.child import load_module, log_tail, python_child, receive_orders
@@ -54,10 +55,11 @@ def running_services(
     seed: int,
     code: Sequence[Path] = (),
     phase: ServicePhase = "agent",
+    public_scores: Mapping[str, int | None] = MappingProxyType({}),
 ) -> Iterator[dict[str, Path]]:
     """Start the services and yield their sockets by name; raises `InfraError` when they do not come up.
 
-    code: folders of modules that the script imports.
+    code: folders of modules that the script imports. public_scores: how many a service may tell, by its name.
     """
     if not names:
         yield {}
@@ -70,6 +72,7 @@ def running_services(
         "journals": str(journals),
         "seed": seed,
         "phase": phase,
+        "public_scores": dict(public_scores),
         "sockets": {name: str(path) for name, path in paths.items()},
     }
     python = Path(sys.executable)
@@ -96,15 +99,18 @@ def running_services(
                 path.unlink(missing_ok=True)
 
 
-class _UnixServer(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+class UnixServer(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
     """Serves a socket that listens already."""
 
     daemon_threads = True
+    most_body = _MAX_BODY
+    most_at_once = _MOST_AT_ONCE
+    """Connections at a time."""
 
     def __init__(self, listener: socket.socket, handler: Handler, service: Service) -> None:
         self.handler = handler
         self.service = service
-        self._free = threading.BoundedSemaphore(_MOST_AT_ONCE)
+        self._free = threading.BoundedSemaphore(self.most_at_once)
         super().__init__(listener.getsockname(), _Exchange, bind_and_activate=False)
         self.socket.close()
         self.socket = listener
@@ -131,7 +137,7 @@ class _UnixServer(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
 
 class _Exchange(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    server: _UnixServer
+    server: UnixServer
     timeout: ClassVar[float] = 300
 
     def _answer(self) -> None:
@@ -167,7 +173,7 @@ class _Exchange(http.server.BaseHTTPRequestHandler):
             length = int(self.headers.get("Content-Length") or 0)
         except ValueError:
             return None
-        return self.rfile.read(length) if 0 <= length <= _MAX_BODY else None
+        return self.rfile.read(length) if 0 <= length <= self.server.most_body else None
 
     def _chunks(self) -> bytes | None:
         body = bytearray()
@@ -176,7 +182,7 @@ class _Exchange(http.server.BaseHTTPRequestHandler):
                 size = int(self.rfile.readline(100).split(b";")[0], 16)
             except ValueError:
                 return None
-            if size < 0 or len(body) + size > _MAX_BODY:
+            if size < 0 or len(body) + size > self.server.most_body:
                 return None
             body += self.rfile.read(size)
             self.rfile.readline(100)
@@ -241,8 +247,9 @@ def _serve(orders: dict[str, Any], listeners: dict[str, socket.socket], begun: i
         module = load_module("services", script)
         for name, listener in listeners.items():
             journal = Path(orders["journals"]) / f"{name}.jsonl"
-            service = Service(name, Path(orders["hidden"]), orders["seed"], journal, orders["phase"])
-            server = _UnixServer(listener, getattr(module, name), service)
+            told = orders["public_scores"].get(name)
+            service = Service(name, Path(orders["hidden"]), orders["seed"], journal, orders["phase"], told)
+            server = UnixServer(listener, getattr(module, name), service)
             threading.Thread(target=server.serve_forever, daemon=True).start()
         os.write(begun, b"1")
         os.close(begun)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.base.errors import UserError
+from bench.cell.format_failure import format_failure
 from bench.gateway import Step, read_steps, read_trace
 
 _LARGEST_TRACE = 64 << 20
@@ -127,6 +128,7 @@ def modes_of_trace(ledger: Path, *, ended_by_itself: bool, unimproved: bool) -> 
     actions = list(_actions(steps))
     found = [
         ("context_overflow", _context_overflow(steps)),
+        ("format_failure", format_failure(steps)),
         ("failed_edits", _failed_edits(actions)),
         ("excessive_verification", _excessive_verification(actions)),
         ("debugging_failure", _debugging_failure(actions)),

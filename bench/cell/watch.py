@@ -34,6 +34,10 @@ class CellWatch:
     def retry(self, cell: Cell, lost: Try) -> None:
         """A try was lost, and the next one begins."""
 
+    def asking(self, cell: str) -> contextlib.AbstractContextManager[None]:
+        """Open while a question of the cell waits for its answer: a person may be at the terminal."""
+        return contextlib.nullcontext()
+
     def building(self, agent: str, line: str, *, news: bool) -> None:
         """What the build of an agent's environment does; news: not merely how far it is."""
 

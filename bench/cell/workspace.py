@@ -9,7 +9,7 @@ import secrets
 import stat
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,6 +31,7 @@ MOST_ENTRIES = 200_000
 _MOST_OUT_MB = 1024
 """Of an agent's own notes, all of which become artifacts, each with a digest."""
 _MODULE = "bench.cell.snapshot"
+_LIVE_MODULE = "bench.cell.live_copy"
 _MEMORY_MB = 1024
 _LEAST_S = 5.0
 _REMOVAL_S = 10.0
@@ -84,7 +85,9 @@ class CellFolder:
         case, seed = self.cell.case, self.context.data_seed(self.cell)
         names = sorted(name for name, service in case.spec.services.items() if phase in service.during)
         script, code = case.part("services.py"), case.parts("hidden")
-        return running_services(script, names, self.start.hidden, journals or self.journals, sockets, seed, code, phase)
+        told = {name: case.spec.services[name].public_scores for name in names}
+        place = journals or self.journals
+        return running_services(script, names, self.start.hidden, place, sockets, seed, code, phase, told)
 
     def take_snapshot(self, inventory: Path | None = None) -> Snapshot:
         """Make the finished workspace harmless in place, and list it in the file `inventory` if one is named.
@@ -104,6 +107,29 @@ class CellFolder:
             self.path,
             spec.limits,
         )
+
+    def copy_live(self, store: Path, room: int, keep: Sequence[str], *, prune: bool, take: bool = True) -> LiveCopy:
+        """Copy the workspace at whose files an agent is still at work into `store`, which has `room` bytes.
+
+        keep: trees of the store that stay; prune: everything else of it goes first. take: False only prunes. The bounds
+        are those of the final snapshot; what exceeds one is not copied, and the answer says which it was.
+        """
+        limits = self.cell.case.spec.limits
+        seconds = _seconds(limits)
+        orders = {
+            "root": str(self.workspace) if take else "",
+            "store": str(store),
+            "stored": room,
+            "keep": list(keep),
+            "prune": prune,
+            "size": limits.disk_mb << 20,
+            "entries": MOST_ENTRIES,
+        }
+        ended = _run(orders, _envelope(seconds, limits.grade_s + 2 * seconds), _LIVE_MODULE)
+        if ended.by == "exit" and ended.code == 0:
+            return LiveCopy(json.loads(ended.answer), ended.cpu_s)
+        bounds = {"time": "time of one snapshot", "memory": "memory of one snapshot"}
+        return LiveCopy({"left_out": bounds.get(ended.by, "error")}, ended.cpu_s, broken=True)
 
     def make_harmless(self, root: Path) -> None:
         """The same for another folder that the agent may have written, on the same disk."""
@@ -152,10 +178,26 @@ class CellFolder:
         )
 
 
+@dataclass(frozen=True)
+class LiveCopy:
+    """What became of a copy."""
+
+    facts: dict[str, Any]
+    """`tree`, `files`, `size`, `dropped` and `unsteady`; or `left_out`, the bound that was met."""
+    cpu_s: float
+    broken: bool = False
+    """It was ended midway, so there is something in the store that no tree names."""
+
+
+def _seconds(limits: Limits) -> float:
+    """CPU time of one snapshot."""
+    return max(limits.grade_s * _SHARE, _LEAST_S)
+
+
 def _bounded(orders: dict[str, Any], aside: Path, limits: Limits) -> Snapshot:
     """Have a folder made harmless in a process that can be ended; when it must be, less is kept of the folder."""
     orders |= {"aside": str(aside), "size": limits.disk_mb << 20, "entries": MOST_ENTRIES, "why": ""}
-    seconds = max(limits.grade_s * _SHARE, _LEAST_S)
+    seconds = _seconds(limits)
     for keep in ("whole", "named", "nothing"):
         ended = _run({**orders, "keep": keep}, _envelope(seconds, limits.grade_s + 2 * seconds))
         if ended.by == "exit" and ended.code == 0:
@@ -173,9 +215,9 @@ def _envelope(cpu_s: float, wall_s: float) -> Envelope:
     return Envelope(cpu_s, wall_s, _MEMORY_MB, grouped=False)
 
 
-def _run(orders: dict[str, Any], envelope: Envelope) -> Ended:
+def _run(orders: dict[str, Any], envelope: Envelope, module: str = _MODULE) -> Ended:
     environment = base_environment(home="/nonexistent", tmp=tempfile.gettempdir(), python=Path(sys.executable), cpus=1)
-    return run_fork(_MODULE, orders, envelope, environment=environment)
+    return run_fork(module, orders, envelope, environment=environment)
 
 
 def discard(paths: Iterable[Path]) -> None:

@@ -80,7 +80,7 @@ def shard_job() -> None:
 
 
 def _run_shard(inputs: Path, told: _ShardJob, records: Path) -> int:
-    from bench.cli.run import run_shard
+    from bench.cli.run_shard import run_shard
     from bench.machines import PLAN, REPOSITORY
 
     # Agents of the repository are named as seen from its root.

@@ -188,7 +188,7 @@ def _overrides(told: _PlanInputs) -> Iterator[str]:
 @annotated
 def run_one_shard() -> None:
     """Run one shard of a plan; outputs are set before it starts, so that what is there is kept however it ends."""
-    from bench.cli.run import run_shard
+    from bench.cli.run_shard import run_shard
     from bench.formats.plan import read_plan_file
 
     told = read_inputs(_ShardInputs)

@@ -14,7 +14,7 @@ import click
 from bench.base.errors import EXIT_FAILED, UserError
 from bench.base.text import counted
 from bench.cli.cases_answers import answer, new, patch
-from bench.cli.cases_data import build_data, fetch
+from bench.cli.cases_data import build_data, fetch, original
 from bench.cli.options import (
     CASES,
     FILE,
@@ -288,4 +288,5 @@ cases.add_command(new)
 cases.add_command(answer)
 cases.add_command(patch)
 cases.add_command(build_data)
+cases.add_command(original)
 cases.add_command(fetch)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,8 +10,9 @@ from typing import TYPE_CHECKING
 import click
 
 from bench.base.errors import UserError
-from bench.cli.options import CASES, PATH, print_text
+from bench.cli.options import CASES, PATH, as_json, print_json, print_text
 from bench.cli.options import profile as profile_option
+from bench.cli.options import sandbox as sandbox_option
 
 if TYPE_CHECKING:
     from bench.base.install import DataFolders
@@ -40,6 +42,59 @@ def build_data(case_id: str, seed: str, profile: Profile | None, out: Path, fold
         made.mkdir(parents=True)
     build(case, profile or case.profiles[0], int(seed, 16), public.absolute(), hidden.absolute())
     click.echo(f"made {public} and {hidden}")
+
+
+@click.command()
+@click.argument("case_id", metavar="CASE")
+@click.argument("submission", type=PATH, metavar="FOLDER")
+@click.option("--answers", type=PATH, help="Folder of what was hidden from the agent: hidden/ of `cases build-data`.")
+@click.option("--draw", type=click.IntRange(0), default=0, show_default=True, help="Where the original drew at random.")
+@click.option("--baseline", type=float, help="Score of the starter, where the original published none.")
+@sandbox_option()
+@CASES
+@as_json()
+def original(
+    case_id: str,
+    submission: Path,
+    answers: Path | None,
+    draw: int,
+    baseline: float | None,
+    sandbox: str,
+    folders: DataFolders,
+    as_json: bool,
+) -> None:
+    """What the original's evaluator would have said of the files in FOLDER, its faults included.
+
+    For reading old logs and published tables. No verdict of this benchmark comes of it: docs/corrections.md tells what
+    is judged in another way here. FOLDER is the workspace at the end of a run, or its submission alone.
+    """
+    from bench.authoring import original_verdict
+    from bench.formats.case import load_one_case
+    from bench.sandbox import choose_sandbox
+    from bench.stats import BARS
+
+    case = load_one_case(folders.cases, case_id)
+    if answers is not None and not answers.is_dir():
+        raise UserError(
+            "is not a folder", where=answers, remedy="make it with `cases build-data`, and name its hidden/"
+        )
+    found = original_verdict(case, submission, answers, choose_sandbox(sandbox), draw, baseline)
+    relative = found.relative
+    if as_json:
+        over = {f"{bar:g}": found.succeeds(bar) for bar in BARS}
+        score = found.score if math.isfinite(found.score) else None
+        print_json({"schema": 1, "case": case.id, "score": score, "valid": found.valid, "fault": found.fault,
+                    "baseline": found.baseline, "relative": relative, "over": over})  # fmt: skip
+        return
+    held = "no published baseline" if found.baseline is None else f"baseline {found.baseline:.6g}"
+    print_text(f"score {found.score:.6g}, {held}{f'; {found.fault}' if found.fault else ''}")
+    if relative is None and found.valid:
+        print_text("give the starter's score with --baseline for the change")
+    elif relative is None:
+        print_text("no valid score, which the original counts as a failure")
+    else:
+        bars = ", ".join(f"{bar:.0%} {'yes' if found.succeeds(bar) else 'no'}" for bar in BARS)
+        print_text(f"change {relative:+.1%}; better by more than {bars}; success there: more than 10%")
 
 
 @click.command()

@@ -7,6 +7,8 @@ import sys
 import textwrap
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -149,6 +151,8 @@ class Reporter(RunObserver, LiveLine):
         self._steps = 0
         self._cost = 0.0
         """Of cells that have ended here."""
+        self._asking = 0
+        """Questions that wait: a person may be typing, so nothing is drawn."""
 
     def start(self, plan: RunPlan, folder: Path) -> None:
         named = f"shard {self._shard} of run {plan.run}" if self._shard else f"run {plan.run}"
@@ -203,6 +207,17 @@ class Reporter(RunObserver, LiveLine):
         with self._lock:
             self._say(f"note: {printable(line)}")
 
+    @contextmanager
+    def asking(self, cell: str) -> Iterator[None]:
+        with self._lock:
+            self._asking += 1
+            self.clear()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._asking -= 1
+
     def fetching(self, name: str, done: int, total: int) -> None:
         self._fetched(f"fetching {name}: {fetched_share(done, total)}")
         if done == total:
@@ -211,6 +226,8 @@ class Reporter(RunObserver, LiveLine):
     def tick(self) -> None:
         with self._lock:
             now = time.monotonic()
+            if self._asking:
+                return
             if self.works and self._cells:
                 self.show(self._state(now))
             elif self._cells and now - self._said >= _HEARTBEAT_S:

@@ -49,7 +49,7 @@ def demo(suite: str, cases: tuple[str, ...], out: Path, jobs: int | None, exampl
     from bench.base.install import find_data_folders
     from bench.cli.console import Reporter
     from bench.cli.pages import write_example, write_site
-    from bench.cli.results import counted_cases
+    from bench.cli.stored import counted_cases
     from bench.formats.run_folder import new_run_name
     from bench.formats.suite import load_suite
     from bench.pages import FolderTraces

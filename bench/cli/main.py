@@ -31,7 +31,7 @@ _COMMANDS = {
     "power": ("bench.cli.power", "power", "Plan how many trials and cases a drop can be seen with."),
     "results": ("bench.cli.results", "results", "Show stored results."),
     "run": ("bench.cli.run", "run", "Run agents on cases."),
-    "run-shard": ("bench.cli.run", "run_shard", "Run one shard of a plan."),
+    "run-shard": ("bench.cli.run_shard", "run_shard", "Run one shard of a plan."),
     "schema": ("bench.cli.main", "schema", "Print the JSON Schema of a file format."),
     "smoke": ("bench.cli.smoke", "smoke", "Prove without a key that agents start, use the gateway, and end."),
     "site": ("bench.cli.pages", "site", "Build and serve the leaderboard."),

@@ -22,6 +22,7 @@ from bench.base.text import counted, meant
 
 if TYPE_CHECKING:
     from bench.base.install import DataFolders
+    from bench.formats.step_snapshots import SnapshotRule
 
 Command = Callable[..., None]
 Decorator = Callable[[Command], Command]
@@ -90,6 +91,23 @@ CHECK = click.option(
     "--check", is_flag=True, help="Only look whether anything is missing for this on this machine; run nothing."
 )
 FILE = _Place(dir_okay=False, path_type=Path)
+
+
+def _snapshot_rule(context: click.Context, parameter: click.Parameter, given: str) -> SnapshotRule:
+    from bench.formats.step_snapshots import SnapshotRule
+
+    del context, parameter
+    return SnapshotRule.parse(given)
+
+
+SNAPSHOTS = click.option(
+    "--snapshots",
+    default="",
+    metavar="RULE",
+    callback=_snapshot_rule,
+    help="Copy each workspace while its agent works: every=N (steps), milestones, or both with a comma; judge the"
+    " copies later with `results score-steps`.",
+)
 EVENTS = click.option(
     "--events", type=FILE, metavar="FILE", help="Write the course of the run to this file, a JSON object a line."
 )

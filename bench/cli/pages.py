@@ -89,14 +89,13 @@ def write_site(
     traces: None takes those of the run folder or the branch that the results are of.
     """
     from bench.cli.stored import StoredResults
-    from bench.formats.case import load_cases
     from bench.formats.suite import load_suite
     from bench.pages import MOST_BYTES, BuiltFrom, SiteOptions
     from bench.pages import write_site as write
 
     _one_thread()
     folders = folders or find_data_folders()
-    infos = [_info(case) for case in load_cases(folders.cases, list(cases))]
+    infos = case_infos(folders, cases)
     built_from = None
     if isinstance(results_of, StoredResults) and results_of.tip:
         built_from = BuiltFrom(results_of.branch, results_of.tip)
@@ -149,6 +148,13 @@ def _beside(results_of: ResultsOf) -> Iterator[tuple[Sequence[Decision], TraceSo
             yield copy.decisions(), BranchTraces(reader)
 
 
+def case_infos(folders: DataFolders, cases: Sequence[str]) -> list[CaseInfo]:
+    """The cases with these ids or selectors, as the site describes them."""
+    from bench.formats.case import load_cases
+
+    return [_info(case) for case in load_cases(folders.cases, list(cases))]
+
+
 def _info(case: Case) -> CaseInfo:
     from bench.pages import CaseInfo
 
@@ -169,6 +175,7 @@ def _info(case: Case) -> CaseInfo:
         task=case.task.read_text(encoding="utf-8"),
         profiles=case.profiles,
         milestones=spec.milestones,
+        headlines={it: found for it in case.profiles if (found := case.for_profile(it).spec.metric) is not None},
         readme="\n\n".join(about),
     )
 

@@ -153,11 +153,8 @@ def plan(
     from bench.plan import find_experiment
 
     file = find_experiment(words[0], folders.cases) if words and "=" not in words[0] else None
-    due = None
-    if next_round is not None:
-        refuse_look_of_check(past.check)
-        due = look_and_tell(next_round, missing_from, past.repository, past.branch, github_output=github_output)
-        missing_from = next_round
+    due = _due(next_round, past, missing_from, github_output=github_output)
+    missing_from = next_round or missing_from
     experiment, past = _asked(file, words, past, missing_from)
     today = (day or datetime.now(UTC)).date()
     secret = _secret(no_seed_secret, elsewhere=github_output or out is None, earlier=missing_from)
@@ -179,6 +176,16 @@ def plan(
         click.echo(document.model_dump_json(by_alias=True, indent=1))
     else:
         show_plan(document)
+
+
+def _due(
+    next_round: Path | None, past: _Past, missing_from: Path | None, *, github_output: bool
+) -> Mapping[str, int] | None:
+    """The trial that is due of each run after a look at the last round; None where no round was asked for."""
+    if next_round is None:
+        return None
+    refuse_look_of_check(past.check)
+    return look_and_tell(next_round, missing_from, past.repository, past.branch, github_output=github_output)
 
 
 def _tell_nothing(github_output: bool) -> None:

@@ -16,6 +16,8 @@ from bench.cli.options import CASES, FILE, Command, Group, as_json, branch, gath
 from bench.cli.results_admin import decide, decisions, reveal, traces, verify
 from bench.cli.results_collect import collect, push
 from bench.cli.results_explain import explain, trace
+from bench.cli.results_improvement import improvement, plots
+from bench.cli.results_steps import score_steps
 from bench.cli.stored import tell_skipped
 from bench.report import leaderboard
 
@@ -38,7 +40,20 @@ def results() -> None:
     """Collect, show, verify and judge stored results."""
 
 
-for _command in (collect, push, verify, decide, decisions, explain, reveal, trace, traces):
+for _command in (
+    collect,
+    push,
+    verify,
+    decide,
+    decisions,
+    explain,
+    improvement,
+    plots,
+    reveal,
+    score_steps,
+    trace,
+    traces,
+):
     results.add_command(_command)
 
 
@@ -66,7 +81,7 @@ def show(
     A run folder with two arms has a table for each: both may be of one agent.
     """
     from bench.base.text import printable_json
-    from bench.cli.stored import is_run_folder, read_records, stored_results
+    from bench.cli.stored import counted_cases, is_run_folder, read_records, stored_results
     from bench.report import outcome_line
 
     if not (cells or as_json):
@@ -93,16 +108,6 @@ def _show_arms(records: Sequence[Record], counted: Suite | None, arm: str | None
         print_text(leaderboard(RecordResults([it for it in records if it.arm == own], counted)))
     if (state := sequential_state(records)) is not None:
         print_text("\n".join(sequential_lines(state)))
-
-
-def counted_cases(suite: str, folders: DataFolders) -> Suite:
-    """What counts of a suite: its cases, each in the profiles that it has, as on the pages."""
-    from bench.formats.case import load_cases
-    from bench.formats.suite import load_suite
-    from bench.stats import suite_of
-
-    cases = load_cases(folders.cases, load_suite(folders.cases, suite).cases)
-    return suite_of((case.id, case.profiles) for case in cases)
 
 
 def suite_cases(suite: str) -> list[str]:

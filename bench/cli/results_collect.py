@@ -37,6 +37,8 @@ class Report:
         self.committed: Appended | None = None
         self.stored: Sequence[StoredFile] = ()
         """What the branch holds of it, once it is committed."""
+        self.warnings: list[str] = []
+        """What makes its cells hard to compare with each other."""
         self.kept = ""
         """The command that resumes, where the bundle could not be stored."""
 
@@ -69,12 +71,15 @@ class Report:
             ],
             "refused_not_shown": self.collected.untold,
             "traces": self.traces,
+            "warnings": [printable(it, LONGEST_WHY) for it in self.warnings],
             "resume": self.kept or None,
         }
 
 
 def show(reports: Sequence[Report], branch: str, *, dry_run: bool, as_json: bool) -> None:
     """Print the reports, and add them to the job's summary where there is one."""
+    from bench.base.text import printable
+
     _add_summary(reports)
     if as_json:
         print_json({"runs": [report.document() for report in reports]})
@@ -82,6 +87,8 @@ def show(reports: Sequence[Report], branch: str, *, dry_run: bool, as_json: bool
     for report in reports:
         for refusal in report.refused:
             click.echo(f"refused: {refusal}", err=True)
+        for warning in report.warnings:
+            click.echo(f"warning: {printable(warning)}", err=True)
         click.echo(report.headline())
         if report.committed is not None:
             click.echo(stored_line(report.committed, branch))
@@ -105,6 +112,7 @@ def _add_summary(reports: Sequence[Report]) -> None:
     lines = ["## Collected", ""]
     for report in reports:
         lines += [escape(report.headline(), 500), ""]
+        lines += [f"- warning: {escape(it, 700)}" for it in report.warnings]
         lines += [f"- refused: {escape(str(refusal), 700)}" for refusal in report.refused[:_LISTED]]
         lines += [f"- missing: {escape(cell, 200)}" for cell in report.collected.missing[:_LISTED]]
         lines.append("")
@@ -204,6 +212,7 @@ def collect_artifacts(
     refused: what was not taken before; the first report has it.
     """
     from bench.runs import cells_not_due, needless_cells
+    from bench.stats import RecordResults, mixed_conditions
     from bench.store import Caps, Sources, measurement_of, read_plan_checks, stored_files
     from bench.store import collect_bundle as merge
 
@@ -218,6 +227,7 @@ def collect_artifacts(
         mine = [it for it in artifacts if it.name in plan_check.artifacts or not (number or it.name in theirs)]
         report = Report(plan_check.plan.run, merge(mine, plan_check, Caps(), ticker, measured))
         taken = [it.record for it in report.collected.taken]
+        report.warnings += mixed_conditions(RecordResults(taken).conditions())
         spared = needless_cells(plan_check.plan, taken) | cells_not_due(plan_check.plan, taken)
         report.collected.missing[:] = [cell for cell in report.collected.missing if cell not in spared]
         theirs_now = {measurement_of(it.record): it.record.cell for it in report.collected.taken}

@@ -16,16 +16,15 @@ from typing import TYPE_CHECKING
 import click
 
 from bench.base.errors import EXIT_FAILED, UserError
-from bench.base.text import counted
 from bench.cli import options
+from bench.cli.ask import helper_of
 from bench.cli.options import CASES, PATH, RUN_FOLDERS, gathered, interrupt_on_sigterm
 from bench.report import render
 
 if TYPE_CHECKING:
     from bench.base.install import DataFolders
-    from bench.formats.plan import PlanFile, RunPlan
     from bench.formats.record import Record
-    from bench.formats.shards import ShardPart
+    from bench.formats.step_snapshots import SnapshotRule
     from bench.plan import Request
     from bench.runs import Arms, Options, RunObserver
     from bench.sandbox import Sandbox
@@ -71,6 +70,8 @@ def _how(
     max_run_calls: int | None,
     max_run_minutes: float | None,
     no_seed_secret: bool,
+    snapshots: SnapshotRule,
+    ask: str,
 ) -> Options:
     from bench.base.model import validate
     from bench.formats.plan import RunLimits
@@ -80,7 +81,10 @@ def _how(
     deadline = None if max_run_minutes is None else time.monotonic() + 60 * max_run_minutes
     limits = {"cost_usd": max_run_cost, "tokens": max_run_tokens, "calls": max_run_calls, "deadline": deadline}
     checked = validate(limits, RunLimits, where="limits of the run")
-    return Options(jobs, keep_workspaces, not no_cost_limit, checked, "" if no_seed_secret else None)
+    secret = "" if no_seed_secret else None
+    return Options(
+        jobs, keep_workspaces, not no_cost_limit, checked, secret, helper=helper_of(ask), snapshots=snapshots
+    )
 
 
 def _arms(base: str | None, until_decided: bool) -> Arms | None:
@@ -142,6 +146,13 @@ def _arms(base: str | None, until_decided: bool) -> Arms | None:
 @options.repository("Commit the records to this git repository (path or URL).")
 @options.branch("Branch of --results.")
 @click.option("--keep-workspaces", is_flag=True, help="Keep what each agent left, beside its trace.")
+@options.SNAPSHOTS
+@click.option(
+    "--ask",
+    default="",
+    metavar="person|FILE",
+    help="Who answers agents' questions: you at this terminal, or a file of rules. Such trials are never ranked.",
+)
 @click.option(
     "--no-cost-limit", is_flag=True, help="No dollar limit: the only way to run a model without a known price."
 )
@@ -306,93 +317,3 @@ def _run_name() -> str:
     """The id of GitHub's workflow run, so that a record can be traced to it; empty elsewhere."""
     number = os.environ.get("GITHUB_RUN_ID", "")
     return f"gh-{number}" if number.isdigit() else ""
-
-
-@click.command("run-shard")
-@click.argument("plan", type=PATH)
-@click.argument("shard")
-@RUN_FOLDERS
-@click.option("--jobs", type=click.IntRange(1, 256), help="Cells side by side; default: as planned.")
-@options.sandbox("auto: the one of the plan or of its other shards here, else the strongest that works.")
-@click.option("--no-cost-limit", is_flag=True, help="No dollar limit: for models without a known price.")
-@click.option("--keep-workspaces", is_flag=True, help="Keep what each agent left, beside its trace.")
-@options.EVENTS
-@options.CHECK
-@CASES
-def run_shard(
-    plan: Path,
-    shard: str,
-    out: Path,
-    jobs: int | None,
-    sandbox: str,
-    no_cost_limit: bool,
-    keep_workspaces: bool,
-    events: Path | None,
-    check: bool,
-    folders: DataFolders,
-) -> None:
-    """Run one shard of a plan made by `plan --out`; started again, it goes on where it stopped.
-
-    Each run of which the shard has cells gets a folder RUN-SHARD, for `results collect`.
-
-    Exit status: 0 every cell has a verdict (whatever it is); 1 cells were lost to infrastructure or skipped;
-    2 nothing was started; 130 interrupted, call it again.
-    """
-    from bench.cli.console import Reporter
-    from bench.formats.plan import read_plan_file
-    from bench.formats.run_folder import RunFolder
-    from bench.plan import cells_of
-    from bench.runs import Options, require_ready, run_plan, secret_beside
-    from bench.sandbox import choose_sandbox
-
-    interrupt_on_sigterm()
-    document = read_plan_file(plan)
-    chosen = document.shard(shard)
-    box = choose_sandbox(sandbox if sandbox != "auto" else _sandbox_of(document, out))
-    how = Options(
-        jobs=jobs or chosen.jobs,
-        keep_workspaces=keep_workspaces,
-        cost_limited=not no_cost_limit,
-        secret_file=secret_beside(plan),
-        looks=False,
-    )
-    lost = 0
-    parts = [(part, _shard_plan(document, part, out / f"{part.run}-{chosen.id}", box)) for part in chosen.parts]
-    cells = {part.run: cells_of(stored, folders) for part, stored in parts}
-    for part, _ in parts:
-        folder = out / f"{part.run}-{chosen.id}"
-        left = [cell for cell in cells[part.run] if RunFolder(folder).finished(cell) is None]
-        require_ready(left, box, folder, cache=folders.cache, cost_limited=how.cost_limited)
-    if check:
-        options.tell_ready(sum(map(len, cells.values())))
-        return
-    for part, stored in parts:
-        folder = out / f"{part.run}-{chosen.id}"
-        if not (folder / "run.json").is_file():
-            RunFolder(folder).write_plan(stored)
-        with Reporter(shard=chosen.id) as reporter, observed(reporter, events) as observer:
-            records = run_plan(stored, cells[part.run], folder, folders, box, how, observer)
-        lost += sum(record.outcome != "graded" for record in records)
-    if lost:
-        click.echo(f"{counted(lost, 'cell')} without a verdict", err=True)
-        sys.exit(EXIT_FAILED)
-
-
-def _sandbox_of(document: PlanFile, out: Path) -> str:
-    """The one that the experiment has so far: of its plan, or of the first of its shards on this machine."""
-    from bench.formats.plan import ANY_SANDBOX
-    from bench.formats.run_folder import RunFolder
-
-    if (planned := document.runs[0].sandbox) != ANY_SANDBOX:
-        return planned
-    begun = [path.parent for run in document.runs for path in sorted(out.glob(f"{run.run}-*/run.json"))]
-    return RunFolder(begun[0]).read_plan().sandbox if begun else ANY_SANDBOX
-
-
-def _shard_plan(document: PlanFile, part: ShardPart, folder: Path, sandbox: Sandbox) -> RunPlan:
-    """The plan of a shard's part of a run: as an earlier start has stored it, else new and not stored yet."""
-    from bench.formats.run_folder import RunFolder
-
-    if (folder / "run.json").is_file():
-        return RunFolder(folder).read_plan()
-    return document.part(part).model_copy(update={"sandbox": sandbox.name})

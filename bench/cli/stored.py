@@ -14,6 +14,7 @@ import click
 from bench.base.errors import UserError
 
 if TYPE_CHECKING:
+    from bench.base.install import DataFolders
     from bench.formats.record import Record
     from bench.index import Index
     from bench.stats import CaseNight, Filters, Results, Stored, Suite
@@ -127,6 +128,16 @@ def indexed(source: str, branch: str, *, quiet: bool = False, may_be_new: bool =
         require_branch(source, branch, index.state.tip, may_be_new=may_be_new)
         tell_skipped(index)
         yield index
+
+
+def counted_cases(suite: str, folders: DataFolders) -> Suite:
+    """What counts of a suite: its cases, each in the profiles that it has, as on the pages."""
+    from bench.formats.case import load_cases
+    from bench.formats.suite import load_suite
+    from bench.stats import suite_of
+
+    cases = load_cases(folders.cases, load_suite(folders.cases, suite).cases)
+    return suite_of((case.id, case.profiles) for case in cases)
 
 
 def read_records(source: str, branch: str, *, withdrawn: bool = False) -> list[Record]:

@@ -36,6 +36,21 @@ ModelName = Annotated[
     AfterValidator(_model_name),
     Field(max_length=200, json_schema_extra={"pattern": f"^{MODEL_PATTERN}$"}),
 ]
+_PINNED = r"(sha256:[0-9a-f]{64}|[a-z0-9][a-z0-9._/:-]{0,254}@sha256:[0-9a-f]{64})"
+
+
+def _pinned_image(text: str) -> str:
+    if text and not re.fullmatch(_PINNED, text):
+        raise ValueError(
+            "an image is named with its digest: write NAME@sha256:..., as `docker image inspect --format "
+            "'{{index .RepoDigests 0}}' NAME` tells it, or sha256:... for one of this engine alone"
+        )
+    return text
+
+
+ImageName = Annotated[
+    str, AfterValidator(_pinned_image), Field(max_length=400, json_schema_extra={"pattern": f"^({_PINNED})?$"})
+]
 _SHARED = re.compile(r"\.\./_shared/[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 # Not `_shared`, which holds what several agents use.
 _AGENTS = "[!_]*/agent.yaml"
@@ -46,6 +61,9 @@ _STAGED = "agent"
 class Environment(Model):
     """How the agent's own packages get there."""
 
+    image: ImageName = ""
+    """A container image with the agent's programs, by its digest: the file system of the agent, in the docker sandbox
+    alone. It takes the place of all packages below; empty: the benchmark's own image."""
     python: Annotated[str, Field(pattern=r"^(3\.\d{1,2}(\.\d{1,2})?)?$")] = ""
     """Wanted interpreter version, such as `3.12`; empty means the benchmark's own."""
     requirements: str = ""
@@ -179,6 +197,7 @@ def load_agent(where: Path, *, trusted: bool = False) -> Agent:
     if answers and not trusted:
         fault = f"field `capabilities`: only the benchmark's own agents, as its oracle, may have `{answers[0]}`"
         raise UserError(fault, where=path, remedy="remove it from the list")
+    _require_image_alone(path, spec.environment)
     _require_file(path, "requirements", spec.environment.requirements)
     _require_file(path, "npm", spec.environment.npm)
     if (spec.environment.node or spec.environment.npm_scripts) and not spec.environment.npm:
@@ -192,6 +211,14 @@ def load_agent(where: Path, *, trusted: bool = False) -> Agent:
     for name, folder in agent.shared.items():
         _require_shared(agent, name, folder)
     return agent
+
+
+def _require_image_alone(path: Path, environment: Environment) -> None:
+    """Raise `UserError` where packages are asked for beside an image."""
+    beside = [name for name in ("python", "requirements", "npm") if getattr(environment, name)]
+    if environment.image and beside:
+        fault = f"field `environment.{beside[0]}`: an agent with an image has its packages in there"
+        raise UserError(fault, where=path, remedy=f"install them in the image, and remove `{beside[0]}`")
 
 
 def _require_file(path: Path, field: str, name: str) -> None:

@@ -96,6 +96,8 @@ class ServiceRef(Model):
     """Environment variable that holds its base URL."""
     during: Annotated[list[ServicePhase], Field(min_length=1), AfterValidator(_each_once)] = ["agent"]
     """Who may reach it: the agent at work, and what the judge runs of its files."""
+    public_scores: Annotated[int, Field(ge=1, le=100)] | None = None
+    """How often a `bench.casekit.public_scores` tells the agent a score on the public half of hidden labels."""
 
 
 class AssetRef(Model):

@@ -22,18 +22,20 @@ NOT_JUDGED = _TEXTS | {"extends", "kind", "profiles", "promises", "solution", "w
 A field that is not named here counts."""
 _DESCRIPTION = "case.yaml"
 _README = "README.md"
+ORIGINAL = "original.py"
+"""What the original's evaluator says of a submission (`bench.authoring.original`): in neither digest."""
 _CORRECTIONS = re.compile(r"^corrections:.*\n(?:[ \t].*\n|\n(?=[ \t\n]))*", flags=re.MULTILINE)
 """The field with the lines that are indented below it."""
 _PROOF_ONLY = ("solution/", "wrong/")
 
 
 def judged_digest(folders: Sequence[Path], assets: Sequence[Path], spec: Model) -> str:
-    """Of what decides a verdict: every file except README.md, solution/ and wrong/, and the facts of case.yaml.
+    """Of what decides a verdict: files other than README.md, original.py, solution/ and wrong/, and facts of case.yaml.
 
     folders: the case's own, and that of its parent where it is a variant. The facts are canonical: comments, order,
     spelling of numbers and fields that only repeat their default count for nothing.
     """
-    without = frozenset({_DESCRIPTION, _README, *_PROOF_ONLY})
+    without = frozenset({_DESCRIPTION, _README, ORIGINAL, *_PROOF_ONLY})
     files = [digest_folder(folder, without=without) for folder in folders] + [digest_folder(it) for it in assets]
     facts = spec.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude=set(NOT_JUDGED))
     profiles = spec.model_dump(mode="json", by_alias=True, exclude_defaults=True, include={"profiles"}).get("profiles")
@@ -50,8 +52,8 @@ def judged_digest(folders: Sequence[Path], assets: Sequence[Path], spec: Model) 
 
 
 def proof_digest(folders: Sequence[Path]) -> str:
-    """Of everything in the folders except README.md and the corrections of case.yaml: texts that no proof meets."""
-    without = frozenset({_README})
+    """Of everything in the folders but README.md, original.py and the corrections of case.yaml: no proof meets them."""
+    without = frozenset({_README, ORIGINAL})
     return sha256_bytes("\n".join(digest_folder(it, without=without, instead=_texts(it)) for it in folders).encode())
 
 

@@ -53,6 +53,9 @@ FAILURE_MODES: dict[str, str] = {
     "error_loop": "the model asked for the same thing again and again",
     "ended_early": "the agent ended by itself, early, and had changed nothing",
     "no_improvement": "the result is not better than the baseline",
+    "small_improvement": "the result is better than the baseline, and not by as much as the case asks",
+    "invalid_submission": "the files are there, and the judge could not measure what they hold",
+    "format_failure": "the agent's program could not read what the model answered, again and again",
     "context_overflow": "the conversation grew beyond what the model takes",
     "failed_edits": "edits of files failed again and again",
     "excessive_verification": "what had passed was tested again and again",
@@ -101,8 +104,8 @@ PAPER_TERMS: tuple[PaperTerm, ...] = (
               "its last three runs end with an error, after changes of its own"),
     PaperTerm("bad plan", "MLAgentBench", ("bad_plan",),
               "no improvement, although at least two changes were made and four runs ended without an error"),
-    PaperTerm("no improvement", "MLAgentBench", ("no_improvement",),
-              "the metric of the case is not better than its baseline"),
+    PaperTerm("no or small improvement", "MLAgentBench", ("no_improvement", "small_improvement"),
+              "the metric of the case is not better than its baseline, or not by more than its bar"),
 )  # fmt: skip
 """The papers give shares of these by reading traces; ours are rules on evidence, so the shares are not comparable."""
 

@@ -23,6 +23,7 @@ from bench.base.text import counted, meant
 from bench.base.times import now
 from bench.formats.agent import Agent
 from bench.formats.case import Case
+from bench.formats.help import HelpOffer
 from bench.formats.judge_version import JUDGE
 from bench.formats.record import Arm, Digest, Instant, Name, Profile, Sequential
 from bench.formats.seeds import is_replayed
@@ -75,6 +76,8 @@ class RunPlan(Model):
     """The secret was given from outside: runs that were not planned together may have it, too."""
     sequential: Sequential | None = None
     """Of two arms that may end early: then the trials are rounds, and those after the verdict are never run."""
+    help: HelpOffer | None = None
+    """Who answers the agents' questions; None: they cannot ask."""
     earlier_attempts: int = Field(0, ge=0)
     """Added to the attempt under which its records are stored: other cells of this run may have been stored before."""
     cells: list[PlannedCell]
@@ -243,6 +246,8 @@ class Cell:
     trial: int
     arm: Arm = ""
     """Tells two agents of one experiment apart, which may well have the same id."""
+    helped: bool = False
+    """Its agent can ask for help."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "case", self.case.for_profile(self.profile))
@@ -258,7 +263,7 @@ class Cell:
     @property
     def ranked(self) -> bool:
         """Whether its record competes."""
-        return is_ranked(self.agent, self.models)
+        return is_ranked(self.agent, self.models, helped=self.helped)
 
     @property
     def slug(self) -> str:
@@ -266,9 +271,9 @@ class Cell:
         return slug_of(self.id)
 
 
-def is_ranked(agent: Agent, models: Mapping[str, str]) -> bool:
-    """Whether records of `agent` with these models compete."""
-    return agent.spec.ranked and not is_replayed(models)
+def is_ranked(agent: Agent, models: Mapping[str, str], *, helped: bool = False) -> bool:
+    """Whether records of `agent` with these models compete; none does that could ask for help."""
+    return agent.spec.ranked and not is_replayed(models) and not helped
 
 
 def slug_of(cell: str) -> str:

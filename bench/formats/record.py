@@ -9,6 +9,10 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from bench.base.model import Model, SeedText
+from bench.formats.amounts import Dollars, Fraction, Seconds, Whole
+from bench.formats.case_metric import Scale, headline_value
+from bench.formats.help import HelpGiven
+from bench.formats.observed import NameQuery, SelfReported
 
 RECORD_SCHEMA = 1
 MOST_ARTIFACTS = 50
@@ -56,11 +60,6 @@ def _of_the_calendar(value: str) -> str:
 _INSTANT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z$"
 Instant = Annotated[str, Field(pattern=_INSTANT), AfterValidator(_of_the_calendar)]
 """UTC, ISO 8601."""
-Whole = Annotated[int, Field(ge=0, le=10**15)]
-"""A count that every reader of JSON takes as it is, and that can be added up."""
-Dollars = Annotated[float, Field(ge=0, le=1e9)]
-Seconds = Annotated[float, Field(ge=0, le=1e10)]
-Fraction = Annotated[float, Field(ge=0, le=1)]
 
 
 def case_version(digest: str, judge: str) -> str:
@@ -175,28 +174,6 @@ class ModelUsage(Model):
     """The most that tries may have cost whose answers never came; not part of `cost_usd`."""
     waited_s: Seconds = 0.0
     """Time lost to tries that failed and to the waits after them: wall time that is not the agent's working time."""
-
-
-class SelfReported(Model):
-    """What the agent's own program says it used. Never counted: it stands beside what the gateway has metered."""
-
-    input_tokens: Whole | None = None
-    """Cached ones included."""
-    cached_tokens: Whole | None = None
-    output_tokens: Whole | None = None
-    """Reasoning included."""
-    calls: Whole | None = None
-    cost_usd: Dollars | None = None
-
-
-class NameQuery(Model):
-    """A name that the agent asked a name server for; there is none, so it was told that there is no such name."""
-
-    name: str = Field(max_length=200)
-    """Empty: the sandbox could only count."""
-    queries: Whole
-    expected: bool = False
-    """agent.yaml says that the agent's program asks for it."""
 
 
 class Phase(Model):
@@ -347,6 +324,8 @@ class Record(Model):
     milestones: list[str] = []
     """Ids of checks in the order in which a long task is done; empty where the case does not say."""
     metrics: list[Metric] = []
+    headline: Scale | None = None
+    """What the case's continuous metric is held against; None: it has none, or the record is older."""
     claims: list[Claim] = []
     overclaims: Whole = 0
     failure_modes: list[Note] = []
@@ -354,6 +333,8 @@ class Record(Model):
     name_queries: list[NameQuery] = Field([], max_length=200)
     """Not an attempt to leave: nothing was sent to an address. Empty in an older record."""
 
+    help: HelpGiven | None = None
+    """None: the agent could not ask; one that could is never ranked."""
     usage: list[ModelUsage] = []
     self_reported: SelfReported | None = None
     """None: the agent reports nothing, or the record is older."""
@@ -388,6 +369,11 @@ class Record(Model):
     def case_version(self) -> str:
         """What identifies a series of results of a case: see `case_version`."""
         return case_version(self.case.digest, self.provenance.judge)
+
+    @property
+    def headline_value(self) -> float | None:
+        """What the judge measured of the case's continuous metric; None where a guard failed, too."""
+        return None if self.headline is None else headline_value(self.headline.name, self.metrics, self.checks)
 
     def to_line(self) -> str:
         """The record as one line of JSON, without a line break."""

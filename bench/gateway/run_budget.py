@@ -15,8 +15,8 @@ from typing import Literal
 
 from bench.base.files import lock
 from bench.base.model import Model, parse_json
+from bench.formats.amounts import Dollars, Whole
 from bench.formats.plan import RunLimits
-from bench.formats.record import Dollars, Whole
 
 Limit = Literal["cost_limit", "token_limit", "step_limit", "time_limit"]
 # Sums of floats: a limit of ten times the price of a call must let ten calls through.

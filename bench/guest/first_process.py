@@ -16,7 +16,7 @@ import time
 if __name__ == "__main__":
     sys.path.insert(0, __file__.removesuffix("/bench/guest/first_process.py"))
 from bench.guest import kernel
-from bench.guest.forwarding import answer_names, forward, listen, name_server
+from bench.guest.forwarding import answer_names, forward, lent_name_server, listen, name_server
 from bench.guest.kernel import Kernel
 
 if __name__ == "__main__":
@@ -127,6 +127,8 @@ def run(orders: dict[str, Any], begun: Callable[[], None] | None = None) -> int:
     environment.pop("BENCH_INIT", None)
     names = sockets.pop(NAMES, "")
     servers = name_server() if names and not orders["adopt"] else []
+    if (outside := orders.get("ports", -1)) >= 0:
+        servers = servers or lent_name_server(outside)
     listeners = [(listen(), path) for path in sockets.values()]
     for name, (listener, _) in zip(sockets, listeners, strict=True):
         port = str(listener.getsockname()[1])

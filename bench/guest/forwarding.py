@@ -38,7 +38,8 @@ def forward(listener: socket.socket, path: str, most: int = MAX_CONNECTIONS) -> 
 def name_server() -> list[socket.socket]:
     """Sockets at the address where programs without settings look for a name server.
 
-    Empty in bubblewrap: its network belongs to another user namespace than the job, which may not have ports so low.
+    Empty within bubblewrap: its network belongs to another user namespace than the job, which may not have ports so
+    low. See `lent_name_server`.
     """
     import socket
 
@@ -51,6 +52,26 @@ def name_server() -> list[socket.socket]:
             continue
         found.append(server)
     return found
+
+
+def lent_name_server(descriptor: int) -> list[socket.socket]:
+    """The same, bound by a process outside to which the socket `descriptor` leads; empty where it may not either.
+
+    It is sent this network before the job's command runs, and enters it.
+    """
+    import os
+    import socket
+
+    found: list[int] = []
+    network = os.open("/proc/self/ns/net", os.O_RDONLY)
+    with socket.socket(fileno=descriptor) as outside:
+        try:
+            socket.send_fds(outside, [b"1"], [network])
+            _, found, _, _ = socket.recv_fds(outside, 1, 2)
+        except OSError:
+            found = []
+    os.close(network)
+    return [socket.socket(fileno=it) for it in found]
 
 
 def answer_names(servers: list[socket.socket], path: str) -> None:

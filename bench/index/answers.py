@@ -7,9 +7,11 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from functools import cache
+from sys import intern
 from typing import TYPE_CHECKING, Any, cast
 
 from bench.base.model import Model, ModelT
+from bench.formats.help import HelpGiven
 from bench.formats.record import (
     AgentRef,
     CaseRef,
@@ -26,13 +28,17 @@ from bench.plan import NEWEST, History, Seen, all_replayed, model_key
 from bench.stats import AA_RUNS, CaseNight, Entrant
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from bench.index.query import Index
     from bench.stats import Filters
 
 
+_POINTS = 10_000
+"""Turned into objects at a time."""
 _VALUES = {"success": "success::INT", "score": "score"}
 _SERIES = "profile, agent, model, suite, suite_version"
-_COLUMNS = """cell, arm, models, profile, trial, outcome, success, score, cost_usd, cost_status, steps, limits,
+_COLUMNS = """cell, arm, models, help, profile, trial, outcome, success, score, cost_usd, cost_status, steps, limits,
     epoch_us(started) AS started, epoch_us(finished) AS finished, agent_seconds, input_tokens, output_tokens,
     {'id': agent, 'digest': agent_digest, 'commit': agent_commit, 'ranked': ranked} AS agent,
     {'id': case_id, 'category': case_category, 'title': case_title, 'digest': case_digest} AS case,
@@ -87,7 +93,8 @@ def cell_history(index: Index) -> History:
 def nightly_points(index: Index, measure: str, runs: str = "*", most: int = 90) -> list[CaseNight]:
     """Of each series the points of its newest `most` runs, where only results of the newest version of a case count."""
     chosen = [run for (run,) in index.rows("SELECT DISTINCT run FROM cells") if fnmatchcase(run, runs)]
-    rows = index.rows(
+    entrant_of = cache(Entrant)
+    found = index.table(
         f"""WITH graded AS NOT MATERIALIZED (
             SELECT {_SERIES}, run, case_id, case_category, case_version, started, {_VALUES[measure]} AS value
             FROM cells WHERE ranked AND outcome = 'graded' AND run IN (SELECT unnest(?::VARCHAR[]))
@@ -105,13 +112,20 @@ def nightly_points(index: Index, measure: str, runs: str = "*", most: int = 90) 
         ORDER BY ALL""",  # noqa: S608  names of this program
         [chosen, most],
     )
+    rows = (row for batch in found.to_batches(_POINTS) for row in zip(*map(_values, batch.columns), strict=True))
+    # Half a million points say the same few words: each word is held once.
     return [
         CaseNight(
-            Entrant(profile, agent, model), suite, version, run, instant_of(first), instant_of(last), case,
-            case_version, mean, trials, category,
+            entrant_of(profile, agent, model), intern(suite), intern(version), intern(run), intern(instant_of(first)),
+            intern(instant_of(last)), intern(case), intern(case_version), mean, trials, intern(category),
         )
         for profile, agent, model, suite, version, run, first, last, case, case_version, mean, trials, category in rows
     ]  # fmt: skip
+
+
+def _values(column: pa.Array) -> list[Any]:
+    values: list[Any] = column.to_pylist()
+    return values
 
 
 def stored_records(index: Index, reference: str, filters: Filters) -> list[Record]:
@@ -162,6 +176,7 @@ def as_records(rows: Iterable[dict[str, Any]]) -> list[Record]:
             **{name: part(name, *row[name].items()) for name in _PARTS},
             "limits": limits(row["limits"]),
             "models": models(row["models"]),
+            "help": HelpGiven(by=row["help"]) if row["help"] else None,
             "started": instant_of(row["started"]),
             "finished": instant_of(row["finished"]),
             "phases": _phases(row["agent_seconds"]),

@@ -13,11 +13,12 @@ import msgspec
 import pyarrow as pa
 
 from bench.base.model import seed_text
+from bench.formats.case_metric import Scale, headline_value
 from bench.formats.record import case_version
 from bench.index.line import Line, UsagePart
 from bench.stats import model_label, sum_known
 
-INDEX_SCHEMA = 5
+INDEX_SCHEMA = 6
 """Raised with every change of what is below: an index of another one is made anew."""
 LINE_BITS = 24
 """`id` is the number of the file times 2 ** LINE_BITS, plus the line; no file has so many lines."""
@@ -93,6 +94,29 @@ def _optional_json(part: msgspec.Struct | None) -> str | None:
     return None if part is None else msgspec.json.encode(part, order="sorted").decode()
 
 
+def _held_against(name: str) -> Callable[[Line], Any]:
+    return lambda line: getattr(line.headline, name) if line.headline else None
+
+
+def _value(line: Line) -> float | None:
+    return headline_value(line.headline.name, line.metrics, line.checks) if line.headline else None
+
+
+def _scored(name: str) -> Callable[[Line], float | None]:
+    """`relative` or `bounded` of the headline's value; of a trial that is not valid none and 0."""
+
+    def score(line: Line) -> float | None:
+        if line.headline is None or line.outcome != "graded":
+            return None
+        value = _value(line)
+        if value is None:
+            return 0.0 if name == "bounded" else None
+        found: float | None = getattr(Scale(**msgspec.structs.asdict(line.headline)), name)(value)
+        return found
+
+    return score
+
+
 def models_text(models: dict[str, str]) -> str:
     """Models by role as JSON with sorted keys: the same text for the same models."""
     return msgspec.json.encode(models, order="sorted").decode()
@@ -109,7 +133,8 @@ _LINE_COLUMNS: tuple[Column, ...] = (
     Column("case_title", _TEXT, attrgetter("case.title")),
     Column("case_digest", _TEXT, attrgetter("case.digest")),
     Column("case_version", _TEXT, lambda line: case_version(line.case.digest, line.provenance.judge)),
-    Column("model", _TEXT, lambda line: model_label(line.models)),
+    Column("model", _TEXT, lambda line: model_label(line.models, helped=line.help is not None)),
+    Column("help", _TEXT, lambda line: line.help.by if line.help else ""),
     Column("models", _TEXT, lambda line: models_text(line.models)),
     *_plain(_TEXT, "profile", "arm"),
     *_plain(_INT, "trial", "seed"),
@@ -118,6 +143,12 @@ _LINE_COLUMNS: tuple[Column, ...] = (
     *_plain(_TEXT, "outcome", "stop_reason", "cause", "error"),
     *_plain(_BOOL, "success"),
     *_plain(_FLOAT, "score"),
+    Column("headline", _TEXT, _held_against("name")),
+    Column("headline_value", _FLOAT, _value),
+    Column("headline_direction", _TEXT, _held_against("direction")),
+    Column("headline_unit", _TEXT, _held_against("unit")),
+    *(Column(name, _FLOAT, _held_against(name)) for name in ("baseline", "target", "bar")),
+    *(Column(name, _FLOAT, _scored(name)) for name in ("relative", "bounded")),
     *_plain(_INT, "overclaims", "steps"),
     *_plain(_FLOAT, "cost_usd"),
     *_plain(_TEXT, "cost_status"),

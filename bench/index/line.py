@@ -60,6 +60,15 @@ class MetricPart(_Part):
     unit: str = ""
 
 
+class HeadlinePart(_Part):
+    name: str
+    direction: Literal["higher", "lower"]
+    baseline: float
+    target: float
+    unit: str = ""
+    bar: float | None = None
+
+
 class ClaimPart(_Part):
     name: str
     claimed: float | None
@@ -129,6 +138,10 @@ class ProvenancePart(_Part):
     sequential: SequentialPart | None = None
 
 
+class HelpPart(_Part):
+    by: Literal["person", "scripted"]
+
+
 class Line(_Part):
     """One record, as far as the index knows it."""
 
@@ -156,6 +169,7 @@ class Line(_Part):
     score: float | None = None
     checks: list[CheckPart] = []
     metrics: list[MetricPart] = []
+    headline: HeadlinePart | None = None
     claims: list[ClaimPart] = []
     overclaims: _Int = 0
     failure_modes: list[NotePart] = []
@@ -167,6 +181,7 @@ class Line(_Part):
     phases: list[PhasePart] = []
     limits_hit: list[str] = []
     tries: list[msgspec.Raw] = []
+    help: HelpPart | None = None
 
 
 @cache

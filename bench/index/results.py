@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from bench.base.errors import UserError
+from bench.formats.case_metric import Scale
 from bench.formats.older_records import read_line
 from bench.formats.record import Profile, Record
 from bench.index.answers import instant_of, nightly_points
@@ -22,8 +23,10 @@ from bench.stats import (
     CasePeriod,
     CaseSeen,
     CheckShares,
+    Conditions,
     Entrant,
     Findings,
+    Improvement,
     Measured,
     Spent,
     Standing,
@@ -32,6 +35,7 @@ from bench.stats import (
     TokenUse,
     Trial,
     Version,
+    improvement_of,
     standings_of,
     suite_of,
 )
@@ -57,6 +61,15 @@ _PERIODS = f"""dated AS (
         THEN started::DATE ELSE date_trunc('week', started)::DATE END AS since FROM counted
 )"""  # noqa: S608
 """`bench.stats.periods.period_of`."""
+
+
+_SCALE: Mapping[str, str] = {
+    "name": "headline",
+    "direction": "headline_direction",
+    "unit": "headline_unit",
+    **{name: name for name in ("baseline", "target", "bar")},
+}
+"""Of a row, by field of `Scale`."""
 
 
 class IndexedResults:
@@ -107,6 +120,13 @@ class IndexedResults:
         for profile, agent, model, digest, commit in rows:
             found[Entrant(profile, agent, model)].append(Version(digest, commit))
         return found
+
+    def conditions(self) -> Mapping[Entrant, Conditions]:
+        rows = self._rows(
+            f"""SELECT {_WHO}, list_sort(list(DISTINCT sandbox)), list_sort(list(DISTINCT machine))
+            FROM counted WHERE outcome = 'graded' GROUP BY {_WHO}"""  # noqa: S608
+        )
+        return {Entrant(*who): Conditions(sandboxes, machines) for *who, sandboxes, machines in rows}
 
     def findings(self) -> Mapping[tuple[Entrant, str], Findings]:
         rows = self._rows(
@@ -160,6 +180,18 @@ class IndexedResults:
         for case, profile, agent, model, *measured in rows:
             found[profile, case].append(Measured(Entrant(profile, agent, model), *measured))
         return found
+
+    def improvements(self) -> Sequence[Improvement]:
+        held = ", ".join(f"'{name}': {column}" for name, column in _SCALE.items())
+        rows = self._rows(
+            f"""SELECT {_WHO}, case_id, arg_max({{{held}}}, (started, cell)), list({{'it': headline_value}}),
+                count(*) FILTER (success)
+            FROM counted WHERE outcome = 'graded' AND headline IS NOT NULL GROUP BY {_WHO}, case_id ORDER BY ALL"""  # noqa: S608
+        )
+        return [
+            improvement_of(Entrant(*who), case, Scale(**scale), [it["it"] for it in values], succeeded)
+            for *who, case, scale, values, succeeded in rows
+        ]
 
     def nights(self, measure: str) -> Sequence[CaseNight]:
         return nightly_points(self._index, measure)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from bench.pages.board import BuiltFrom, CaseInfo
     from bench.pages.build import SiteOptions, Written, build_site, write_site
     from bench.pages.example import ABOUT, TITLE, example_year
+    from bench.pages.plot_files import write_plots
     from bench.pages.traces import MOST_BYTES, BranchTraces, FolderTraces, TraceSource
 else:
     __getattr__ = lazy_face(__name__)

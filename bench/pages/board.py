@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from bench.formats.case_metric import Headline
 from bench.formats.record import Profile, Record
 from bench.pages.costs import cost_per_success
 from bench.pages.render import cell_page
@@ -53,6 +54,8 @@ class CaseInfo:
     profiles: Sequence[Profile] = ("mini",)
     milestones: Sequence[str] = ()
     """Names of checks, in the order in which the task is done."""
+    headlines: Mapping[Profile, Headline] = field(default_factory=dict)
+    """What its continuous metric is held against, in each profile that has one."""
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -24,6 +25,19 @@ _GLYPH, _LINE = 6.6, 14.0
 _MOST_LABELS = 24
 
 
+@dataclass(frozen=True)
+class Axis:
+    """What lies on the x axis of a scatter, read from `Point.cost`."""
+
+    title: str
+    label: str
+    """A Vega expression of `datum.value`."""
+    shown: Callable[[float | None], str]
+
+
+DOLLARS = Axis("cost per cell, US dollars", "'$' + format(datum.value, '~g')", usd)
+
+
 def cost_chart(points: Sequence[Point], measure: str, name: str, profile: str) -> Chart | None:
     """Cost against `score` or `success`; None where no cost is known."""
     if not points:
@@ -37,7 +51,7 @@ def cost_chart(points: Sequence[Point], measure: str, name: str, profile: str) -
         else f"{len(points)} agents, none of which competes and has met every case, so that there is no frontier."
     )
     drawn = {
-        size: to_svg(_scatter(points, best, measure, *box), f"{name}-{size}", title, str(visible(words)))
+        size: to_svg(scatter(points, best, measure, *box), f"{name}-{size}", title, str(visible(words)))
         for size, box in _SIZES.items()
     }
     rows = [
@@ -53,17 +67,19 @@ def cost_chart(points: Sequence[Point], measure: str, name: str, profile: str) -
     return Chart(name, title, words, drawn, Figures(("Agent", "Cost per cell", measure.capitalize(), "95%", ""), rows))
 
 
-def _scatter(points: Sequence[Point], best: Sequence[Point], measure: str, width: int, height: int) -> Any:
+def scatter(
+    points: Sequence[Point], best: Sequence[Point], measure: str, width: int, height: int, axis: Axis = DOLLARS
+) -> Any:
+    """Points with their names, and the line through `best`, what no other point beats for less."""
     alt = altair()
-
     low, high, log = _domain([it.cost for it in points])
     place = _placer(low, high, log, width, height)
-    rows = [_dot(it, it in best, measure) for it in points]
+    rows = [_dot(it, it in best, measure, axis) for it in points]
     everyone = [*best, *(it for it in points if it not in best)]
     labels = _labels(everyone, measure, place, (width, height), _drawn_lines(points, best, measure, place, width))
-    x = alt.X("cost:Q").title("cost per cell, US dollars" + (" (logarithmic)" if log else ""))
+    x = alt.X("cost:Q").title(axis.title + (" (logarithmic)" if log else ""))
     x = x.scale(alt.Scale(type="log" if log else "linear", domain=[low, high], nice=False))
-    x = x.axis(grid=False, values=_ticks(low, high, log, width), labelExpr="'$' + format(datum.value, '~g')")
+    x = x.axis(grid=False, values=_ticks(low, high, log, width), labelExpr=axis.label)
     y = alt.Y("value:Q").title(f"{measure}, share of 1").scale(domain=[0, 1])
     y = y.axis(format="%", values=[0, 0.25, 0.5, 0.75, 1], labelExpr="format(datum.value * 100, '~g') + '%'")
     kinds = ["best", "other", "incomplete"]
@@ -87,7 +103,7 @@ def _scatter(points: Sequence[Point], best: Sequence[Point], measure: str, width
     return themed(alt.layer(*layers), width, height)
 
 
-def _dot(it: Point, best: bool, measure: str) -> dict[str, Any]:
+def _dot(it: Point, best: bool, measure: str, axis: Axis) -> dict[str, Any]:
     value = it.value(measure)
     low, high = (value.interval.low, value.interval.high) if value.interval else (value.mean, value.mean)
     return {
@@ -97,7 +113,8 @@ def _dot(it: Point, best: bool, measure: str) -> dict[str, Any]:
         "high": high,
         "kind": "best" if best else "other" if it.complete else "incomplete",
         "paid": "replayed" if it.replayed else "paid",
-        "says": f"{visible(_short(it.label))}: {percent(value.mean)} ({spread(value.interval)}) at {usd(it.cost)}",
+        "says": f"{visible(_short(it.label))}: {percent(value.mean)} ({spread(value.interval)}) "
+        f"at {axis.shown(it.cost)}",
     }
 
 

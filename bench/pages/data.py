@@ -235,11 +235,11 @@ def _table(rows: Sequence[Cells]) -> bytes:
     out = io.StringIO()
     writer = csv.DictWriter(out, rows[0], lineterminator="\n")
     writer.writeheader()
-    writer.writerows({name: _harmless(value) for name, value in row.items()} for row in rows)
+    writer.writerows({name: harmless(value) for name, value in row.items()} for row in rows)
     return out.getvalue().encode("utf-8", "replace")
 
 
-def _harmless(value: Cell) -> Cell:
+def harmless(value: Cell) -> Cell:
     """A spreadsheet runs a text that begins like a formula; with an apostrophe before it, it does not."""
     return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
 

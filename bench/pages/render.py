@@ -90,6 +90,14 @@ def signed(interval: Interval) -> str:
     return f"{points(interval.low)} to {points(interval.high)}"
 
 
+def change(value: float | None) -> str:
+    """A share of a baseline, signed; short even where a small baseline blows it up."""
+    if value is None:
+        return UNKNOWN
+    text = f"{100 * value:+.1f}%" if abs(value) < 1000 else f"{100 * value:+.2g}%"
+    return text.replace("-", "−", 1)  # noqa: RUF001
+
+
 def score(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:.2f}"
 
@@ -217,6 +225,7 @@ def _visible(character: str) -> str:
 
 _FILTERS = (
     paper_names,
+    change,
     points,
     signed,
     short,

@@ -10,7 +10,7 @@ from typing import Any
 
 from bench.formats.failures import PAPER_TERMS
 from bench.formats.record import Profile
-from bench.pages.board import Board, CaseInfo, Entry, Row, Section, counted_trials, newest_cells
+from bench.pages.board import Board, CaseInfo, Entry, Row, Section
 from bench.pages.cell_trace import CellTrace, read_cell
 from bench.pages.charts import category_chart, cost_chart, trend_chart
 from bench.pages.costs import AtBudget, ByCategory, Point, at_budgets, by_category, frontier, labels_of, points_of
@@ -19,10 +19,11 @@ from bench.pages.drawing import Chart, ChartCache
 from bench.pages.history import Spending, by_case, difficulty_chart, spending_chart, spending_of, verdicts_of
 from bench.pages.markdown import rendered
 from bench.pages.matrix import MOST_VERSUS, Pair, matrix_of, versus_of
-from bench.pages.news import tonight, trends_of
+from bench.pages.news import tonight
+from bench.pages.plots import groups_of, plots_of
 from bench.pages.render import Renderer, agent_page, case_page
 from bench.pages.traces import Kept, TraceState, trace_page
-from bench.pages.views import AgentView, Details, agent_view, case_view
+from bench.pages.views import AgentView, Details, agent_view, case_view, details_of
 from bench.stats import CasePeriod, Entrant, Results, TokenUse
 from bench.store import Decision
 
@@ -46,14 +47,17 @@ class Published:
 
     tables: Sequence[Mapping[str, Any]] = ()
     """`of` is what its rows are of: a `suite`, or each of a `case`, which the first column names as the paper does."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """What a paper calls a case, by the id of its original, where the two differ."""
     left_out: Sequence[str] = ()
     """What is quoted elsewhere and not repeated, and why."""
 
     def of_case(self, case: CaseInfo) -> list[Mapping[str, Any]]:
         """The tables that have a row of the case's original, with this row alone."""
         found: list[Mapping[str, Any]] = []
+        named = self.names.get(case.source_id, case.source_id)
         for table in self.tables:
-            rows = [row for row in table["rows"] if table["of"] == "case" and row[0] == case.source_id]
+            rows = [row for row in table["rows"] if table["of"] == "case" and row[0] == named]
             found += [{**table, "rows": rows}] if rows else []
         return found
 
@@ -103,15 +107,7 @@ class Sheets:
         self._spent = results.spending()
         self._tokens = results.token_use()
         self._read: tuple[str, CellTrace] | None = None
-        self._details = Details(
-            results.checks(),
-            results.metrics(),
-            results.findings(),
-            results.versions(),
-            cells=newest_cells(board.entries, board.listed),
-            trials=counted_trials(board.entries, board.listed),
-            trends=trends_of(results, board.cases),
-        )
+        self._details = details_of(results, board)
 
     @property
     def details(self) -> Details:
@@ -151,6 +147,7 @@ class Sheets:
         board = self._board
         yield self._front()
         yield self._costs()
+        yield self._plots()
         yield self._sheet("cases.html", "cases.html", {"board": replace(board, entries=())})
         sections = matrix_of(board)
         yield self._sheet("matrix.html", "matrix.html", {"sections": sections})
@@ -196,6 +193,14 @@ class Sheets:
             return {"charts": self._charts(("success", "score")), "spent": spent}
 
         return self._sheet("costs.html", "costs.html", {"sections": sections}, drawn)
+
+    def _plots(self) -> Sheet:
+        groups = groups_of(self._board, self._details)
+
+        def drawn() -> Facts:
+            return {"plots": {group.name: plots_of(group, self._draw) for group in groups}}
+
+        return self._sheet("plots.html", "plots.html", {"groups": groups}, drawn)
 
     def _charts(self, measures: Sequence[str]) -> dict[str, list[Chart]]:
         found: dict[str, list[Chart]] = {}

@@ -6,11 +6,27 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from bench.formats.case_metric import Headline
 from bench.formats.record import CheckResult, Profile
-from bench.pages.board import Board, CaseInfo, Entry, Row
+from bench.pages.board import Board, CaseInfo, Entry, Row, counted_trials, newest_cells
 from bench.pages.costs import cost_of, cost_per_success
-from bench.pages.news import Trend, news_of
-from bench.stats import CheckShares, Entrant, Estimate, Findings, Measured, Moved, Tally, Version, estimate
+from bench.pages.news import Trend, news_of, trends_of
+from bench.pages.own_count import Compared, own_counts
+from bench.stats import (
+    CheckShares,
+    Entrant,
+    Estimate,
+    Findings,
+    Improvement,
+    Measured,
+    Moved,
+    OverCases,
+    Results,
+    Tally,
+    Version,
+    estimate,
+    over_cases,
+)
 
 
 @dataclass(frozen=True)
@@ -24,6 +40,21 @@ class Details:
     cells: Mapping[str, Sequence[Entry]]
     trials: Mapping[tuple[Entrant, str], Sequence[Entry]]
     trends: Mapping[Entrant, Trend]
+    improvements: Mapping[tuple[Entrant, str], Improvement]
+
+
+def details_of(results: Results, board: Board) -> Details:
+    """`results`: those of the board."""
+    return Details(
+        results.checks(),
+        results.metrics(),
+        results.findings(),
+        results.versions(),
+        cells=newest_cells(board.entries, board.listed),
+        trials=counted_trials(board.entries, board.listed),
+        trends=trends_of(results, board.cases),
+        improvements={(it.entrant, it.case): it for it in results.improvements()},
+    )
 
 
 @dataclass(frozen=True)
@@ -62,6 +93,10 @@ class CaseSection:
     """Competitors, those that solve it most often first, and the cheapest of equals; then references."""
     checks: Sequence[CheckRow]
     metrics: Sequence[Measured]
+    headline: Headline | None
+    """Of the case as it is now."""
+    improvements: Sequence[Improvement]
+    """In the order of `results`."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +126,9 @@ def case_view(board: Board, case: CaseInfo, details: Details) -> CaseView:
             metrics = sorted(details.metrics.get(key, ()), key=lambda row: (row.name, order[row.entrant], row.unit))
             solvers = [_solver(row, case.id, details) for row in section.everyone if case.id in row.standing.cases]
             solvers.sort(key=_solved)
-            sections.append(CaseSection(section.profile, results, solvers, checks, metrics))
+            improved = [it for who in results if (it := details.improvements.get((who, case.id)))]
+            held = case.headlines.get(section.profile)
+            sections.append(CaseSection(section.profile, results, solvers, checks, metrics, held, improved))
     cells = details.cells.get(case.id, ())
     seen = board.seen.get(case.id)
     more = seen.results - len(cells) if seen else 0
@@ -129,6 +166,7 @@ class CaseRow:
     earlier: int
     """Trials before them."""
     findings: Findings | None
+    improvement: Improvement | None
 
 
 @dataclass(frozen=True)
@@ -144,8 +182,12 @@ class AgentSection:
     """The cases of the last confirmed step that moved most."""
     categories: Mapping[str, Estimate]
     """Success in each, over its cases."""
+    improved: OverCases | None
+    """None: no case with a continuous metric was graded."""
     modes: Mapping[str, int]
     stops: Mapping[str, int]
+    own_counts: Sequence[Compared]
+    """Of the listed trials whose program reports its use."""
 
 
 @dataclass(frozen=True)
@@ -183,8 +225,10 @@ def _agent_section(board: Board, row: Row, rivals: int, details: Details) -> Age
         trend=trend,
         steps=news.step_cases if news else (),
         categories=_by_category(cases),
+        improved=next(iter(over_cases([it.improvement for it in cases if it.improvement])), None),
         modes=_sum([it.failure_modes for it in found]),
         stops=_sum([it.stops for it in found]),
+        own_counts=own_counts(trial.record for case in cases for trial in case.trials),
     )
 
 
@@ -207,4 +251,5 @@ def _row(case: CaseInfo, row: Row, details: Details) -> CaseRow:
     key = row.standing.entrant, case.id
     result = row.standing.cases.get(case.id)
     trials = details.trials.get(key, ())
-    return CaseRow(case, result, trials, result.cells - len(trials) if result else 0, details.findings.get(key))
+    earlier = result.cells - len(trials) if result else 0
+    return CaseRow(case, result, trials, earlier, details.findings.get(key), details.improvements.get(key))

@@ -234,7 +234,7 @@ def cells_of(plan: RunPlan, folders: DataFolders) -> list[Cell]:
                     where="--resume",
                     remedy="put its files back, or start a new run; records of two versions are never mixed",
                 )
-        cells.append(Cell(agent, planned.models, case, plan.profile, planned.trial, planned.arm))
+        cells.append(Cell(agent, planned.models, case, plan.profile, planned.trial, planned.arm, plan.help is not None))
     return cells
 
 

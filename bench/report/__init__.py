@@ -11,7 +11,22 @@ from bench.base.faces import lazy_face
 
 if TYPE_CHECKING:
     from bench.report.explain import explanation, put_explanation
-    from bench.report.lines import leaderboard, look_line, outcome_line, sequential_document, sequential_lines, table
+    from bench.report.improvement import (
+        bars_header,
+        bars_rows,
+        estimate_text,
+        headline_document,
+        improvement_text,
+    )
+    from bench.report.lines import (
+        improvement_table,
+        leaderboard,
+        look_line,
+        outcome_line,
+        sequential_document,
+        sequential_lines,
+        table,
+    )
     from bench.report.markdown import render, render_gate
     from bench.report.sheet import Sheet
     from bench.report.step_text import put_steps, totals_line

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from bench.formats.failures import FAILURE_MODES, paper_names
 from bench.formats.verdict import reached_text
+from bench.report.improvement import headline_document, headline_lines
 from bench.report.sheet import Sheet
 from bench.report.why import reasons
 
@@ -74,6 +75,7 @@ def put_explanation(sheet: Sheet, record: Record) -> None:
         sheet.line(reached)
     _section(sheet, "claims against measurements", _claims(record))
     _section(sheet, "measured", [f"{it.name} {it.value:g} {it.unit}".rstrip() for it in record.metrics])
+    _section(sheet, "improvement", headline_lines(record))
     if record.outcome == "graded":
         _limits(sheet, record)
     if record.flags:
@@ -99,6 +101,7 @@ def explanation(record: Record) -> dict[str, object]:
         "checks": [{**it.model_dump(), "passed": it.passed} for it in record.checks],
         "claims": [it.model_dump() for it in record.claims],
         "metrics": [it.model_dump() for it in record.metrics],
+        "headline": headline_document(record),
         "limits": [vars(it) for it in limit_uses(record)],
         "failure_modes": [
             {**it.model_dump(), "about": FAILURE_MODES.get(it.name, ""), "papers": paper_names(it.name)}

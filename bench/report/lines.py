@@ -15,7 +15,17 @@ from bench.base.text import counted, printable
 if TYPE_CHECKING:
     # Listing cases makes a table and must not load the models.
     from bench.formats.record import Record, Sequential
-    from bench.stats import Cost, Estimate, Look, Passes, RankedStanding, Results, SequentialState, Standing
+    from bench.stats import (
+        Cost,
+        Estimate,
+        Improvement,
+        Look,
+        Passes,
+        RankedStanding,
+        Results,
+        SequentialState,
+        Standing,
+    )
 
 _GAP = 2
 _LONGEST_CELL = 2000
@@ -25,18 +35,34 @@ _LEADERBOARD = ("agent", "model", "success", "score", "several tries", "cost/cel
 def leaderboard(results: Results) -> str:
     """The table of agents as text: ranked ones first, references after them, each profile by itself."""
     from bench.base.text import counted
-    from bench.stats import rank
+    from bench.stats import mixed_conditions, rank
 
     seen = results.cases().values()
     ranked = rank(results.standings())
     several = len({it.standing.entrant.profile for it in ranked}) > 1
     columns = (*_LEADERBOARD[:2], "profile", *_LEADERBOARD[2:]) if several else _LEADERBOARD
     rows = [(_rank(it), *standing_cells(it, columns)) for it in ranked]
-    return (
+    notes = "".join(f"\nwarning: {line}" for line in mixed_conditions(results.conditions()))
+    said = (
         f"{table(rows, header=('', *columns))}\n"
         "n = cases; 95 % intervals over cases; ranks in brackets: those that success cannot exclude; "
         f"{counted(sum(case.results for case in seen), 'record')}, {sum(case.ungraded for case in seen)} without a "
-        "verdict (never scored)"
+        f"verdict (never scored){notes}"
+    )
+    improved = improvement_table(results.improvements())
+    return f"{said}\n\n{improved}" if improved else said
+
+
+def improvement_table(found: Sequence[Improvement]) -> str:
+    """What became of the continuous metrics, by entrant and case; empty without any."""
+    from bench.report.improvement import COLUMNS, improvement_rows
+
+    if not found:
+        return ""
+    return (
+        f"{table(improvement_rows(found), header=COLUMNS)}\n"
+        "improvement: mean relative change of the valid trials, positive is better; over the bar: strictly, of all "
+        "graded trials; bounded: 0 the baseline, 1 the best known; 95 % intervals over trials"
     )
 
 
@@ -106,12 +132,14 @@ def outcome_line(record: Record) -> str:
     modes = ", ".join(note.name for note in record.failure_modes)
     flags = ", ".join(note.name for note in record.flags)
     from bench.formats.verdict import reached_text
+    from bench.report.improvement import improvement_text
     from bench.report.why import failed_check_line
 
-    reached = reached_text(record)
+    reached = ", ".join(part for part in (reached_text(record), improvement_text(record)) if part)
     failed = "" if record.success else failed_check_line(record)
+    helped = f", {counted(record.help.questions, 'question')} asked" if record.help else ""
     return (
-        f"{head}: {verdict}, score {record.score:.2f}, {f'{reached}, ' if reached else ''}{seconds:.1f} s"
+        f"{head}: {verdict}{helped}, score {record.score:.2f}, {f'{reached}, ' if reached else ''}{seconds:.1f} s"
         f"{', ' + modes if modes else ''}{'; flags: ' + flags if flags else ''}{'; ' + failed if failed else ''}"
     )
 

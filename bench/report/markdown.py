@@ -17,6 +17,7 @@ MAX_BYTES = 1_000_000
 """GitHub shows no summary of more than 1 MiB (1,048,576 bytes)."""
 _EVIDENCE_CHARACTERS = 2000
 _MOST_NAMED = 20
+_MOST_IMPROVEMENTS = 200
 
 
 def render(records: Sequence[Record], *, commit: str = "", limit: int = MAX_BYTES) -> str:
@@ -32,6 +33,7 @@ def render(records: Sequence[Record], *, commit: str = "", limit: int = MAX_BYTE
         *_looks(records),
         *_agents(records),
         "",
+        *_improvements(records),
         "| agent | model | case | trial | verdict | score | ended | seconds | findings |",
         "|---|---|---|--:|---|--:|---|--:|---|",
     ]
@@ -132,6 +134,23 @@ def _agents(records: Sequence[Record]) -> list[str]:
     return [f"| {' | '.join(columns)} |", "|---|---|---|---|---|--:|--:|", *lines]
 
 
+def _improvements(records: Sequence[Record]) -> list[str]:
+    """Both scores of each entrant on each case with a continuous metric."""
+    from bench.report.improvement import COLUMNS, improvement_rows
+    from bench.stats import RecordResults
+
+    rows = []
+    for arm in sorted({record.arm for record in records}):
+        found = RecordResults([record for record in records if record.arm == arm]).improvements()
+        for agent, model, *rest in improvement_rows(found):
+            rows.append(_line([f"{agent} ({arm})" if arm else agent, model or "none", *rest]))
+    if not rows:
+        return []
+    more = len(rows) - _MOST_IMPROVEMENTS
+    notes = [f"{more} more are in the records.", ""] if more > 0 else []
+    return [_line(COLUMNS), "|---|---|---|---|--:|--:|--:|--:|--:|--:|", *rows[:_MOST_IMPROVEMENTS], "", *notes]
+
+
 def _line(cells: Iterable[str]) -> str:
     return f"| {' | '.join(map(escape, cells))} |"
 
@@ -144,7 +163,7 @@ def _cell_row(record: Record) -> str:
     findings = [note.name for note in (*record.failure_modes, *record.flags)]
     cells = (
         f"{record.agent.id} ({record.arm})" if record.arm else record.agent.id,
-        model_label(record.models) or "none",
+        model_label(record.models, helped=record.help is not None) or "none",
         record.case.id,
         str(record.trial),
         f"{'✅' if record.success else '❌' if graded else '⚠️'} {verdict}",

@@ -27,5 +27,6 @@ if TYPE_CHECKING:
     from bench.runs.rounds import LookLedger, cells_not_due, design_of, needless_cells, rounds_of
     from bench.runs.seeds import close_drawn, find_secret, keep_secret, new_secret, reveal_seeds, secret_beside
     from bench.runs.shard_rounds import cells_due, look_at_rounds
+    from bench.runs.step_scores import score_steps
 else:
     __getattr__ = lazy_face(__name__)

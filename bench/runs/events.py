@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -91,6 +92,9 @@ class EventLog(RunObserver):
     def retry(self, cell: Cell, lost: Try) -> None:
         self._write(events.TryLost, cell=cell.id, cause=lost.cause, text=_cut(lost.message))
         self._to.retry(cell, lost)
+
+    def asking(self, cell: str) -> contextlib.AbstractContextManager[None]:
+        return self._to.asking(cell)
 
     def fetching(self, name: str, done: int, total: int) -> None:
         self._to.fetching(name, done, total)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.metadata
 import os
 import signal
 import time
@@ -13,20 +12,20 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from bench import __version__
 from bench.base.errors import InfraError, UserError
 from bench.base.files import write_atomic
-from bench.base.foreign_git import commit_of
 from bench.base.install import DataFolders
-from bench.cell import CellContext, CellWatch, DiskSpace, SourceCache, agent_python, run_cell, wanted_sources
+from bench.cell import CellContext, CellWatch, Helper, SourceCache, agent_python, run_cell, wanted_sources
 from bench.formats.agent import Agent
 from bench.formats.agent_files import CASSETTES
-from bench.formats.judge_version import JUDGE
+from bench.formats.help import HelpOffer
 from bench.formats.plan import Cell, RunLimits, RunPlan
-from bench.formats.record import Provenance, Record, Sequential
+from bench.formats.record import Record, Sequential
 from bench.formats.run_folder import SECRET, RunFolder
+from bench.formats.step_snapshots import SnapshotRule
 from bench.guest.first_process import children
 from bench.plan import Request, RunCells, cells_of, make_arms, make_plan
+from bench.runs.context import context_of
 from bench.runs.preflight import require_ready
 from bench.runs.repair import repair
 from bench.runs.rounds import design_of, rounds_of, run_rounds
@@ -37,7 +36,6 @@ _STOP_S = 15.0
 """Seconds that interrupted cells have to write their records; then they end with this process."""
 _MOST_NAMED = 8
 """Files in one line of output."""
-_PACKAGES = ("numpy", "torch", "pandas", "scikit-learn", "safetensors", "wandb", "pydantic", "litellm")
 
 
 @dataclass
@@ -142,6 +140,10 @@ class Options:
     """Where the secret of a plan.json is kept."""
     looks: bool = True
     """Whether a run that may end early looks after each round; a shard has a part of one, and is looked at later."""
+    helper: Helper | None = None
+    """Who answers agents' questions; None: they cannot ask."""
+    snapshots: SnapshotRule = field(default_factory=SnapshotRule)
+    """When workspaces are copied while their agents work, to be judged later."""
 
 
 @dataclass(frozen=True)
@@ -160,13 +162,14 @@ def write_plan(
     sandbox: Sandbox,
     seed_secret: str | None = None,
     sequential: Sequential | None = None,
+    offer: HelpOffer | None = None,
 ) -> RunPlan:
     """Write the plan into `folder` before anything runs, and with it the secret of its seeds where one is drawn.
 
     Raises `UserError` when the folder holds a run already.
     """
     secret = new_secret(seed_secret)
-    facts = {**secret.facts(len(plan.cells)), "sequential": sequential}
+    facts = {**secret.facts(len(plan.cells)), "sequential": sequential, "help": offer}
     stored = plan.plan(sandbox.name).model_copy(update=facts)
     RunFolder(folder).write_plan(stored, secret.secret if secret.drawn else b"")
     return stored
@@ -186,10 +189,13 @@ def plan_and_run(
     Raises `NotReady` before anything is written, when something is missing.
     """
     plan, sequential = _planned(request, folder, folders, arms)
+    offer = options.helper.offer if options.helper is not None else None
+    if offer is not None:
+        plan = replace(plan, cells=[replace(cell, helped=True) for cell in plan.cells])
     # After the plan, so that a mistake in the request is reported on a machine without a sandbox, too.
     sandbox = open_sandbox()
     _require_ready(plan.cells, sandbox, folder, folders, options)
-    stored = write_plan(plan, folder, sandbox, options.seed_secret, sequential)
+    stored = write_plan(plan, folder, sandbox, options.seed_secret, sequential, offer)
     return stored, run_plan(stored, plan.cells, folder, folders, sandbox, options, progress)
 
 
@@ -250,6 +256,7 @@ def run_plan(
             where="--sandbox",
             remedy=f"resume with --sandbox {stored.sandbox}",
         )
+    _require_same_help(stored, options)
     require_open(folder)
     files = [folder / SECRET, *([options.secret_file] if options.secret_file else [])]
     secret = find_secret(stored, files, options.seed_secret)
@@ -258,19 +265,14 @@ def run_plan(
         cells = cells_of(stored, folders)
         left = [cell for cell in cells if not _is_finished(run, cell)]
         _require_ready(left, sandbox, folder, folders, options)
-    context = CellContext(
-        folder=folder.resolve(),
-        sockets=run.sockets,
-        folders=folders,
-        sandbox=sandbox,
-        provenance=provenance_of(stored, sandbox),
-        suite_version=stored.suite_version,
-        agent_commits={cell.agent.digest: commit_of(cell.agent.folder)[0] for cell in _one_each(cells)},
+    context = context_of(stored, cells, folder, folders, sandbox, secret.key)
+    context = replace(
+        context,
         keep_workspaces=options.keep_workspaces,
         cost_limited=options.cost_limited,
         run_limits=options.run_limits,
-        space=DiskSpace((folder, run.sockets)),
-        seed_key=secret.key,
+        snapshots=options.snapshots,
+        helper=options.helper,
         watch=progress,
     )
     progress.start(stored, folder)
@@ -283,6 +285,14 @@ def run_plan(
         if stored.sequential is None or not options.looks:
             return run_some(cells)
         return run_rounds(cells, stored.sequential, run, run_some, progress.note)
+
+
+def _require_same_help(stored: RunPlan, options: Options) -> None:
+    offer = options.helper.offer if options.helper is not None else None
+    if offer != stored.help:
+        began = "without --ask" if stored.help is None else f"with help, {stored.help.by}"
+        remedy = "drop --ask" if stored.help is None else "give --ask as the run began, with the same file of rules"
+        raise UserError(f"the run began {began}", where="--ask", remedy=remedy)
 
 
 def _mark_cache(cache: Path) -> None:
@@ -330,39 +340,3 @@ def _left_out(agent: Agent) -> str:
 def _one_each(cells: Sequence[Cell]) -> list[Cell]:
     """One cell of every agent."""
     return list({cell.agent.digest: cell for cell in cells}.values())
-
-
-def provenance_of(stored: RunPlan, sandbox: Sandbox) -> Provenance:
-    """Where the records of a run come from."""
-    commit, dirty = commit_of(Path(__file__).resolve().parents[2])
-    env = os.environ
-    url = (
-        f"{env['GITHUB_SERVER_URL']}/{env['GITHUB_REPOSITORY']}/actions/runs/{env['GITHUB_RUN_ID']}"
-        if all(env.get(name) for name in ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_RUN_ID"))
-        else ""
-    )
-    return Provenance(
-        bench_version=__version__,
-        bench_commit=commit,
-        dirty=dirty,
-        judge=JUDGE,
-        suite=stored.suite,
-        suite_version=stored.suite_version,
-        run=stored.run,
-        run_url=url,
-        workflow=env.get("GITHUB_WORKFLOW", ""),
-        sandbox=sandbox.name,
-        isolated=sandbox.isolated,
-        image=sandbox.image,
-        seed_secret=stored.seed_secret,
-        sequential=stored.sequential,
-        packages=_packages(),
-    )
-
-
-def _packages() -> dict[str, str]:
-    found = {}
-    for name in _PACKAGES:
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found[name] = importlib.metadata.version(name)
-    return found

@@ -37,15 +37,16 @@ from bench.cell import (
     write_record,
 )
 from bench.formats.agent import find_agent
+from bench.formats.amounts import Seconds
 from bench.formats.case import load_cases
 from bench.formats.plan import Cell, RunPlan, make_run_plan
-from bench.formats.record import Instant, Phase, Profile, Record, Seconds
+from bench.formats.record import Instant, Phase, Profile, Record
 from bench.formats.run_folder import RunFolder, new_run_name, read_record
 from bench.formats.suite import load_suite
 from bench.guest.forwarding import forward, listen
 from bench.guest.trees import remove_tree
 from bench.plan import cells_of
-from bench.runs.execute import provenance_of
+from bench.runs.context import provenance_of
 from bench.sandbox import Ended, ProcessSandbox, Sandbox, disk_mb, end_orphans
 
 AGENT = "human"

@@ -26,7 +26,7 @@ from bench.formats.case import Case
 from bench.formats.plan import Cell, RunLimits
 from bench.formats.seeds import REPLAY_PREFIX, is_replayed
 from bench.gateway import check_model
-from bench.sandbox import Sandbox
+from bench.sandbox import Sandbox, find_engine, own_image
 
 _AGENT = "{agent}/"
 _MOST = 8
@@ -107,6 +107,8 @@ def _checks(
     for agent in {cell.agent.digest: cell.agent for cell in cells}.values():
         yield partial(_require_command, agent, sandbox, [cell.case for cell in cells if cell.agent is agent])
         yield partial(_require_interpreter, agent)
+        if sandbox is not None and agent.spec.environment.image:
+            yield partial(_require_image, agent, sandbox)
     yield partial(_require_cassettes, cells)
     prices = environment.get("MLDB_PRICES")
     seen = set()
@@ -152,6 +154,17 @@ def _require_writable(folder: Path) -> None:
     except OSError as error:
         fault = f"cannot be written to: {error.strerror}"
         raise UserError(fault, where=existing, remedy="name another folder for the run") from None
+
+
+def _require_image(agent: Agent, sandbox: Sandbox) -> None:
+    """Raise `UserError` for an image of the agent's own that its jobs could not be started in."""
+    if sandbox.name != "docker":
+        fault = f"field `environment.image`: the sandbox {sandbox.name} starts no images"
+        raise UserError(fault, where=agent.file, remedy="use --sandbox docker, or an agent without an image")
+    try:
+        own_image(find_engine(), agent.spec.environment.image)
+    except UserError as error:
+        raise UserError(f"field `environment.image`: {error}", where=agent.file) from None
 
 
 def _require_interpreter(agent: Agent) -> None:

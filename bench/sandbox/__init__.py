@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from bench.sandbox.docker.container import CELL_LABEL, RUN_LABEL, leftovers
     from bench.sandbox.docker.engine import EngineError
     from bench.sandbox.docker.images import Build, build_case, build_shared, shared_image, shared_tag
+    from bench.sandbox.docker.own_image import own_image
     from bench.sandbox.fork import CannotFork
     from bench.sandbox.gpu import Gpu, GpuRoots, find_gpus, missing_parts
     from bench.sandbox.job import (

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
+from bench.guest.first_process import NAMES
 from bench.sandbox.cgroup import Group, tasks_cap
 from bench.sandbox.cgroup_location import new_group
 from bench.sandbox.control import StatusPipe, TreeControl
@@ -30,6 +31,7 @@ from bench.sandbox.job import (
     host_environment,
     orders_for,
 )
+from bench.sandbox.lent_ports import LentPorts
 
 _NAMESPACES = (
     *("--unshare-all", "--unshare-user", "--uid", "1000", "--gid", "1000", "--hostname", "bench"),
@@ -93,14 +95,18 @@ class BubblewrapSandbox:
     def launch(self, job: Job) -> Launch:
         python = job.python or Path(sys.executable)
         status, group = StatusPipe(), new_group(job.limits)
+        ports = LentPorts.start() if NAMES in job.sockets else None
         tasks = _task_limit(job.limits, group)
         orders = orders_for(job, python) | {"status": status.write, "adopt": False}
+        orders |= {"ports": ports.guest} if ports is not None else {}
         orders["limits"] |= tasks
         argv = [self.program, *self._arguments(job, python)]
         argv += ["--", str(python), "-I", "-S", "-B", f"{GUEST_LIBRARY}/bench/guest/first_process.py"]
 
         def release() -> None:
             status.close()
+            if ports is not None:
+                ports.end()
             if group is not None:
                 group.remove()
 
@@ -108,7 +114,8 @@ class BubblewrapSandbox:
         enforcement = _enforcement(group, bool(tasks), bool(orders["filter"]))
         enforcement += GPU_LIMIT if job.cell_environment.gpu is not None else ""
         control = partial(TreeControl, status, isolated=True, group=group)
-        return Launch(argv, host_environment(orders), control, release, [status.write], enforcement)
+        inherited = [status.write] if ports is None else [status.write, ports.guest]
+        return Launch(argv, host_environment(orders), control, release, inherited, enforcement)
 
     def _arguments(self, job: Job, python: Path) -> list[str]:
         """What bubblewrap makes of this machine."""

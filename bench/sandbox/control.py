@@ -244,10 +244,10 @@ def asked_name(query: bytes) -> str | None:
 class NameQueries:
     """The names that a job asks a name server for: answered inside with "no such name", listed out here.
 
-    A sandbox without a network has no name server either. In a container the first process stands in for one and
-    passes each query on to the Unix socket `path`, where this listens while it is open; bubblewrap gives no process a
-    port that low, so there queries are only counted. Nothing that is asked leaves this machine: what somebody smuggles
-    in a name ends in the list.
+    A sandbox without a network has no name server either. The first process stands in for one and passes each query on
+    to the Unix socket `path`, where this listens while it is open. Where the kernel gives nobody a port that low,
+    queries are only counted. Nothing that is asked leaves this machine: what somebody smuggles in a name ends in the
+    list.
     """
 
     def __init__(self, path: Path) -> None:

@@ -111,6 +111,9 @@ class Job:
     interpreters: Sequence[Path] = ()
     """Further ones, mounted too and last on PATH: the programs beside them are found, `python` stays what it was."""
     cell_environment: CellEnvironment = field(default_factory=CellEnvironment)
+    image: str = ""
+    """The agent's own image, by a name with its digest, as the job's system: with its programs alone, not ours. For
+    back ends whose jobs run in containers."""
     trusted: bool = False
     """Our own program, which forks into namespaces of its own making before it runs anything of the agent's: without
     the filter of system calls, which each fork gets."""

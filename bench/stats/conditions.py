@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from bench.formats.record import Record
 from bench.stats.standing import Entrant, entrant_of, newest_versions
@@ -12,6 +14,38 @@ _CONDITIONS: tuple[tuple[str, Callable[[Record], str]], ...] = (
     ("sandbox", lambda record: record.provenance.sandbox),
     ("machine class", lambda record: record.machine.fingerprint),
 )
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What the graded cells of one entrant were measured in, each name once, in order."""
+
+    sandboxes: Sequence[str]
+    machines: Sequence[str]
+
+
+def conditions_of(counted: Mapping[tuple[Entrant, str], Sequence[Record]]) -> dict[Entrant, Conditions]:
+    """The conditions of each entrant's cells that count and have a verdict."""
+    graded: dict[Entrant, list[Record]] = defaultdict(list)
+    for (entrant, _), records in counted.items():
+        graded[entrant] += [record for record in records if record.outcome == "graded"]
+    return {
+        entrant: Conditions(*(sorted({condition(it) for it in records}) for _, condition in _CONDITIONS))
+        for entrant, records in graded.items()
+        if records
+    }
+
+
+def mixed_conditions(found: Mapping[Entrant, Conditions]) -> list[str]:
+    """A line for each entrant whose results come from more than one sandbox or class of machine."""
+    lines = []
+    for entrant, conditions in sorted(found.items()):
+        kinds = (("sandboxes", conditions.sandboxes), ("machine classes", conditions.machines))
+        mixed = [f"{len(names)} {kind} ({_listed(set(names))})" for kind, names in kinds if len(names) > 1]
+        if mixed:
+            told = f"{_who(entrant)} was measured in {' and '.join(mixed)}"
+            lines.append(f"{told}: its results may differ from each other by that alone")
+    return lines
 
 
 def changed_conditions(records: Iterable[Record], earlier: Iterable[Record]) -> list[str]:
@@ -31,7 +65,7 @@ def changed_conditions(records: Iterable[Record], earlier: Iterable[Record]) -> 
 
 
 def _changes(entrant: Entrant, now: Sequence[Record], before: Sequence[Record]) -> list[str]:
-    who = f"{entrant.agent} with {entrant.model}" if entrant.model else entrant.agent
+    who = _who(entrant)
     lines = []
     for name, condition in _CONDITIONS:
         one, other = {condition(it) for it in now}, {condition(it) for it in before}
@@ -45,6 +79,10 @@ def _changes(entrant: Entrant, now: Sequence[Record], before: Sequence[Record]) 
     if cases:
         lines.append(f"{who}: {_listed(cases)}: not the version of its earlier results, which no longer count with it")
     return lines
+
+
+def _who(entrant: Entrant) -> str:
+    return f"{entrant.agent} with {entrant.model}" if entrant.model else entrant.agent
 
 
 def _listed(names: set[str]) -> str:

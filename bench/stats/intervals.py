@@ -145,6 +145,21 @@ def mean_intervals(values: Floats, levels: Sequence[float]) -> list[Interval | N
     return [Interval(float(low), float(high)) for low, high in found.reshape(2, -1).T]
 
 
+def student(values: Sequence[float]) -> Interval | None:
+    """The 95% interval of the mean of a few measurements of any size (Student, Biometrika 6, 1908).
+
+    For the trials of one case, where `mean_intervals` would be the range: of three trials that holds the mean in 75%.
+    None for fewer than two, and where they do not differ.
+    """
+    from scipy.special import stdtrit
+
+    n = len(values)
+    if n < 2 or max(values) - min(values) < _EQUAL:
+        return None
+    reach = float(stdtrit(n - 1, (1 + LEVEL) / 2)) * math.sqrt(variance(values) / n)
+    return Interval(fmean(values) - reach, fmean(values) + reach)
+
+
 def difference_intervals(differences: Floats, levels: Sequence[float]) -> list[Interval | None]:
     """Intervals of the mean of `differences` of shares, shape (cases,), from -1 to 1; None for fewer than two.
 

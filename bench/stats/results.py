@@ -10,6 +10,8 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Protocol
 
 from bench.formats.record import CheckResult, Note, Profile, Record
+from bench.stats.conditions import Conditions, conditions_of
+from bench.stats.improvement import Improvement, improvement_of
 from bench.stats.periods import CasePeriod, Spent, TokenUse, case_periods, spending, token_use
 from bench.stats.standing import (
     PROFILES,
@@ -110,6 +112,9 @@ class Results(Protocol):
     def versions(self) -> Mapping[Entrant, Sequence[Version]]:
         """Of each entrant's agent."""
 
+    def conditions(self) -> Mapping[Entrant, Conditions]:
+        """Under which the graded cells of each entrant were measured."""
+
     def findings(self) -> Mapping[tuple[Entrant, str], Findings]:
         """By entrant and case."""
 
@@ -118,6 +123,9 @@ class Results(Protocol):
 
     def metrics(self) -> Mapping[tuple[Profile, str], Sequence[Measured]]:
         """By profile and case, in no order."""
+
+    def improvements(self) -> Sequence[Improvement]:
+        """Of each entrant on each case whose records say what its metric is held against, in the order of both."""
 
     def nights(self, measure: str) -> Sequence[CaseNight]:
         """What `nightly` makes series of, for a name of `MEASURES`: all suites and cases."""
@@ -188,6 +196,9 @@ class RecordResults:
                 found[entrant][record.agent.digest] = Version(record.agent.digest, record.agent.commit)
         return {entrant: list(versions.values()) for entrant, versions in found.items()}
 
+    def conditions(self) -> Mapping[Entrant, Conditions]:
+        return conditions_of(self._counted)
+
     def findings(self) -> Mapping[tuple[Entrant, str], Findings]:
         return {key: _findings(records) for key, records in self._counted.items()}
 
@@ -212,6 +223,14 @@ class RecordResults:
                 for (name, unit), them in values.items()
             ]
         return found
+
+    def improvements(self) -> Sequence[Improvement]:
+        return [
+            improvement_of(entrant, case, scale, [it.headline_value for it in own], sum(bool(it.success) for it in own))
+            for (entrant, case), records in self._counted.items()
+            for own in [[it for it in records if it.outcome == "graded" and it.headline is not None]]
+            if own and (scale := max(own, key=lambda it: (it.started, it.cell)).headline) is not None
+        ]
 
     def nights(self, measure: str) -> Sequence[CaseNight]:
         from bench.stats.pairing import MEASURES

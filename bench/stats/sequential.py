@@ -30,7 +30,8 @@ from pydantic import Field
 
 from bench.base.model import Model
 from bench.base.text import counted
-from bench.formats.record import Digest, Fraction, Record, Sequential
+from bench.formats.amounts import Fraction
+from bench.formats.record import Digest, Record, Sequential
 from bench.stats.comparable import MOST_LOST
 from bench.stats.intervals import Floats
 from bench.stats.standing import unique_cells

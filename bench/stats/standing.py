@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from statistics import fmean
 
+from bench.formats.help import HELPED
 from bench.formats.record import Profile, Record
 from bench.stats.intervals import Interval, clustered
 from bench.stats.ranking import pass_at, pass_hat
@@ -144,14 +145,17 @@ def _ranked(table: Iterable[Standing]) -> list[RankedStanding]:
 
 
 def entrant_of(record: Record) -> Entrant:
-    return Entrant(record.profile, record.agent.id, model_label(record.models))
+    return Entrant(record.profile, record.agent.id, model_label(record.models, helped=record.help is not None))
 
 
-def model_label(models: Mapping[str, str]) -> str:
-    """The models of a run as one text: the bare name where there is only the main one, empty without any."""
-    if set(models) == {"main"}:
-        return models["main"]
-    return ", ".join(f"{role}={model}" for role, model in sorted(models.items()))
+def model_label(models: Mapping[str, str], *, helped: bool = False) -> str:
+    """The models of a run as one text: the bare name where there is only the main one, empty without any.
+
+    helped: the agent could ask for help. That makes another entrant of it, which takes part in no other's means.
+    """
+    alone = set(models) == {"main"}
+    text = models["main"] if alone else ", ".join(f"{role}={model}" for role, model in sorted(models.items()))
+    return f"{text} {HELPED}".strip() if helped else text
 
 
 def unique_cells(records: Iterable[Record]) -> list[Record]:

@@ -65,7 +65,7 @@ class Series:
         return found
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class CaseNight:
     """What one agent with its models did on one case in one run."""
 

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from bench.base.errors import UserError
 from bench.base.files import sha256_bytes
+from bench.formats.help import HELP_LOG, HelpGiven, questions_in
 from bench.formats.plan import slug_of
 from bench.formats.record import MOST_ARTIFACTS, ModelUsage, Record, Tokens
 from bench.gateway import CallLine
@@ -164,12 +165,26 @@ def trace_faults(record: Record, basis: Basis, artifact: Artifact) -> Iterator[s
             yield must_be(f"artifacts.{named.name}.size", named.size, len(content), "the file in this artifact")
         elif named.name == _LEDGER:
             ledger = content
-    place = f"traces/{slug_of(record.cell)}/{_LEDGER}"
-    unnamed = not any(named.name == _LEDGER for named in record.artifacts) and len(record.artifacts) < MOST_ARTIFACTS
-    if unnamed and isinstance(read_file(artifact, place, _LARGEST), bytes):
-        yield must_be("artifacts", f"without {_LEDGER}", "with it", "it lies beside the record")
+        elif named.name == HELP_LOG and record.help is not None and record.outcome == "graded":
+            yield from _help_faults(record.help, content)
+    for name in (_LEDGER, HELP_LOG):
+        place = f"traces/{slug_of(record.cell)}/{name}"
+        unnamed = not any(named.name == name for named in record.artifacts) and len(record.artifacts) < MOST_ARTIFACTS
+        if unnamed and isinstance(read_file(artifact, place, _LARGEST), bytes):
+            yield must_be("artifacts", f"without {name}", "with it", "it lies beside the record")
     if ledger and record.outcome == "graded":
         yield from _ledger_faults(record, basis, ledger)
+
+
+def _help_faults(said: HelpGiven, content: bytes) -> Iterator[str]:
+    try:
+        lines = questions_in(content)
+    except ValueError:
+        yield f"a line of its {HELP_LOG} is not a question"
+        return
+    found = len(lines), sum(line.answer is not None for line in lines)
+    if (said.questions, said.answered) != found:
+        yield must_be("help", (said.questions, said.answered), found, f"questions and answers by its {HELP_LOG}")
 
 
 def _ledger_faults(record: Record, basis: Basis, content: bytes) -> Iterator[str]:

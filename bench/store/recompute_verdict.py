@@ -7,8 +7,10 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from bench.formats.failures import FAILURES
+from bench.formats.help import HELP_LOG
 from bench.formats.record import CheckResult, Record
 from bench.formats.seeds import is_replayed
+from bench.formats.shortfall import invalid_submission, small_improvement
 from bench.formats.verdict import (
     LIMIT_MODES,
     flags_of_tries,
@@ -41,6 +43,26 @@ def identity(record: Record, basis: Basis) -> Iterator[str]:
         )
     elif basis.ranked is not None and record.agent.ranked != basis.ranked:
         yield must_be("agent.ranked", record.agent.ranked, basis.ranked, "the agent was planned so")
+
+
+def help_given(record: Record, basis: Basis) -> Iterator[str]:
+    """The plan says who could be asked; a record whose agent could ask does not compete."""
+    offer, said = basis.plan.help, record.help
+    wanted = None if offer is None else (offer.by, offer.rules)
+    found = None if said is None else (said.by, said.rules)
+    if found != wanted:
+        yield must_be("help", found, wanted, "the run was planned so")
+    named = any(item.name == HELP_LOG for item in record.artifacts)
+    if said is None:
+        if named:
+            yield must_be("help", None, "who was asked", f"{HELP_LOG} is one of its artifacts")
+        return
+    if record.agent.ranked:
+        yield must_be("agent.ranked", True, False, "its agent could ask")
+    if said.answered > said.questions:
+        yield must_be("help.answered", said.answered, f"at most {said.questions}", "by the number of questions")
+    if said.questions and not named:
+        yield must_be("artifacts", f"without {HELP_LOG}", "with it", "questions were asked")
 
 
 def outcome(record: Record, basis: Basis) -> Iterator[str]:
@@ -113,6 +135,14 @@ def milestones(record: Record, basis: Basis) -> Iterator[str]:
         yield must_be("milestones", record.milestones, wanted, "case.yaml says so")
 
 
+def headline(record: Record, basis: Basis) -> Iterator[str]:
+    metric = basis.case.spec.metric if record.outcome == "graded" else None
+    wanted = metric.scale if metric else None
+    # A record of a program that did not know the field says nothing.
+    if record.headline is not None and record.headline != wanted:
+        yield must_be("headline", record.headline, wanted, "case.yaml says so")
+
+
 def score(record: Record, basis: Basis) -> Iterator[str]:
     del basis
     if record.outcome != "graded" or record.score is None:
@@ -176,6 +206,10 @@ def failure_modes(record: Record, basis: Basis) -> Iterator[str]:
         "overclaimed": record.overclaims > 0,
         "tampered": any(flag.name == "tampered" for flag in record.flags),
     }
+    if record.headline is not None:
+        metric, absent = basis.case.spec.metric, "no_artifact" in modes
+        derived["small_improvement"] = bool(small_improvement(metric, record.metrics))
+        derived["invalid_submission"] = bool(invalid_submission(metric, record.metrics, record.checks, missing=absent))
     for name, wanted in derived.items():
         if (name in modes) != wanted:
             yield must_be(f"failure_modes.{name}", name in modes, wanted, "by the record's own parts")
@@ -215,6 +249,18 @@ def artifacts(record: Record, basis: Basis) -> Iterator[str]:
 VERDICT_RULES: Mapping[str, Rule] = MappingProxyType(
     {
         rule.__name__: rule
-        for rule in (identity, outcome, checks, milestones, score, claims, flags, failure_modes, artifacts)
+        for rule in (
+            identity,
+            help_given,
+            outcome,
+            checks,
+            milestones,
+            headline,
+            score,
+            claims,
+            flags,
+            failure_modes,
+            artifacts,
+        )
     }
 )

@@ -61,7 +61,7 @@ class Sources:
         agent = self._agent(planned.agent, planned.agent_digest, settings)
         ranked = planned.ranked
         if ranked is None and agent is not None:
-            ranked = is_ranked(agent, planned.models)
+            ranked = is_ranked(agent, planned.models, helped=plan.help is not None)
         cassettes = agent.folder / "cassettes" if agent is not None else None
 
         def prices(role: ModelUsage) -> Prices | None:

@@ -16,10 +16,14 @@ from typing import Any
 
 import pytest
 
+from bench.cell.ask import SOCKET, ScriptedHelper, open_desk
 from bench.cell.run import run_cell
+from bench.cell.watch import CellWatch
 from bench.formats.agent import load_agent
 from bench.formats.case import load_case
+from bench.formats.help import HELP_LOG, HelpRule, HelpRules, questions_in
 from bench.formats.record import Record
+from bench.guest.forwarding import forward, listen
 from bench.sandbox.job import Sandbox
 from tests.helpers.cells import ROOT, make_cell, make_context, new_token, wait_until_gone, write_files
 from tests.helpers.provider import Reply, ScriptedUpstream
@@ -221,6 +225,32 @@ def test_a_task_is_worked_on_and_handed_in(tmp_path: Path) -> None:
     assert "Observation:\n````\nsix.txt\n````" in second
     assert "left: 48 steps" in third
     assert sorted(path.name for path in finished.workspace.iterdir()) == ["deep", "six.txt"], "notes are kept elsewhere"
+
+
+def test_help_is_requested_where_the_run_offers_it(tmp_path: Path) -> None:
+    rules = HelpRules(rules=[HelpRule(pattern="which * number", answer="Seven.")])
+    sockets = tmp_path / "s"
+    sockets.mkdir()
+    deadline = time.monotonic() + 100
+    helper = ScriptedHelper(rules, f"sha256:{'0' * 64}")
+    with open_desk(helper, "a/cell", deadline, CellWatch(), tmp_path, sockets) as (desk, paths):
+        listener = listen()
+        forward(listener, str(paths[SOCKET]))
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        calls = [("Request Help", {"request": text}) for text in ("Which is the number?", "Why?", "x" * 4001)]
+        observations = use(tmp_path / "work", *calls, BENCH_ASK_URL=url)
+    assert observations[:2] == ["Seven.", "[there is no answer]"]
+    assert observations[2] == "error: the question was refused: a question has 1 to 4000 characters"
+    assert desk is not None
+    assert (desk.given().questions, desk.given().answered) == (2, 1)
+    lines = questions_in((tmp_path / HELP_LOG).read_bytes())
+    assert [(line.question, line.answer) for line in lines] == [("Which is the number?", "Seven."), ("Why?", None)]
+
+
+def test_help_is_not_offered_in_a_run_without_it(tmp_path: Path) -> None:
+    finished = run_agent(tmp_path, model([says("Request Help", {"request": "Who?"}), FINAL]))
+    assert "Request Help" not in finished.prompts[0]
+    assert "must be exactly one of" in finished.prompts[1]
 
 
 def test_three_steps_are_shown_and_bad_inputs_are_forgotten(tmp_path: Path) -> None:

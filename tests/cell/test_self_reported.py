@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from bench.cell.run import run_cell
-from bench.formats.record import Record, SelfReported
+from bench.formats.observed import SelfReported
+from bench.formats.record import Record
 from bench.sandbox.process import ProcessSandbox
 from tests.helpers.cells import RIGHT, make_agent, make_case, make_cell, make_context
 

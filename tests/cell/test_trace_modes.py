@@ -69,6 +69,44 @@ def test_a_conversation_that_the_provider_finds_too_long(tmp_path: Path, monkeyp
     assert "maximum context length" in modes(record)["context_overflow"]
 
 
+_TEXT_LOOP = r"""
+import json, os, urllib.request
+
+said = [{"role": "user", "content": open(os.environ["BENCH_TASK_FILE"]).read()}]
+said.append({"role": "user", "content": "Answer in the required format."})
+for _ in range(4):
+    body = {"model": os.environ["BENCH_MODEL"], "messages": said, "max_tokens": 50}
+    headers = {"Authorization": "Bearer " + os.environ["OPENAI_API_KEY"], "Content-Type": "application/json"}
+    request = urllib.request.Request(
+        os.environ["OPENAI_BASE_URL"] + "/chat/completions", json.dumps(body).encode(), headers
+    )
+    answer = json.load(urllib.request.urlopen(request))["choices"][0]["message"]["content"]
+    fine = answer.startswith("Action: ")
+    told = "Observation: the file data.csv cannot be read" if fine else "Your answer could not be used: no Action."
+    said += [{"role": "assistant", "content": answer}, {"role": "user", "content": told}]
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("answers", "says"),
+    [
+        (["Hello.", "Let me think.", "I see.", "Well."], "3 answers in a row could not be read by the agent's program"),
+        (["Action: look", "Hm.", "So.", "Well."], "2 answers in a row could not be read"),
+        # Mended in the end; once only; and observations that speak of reading are not about the answer.
+        (["Hello.", "Let me think.", "Action: look", "Action: look"], ""),
+        (["Action: look", "Action: look", "Hm.", "Action: look"], ""),
+        (["Action: look"] * 4, ""),
+    ],
+)
+def test_answers_that_the_agents_program_cannot_read(tmp_path: Path, answers: list[str], says: str) -> None:
+    case = make_case(tmp_path / "cases")
+    agent = make_agent(tmp_path, _TEXT_LOOP, models={"main": "replay/demo"})
+    write_cassette(agent.folder / "cassettes", [turn(text) for text in answers], case.id, FILES["task.md"])
+    found = modes(run_cell(make_cell(agent, case), make_context(tmp_path, ProcessSandbox())))
+    assert says in found.get("format_failure", "") if says else "format_failure" not in found, found
+
+
 @pytest.mark.slow
 def test_a_success_has_no_failure_mode(tmp_path: Path) -> None:
     record = run_loop(tmp_path, [*edited(("raise NotImplementedError", "return 2 * x")), turn("Should I proceed?")])

@@ -17,6 +17,7 @@ from bench.formats.failures import FAILURE_MODES
 from bench.formats.record import Record
 from bench.sandbox.process import ProcessSandbox
 from tests.helpers.cells import CHECK, FILES, RIGHT, WRONG, make_agent, make_case, make_cell, make_context
+from tests.helpers.command import mldb
 from tests.helpers.failing import FIXTURES
 from tests.helpers.gateway import turn, write_cassette
 from tests.helpers.terminal import on_terminal
@@ -90,11 +91,19 @@ WAYS: dict[str, Way] = {
         "open('claim.json', 'w').write('0.7')", "accuracy 0.7 is not better than the baseline 0.7",
         {"metric": _METRIC}, {"check.py": _CLAIMS},
     ),
+    "small_improvement": Way(
+        "open('claim.json', 'w').write('0.7')", "accuracy 0.7 is 4.5% better than the baseline, and the bar is more",
+        {"metric": {**_METRIC, "baseline": 0.67, "bar": 0.1}}, {"check.py": _CLAIMS},
+    ),
+    "invalid_submission": Way(
+        "open('answer.py', 'w').write('def double(x: return x')", "invalid_submission: the files are there",
+        {"metric": _METRIC},
+    ),
 }  # fmt: skip
 
 
 def test_there_is_a_way_to_every_failure_mode() -> None:
-    assert set(WAYS) | set(FIXTURES) | {"context_overflow"} == set(FAILURE_MODES)
+    assert set(WAYS) | set(FIXTURES) | {"context_overflow", "format_failure"} == set(FAILURE_MODES)
 
 
 def run_one(root: Path, way: Way) -> Record:
@@ -193,3 +202,28 @@ def test_a_trace_shows_each_step_and_nothing_of_it_acts(tmp_path: Path) -> None:
     assert "\x1b" not in plain
     assert max(map(len, plain.splitlines())) <= 80
     assert "\x1b" not in on_terminal(code, width=80, NO_COLOR="1")
+
+
+def test_a_stored_run_is_explained_and_traced_as_its_folder_is(tmp_path: Path) -> None:
+    way = WAYS["error_loop"]
+    case = make_case(tmp_path / "cases", way.files, **way.case)
+    agent = make_agent(tmp_path, way.script, models={"main": way.model})
+    same = [turn("Again.", ("run", {"command": "ls"})) for _ in range(5)]
+    write_cassette(agent.folder / "cassettes", same, case.id, FILES["task.md"])
+    done = mldb(
+        "run", "--agent", agent.folder, "--case", case.id, "--cases", tmp_path / "cases", "--sandbox", "process",
+        "--results", "results.git", cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    (folder,) = (tmp_path / "runs").iterdir()
+    stored = [folder.name, "--results", str(tmp_path / "results.git")]
+    for command in ("explain", "trace"):
+        here, there = (
+            [line for line in told(command, *place).splitlines() if "log" not in line and "every step:" not in line]
+            for place in ([str(folder)], stored)
+        )
+        # The place of the log, and the command for more, are all that may differ.
+        assert there == here and len(there) > 10
+    assert told("trace", *stored).count("calls    │ run  command: ls") == 5
+    unknown = CliRunner().invoke(results, ["explain", "night-9", *stored[1:]])
+    assert f"has no run night-9 (name one of its runs: {folder.name})" in str(unknown.exception)

@@ -18,11 +18,12 @@ from click.testing import CliRunner
 
 from bench.base import install
 from bench.base.text import counted, within
-from bench.cli import run as running
+from bench.cli import run_shard as running
 from bench.cli.main import cli
 from bench.formats.plan import read_plan_file
 from bench.formats.tags import CATEGORIES
-from bench.stats import changed_conditions
+from bench.report import leaderboard
+from bench.stats import RecordResults, changed_conditions
 from tests.helpers.command import mldb
 from tests.helpers.records import make_record
 
@@ -184,6 +185,19 @@ def test_other_conditions_than_before_are_told() -> None:
     assert "process" in said[0] and "another" in said[1]
     other = make_record(run="new", agent="aide", case="one")
     assert changed_conditions([other], old) == []
+
+
+def test_results_of_several_sandboxes_and_machines_are_told_below_the_table() -> None:
+    alone = [make_record(agent="aide", case="one"), make_record(agent="react", case="one")]
+    assert "warning" not in leaderboard(RecordResults(alone))
+    moved = make_record(agent="react", case="two", trial=2)
+    facts = moved.provenance.model_copy(update={"sandbox": "process"})
+    machine = moved.machine.model_copy(update={"fingerprint": "another"})
+    moved = moved.model_copy(update={"provenance": facts, "machine": machine})
+    (warning,) = [it for it in leaderboard(RecordResults([*alone, moved])).splitlines() if it.startswith("warning: ")]
+    assert warning.startswith("warning: react with ")
+    assert "2 sandboxes (" in warning and "process" in warning
+    assert "2 machine classes (another, " in warning
 
 
 def test_counts_and_long_texts() -> None:

@@ -17,7 +17,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bench.casekit.services import Request, Response, Service
-from bench.cell.services import _UnixServer
+from bench.cell.services import UnixServer
 from bench.guest.codec import CodecError, decode, encode, read_frame, write_frame
 from bench.judge import values
 from bench.judge.files import Folder
@@ -201,7 +201,7 @@ def test_a_claim(tally: Tally, claimed: Any) -> None:
 # --- stand-in services -----------------------------------------------------------------------------------------------
 
 
-class _Server(_UnixServer):
+class _Server(UnixServer):
     """The real server, whose faults are kept instead of printed."""
 
     def __init__(self, path: str, service: Service) -> None:

@@ -10,6 +10,7 @@ tokens, so that a lost one is noticed.
 from __future__ import annotations
 
 import contextlib
+import json
 import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +26,7 @@ from tests.helpers.provider import PRICES, Reply, ToolCall, Usage
 
 Json = dict[str, Any]
 WORKSPACE = "/workspace"
+I_SEE = Reply("I see.")
 LOOK = 'ls -la; env > "$BENCH_OUT_DIR/environment.txt"'
 PRICES_OF = {
     "anthropic/claude-sonnet-4-5": PRICES,
@@ -48,6 +50,8 @@ class Program:
     """The call that must come before an existing file is written."""
     delegate: Callable[[str], ToolCall] | None = None
     """The call that starts a subagent with a prompt."""
+    report: Reply = I_SEE
+    """How the subagent ends."""
     refusals: int = 1
     """Calls that it makes after the first one that a limit refuses, itself included."""
 
@@ -73,6 +77,12 @@ def _read_tool(name: str, path: str) -> Callable[[str], ToolCall]:
     return lambda file: ToolCall(name, {path: f"{WORKSPACE}/{file}"})
 
 
+def _spawned(prompt: str) -> ToolCall:
+    """Vibe offers its subagents to the scripts that the model writes."""
+    arg = json.dumps({"name": "part", "message": prompt})
+    return ToolCall("run_typescript", {"code": f"async function main() {{ return await tools.agents.spawn({arg}); }}"})
+
+
 PROGRAMS = {
     "claude_code": Program(
         "messages",
@@ -81,7 +91,13 @@ PROGRAMS = {
         _read_tool("Read", "file_path"),
         _called("Agent", "prompt", description="A part", subagent_type="general-purpose"),
     ),
-    "codex": Program("responses", _patch, _called("exec_command", "cmd"), refusals=2),
+    "codex": Program(
+        "responses",
+        _patch,
+        _called("exec_command", "cmd"),
+        delegate=lambda prompt: ToolCall("spawn_agent", {"message": prompt}, namespace="multi_agent_v1"),
+        refusals=2,
+    ),
     "opencode": Program(
         "chat",
         _file_tool("write", "filePath", "content"),
@@ -101,11 +117,14 @@ PROGRAMS = {
         _file_tool("write_file", "file_path", "content"),
         _called("run_shell_command", "command", description="A command"),
         _read_tool("read_file", "file_path"),
+        _called("invoke_agent", "prompt", agent_name="generalist"),
+        Reply("I see.", [ToolCall("complete_task", {"result": "I see."})]),
     ),
     "mistral_vibe": Program(
         "chat",
         _file_tool("write_file", "path", "content"),
         _called("bash", "command"),
+        delegate=_spawned,
     ),
     "mini_swe_agent": Program(
         "chat",
@@ -163,9 +182,40 @@ class Conversation:
             )
             if (fault := self.faults.get(self.requests)) is not None:
                 return replace(fault, usage=usage)
-            answer = self.answers[self.given] if self.given < len(self.answers) else Reply("It is done.")
-            self.given += 1
-            return replace(answer, usage=usage)
+            return replace(self.choose(request), usage=usage)
+
+    def choose(self, request: Json) -> Reply:
+        """The answer to a request that is not met by a fault."""
+        answer = self.answers[self.given] if self.given < len(self.answers) else Reply("It is done.")
+        self.given += 1
+        return answer
+
+
+@dataclass
+class Delegation(Conversation):
+    """A model that also answers a subagent, which is told by its prompt `mark`, in a conversation of its own."""
+
+    mark: str = "SUBAGENT-7"
+    report: Reply = I_SEE
+    seen: threading.Event = field(default_factory=threading.Event)
+
+    def __call__(self, request: Json, protocol: str) -> Reply:
+        if self._asked_by_subagent(request):
+            self.seen.set()
+        elif self.given > 1:
+            # The call that starts it was answered: a program that does not wait for its subagent must not end before.
+            self.seen.wait(60)
+        return super().__call__(request, protocol)
+
+    def choose(self, request: Json) -> Reply:
+        return self.report if self._asked_by_subagent(request) else super().choose(request)
+
+    def _asked_by_subagent(self, request: Json) -> bool:
+        turns = request.get("messages") or request.get("input") or request.get("contents") or []
+        said = [it.get("content") or it.get("parts") for it in turns if it.get("role") == "user"]
+        parts = [part for it in said if isinstance(it, list) for part in it if isinstance(part, dict)]
+        texts = [it for it in said if isinstance(it, str)] + [str(part.get("text", "")) for part in parts]
+        return any(self.mark in text for text in texts)
 
 
 def cli_agent(name: str, model: str = "") -> Agent:

@@ -35,6 +35,8 @@ class ToolCall:
     """A plain string plays a model that writes broken JSON, or is the input of a custom tool."""
     custom: bool = False
     """Of a tool without a schema, which only the responses protocol has."""
+    namespace: str = ""
+    """Of a group of tools, which only the responses protocol has."""
 
     @property
     def text(self) -> str:
@@ -180,6 +182,7 @@ def _output_items(reply: Reply, number: int) -> list[Json]:
                 "call_id": f"call_{number}_{i}",
                 "name": call.name,
                 "arguments": call.text,
+                **({"namespace": call.namespace} if call.namespace else {}),
             }
         )
     return items

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from bench.base.files import sha256_bytes
+from bench.formats.case_metric import Scale
 from bench.formats.record import (
     AgentRef,
     CaseRef,
@@ -56,6 +57,9 @@ MACHINE = Machine(
 LIMITS = LimitsSet(
     agent_s=600, grade_s=120, memory_mb=4096, cpus=1, processes=256, disk_mb=1024, output_mb=10, steps=50, cost_usd=2.0
 )
+
+
+ACCURACY = Scale(name="accuracy", direction="higher", baseline=0.62, target=0.92, bar=0.1)
 
 
 def make_usage(model: str, steps: int, cost_usd: float | None, cost_status: CostStatus) -> ModelUsage:
@@ -220,6 +224,7 @@ def make_night(run: str = "night-1", started: datetime = START, seed: int = 7) -
                         cost_usd=round(price * rng.uniform(0.5, 1.8), 4),
                         cost_status="simulated",
                         metrics=[Metric(name="accuracy", value=accuracy)] if category == "training" else [],
+                        headline=ACCURACY if category == "training" else None,
                         claims=[make_claim(round(accuracy + 0.15, 4), accuracy)] if lies else [],
                         overclaims=int(lies),
                         failure_modes=[make_note("no_progress", "the last 9 steps changed no file")] if slow else [],

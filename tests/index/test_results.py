@@ -73,6 +73,11 @@ def nights(results: ResultsBranch) -> None:
         )
         for n in range(1, 30)
     ]  # fmt: skip
+    # Some in another sandbox, so that tables warn of it.
+    odd[24:27] = [
+        it.model_copy(update={"provenance": it.provenance.model_copy(update={"sandbox": "process"})})
+        for it in odd[24:27]
+    ]
     results.commit(bundle_of(odd, "odd", days=6))
     facts = {"why": "x", "who": "me", "when": "2026-11-21T00:00:00Z"}
     results.decide(Decision(kind="withdrawn", run="night-1", agent="aide", **facts))
@@ -143,10 +148,11 @@ def test_the_table_is_the_same_with_and_without_the_index(
         shown.append(done.stdout)
     assert shown[0] == shown[1]
     assert "407 records" in shown[0]
+    assert "warning: react with" in shown[0] and "sandboxes (" in shown[0]
 
 
 def test_results_in_any_order_are_the_same_results() -> None:
     records = make_night(seed=1) + make_night("night-2", seed=2)
     one, other = RecordResults(records), RecordResults(random.Random(1).sample(records, len(records)))
-    for name in ("standings", "cases", "versions", "findings", "checks", "metrics"):
+    for name in ("standings", "cases", "versions", "conditions", "findings", "checks", "metrics"):
         assert getattr(one, name)() == getattr(other, name)()

@@ -24,7 +24,9 @@ from hypothesis import strategies as st
 
 from bench.base.errors import UserError
 from bench.cli.pages import _info
-from bench.formats.record import NameQuery, Record, SelfReported
+from bench.formats.help import HelpGiven
+from bench.formats.observed import NameQuery, SelfReported
+from bench.formats.record import ModelUsage, Record, Tokens
 from bench.pages import render as figures
 from bench.pages.board import CaseInfo
 from bench.pages.build import MARKER, SiteOptions, Written, build_site, write_site
@@ -340,6 +342,42 @@ def test_an_agents_own_count_and_the_names_it_asked_for_stand_on_the_cells_page(
     assert "12 calls, 84,210 tokens of input, $0.41" in text
     assert "api.example.org 2 queries expected" in text
     assert "not listed by this sandbox 5 queries" in text
+
+
+def test_a_trial_with_help_says_so_and_has_a_page_of_its_own_entrant(tmp_path: Path) -> None:
+    plain = make_record()
+    given = HelpGiven(by="person", questions=3, answered=2)
+    agent = plain.agent.model_copy(update={"ranked": False})
+    run = plain.provenance.model_copy(update={"run": "helped-1"})
+    helped = plain.model_copy(update={"help": given, "agent": agent, "provenance": run})
+    build_site([plain, helped], cases_of([plain]), tmp_path / "site", SITE)
+    assert "a person answered 2 of 3 questions" in Page(tmp_path / "site" / cell_page(helped)).text
+    assert "questions" not in Page(tmp_path / "site" / cell_page(plain)).text
+    pages = [Page(path).text for path in (tmp_path / "site" / "agents").rglob("*.html")]
+    assert sum("It could ask for help, so it does not compete." in text for text in pages) == 1
+    assert len(pages) == 2
+
+
+def test_an_agents_own_count_stands_on_its_page_beside_the_metered_one(tmp_path: Path) -> None:
+    """Summed over the cells for which both are known; an agent that reports nothing has no such line."""
+    tokens = Tokens(input_uncached=1000, cache_read=300, output=50)
+    used = [ModelUsage(model=SONNET, calls=2, tokens=tokens, cost_usd=0.02, cost_status="exact")]
+    said = [
+        SelfReported(calls=2, input_tokens=1250, output_tokens=50),
+        SelfReported(input_tokens=1300, cost_usd=0.5),
+        None,
+    ]
+    records = [
+        make_record(trial=number + 1).model_copy(update={"self_reported": it, "usage": used, "cost_usd": 0.02})
+        for number, it in enumerate(said)
+    ]
+    silent = make_record(agent="silent")
+    build_site([*records, silent], cases_of([*records, silent]), tmp_path / "site", SITE)
+    pages = {path.name: Page(path).text for path in (tmp_path / "site/agents").glob("*.html")}
+    (text,) = [text for name, text in pages.items() if not name.startswith("silent")]
+    assert "calls 2 (2) in 1 cell; tokens in 2,550 (2,600) in 2 cells; tokens out 50 (50) in 1 cell" in text
+    assert "dollars $0.500 ($0.020) in 1 cell. Only the metered figures count." in text
+    assert not [name for name, text in pages.items() if name.startswith("silent") and "counts itself" in text]
 
 
 def test_a_page_is_told_of_the_milestones_of_its_case(tmp_path: Path) -> None:

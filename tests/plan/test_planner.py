@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from bench.base.errors import UserError
 from bench.base.install import DataFolders
 from bench.cli.plan import plan
-from bench.cli.run import run_shard
+from bench.cli.run_shard import run_shard
 from bench.formats.judge_version import JUDGE
 from bench.formats.plan import Cell, PlanFile, read_plan_file
 from bench.formats.record import Record

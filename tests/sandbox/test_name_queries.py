@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import struct
 from pathlib import Path
 
 import pytest
 
-from bench.sandbox import NAMES, NameQueries, Sandbox
+from bench.guest.first_process import descendants
+from bench.sandbox import NAMES, NameQueries, Sandbox, lent_ports
 from bench.sandbox.control import MOST_NAMES, OTHERS, asked_name
-from tests.helpers.cells import run_code
+from tests.helpers.cells import processes_with, run_code
 
 
 def query(name: bytes) -> bytes:
@@ -35,10 +37,9 @@ print(socket.gethostbyname("localhost"))
 """
 
 
-@pytest.mark.docker
-def test_names_are_answered_and_listed(docker: Sandbox, tmp_path: Path) -> None:
+def test_names_are_answered_and_listed(isolating: Sandbox, tmp_path: Path) -> None:
     with NameQueries(tmp_path / "names.sock") as names:
-        ended = run_code(docker, tmp_path, _LOOKS, sockets={NAMES: names.path})
+        ended = run_code(isolating, tmp_path, _LOOKS, sockets={NAMES: names.path})
     assert ended.code == 0, ended.stderr
     assert ended.stdout == b"127.0.0.1\n"
     counts = names.counts()
@@ -48,13 +49,52 @@ def test_names_are_answered_and_listed(docker: Sandbox, tmp_path: Path) -> None:
     assert not names.path.exists()
 
 
-def test_bubblewrap_counts_them(bubblewrap: Sandbox, tmp_path: Path) -> None:
-    code = "import socket\ntry:\n    socket.getaddrinfo('example.org', 1)\nexcept OSError:\n    print('none')"
+_ASKS = "import socket\ntry:\n    socket.getaddrinfo('example.org', 1)\nexcept OSError:\n    print('none')"
+
+
+def test_bubblewrap_counts_them_where_nobody_gets_the_port(
+    bubblewrap: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The helper ends without an answer, as on a kernel that does not let it in."""
+    broken = tmp_path / "broken.py"
+    broken.write_text("raise SystemExit(1)")
+    monkeypatch.setattr(lent_ports, "__file__", str(broken))
     with NameQueries(tmp_path / "names.sock") as names:
-        ended = run_code(bubblewrap, tmp_path, code, sockets={NAMES: names.path})
-    assert (ended.code, names.counts()) == (0, {})
+        ended = run_code(bubblewrap, tmp_path, _ASKS, sockets={NAMES: names.path})
+    assert (ended.code, ended.stdout, names.counts()) == (0, b"none\n", {})
     assert ended.network_attempts.addresses == 0
     assert ended.network_attempts.names > 0
+
+
+_REACHES = """
+import os, socket
+print(sorted(os.listdir("/proc/self/fd")))
+for pid in (entry for entry in os.listdir("/proc") if entry.isdigit() and int(entry) != os.getpid()):
+    # A job of a root runner sees the numbers, and no more.
+    for number in range(64):
+        try:
+            print("open", os.readlink(f"/proc/{pid}/fd/{number}"))
+        except OSError as error:
+            print("closed", error.errno)
+for family, address in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET, "0.0.0.0"), (socket.AF_INET6, "::1")):
+    try:
+        socket.socket(family, socket.SOCK_DGRAM).bind((address, 53))
+        print("bound")
+    except OSError as error:
+        print("refused")
+"""
+
+
+def test_what_is_lent_stays_out_of_the_jobs_reach(bubblewrap: Sandbox, tmp_path: Path) -> None:
+    """No descriptor, no port of its own, nobody to look into; and no helper is left when the job has begun."""
+    with NameQueries(tmp_path / "names.sock") as names:
+        ended = run_code(bubblewrap, tmp_path, _REACHES, sockets={NAMES: names.path})
+    lines = ended.stdout.decode().splitlines()
+    assert lines[0] == "['0', '1', '2', '3']", "the last is the folder that is listed"
+    assert set(lines[1:]) <= {"closed 13", "closed 2", "refused"}, lines
+    assert lines.count("refused") == 3 and lines.count("closed 13") >= 3
+    # Other tests that run beside this one have helpers of their own.
+    assert not set(processes_with("lent_ports.py")) & set(descendants(os.getpid()))
 
 
 def test_a_packet_to_a_name_server_elsewhere_is_an_attempt(isolating: Sandbox, tmp_path: Path) -> None:

@@ -527,6 +527,22 @@ def test_a_machine_s_choice_of_sandbox_never_falls_on_none(night: Night, tmp_pat
         assert found == "ran in a sandbox that does not isolate, which was not planned"
 
 
+def test_shards_whose_machines_chose_differently_are_told(night: Night, tmp_path: Path) -> None:
+    """`auto` is chosen where a shard runs: what that makes hard to compare is said with what is stored."""
+    plan = night.plan.model_copy(update={"sandbox": "auto"})
+    for number, (name, records) in enumerate(night.records.items()):
+        box = {"sandbox": "bubblewrap"} if number % 2 else {"sandbox": "docker", "image": f"sha256:{'1' * 64}"}
+        moved = [make_record_like(it, provenance=document(it)["provenance"] | box) for it in records]
+        write_artifact(tmp_path / "artifacts" / name, plan, moved)
+    arguments = write_plans(replace(night, plan=plan), tmp_path)
+    done = mldb("results", "collect", "artifacts", *arguments, "--results", "results.git", cwd=tmp_path)
+    warnings = [line for line in done.stderr.splitlines() if line.startswith("warning: ")]
+    assert warnings
+    assert all("was measured in 2 sandboxes (bubblewrap, docker)" in it for it in warnings)
+    again = mldb("results", "collect", "artifacts", *arguments, "--results", "results.git", "--json", cwd=tmp_path)
+    assert [f"warning: {it}" for it in json.loads(again.stdout)["runs"][0]["warnings"]] == warnings
+
+
 def test_a_plan_that_is_none_is_refused_before_anything_is_read(night: Night, tmp_path: Path) -> None:
     night.lay_out(tmp_path / "artifacts")
     (tmp_path / "bad.json").write_text("{}")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from .action import Action, ActionFault, Arguments, FinalAnswer, whole_number
 from .files import Files
+from .people import REQUEST_HELP, asked
 from .shared.execution import OutputLimit, Ran, run_python
 
 MOST_LINES = 100
@@ -16,13 +17,14 @@ _FILE = "name of a file, with its folder, relative to the workspace"
 
 
 class PlainActions:
-    def __init__(self, files: Files, script_s: Callable[[], float]) -> None:
+    def __init__(self, files: Files, script_s: Callable[[], float], ask_url: str = "") -> None:
         self._files = files
         self._script_s = script_s
-        """How long a script may take that is started now."""
+        """How long a script, or an answer, may take that is started now."""
+        self._ask_url = ask_url
 
     def all(self) -> list[Action]:
-        return [*self._on_files(), *self._on_scripts()]
+        return [*self._on_files(), *self._on_scripts(), *self._on_people()]
 
     def _on_files(self) -> list[Action]:
         return [
@@ -52,6 +54,18 @@ class PlainActions:
             Action("Final Answer", "Hand in the workspace as it is now. This ends the work.",
                    {"final_answer": "what was achieved and how it was confirmed"}, "nothing", _final),
         ]  # fmt: skip
+
+    def _on_people(self) -> list[Action]:
+        """Only where the run offers it: elsewhere a question would be a wasted step."""
+        if not self._ask_url:
+            return []
+        return [
+            Action(REQUEST_HELP, "Ask the person who watches over this work; few questions are answered.",
+                   {"request": "one question that can be answered in a few sentences"}, "the answer", self._request),
+        ]  # fmt: skip
+
+    def _request(self, given: Arguments) -> str:
+        return asked(self._ask_url, given["request"], self._script_s())
 
     def _list(self, given: Arguments) -> str:
         return self._files.listing(given["dir_path"]) or "[the folder is empty]"

@@ -10,6 +10,7 @@ from .entries import INPUT, OBSERVATION, BadAnswer, Entries, read_arguments, rea
 from .files import Files
 from .helpers import Models, blocks
 from .model_actions import LogActions, ModelActions
+from .people import REQUEST_HELP
 from .plain_actions import PlainActions
 from .research_log import ResearchLog
 from .settings import Settings
@@ -56,7 +57,7 @@ class Research:
         self._done = 0
         self._plan = ""
         self._log = ResearchLog(settings.out / "research_log.md") if settings.log else None
-        found = [*PlainActions(files, self._script_s).all(), *ModelActions(files, models).all()]
+        found = [*PlainActions(files, self._script_s, settings.ask_url).all(), *ModelActions(files, models).all()]
         self._log_actions = None
         if self._log is not None:
             self._log_actions = LogActions(settings.task, self._log, models, lambda: self._plan)
@@ -177,7 +178,7 @@ def offered(actions: list[Action], wanted: str) -> dict[str, Action]:
     if wanted == "all":
         return known
     if not wanted:
-        return {name: known[name] for name in (*USUAL, *USUAL_WITH_LOG) if name in known}
+        return {name: known[name] for name in (*USUAL, *USUAL_WITH_LOG, REQUEST_HELP) if name in known}
     names = [name.strip() for name in wanted.split(",")]
     if unknown := [name for name in names if name not in known]:
         raise ValueError(f"MLAB_ACTIONS names {', '.join(unknown)}; known: {', '.join(known)}")

@@ -33,6 +33,8 @@ class Settings:
     script_s: float
     actions: str
     """Names of actions to offer, with commas between them; `all`; or empty for the usual ones."""
+    ask_url: str = ""
+    """Where questions are answered; empty: nowhere."""
 
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> Settings:
@@ -61,6 +63,7 @@ class Settings:
             shown_steps=int(environment.get("MLAB_SHOWN_STEPS") or 3),
             script_s=float(environment.get("MLAB_SCRIPT_SECONDS") or 1800),
             actions=environment.get("MLAB_ACTIONS", ""),
+            ask_url=environment.get("BENCH_ASK_URL", ""),
         )
 
     @property

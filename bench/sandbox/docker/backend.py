@@ -12,14 +12,16 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from bench.base.errors import InfraError
+from bench.base.errors import InfraError, UserError
 from bench.base.files import temporary_folder
 from bench.sandbox.cgroup import Owner, memory_cap_mb
 from bench.sandbox.docker.client import find_engine
 from bench.sandbox.docker.container import IMAGE_PYTHON, Parts, User, container
 from bench.sandbox.docker.control import Belongings, DockerControl, change_owner
 from bench.sandbox.docker.engine import Engine
+from bench.sandbox.docker.guest_python import guest_python
 from bench.sandbox.docker.images import case_image, shared_image
+from bench.sandbox.docker.own_image import OwnImage, in_own_image, own_image
 from bench.sandbox.gpu import GPU_LIMIT
 from bench.sandbox.job import GUEST_LIBRARY, GUEST_PRIVATE, OWN_ETC, Job, Launch, Mount, orders_for
 
@@ -59,7 +61,7 @@ class DockerSandbox:
         for mount in job.mounts:
             if not mount.source.exists():
                 raise InfraError("sandbox_error", f"the docker sandbox did not start: no file {mount.source}")
-        image = case_image(self._engine, self.image, job.cell_environment.environment)
+        image = self._image(job)
         name = Owner.this().new_name()
         user = self._user()
         own = self._prepare(job, name, image, user)
@@ -68,6 +70,14 @@ class DockerSandbox:
         control = partial(DockerControl, self._engine, name, own, memory_cap_mb(job.limits))
         enforcement = _ENFORCEMENT + (GPU_LIMIT if job.cell_environment.gpu is not None else "")
         return Launch(argv, {}, control, own.give_back, own.handed_over, enforcement)
+
+    def _image(self, job: Job) -> str | OwnImage:
+        if not job.image:
+            return case_image(self._engine, self.image, job.cell_environment.environment)
+        try:
+            return own_image(self._engine, job.image)
+        except UserError as error:
+            raise InfraError("needs_missing", str(error)) from None
 
     def _user(self) -> User:
         uid = os.getuid()
@@ -78,7 +88,7 @@ class DockerSandbox:
             return User(0, 0)
         return User(uid, os.getgid())
 
-    def _prepare(self, job: Job, name: str, image: str, user: User) -> Belongings:
+    def _prepare(self, job: Job, name: str, image: str | OwnImage, user: User) -> Belongings:
         hold = contextlib.ExitStack()
         if job.scratch is not None:
             folder = Path(tempfile.mkdtemp(prefix="mldb-docker-", dir=job.scratch))
@@ -88,13 +98,14 @@ class DockerSandbox:
         if os.getuid() == 0:
             lent = [mount.source for mount in job.mounts if mount.writable]
             change_owner([*lent, *job.sockets.values()], user.uid, user.gid)
-        parts = Parts(name, image, user, folder / "control", _system_files(folder, user))
+        parts = _parts(name, image, user, folder)
+        guest = orders_for(job, Path(self.interpreter(job.python or Path(sys.executable))))
         orders = {
             "engine": str(self._engine.address),
             "name": name,
             "container": container(job, parts),
             "guest": {
-                **orders_for(job, Path(self.interpreter(job.python or Path(sys.executable)))),
+                **(guest if parts.own is None else in_own_image(guest, job, parts.own)),
                 "folder": job.cwd.target,
                 "interpreters": [str(path) for path in job.interpreters],
             },
@@ -104,6 +115,16 @@ class DockerSandbox:
             file.write(json.dumps(orders).encode())
         os.lseek(descriptor, 0, os.SEEK_SET)
         return Belongings(folder, _listener(parts.control), descriptor, lent, hold)
+
+
+def _parts(name: str, image: str | OwnImage, user: User, folder: Path) -> Parts:
+    etc, control = _system_files(folder, user), folder / "control"
+    if isinstance(image, str):
+        return Parts(name, image, user, control, etc)
+    # What the image's loader puts into every program stays out of our first process.
+    etc["ld.so.preload"] = folder / "ld.so.preload"
+    etc["ld.so.preload"].touch(mode=0o644)
+    return Parts(name, image.content, user, control, etc, own=image, python=guest_python())
 
 
 def _listener(path: Path) -> int:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from bench.sandbox.cgroup import Owner, memory_cap_mb, tasks_cap
 from bench.sandbox.docker.engine import Engine
+from bench.sandbox.docker.guest_python import GUEST_PYTHON, GuestPython
+from bench.sandbox.docker.own_image import OwnImage
 from bench.sandbox.gpu import NO_DEVICE
 from bench.sandbox.job import GUEST, GUEST_LIBRARY, GUEST_PRIVATE, Job, JobLimits, guest_socket
 
 IMAGE_PYTHON = "/opt/bench/bin/python"
 """The interpreter of the image that has the cases' libraries."""
+SHARED_PYTHON = (IMAGE_PYTHON, "-I", "-S", "-B")
 _CONTROL = "/run/bench/.control"
 _MIB = 1 << 20
 _SYSTEM = (Path("/usr"), Path("/bin"))
@@ -43,6 +46,14 @@ class Parts:
     control: Path
     """The socket that its first process calls."""
     etc: Mapping[str, Path]
+    own: OwnImage | None = None
+    """The image, where it is the agent's own."""
+    python: GuestPython | None = None
+    """The interpreter that such an image is lent."""
+
+    @property
+    def interpreter(self) -> Sequence[str]:
+        return SHARED_PYTHON if self.python is None else self.python.command
 
 
 def container(job: Job, parts: Parts) -> dict[str, Any]:
@@ -50,9 +61,10 @@ def container(job: Job, parts: Parts) -> dict[str, Any]:
     cell_environment = job.cell_environment
     return {
         "Image": parts.image,
-        "Entrypoint": [IMAGE_PYTHON, "-I", "-S", "-B", f"{GUEST_LIBRARY}/bench/guest/container_entry.py", _CONTROL],
+        "Entrypoint": [*parts.interpreter, f"{GUEST_LIBRARY}/bench/guest/container_entry.py", _CONTROL],
         "Cmd": [],
-        "Env": [],
+        # A name without a value takes away the image's: one such as LD_PRELOAD would run its code in our first process.
+        "Env": sorted(parts.own.variables) if parts.own is not None else [],
         "User": f"{parts.user.uid}:{parts.user.gid}",
         "WorkingDir": "/",
         "Hostname": "bench",
@@ -121,6 +133,8 @@ def _mounts(job: Job, parts: Parts) -> Iterator[dict[str, Any]]:
     for mount in job.mounts:
         yield _bind(mount.source, mount.target, mount.writable)
     yield _bind(GUEST, f"{GUEST_LIBRARY}/bench/guest")
+    if parts.python is not None:
+        yield _bind(parts.python.folder, GUEST_PYTHON)
     yield from _gpu_mounts(job)
     yield _bind(parts.control, _CONTROL)
     for name, path in job.sockets.items():

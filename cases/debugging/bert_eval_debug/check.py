@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 from bench.judge import Workspace, check, check_claim, json_number, once, run_command
 
@@ -22,7 +23,11 @@ def right(ws: Workspace, name: str) -> float:
 @once
 def reported(ws: Workspace, name: str) -> float:
     """What the script reports of a checkpoint and split."""
-    inputs = {} if name == "visible" else {path: ws.hidden(f"{name}/{path}") for path in FILES}
+    inputs: dict[str, Any] = {}
+    if name != "visible":
+        inputs |= {path: ws.hidden(f"{name}/{path}") for path in FILES}
+    if name == "second":
+        inputs[METRICS] = json.dumps({KEY: 12.345})  # the report of an earlier run
     ran = run_command(ws, "python evaluate.py", outputs=[METRICS], inputs=inputs, timeout=60)
     return json_number(ran, METRICS, KEY)
 
@@ -35,6 +40,6 @@ def best_accuracy_is_reported(ws: Workspace) -> None:
 
 @check(weight=7, required=True)
 def other_checkpoints_are_evaluated(ws: Workspace) -> None:
-    """The reports are right for two other checkpoints and splits."""
+    """The reports are right for two other checkpoints and splits; beside one an earlier report lies."""
     for name in ("first", "second"):
         check_claim(ws, name, reported(ws, name), right(ws, name), TOLERANCE)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from small_net import CLASSES, logits, shapes
 
-from bench.judge import array, check, mapping, number, once, run_command, sequence, string
+from bench.judge import array, check, json_number, mapping, number, once, run_command, sequence, string
 
 MEAN, STD = (0.1307,), (0.3081,)
 EPOCHS, BATCHES, BATCH = 2, 60, 32
@@ -103,33 +103,41 @@ def _measured(ws: Any, weights: dict[str, Any], images: Any, labels: Any) -> tup
 
 
 @once
-def _trained(ws: Any) -> tuple[list[dict[str, float]], dict[str, Any]]:
+def _trained(
+    ws: Any, file: str = "digits.npz", epochs: int = EPOCHS, batches: int = BATCHES
+) -> tuple[list[dict[str, float]], dict[str, Any]]:
     """History and weights of a training on the judge's file, whose claims about validation are true."""
     probe = ws.numpy_rng("probe").normal(size=(4, 3, 32, 32)).astype(np.float32)
-    answer = ws.drive("driver.py:trained", EPOCHS, BATCHES, ws.hidden("digits.npz"), probe)
+    answer = ws.drive("driver.py:trained", epochs, batches, ws.hidden(file), probe)
     found = mapping(answer, keys=("metrics", "saved", "state", "out"))
     try:
         metrics = mapping(json.loads(string(found["metrics"])), keys=("metrics_history", "best_val_acc"))
     except (ValueError, RecursionError) as problem:
         raise AssertionError(f"train_metrics.json cannot be read: {problem}") from None
-    entries = [mapping(entry, keys=HISTORY) for entry in sequence(metrics["metrics_history"], length=EPOCHS)]
+    entries = [mapping(entry, keys=HISTORY) for entry in sequence(metrics["metrics_history"], length=epochs)]
     history = [{key: number(entry[key]) for key in HISTORY} for entry in entries]
+    numbers = [entry["epoch"] for entry in history]
+    assert numbers == list(range(1, epochs + 1)), f"the history has the epochs {numbers}"
     weights, saved = _weights(found["state"], "the returned network"), _weights(found["saved"], "the saved weights")
     steps = int(weights["features.1.num_batches_tracked"])
-    assert steps == EPOCHS * BATCHES, f"the network has seen {steps} training batches, expected {EPOCHS * BATCHES}"
+    assert steps == epochs * batches, f"the network has seen {steps} training batches, expected {epochs * batches}"
     apart = float(np.abs(array(found["out"], shape=(4, CLASSES)) - logits(weights, probe)).max())
     assert apart < 1e-2, f"the returned network is not what its weights say: off by {apart:.4g}"
-    digits = _hidden(ws, "digits.npz")
+    digits = _hidden(ws, file)
     loss, accuracy = _measured(ws, weights, digits["val_images"], digits["val_labels"])
     last, image = history[-1], 101 / len(digits["val_labels"])
     assert abs(last["val_loss"] - loss) <= 0.002 * loss + 1e-4, (
         f"val_loss is {last['val_loss']:.4f}, true is {loss:.4f}"
     )
     assert abs(last["val_acc"] - accuracy) <= image, f"val_acc is {last['val_acc']:.2f}, true is {accuracy:.2f} %"
-    _, kept = _measured(ws, saved, digits["val_images"], digits["val_labels"])
+    kept_loss, kept = _measured(ws, saved, digits["val_images"], digits["val_labels"])
     best = number(metrics["best_val_acc"])
     assert best == max(entry["val_acc"] for entry in history), f"best_val_acc is {best:.2f}, not that of the best epoch"
     assert abs(kept - best) <= image, f"the saved weights give {kept:.2f} %, best_val_acc is {best:.2f}"
+    losses = [entry["val_loss"] for entry in history if entry["val_acc"] == best]
+    assert any(abs(kept_loss - told) <= 0.002 * told + 1e-4 for told in losses), (
+        f"the saved weights have the loss {kept_loss:.4f}, the best epoch {losses[0]:.4f}"
+    )
     return history, weights
 
 
@@ -155,7 +163,21 @@ def validation_improves(ws: Any) -> None:
     assert knows < 5, f"{knows:.0f} % of a class that only validation pictures have are recognised"
 
 
+@check(weight=2, required=True)
+def best_and_last_are_told_apart(ws: Any) -> None:
+    """Where validation gets worse, the best epoch's weights are saved and the last one's are returned."""
+    _trained(ws, "falling.npz", 4, 10)
+
+
 @check(weight=1, required=True)
 def script_runs(ws: Any) -> None:
-    """The script that shows the fault ends well."""
-    run_command(ws, "python run_training.py", outputs=["train_metrics.json", "best_model.safetensors"])
+    """The script that shows the fault ends well; its best accuracy is that of the saved weights on the right scale."""
+    file, written = ws.original("data/digits.npz"), ["train_metrics.json", "best_model.safetensors"]
+    ran = run_command(ws, "python run_training.py", outputs=written, inputs={"data/digits.npz": file.read_bytes()})
+    with np.load(file, allow_pickle=False) as arrays:
+        images, labels = arrays["val_images"], arrays["val_labels"]
+    weights = _weights(ran.safetensors("best_model.safetensors", max_mb=5), "the weights that the script saves")
+    best, accuracy = json_number(ran, "train_metrics.json", "best_val_acc"), _measured(ws, weights, images, labels)[1]
+    assert abs(best - accuracy) <= 101 / len(labels), (
+        f"best_val_acc is {best:.2f}, the saved weights give {accuracy:.2f} %"
+    )

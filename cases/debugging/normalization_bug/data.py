@@ -25,12 +25,19 @@ def _file(rng: np.random.Generator, path: Path, trained: np.ndarray, train: int,
 
 
 def build(public: Path, hidden: Path, profile: str, seed: int) -> None:
-    """Write data/digits.npz for the agent; digits.npz, whose training pictures lack a class, and probe.npz."""
+    """Write data/digits.npz for the agent, and digits.npz, whose training lacks a class, falling.npz, probe.npz."""
     mine, theirs = (np.random.default_rng(stream(seed, name)) for name in ("hidden", "public"))
     (public / "data").mkdir(parents=True, exist_ok=True)
     _file(theirs, public / "data" / "digits.npz", np.arange(10), 600, 200)
     # A class that only validation pictures have: a network that knows it was trained on them.
     withheld = int(mine.integers(10))
     _file(mine, hidden / "digits.npz", np.delete(np.arange(10), withheld), 540, 150)
+    # In validation each digit is called the next one: what training learns is wrong there.
+    images, labels = _split(mine, 200, np.arange(10))
+    val_images, val_labels = _split(mine, 100, np.arange(10))
+    write_npz(
+        hidden / "falling.npz",
+        train_images=images, train_labels=labels, val_images=val_images, val_labels=(val_labels + 1) % 10,
+    )  # fmt: skip
     images, labels = _split(mine, 200, np.arange(10))
     write_npz(hidden / "probe.npz", images=images, labels=labels, withheld=np.array(withheld))

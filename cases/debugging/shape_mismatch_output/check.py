@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from reference import FEATURES, drawn, output, shapes, slope
 
-from bench.judge import Probe, check, close, mapping, number, numbers, run_command, sequence
+from bench.judge import Probe, array, check, close, mapping, number, run_command, sequence
 
 MODEL = Probe(
     "ClassifierModel(num_classes=10)",
@@ -30,17 +30,29 @@ def _inputs(ws: Any, count: int, double: bool = False) -> Any:
     return lambda values: [ws.rng.getrandbits(60), values["num_classes"], count, double]
 
 
+def _drawn_as_usual(name: str, first: Any, second: Any) -> None:
+    """PyTorch draws weight and bias of a layer with n inputs evenly from +-1/sqrt(n), and other ones for each model."""
+    inside = {"features.0": 27, "features.2": 144, "classifier": FEATURES}[name.rpartition(".")[0]]
+    for scaled in (first.astype(float) * inside**0.5, second.astype(float) * inside**0.5):
+        assert np.abs(scaled).max() < 1.001 and (scaled != 0).any(), (
+            f"{name} of a new model is not drawn as PyTorch does"
+        )
+        # A standard deviation of 1/sqrt(3), known to 3 % from 432 values on.
+        ratio = float(scaled.std()) * 3**0.5
+        assert scaled.size < 400 or 0.85 < ratio < 1.15, f"{name} spreads {ratio:.3f} times as far as PyTorch's"
+    assert (first != second).any(), f"{name} is the same in two new models"
+
+
 def _right(values: dict[str, Any], extra: Any, value: Any) -> None:
-    """State, trainable parameters, their spread and the outputs are as they must be."""
+    """State, trainable parameters, what they begin with and the outputs are as they must be."""
     seed, classes, count, double = extra
-    found = mapping(value, keys=("state", "trainable", "spread", "outs", "same"))
+    found = mapping(value, keys=("state", "trainable", "begun", "outs", "same"))
     state = {name: tuple(sequence(shape)) for name, shape in mapping(found["state"]).items()}
     assert state == shapes(classes), f"the state dictionary has the shapes {state}"
     assert sorted(map(str, sequence(found["trainable"]))) == sorted(shapes(classes)), "not all parameters are trainable"
-    for spread, inside in zip(numbers(found["spread"], length=2), (FEATURES, 16 * 9), strict=True):
-        # PyTorch draws weights evenly from +-1/sqrt(inside): a standard deviation of 1/sqrt(3 inside).
-        ratio = spread * (3 * inside) ** 0.5
-        assert 0.9 < ratio < 1.1, f"weights of a new model spread {ratio:.3f} times as far as PyTorch's"
+    first, second = (mapping(it, keys=tuple(shapes(classes))) for it in sequence(found["begun"], length=2))
+    for name in shapes(classes):
+        _drawn_as_usual(name, array(first[name]), array(second[name]))
     assert found["same"] is True, "the input was changed"
     wanted = output(drawn(seed, classes, count))
     tolerance = 1e-9 if double else 2e-4
@@ -67,13 +79,17 @@ def settings_and_signature(ws: Any) -> None:
 
 @check(weight=2, required=True)
 def gradients_match(ws: Any) -> None:
-    """Gradients of every parameter and of the input, along random directions, are those of the judge's own output."""
-    seed, along = ws.rng.getrandbits(60), ws.rng.getrandbits(60)
+    """In both modes gradients of every parameter and of the input, along random directions, are the judge's slopes."""
     upstream = ws.numpy_rng("upstream").normal(size=(1, 3))
-    found = mapping(ws.drive("driver.py:slopes", seed, along, 3, upstream))
+    seed, along = ws.rng.getrandbits(60), ws.rng.getrandbits(60)
     values, directions = drawn(seed, 3, 1), drawn(along, 3, 1)
-    assert sorted(found) == sorted(values), f"there are gradients of {sorted(map(str, found))}"
+    answers = []
+    for training in (True, False):
+        found = mapping(ws.drive("driver.py:slopes", seed, along, 3, upstream, training))
+        assert sorted(found) == sorted(values), f"there are gradients of {sorted(map(str, found))}"
+        answers.append({name: number(found[name]) for name in values})
     for name in values:
-        wanted = slope(values, directions, name, upstream)
-        told = number(found[name])
-        assert abs(told - wanted) <= 1e-2 * abs(wanted) + 1e-3, f"the gradient of {name}: {told:.6g}, not {wanted:.6g}"
+        right = slope(values, directions, name, upstream)
+        for mode, told in zip(("training", "evaluation"), answers, strict=True):
+            near = abs(told[name] - right) <= 1e-2 * abs(right) + 1e-3
+            assert near, f"in {mode} mode the gradient of {name} is {told[name]:.6g}, not {right:.6g}"

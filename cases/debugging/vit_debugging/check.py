@@ -5,12 +5,13 @@ What the driver returns comes from the process that has the agent's package, and
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
 from reference import drawn, layers, normed, sequence_of, shapes
 
-from bench.judge import check, close, integer, mapping, number, run_command, sequence, string
+from bench.judge import array, check, close, integer, mapping, number, run_command, sequence, string
 
 PLAIN = {"img_size": 32, "patch_size": 8, "embed_dim": 24, "depth": 3, "num_heads": 3}
 CHUNKS = {"img_size": 24, "patch_size": 6, "embed_dim": 16, "depth": 4, "num_heads": 2, "block_chunks": 2,
@@ -74,6 +75,7 @@ def _compare(ws: Any, sizes: Any, calls: list[Call]) -> None:
             for one, two in zip(entries, values, strict=True):
                 if two is not None:
                     close(one, np.array(two, dtype=float), rtol=0, atol=0 if exact else 1e-6, what=f"{told}: an input")
+        weights = {name: value * call.get("factor", 1.0) for name, value in weights.items()}
         wanted = _wanted(weights, sizes, call)
         for part, right in zip(sequence(found, length=len(wanted)), wanted, strict=True):
             largest = float(np.abs(right).max(initial=1.0))
@@ -136,7 +138,7 @@ def intermediate_layers_match(ws: Any) -> None:
             ways = [{}, {"n": 2, "reshape": True}, {"n": [0], "norm": False}, {"n": [0, 1], "return_class_token": True}]
             calls = [
                 {"shape": (2, 3, *edges), "method": "get_intermediate_layers", "more": dict(way)}
-                for edges in ((side, side), (size, side))
+                for edges in ((side, side), (size, side), (2 * size, 8 * size))
                 for way in (*ways, {**ways[1], **ways[3]})
             ]
             _compare(ws, {**sizes, "num_register_tokens": registers}, calls)
@@ -157,18 +159,20 @@ def other_patch_sizes_match(ws: Any) -> None:
                 maps = {"n": 2, "reshape": True, "return_class_token": True, **given}
                 calls.append({"shape": shape, "method": "get_intermediate_layers", "more": maps})
                 calls.append({"shape": (1, 3, sizes["patch_size"], sizes["patch_size"])})
+            small = {"shape": (1, 3, 4, 4), "more": {"patch_size": 2}, "gradients": False}
+            calls += [dict(small), {**small, "factor": 1.3}]
             _compare(ws, {**sizes, "num_register_tokens": registers}, calls)
 
 
 @check(weight=2, required=True)
 def gradients_match(ws: Any) -> None:
-    """Gradients of x and of every parameter, along random directions, are the judge's slopes, with patch_size too."""
+    """In both modes gradients of x and every parameter, along random directions, are the judge's slopes."""
     bases = ({**BARE, "num_register_tokens": 2}, {**CHUNKS, "num_register_tokens": 1, "ffn_layer": "swiglu"})
     for base, patch in ((bases[0], None), (bases[0], 6), (bases[1], 3)):
         sizes, rng = {**base, "depth": 2}, ws.numpy_rng(f"slopes {patch}")
         weights, edge = drawn(rng, sizes), 2 * (patch or base["patch_size"])
         masks = np.array([[False, True, False, False]] * 2)
-        call = {"x": rng.normal(size=(2, 3, edge, edge)), "masks": masks, "patch": patch}
+        call = {"x": rng.normal(size=(2, 3, edge, edge)), "masks": masks, "patch": patch, "training": patch == 6}
         entries = {**weights, "x": call["x"]}
         up = rng.normal(size=(2, 5 + base["num_register_tokens"], base["embed_dim"]))
         along = {name: rng.normal(size=value.shape) for name, value in entries.items()}
@@ -182,6 +186,29 @@ def gradients_match(ws: Any) -> None:
             wanted, found = (ends[0] - ends[1]) / 2e-6, number(told.get(name))
             apart = abs(found - wanted)
             assert apart <= 1e-3 * abs(wanted) + 5e-3, f"the gradient of {name} is {found:.6g}, expected {wanted:.6g}"
+
+
+@check(weight=1, required=True)
+def branches_are_dropped(ws: Any) -> None:
+    """In training each sample loses a branch with the block's probability, which rises with depth or is uniform."""
+    rng, batch = ws.numpy_rng("branches"), 400
+    for rate, uniform in ((0.4, False), (0.3, True)):
+        sizes: Call = {"img_size": 4, "patch_size": 4, "embed_dim": 8, "depth": 3, "num_heads": 2}
+        sizes |= {"drop_path_rate": rate, "drop_path_uniform": uniform}
+        weights, x = drawn(rng, sizes), rng.normal(size=(batch, 3, 4, 4))
+        tokens = sequence_of(weights, sizes, x)
+        answer = ws.drive("driver.py:dropped", sizes, weights, x, ws.seed_for(f"branches {uniform}", 31))
+        found, rates = array(answer, shape=tokens.shape), [rate if uniform else rate * n / 2 for n in range(3)]
+        ways = list(itertools.product(*((1.0 / (1 - one), 0.0) if one else (1.0,) for one in np.repeat(rates, 2))))
+        ends = np.stack([layers(weights, sizes, tokens, np.reshape(way, (3, 2)).tolist())[-1] for way in ways])
+        apart = np.abs(ends - found).max(axis=(2, 3)) / np.abs(ends).max(axis=(2, 3))
+        told = f"drop_path_rate {rate}, drop_path_uniform {uniform}"
+        assert apart.min(axis=0).max() < 1e-9, f"{told}: a sample is not what whole branches give, lost or scaled up"
+        lost = (np.array(ways)[apart.argmin(axis=0)] == 0).sum(axis=0)
+        # Six standard deviations of a binomial count.
+        allowed = 6 * np.sqrt(batch * np.repeat(rates, 2) * (1 - np.repeat(rates, 2)))
+        wanted = batch * np.repeat(rates, 2)
+        assert (np.abs(lost - wanted) <= allowed).all(), f"{told}: of {batch}, {lost.tolist()} branches are lost"
 
 
 @check(weight=2, required=True)

@@ -10,12 +10,18 @@ from typing import Any
 import numpy as np
 from reference import drawn, embedded, passed, prepared, shapes
 
-from bench.judge import array, check, close, integer, mapping, sequence, string
+from bench.judge import Probe, array, check, close, integer, mapping, sequence, string
 
 SIX = {"img_size": [32], "patch_size": 8, "in_chans": 6, "embed_dim": 48, "depth": 2, "num_heads": 4}
 FOUR = {"img_size": [24], "patch_size": 6, "in_chans": 4, "embed_dim": 20, "depth": 3, "num_heads": 2,
         "mlp_ratio": 2.0, "qkv_bias": True}  # fmt: skip
 ONE_PATCH = {"img_size": [8], "patch_size": 8, "in_chans": 5, "embed_dim": 12, "depth": 1, "num_heads": 3}
+
+EMBEDDING = Probe(
+    "PatchEmbedPerChannel(img_size=224, patch_size=16, in_chans=3, embed_dim=768)",
+    target="channel_vit:PatchEmbedPerChannel",
+    observe="driver.py:embedding",
+)
 
 
 def _picked(rng: Any, batch: int, count: int, known: int) -> list[list[int]]:
@@ -60,9 +66,21 @@ def _half_dropped(found: Any, tokens: Any, told: str) -> None:
     assert 0.3 < kept.mean() < 0.7, f"{told}: dropout 0.5 keeps {kept.mean():.2f} of the values"
 
 
+def _right_sizes(values: dict[str, Any], extra: Any, value: Any) -> None:
+    count, told = sequence(value, length=2)
+    patch, d, channels = values["patch_size"], values["embed_dim"], values["in_chans"]
+    wanted = channels * (values["img_size"] // patch) ** 2
+    assert integer(count) == wanted, f"num_patches is {count}, expected {wanted}"
+    parts = sorted(tuple(integer(n) for n in sequence(shape)) for shape in sequence(told))
+    assert parts == sorted([(d, 1, patch, patch), (d,), (channels, d)]), f"the parameters have the shapes {parts}"
+
+
 @check(weight=1, required=True)
 def sizes_are_as_promised(ws: Any) -> None:
-    """Parameters and num_patches have the promised sizes, by default too; what is drawn is random, and no two alike."""
+    """Parameters and num_patches have the promised sizes, however given; what is drawn is random, no two alike."""
+    EMBEDDING.signature(
+        ws, {"img_size": 24, "patch_size": 6, "in_chans": 5, "embed_dim": 20}, lambda values: [], _right_sizes
+    )
     usual = {"img_size": [224], "patch_size": 16, "in_chans": 3, "embed_dim": 768, "depth": 0}
     for sizes, given in ((SIX, SIX), (FOUR, FOUR), (ONE_PATCH, ONE_PATCH), (usual, None)):
         wanted = shapes(sizes)
@@ -125,13 +143,13 @@ def other_pictures_match(ws: Any) -> None:
 
 @check(weight=2, required=True)
 def gradients_match(ws: Any) -> None:
-    """Gradients of x and of each parameter of the tokens are the judge's; channels that are not there get none."""
-    for sizes, rows, columns in ((SIX, 4, 4), (FOUR, 4, 4), (SIX, 3, 5)):
+    """In both modes gradients of x and the parameters are the judge's; channels that are not there get none."""
+    for sizes, rows, columns, training in ((SIX, 4, 4, True), (FOUR, 4, 4, False), (SIX, 3, 5, False)):
         rng, patch = ws.numpy_rng(f"slopes {rows} {sizes}"), sizes["patch_size"]
         weights, indices = drawn(rng, sizes), [[0, 2, 3], [3, 0, 2]]
         x = rng.normal(size=(2, 3, rows * patch, columns * patch))
         up = rng.normal(size=(2, 1 + 3 * rows * columns, sizes["embed_dim"]))
-        told = mapping(ws.drive("driver.py:slopes", sizes, weights, x, indices, up))
+        told = mapping(ws.drive("driver.py:slopes", sizes, weights, x, indices, up, training))
         for name in ("x", "cls_token", "pos_embed", "patch_embed.weight", "patch_embed.bias", "patch_embed.table"):
             entry = x if name == "x" else weights[name]
             found = array(told.get(name), shape=entry.shape)

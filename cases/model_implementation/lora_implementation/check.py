@@ -136,7 +136,7 @@ def settings_and_sizes(ws: Any) -> None:
     LAYER.settings(ws, _sizes(ws, 3), _inputs(ws), _right)
     for rank, alpha in ((2, 3), (5, 0), (4, -1.5)):
         LAYER.compare(ws, "integers", _sizes(ws, rank, alpha), _inputs(ws), _right)
-    for lead in ((0,), (2, 0, 3), (1, 1)):
+    for lead in ((0,), (2, 0, 3), (1, 1), (3, 2)):
         LAYER.compare(ws, "sizes", _sizes(ws, 2), _inputs(ws, lead), _right)
     for lead in ((1,), (4000,)):
         LAYER.settings(ws, _sizes(ws, 2), _inputs(ws, lead), _right)

@@ -79,7 +79,7 @@ def bound_is_exact(ws: Any) -> None:
 @check(weight=2, required=True)
 def planted_trees(ws: Any) -> None:
     """`_select(node)` ends where the judge's walk does; `_backpropagate(node, reward)` counts once a level."""
-    for game, count in ((CHAIN, 1), (trap(ws)[0], 40)):
+    for game, count in ((CHAIN, 1), (trap(ws)[0], 120)):
         trees = []
         for rows in (drawn_tree(ws, game) for _ in range(count)):
             rewards = [[ws.rng.randrange(len(rows)), ws.rng.uniform(-9, 30)] for _ in range(9)] + [[len(rows) - 1, 1.5]]
@@ -173,17 +173,22 @@ def ends_and_sizes(ws: Any) -> None:
     """Terminal states, no simulations, one move, thousands of moves, actions of any kind; a seed repeats a search."""
     rewards, seed = [ws.rng.uniform(-1, 1) for _ in range(3)], ws.rng.getrandbits(32)
     game = arms(rewards, 3)
-    plans = [[90, it, *DEFAULT] for it in (seed, seed + 1, seed)] + [[90, seed, kind, [0]] for kind in ("text", "pair")]
+    plans = [[90, it, *DEFAULT] for it in (seed, seed + 1, seed)] + [
+        [90, seed, kind, [0]] for kind in ("text", "pair", "mixed")
+    ]
     plans += [[40, 1, "number", [0, 3, 11]], [9, 1, "number", [0, 1, 4, 13]], [0, 1, *DEFAULT], [1, 1, *DEFAULT]]
     found = _searches(ws, game, plans, C_PUCT)
     first, other, again = (rows for _, rows in found[:3])
     assert first == again, "the same seed has built another tree"
     assert first != other, "another seed has built the same tree"
+    # Here playouts decide what the tree becomes.
+    [(_, first), (_, again)] = _searches(ws, trap(ws)[0], [[120, seed, *DEFAULT]] * 2, 0.7)
+    assert first == again, "after the same random.seed playouts have built another tree"
     wanted = visits(rewards, 90, C_PUCT)
-    for best, _ in found[:5]:
+    for best, _ in found[:6]:
         assert wanted[integer(best, 0, 2)] == max(wanted), f"move {best} was chosen, visits must be {wanted}"
-    assert [found[6][0], found[7][0]] == [None, None], "an action was chosen where there is none"
-    assert len(found[8][1]) == 2 and found[8][0] == found[8][1][1][1], "one simulation does not choose its one move"
+    assert [found[7][0], found[8][0]] == [None, None], "an action was chosen where there is none"
+    assert len(found[9][1]) == 2 and found[9][0] == found[9][1][1][1], "one simulation does not choose its one move"
     [(best, rows)] = _searches(ws, CHAIN, [[3, 1, *DEFAULT]], C_PUCT)
     assert best == 0 and len(rows) == 4 and rows[0][4] == 7.5, "a game of 1500 single moves has another tree"
 

@@ -30,9 +30,8 @@ def _calls(ws: Any, d: int, heads: int, calls: list[dict[str, Any]], **more: Any
         exact = call.get("dtype", "float64") == "float64"
         told = f"width {d}, {heads} heads, {call['x'].shape[1]} positions after {call['past']}"
         assert kind == f"torch.{call.get('dtype', 'float64')}", f"{told}: the output is {kind}"
-        # The tables of angles are float32, which shows in float64 outputs, too.
         for name, found, right in (("output", out, wanted), ("cache", new, raw)):
-            allowed = (2e-5 if name == "output" else 1e-10) if exact else 2e-4
+            allowed = 1e-9 if exact else 2e-4
             close(found, right, rtol=0, atol=allowed * float(np.abs(right).max()), what=f"{told}: the {name}")
         close(x, call["x"], rtol=0, atol=0 if exact else 1e-6, what="x after the call")
 
@@ -55,22 +54,22 @@ def cached_steps_match(ws: Any) -> None:
         for length in (5, 1, 9, 2):
             chunks.append({"shape": (1, length), "past": past, "cache": len(chunks) - 1})
             past += length
-        _calls(
-            ws, d, heads, [*chunks, {"shape": (1, 4), "past": 8, "cache": 1}, {"shape": (1, 2), "past": 3, "cache": 0}]
-        )
+        chunks += [{"shape": (1, 4), "past": 8, "cache": 1}, {"shape": (1, 2), "past": 3, "cache": 0}]
+        for gradients in (True, False):
+            _calls(ws, d, heads, [{**call, "gradients": gradients} for call in chunks])
 
 
 @check(weight=2, required=True)
 def gradients_match(ws: Any) -> None:
-    """Gradients of every parameter, of x and of the given cache, along random directions, are the judge's slopes."""
-    for d, heads in ((24, 2), (32, 4)):
+    """In both modes gradients of parameters, x and the given cache, along random directions, are the judge's slopes."""
+    for d, heads, training in ((24, 2, True), (32, 4, False)):
         weights, rng = drawn(ws.rng.getrandbits(60), d, heads), ws.numpy_rng(f"slopes {d}")
         wide = 2 * d // 3 + d // heads // 2
         entries = {"x": rng.normal(size=(2, 5, d)), "cache": rng.normal(size=(2, 3, wide))}
         ups = [rng.normal(size=(2, 5, d)), rng.normal(size=(2, 8, wide))]
         along = {name: rng.normal(size=value.shape) for name, value in {**weights, **entries}.items()}
         sizes = {"d_model": d, "n_heads": heads}
-        told = mapping(ws.drive("driver.py:slopes", sizes, weights, entries["x"], entries["cache"], ups, along))
+        told = mapping(ws.drive("driver.py:slopes", sizes, weights, *entries.values(), ups, along, training))
         for name, direction in along.items():
             ends = []
             for step in (1e-6, -1e-6):

@@ -135,9 +135,15 @@ def selection_fills_the_buffer(ws: Any) -> None:
             close(rows[3][first::3], np.full(120, value), rtol=1e-3, atol=1e-3, what="values in the buffer")
 
 
+def _parts(config: dict[str, Any]) -> list[slice]:
+    """Where the actor's and the critic's weights stand: in this order, as their names have."""
+    sizes = [(config["state_dim"] + 1) * 64 + 65 * 64 + 65 * wide for wide in (config["action_dim"], 1)]
+    return [slice(0, sizes[0]), slice(sizes[0], sum(sizes))]
+
+
 @check(weight=4, required=True)
 def updates_match(ws: Any) -> None:
-    """After `update()`, twice, both policies have the judge's weights: plain gradient descent, and the given Adam."""
+    """After each `update()` both policies have the judge's weights: plain gradient descent, and the given Adam."""
     known = _expected(ws)
     names = ("states", "actions", "logprobs", "state_values", "rewards", "is_terminals")
     for n, job in _jobs(ws, "updated"):
@@ -147,16 +153,17 @@ def updates_match(ws: Any) -> None:
         for k, entry in enumerate(sequence(answer, length=job["rollouts"])):
             new, old, left = sequence(entry, length=3)
             wanted = known[f"{n}_{k}_weights"]
-            moved = float(np.abs(wanted - begin).max())
-            # Adam divides by gradients that may be near zero, where float32 rounds away their sign.
-            allowed = (0.005 if job["rate"] else 0.1) * moved + 1e-6
-            for name, weights in (("policy", new), ("policy_old", old)):
-                apart = np.abs(array(weights, wanted.shape) - wanted)
-                share = float((apart > allowed).mean())
-                assert share <= (0 if job["rate"] else 0.01), (
-                    f"{name} after update {k + 1} of {len(rollouts[0]['rewards'])} steps is off by {apart.max():.3g}, "
-                    f"where it moves by {moved:.3g}"
-                )
+            for part, place in zip(("actor", "critic"), _parts(job["config"]), strict=True):
+                moved = float(np.abs(wanted - begin)[place if job["rate"] else slice(None)].max())
+                # Adam divides by gradients that may be near zero, where float32 rounds away their sign.
+                allowed = (0.005 if job["rate"] else 0.1) * moved + 1e-6
+                for name, weights in (("policy", new), ("policy_old", old)):
+                    apart = np.abs(array(weights, wanted.shape) - wanted)[place]
+                    share = float((apart > allowed).mean())
+                    assert share <= (0 if job["rate"] else 0.01), (
+                        f"{name}.{part} after update {k + 1} of {len(rollouts[k]['rewards'])} steps is off by "
+                        f"{apart.max():.3g}, where it moves by {moved:.3g}"
+                    )
             lengths = [integer(it) for it in sequence(left, length=6)]
             assert not any(lengths), f"the buffer has {lengths} entries after the update"
 

@@ -28,8 +28,20 @@ def _judges() -> Any:
     return driver
 
 
-def _rollout(driver: Any, rng: np.random.Generator, config: dict[str, Any], seed: int, count: int) -> dict[str, Any]:
-    """A buffer whose stored log probabilities put a third of the ratios on either side of the clip."""
+def _rewards(rng: np.random.Generator, kind: str, count: int) -> Any:
+    """Numbers around 3, whole ones, or so small ones that the 1e-7 beside their spread counts."""
+    if kind == "whole":
+        return rng.integers(-6, 7, count)
+    return rng.normal(0, 1e-6, count) if kind == "small" else rng.normal(3, 5, count).round(3)
+
+
+def _rollout(
+    driver: Any, rng: np.random.Generator, config: dict[str, Any], seed: int, count: int, kind: str = "usual"
+) -> dict[str, Any]:
+    """A buffer whose stored log probabilities put a third of the ratios on either side of the clip.
+
+    What is foreseen leaves no advantage: only the entropy moves the actor.
+    """
     states = rng.normal(size=(count, config["state_dim"])).astype(np.float32)
     shape = (count, config["action_dim"]) if config["continuous_action_space"] else (count,)
     actions = (
@@ -38,12 +50,17 @@ def _rollout(driver: Any, rng: np.random.Generator, config: dict[str, Any], seed
     now = driver.evaluated(config, seed, [states, actions, np.zeros((3, count), np.float32)])["parts"][0].numpy()
     ends = rng.random(count) < 0.2
     ends[-1] = rng.random() < 0.5
+    rewards, values = _rewards(rng, kind, count), rng.normal(size=count).astype(np.float32)
+    if kind == "foreseen":
+        import reference
+
+        values = reference.standardised(rewards, ends, config["gamma"]).numpy()
     return {
         "states": states,
         "actions": actions,
         "logprobs": (now + rng.choice([-0.5, 0.03, 0.5], count)).astype(np.float32),
-        "state_values": rng.normal(size=count).astype(np.float32),
-        "rewards": rng.normal(3, 5, count).round(3),
+        "state_values": values,
+        "rewards": rewards,
         "is_terminals": ends,
     }
 
@@ -65,9 +82,14 @@ def build(public: Path, hidden: Path, profile: str, seed: int) -> None:
             arrays |= {f"{n}_{k}": it for k, it in enumerate(given)}
             arrays |= {f"{n}_part_{k}": it.numpy() for k, it in enumerate(found["parts"])}
             jobs.append({"call": "evaluated", "config": config, "seed": own, "slopes": found["slopes"]})
-        for rate, counts in ((0.02, (40, 9)), (0.0, (25, 2))):
+        plans: list[tuple[float, list[tuple[int, str]]]] = [
+            (0.02, [(40, "usual"), (9, "whole"), (12, "small")]),
+            (0.02, [(15, "foreseen")]),
+            (0.0, [(25, "whole"), (2, "usual")]),
+        ]
+        for rate, counts in plans:
             n, own = len(jobs), int(rng.integers(2**40))
-            rollouts = [_rollout(driver, rng, config, own, count) for count in counts]
+            rollouts = [_rollout(driver, rng, config, own, count, kind) for count, kind in counts]
             start = driver._agent(config, own).policy
             begin = np.concatenate([it.detach().numpy().ravel() for _, it in sorted(start.named_parameters())])
             for k, (weights, _, _) in enumerate(driver.updated(config, own, rate, rollouts)):

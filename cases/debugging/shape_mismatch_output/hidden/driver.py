@@ -24,12 +24,19 @@ def _values(seed: int, model: Any, classes: int, count: int) -> dict[str, Any]:
     return found
 
 
+def _beginning(model: Any) -> dict[str, Any]:
+    """The first values of each parameter of a new model."""
+    return {name: value.detach().flatten()[:4000].clone() for name, value in model.named_parameters()}
+
+
 def seen(model: Any, seed: int, classes: int, count: int, double: bool) -> dict[str, Any]:
-    """State as built, and the output with the values of the seed: at once, again, and of the last picture alone."""
+    """State as built, and the output with the values of the seed: at once, again, and of the last picture alone.
+
+    `begun`: what the parameters of this model and of one more begin with.
+    """
     state = {name: list(value.shape) for name, value in model.state_dict().items()}
     trainable = [name for name, value in model.named_parameters() if value.requires_grad]
-    head = model.classifier.weight.detach()
-    spread = [float(value.std()) for value in (head, model.features[2].weight.detach())]
+    begun = [_beginning(model), _beginning(ClassifierModel(classes))]
     model = model.double() if double else model
     kind = next(model.parameters()).dtype
     values = _values(seed, model, classes, count)
@@ -40,15 +47,15 @@ def seen(model: Any, seed: int, classes: int, count: int, double: bool) -> dict[
     return {
         "state": state,
         "trainable": trainable,
-        "spread": spread,
+        "begun": begun,
         "outs": [out.detach() for out in outs],
         "same": bool((before == x).all()),
     }
 
 
-def slopes(seed: int, along: int, classes: int, upstream: Any) -> dict[str, float]:
+def slopes(seed: int, along: int, classes: int, upstream: Any, training: bool) -> dict[str, float]:
     """For each parameter and the input, the gradient of sum(upstream * logits) times the direction of a seed."""
-    model = ClassifierModel(classes).double()
+    model = ClassifierModel(classes).double().train(training)
     values, directions = (_values(it, model, classes, 1) for it in (seed, along))
     x = values.pop("x").requires_grad_()
     model.load_state_dict(values)

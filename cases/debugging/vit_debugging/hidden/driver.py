@@ -42,10 +42,16 @@ def _given(value: Any, dtype: torch.dtype) -> Any:
 
 
 def called(sizes: Arrays, weights: Arrays, calls: list[Arrays]) -> list[Any]:
-    """x after all calls, masks after them, the tensors of the result and their dtype, for each call of one model."""
+    """x after all calls, masks after them, the tensors of the result and their dtype, for each call of one model.
+
+    A call's factor multiplies all weights before it, as if they had been trained in between.
+    """
     model, entries, made = _model(sizes, weights), [], []
     for call in calls:
         model.train(call.get("training", False))
+        with torch.no_grad():
+            for part in model.parameters():
+                part.mul_(call.get("factor", 1.0))
         dtype = getattr(torch, call.get("dtype", "float64"))
         model = model.to(dtype)
         x, masks = _given(call["x"], dtype), _given(call.get("masks"), torch.bool)
@@ -62,9 +68,16 @@ def called(sizes: Arrays, weights: Arrays, calls: list[Arrays]) -> list[Any]:
     return [[x, masks, found, str(found[-1].dtype)] for (x, masks), found in zip(entries, made, strict=True)]
 
 
+def dropped(sizes: Arrays, weights: Arrays, x: Any, seed: int) -> Any:
+    """The sequence after the blocks in training mode."""
+    torch.manual_seed(seed)
+    with torch.no_grad():
+        return _model(sizes, weights).train()(torch.from_numpy(x), is_training=True)["x_prenorm"]
+
+
 def slopes(sizes: Arrays, weights: Arrays, call: Arrays, up: Any, along: Arrays) -> dict[str, float]:
     """Gradients of sum(up * sequence after the blocks), each times the direction that is given for it."""
-    model = _model(sizes, weights).train()
+    model = _model(sizes, weights).train(call["training"])
     x = _given(call["x"], torch.float64).requires_grad_()
     out = model(x, _given(call["masks"], torch.bool), patch_size=call["patch"], is_training=True)["x_prenorm"]
     (model.norm(out) * torch.from_numpy(up)).sum().backward()

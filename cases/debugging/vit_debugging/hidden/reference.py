@@ -108,19 +108,19 @@ def _fed(x: Any, weights: Arrays, start: str, kind: str) -> Any:
     return _linear(gate / (1 + np.exp(-gate)) * value, weights, f"{start}mlp.w3")
 
 
-def layers(weights: Arrays, sizes: Sizes, x: Any) -> list[Any]:
-    """The sequence after each block, before the last norm."""
+def layers(weights: Arrays, sizes: Sizes, x: Any, factors: Any = None) -> list[Any]:
+    """The sequence after each block, before the last norm. factors: of both branches of each block."""
     found = []
     for block in range(sizes["depth"]):
-        start = prefix(sizes, block)
+        start, (of_attention, of_fed) = prefix(sizes, block), factors[block] if factors else (1.0, 1.0)
         qkv = _linear(normed(x, weights, f"{start}norm1"), weights, f"{start}attn.qkv")
         q, k, v = qkv.reshape(*x.shape[:2], 3, sizes["num_heads"], -1).transpose(2, 0, 3, 1, 4)
         scores = q @ k.swapaxes(-2, -1) / q.shape[-1] ** 0.5
         share = np.exp(scores - scores.max(axis=-1, keepdims=True))
         share /= share.sum(axis=-1, keepdims=True)
         mixed = (share @ v).swapaxes(1, 2).reshape(x.shape)
-        x = x + _linear(mixed, weights, f"{start}attn.proj") * weights.get(f"{start}ls1.gamma", 1.0)
+        x = x + of_attention * _linear(mixed, weights, f"{start}attn.proj") * weights.get(f"{start}ls1.gamma", 1.0)
         fed = _fed(normed(x, weights, f"{start}norm2"), weights, start, sizes.get("ffn_layer", "mlp"))
-        x = x + fed * weights.get(f"{start}ls2.gamma", 1.0)
+        x = x + of_fed * fed * weights.get(f"{start}ls2.gamma", 1.0)
         found.append(x)
     return found

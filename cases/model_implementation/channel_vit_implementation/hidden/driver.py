@@ -43,6 +43,11 @@ def sizes_of(sizes: Arrays | None, seed: int) -> list[Any]:
     return [embed.num_patches, sorted(trained, key=lambda part: part.size), others]
 
 
+def embedding(embed: Any) -> list[Any]:
+    """num_patches, and the shapes of the trained parameters."""
+    return [embed.num_patches, sorted(list(part.shape) for part in embed.parameters() if part.requires_grad)]
+
+
 def called(sizes: Arrays, weights: Arrays, calls: list[Arrays]) -> list[Any]:
     """The result of each call of one model; after all calls, pictures and indices are what they are then."""
     model, made, given = _model(sizes, weights), [], []
@@ -69,9 +74,9 @@ def called(sizes: Arrays, weights: Arrays, calls: list[Arrays]) -> list[Any]:
     return [[*both, found, kind] for both, found, kind in zip(given, plain, kinds, strict=True)]
 
 
-def slopes(sizes: Arrays, weights: Arrays, x: Any, indices: Any, up: Any) -> Arrays:
+def slopes(sizes: Arrays, weights: Arrays, x: Any, indices: Any, up: Any, training: bool) -> Arrays:
     """Gradients of sum(up * prepare_tokens(x, indices)) by the judge's names."""
-    model = _model(sizes, weights).train()
+    model = _model(sizes, weights).train(training)
     entry = torch.from_numpy(x).requires_grad_()
     (model.prepare_tokens(entry, torch.tensor(indices)) * torch.from_numpy(up)).sum().backward()
     found = {"x": entry, "cls_token": model.cls_token, "pos_embed": model.pos_embed}

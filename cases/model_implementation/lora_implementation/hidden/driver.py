@@ -130,12 +130,15 @@ def seen(layer: Any, arrays: Arrays, x: Any, upstream: Any) -> Arrays:
         "state": list(layer.state_dict()),
         "attributes": attributes,
         "gradients": gradients,
-        "later": _after_changes(layer, torch.from_numpy(x)),
+        "later": _after_changes(layer, torch.from_numpy(np.asfortranarray(x))),
     }
 
 
 def _after_changes(layer: Any, x: torch.Tensor) -> list[torch.Tensor]:
-    """The output as it is, and after each doubling of B: in place, past autograd, by another tensor, by loading."""
+    """The output for a tensor that is not contiguous: as it is, and after each doubling of B.
+
+    These are in place, past autograd, by another tensor, by loading.
+    """
     outputs = [layer(x).detach()]
     with torch.no_grad():
         layer.lora_B.mul_(2)

@@ -10,7 +10,12 @@ from typing import Any
 
 import mcts
 
-KINDS: dict[str, Any] = {"number": int, "text": lambda n: "xyzuvw"[:n], "pair": lambda n: (0, -n)}
+KINDS: dict[str, Any] = {
+    "number": int,
+    "text": lambda n: "xyzuvw"[:n],
+    "pair": lambda n: (0, -n),
+    "mixed": lambda n: (0, "", (), frozenset("a"), 1.5, ("b", 2))[n],
+}
 
 
 class Played(mcts.State):  # type: ignore[misc]

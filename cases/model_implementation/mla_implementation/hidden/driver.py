@@ -43,9 +43,11 @@ def called(sizes: Arrays, weights: Arrays, calls: list[Arrays]) -> list[Any]:
     return [[x, out.detach(), new.detach(), kind] for x, (out, new), kind in zip(given, made, kinds, strict=True)]
 
 
-def slopes(sizes: Arrays, weights: Arrays, x: Any, cache: Any, ups: list[Any], along: Arrays) -> dict[str, float]:
+def slopes(
+    sizes: Arrays, weights: Arrays, x: Any, cache: Any, ups: list[Any], along: Arrays, training: bool
+) -> dict[str, float]:
     """Gradients of sum(ups[0] * output) + sum(ups[1] * new cache), each times the direction that is given for it."""
-    layer = _layer(sizes, weights, "train")
+    layer = _layer(sizes, weights, "train" if training else "eval")
     entries = {"x": torch.from_numpy(x).requires_grad_(), "cache": torch.from_numpy(cache).requires_grad_()}
     out, new = layer(entries["x"], kv_cache=entries["cache"], past_length=cache.shape[1])
     ((out * torch.from_numpy(ups[0])).sum() + (new * torch.from_numpy(ups[1])).sum()).backward()

@@ -35,7 +35,9 @@ def _turned(x: Any, places: Any, theta: float) -> Any:
     """Rotary positions by complex numbers: the last axis is turned, the one before it are the places."""
     half = x.shape[-1] // 2
     angles = places[:, None] * theta ** (-np.arange(half) / (2 * half))
-    turned = (x[..., :half] + 1j * x[..., half:]) * np.exp(1j * angles)
+    # The tables are float32, after double() too.
+    turns = np.cos(angles).astype(np.float32) + 1j * np.sin(angles).astype(np.float32).astype(np.float64)
+    turned = (x[..., :half] + 1j * x[..., half:]) * turns
     return np.concatenate([turned.real, turned.imag], axis=-1)
 
 

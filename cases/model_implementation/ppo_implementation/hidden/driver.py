@@ -69,14 +69,18 @@ def evaluated(config: Arrays, seed: int, arrays: list[Any]) -> Arrays:
 
 
 def selected(config: Arrays, seed: int, states: list[Any], torch_seed: int) -> Arrays:
-    """Actions of select_action(), their types, the buffer, and the states as they are afterwards."""
+    """Actions of select_action(), their types, the buffer in the end, and the states as they are after each call."""
     agent = _agent(config, seed)
     torch.manual_seed(torch_seed)
-    actions, kinds = [], []
+    actions, kinds, after = [], [], []
     for state in states:
-        action = agent.select_action(state)
+        given = np.array(state)
+        action = agent.select_action(given)
         kinds.append([type(action).__name__, str(getattr(action, "dtype", ""))])
         actions.append(np.array(action))
+        after.append(given.copy())
+        # What the caller does with both arrays.
+        given += 100
         if isinstance(action, np.ndarray):
             action += 100
     kept = agent.buffer
@@ -87,7 +91,7 @@ def selected(config: Arrays, seed: int, states: list[Any], torch_seed: int) -> A
         "kept": [[entry.detach().float() for entry in part] for part in parts],
         "kept_kinds": sorted({str(entry.dtype) for part in parts[:1] for entry in part}),
         "others": [len(kept.rewards), len(kept.is_terminals)],
-        "states": states,
+        "states": after,
     }
 
 
@@ -103,7 +107,8 @@ def updated(config: Arrays, seed: int, rate: float, rollouts: list[Arrays]) -> l
     for rollout in rollouts:
         for name in ("states", "actions", "logprobs", "state_values"):
             getattr(agent.buffer, name).extend(torch.from_numpy(np.array(it)) for it in rollout[name])
-        kind = float if rate else np.float64
+        whole = rollout["rewards"].dtype.kind == "i"
+        kind = (int if whole else float) if rate else (np.int64 if whole else np.float64)
         agent.buffer.rewards.extend(kind(it) for it in rollout["rewards"])
         agent.buffer.is_terminals.extend(bool(it) for it in rollout["is_terminals"])
         agent.update()

@@ -8,6 +8,19 @@ from typing import Any
 import torch
 
 
+def standardised(rewards: Any, ends: Any, gamma: float) -> Any:
+    """Returns of a rollout minus their mean, divided by their standard deviation; float32."""
+    returns = torch.zeros(len(rewards), dtype=torch.float64)
+    for first in range(len(returns)):
+        share = 1.0
+        for step in range(first, len(returns)):
+            returns[first] += share * float(rewards[step])
+            share *= gamma
+            if ends[step]:
+                break
+    return ((returns - returns.mean()) / (returns.std() + 1e-7)).float()
+
+
 def completed(ppo: Any) -> None:
     """Give the starter's classes their methods."""
 
@@ -21,15 +34,8 @@ def completed(ppo: Any) -> None:
         return logprob, value, (0.5 * (2 * math.pi * math.e * var).log().sum()).expand(len(out)) + 0 * logprob
 
     def update(self: Any) -> None:
-        kept, returns = self.buffer, torch.zeros(len(self.buffer.rewards), dtype=torch.float64)
-        for first in range(len(returns)):
-            share = 1.0
-            for step in range(first, len(returns)):
-                returns[first] += share * float(kept.rewards[step])
-                share *= self.gamma
-                if kept.is_terminals[step]:
-                    break
-        goal = ((returns - returns.mean()) / (returns.std() + 1e-7)).float()
+        kept = self.buffer
+        goal = standardised([float(it) for it in kept.rewards], kept.is_terminals, self.gamma)
         gain = goal - torch.stack(kept.state_values)
         for _ in range(self.K_epochs):
             logprob, value, entropy = self.policy.evaluate(torch.stack(kept.states), torch.stack(kept.actions))

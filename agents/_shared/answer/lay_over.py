@@ -1,4 +1,4 @@
-"""The agent that knows the answer: lays the case's solution over the workspace and runs the command it comes with.
+"""For the agents that are shown an answer: lays it over the workspace and runs the command that it comes with.
 
 It runs once for every proof of every case, so it imports nothing that a plain copy does not need.
 """

@@ -1,0 +1,80 @@
+"""Reads BibTeX and cite commands, as far as an answer needs them. Raises `ValueError` with a reason in words."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+REQUIRED = {
+    "article": {"title", "author", "journal", "year"},
+    "inproceedings": {"title", "author", "booktitle", "year"},
+}
+_CITE = re.compile(r"\s*\\cite[tp]?\*?\{([^{}]*)\}")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry; values with white space made single."""
+
+    key: str
+    kind: str
+    fields: dict[str, str]
+
+    @property
+    def valid(self) -> bool:
+        """Whether it has all fields that its kind requires."""
+        return self.kind in REQUIRED and all(self.fields.get(name) for name in REQUIRED[self.kind])
+
+
+def entries(text: str) -> list[Entry]:
+    """All entries of a .bib file."""
+    found: list[Entry] = []
+    at = 0
+    while (start := text.find("@", at)) >= 0:
+        head = re.compile(r"@(\w+)\s*\{\s*([^\s,{}]+)\s*,").match(text, start)
+        if head is None:
+            raise ValueError(f"no entry begins at {text[start : start + 30]!r}")
+        end = _closing(text, text.index("{", start))
+        found.append(Entry(head.group(2), head.group(1).lower(), _fields(text[head.end() : end])))
+        at = end + 1
+    return found
+
+
+def _closing(text: str, opening: int) -> int:
+    depth = 0
+    for at in range(opening, len(text)):
+        depth += (text[at] == "{") - (text[at] == "}")
+        if depth == 0:
+            return at
+    raise ValueError(f"a bracket is not closed: {text[opening : opening + 30]!r}")
+
+
+def _fields(inner: str) -> dict[str, str]:
+    fields: dict[str, str] = {}
+    at = 0
+    while match := re.compile(r"[\s,]*([\w-]+)\s*=\s*").match(inner, at):
+        at = match.end()
+        if inner[at : at + 1] == "{":
+            end = _closing(inner, at)
+            value, at = inner[at + 1 : end], end + 1
+        elif inner[at : at + 1] == '"' and (end := inner.find('"', at + 1)) > 0:
+            value, at = inner[at + 1 : end], end + 1
+        else:
+            bare = re.compile(r"\w+").match(inner, at)
+            value, at = (bare.group(), bare.end()) if bare else ("", at + 1)
+        fields[match.group(1).lower()] = " ".join(value.split())
+    return fields
+
+
+def citations(text: str, sentences: list[str]) -> list[tuple[int, str]]:
+    """Pairs of a sentence's number and a cited key; the text without cite commands must be the sentences again."""
+    plain, cited = "", []
+    at = 0
+    for match in _CITE.finditer(text):
+        plain += text[at : match.start()]
+        cited += [(len("".join(plain.split())), key.strip()) for key in match.group(1).split(",") if key.strip()]
+        at = match.end()
+    if (plain + text[at:]).split() != " ".join(sentences).split():
+        raise ValueError("the text without its cite commands is not the paragraph that was given")
+    ends = [len("".join("".join(sentences[: number + 1]).split())) for number in range(len(sentences))]
+    return [(next(number for number, end in enumerate(ends) if place <= end), key) for place, key in cited]

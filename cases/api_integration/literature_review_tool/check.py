@@ -1,0 +1,157 @@
+"""Asks the program questions about a library that nobody has seen, and measures lists and summaries against it."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from library import Library, Paper
+from search import Search
+from support import copied, sentences, supported, words
+
+from bench.judge import check, mapping, once, sequence, string
+
+PAPERS, MOST_WORDS, LEAST_SENTENCES = 10, 60, 2
+BAR, STRONG, LEAST_SUPPORTED = 1.1, 0.95, 0.95
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Means over all questions, each from 0 to 1."""
+
+    order: float
+    known: float
+    told: float
+
+    @property
+    def score(self) -> float:
+        return 0.5 * self.order + 0.25 * self.known + 0.25 * self.told
+
+
+@check(guard=True)
+def reviews_are_complete(ws: Any) -> None:
+    """For each question there is a report of ten papers, made with the model, with short summaries and a conclusion."""
+    _reviews(ws)
+
+
+@check(guard=True)
+def summaries_are_own_words(ws: Any) -> None:
+    """At most a tenth of all sentences of the summaries has ten words in a row from the abstract."""
+    papers, _ = _library(ws)
+    told = [
+        (sentence, papers[paper])
+        for review in _reviews(ws).values()
+        for paper, summary in review
+        if paper in papers
+        for sentence in sentences(summary)
+    ]
+    taken = sum(copied(sentence, paper.abstract) for sentence, paper in told)
+    assert taken <= 0.1 * len(told), f"{taken} of {len(told)} sentences are copied from an abstract"
+
+
+@check(weight=15, required=True)
+def summaries_are_supported(ws: Any) -> None:
+    """At least nineteen of twenty sentences of the summaries are supported by the abstract of their paper."""
+    told = _measured(ws).told
+    assert told >= LEAST_SUPPORTED, f"{told:.0%} of the sentences are supported, {LEAST_SUPPORTED:.0%} are needed"
+
+
+@check(weight=35, required=True)
+def ten_percent_better(ws: Any) -> None:
+    """The score is more than 10 % above that of the starter, worked out for the same questions."""
+    score, baseline = _measured(ws).score, _baseline(ws).score
+    assert score > BAR * baseline, f"score {score:.3f}, wanted more than {BAR * baseline:.3f}"
+
+
+@check(weight=50)
+def review_score(ws: Any) -> float:
+    """Credit for the score: from 0 at the starter's to 1 at 0.95."""
+    measured = _measured(ws)
+    ws.metric("review_score", measured.score)
+    ws.metric("ndcg_at_10", measured.order)
+    ws.metric("supported_sentences", measured.told)
+    return float(ws.scale(measured.score, floor=_baseline(ws).score, target=STRONG))
+
+
+Review = list[tuple[str, str]]
+
+
+@once
+def _library(ws: Any) -> tuple[dict[str, Paper], Library]:
+    library = Library.of(json.loads(ws.hidden("judging.json").path.read_text("utf-8")))
+    return {paper.id: paper for paper in library.papers}, library
+
+
+@once
+def _reviews(ws: Any) -> dict[str, Review]:
+    """For each question the listed ids, in order, with their summaries."""
+    _, library = _library(ws)
+    return {query: _review(ws, query) for query in library.queries}
+
+
+def _review(ws: Any, query: str) -> Review:
+    before = len(ws.journal("model", during="judging"))
+    ran = ws.run(["python", "literature_review.py", query], remove=["report.json"]).ok()
+    report = mapping(ran.json("report.json"), keys=("query", "papers", "conclusion"))
+    asked = [event for event in ws.journal("model", during="judging")[before:] if event["event"] == "asked"]
+    assert asked, f"the language model was not asked anything about {query!r}"
+    assert string(report["query"]) == query, "the report is not about the question that was asked"
+    length = len(words(string(report["conclusion"])))
+    assert 20 <= length <= 200, f"the conclusion has {length} words, not 20 to 200"
+    papers = sequence(report["papers"], length=PAPERS)
+    listed: Review = []
+    for paper in papers:
+        found = mapping(paper, keys=("id", "title", "summary"))
+        title, summary = string(found["title"]), string(found["summary"])
+        assert title.strip(), "a paper has no title"
+        length = len(words(summary))
+        assert length <= MOST_WORDS, f"a summary has {length} words, at most {MOST_WORDS} are allowed"
+        listed.append((_plain_id(string(found["id"])), summary))
+    assert len({paper for paper, _ in listed}) == PAPERS, "a paper is listed twice"
+    return listed
+
+
+def _plain_id(text: str) -> str:
+    """The id alone, of an address or with a version, too."""
+    return text.strip().rsplit("/", 1)[-1].split("v")[0]
+
+
+@once
+def _measured(ws: Any) -> Measured:
+    return _measure(ws, _reviews(ws))
+
+
+@once
+def _baseline(ws: Any) -> Measured:
+    """The starter: the first ten hits of the question itself, and what the model says of them, unread."""
+    papers, library = _library(ws)
+    search = Search(library.papers)
+    hits = {query: search.ranked(f"all:{query}")[:PAPERS] for query in library.queries}
+    return _measure(ws, {query: [(it, " ".join(papers[it].told)) for it in found] for query, found in hits.items()})
+
+
+def _measure(ws: Any, reviews: dict[str, Review]) -> Measured:
+    papers, library = _library(ws)
+    order = sum(_ndcg([it for it, _ in review], library.relevant(query)) for query, review in reviews.items())
+    listed = [(papers.get(it), summary) for review in reviews.values() for it, summary in review]
+    known = sum(paper is not None for paper, _ in listed)
+    told = sum(_supported_share(paper, summary) for paper, summary in listed)
+    return Measured(order / len(reviews), known / len(listed), told / len(listed))
+
+
+def _ndcg(listed: list[str], relevant: list[str]) -> float:
+    """Normalised discounted cumulative gain of the first ten, with gains of 0 and 1."""
+    gains = [1 / math.log2(place + 2) for place in range(PAPERS)]
+    reached = sum(gain for gain, it in zip(gains, listed, strict=True) if it in relevant)
+    return reached / sum(gains[: len(relevant)])
+
+
+def _supported_share(paper: Paper | None, summary: str) -> float:
+    """Of the sentences of one summary; a single one counts half, and what is copied counts nothing."""
+    if paper is None:
+        return 0.0
+    found = sentences(summary)
+    good = sum(supported(it, paper.abstract) and not copied(it, paper.abstract) for it in found)
+    return good / max(LEAST_SENTENCES, len(found))

@@ -1,0 +1,39 @@
+"""Whether a sentence is supported by an abstract, and whether it was copied out of it: rules of words, no model."""
+
+from __future__ import annotations
+
+import re
+
+
+def words(text: str) -> list[str]:
+    return re.findall(r"[a-z]+|\d+(?:\.\d+)?", text.lower())
+
+
+def sentences(text: str) -> list[str]:
+    return [part.strip() for part in re.split(r"(?<=[.!?])\s+", text.strip()) if words(part)]
+
+
+_LITTLE = """
+about after against also among because been before both could does down from have here into its just like made
+make many more most much only other over paper propose proposes proposed results same show shows showed some
+study such than thanks that their them then there these they this those through under used uses using very
+well were what when where which while will with within work authors article method methods approach achieves
+improves improve improving new rises raises tackles addresses present presents introduces
+"""
+
+
+def supported(sentence: str, abstract: str) -> bool:
+    """Whether the abstract says it: all its numbers, and seven of ten of its longer words by five letters."""
+    known = words(abstract)
+    stems = {word[:5] for word in known}
+    found = words(sentence)
+    if any(word[0].isdigit() and word not in known for word in found):
+        return False
+    content = [word for word in found if len(word) > 3 and word not in _LITTLE.split()]
+    return bool(content) and sum(word[:5] in stems for word in content) >= 0.7 * len(content)
+
+
+def copied(sentence: str, abstract: str, run: int = 10) -> bool:
+    """Whether ten words in a row stand in the abstract."""
+    of, within = words(sentence), f" {' '.join(words(abstract))} "
+    return any(f" {' '.join(of[at : at + run])} " in within for at in range(len(of) - run + 1))

@@ -1,0 +1,130 @@
+"""Does generate still give the model's tokens and logits, and how much of the starter's time does it take?"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+from llama import draw_tokens, draw_weights, last_logits
+from numpy.typing import NDArray
+
+from bench.judge import Timing, Work, Workspace, array, check, mapping, once, run_command, sequence
+
+BATCH, CONTEXT = 4, 128
+BAR, TARGET = 0.9, 0.25  # shares of the starter's time
+NEAR, NEAR_WHEN_SHARP = 1e-3, 1e-2  # of logits, whose standard deviation is 2
+# Rows and positions of the calls of one process, which weights they get, and what is negated in place before.
+CALLS = (
+    ((4, 128), 0, ()), ((1, 1), 0, ()), ((9, 37), 1, ()), ((4, 128), 1, ()), ((2, 256), 2, ()), ((16, 5), 0, ()),
+    ((4, 128), 0, ("head", "layer1.query", "layer3.up")), ((4, 128), 1, ("embedding", "layer0.value", "layer2.norm1")),
+    ((4, 128), 2, ("layer3.output",)),
+)  # fmt: skip
+SHARP = (1.0, 1.0, 4.0)
+"""Of queries and keys, for each of the three sets of weights."""
+
+
+@check(guard=True)
+def logits_are_right(ws: Workspace) -> None:
+    """For all sizes, and for weights that change, generate gives the right logits and spares what it is given."""
+    rng = ws.numpy_rng("calls")
+    weights = [draw_weights(ws.seed_for(f"weights {at}"), sharp) for at, sharp in enumerate(SHARP)]
+    # The same tokens come again with other weights: what was remembered of them is wrong then.
+    drawn = {shape: draw_tokens(rng, *shape) for shape, _, _ in CALLS}
+    calls = [{"tokens": drawn[shape], "weights": at, "negated": list(parts)} for shape, at, parts in CALLS]
+    value = mapping(ws.drive("driver.py:outputs", weights, calls), keys=("found", "weights"))
+    found = sequence(value["found"], length=len(CALLS))
+    for call, (shape, at, parts), result in zip(calls, CALLS, found, strict=True):
+        about = f"{shape[0]} rows of {shape[1]} tokens"
+        for name in parts:
+            weights[at][name] = -weights[at][name]
+        result = mapping(result, keys=("following", "logits", "tokens"))
+        kept = np.array_equal(array(result["tokens"], shape=shape), call["tokens"])
+        assert kept, f"{about}: generate changed its tokens"
+        near = NEAR if SHARP[at] == 1 else NEAR_WHEN_SHARP
+        _compare(result["following"], result["logits"], last_logits(call["tokens"], weights[at]), near, about)
+    for expected, left in zip(weights, sequence(value["weights"], length=3), strict=True):
+        left = mapping(left, keys=list(expected))
+        for name, part in expected.items():
+            same = np.array_equal(array(left[name], shape=part.shape), part)
+            assert same, f"generate changed the weights: {name}"
+
+
+def _compare(following: Any, logits: Any, right: NDArray[np.float64], near: float, about: str) -> None:
+    gap = float(np.abs(array(logits, shape=right.shape) - right).max())
+    assert gap <= near, f"{about}: logits are off by up to {gap:.1e}, {near:.0e} is allowed"
+    _compare_tokens(following, right, near, about)
+
+
+def _compare_tokens(following: Any, right: NDArray[np.float64], near: float, about: str) -> None:
+    """The token of the largest logit; of two that are nearer than the tolerance, either."""
+    chosen = array(following, shape=right.shape[:-1])
+    assert np.all((chosen >= 0) & (chosen < right.shape[-1]) & (chosen == np.floor(chosen))), f"{about}: not tokens"
+    reached = np.take_along_axis(right, chosen.astype(np.int64)[..., None], axis=-1)[..., 0]
+    worse = reached < right.max(axis=-1) - 2 * near
+    assert not worse.any(), f"{about}: {int(worse.sum())} of {worse.size} tokens are not those of the largest logit"
+
+
+@check(guard=True)
+def script_runs(ws: Workspace) -> None:
+    """python inference.py ends without an error and writes timing.txt."""
+    ran = run_command(ws, "python inference.py", outputs=["timing.txt"])
+    seconds = _time(ran.text("timing.txt", max_mb=1))
+    assert seconds is not None and 0 < seconds < 3600, "timing.txt does not hold a number of seconds"
+
+
+@check(weight=2, required=True)
+def ten_percent_faster(ws: Workspace) -> None:
+    """generate takes less than 90 % of the starter's time, measured beside it."""
+    ratio = 1 / _timing(ws).low
+    assert ratio < BAR, f"{ratio:.2f} of the starter's time, less than {BAR} is needed"
+
+
+@check(weight=8)
+def speed(ws: Workspace) -> float:
+    """Credit for the share of the starter's time, on a logarithmic scale: nothing for the bar, all for a quarter."""
+    return ws.scale(-math.log(_timing(ws).low), floor=math.log(BAR), target=math.log(TARGET))
+
+
+def draw(rng: np.random.Generator, number: int) -> tuple[Any, ...]:
+    """Weights and batches that no call has had, and a sign for each batch."""
+    weights = draw_weights(int(rng.integers(2**62)))
+    return weights, draw_tokens(rng, number, BATCH, CONTEXT), rng.choice([-1.0, 1.0], number)
+
+
+def compare(arguments: tuple[Any, ...], value: Any) -> None:
+    """The tokens of every timed batch, and the sum of the logits of all, each with its sign."""
+    weights, tokens, signs = arguments
+    found = mapping(value, keys=("following", "total"))
+    right = np.zeros((len(signs), BATCH, weights["head"].shape[1]))
+    for at, batch in enumerate(tokens):
+        right[at] = last_logits(batch, weights)
+    _compare_tokens(found["following"], right, NEAR, "while it was timed")
+    expected = np.tensordot(signs, right, axes=1)
+    gap = float(np.abs(array(found["total"], shape=expected.shape) - expected).max())
+    assert gap <= NEAR, f"generate gave other logits while it was timed: their sum is off by up to {gap:.1e}"
+
+
+@once
+def _timing(ws: Workspace) -> Timing:
+    """The time of the answer beside the starter's, at the slow end of what was measured."""
+    draw_more = functools.partial(draw, ws.numpy_rng("rounds"))
+    timing = ws.stopwatch(Work("driver.py:rounds", draw=draw_more, right=compare, most_rounds=32))
+    ws.metric("time_ratio", 1 / timing.low, "of the starter's time", trusted=timing.trusted)
+    ws.metric("time_ratio_median", 1 / timing.ratio, "of the starter's time", trusted=timing.trusted)
+    ws.metric("time_ratio_best", 1 / timing.high, "of the starter's time", trusted=timing.trusted)
+    ws.metric("batch_seconds", timing.answer_s, "s of CPU time", trusted=timing.trusted)
+    claimed = _time(ws.text("timing.txt")) if ws.exists("timing.txt") else None
+    if claimed is not None and timing.trusted:
+        # A third of the true time is beyond the noise of any machine.
+        measured = timing.answer_s
+        ws.claim("batch_seconds", claimed, measured, tolerance=measured * 2 / 3, higher_is_better=False)
+    return timing
+
+
+def _time(text: str) -> float | None:
+    try:
+        return float(text.strip()[:40])
+    except ValueError:
+        return None

@@ -1,0 +1,44 @@
+"""Runs generate on the judge's tokens and weights, inside the subject. Nothing here knows what is right."""
+
+import importlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+def outputs(weights: list[dict[str, Array]], calls: list[dict[str, Any]]) -> dict[str, Any]:
+    """What generate gives for each call, in one process, and what it has left of weights and tokens.
+
+    A call names its weights by their place, and parts of them that are negated in place before it.
+    """
+    generate = importlib.import_module("inference").generate
+    found = []
+    for call in calls:
+        chosen = weights[call["weights"]]
+        for name in call["negated"]:
+            np.negative(chosen[name], out=chosen[name])
+        tokens = call["tokens"].copy()
+        following, logits = (_plain(part) for part in generate(tokens, chosen))
+        found.append({"following": following, "logits": logits, "tokens": tokens})
+    return {"found": found, "weights": weights}
+
+
+def rounds(weights: dict[str, Array], tokens: Array, signs: Array) -> dict[str, Array]:
+    """One call of generate for each batch of `tokens`: its tokens, and the sum of all logits, each with its sign."""
+    generate = importlib.import_module("inference").generate
+    total = np.zeros((4, weights["head"].shape[1]))
+    following = np.zeros((len(signs), 4), dtype=np.int64)
+    for at, sign in enumerate(signs):
+        following[at], logits = (_plain(part) for part in generate(tokens[at], weights))
+        total += sign * logits
+    return {"following": following, "total": total}
+
+
+def _plain(part: Any) -> Array:
+    """An ordinary array: an object that would compute its values later is refused."""
+    if type(part) is not np.ndarray:
+        raise TypeError(f"generate returned {type(part).__name__}, not a numpy array")
+    return part

@@ -1,0 +1,104 @@
+"""Measures MCRMSE of submission.csv, and of train.py on essays that other graders scored.
+
+The second is what a submission alone cannot show: that train.py is where the scores come from, and that it learns them
+from the essays it is given. Both bars are relative to the mean of the known scores, measured on the same essays.
+"""
+
+from typing import Any
+
+import numpy as np
+from essays import SCORES, essays, graded, new_ids, other_graders, table
+
+from bench.casekit.metrics import mae, rmse
+from bench.casekit.tables import to_csv
+from bench.judge import Numbers, Workspace, check, once, run_command, submission
+
+BAR, TARGET = 0.9, 0.73  # of the error of the mean
+SAME = 0.1  # points: two unseeded forests of 60 trees are 0.06 apart, unlike models 0.2
+FRESH_TRAIN, FRESH_TEST = 1200, 800
+RUN_S = 60
+
+
+@check(weight=10, required=True)
+def submission_is_complete(ws: Workspace) -> None:
+    """submission.csv has the text_id and six finite scores of every test essay, once."""
+    _submitted(ws)
+
+
+@check(weight=20)
+def close_to_the_scores(ws: Workspace) -> float:
+    """Credit for MCRMSE on the test essays: from 0 at the mean of the known scores to 1 at 73 % of its error."""
+    error, constant = _test_error(ws)
+    return ws.scale(error, floor=constant, target=TARGET * constant)
+
+
+@check(weight=30, required=True)
+def ten_percent_better(ws: Workspace) -> None:
+    """MCRMSE on the test essays is more than 10 % below that of the mean of the known scores."""
+    error, constant = _test_error(ws)
+    assert error < BAR * constant, f"MCRMSE {error:.4f}, wanted less than {BAR * constant:.4f}"
+
+
+@check(weight=30, required=True)
+def program_works_on_other_essays(ws: Workspace) -> None:
+    """train.py, run on other essays of other graders, is more than 10 % better than the mean there, too."""
+    rng = ws.numpy_rng("other essays")
+    graders = other_graders(rng)
+    texts, abilities, _ = essays(rng, FRESH_TRAIN + FRESH_TEST, graders)
+    ids, scores = new_ids(rng, len(texts)), graded(rng, abilities, graders)
+    inputs = {
+        "train.csv": to_csv(table(ids[:FRESH_TRAIN], texts[:FRESH_TRAIN], scores[:FRESH_TRAIN])),
+        "test.csv": to_csv(table(ids[FRESH_TRAIN:], texts[FRESH_TRAIN:])),
+        "sample_submission.csv": to_csv({"text_id": ids[FRESH_TRAIN:]} | dict.fromkeys(SCORES, [3.0] * FRESH_TEST)),
+    }
+    ran = run_command(ws, "python train.py", outputs=["submission.csv"], inputs=inputs, timeout=RUN_S)
+    error = mcrmse(scores[FRESH_TRAIN:], _scores(ran, ids[FRESH_TRAIN:]))
+    constant = _of_constant(scores[FRESH_TRAIN:], scores[:FRESH_TRAIN].mean(axis=0))
+    ws.metric("relative_error_other_essays", 100 * error / constant, "% of the mean's")
+    assert error < BAR * constant, f"MCRMSE {error:.4f} on other essays, wanted less than {BAR * constant:.4f}"
+
+
+@check(weight=5, required=True)
+def submission_is_the_programs(ws: Workspace) -> None:
+    """train.py, run once more on the files it was given, writes the same submission, but for the luck of a draw."""
+    ran = run_command(ws, "python train.py", outputs=["submission.csv"], timeout=RUN_S)
+    apart = mae(_submitted(ws).ravel(), _scores(ran, _answers(ws)[0]).ravel())
+    assert apart <= SAME, f"submission.csv is {apart:.3f} points off what train.py writes, wanted at most {SAME}"
+
+
+def mcrmse(truth: Any, predicted: Any) -> float:
+    """Mean over the six columns of the root mean squared error, in points. Both are N x 6."""
+    return float(np.mean([rmse(*pair) for pair in zip(truth.T, predicted.T, strict=True)]))
+
+
+def _of_constant(truth: Any, means: Any) -> float:
+    return mcrmse(truth, np.tile(means, (len(truth), 1)))
+
+
+def _scores(folder: Any, ids: list[str]) -> Any:
+    """The six scores of each of `ids`, N x 6, in their order."""
+    columns = dict.fromkeys(SCORES, Numbers(low=-1000, high=1000))
+    found = submission(folder, "submission.csv", ids={"text_id": ids}, columns=columns)
+    return np.stack([found[name] for name in SCORES], axis=1)
+
+
+@once
+def _answers(ws: Workspace) -> tuple[list[str], Any, Any]:
+    """Ids and scores of the test essays, and the six means of the known scores."""
+    with np.load(ws.hidden("answers.npz").path) as file:
+        return file["ids"].tolist(), file["scores"], file["means"]
+
+
+@once
+def _submitted(ws: Workspace) -> Any:
+    return _scores(ws, _answers(ws)[0])
+
+
+@once
+def _test_error(ws: Workspace) -> tuple[float, float]:
+    """Of the submission, and of the mean of the known scores."""
+    _, truth, means = _answers(ws)
+    error, constant = mcrmse(truth, _submitted(ws)), _of_constant(truth, means)
+    ws.metric("mcrmse", error, "points")
+    ws.metric("mcrmse_of_the_mean", constant, "points")
+    return error, constant

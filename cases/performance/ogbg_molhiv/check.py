@@ -1,0 +1,97 @@
+"""Measures the area under the ROC curve of submission.csv, and of train.py on other molecules, against a baseline.
+
+The baseline is a logistic regression on counts of atoms that the judge fits itself: both are measured on the same
+molecules, so that the luck of some seventy acting ones is shared.
+"""
+
+from typing import Any
+
+import numpy as np
+from molecules import files, molecules, world
+from plain import baseline
+
+from bench.casekit.metrics import auc
+from bench.judge import Numbers, check, once, run_command, submission
+
+BAR, STRONG = 0.10, 0.35  # above the baseline, as a share of it
+SAME = 0.6
+FRESH, FRESH_TESTS = 6000, 2400
+RUN_S = 60
+
+
+@check(weight=10, required=True)
+def submission_is_complete(ws: Any) -> None:
+    """submission.csv has the two columns, and one finite score for every test molecule."""
+    _submitted(ws)
+
+
+@check(weight=20)
+def better_than_counts(ws: Any) -> float:
+    """Credit for the area on the test molecules: from 0 at the baseline to 1 at 35 % above it."""
+    area, plain = _area(ws)
+    return float(ws.scale(area, floor=plain, target=(1 + STRONG) * plain))
+
+
+@check(weight=30, required=True)
+def ten_percent_better(ws: Any) -> None:
+    """The area on the test molecules is more than 10 % above the baseline on the same molecules."""
+    area, plain = _area(ws)
+    bar = (1 + BAR) * plain
+    assert area > bar, f"area {area:.4f}, wanted more than {bar:.4f}, 10 % above the baseline {plain:.4f}"
+
+
+@check(weight=30, required=True)
+def program_learns_on_other_molecules(ws: Any) -> None:
+    """train.py, run on molecules of which another group acts, gets more than 10 % above the baseline there."""
+    rng = ws.numpy_rng("other molecules")
+    made = molecules(rng, world(rng), FRESH, FRESH_TESTS, rng)
+    inputs = files(made, FRESH_TESTS)
+    ran = run_command(ws, "python train.py", outputs=["submission.csv"], inputs=inputs, timeout=RUN_S)
+    acts = made.acts[-FRESH_TESTS:]
+    area = auc(acts, _scores(ran, list(range(FRESH - FRESH_TESTS, FRESH))))
+    plain = auc(acts, baseline(made, FRESH - FRESH_TESTS)[-FRESH_TESTS:])
+    ws.metric("auc_on_other_molecules", area)
+    ws.metric("baseline_on_other_molecules", plain)
+    bar = (1 + BAR) * plain
+    assert area > bar, f"area {area:.4f} on other molecules, wanted more than {bar:.4f}"
+
+
+@check(weight=10, required=True)
+def submission_is_the_programs(ws: Any) -> None:
+    """train.py, run once more on the files it was given, ranks the molecules alike, but for the luck of a draw."""
+    ran = run_command(ws, "python train.py", outputs=["submission.csv"], timeout=RUN_S)
+    again, submitted = _scores(ran, _truth(ws)["graphs"].tolist()), _submitted(ws)
+    assert submitted.std() > 0 and again.std() > 0, "all scores are equal"
+    alike = float(np.corrcoef(_ranks(again), _ranks(submitted))[0, 1])
+    assert alike >= SAME, f"the ranks of train.py's scores correlate with submission.csv's by {alike:.2f}, not {SAME}"
+
+
+def _ranks(scores: Any) -> Any:
+    """The rank of each score; equal ones share the mean of theirs."""
+    _, place, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    return (np.cumsum(counts) - (counts - 1) / 2)[place]
+
+
+def _scores(folder: Any, graphs: list[int]) -> Any:
+    """The score of each of `graphs`, in their order."""
+    return submission(folder, "submission.csv", ids={"graph": graphs}, columns={"score": Numbers()})["score"]
+
+
+@once
+def _truth(ws: Any) -> dict[str, Any]:
+    with np.load(ws.hidden("answers.npz").path) as file:
+        return dict(file)
+
+
+@once
+def _submitted(ws: Any) -> Any:
+    return _scores(ws, _truth(ws)["graphs"].tolist())
+
+
+@once
+def _area(ws: Any) -> tuple[float, float]:
+    """The submission's area, and the baseline's on the same molecules."""
+    area, plain = auc(_truth(ws)["acts"], _submitted(ws)), float(_truth(ws)["plain"][0])
+    ws.metric("auc", area)
+    ws.metric("baseline", plain)
+    return area, plain

@@ -1,0 +1,122 @@
+"""Measures the accuracy of submission.csv, and of train.py on a network nobody has seen before; counts its epochs."""
+
+import ast
+import sys
+from typing import Any
+
+import numpy as np
+from papers import FIELDS, files, papers
+
+from bench.casekit.metrics import accuracy
+from bench.judge import Numbers, check, integer, mapping, once, run_command, submission
+
+BASELINE, STRONG = 0.632, 0.91
+BAR = 1.1 * BASELINE
+EPOCHS = 10
+SAME = 0.85  # two unseeded trainings of the reference agree on 95 %, one with the graph and one without on 65 %
+LEAST, MOST = 5600, 6400  # papers of the other network
+RUN_S = 60
+LIBRARIES = {"numpy", "pandas", "torch"}
+
+
+@check(weight=10, required=True)
+def submission_is_complete(ws: Any) -> None:
+    """submission.csv has the two columns, and one field for every test paper."""
+    _submitted(ws)
+
+
+@check(weight=20)
+def better_than_the_starter(ws: Any) -> float:
+    """Credit for the accuracy on the test papers: from 0 at the starter's 0.632 to 1 at 0.91."""
+    return float(ws.scale(_accuracy(ws), floor=BASELINE, target=STRONG))
+
+
+@check(weight=30, required=True)
+def ten_percent_better(ws: Any) -> None:
+    """The accuracy on the test papers is more than 10 % above the starter's."""
+    assert _accuracy(ws) > BAR, f"accuracy {_accuracy(ws):.4f}, wanted more than {BAR:.4f}"
+
+
+@check(weight=30, required=True)
+def program_learns_on_another_network(ws: Any) -> None:
+    """train.py, run on a network with other fields, words and citations, gets above the same bar."""
+    rng = ws.numpy_rng("another network")
+    network = papers(rng, int(rng.integers(LEAST, MOST)))
+    inputs = files(network)
+    ran = run_command(ws, "python train.py", outputs=["submission.csv"], inputs=inputs, timeout=RUN_S)
+    share = accuracy(network.fields[network.test], _fields(ran, network.test.tolist()))
+    ws.metric("accuracy_on_another_network", share)
+    assert share > BAR, f"accuracy {share:.4f} on another network, wanted more than {BAR:.4f}"
+
+
+@check(guard=True)
+def at_most_ten_epochs(ws: Any) -> None:
+    """Only torch trains, and the labels that its losses are derived for are at most ten times the known ones."""
+    odd = sorted(_imported(ws) - LIBRARIES)
+    assert not odd, f"the programs import {odd[:4]}, wanted none but the standard library and {sorted(LIBRARIES)}"
+    try:
+        ran = _counted(ws)
+    except AssertionError:
+        return  # nothing was counted, and submission_is_the_programs says why
+    labels = integer(mapping(ran.json("counted.json"), keys=["labels"])["labels"], low=0)
+    known = int(_truth(ws)["known"][0])
+    ws.metric("epochs", labels / known)
+    assert labels <= EPOCHS * known, f"the training went through {labels} labels: {labels / known:.1f} epochs"
+
+
+@check(weight=10, required=True)
+def submission_is_the_programs(ws: Any) -> None:
+    """train.py, run once more on the files it was given, names the same fields, but for the luck of a draw."""
+    again = _fields(_counted(ws), _truth(ws)["nodes"].tolist())
+    agree = accuracy(again, _submitted(ws))
+    assert agree >= SAME, f"train.py gives {agree:.1%} of the fields of submission.csv again, wanted {SAME:.0%}"
+
+
+@once
+def _counted(ws: Any) -> Any:
+    """train.py on the agent's own files, with a count of the labels that it goes through."""
+    inputs = {"counted.py": ws.hidden("counted.py")}
+    remove = [name for name in ("submission.csv", "counted.json") if ws.exists(name)]
+    return ws.run(["python", "counted.py"], timeout=RUN_S, inputs=inputs, remove=remove).ok()
+
+
+def _imported(ws: Any) -> set[str]:
+    """Top-level packages that a program of the workspace imports, beside its own modules and the standard library."""
+    programs = [path for path in sorted(ws.files()) if path.endswith(".py")]
+    found: set[str] = set()
+    for path in programs:
+        try:
+            tree = ast.parse(ws.text(path))
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            raise AssertionError(f"{path[:60]} is not Python") from None
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                found |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                found.add(node.module.partition(".")[0])
+    own = {part.removesuffix(".py") for path in programs for part in path.split("/")}
+    return found - own - set(sys.stdlib_module_names)
+
+
+def _fields(folder: Any, nodes: list[int]) -> Any:
+    """The field of each of `nodes`, in their order."""
+    columns = {"field": Numbers(low=0, high=FIELDS - 1, whole=True)}
+    return submission(folder, "submission.csv", ids={"node": nodes}, columns=columns)["field"]
+
+
+@once
+def _truth(ws: Any) -> dict[str, Any]:
+    with np.load(ws.hidden("answers.npz").path) as file:
+        return dict(file)
+
+
+@once
+def _submitted(ws: Any) -> Any:
+    return _fields(ws, _truth(ws)["nodes"].tolist())
+
+
+@once
+def _accuracy(ws: Any) -> float:
+    share = accuracy(_truth(ws)["fields"], _submitted(ws))
+    ws.metric("accuracy", share)
+    return share

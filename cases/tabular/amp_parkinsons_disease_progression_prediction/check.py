@@ -1,0 +1,133 @@
+"""Runs train.py on the tables of another clinic, whose test months a service hands out one at a time.
+
+What counts is what the service had been told of each month before it gave the next: nothing that is worked out later,
+and nothing that a file says, is looked at.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bench.judge import Numbers, check, number, once, submission
+
+TABLES = ("train_clinical_data.csv", "supplemental_clinical_data.csv", "train_proteins.csv", "train_peptides.csv")
+BAR, STRONG = 0.9, 0.55  # shares of what starter or medians reach on the same patients
+WAITS = (0, 6, 12, 24)
+RUN_S = 60
+
+
+def smape_plus_1(truth: Any, predicted: Any) -> float:
+    """100 times the mean of |p - y| / ((y + p) / 2 + 1), where the score is known."""
+    known = np.isfinite(truth)
+    y, p = truth[known], predicted[known]
+    return 100 * float(np.mean(np.abs(p - y) / ((y + p) / 2 + 1)))
+
+
+@check(weight=10, required=True)
+def submission_is_complete(ws: Any) -> None:
+    """submission.csv has one rating, 0 or more, for every row of the example's sample submission."""
+    with np.load(ws.hidden("example.npz").path) as file:
+        ids = file["ids"].tolist()
+    columns = {"visit_month": Numbers(low=0, whole=True), "rating": Numbers(low=0, high=1e6)}
+    submission(ws, "submission.csv", ids={"prediction_id": ids}, columns=columns)
+
+
+@check(guard=True)
+def every_month_is_predicted(ws: Any) -> None:
+    """train.py, run on another clinic, gives each row of each month one rating of 0 or more before the next month."""
+    _ratings(ws)
+
+
+@check(weight=40)
+def error_is_low(ws: Any) -> float:
+    """Credit for the error on the judge's patients: from 0 at the baseline to 1 at 55 % of it."""
+    error, baseline = _errors(ws)
+    return float(ws.scale(error, floor=baseline, target=STRONG * baseline))
+
+
+@check(weight=50, required=True)
+def ten_percent_better(ws: Any) -> None:
+    """The error on the judge's patients is more than 10 % below that of the starter or of medians on them."""
+    error, baseline = _errors(ws)
+    assert error < BAR * baseline, f"SMAPE+1 is {error:.2f}, wanted less than {BAR * baseline:.2f}"
+
+
+@once
+def _ratings(ws: Any) -> Any:
+    """What the service was told, in the order of the hidden ids."""
+    inputs = {name: ws.hidden(f"other/{name}") for name in TABLES}
+    ws.run(["python", "train.py"], timeout=RUN_S, inputs=inputs, remove=["submission.csv"]).ok()
+    ids, _ = _answers(ws)
+    found: dict[str, float] = {}
+    for event in ws.journal("months", during="judging"):
+        for asked, rating in event.get("predictions", []):
+            assert asked not in found, f"{asked} was predicted twice"
+            found[asked] = _rating(asked, rating)
+    missing = [asked for asked in ids if asked not in found]
+    assert not missing, f"{len(missing)} of {len(ids)} rows were never predicted, {missing[0]} among them"
+    assert len(found) == len(ids), f"there is no row {next(iter(found.keys() - set(ids)))}"
+    return np.array([found[asked] for asked in ids])
+
+
+def _rating(asked: str, rating: Any) -> float:
+    assert isinstance(rating, float | int) and not isinstance(rating, bool), f"the rating of {asked} is {rating!r}"
+    assert rating >= 0, f"the rating of {asked} is negative: {rating}"
+    return number(rating, high=1e6)
+
+
+@once
+def _answers(ws: Any) -> tuple[list[str], Any]:
+    with np.load(ws.hidden("answers.npz").path) as file:
+        return file["ids"].tolist(), file["ratings"]
+
+
+def _errors(ws: Any) -> tuple[float, float]:
+    """SMAPE+1 of the answer, and of the starter's method on the same tables and patients."""
+    ids, truth = _answers(ws)
+    error = smape_plus_1(truth, _ratings(ws))
+    baseline = min(smape_plus_1(truth, predicted) for predicted in _plain(ws, ids))
+    ws.metric("smape", error, "%")
+    ws.metric("smape_baseline", baseline, "%")
+    return error, baseline
+
+
+def _plain(ws: Any, ids: list[str]) -> tuple[Any, Any]:
+    """The starter without its forest, and medians: what can be said without a look at a patient.
+
+    The starter: mean scores of the visits of a month that have all later ones, rounded. A forest knows only the month,
+    so that it can say nothing else; the two measure the same to 0.2 %.
+    """
+    scores = [_scores(ws, f"updrs_{part}") for part in (1, 2, 3, 4)]
+    means, medians = [_means(it) for it in scores], [np.median(list(it.values())) for it in scores]
+    by_month, by_part = [], []
+    for asked in ids:
+        _, month, _, part, _, wait, _ = asked.split("_")
+        known = means[int(part) - 1]
+        nearest = min(known, key=lambda at: abs(at - int(month)))
+        by_month.append(known[nearest][WAITS.index(int(wait))])
+        by_part.append(medians[int(part) - 1])
+    return np.array(by_month), np.array(by_part)
+
+
+def _scores(ws: Any, part: str) -> dict[tuple[str, int], float]:
+    """By patient and month."""
+    scores: dict[tuple[str, int], float] = {}
+    for name in TABLES[:2]:
+        lines = ws.hidden(f"other/{name}").path.read_text("utf-8").splitlines()
+        header = lines[0].split(",")
+        for line in lines[1:]:
+            row = dict(zip(header, line.split(","), strict=True))
+            if row[part]:
+                scores[row["patient_id"], int(row["visit_month"])] = float(row[part])
+    return scores
+
+
+def _means(scores: dict[tuple[str, int], float]) -> dict[int, Any]:
+    rows: dict[int, list[Any]] = {}
+    for patient, month in scores:
+        later = [scores.get((patient, month + wait)) for wait in WAITS]
+        if None not in later:
+            rows.setdefault(month, []).append(later)
+    return {month: np.round(np.mean(found, axis=0)) for month, found in sorted(rows.items())}
