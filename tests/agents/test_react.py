@@ -30,6 +30,7 @@ from tests.helpers.gateway import (
 )  # fmt: skip
 from tests.helpers.provider import Reply, ScriptedUpstream, ToolCall
 
+LAY_OVER = "_shared/answer/lay_over.py"
 AGENTS = Path(__file__).resolve().parents[2] / "agents"
 SUBMIT = ("submit", {"summary": "done"})
 
@@ -345,17 +346,17 @@ def test_a_missed_cassette_is_told_by_the_agent_too(tmp_path: Path) -> None:
     assert "424 cassette demo/demo_case.yaml, turn 0" in finished.stderr
 
 
-def run_plain(folder: Path, name: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def run_plain(folder: Path, program: str, **environment: str) -> subprocess.CompletedProcess[str]:
     (folder / "task.md").write_text(TASK, encoding="utf-8")
     return subprocess.run(
-        [sys.executable, "-I", str(AGENTS / name / f"{name}.py")],
+        [sys.executable, "-I", str(AGENTS / program)],
         cwd=folder, capture_output=True, text=True, check=False,
         env={"PATH": os.environ["PATH"], "BENCH_TASK_FILE": str(folder / "task.md"), **environment},
     )  # fmt: skip
 
 
 def test_nop_reads_the_task_and_leaves_no_trace(tmp_path: Path) -> None:
-    done = run_plain(tmp_path, "nop")
+    done = run_plain(tmp_path, "nop/nop.py")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert [path.name for path in tmp_path.iterdir()] == ["task.md"]
     (tmp_path / "task.md").unlink()
@@ -380,22 +381,22 @@ def test_oracle_lays_the_solution_over_and_runs_it(tmp_path: Path) -> None:
     (workspace / "linked").write_text("")
     (solution / "linked").symlink_to("/etc/passwd")
     place = {"BENCH_SOLUTION_DIR": str(solution)}
-    assert run_plain(workspace, "oracle", **place).returncode == 0
-    assert run_plain(workspace, "oracle", **place, BENCH_SOLUTION_RUN="[]").returncode == 0
+    assert run_plain(workspace, LAY_OVER, **place).returncode == 0
+    assert run_plain(workspace, LAY_OVER, **place, BENCH_SOLUTION_RUN="[]").returncode == 0
     assert (workspace / "train.py").read_text() == "new"
     assert (workspace / "kept.txt").read_text() == "kept"
     assert not (workspace / "linked").is_symlink()
     assert not (workspace / "deep" / "__pycache__").exists()
-    done = run_plain(workspace, "oracle", **place, BENCH_SOLUTION_RUN='["deep/tool.sh"]')
+    done = run_plain(workspace, LAY_OVER, **place, BENCH_SOLUTION_RUN='["deep/tool.sh"]')
     assert done.returncode == 3
     assert (workspace / "result").read_text() == "ran\n"
     (tmp_path / "last").mkdir()
     (tmp_path / "last" / "result").write_text("laid over it")
     more = {"BENCH_SOLUTION_REMOVED": '["kept.txt"]', "BENCH_SOLUTION_LAST": str(tmp_path / "last")}
-    assert run_plain(workspace, "oracle", **place, **more, BENCH_SOLUTION_RUN='["deep/tool.sh"]').returncode == 3
+    assert run_plain(workspace, LAY_OVER, **place, **more, BENCH_SOLUTION_RUN='["deep/tool.sh"]').returncode == 3
     assert not (workspace / "kept.txt").exists()
     assert (workspace / "result").read_text() == "laid over it"
-    killed = run_plain(workspace, "oracle", **place, BENCH_SOLUTION_RUN='["sh", "-c", "kill -9 $$"]')
+    killed = run_plain(workspace, LAY_OVER, **place, BENCH_SOLUTION_RUN='["sh", "-c", "kill -9 $$"]')
     assert killed.returncode == 137
 
 

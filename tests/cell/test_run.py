@@ -207,7 +207,7 @@ pathlib.Path(os.environ["BENCH_OUT_DIR"], "facts.json").write_text(json.dumps(fa
     assert (facts["cwd"], facts["MY_MODE"], facts["files"]) == (True, "calm", ["answer.py"])
     assert {"BENCH_MAX_STEPS", "BENCH_MAX_COST_USD", "BENCH_DEADLINE"} <= facts.keys()
     assert "secret-of-the-runner" not in facts["all"]
-    assert [item.name for item in record.artifacts] == ["agent.log", "out/facts.json", "workspace.json"]
+    assert [item.name for item in record.artifacts] == ["agent.log", "workspace.json", "out/facts.json"]
 
 
 def test_shared_folders_are_beside_the_agents_own_and_cannot_be_written(stage: Stage) -> None:
