@@ -10,6 +10,7 @@ from bench.judge import Numbers, check, once, run_command, submission
 
 BASELINE, STRONG = 0.601, 0.92
 BAR = 1.1 * BASELINE
+LEARNT = 0.75  # under another rule trainings of the starter differ by 0.056 around 0.574: three times that above
 APART = 0.1  # two trainings of one program, if it leaves something to chance
 RUN_S = 60
 
@@ -34,7 +35,7 @@ def ten_percent_better(ws: Any) -> None:
 
 @check(weight=30, required=True)
 def program_learns_another_rule(ws: Any) -> None:
-    """train.py, run on other graphs whose best paths follow a rule drawn for this grading, gets above the same bar."""
+    """train.py, run on other graphs whose best paths follow a rule drawn for this grading, gets more than 0.75."""
     rng = ws.numpy_rng("another rule")
     rule = draw_rule(rng)
     train, test = draw(rng, TRAIN, SMALL, rule), draw(rng, TEST, LARGE, rule)
@@ -42,7 +43,7 @@ def program_learns_another_rule(ws: Any) -> None:
     names, pointers = pairs(test)
     share = accuracy(pointers, _pointers(ran, names))
     ws.metric("accuracy_with_another_rule", share)
-    assert share > BAR, f"{share:.4f} of the pointers are right with another rule, wanted more than {BAR:.4f}"
+    assert share > LEARNT, f"{share:.4f} of the pointers are right with another rule, wanted more than {LEARNT:.2f}"
 
 
 @check(weight=5, required=True)
