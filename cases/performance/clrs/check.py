@@ -1,0 +1,79 @@
+"""Measures the pointers of submission.csv, and those that train.py learns from graphs with another rule."""
+
+from typing import Any
+
+import numpy as np
+from paths import LARGE, SMALL, TEST, TRAIN, draw, draw_rule, files, pairs
+
+from bench.casekit.metrics import accuracy
+from bench.judge import Numbers, check, once, run_command, submission
+
+BASELINE, STRONG = 0.601, 0.92
+BAR = 1.1 * BASELINE
+LEARNT = 0.75  # under another rule trainings of the starter differ by 0.056 around 0.574: three times that above
+APART = 0.1  # two trainings of one program, if it leaves something to chance
+RUN_S = 60
+
+
+@check(weight=10, required=True)
+def submission_is_complete(ws: Any) -> None:
+    """submission.csv has the two columns, and one pointer for every pair of two nodes."""
+    _submitted(ws)
+
+
+@check(weight=20)
+def better_than_the_starter(ws: Any) -> float:
+    """Credit for the share of right pointers: from 0 at the starter's 0.601 to 1 at 0.92."""
+    return float(ws.scale(_right(ws), floor=BASELINE, target=STRONG))
+
+
+@check(weight=30, required=True)
+def ten_percent_better(ws: Any) -> None:
+    """The share of right pointers is more than 10 % above the starter's."""
+    assert _right(ws) > BAR, f"{_right(ws):.4f} of the pointers are right, wanted more than {BAR:.4f}"
+
+
+@check(weight=30, required=True)
+def program_learns_another_rule(ws: Any) -> None:
+    """train.py, run on other graphs whose best paths follow a rule drawn for this grading, gets more than 0.75."""
+    rng = ws.numpy_rng("another rule")
+    rule = draw_rule(rng)
+    train, test = draw(rng, TRAIN, SMALL, rule), draw(rng, TEST, LARGE, rule)
+    ran = run_command(ws, "python train.py", outputs=["submission.csv"], inputs=files(train, test), timeout=RUN_S)
+    names, pointers = pairs(test)
+    share = accuracy(pointers, _pointers(ran, names))
+    ws.metric("accuracy_with_another_rule", share)
+    assert share > LEARNT, f"{share:.4f} of the pointers are right with another rule, wanted more than {LEARNT:.2f}"
+
+
+@check(weight=5, required=True)
+def submission_is_the_programs(ws: Any) -> None:
+    """train.py, run once more on the files it was given, is not much worse than submission.csv."""
+    submitted = _right(ws)
+    ran = run_command(ws, "python train.py", outputs=["submission.csv"], timeout=RUN_S)
+    again = accuracy(_truth(ws)["pointers"], _pointers(ran, _truth(ws)["pairs"].tolist()))
+    assert submitted - again <= APART, f"submission.csv has {submitted:.4f} right, train.py makes one with {again:.4f}"
+
+
+def _pointers(folder: Any, names: list[str]) -> Any:
+    """The pointer of each of the pairs `names`, in their order."""
+    columns = {"pointer": Numbers(low=0, high=LARGE[1] - 1, whole=True)}
+    return submission(folder, "submission.csv", ids={"pair": names}, columns=columns)["pointer"]
+
+
+@once
+def _truth(ws: Any) -> dict[str, Any]:
+    with np.load(ws.hidden("answers.npz").path) as file:
+        return dict(file)
+
+
+@once
+def _submitted(ws: Any) -> Any:
+    return _pointers(ws, _truth(ws)["pairs"].tolist())
+
+
+@once
+def _right(ws: Any) -> float:
+    share = accuracy(_truth(ws)["pointers"], _submitted(ws))
+    ws.metric("accuracy", share)
+    return share
