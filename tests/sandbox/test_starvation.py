@@ -247,17 +247,32 @@ def test_a_process_that_waits_is_told_from_one_that_wants_a_processor() -> None:
             child.kill()
 
 
+_HERD = """
+import os, signal, sys, time
+until, hogs = time.monotonic() + 60, []
+for _ in range(int(sys.argv[1])):
+    hogs.append(os.fork())
+    while hogs[-1] == 0 and time.monotonic() < until:
+        pass
+    if hogs[-1] == 0:
+        os._exit(0)
+# Until whoever started this has had enough, or is gone.
+sys.stdin.read()
+for hog in hogs:
+    os.kill(hog, signal.SIGKILL)
+    os.waitpid(hog, 0)
+"""
+
+
 @contextlib.contextmanager
 def _hogs(count: int) -> Iterator[None]:
     """Busy processes that are not the benchmark's, though the same process has started them."""
-    code = "import time, sys\nuntil = time.monotonic() + 60\nwhile time.monotonic() < until: pass\n"
-    hogs = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(count)]
-    try:
-        yield
-    finally:
-        for hog in hogs:
-            hog.kill()
-            hog.wait()
+    with subprocess.Popen([sys.executable, "-c", _HERD, str(count)], stdin=subprocess.PIPE) as herd:
+        try:
+            yield
+        finally:
+            assert herd.stdin is not None
+            herd.stdin.close()
 
 
 @pytest.mark.slow
@@ -275,8 +290,8 @@ def test_a_real_starved_machine(bubblewrap: BubblewrapSandbox, tmp_path: Path, m
 
     monkeypatch.setattr(bubblewrap_module, "new_group", least)
     limits = make_limits(wall_s=8, cpu_s=4, available_s=6)
-    # So many that the jobs of tests beside this one, which are not foreign, get less than a fifth of the machine.
-    with _hogs(16 * (os.cpu_count() or 1)):
+    # So many that the jobs of tests beside this one, which are not foreign, get less than a tenth of the machine.
+    with _hogs(100 * (os.cpu_count() or 1)):
         ended = run_code(bubblewrap, tmp_path, "while True: pass", limits=limits)
     assert ended.reason == "starved"
     assert ended.cpu_s is not None and ended.cpu_s < 4
