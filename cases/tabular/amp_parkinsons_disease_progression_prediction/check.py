@@ -42,9 +42,9 @@ def every_month_is_predicted(ws: Any) -> None:
 
 @check(weight=40)
 def error_is_low(ws: Any) -> float:
-    """Credit for the error on the judge's patients: from 0 at the baseline to 1 at 55 % of it."""
+    """Credit for the error on the judge's patients: from 0 at the bar to 1 at 55 % of the baseline."""
     error, baseline = _errors(ws)
-    return float(ws.scale(error, floor=baseline, target=STRONG * baseline))
+    return float(ws.scale(error, floor=BAR * baseline, target=STRONG * baseline))
 
 
 @check(weight=50, required=True)
