@@ -59,7 +59,8 @@ class Scale(Model):
         """The change against the baseline as a share of it, positive when better; none for a baseline of 0."""
         if self.baseline == 0 or not math.isfinite(value):
             return None
-        return self._sign * (value - self.baseline) / abs(self.baseline)
+        # No minus before nothing: the baseline itself is neither better nor worse.
+        return self._sign * (value - self.baseline) / abs(self.baseline) + 0.0
 
     def is_over(self, value: float, bar: float) -> bool:
         """Whether the relative change is strictly more than `bar`; never for a baseline of 0."""

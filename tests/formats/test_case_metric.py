@@ -37,6 +37,10 @@ def test_both_scores_are_up_when_the_value_is_better(
     assert headline.bounded(value) == pytest.approx(bounded)
 
 
+def test_the_baseline_itself_is_neither_better_nor_worse() -> None:
+    assert f"{Headline(**ERROR).relative(200.0):+.1%}" == f"{Headline(**ACCURACY).relative(0.4):+.1%}" == "+0.0%"
+
+
 def test_the_bar_is_strict_and_on_the_better_side() -> None:
     assert Headline(**ACCURACY).value_at_bar == pytest.approx(0.44)
     error = Headline(**ERROR)
