@@ -79,9 +79,15 @@ def submission_is_the_programs(ws: Any) -> None:
 
 @check(guard=True)
 def networks_as_given(ws: Any) -> None:
-    """networks/ has no other files than it had."""
+    """networks/ has no other files than it had, and a run of train.py leaves these as they are."""
     more = [path for path in ws.files() if path.startswith("networks/") and path not in GIVEN]
     assert not more, f"networks/ must stay as it is, {more[0][:80]} is new"
+    try:
+        ran = _counted(ws)
+    except AssertionError:
+        return  # submission_is_the_programs says why
+    changed = [path for path in sorted(GIVEN) if not ran.exists(path) or ran.sha256(path) != ws.sha256(path)]
+    assert not changed, f"networks/ must stay as it is, train.py changes {changed[0]}"
 
 
 @once
