@@ -33,7 +33,7 @@ class Measured:
 
 @check(guard=True)
 def reviews_are_complete(ws: Any) -> None:
-    """For each question there is a new report of ten papers, made with the model, with titles, short summaries and a conclusion."""
+    """For each question there is a new report of ten papers, made with the model: titles, summaries, a conclusion."""
     _reviews(ws)
 
 

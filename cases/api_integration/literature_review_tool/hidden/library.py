@@ -60,7 +60,7 @@ INVENTED = (
     "Three independent teams later failed to reproduce the finding.",
 )
 QUESTIONS = ("how to deal with {} in {}", "detecting {} in {}", "What causes {} (and its harm) in {}?",
-             "recent work on {} & {}", "methods against {} – for {}", "measuring {}: the case of {}",
+             "recent work on {} & {}", "methods against {} — for {}", "measuring {}: the case of {}",
              'is "{}" in {} 100% avoidable?', "Müller's question of {} + {}")  # fmt: skip
 FAULTS = ("a number", "none", "an invention", "none")
 
