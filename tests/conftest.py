@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -42,6 +43,22 @@ def pytest_configure() -> None:
     """A runner of jobs may start us in the background with interrupts ignored, and children would inherit that."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Each worker begins with its part of the slow tests, and quick ones fill the gaps at the end.
+
+    `--dist worksteal` hands out as many blocks as there are workers, so that a module's fixtures are made about once.
+    """
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    quick = [item for item in items if not item.get_closest_marker("slow")]
+    items[:] = [
+        item
+        for worker in range(workers)
+        for some in (slow, quick)
+        for item in some[len(some) * worker // workers : len(some) * (worker + 1) // workers]
+    ]
 
 
 @pytest.fixture(params=["bubblewrap", pytest.param("docker", marks=pytest.mark.docker), "process"])
