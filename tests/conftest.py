@@ -89,11 +89,11 @@ def any_sandbox(request: pytest.FixtureRequest) -> Sandbox:
     params=[
         "bubblewrap",
         pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.nightly]),
-        pytest.param("process", marks=pytest.mark.slow),
+        pytest.param("process", marks=[pytest.mark.slow, pytest.mark.nightly]),
     ]
 )
 def variant_sandbox(request: pytest.FixtureRequest) -> Sandbox:
-    """For the many variants of a test whose few other forms run in every sandbox."""
+    """For the many variants of a test whose few other forms run in every sandbox: the variants do so at night."""
     return _named(request.param)
 
 
