@@ -19,7 +19,6 @@ from bench.cli.results_explain import explain, trace
 from bench.cli.results_improvement import improvement, plots
 from bench.cli.results_steps import score_steps
 from bench.cli.stored import tell_skipped
-from bench.report import leaderboard
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -82,7 +81,7 @@ def show(
     """
     from bench.base.text import printable_json
     from bench.cli.stored import counted_cases, is_run_folder, read_records, stored_results
-    from bench.report import outcome_line
+    from bench.report import leaderboard, outcome_line
 
     if not (cells or as_json):
         counted = counted_cases(suite, folders) if suite else None
@@ -99,7 +98,7 @@ def show(
 
 def _show_arms(records: Sequence[Record], counted: Suite | None, arm: str | None) -> None:
     """A table for each arm there is, or for the one asked for, and the looks of a sequential experiment."""
-    from bench.report import sequential_lines
+    from bench.report import leaderboard, sequential_lines
     from bench.stats import RecordResults, sequential_state
 
     for own in [arm] if arm else sorted({record.arm for record in records}) or [""]:

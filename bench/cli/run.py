@@ -201,7 +201,7 @@ def run(
     2 nothing was started; 130 interrupted, go on with --resume.
     """
     from bench.base.text import printable_json
-    from bench.cli.console import Reporter
+    from bench.cli.reporter import Reporter
     from bench.formats.run_folder import RunFolder, new_run_name
     from bench.runs import check_run, plan_and_run, run_plan
     from bench.store import ResultsBranch, publish
