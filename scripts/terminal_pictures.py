@@ -35,8 +35,8 @@ _AFTER = ["--agent", "react", "--model", "replay/demo", "--jobs", "2"]
 SESSIONS = {
     "run": [*_RUN, *_AFTER, "--agent", "nop", "--name", "picture"],
     "explain": ["results", "explain", "runs/before"],
-    "trace": ["results", "trace", "runs/after", "hello_world"],
-    "compare": ["compare", "runs/before", "runs/after"],
+    "trace": ["results", "trace", "runs/after", "hello_world/mini/1"],
+    "compare": ["compare", "runs/before", "runs/solved"],
     "doctor": ["doctor"],
 }
 _PX = 8.43
@@ -59,7 +59,7 @@ def main() -> None:
         world = Path(made)
         make_runs(world)
         for name, width in product(options.only.split(","), options.width or WIDTHS):
-            screens = session(SESSIONS[name], width, world)
+            screens = session(name, width, world)
             (options.out / f"{name}-{width}.txt").write_text("\n\n".join(it.text for it in screens), encoding="utf-8")
             for ground in options.ground or sorted(GROUNDS):
                 place = options.out / f"{name}-{width}-{ground}.png"
@@ -69,20 +69,20 @@ def main() -> None:
 
 def make_runs(world: Path) -> None:
     """The runs that are explained, traced and compared."""
-    for name, agent in {"before": ["--agent", "nop"], "after": _AFTER}.items():
+    for name, agent in {"before": ["--agent", "nop"], "after": _AFTER, "solved": ["--agent", "oracle"]}.items():
         command = [*_PROGRAM, *_RUN, *agent, "--name", name]
         subprocess.run(command, cwd=world, check=False, capture_output=True)
 
 
-def session(command: Sequence[str], width: int, world: Path) -> list[Screen]:
-    """The screens of a command: where it draws while it works, the fullest of these, and the last."""
+def session(name: str, width: int, world: Path) -> list[Screen]:
+    """The screens of a session: of a run the fullest while it works, and the last."""
     shutil.rmtree(world / "runs" / "picture", ignore_errors=True)
     last, fullest = Screen(width), ""
     written = ""
-    for _, piece in record([*_PROGRAM, *command], width, world):
+    for _, piece in record([*_PROGRAM, *SESSIONS[name]], width, world):
         last.write(piece)
         written += piece
-        if "s of " in last.text and last.text.count("\n") >= fullest.count("\n"):
+        if name == "run" and "s of " in last.text and last.text.count("\n") >= fullest.count("\n"):
             fullest, during = last.text, written
     if not fullest:
         return [last]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import textwrap
 import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Self
 import click
 
 from bench.base.text import printable
+from bench.cli.options import fitted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -28,7 +28,7 @@ class LiveLine:
 
     def __init__(self, quiet: bool = False) -> None:
         self.quiet = quiet
-        self.works = sys.stderr.isatty() and not quiet and not os.environ.get("CI")
+        self.works = sys.stderr.isatty() and not quiet and not os.environ.get("CI") and os.environ.get("TERM") != "dumb"
         self._live: Live | None = None
 
     def __enter__(self) -> Self:
@@ -52,12 +52,8 @@ class LiveLine:
 
     def say(self, line: str) -> None:
         self.clear()
-        width = os.get_terminal_size(sys.stderr.fileno()).columns if self.works else sys.maxsize
         # A terminal breaks lines within words.
-        parts = (
-            textwrap.wrap(line, width, subsequent_indent="  ", break_on_hyphens=False) if len(line) > width else [line]
-        )
-        click.echo("\n".join(parts), err=True)
+        click.echo(fitted(line, sys.stderr) if self.works else line, err=True)
 
     def clear(self) -> None:
         if self._live is not None:

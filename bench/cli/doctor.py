@@ -37,5 +37,11 @@ def _print(findings: Sequence[HealthCheck], as_json: bool) -> None:
     if as_json:
         print_json([vars(finding) for finding in findings])
         return
-    rows = [(it.state, it.name, f"{it.detail}{f'  -> {it.remedy}' if it.remedy else ''}") for it in findings]
-    click.echo(table(rows, colours={"ok": "green", "missing": "red", "note": "yellow"}))
+    rows = [(it.state, it.name, _said(it)) for it in findings]
+    click.echo(table(rows, colours={"ok": "green", "missing": "bright_red", "note": "cyan"}))
+
+
+def _said(it: HealthCheck) -> str:
+    """A finding with its remedy; what begins with the name of what was looked at would say it twice."""
+    remedy = f" -> {it.remedy}" if it.remedy else ""
+    return f"{it.detail.removeprefix(f'{it.name}: ')}{remedy}"

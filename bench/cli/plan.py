@@ -17,6 +17,7 @@ from bench.cli.options import (
     CHECK,
     NO_SEED_SECRET,
     PATH,
+    Number,
     as_json,
     branch,
     gathered,
@@ -89,14 +90,14 @@ class _Past:
 )
 @click.option(
     "--budget",
-    type=click.FloatRange(0, min_open=True),
+    type=Number(0, min_open=True),
     default=None,
     metavar="USD",
     help="Choose trials and cases for the best chance of a verdict at this price, which needs --results or --runs.",
 )
 @click.option(
     "--detect",
-    type=click.FloatRange(0, 100, min_open=True),
+    type=Number(0, 100, min_open=True),
     default=10.0,
     show_default=True,
     metavar="POINTS",

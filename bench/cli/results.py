@@ -12,7 +12,7 @@ import click
 from bench.base.errors import UserError
 from bench.base.text import counted
 from bench.cli.console import Ticker
-from bench.cli.options import CASES, FILE, Command, Group, as_json, branch, gathered, print_text, repository
+from bench.cli.options import CASES, FILE, Command, Group, Number, as_json, branch, gathered, print_text, repository
 from bench.cli.results_admin import decide, decisions, reveal, traces, verify
 from bench.cli.results_collect import collect, push
 from bench.cli.results_explain import explain, trace
@@ -101,7 +101,11 @@ def _show_arms(records: Sequence[Record], counted: Suite | None, arm: str | None
     from bench.report import leaderboard, sequential_lines
     from bench.stats import RecordResults, sequential_state
 
-    for own in [arm] if arm else sorted({record.arm for record in records}) or [""]:
+    known = sorted({record.arm for record in records}) or [""]
+    if arm and arm not in known:
+        remedy = "drop --arm, or name a run that was made with `run --base`"
+        raise UserError(f"no record is of the arm {arm!r}", where="--arm", remedy=remedy)
+    for own in [arm] if arm else known:
         if own:
             print_text(f"{own}:")
         print_text(leaderboard(RecordResults([it for it in records if it.arm == own], counted)))
@@ -141,9 +145,7 @@ def _indexed(command: Command) -> Command:
         repository(required=True),
         branch("Its branch."),
         click.option("--rebuild", is_flag=True, help="Make the cached index anew first."),
-        click.option(
-            "--timeout", type=click.FloatRange(1), default=300, show_default=True, help="Seconds a query has."
-        ),
+        click.option("--timeout", type=Number(1), default=300, show_default=True, help="Seconds a query has."),
     ):
         command = option(command)
     return command

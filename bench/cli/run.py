@@ -156,12 +156,10 @@ def _arms(base: str | None, until_decided: bool) -> Arms | None:
 @click.option(
     "--no-cost-limit", is_flag=True, help="No dollar limit: the only way to run a model without a known price."
 )
-@click.option("--max-run-cost", type=click.FloatRange(min=0), metavar="USD", help="Over all cells of the run.")
+@click.option("--max-run-cost", type=options.Number(min=0), metavar="USD", help="Over all cells of the run.")
 @click.option("--max-run-tokens", type=click.IntRange(min=0), metavar="N", help="Over all cells of the run.")
 @click.option("--max-run-calls", type=click.IntRange(min=0), metavar="N", help="Model calls over all cells of the run.")
-@click.option(
-    "--max-run-minutes", type=click.FloatRange(min=0), metavar="N", help="No model is called later than this."
-)
+@click.option("--max-run-minutes", type=options.Number(min=0), metavar="N", help="No model is called later than this.")
 @options.NO_SEED_SECRET
 @CASES
 @options.EVENTS

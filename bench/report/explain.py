@@ -154,7 +154,7 @@ def _claims(record: Record) -> list[str]:
 def _limits(sheet: Sheet, record: Record) -> None:
     sheet.title("limits")
     for use in limit_uses(record):
-        sheet.line(_limit_line(use), fg="red" if use.met else None)
+        sheet.line(_limit_line(use), fg="bright_red" if use.met else None)
 
 
 def _limit_line(use: LimitUse) -> str:

@@ -67,9 +67,9 @@ def _step(sheet: Sheet, step: Step, named: bool, model: str) -> None:
     for tool in step.tools:
         _tool(sheet, tool)
     if step.error or step.status != "ok":
-        sheet.block("error", step.error or step.status, _MOST_SAID, fg="red")
+        sheet.block("error", step.error or step.status, _MOST_SAID, fg="bright_red")
     if step.finish_reason in ("length", "max_tokens", "content_filter", "refusal"):
-        sheet.block("ended", f"the answer ended by: {step.finish_reason}", 1, fg="red")
+        sheet.block("ended", f"the answer ended by: {step.finish_reason}", 1, fg="bright_red")
 
 
 def _said(sheet: Sheet, said: Said) -> None:

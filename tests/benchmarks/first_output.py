@@ -9,25 +9,20 @@ turn with them: on a busy machine only the ratio tells. The input is made here: 
 
 from __future__ import annotations
 
-import contextlib
-import os
-import pty
-import signal
+import shlex
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
+from tests.helpers.terminal import FLOOR, first_output
+
 PROGRAM = [sys.executable, "-m", "bench"]
-FLOOR = [sys.executable, "-c", "print('x', flush=True)"]
 ROUNDS = 3
-_PATIENCE_S = 60.0
 INPUT = {
     "agents show": "react",
     "cases show": "hello_world",
@@ -35,14 +30,12 @@ INPUT = {
     "cases new": "debugging/mine --cases own",
     "cases answer": "hello_world --out answer",
     "cases patch": "hello_world mine --from answer",
-    "cases build-data": "hello_world",
-    "cases original": "hello_world",
     "cases fetch": "hello_world",
     "compare": "runs/first runs/second",
     "demo": "--out demo",
     "human start": "hello_world --out human",
     "human submit": "human",
-    "human abandon": "human",
+    "human status": "human",
     "init": "--out here",
     "plan": "agents=nop suites=smoke --no-seed-secret",
     "power": "runs/first",
@@ -62,46 +55,6 @@ INPUT = {
     "trends": "results.git",
 }
 """What follows the words of a command; the others take what they need from their `--help`, or nothing."""
-
-
-@dataclass(frozen=True)
-class First:
-    """The first byte of a command: when it came, and what it cost until then, in seconds."""
-
-    wall: float
-    cpu: float
-    said: str
-
-
-def first_output(command: Sequence[str], folder: Path) -> First:
-    """Start a command on a terminal, wait for its first byte, and end it."""
-    leader, follower = pty.openpty()
-    environment = {name: value for name, value in os.environ.items() if name not in ("CI", "NO_COLOR")}
-    began = time.monotonic()
-    process = subprocess.Popen(
-        command, stdin=follower, stdout=follower, stderr=follower, cwd=folder, env=environment | {"TERM": "xterm"},
-        start_new_session=True,
-    )  # fmt: skip
-    os.close(follower)
-    try:
-        said = os.read(leader, 200)
-    except OSError:  # it ended without a word
-        said = b""
-    wall, used = time.monotonic() - began, _cpu_of(process.pid)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait(_PATIENCE_S)
-    os.close(leader)
-    return First(wall, used, said.decode(errors="replace"))
-
-
-def _cpu_of(process: int) -> float:
-    """Seconds of CPU of a process and its threads; without those of its children, which work beside it."""
-    nanoseconds = 0
-    for task in Path(f"/proc/{process}/task").glob("*/schedstat"):
-        with contextlib.suppress(OSError):
-            nanoseconds += int(task.read_text().split()[0])
-    return nanoseconds / 1e9
 
 
 def commands(group: click.Group | None = None, words: tuple[str, ...] = ()) -> Iterator[str]:
@@ -130,8 +83,6 @@ def make_input(root: Path) -> None:
 
 
 def main(begins: str) -> None:
-    import shlex
-
     with tempfile.TemporaryDirectory() as made:
         root = Path(made)
         make_input(root)
