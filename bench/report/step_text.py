@@ -57,7 +57,7 @@ def _step(sheet: Sheet, step: Step, named: bool, model: str) -> None:
     if step.retries:
         facts.append(f"{step.retries} retries")
     head = f"step {step.number}" if step.number else f"call {step.call}, {step.status}"
-    sheet.title(head, "  ".join(facts), fg="cyan" if step.status == "ok" else "red")
+    sheet.title(head, "  ".join(facts), fg="cyan" if step.status == "ok" else "bright_red")
     for said in step.said:
         _said(sheet, said)
     if step.thought:
