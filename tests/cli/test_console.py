@@ -23,7 +23,7 @@ print("done")
 """
 _REPORT = """
 from types import SimpleNamespace
-from bench.cli.console import Reporter
+from bench.cli.reporter import Reporter
 from tests.helpers.records import make_record
 kept, *fresh = (make_record(trial=trial) for trial in (1, 2, 3))
 with Reporter() as reporter:
