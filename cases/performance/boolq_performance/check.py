@@ -183,9 +183,8 @@ def validation_was_not_learnt(ws: Workspace) -> None:
         states = [best(ws), *checkpoints(ws)]
     except AssertionError:
         return  # nothing to measure, and the checks of the checkpoints say why
-    start, known = ws.safetensors(f"{MODEL}/model.safetensors")[EMBEDDINGS], facts(ws)
-    order = np.array(known["order"])
-    spoilt, unseen = (order[words] for words in (known["rare"], [word for word in RARE if word not in known["rare"]]))
+    start, rare = ws.safetensors(f"{MODEL}/model.safetensors")[EMBEDDINGS], facts(ws)["rare"]
+    spoilt, unseen = (np.array(facts(ws)["order"])[words] for words in (rare, sorted({*RARE} - {*rare})))
     for state in states:
         went = moves(start, state[EMBEDDINGS], unseen)
         moved, still = went[spoilt].max(), went[unseen].max()
