@@ -44,9 +44,9 @@ class Style:
             if code in (38, 48):
                 name = "colour" if code == 38 else "ground"
                 if rest[:1] == [5]:
-                    found, rest = replace(found, **{name: _of_256(rest[1])}), rest[2:]
+                    found, rest = replace(found, **{name: _of_256(rest[1])}), rest[2:]  # type: ignore[arg-type]
                 else:
-                    found, rest = replace(found, **{name: "#{:02x}{:02x}{:02x}".format(*rest[1:4])}), rest[4:]
+                    found, rest = replace(found, **{name: "#{:02x}{:02x}{:02x}".format(*rest[1:4])}), rest[4:]  # type: ignore[arg-type]
             else:
                 found = found._with(code)
         return found
@@ -58,7 +58,7 @@ class Style:
             (_BASIC, "colour", 0), (_GROUND, "ground", 0), (_BRIGHT, "colour", 8), (_BRIGHT_GROUND, "ground", 8)
         ):  # fmt: skip
             if first <= code < first + 8:
-                return replace(self, **{name: str(code - first + bright)})
+                return replace(self, **{name: str(code - first + bright)})  # type: ignore[arg-type]
         switches = {
             1: {"bold": True}, 2: {"dim": True}, 3: {"italic": True}, 4: {"underlined": True}, 7: {"swapped": True},
             22: {"bold": False, "dim": False}, 23: {"italic": False}, 24: {"underlined": False},

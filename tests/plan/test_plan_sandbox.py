@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from bench.base.errors import UserError
 from bench.cli import plan_sandbox
+from bench.cli.main import cli
 from bench.formats.agent import load_agent
 from bench.formats.case import Case
 from bench.formats.plan import Cell
@@ -21,7 +24,7 @@ IMAGE = f"example.org/agent@sha256:{'a' * 64}"
 
 def cells(root: Path, image: str = "") -> list[Cell]:
     case: Case = make_case(root / "cases")
-    facts = {"environment": {"image": image}} if image else {}
+    facts: dict[str, Any] = {"environment": {"image": image}} if image else {}
     agent = load_agent(make_agent(root, "pass", **facts).folder)
     return [Cell(agent, {}, case, "mini", 1)]
 
@@ -52,9 +55,9 @@ def test_a_plan_for_github_names_its_sandbox_and_a_shard_keeps_to_it(
 ) -> None:
     monkeypatch.setenv("GITHUB_OUTPUT", str(tmp_path / "outputs"))
     plan = tmp_path / "plan.json"
-    asked = ["plan", "agents=nop", "suites=smoke", "--no-seed-secret", "--github-output", "--out", plan]
-    done = mldb(*asked)
-    assert done.returncode == 0, done.stderr
+    asked = ["plan", "agents=nop", "suites=smoke", "--no-seed-secret", "--github-output", "--out", str(plan)]
+    done = CliRunner().invoke(cli, asked, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
     assert {run["sandbox"] for run in json.loads(plan.read_text())["runs"]} == {"bubblewrap"}
     refused = mldb("run-shard", plan, "cpu-001", "--sandbox", "process", "--out", tmp_path / "runs")
     assert refused.returncode == 2 and "the plan's cells run in bubblewrap, not in process" in refused.stderr
