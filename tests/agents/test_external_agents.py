@@ -122,7 +122,7 @@ def test_what_it_asks_for_is_neutral(name: str, solved_by: Callable[[str], Solve
     assert "Hello, World!" in first, "the task"
 
 
-@pytest.mark.parametrize("name", on_push(NAMES, ["openhands", "aideml"]))
+@pytest.mark.parametrize("name", NAMES)
 def test_a_limit_of_calls_ends_it_and_the_work_is_judged(
     name: str, context: CellContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,7 +137,7 @@ def test_a_limit_of_calls_ends_it_and_the_work_is_judged(
     assert usage.refused_calls >= 1
 
 
-@pytest.mark.parametrize("name", on_push(NAMES, ["mini_swe_agent", "aideml"]))
+@pytest.mark.parametrize("name", NAMES)
 def test_a_model_that_talks_nonsense_ends_in_a_verdict(
     name: str, context: CellContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -165,7 +165,7 @@ def _dawdles(name: str) -> Callable[[Json, str], Reply]:
     return answer
 
 
-@pytest.mark.parametrize("name", on_push(NAMES, ["openhands", "aideml"]))
+@pytest.mark.parametrize("name", NAMES)
 def test_it_ends_by_itself_before_its_time_is_over(
     name: str, context: CellContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
