@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bench
+import bench.sandbox.choose as choose_module
 from bench.base.errors import InfraError, UserError
 from bench.sandbox.bubblewrap import BubblewrapSandbox
 from bench.sandbox.choose import choose_sandbox, probe_bubblewrap, probe_docker
@@ -366,6 +367,16 @@ def test_all_end_when_the_runner_is_killed(sandbox: Sandbox, tmp_path: Path) -> 
         assert len(processes_with(token)) >= 2
         runner.send_signal(signal.SIGKILL)
     assert wait_until_gone(token) == []
+
+
+def test_a_probe_that_takes_too_long_does_not_blame_the_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = write_files(tmp_path, {"bwrap": "#!/bin/sh\nexec sleep 60\n"}) / "bwrap"
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(choose_module, "_TRIAL_S", 0.5)
+    probe = probe_bubblewrap.__wrapped__()
+    assert not probe.works
+    assert "did not end within 0.5 s on this machine" in probe.detail
 
 
 @pytest.mark.parametrize("code", [0, 7])
