@@ -15,9 +15,13 @@ from bench.judge import check, close, mapping, number, run_command, sequence
 SIZES = ((48, 4), (24, 1), (40, 2), (72, 3))  # width and heads; 2/3 of 40 is no whole number
 
 
-def _calls(ws: Any, d: int, heads: int, calls: list[dict[str, Any]], **more: Any) -> None:
-    """Make the calls and compare outputs, caches and inputs with the judge's; x is drawn for each call."""
+def _calls(ws: Any, d: int, heads: int, calls: list[dict[str, Any]], *, sharp: float = 1.0, **more: Any) -> None:
+    """Make the calls and compare outputs, caches and inputs with the judge's; x is drawn for each call.
+
+    sharp: by how much scores are larger than usual.
+    """
     weights, rng = drawn(ws.rng.getrandbits(60), d, heads), ws.numpy_rng(f"{ws.rng.random()}")
+    weights["W_uq"] = sharp * weights["W_uq"]
     for call in calls:
         call["x"] = rng.normal(size=(*call.pop("shape"), d)) if "shape" in call else call["x"]
     answer = ws.drive("driver.py:called", {"d_model": d, "n_heads": heads, **more}, weights, calls)
@@ -42,6 +46,8 @@ def whole_sequences_match(ws: Any) -> None:
     for d, heads in SIZES:
         _calls(ws, d, heads, [{"shape": shape, "past": 0} for shape in ((2, 7), (1, 1), (3, 1), (1, 40))])
     _calls(ws, 48, 4, [{"shape": (1, 30), "past": 0}], rope_theta=100.0, max_len=30)
+    # What may not be seen stays unseen, however large its score is.
+    _calls(ws, 24, 2, [{"shape": (2, 9), "past": 0}], sharp=3e4)
 
 
 @check(weight=3, required=True)
