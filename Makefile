@@ -36,12 +36,11 @@ test: test-system $(VENV)/.dev ## lint, types, every kind of test, the cases tha
 
 everything: $(VENV)/.dev
 	@scripts/sandbox_image $(BIN)/ml-dev-bench & image=$$!; $(MAKE) lint; status=$$?; wait $$image; exit $$status
-	$(BIN)/python -m pytest -m "not slow and not nightly" --numprocesses $(WORKERS)
-	$(BIN)/python -m pytest -m "slow and not nightly" --numprocesses $(WORKERS)
+	$(BIN)/python -m pytest -m "not nightly" --numprocesses $(WORKERS) --dist worksteal
 	scripts/prove_cases $(BIN)/ml-dev-bench $(PROVE)
 
 test-fast: $(VENV)/.dev
-	$(BIN)/python -m pytest -m "not slow and not nightly" --numprocesses $(WORKERS)
+	$(BIN)/python -m pytest -m "not slow and not nightly" --numprocesses $(WORKERS) --dist worksteal
 
 test-nightly: export MLDB_SKIPPED := $(SKIPPED)
 test-nightly: test-system $(VENV)/.dev ## every variant of every test
@@ -49,7 +48,7 @@ test-nightly: test-system $(VENV)/.dev ## every variant of every test
 
 every-variant: $(VENV)/.dev
 	@scripts/sandbox_image $(BIN)/ml-dev-bench || true
-	$(BIN)/python -m pytest --numprocesses $(WORKERS)
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -44,6 +45,22 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Each worker begins with its part of the slow tests, and quick ones fill the gaps at the end.
+
+    `--dist worksteal` hands out as many blocks as there are workers, so that a module's fixtures are made about once.
+    """
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    quick = [item for item in items if not item.get_closest_marker("slow")]
+    items[:] = [
+        item
+        for worker in range(workers)
+        for some in (slow, quick)
+        for item in some[len(some) * worker // workers : len(some) * (worker + 1) // workers]
+    ]
+
+
 @pytest.fixture(params=["bubblewrap", pytest.param("docker", marks=pytest.mark.docker), "process"])
 def sandbox(request: pytest.FixtureRequest) -> Sandbox:
     """Each back end in turn."""
@@ -72,11 +89,11 @@ def any_sandbox(request: pytest.FixtureRequest) -> Sandbox:
     params=[
         "bubblewrap",
         pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.nightly]),
-        pytest.param("process", marks=pytest.mark.slow),
+        pytest.param("process", marks=[pytest.mark.slow, pytest.mark.nightly]),
     ]
 )
 def variant_sandbox(request: pytest.FixtureRequest) -> Sandbox:
-    """For the many variants of a test whose few other forms run in every sandbox."""
+    """For the many variants of a test whose few other forms run in every sandbox: the variants do so at night."""
     return _named(request.param)
 
 

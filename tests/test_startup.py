@@ -7,6 +7,9 @@ import sys
 
 import pytest
 
+from tests.helpers.cells import ROOT
+from tests.helpers.terminal import FLOOR, first_output
+
 HEAVY = (
     "torch",
     "pandas",
@@ -45,6 +48,21 @@ def test_nothing_heavy_is_loaded_at_start_up(code: str) -> None:
 def test_help_needs_no_validation_library() -> None:
     loaded = modules_after(run_cli("--help"))
     assert not {"pydantic", "yaml", "asyncio"} & loaded
+
+
+@pytest.mark.parametrize("command", ["results show", "doctor", "trends", "smoke", "init", "plan", "run", "compare"])
+def test_help_loads_no_models(command: str) -> None:
+    loaded = modules_after(run_cli(*command.split(), "--help"))
+    assert not {"pydantic", "yaml", "asyncio", *HEAVY} & loaded
+
+
+@pytest.mark.parametrize("words", ["results show .", "doctor", "compare a b", "run --agent nop"])
+def test_a_command_says_something_on_a_terminal_before_it_has_loaded(words: str) -> None:
+    """By CPU, which other work on the machine hardly changes: 30 bare interpreters are the 300 ms of a quiet one."""
+    said = first_output([sys.executable, "-m", "bench", *words.split()], ROOT)
+    assert said.said.startswith(f"ml-dev-bench {words.split(maxsplit=1)[0]}: starting"), said
+    floor = min(first_output(FLOOR, ROOT).cpu for _ in range(3))
+    assert 0 < said.cpu < 30 * floor, (said, floor)
 
 
 def test_listing_cases_builds_no_models() -> None:

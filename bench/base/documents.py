@@ -17,6 +17,7 @@ from bench.base.errors import UserError
 _MAX_DEPTH = 80
 _LONGEST_NUMBER = 100
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_KNOWN_TAG = re.compile(r"!|tag:yaml\.org,2002:(null|bool|int|float|str|binary|timestamp|omap|pairs|set|seq|map)")
 _NUMBER = re.compile(r"[-+]?(0[bxBX][0-9a-fA-F_]+|[0-9_]+(:[0-9_.]+)+)")
 
 
@@ -73,7 +74,7 @@ def parse_yaml(text: str, where: Path | str) -> Iterator[Any]:
 def _fault(error: yaml.YAMLError) -> str:
     """What is wrong and where; the parser's own message begins with where the surrounding part begins."""
     if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
-        return str(error)[:500]
+        return " ".join(str(error).split())[:500]
     context = f" ({error.context})" if error.context else ""
     return f"line {error.problem_mark.line + 1}: {error.problem}{context}"[:500]
 
@@ -84,6 +85,11 @@ def is_file(path: Path) -> bool:
         return path.is_file()
     except (OSError, ValueError):
         return False
+
+
+def _written(tag: str) -> str:
+    """A tag as it stands in the file, or nearly so."""
+    return tag.replace("tag:yaml.org,2002:", "!!")[:100]
 
 
 class _Inspection:
@@ -108,6 +114,9 @@ class _Inspection:
         if event.anchor:
             # A few lines of aliases to aliases unfold to more than any memory holds.
             self._refuse(event, "has an anchor or an alias (`&name`, `*name`)", "write the value out where it is used")
+        tag = getattr(event, "tag", None)  # an alias has none
+        if tag is not None and not _KNOWN_TAG.fullmatch(tag):
+            self._refuse(event, f"has a tag (`{_written(tag)}`)", "write the value without it")
         if self._open and (names := self._open[-1]) is not None:
             if self._at_key[-1] and isinstance(event, yaml.ScalarEvent):
                 if event.value in names:

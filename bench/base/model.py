@@ -26,6 +26,7 @@ _WANTED = {
     "bool_parsing": "must be `true` or `false`",
     **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "must be a whole number"),
     **dict.fromkeys(("float_type", "float_parsing"), "must be a number"),
+    "too_short": "is empty; write at least one entry",
 }
 """By the kind of fault, what a field wants, where pydantic says it in words of Python."""
 
@@ -109,6 +110,8 @@ def _fault_of(fault: ErrorDetails, model: type[BaseModel]) -> str:
         return "is required; add it"
     if kind == "literal_error":
         return _not_listed(value, [it for it in fault["ctx"]["expected"].replace(" or ", ", ").split(", ") if it])
+    if kind == "too_short" and fault["ctx"]["min_length"] > 1:
+        return f"has {fault['ctx']['actual_length']} entries; write at least {fault['ctx']['min_length']}"
     said = fault["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
     if kind == "string_pattern_mismatch":
         said = f"must have the form {fault['ctx']['pattern']}"

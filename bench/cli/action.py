@@ -50,11 +50,11 @@ _VERBS = {
     "comment": ("bench.cli.action_gate", "comment", "Tell a pull request what its gate has found."),
     "compare": ("bench.cli.action_gate", "compare", "Compare two commits of an agent, or a run with stored ones."),
     "extras": ("bench.cli.action", "extras", "Print the extras of ml-dev-bench that the cells and the site need."),
-    "issues": ("bench.cli.trends", "issues", "Keep GitHub issues about drops in the nights."),
+    "issues": ("bench.cli.action_issues", "issues", "Keep GitHub issues about drops in the nights."),
     "publish": ("bench.cli.action", "publish", "Commit the records and build the site."),
     "report": ("bench.cli.action", "report", "Write the step summary, and fail the job where its inputs say so."),
     "run": ("bench.cli.action", "run", "Run the cells."),
-    "smoke": ("bench.cli.smoke", "smoke_step", "Prove without a key what can be proven."),
+    "smoke": ("bench.cli.action_smoke", "smoke_step", "Prove without a key what can be proven."),
 }
 _NEVER_STARTED = frozenset({"setup_error", "needs_missing", "environment_error", "cassette_miss"})
 """Causes of a cell without a verdict whose agent was not started."""
@@ -107,7 +107,7 @@ def _wanted_cells(told: Wanted) -> list[Cell]:
 def run() -> None:
     """Run the cells. This step succeeds with every verdict, so that the next steps can store the records."""
     from bench.base.install import find_data_folders
-    from bench.cli.console import Reporter
+    from bench.cli.reporter import Reporter
     from bench.cli.run import open_sandbox, tell_records
     from bench.runs import Arms, Options, close_drawn, plan_and_run
 

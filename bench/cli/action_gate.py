@@ -104,7 +104,7 @@ def compare() -> None:
 def _run_gate(told: CompareInputs, tip: str, head: str) -> tuple[Path, Claims, list[Record], list[str]]:
     """Run both commits in turns until that decides; the run's folder, what is claimed, its records, and remarks."""
     from bench.base.install import find_data_folders
-    from bench.cli.console import Reporter
+    from bench.cli.reporter import Reporter
     from bench.cli.run import open_sandbox, tell_records
     from bench.formats.plan import RunLimits
     from bench.runs import (

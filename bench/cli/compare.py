@@ -16,6 +16,7 @@ from bench.base.errors import EXIT_OK, UserError
 from bench.cli.options import (
     CASES,
     PATH,
+    Number,
     alpha,
     as_json,
     branch,
@@ -170,7 +171,7 @@ def _with_factor(document: str, factor: Factor, found: FactorEffects | None) -> 
 @click.option(
     "--require-power",
     "drop_points",
-    type=click.FloatRange(0, 100, min_open=True),
+    type=Number(0, 100, min_open=True),
     metavar="POINTS",
     help="Exit with 5 unless a drop of so many points of success would have been seen with 75% chance.",
 )
@@ -334,7 +335,8 @@ def _tell(
         document = as_document(found.one, found.other, answer)
         click.echo(document if factor is None else _with_factor(document, factor, effects))
         return
-    print_text(as_text(found.one, found.other, answer))
+    headline, _, rest = as_text(found.one, found.other, answer).partition("\n")
+    print_text(f"{_coloured(headline, answer.verdict)}\n{rest}")
     if factor is not None and effects is not None:
         print_text(factor_text(factor.variable, factor.values, effects))
 
@@ -385,3 +387,8 @@ def as_document(base: Chosen, head: Chosen, answer: Comparison) -> str:
     for measure in document["measures"]:
         measure["factor"], measure["open_drop"] = derived[measure["measure"]]
     return json.dumps(document, indent=1, allow_nan=False)
+
+
+def _coloured(headline: str, verdict: str) -> str:
+    """The verdict as a terminal shows it first."""
+    return click.style(headline, bold=True, fg={"improvement": "green", "regression": "bright_red"}.get(verdict))

@@ -47,8 +47,8 @@ def demo(suite: str, cases: tuple[str, ...], out: Path, jobs: int | None, exampl
     Exit status: 0 every cell has a verdict, and it is success for oracle alone of those three; 1 otherwise.
     """
     from bench.base.install import find_data_folders
-    from bench.cli.console import Reporter
     from bench.cli.pages import write_example, write_site
+    from bench.cli.reporter import Reporter
     from bench.cli.stored import counted_cases
     from bench.formats.run_folder import new_run_name
     from bench.formats.suite import load_suite

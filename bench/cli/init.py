@@ -11,16 +11,16 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING
 
 import click
-import yaml
-from pydantic import Field
 
 from bench import __version__
 from bench.base.errors import EXIT_FAILED, UserError
-from bench.base.model import Model, read_json, read_yaml, validate
 from bench.cli.options import PATH, print_text
+
+if TYPE_CHECKING:
+    from bench.cli.init_settings import Settings
 
 SETTINGS = Path(".github/mldb/init.yaml")
 WORKFLOWS = ("smoke", "gate", "comment", "nightly", "pages", "record")
@@ -39,31 +39,6 @@ _KEYS = re.compile(r"^(?P<indent> *)# \{\{keys\}\}\n", re.MULTILINE)
 _PART = re.compile(r"^ *# \{\{(?P<engine>ec2|label)\}\}\n(?P<text>.*?)^ *# \{\{end\}\}\n", re.MULTILINE | re.DOTALL)
 """What is there for one engine alone."""
 _NATIVE_KEYS = {"gemini": "GEMINI_API_KEY", "together_ai": "TOGETHERAI_API_KEY", "replay": ""}
-_Plain = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_./-]*$", max_length=200)]
-_Secret = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$", max_length=100)]
-
-
-class Settings(Model):
-    """The content of .github/mldb/init.yaml."""
-
-    agent: _Plain = "mldb-agent.yml"
-    """Path below the repository's root."""
-    branch: _Plain = "main"
-    cron: Annotated[str, Field(pattern=r"^[0-9*,/ -]+$", max_length=60)] = "23 2 * * *"
-    control: str = Field("", pattern=r"^[a-z0-9_-]*$")
-    """Id of the agent in nightly.yaml that tells a moved model from a moved agent; empty: none."""
-    keys: list[_Secret] = []
-    engine: Literal["label", "ec2"] = "label"
-    """Where the machines of the night come from."""
-    region: str = Field("us-east-1", pattern=r"^[a-z]{2}(-[a-z]+)+-[0-9]$")
-    budget_usd: float = Field(20.0, gt=0)
-
-
-class Release(Model):
-    """What release.yml writes beside the templates: the commit that a release is."""
-
-    version: str = Field(pattern=r"^\d+\.\d+\.\d+$")
-    commit: str = Field(pattern=r"^[0-9a-f]{40}$")
 
 
 @dataclass(frozen=True)
@@ -108,7 +83,7 @@ def init(folder: Path, agent: str | None, branch: str | None, pin: str | None, c
         return _tell_next(settings, reference)
     if agent or branch:
         raise UserError("is not for --check and --upgrade", where="--agent, --branch", remedy=f"change {SETTINGS}")
-    settings = read_yaml(folder / SETTINGS, Settings)
+    settings = _settings_in(folder)
     drifts = find_drift(folder, settings, reference)
     for drift in drifts:
         print_text(drift.diff if drift.found is not None else f"{drift.path}: is missing")
@@ -122,6 +97,13 @@ def init(folder: Path, agent: str | None, branch: str | None, pin: str | None, c
             f"{len(drifts)} of {len(WORKFLOWS)} workflows differ; `ml-dev-bench init --upgrade` writes them again"
         )
         sys.exit(EXIT_FAILED)
+
+
+def _settings_in(folder: Path) -> Settings:
+    from bench.base.model import read_yaml
+    from bench.cli.init_settings import Settings
+
+    return read_yaml(folder / SETTINGS, Settings)
 
 
 def find_drift(folder: Path, settings: Settings, reference: str) -> list[Drift]:
@@ -175,6 +157,9 @@ def _reference(pin: str | None) -> str:
         return f"{pin} # not a release"
     file = _templates() / "release.json"
     if file.is_file():
+        from bench.base.model import read_json
+        from bench.cli.init_settings import Release
+
         release = read_json(file, Release, remedy="reinstall ml-dev-bench")
         return f"{release.commit} # v{release.version}"
     return "v1 # not a release: a released `ml-dev-bench init --upgrade` writes its commit here"
@@ -182,6 +167,11 @@ def _reference(pin: str | None) -> str:
 
 def _begin(folder: Path, agent: str | None, branch: str | None) -> Settings:
     """The settings of a new repository, and the files that are the caller's own from now on."""
+    import yaml
+
+    from bench.base.model import validate
+    from bench.cli.init_settings import Settings
+
     taken = [path for path in [SETTINGS, *_targets()] if (folder / path).exists()]
     if taken:
         fault = f"{taken[0]} exists already"

@@ -88,16 +88,23 @@ def _interrupted(words: Sequence[str], error: BaseException) -> str:
 
 def main() -> None:
     """Run the command line; a user's mistake is one line on standard error."""
-    from bench.cli.mistakes import name_fault, open_standard_streams, silence_output, system_fault, usage_line
+    from bench.cli.mistakes import (
+        colours_wanted,
+        name_fault,
+        open_standard_streams,
+        silence_output,
+        system_fault,
+        usage_line,
+    )
 
     open_standard_streams()
     try:
         with start_note(sys.argv[1:]):
-            cli.main(standalone_mode=False)
+            cli.main(standalone_mode=False, color=None if colours_wanted() else False)
     except UserError as error:
         _refuse(str(error))
     except click.ClickException as error:
-        _refuse(usage_line(error))
+        _refuse(usage_line(error, sys.argv[1:]))
     except (KeyboardInterrupt, click.Abort) as error:
         click.echo(_interrupted(sys.argv[1:], error), err=True)
         sys.stdout.flush()
@@ -117,9 +124,10 @@ def main() -> None:
 
 def _refuse(line: str) -> NoReturn:
     from bench.cli.mistakes import silence_output
+    from bench.cli.options import fitted
 
     with contextlib.suppress(OSError):
-        click.echo(f"error: {line}", err=True)
+        click.echo(fitted(f"error: {line}", sys.stderr), err=True)
     try:
         sys.stdout.flush()
     except OSError:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import difflib
 import errno
+import itertools
 import os
 import re
 import sys
+from collections.abc import Sequence
 
 import click
 
@@ -44,16 +46,26 @@ def open_standard_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
+def colours_wanted() -> bool:
+    """Whether a terminal may get colours: https://no-color.org, and a terminal that cannot show any."""
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
 def silence_output() -> None:
     """Drop what is left in the streams: the reader is gone, and Python would fail once more on flushing at exit."""
     for descriptor in (1, 2):
         os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
 
 
-def usage_line(error: click.ClickException) -> str:
-    """What click found wrong, in one line with the name of the command and what to do."""
+def usage_line(error: click.ClickException, words: Sequence[str] = ()) -> str:
+    """What click found wrong, in one line with the name of the command and what to do.
+
+    words: the command line without the program, which names the command where click does not.
+    """
     context = getattr(error, "ctx", None)
-    command = context.command_path if context is not None else "ml-dev-bench"
+    # An option without its value is found before the command has a context of its own.
+    named = [*itertools.takewhile(lambda it: not it.startswith("-"), words)][:1]
+    command = context.command_path if context is not None else " ".join(["ml-dev-bench", *named])
     said = error.format_message().strip().rstrip(".")
     hint = f"`{command} --help` explains"
     if isinstance(error, click.NoSuchOption):
@@ -65,6 +77,10 @@ def usage_line(error: click.ClickException) -> str:
         near = difflib.get_close_matches(found[1], known, n=1)
         said, hint = said[: said.index(" is not one of ")], f"did you mean {near[0]}?" if near else hint
         said += f" is not one of {', '.join(map(str, known))}"
+    elif isinstance(error, click.MissingParameter) and error.param and isinstance(error.param.type, click.Choice):
+        said, hint = "missing argument", f"name one of {', '.join(map(str, error.param.type.choices))}"
+    elif isinstance(error, click.BadOptionUsage) and said.endswith("requires an argument"):
+        said, hint = f"option {error.option_name} has no value", "write one after it"
     elif said.startswith("Got unexpected extra argument"):
         hint = f"remove it, or put the name of its option before it; `{command} --help` lists all options"
     return printable(f"{command}: {said[:1].lower()}{said[1:]} ({hint})")

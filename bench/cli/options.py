@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
+import os
 import shlex
-import shutil
 import signal
 import sys
 import textwrap
@@ -13,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial, wraps
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -81,6 +82,16 @@ class _Place(click.Path):
         if value == "":
             self.fail("the path is empty; is a variable not set?", param, ctx)
         return super().convert(value, param, ctx)
+
+
+class Number(click.FloatRange):
+    """A finite number in a range; comparisons alone let `nan` through, and often `inf`."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        found = super().convert(value, param, ctx)
+        if not math.isfinite(found):
+            self.fail(f"{value} is not a finite number", param, ctx)
+        return found
 
 
 PATH = _Place(path_type=Path)
@@ -169,13 +180,13 @@ def profile(about: str) -> Decorator:
 
 def fraction(name: str, default: float, about: str | None, *, most: float | None = 1) -> Decorator:
     """An option for a positive number up to `most`."""
-    kind = click.FloatRange(0, most, min_open=True)
+    kind = Number(0, most, min_open=True)
     return click.option(name, type=kind, default=default, show_default=True, help=about)
 
 
 def alpha(about: str | None = None) -> Decorator:
     """`--alpha`, the level of a test."""
-    kind = click.FloatRange(0, 0.5, min_open=True, max_open=True)
+    kind = Number(0, 0.5, min_open=True, max_open=True)
     return click.option("--alpha", type=kind, default=0.05, show_default=True, help=about)
 
 
@@ -256,11 +267,19 @@ def print_json(document: object) -> None:
 
 def print_text(text: str) -> None:
     """Lines for people; a terminal too narrow for a line gets it broken between words, not inside of one."""
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
     for line in text.splitlines():
-        fits = len(click.unstyle(line)) <= width
-        parts = [line] if fits else textwrap.wrap(line, width, subsequent_indent="  ", break_on_hyphens=False)
-        click.echo("\n".join(parts))
+        click.echo(fitted(line, sys.stdout))
+
+
+def fitted(line: str, stream: TextIO) -> str:
+    """The line in as many as it takes on the terminal that `stream` is; elsewhere as it is."""
+    if not stream.isatty():
+        return line
+    # That of this stream: the other one may be a pipe.
+    width = os.get_terminal_size(stream.fileno()).columns or 80
+    if len(click.unstyle(line)) <= width:
+        return line
+    return "\n".join(textwrap.wrap(line, width, subsequent_indent="  ", break_on_hyphens=False))
 
 
 def tell_ready(cells: int) -> None:

@@ -17,6 +17,7 @@ from bench.cli.options import (
     CHECK,
     NO_SEED_SECRET,
     PATH,
+    Number,
     as_json,
     branch,
     gathered,
@@ -32,6 +33,7 @@ from bench.cli.plan_earlier import (
     with_designs,
     with_rounds,
 )
+from bench.cli.plan_sandbox import decided_sandbox
 from bench.cli.plan_text import show_plan, show_skipped
 
 if TYPE_CHECKING:
@@ -77,7 +79,7 @@ class _Past:
     help="Look, once, at the round of this plan.json that --results holds, and plan the next one.",
 )
 @click.option("--date", "day", type=_DAY, metavar="YYYY-MM-DD", help="Day of mode=rotating; default: today, UTC.")
-@sandbox("What the shards are to run in; auto: the strongest that works where the first of them runs.")
+@sandbox("What every shard runs in; auto: what works here, or bubblewrap for shards on other machines.")
 @click.option(
     "--runner",
     type=click.Choice(["auto", "hosted", "self-hosted", "local"]),
@@ -88,14 +90,14 @@ class _Past:
 )
 @click.option(
     "--budget",
-    type=click.FloatRange(0, min_open=True),
+    type=Number(0, min_open=True),
     default=None,
     metavar="USD",
     help="Choose trials and cases for the best chance of a verdict at this price, which needs --results or --runs.",
 )
 @click.option(
     "--detect",
-    type=click.FloatRange(0, 100, min_open=True),
+    type=Number(0, 100, min_open=True),
     default=10.0,
     show_default=True,
     metavar="POINTS",
@@ -158,9 +160,11 @@ def plan(
     experiment, past = _asked(file, words, past, missing_from)
     today = (day or datetime.now(UTC)).date()
     secret = _secret(no_seed_secret, elsewhere=github_output or out is None, earlier=missing_from)
+    elsewhere = github_output or out is None
     made = _make(
-        experiment, folders, past, missing_from, due, today, sandbox, secret, where=str(file or "plan"), quiet=as_json
-    )
+        experiment, folders, past, missing_from, due, today, sandbox, secret,
+        where=str(file or "plan"), quiet=as_json, elsewhere=elsewhere,
+    )  # fmt: skip
     if made is None:
         _tell_nothing(github_output)
         return
@@ -244,6 +248,7 @@ def _make(
     *,
     where: str,
     quiet: bool,
+    elsewhere: bool,
 ) -> tuple[PlanFile, str] | None:
     from bench import plan as planning
 
@@ -296,6 +301,8 @@ def _make(
     planning.check_budget(planning.expected_of(made), experiment.budget)
     if goal is not None:
         planning.check_budget(planning.expected_of(made), experiment.budget.model_copy(update={"usd": goal.budget}))
+    if missing_from is None:
+        sandbox = decided_sandbox(sandbox, [cell for part in kept for cell in part.cells], elsewhere=elsewhere)
     document = planning.plan_document(experiment, kept, made, sandbox, secret, skipped, past.runner)
     if experiment.until_decided:
         document = with_designs(document, kept)

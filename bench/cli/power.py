@@ -10,7 +10,7 @@ import click
 
 from bench.base.errors import EXIT_FAILED, UserError
 from bench.base.text import counted
-from bench.cli.options import alpha, as_json, branch, filters, fraction, print_json, print_text, repository
+from bench.cli.options import Number, alpha, as_json, branch, filters, fraction, print_json, print_text, repository
 
 if TYPE_CHECKING:
     from bench.stats import Chosen, Components, Design, Filters, Price, Question
@@ -40,7 +40,7 @@ class _Answer:
 @fraction("--margin", 0.05, "Margin of the comparison; the drop itself where that is smaller.")
 @alpha()
 @click.option("--base-stored", is_flag=True, help="Only HEAD is to be run: BASE is stored with as many trials.")
-@click.option("--gpu-price", type=click.FloatRange(0), default=None, metavar="USD", help="Price of a GPU hour.")
+@click.option("--gpu-price", type=Number(0), default=None, metavar="USD", help="Price of a GPU hour.")
 @as_json("Print everything as one JSON object.")
 def power(
     history: str,

@@ -153,10 +153,10 @@ def _line(proof: Proof) -> str:
     from bench.base.text import printable
 
     name = f"{proof.profile}: {proof.name}" if proof.profile else proof.name
-    mark = click.style("skip", fg="yellow") if proof.skipped else _mark(proof.ok)
+    mark = click.style("skip", fg="cyan") if proof.skipped else _mark(proof.ok)
     again = f"; to repeat it: ml-dev-bench cases verify {proof.case} --seed {proof.seed}" if proof.seed else ""
     return f"{mark} {proof.case}: {name} ({proof.seconds:.1f} s): {printable(proof.detail)}{'' if proof.ok else again}"
 
 
 def _mark(ok: bool) -> str:
-    return click.style("ok  ", fg="green") if ok else click.style("FAIL", fg="red", bold=True)
+    return click.style("ok  ", fg="green") if ok else click.style("FAIL", fg="bright_red", bold=True)

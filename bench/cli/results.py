@@ -12,14 +12,13 @@ import click
 from bench.base.errors import UserError
 from bench.base.text import counted
 from bench.cli.console import Ticker
-from bench.cli.options import CASES, FILE, Command, Group, as_json, branch, gathered, print_text, repository
+from bench.cli.options import CASES, FILE, Command, Group, Number, as_json, branch, gathered, print_text, repository
 from bench.cli.results_admin import decide, decisions, reveal, traces, verify
 from bench.cli.results_collect import collect, push
 from bench.cli.results_explain import explain, trace
 from bench.cli.results_improvement import improvement, plots
 from bench.cli.results_steps import score_steps
 from bench.cli.stored import tell_skipped
-from bench.report import leaderboard
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -82,7 +81,7 @@ def show(
     """
     from bench.base.text import printable_json
     from bench.cli.stored import counted_cases, is_run_folder, read_records, stored_results
-    from bench.report import outcome_line
+    from bench.report import leaderboard, outcome_line
 
     if not (cells or as_json):
         counted = counted_cases(suite, folders) if suite else None
@@ -99,10 +98,14 @@ def show(
 
 def _show_arms(records: Sequence[Record], counted: Suite | None, arm: str | None) -> None:
     """A table for each arm there is, or for the one asked for, and the looks of a sequential experiment."""
-    from bench.report import sequential_lines
+    from bench.report import leaderboard, sequential_lines
     from bench.stats import RecordResults, sequential_state
 
-    for own in [arm] if arm else sorted({record.arm for record in records}) or [""]:
+    known = sorted({record.arm for record in records}) or [""]
+    if arm and arm not in known:
+        remedy = "drop --arm, or name a run that was made with `run --base`"
+        raise UserError(f"no record is of the arm {arm!r}", where="--arm", remedy=remedy)
+    for own in [arm] if arm else known:
         if own:
             print_text(f"{own}:")
         print_text(leaderboard(RecordResults([it for it in records if it.arm == own], counted)))
@@ -142,9 +145,7 @@ def _indexed(command: Command) -> Command:
         repository(required=True),
         branch("Its branch."),
         click.option("--rebuild", is_flag=True, help="Make the cached index anew first."),
-        click.option(
-            "--timeout", type=click.FloatRange(1), default=300, show_default=True, help="Seconds a query has."
-        ),
+        click.option("--timeout", type=Number(1), default=300, show_default=True, help="Seconds a query has."),
     ):
         command = option(command)
     return command

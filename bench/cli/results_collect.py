@@ -14,7 +14,7 @@ import click
 
 from bench.base.errors import EXIT_FAILED, UserError
 from bench.cli.console import Ticker
-from bench.cli.options import PATH, VIA, Command, as_json, branch, gathered, print_json, repository
+from bench.cli.options import PATH, VIA, Command, Number, as_json, branch, gathered, print_json, repository
 
 if TYPE_CHECKING:
     from bench.store import Appended, Artifact, Bundle, Collected, Refusal, ResultsBranch, StoredFile, Taken, Via
@@ -157,7 +157,7 @@ def _target(command: Command) -> Command:
         repository(required=True),
         branch(),
         VIA,
-        click.option("--patience", type=click.FloatRange(1), default=300, show_default=True, help="Seconds of trying."),
+        click.option("--patience", type=Number(1), default=300, show_default=True, help="Seconds of trying."),
     ):
         command = option(command)
     return command
@@ -174,9 +174,7 @@ def _target(command: Command) -> Command:
 @click.option("--agents", type=PATH, help="Folder of the planned agents; default: those that ship with the benchmark.")
 @click.option("--attempt", type=click.IntRange(1), envvar="GITHUB_RUN_ATTEMPT", default=1, show_default=True)
 @click.option("--traces", "trace_place", metavar="FOLDER|URL", help="Where traces go; default: small ones inline.")
-@click.option(
-    "--trace-sample", "sample", type=click.FloatRange(0, 1), default=0.1, show_default=True, help="Of successes."
-)
+@click.option("--trace-sample", "sample", type=Number(0, 1), default=0.1, show_default=True, help="Of successes.")
 @click.option("--keep", "kept", type=PATH, default=Path("mldb-kept"), show_default=True, help="Until it is stored.")
 @click.option("--dry-run", is_flag=True, help="Read and report; store nothing.")
 @as_json("Print the report as JSON.")

@@ -211,8 +211,11 @@ def _ledger_below(folder: Path, cell: str) -> Path:
         return found[0]
     if found:
         raise _several([path.parent.name for path in found], str(folder))
-    remedy = "name another cell; `results explain` tells of cells without model calls, too"
-    raise UserError("does not hold such a cell with model calls", where=folder, remedy=remedy)
+    if not all_of_them:
+        remedy = "`results explain` tells of cells without model calls, too"
+        raise UserError("does not hold a cell with model calls", where=folder, remedy=remedy)
+    known = ", ".join(path.parent.name for path in all_of_them[:_MOST_NAMED])
+    raise UserError(f"no cell with model calls has {cell!r} in its id", where=folder, remedy=f"choose from: {known}")
 
 
 def _several(names: Sequence[str], where: str) -> UserError:

@@ -156,12 +156,10 @@ def _arms(base: str | None, until_decided: bool) -> Arms | None:
 @click.option(
     "--no-cost-limit", is_flag=True, help="No dollar limit: the only way to run a model without a known price."
 )
-@click.option("--max-run-cost", type=click.FloatRange(min=0), metavar="USD", help="Over all cells of the run.")
+@click.option("--max-run-cost", type=options.Number(min=0), metavar="USD", help="Over all cells of the run.")
 @click.option("--max-run-tokens", type=click.IntRange(min=0), metavar="N", help="Over all cells of the run.")
 @click.option("--max-run-calls", type=click.IntRange(min=0), metavar="N", help="Model calls over all cells of the run.")
-@click.option(
-    "--max-run-minutes", type=click.FloatRange(min=0), metavar="N", help="No model is called later than this."
-)
+@click.option("--max-run-minutes", type=options.Number(min=0), metavar="N", help="No model is called later than this.")
 @options.NO_SEED_SECRET
 @CASES
 @options.EVENTS
@@ -201,7 +199,7 @@ def run(
     2 nothing was started; 130 interrupted, go on with --resume.
     """
     from bench.base.text import printable_json
-    from bench.cli.console import Reporter
+    from bench.cli.reporter import Reporter
     from bench.formats.run_folder import RunFolder, new_run_name
     from bench.runs import check_run, plan_and_run, run_plan
     from bench.store import ResultsBranch, publish

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bench.base.errors import EXIT_FAILED
+from bench.base.errors import EXIT_FAILED, UserError
 from bench.base.text import counted
 from bench.cli import options
 from bench.cli.options import CASES, PATH, RUN_FOLDERS, interrupt_on_sigterm
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @click.argument("shard")
 @RUN_FOLDERS
 @click.option("--jobs", type=click.IntRange(1, 256), help="Cells side by side; default: as planned.")
-@options.sandbox("auto: the one of the plan or of its other shards here, else the strongest that works.")
+@options.sandbox("auto: the one of the plan. Another one is refused.")
 @click.option("--no-cost-limit", is_flag=True, help="No dollar limit: for models without a known price.")
 @click.option("--keep-workspaces", is_flag=True, help="Keep what each agent left, beside its trace.")
 @options.SNAPSHOTS
@@ -54,7 +54,7 @@ def run_shard(
     Exit status: 0 every cell has a verdict (whatever it is); 1 cells were lost to infrastructure or skipped;
     2 nothing was started; 130 interrupted, call it again.
     """
-    from bench.cli.console import Reporter
+    from bench.cli.reporter import Reporter
     from bench.formats.plan import read_plan_file
     from bench.formats.run_folder import RunFolder
     from bench.plan import cells_of
@@ -64,7 +64,7 @@ def run_shard(
     interrupt_on_sigterm()
     document = read_plan_file(plan)
     chosen = document.shard(shard)
-    box = choose_sandbox(sandbox if sandbox != "auto" else _sandbox_of(document, out))
+    box = choose_sandbox(_sandbox_of(document, out, sandbox))
     how = Options(
         jobs=jobs or chosen.jobs,
         keep_workspaces=keep_workspaces,
@@ -96,15 +96,22 @@ def run_shard(
         sys.exit(EXIT_FAILED)
 
 
-def _sandbox_of(document: PlanFile, out: Path) -> str:
-    """The one that the experiment has so far: of its plan, or of the first of its shards on this machine."""
+def _sandbox_of(document: PlanFile, out: Path, asked: str) -> str:
+    """The one that the experiment has: of its plan, else of the first of its shards on this machine, else `asked`.
+
+    Raises `UserError` where another one is asked for: the records would not be the plan's.
+    """
     from bench.formats.plan import ANY_SANDBOX
     from bench.formats.run_folder import RunFolder
 
-    if (planned := document.runs[0].sandbox) != ANY_SANDBOX:
-        return planned
-    begun = [path.parent for run in document.runs for path in sorted(out.glob(f"{run.run}-*/run.json"))]
-    return RunFolder(begun[0]).read_plan().sandbox if begun else ANY_SANDBOX
+    decided = document.runs[0].sandbox
+    if decided == ANY_SANDBOX:
+        begun = [path.parent for run in document.runs for path in sorted(out.glob(f"{run.run}-*/run.json"))]
+        decided = RunFolder(begun[0]).read_plan().sandbox if begun else asked
+    if ANY_SANDBOX not in (asked, decided) and asked != decided:
+        remedy = f"drop the option, or plan again with `plan --sandbox {asked}`"
+        raise UserError(f"the plan's cells run in {decided}, not in {asked}", where="--sandbox", remedy=remedy)
+    return decided
 
 
 def _shard_plan(document: PlanFile, part: ShardPart, folder: Path, sandbox: Sandbox) -> RunPlan:

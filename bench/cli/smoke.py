@@ -1,10 +1,9 @@
-"""`ml-dev-bench smoke` and the Action's step `smoke`: what can be proven of an agent without any key."""
+"""`ml-dev-bench smoke`: what can be proven of an agent without any key."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,14 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
-from pydantic import Field
 
 from bench.base.errors import EXIT_FAILED
-from bench.base.model import Model
 from bench.base.text import escape, printable
-from bench.cli.action_inputs import Words, annotated, nothing_left, read_inputs, runner_variable
 from bench.cli.options import PATH, interrupt_on_sigterm, print_text, sandbox
-from bench.github import add_summary, annotate_error, annotate_warning, commands_stopped, set_outputs
 
 if TYPE_CHECKING:
     from bench.base.install import DataFolders
@@ -226,7 +221,8 @@ def as_markdown(found: Sequence[Finding]) -> str:
     return "\n".join([*head, *rows, "", tail, ""])
 
 
-def _stage(folder: Path, sandbox: str, observer: RunObserver) -> Stage:
+def stage_of(folder: Path, sandbox: str, observer: RunObserver) -> Stage:
+    """Where and how agents are tried: in `folder`, in the sandbox of this name."""
     from functools import partial
 
     from bench.base.install import find_data_folders
@@ -247,53 +243,12 @@ def smoke(agents: tuple[str, ...], out: Path, sandbox: str) -> None:
 
     Exit status: 0 nothing failed; 1 something did; 2 the set-up is wrong.
     """
-    from bench.cli.console import Reporter
+    from bench.cli.reporter import Reporter
 
     interrupt_on_sigterm()
     with Reporter() as reporter:
-        found = prove(agents, _stage(out, sandbox, reporter))
+        found = prove(agents, stage_of(out, sandbox, reporter))
     for finding in found:
         print_text(finding.line)
     if any(finding.state == "failed" for finding in found):
-        sys.exit(EXIT_FAILED)
-
-
-def _warn(open_questions: Sequence[Finding]) -> None:
-    """One annotation for what needs a recording anew, and one for what else stays open: a job shows ten at most."""
-    for state in ("needs re-recording", "not proven"):
-        lines = [it.line for it in open_questions if it.state == state]
-        if lines:
-            annotate_warning(printable("; ".join(lines), 2000))
-
-
-class SmokeInputs(Model):
-    """The inputs of the step."""
-
-    agent: Words = Field(min_length=1)
-    sandbox: Literal["auto", "docker", "bubblewrap", "process"] = "auto"
-
-
-@click.command("smoke")
-@annotated
-def smoke_step() -> None:
-    """Prove without a key what can be proven, and say what was not."""
-    from bench.cli.console import Reporter
-
-    inputs = read_inputs(SmokeInputs)
-    folder = Path(runner_variable("RUNNER_TEMP")) / "ml-dev-bench" / "smoke"
-    number = next(it for it in range(1, 10_000) if not (folder / str(it)).exists())
-    interrupt_on_sigterm()
-    with nothing_left(), commands_stopped(), Reporter() as reporter:
-        found = prove(inputs.agent, _stage(folder / str(number), inputs.sandbox, reporter))
-    add_summary(as_markdown(found))
-    states = Counter(it.state for it in found)
-    open_questions = [it for it in found if it.state in ("not proven", "needs re-recording")]
-    unproven = json.dumps([f"{it.agent}: {it.what}" for it in open_questions])
-    counts = {state: str(states[state]) for state in ("proven", "failed")}
-    set_outputs({**counts, "unproven": unproven, "records": str(folder / str(number))})
-    _warn(open_questions)
-    for finding in found:
-        if finding.state == "failed":
-            annotate_error(printable(finding.line))
-    if states["failed"]:
         sys.exit(EXIT_FAILED)

@@ -10,18 +10,15 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
-from pydantic import Field
 
 from bench.base.errors import EXIT_FAILED, UserError
-from bench.base.model import Model
-from bench.cli.action_inputs import annotated, own_repository, read_inputs, runner_variable, use_token
 from bench.cli.options import as_json, branch, fraction, print_json, print_text
 from bench.cli.trend_text import CategoryDrop, Trend, as_text, notices, series_name
 
 if TYPE_CHECKING:
     from bench.stats import CaseNight, Series
 
-_NIGHTS = 150
+NIGHTS = 150
 
 
 @click.command()
@@ -30,7 +27,7 @@ _NIGHTS = 150
 @click.option("--runs", default="*", show_default=True, metavar="PATTERN", help="Names of the nightly runs.")
 @click.option("--measure", type=click.Choice(["success", "score"]), default="success", show_default=True)
 @fraction("--margin", 0.05, "Smallest drop that matters.")
-@click.option("--nights", type=click.IntRange(4, 1000), default=_NIGHTS, show_default=True, help="Look back this far.")
+@click.option("--nights", type=click.IntRange(4, 1000), default=NIGHTS, show_default=True, help="Look back this far.")
 @click.option(
     "--control",
     default="",
@@ -88,39 +85,6 @@ def trends(
             click.echo(line, err=as_json)
     if exit_code and any(it.drop for it in found):
         sys.exit(EXIT_FAILED)
-
-
-class IssueInputs(Model):
-    """The inputs of the step action `issues`."""
-
-    control: str = ""
-    runs: str = "*"
-    margin: float = Field(0.05, gt=0, le=1)
-    results_repository: str = Field("", alias="results-repository")
-    results_branch: str = Field("mldb-results", alias="results-branch")
-
-
-@click.command()
-@annotated
-def issues() -> None:
-    """Keep the issues of this repository about drops in its nights."""
-    from bench.base.text import escape
-    from bench.cli.stored import stored_nights
-    from bench.github import add_summary, annotate_warning, set_outputs
-
-    token = os.environ.pop("MLDB_TOKEN", "")
-    told = read_inputs(IssueInputs)
-    source = told.results_repository or own_repository()
-    use_token(token, source)
-    found = find_trends(
-        stored_nights(source, told.results_branch, "success", told.runs, _NIGHTS), told.margin, _NIGHTS, told.control
-    )
-    print_text(as_text(found, "success"))
-    done = file_issues(runner_variable("GITHUB_REPOSITORY"), found, "success", told.margin, token)
-    for line in done:
-        annotate_warning(line)
-    add_summary("".join(["## Nights\n\n", *(f"- {escape(line)}\n" for line in done or ["no issue had to change"])]))
-    set_outputs({"drops": str(sum(it.drop is not None for it in found))})
 
 
 def find_trends(points: Sequence[CaseNight], margin: float, nights: int, control: str = "") -> list[Trend]:

@@ -56,7 +56,7 @@ def load_suite(root: Path, name: str) -> Suite:
     """
     folder = _suites(root)
     path = folder / f"{name}.yaml"
-    if not is_file(path):
+    if path.parent != folder or not is_file(path):
         known = (item.stem for item in folder.glob("*.yaml"))
         raise UserError(f"no suite {name!r}", where=folder, remedy=meant(name, known))
     suite = read_yaml(path, Suite)

@@ -166,12 +166,13 @@ def run(orders: dict[str, Any], begun: Callable[[], None] | None = None) -> int:
         pid, ended = os.wait()
         if pid == child:
             # Also says that we were there to see the end.
-            report: dict[str, int] = {}
+            code = os.waitstatus_to_exitcode(ended)
+            report = {"status": code}
             if not orders["adopt"]:
                 report["addresses"], report["names"] = network_counters("/proc/self/net")
             facts = ", ".join(f'"{name}": {count}' for name, count in report.items())
             os.write(status, f"{{{facts}}}".encode())
-            return os.waitstatus_to_exitcode(ended)
+            return code
 
 
 def main() -> None:

@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 from bench.base.documents import parse_yaml
 from bench.base.errors import UserError
 from bench.base.model import Model, read_yaml, validate
+from bench.base.text import meant
 from bench.formats.agent import ModelName
 from bench.formats.case import Count, Positive
 from bench.formats.record import Name, Profile
@@ -90,10 +91,16 @@ class Experiment(Model):
 
 def find_experiment(name: str, cases: Path) -> Path:
     """The experiment file `name`: a path, else one that ships below the suites of `cases`, as `paper/react-gpt-4o`."""
-    path = Path(name)
-    shipped = cases / "suites" / f"{name.removesuffix('.yaml')}.yaml"
+    path, plain = Path(name), name.removesuffix(".yaml")
+    if path.exists():
+        return path
     # A suite lies in that folder itself, and is not an experiment.
-    return shipped if not path.exists() and shipped.parent != cases / "suites" and shipped.is_file() else path
+    shipped = {f"{it.parent.name}/{it.stem}": it for it in cases.glob("suites/*/*.yaml")}
+    if plain in shipped:
+        return shipped[plain]
+    if plain.partition("/")[0] in {it.partition("/")[0] for it in shipped}:
+        raise UserError(f"no experiment {plain!r}", where=cases / "suites", remedy=meant(plain, shipped))
+    return path
 
 
 def load_experiment(path: Path | None, overrides: Sequence[str], inherited: Fleet | None = None) -> Experiment:

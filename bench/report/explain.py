@@ -116,7 +116,7 @@ def _verdict(record: Record) -> tuple[str, str]:
     if record.outcome != "graded":
         return f"{record.outcome} ({record.cause})", "magenta"
     said = "success" if record.success else "no success"
-    return f"{said}, score {record.score:.2f}", "green" if record.success else "red"
+    return f"{said}, score {record.score:.2f}", "green" if record.success else "bright_red"
 
 
 def _ended(record: Record) -> str:
@@ -135,7 +135,7 @@ def _section(sheet: Sheet, title: str, lines: list[str], fg: str | None = None) 
 def _check(sheet: Sheet, check: CheckResult) -> None:
     kind = "guard" if check.guard else f"weight {check.weight:g}{', required' if check.required else ''}"
     value = "" if check.value in (0, 1) else f", {check.value:.2f} of 1"
-    mark, fg = ("✓", "green") if check.passed else ("✗", "red")
+    mark, fg = ("✓", "green") if check.passed else ("✗", "bright_red")
     sheet.line(f"{mark} {check.id}  ({kind}{value})", fg=fg)
     sheet.line(check.about, indent=4)
     if not check.passed:
@@ -154,7 +154,7 @@ def _claims(record: Record) -> list[str]:
 def _limits(sheet: Sheet, record: Record) -> None:
     sheet.title("limits")
     for use in limit_uses(record):
-        sheet.line(_limit_line(use), fg="red" if use.met else None)
+        sheet.line(_limit_line(use), fg="bright_red" if use.met else None)
 
 
 def _limit_line(use: LimitUse) -> str:

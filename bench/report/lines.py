@@ -126,9 +126,9 @@ def outcome_line(record: Record) -> str:
     head = f"{record.agent.id}{arm} on {record.case.id}, trial {record.trial}"
     if record.outcome != "graded":
         first = printable(next(iter(record.error.splitlines()), ""))
-        return f"{head}: {click.style(record.outcome, fg='yellow')} ({record.cause}): {first[:200]}"
+        return f"{head}: {click.style(record.outcome, fg='cyan')} ({record.cause}): {first[:200]}"
     assert record.score is not None
-    verdict = click.style("success", fg="green") if record.success else click.style("no success", fg="red")
+    verdict = click.style("success", fg="green") if record.success else click.style("no success", fg="bright_red")
     modes = ", ".join(note.name for note in record.failure_modes)
     flags = ", ".join(note.name for note in record.flags)
     from bench.formats.verdict import reached_text

@@ -57,7 +57,7 @@ def _step(sheet: Sheet, step: Step, named: bool, model: str) -> None:
     if step.retries:
         facts.append(f"{step.retries} retries")
     head = f"step {step.number}" if step.number else f"call {step.call}, {step.status}"
-    sheet.title(head, "  ".join(facts), fg="cyan" if step.status == "ok" else "red")
+    sheet.title(head, "  ".join(facts), fg="cyan" if step.status == "ok" else "bright_red")
     for said in step.said:
         _said(sheet, said)
     if step.thought:
@@ -67,9 +67,9 @@ def _step(sheet: Sheet, step: Step, named: bool, model: str) -> None:
     for tool in step.tools:
         _tool(sheet, tool)
     if step.error or step.status != "ok":
-        sheet.block("error", step.error or step.status, _MOST_SAID, fg="red")
+        sheet.block("error", step.error or step.status, _MOST_SAID, fg="bright_red")
     if step.finish_reason in ("length", "max_tokens", "content_filter", "refusal"):
-        sheet.block("ended", f"the answer ended by: {step.finish_reason}", 1, fg="red")
+        sheet.block("ended", f"the answer ended by: {step.finish_reason}", 1, fg="bright_red")
 
 
 def _said(sheet: Sheet, said: Said) -> None:

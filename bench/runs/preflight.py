@@ -6,6 +6,7 @@ line. What only a cell can tell, such as a case without its cassette, stays with
 
 from __future__ import annotations
 
+import difflib
 import errno
 import os
 import posixpath
@@ -29,6 +30,7 @@ from bench.gateway import check_model
 from bench.sandbox import Sandbox, find_engine, own_image
 
 _AGENT = "{agent}/"
+_NAMED = re.compile(r"\{([A-Za-z_]+)\}/")
 _MOST = 8
 """Faults in one line."""
 _LONGEST = 1300
@@ -207,6 +209,9 @@ def _require_command(agent: Agent, sandbox: Sandbox | None, cases: Sequence[Case
     if program.startswith(_AGENT):
         _require_runnable(agent, posixpath.normpath(program.removeprefix(_AGENT)), elsewhere=elsewhere)
         return
+    if not program.strip():
+        fault = "field `command`: its first part is empty"
+        raise UserError(fault, where=agent.file, remedy="begin it with a program, such as python")
     if "{" in program or program.startswith("python") or environment.requirements or elsewhere:
         return
     if shutil.which(program) is None:
@@ -251,6 +256,9 @@ def _is_text(beginning: bytes) -> bool:
 
 def _require_files(agent: Agent, cases: Sequence[Case]) -> None:
     for number, part in enumerate(agent.spec.command):
+        if (named := _NAMED.match(part)) and difflib.get_close_matches(named[1], ["agent"]) and named[1] != "agent":
+            fault = f"field `command`: nothing takes the place of {{{named[1]}}} in {part!r}"
+            raise UserError(fault, where=agent.file, remedy=f"did you mean {_AGENT}?")
         if part.startswith(_AGENT):
             _require_file(agent, posixpath.normpath(part.removeprefix(_AGENT)), is_program=number == 0)
     _refuse_in_workspace(agent, cases)

@@ -24,6 +24,8 @@ from bench.sandbox.process import ProcessSandbox
 NAMES = ("auto", "docker", "bubblewrap", "process")
 _UNIX = "unix://"
 _SEE = "see docs/concepts.md, sandboxes"
+_TRIAL_S = 60.0
+"""Of wall time: a busy machine takes seconds for what else takes milliseconds."""
 
 
 @functools.lru_cache(maxsize=1)
@@ -35,7 +37,7 @@ def probe_bubblewrap() -> Probe:
     if program is None:
         return Probe(False, "bwrap is not installed", "apt-get install bubblewrap")
     try:
-        code, last = _trial(BubblewrapSandbox(program), ["true"], 10)
+        code, last = _trial(BubblewrapSandbox(program), ["true"])
     except (OSError, subprocess.SubprocessError, InfraError) as error:
         return Probe(False, f"does not start: {error}", _SEE)
     if code != 0:
@@ -58,7 +60,7 @@ def _probe_docker(socket: Path, image: str) -> Probe:
     del image
     try:
         sandbox = DockerSandbox(Engine(socket))
-        code, last = _trial(sandbox, ["python", "-c", "pass"], 60)
+        code, last = _trial(sandbox, ["python", "-c", "pass"])
     except (OSError, subprocess.SubprocessError, InfraError) as error:
         return Probe(False, str(error), _SEE)
     if code != 0:
@@ -66,12 +68,14 @@ def _probe_docker(socket: Path, image: str) -> Probe:
     return Probe(True, f"image {sandbox.image[7:19]}")
 
 
-def _trial(sandbox: Sandbox, argv: list[str], wall_s: float) -> tuple[int, str]:
-    """The status of a small job, and the last line that it said."""
+def _trial(sandbox: Sandbox, argv: list[str]) -> tuple[int, str]:
+    """The status of a small job, and the last line that it said. `InfraError` where it did not come to its end."""
     from bench.sandbox.running import run_job
 
     folder = Mount(Path("/usr/share"), "/workspace")
-    ended = run_job(sandbox, Job(argv, (folder,), folder, JobLimits(wall_s=wall_s)))
+    ended = run_job(sandbox, Job(argv, (folder,), folder, JobLimits(wall_s=_TRIAL_S)))
+    if ended.reason != "exit":
+        raise InfraError("sandbox_error", f"{argv[0]} did not end within {_TRIAL_S:g} s on this machine")
     lines = ended.stderr.decode(errors="replace").strip().splitlines()
     return ended.code, lines[-1] if lines else "no message"
 

@@ -47,16 +47,12 @@ class StatusPipe:
     def came_up(self) -> bool:
         return bool(self._listen())
 
-    def saw_end(self) -> bool:
-        return bool(self._listen().partition(b"\n")[2])
-
-    def network_attempts(self) -> NetworkAttempts:
-        """What it reported; nothing when it was killed before it could."""
+    def report(self) -> dict[str, Any]:
+        """What it has told of the end; nothing when it was killed before it could."""
         try:
-            said: Any = json.loads(self._listen().partition(b"\n")[2])
-            return NetworkAttempts(int(said["addresses"]), int(said["names"]))
-        except (ValueError, KeyError, TypeError):
-            return NetworkAttempts()
+            return dict(json.loads(self._listen().partition(b"\n")[2]))
+        except (ValueError, TypeError):
+            return {}
 
     def _listen(self) -> bytes:
         """Everything that was said so far: a line when it came up, and the report."""
@@ -80,8 +76,8 @@ class TreeControl:
     def came_up(self) -> bool:
         return self._status.came_up()
 
-    def saw_end(self) -> bool:
-        return self._status.saw_end()
+    def seen_status(self) -> int | None:
+        return self._status.report().get("status")
 
     def processes(self) -> Sequence[int]:
         if self._group is not None:
@@ -111,7 +107,8 @@ class TreeControl:
         return None if self._group is None else self._group.limit_hit()
 
     def network_attempts(self) -> NetworkAttempts:
-        return self._seen | self._status.network_attempts()
+        said = self._status.report()
+        return self._seen | NetworkAttempts(int(said.get("addresses", 0)), int(said.get("names", 0)))
 
     def end(self) -> None:
         if self._popen.poll() is not None:

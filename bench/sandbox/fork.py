@@ -121,7 +121,10 @@ class Fork:
                 part = self._report.recv(_PACKET, socket.MSG_DONTWAIT)
                 self._said = (self._said + part)[:_PACKET]
                 self._over = not part
-        return int(self._facts().get("status", -9)) if self._over else None
+        if not self._over:
+            return None
+        seen = self.seen_status()
+        return -signal.SIGKILL if seen is None else seen
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait for its end; raises `TimeoutExpired` after `timeout` seconds."""
@@ -143,8 +146,9 @@ class Fork:
     def came_up(self) -> bool:
         return self.pid > 0
 
-    def saw_end(self) -> bool:
-        return "status" in self._facts()
+    def seen_status(self) -> int | None:
+        status = self._facts().get("status")
+        return None if status is None else int(status)
 
     def processes(self) -> Sequence[int]:
         if self._group is not None:

@@ -296,8 +296,11 @@ class Control(Protocol):
         """Whether the first process of the sandbox ran: told in a way that the job's command never sees."""
         ...
 
-    def saw_end(self) -> bool:
-        """Whether the first process of the sandbox was there when its command ended: it was not killed before."""
+    def seen_status(self) -> int | None:
+        """How the command ended: its exit status, or -n for signal n, as the first process of the sandbox saw it.
+
+        None: that process was killed before. What becomes of it afterwards says nothing about the command.
+        """
         ...
 
     def processes(self) -> Sequence[int]:

@@ -157,13 +157,15 @@ class Running:
     def lost(self) -> bool:
         """Whether the sandbox was ended from outside: neither by the guest, nor by a limit, nor by us."""
         # Without isolation the job can end everything by itself, so it has.
-        if not self.isolated or self.reason != "exit" or self.popen.poll() is None or self.control.saw_end():
+        if not self.isolated or self.reason != "exit" or self.popen.poll() is None:
             return False
-        return self.control.limit_hit() is None
+        return self.control.seen_status() is None and self.control.limit_hit() is None
 
     def code(self) -> int:
         """Exit status; 128 + n for signal n."""
-        code = self.popen.wait()
+        left, seen = self.popen.wait(), self.control.seen_status()
+        # The sandbox may be killed when its command has ended.
+        code = left if seen is None else seen
         return code if code >= 0 else 128 - code
 
 

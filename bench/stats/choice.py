@@ -54,7 +54,7 @@ def choose(reference: str, stored: Stored, filters: Filters) -> Chosen:
     if {"base", "head"} <= {record.arm for record in records} and not _one_version(records):
         raise UserError("holds two arms", where=reference, remedy=f"say {reference}:base or {reference}:head")
     if not groups:
-        raise UserError("no record is left by the filters", where=reference, remedy=f"asked for {filters}")
+        raise _nothing_left(reference, filters)
     competing = {who: group for who, group in groups.items() if all(record.agent.ranked for record in group)}
     if len(groups) > 1 and len(competing) == 1:
         groups = competing
@@ -65,6 +65,15 @@ def choose(reference: str, stored: Stored, filters: Filters) -> Chosen:
         )
     entrant, chosen = groups.popitem()
     return Chosen(_label(reference, entrant, chosen), entrant, chosen)
+
+
+def _nothing_left(reference: str, filters: Filters) -> UserError:
+    asked = {name: value for name, value in vars(filters).items() if value}
+    if list(asked) == ["arm"]:
+        remedy = "name two runs, or make two arms with `run --base`"
+        return UserError(f"does not hold an arm {filters.arm!r}", where=reference, remedy=remedy)
+    named = ", ".join(f"{name} {value}" for name, value in asked.items()) or "any agent"
+    return UserError(f"does not hold a record of {named}", where=reference, remedy="name one that it holds")
 
 
 def choose_arm(reference: str, stored: Stored, filters: Filters) -> Chosen:

@@ -24,6 +24,7 @@ from bench.formats.record import Record
 from bench.sandbox.job import Sandbox
 from tests.helpers.cells import ROOT, make_cell, make_context, new_token, wait_until_gone, write_files
 from tests.helpers.provider import Reply, ScriptedUpstream, ToolCall, Usage
+from tests.helpers.sampling import on_push
 from tests.helpers.workers import assert_no_key
 
 AIDE = ROOT / "agents" / "aide"
@@ -559,7 +560,7 @@ def run_case(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", CELLS)
+@pytest.mark.parametrize("case", on_push(CELLS, ["training/parse_logs", "code_optimization/vectorization"]))
 def test_a_whole_cell_is_solved(case: str, tmp_path: Path, bubblewrap: Sandbox) -> None:
     model = Competent(ROOT / "cases" / case, CELLS[case])
     record, upstream, trace = run_case(tmp_path, bubblewrap, case, model)

@@ -416,16 +416,16 @@ def test_every_attack_is_held_on_a_small_case(tmp_path: Path, bubblewrap: Bubble
 
 
 _SAMPLE = ("probe.checks", "artefact.checkpoints", "survive.editing_daemon", "race.locked_folders")
-"""What meets another workspace in each case; all attacks on all cases take an hour (docs/attacks.md)."""
+"""What meets another workspace in each case; all attacks on all cases take an hour (docs/attacks.md), every night."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("attack", _SAMPLE)
-def test_a_sample_of_attacks_is_held_on_every_case(bubblewrap: BubblewrapSandbox, attack: str) -> None:
-    done = command("--all", "--attacks", "--sandbox", bubblewrap.name, "--jobs", "2", "--only", attack)
+def test_every_case_holds_one_of_a_sample_of_attacks(bubblewrap: BubblewrapSandbox, attack: str) -> None:
+    cases = [case.id for case in load_cases(PLACES.cases)][_SAMPLE.index(attack) :: len(_SAMPLE)]
+    done = command(*cases, "--attacks", "--sandbox", bubblewrap.name, "--jobs", "2", "--only", attack)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    cases = len(load_cases(PLACES.cases))
-    assert f"1 attack on {cases} cases: {cases} trials, 0 escapes" in done.stdout
+    assert f"1 attack on {len(cases)} cases: {len(cases)} trials, 0 escapes" in done.stdout
 
 
 def test_honest_work_is_not_flagged_and_dishonest_work_is(tmp_path: Path, bubblewrap: BubblewrapSandbox) -> None:

@@ -84,6 +84,13 @@ def stage(tmp_path: Path, any_sandbox: Sandbox) -> Iterator[Stage]:
 
 
 @pytest.fixture
+def variant_stage(tmp_path: Path, variant_sandbox: Sandbox) -> Iterator[Stage]:
+    made = Stage(tmp_path, variant_sandbox)
+    yield made
+    remove_tree(made.context.sockets)
+
+
+@pytest.fixture
 def plain_stage(tmp_path: Path) -> Iterator[Stage]:
     made = Stage(tmp_path, ProcessSandbox())
     yield made
@@ -350,9 +357,9 @@ def test_no_claim_spoils_a_record(plain_stage: Stage, claim: str) -> None:
     ids=["half a character", "odd names", "deep", "deep in out", "odd in out", "locked out", "deep in tmp", "locked",
          "long names", "nothing left", "odd output"],
 )  # fmt: skip
-def test_nothing_an_agent_leaves_costs_it_its_verdict(stage: Stage, script: str) -> None:
+def test_nothing_an_agent_leaves_costs_it_its_verdict(variant_stage: Stage, script: str) -> None:
     """A cell without a score would hide a failure, and a runner that falls over takes all other cells with it."""
-    record = stage.run(script)
+    record = variant_stage.run(script)
     assert (record.outcome, record.success, record.score) == ("graded", False, 0.0), record.error
     assert all(item.digest for item in record.artifacts)
 

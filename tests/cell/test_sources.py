@@ -265,7 +265,7 @@ def test_a_shard_fetches_what_its_plan_did_not(tmp_path: Path, monkeypatch: pyte
         write_suite(tmp_path)
         cases = ["--cases", str(tmp_path / "cases")]
         asked = ["agents=oracle", "suites=every", "profiles=full", "trials=1"]
-        planned = mldb("plan", *asked, *cases, "--out", tmp_path / "plan.json")
+        planned = mldb("plan", *asked, *cases, "--sandbox", "process", "--out", tmp_path / "plan.json")
         assert planned.returncode == 0, planned.stderr
         assert server.ranges == [], "a plan is made on another machine"
         shard = json.loads((tmp_path / "plan.json").read_text())["shards"][0]["id"]

@@ -38,6 +38,14 @@ def modes(record: Record) -> dict[str, str]:
     return {note.name: note.evidence for note in record.failure_modes}
 
 
+def assert_explained(root: Path, mode: str) -> None:
+    """`results explain` says of the cell below `root` what this way to fail means, and what the papers call it."""
+    (root / "run" / "run.json").write_text("{}")
+    done = CliRunner().invoke(results, ["explain", str(root / "run")], catch_exceptions=False)
+    named = f" ({paper_names(mode)})" if paper_names(mode) else ""
+    assert f"{mode}: {FAILURE_MODES[mode]}{named}; " in done.output, done.output
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", FIXTURES)
 def test_an_agent_that_fails_in_this_way_is_named(tmp_path: Path, mode: str) -> None:
@@ -47,8 +55,7 @@ def test_an_agent_that_fails_in_this_way_is_named(tmp_path: Path, mode: str) -> 
     # Of what the trace shows only this; what else is named comes of the result.
     beside = {"no_improvement"} if fixture.case else set()
     assert set(found) - beside == {mode}
-    done = CliRunner().invoke(results, ["explain", str(tmp_path / "run")], catch_exceptions=False)
-    assert f"{mode}: {FAILURE_MODES[mode]} ({paper_names(mode)}); " in done.output
+    assert_explained(tmp_path, mode)
 
 
 @pytest.mark.slow
@@ -67,6 +74,7 @@ def test_a_conversation_that_the_provider_finds_too_long(tmp_path: Path, monkeyp
         agent = make_agent(tmp_path, LOOP, models={"main": "openai/gpt-4o-mini"})
         record = run_cell(make_cell(agent, make_case(tmp_path / "cases")), make_context(tmp_path, ProcessSandbox()))
     assert "maximum context length" in modes(record)["context_overflow"]
+    assert_explained(tmp_path, "context_overflow")
 
 
 _TEXT_LOOP = r"""
@@ -105,6 +113,8 @@ def test_answers_that_the_agents_program_cannot_read(tmp_path: Path, answers: li
     write_cassette(agent.folder / "cassettes", [turn(text) for text in answers], case.id, FILES["task.md"])
     found = modes(run_cell(make_cell(agent, case), make_context(tmp_path, ProcessSandbox())))
     assert says in found.get("format_failure", "") if says else "format_failure" not in found, found
+    if says:
+        assert_explained(tmp_path, "format_failure")
 
 
 @pytest.mark.slow

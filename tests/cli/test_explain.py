@@ -103,6 +103,7 @@ WAYS: dict[str, Way] = {
 
 
 def test_there_is_a_way_to_every_failure_mode() -> None:
+    # The others are explained where they are made: tests/cell/test_trace_modes.py.
     assert set(WAYS) | set(FIXTURES) | {"context_overflow", "format_failure"} == set(FAILURE_MODES)
 
 
@@ -197,7 +198,7 @@ def test_a_trace_shows_each_step_and_nothing_of_it_acts(tmp_path: Path) -> None:
         f"results.main(['explain', {str(tmp_path / 'run')!r}], standalone_mode=False)"
     )
     shown = on_terminal(code, width=80)
-    assert "\x1b[31m" in shown and "\x1b]" not in shown
+    assert "\x1b[91m" in shown and "\x1b]" not in shown
     plain = re.sub(r"\x1b\[[0-9;]*m", "", shown)
     assert "\x1b" not in plain
     assert max(map(len, plain.splitlines())) <= 80

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
-import openai
 import pytest
 
 from bench.authoring import open_verifier
@@ -18,6 +17,9 @@ from bench.casekit.services import Request, Service
 from bench.cell.services import running_services
 from bench.sandbox.job import Sandbox
 from tests.helpers.cells import ROOT, make_case, write_files
+
+if TYPE_CHECKING:
+    import openai
 
 SCRIPT = [
     {"name": "weather", "when": r"weather in (?P<town>\w+)", "turn": 1, "tool": "look_up",
@@ -47,6 +49,8 @@ def room(tmp_path: Path) -> Path:
 @pytest.fixture
 def client(room: Path) -> Iterator[openai.OpenAI]:
     """The real client, at the other end of the service's socket."""
+    import openai
+
     with running_services(room / "services.py", ["model"], room / "hidden", room, room / "s", 1) as paths:
         transport = httpx.HTTPTransport(uds=str(paths["model"]))
         with httpx.Client(transport=transport) as http:
@@ -92,6 +96,8 @@ def test_streams_and_responses_say_the_same(client: openai.OpenAI) -> None:
 
 
 def test_errors_are_the_protocols_own(client: openai.OpenAI, room: Path) -> None:
+    import openai
+
     def ask(text: str, model: str = "tiny") -> None:
         client.chat.completions.create(model=model, messages=[{"role": "user", "content": text}])
 

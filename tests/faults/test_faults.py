@@ -99,16 +99,51 @@ def one_line(said: str) -> str:
 # --- kills -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("runner", "agent")])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("runner", "agent", "judge")])
 def test_a_killed_process_costs_a_try_and_no_cell(stand: Stand, kind: str) -> None:
     rig = stand.rig("r")
     process = rig.begun()
     assert strike(process, kind, rig.folder, set(), patience_s=30)
     status, said = finish(process)
     assert status == 0, said
-    tries = [earlier for record in rig.records() for earlier in record.tries]
-    assert [(earlier.outcome, earlier.cause) for earlier in tries] == [("infra", CAUSES[kind])]
+    assert causes(rig) == [("infra", CAUSES[kind])]
     assert FAILURES[CAUSES[kind]].retry
+    stand.require_same(rig)
+
+
+def at_the_gate(rig: Rig) -> subprocess.Popen[bytes]:
+    """A run each of whose jobs is in the middle of a grading, and stays there until the gate is gone."""
+    rig.grading_gate.touch()
+    process = rig.begun()
+    wait_for(lambda: len(rig.gradings()) >= rig.jobs, process)
+    return process
+
+
+def causes(rig: Rig) -> list[tuple[str, str | None]]:
+    return [(earlier.outcome, earlier.cause) for record in rig.records() for earlier in record.tries]
+
+
+def test_a_judge_killed_in_a_check_costs_a_try_and_no_cell(stand: Stand) -> None:
+    rig = stand.rig("r")
+    process = at_the_gate(rig)
+    assert kill(rig.gradings()[0], "judge")
+    rig.grading_gate.unlink()
+    status, said = finish(process)
+    assert status == 0, said
+    assert causes(rig) == [("infra", CAUSES["judge"])]
+    assert FAILURES[CAUSES["judge"]].retry
+    stand.require_same(rig)
+
+
+def test_the_judges_server_killed_costs_a_try_of_each_grading(stand: Stand) -> None:
+    rig = stand.rig("r")
+    process = at_the_gate(rig)
+    (server,) = {int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]) for pid in rig.gradings()}
+    assert kill(server, "judge")
+    rig.grading_gate.unlink()
+    status, said = finish(process)
+    assert status == 0, said
+    assert causes(rig) == [("infra", CAUSES["judge"])] * rig.jobs
     stand.require_same(rig)
 
 
@@ -143,18 +178,17 @@ def test_the_judges_sandbox_killed_is_no_failed_check(stand: Stand) -> None:
 def test_the_kernel_kills_the_judge_for_want_of_memory(stand: Stand) -> None:
     # One grading at a time: two forks of the judge would be killed together.
     rig = stand.rig("r", jobs=1)
-    process = rig.begun()
+    process = at_the_gate(rig)
     try:
         with no_memory() as take:
-            wait_for(lambda: victims(process.pid, "judge", rig.folder), process)
-            take(victims(process.pid, "judge", rig.folder)[0])
+            take(rig.gradings()[0], rig.grading_gate.unlink)
             status, said = finish(process)
     except PermissionError as error:
         process.kill()
         finish(process)
         not_here(f"control groups that we may make: {error}")
     assert status == 0, said
-    assert [it.cause for record in rig.records() for it in record.tries] == [CAUSES["judge"]]
+    assert causes(rig) == [("infra", CAUSES["judge"])]
     stand.require_same(rig)
 
 

@@ -8,6 +8,7 @@ import json
 import os
 import struct
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -124,25 +125,29 @@ def unfolding(method: int) -> bytes:
     return stream.getvalue()
 
 
-BOMBS: dict[str, tuple[str, bytes]] = {
-    "a_million_members": ("npz", members(1_000_000)),
-    "deflated_zeros": ("npz", unfolding(zipfile.ZIP_DEFLATED)),
-    "lzma_zeros": ("npz", unfolding(zipfile.ZIP_LZMA)),
-    "tensors_in_a_header": ("safetensors", tensors(b"{" + b",".join(b'"%d":{}' % n for n in range(700_000)) + b"}")),
-    "a_header_that_is_longer": ("safetensors", struct.pack("<Q", 1 << 62) + bytes(100)),
-    "empty_fields": ("csv", b"," * (19 << 20)),
-    "short_rows": ("csv", b"a\n" + b"1\n" * (9 << 20)),
-    "empty_lists": ("json", b"[" + b"[]," * 1_700_000 + b"[]]"),
-    "digits": ("json", b"9" * 5_000_000),
-    "brackets": ("json", b"[" * 5_000_000),
-    "exponents": ("json", b"[" + b"1e99999," * 500_000 + b"1]"),
+# Made when a test asks: every worker imports this file.
+BOMBS: dict[str, tuple[str, Callable[[], bytes]]] = {
+    "a_million_members": ("npz", lambda: members(1_000_000)),
+    "deflated_zeros": ("npz", lambda: unfolding(zipfile.ZIP_DEFLATED)),
+    "lzma_zeros": ("npz", lambda: unfolding(zipfile.ZIP_LZMA)),
+    "tensors_in_a_header": (
+        "safetensors",
+        lambda: tensors(b"{" + b",".join(b'"%d":{}' % n for n in range(700_000)) + b"}"),
+    ),
+    "a_header_that_is_longer": ("safetensors", lambda: struct.pack("<Q", 1 << 62) + bytes(100)),
+    "empty_fields": ("csv", lambda: b"," * (19 << 20)),
+    "short_rows": ("csv", lambda: b"a\n" + b"1\n" * (9 << 20)),
+    "empty_lists": ("json", lambda: b"[" + b"[]," * 1_700_000 + b"[]]"),
+    "digits": ("json", lambda: b"9" * 5_000_000),
+    "brackets": ("json", lambda: b"[" * 5_000_000),
+    "exponents": ("json", lambda: b"[" + b"1e99999," * 500_000 + b"1]"),
 }
 
 
 @pytest.mark.parametrize("name", sorted(BOMBS))
 def test_files_of_an_agent(tmp_path: Path, name: str) -> None:
     kind, content = BOMBS[name]
-    (tmp_path / "bomb").write_bytes(content)
+    (tmp_path / "bomb").write_bytes(content())
     said = in_a_small_machine(_FILES, str(tmp_path), kind, memory_mb=2048)
     assert said.startswith("refused:") or name == "empty_lists", said
 
@@ -176,7 +181,8 @@ def holes() -> bytes:
 @pytest.mark.parametrize("name", [*sorted(BOMBS), "holes"])
 def test_files_of_an_agent_in_a_judge(plain: Sandbox, tmp_path: Path, name: str) -> None:
     """Each ends in a grading, with a verdict of every check, and of the time that is allowed little is used."""
-    kind, content = BOMBS.get(name, ("safetensors", holes()))
+    kind, make = BOMBS.get(name, ("safetensors", holes))
+    content = make()
     case = make_case(tmp_path / "cases", {"check.py": _READS}, outputs={"files": []}, limits={"grade_s": 30})
     snapshot = write_files(tmp_path / "snapshot", {"kind": kind, "bomb": content})
     if name == "holes":

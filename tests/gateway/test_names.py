@@ -7,7 +7,6 @@ from pathlib import Path
 
 import httpx
 import pytest
-from openai import OpenAI
 
 from bench.base.errors import UserError
 from bench.cell.run import run_cell
@@ -100,6 +99,8 @@ def test_the_upstream_gets_the_model_of_the_role_whatever_was_asked(tmp_path: Pa
     asked = ["bench-main", "scripted", "openai/scripted", "scripted-2025-01-31", "helper", "scripted-2"]
     good = Reply("hello", usage=Usage(100, 50))
     with ScriptedUpstream([good] * 6) as upstream, live(tmp_path, upstream, helpers={"helper": "claude"}) as it:
+        from openai import OpenAI
+
         client = OpenAI(base_url=f"{it.url}/v1", api_key=it.gateway.key, max_retries=0)
         for name in asked[:-2]:
             client.chat.completions.create(model=name, messages=[{"role": "user", "content": "hello"}])

@@ -9,9 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import anthropic
 import httpx
-import openai
 import pytest
 
 from bench.gateway.config import Patience
@@ -94,6 +92,8 @@ def test_usage_is_asked_for_in_a_chat_stream_and_taken_out_again(through: Live, 
 
 
 def test_the_openai_client_gets_the_same_as_from_the_upstream(through: Live, upstream: ScriptedUpstream) -> None:
+    import openai
+
     def talk(url: str, key: str, model: str) -> list[Any]:
         client = openai.OpenAI(base_url=f"{url}/v1", api_key=key, max_retries=0)
         said: list[Any] = [{"role": "user", "content": "hi"}]
@@ -114,6 +114,8 @@ def test_the_openai_client_gets_the_same_as_from_the_upstream(through: Live, ups
 
 
 def test_the_anthropic_client_gets_the_same_as_from_the_upstream(through: Live, upstream: ScriptedUpstream) -> None:
+    import anthropic
+
     def talk(url: str, key: str, model: str) -> list[Any]:
         client = anthropic.Anthropic(base_url=url, api_key=key, max_retries=0)
         asked: dict[str, Any] = {"model": model, "max_tokens": 50, "messages": [{"role": "user", "content": "hi"}]}
@@ -137,6 +139,9 @@ def _without_numbers(made: list[Any]) -> str:
 
 
 def test_counting_tokens_and_listing_models_cost_nothing(through: Live) -> None:
+    import anthropic
+    import openai
+
     client = anthropic.Anthropic(base_url=through.url, api_key=through.gateway.key)
     counted = client.messages.count_tokens(model="bench-claude", messages=[{"role": "user", "content": "hi"}])
     assert counted.input_tokens > 0

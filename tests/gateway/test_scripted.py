@@ -6,10 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import anthropic
-import openai
 import pytest
 
 from bench.gateway.backends.providers import find_role, prices_of_role
@@ -17,6 +15,10 @@ from bench.gateway.backends.scripted import ANSWERS, REFUSES, SENTENCE
 from bench.gateway.launch import Gateway, open_gateway
 from bench.guest.forwarding import forward, listen
 from tests.helpers.gateway import ledger_lines, spec_in
+
+if TYPE_CHECKING:
+    import anthropic
+    import openai
 
 ASKED: Any = [{"role": "user", "content": "Say hello."}]
 
@@ -30,6 +32,9 @@ class Asking:
 
 @contextmanager
 def asking(folder: Path, model: str) -> Iterator[Asking]:
+    import anthropic
+    import openai
+
     spec = spec_in(folder, models={"main": model}, cassettes=None, environment={})
     with open_gateway(spec) as gateway:
         listener = listen()
@@ -70,6 +75,9 @@ def test_every_protocol_is_answered_and_nothing_is_billed(tmp_path: Path) -> Non
 
 
 def test_every_protocol_is_refused_as_a_limit_refuses(tmp_path: Path) -> None:
+    import anthropic
+    import openai
+
     with asking(tmp_path, REFUSES) as asked:
         for ask in (
             lambda: asked.openai.chat.completions.create(model="bench-main", messages=ASKED),

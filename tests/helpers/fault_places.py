@@ -147,11 +147,8 @@ class SettableClock:
 
 
 @contextlib.contextmanager
-def no_memory() -> Iterator[Callable[[int], None]]:
-    """Takes a process into a control group with next to no memory, where the kernel kills it or a fork of it: once.
-
-    Then the group has memory again, as what the killed one was forked from may still be in it.
-    """
+def no_memory() -> Iterator[Callable[[int, Callable[[], None]], None]]:
+    """Takes a process into a control group with next to no memory, and lets it go on until the kernel kills it."""
     root = Path("/sys/fs/cgroup")
     first = (root / "memory").is_dir()
     folder = (root / "memory" if first else root) / f"mldb-fault.{secrets.token_hex(4)}"
@@ -161,8 +158,9 @@ def no_memory() -> Iterator[Callable[[int], None]]:
         limit.write_text(str(1 << 20))
         counter = folder / ("memory.oom_control" if first else "memory.events")
 
-        def take(pid: int) -> None:
-            _move(pid, folder)
+        def take(pid: int, go_on: Callable[[], None]) -> None:
+            (folder / "cgroup.procs").write_text(str(pid))
+            go_on()
             until = time.monotonic() + 60
             while "oom_kill 0" in counter.read_text().splitlines() and time.monotonic() < until:
                 time.sleep(0.001)
@@ -175,12 +173,6 @@ def no_memory() -> Iterator[Callable[[int], None]]:
             with contextlib.suppress(OSError):
                 folder.rmdir()
             time.sleep(0.02)
-
-
-def _move(pid: int, folder: Path) -> None:
-    # It may have ended by itself meanwhile.
-    with contextlib.suppress(ProcessLookupError):
-        (folder / "cgroup.procs").write_text(str(pid))
 
 
 # --- damage ----------------------------------------------------------------------------------------------------------

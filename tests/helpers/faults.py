@@ -18,6 +18,7 @@ from bench.base.files import Checksums
 from bench.formats.record import Record
 from bench.formats.run_folder import RunFolder
 from tests.helpers.cells import (
+    CHECK,
     FILES,
     RIGHT,
     ROOT,
@@ -41,6 +42,17 @@ def build(public, hidden, profile, seed):
     time.sleep(0.15)
     (hidden / "half.txt").write_text("x" * 100000)
 """
+_GATED = """
+import os, time
+from pathlib import Path
+def wait():
+    gate = Path({gate!r})
+    while gate.exists():
+        Path(f"{{gate}}-{{os.getpid()}}").touch()
+        time.sleep(0.01)
+    return bytearray(1 << 23)
+"""
+_FIRST_CHECK = '    """Numbers the agent has not seen are doubled."""\n'
 SERVICES = """
 from pathlib import Path
 from bench.casekit.services import Response
@@ -87,7 +99,7 @@ class Rig:
         services = SERVICES.format(gate=str(self.gate))
         make_case(
             self.folder / "cases",
-            {"data.py": DATA, "services.py": services},
+            {"data.py": DATA, "services.py": services, "check.py": self._check()},
             services={"hub": {"env": "HUB_URL"}},
             limits={"agent_s": 240, "grade_s": 120, "call_s": 30},
         )
@@ -103,6 +115,20 @@ class Rig:
     def gate(self) -> Path:
         """While this file is there, agents wait."""
         return self.folder / "wait"
+
+    @property
+    def grading_gate(self) -> Path:
+        """While this file is there, gradings wait in the middle of their first check."""
+        return self.folder / "grade"
+
+    def gradings(self) -> list[int]:
+        """The forks of the judge that have come to the gate, by process id."""
+        return [int(path.name.rpartition("-")[2]) for path in self.folder.glob(f"{self.grading_gate.name}-*")]
+
+    def _check(self) -> str:
+        assert _FIRST_CHECK in CHECK
+        gated = _GATED.format(gate=str(self.grading_gate))
+        return gated + CHECK.replace(_FIRST_CHECK, f"{_FIRST_CHECK}    wait()\n")
 
     @property
     def room(self) -> Path:

@@ -72,6 +72,15 @@ def test_an_attack_inside_a_wrong_answer_leaves_it_wrong(
         item.message.encode("utf-8")
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(ATTACKS)[::5])
+def test_it_does_not_take_isolation_to_leave_it_wrong(case: Case, plain: Sandbox, tmp_path: Path, name: str) -> None:
+    """A part of the attacks; all of them are tried so at night."""
+    grading = judge(case, tmp_path, {"answer.py": ATTACKS[name]}, plain)
+    assert verdict(grading) == FAILURE
+    assert grading.failed == ["doubles", "doubles_in_a_driver"]
+
+
 @pytest.mark.parametrize("name", HABITS)
 def test_odd_habits_leave_a_right_answer_right(case: Case, variant_sandbox: Sandbox, tmp_path: Path, name: str) -> None:
     assert verdict(judge(case, tmp_path, {"answer.py": HABITS[name] + RIGHT}, variant_sandbox)) == SUCCESS

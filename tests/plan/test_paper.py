@@ -20,6 +20,7 @@ from tests.helpers.cells import make_case, write_files
 from tests.helpers.command import mldb
 from tests.helpers.paper import BESIDE, PAPER
 from tests.helpers.provider import ScriptedUpstream
+from tests.helpers.sampling import on_push
 
 PLACES = find_data_folders()
 FILES = sorted(path for path in (PLACES.cases / "suites" / "paper").glob("*.yaml") if not path.stem.startswith("mlab-"))
@@ -31,6 +32,8 @@ PAIRS = {
     "react-gpt-4o": "react-gpt-5.5",
 }
 """The paper's configurations, each with its successor."""
+READY_ON_PUSH = ("react-sonnet-3.5", "openhands-gemini-3.8-flash", "aide-gpt-5.5", "openhands-sonnet-5.5")
+"""Every agent and every provider, a model with a price and one without."""
 
 
 def there(ids: list[str]) -> list[str]:
@@ -123,7 +126,7 @@ def test_an_experiment_is_found_by_path_first(tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*PAIRS, *PAIRS.values()])
+@pytest.mark.parametrize("name", on_push([*PAIRS, *PAIRS.values()], READY_ON_PUSH))
 def test_the_one_command_of_an_experiment_is_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """All that a run does before its first cell, with a provider that answers on this machine."""
     with ScriptedUpstream([]) as upstream:

@@ -13,6 +13,7 @@ from bench.plan.selection import Request, make_plan
 from tests.helpers.cells import make_case, write_files
 from tests.helpers.command import mldb
 from tests.helpers.provider import ScriptedUpstream
+from tests.helpers.sampling import at_night
 
 PLACES = find_data_folders()
 FILES = sorted((PLACES.cases / "suites" / "paper").glob("mlab-*.yaml"))
@@ -55,7 +56,7 @@ def test_an_experiment_is_one_run_of_its_case_with_and_without_the_log(path: Pat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["mlab-house-price-gpt-3.5", "mlab-house-price-gpt-5.4-nano"])
+@pytest.mark.parametrize("name", ["mlab-house-price-gpt-5.4-nano", at_night("mlab-house-price-gpt-3.5")])
 def test_the_one_command_of_an_experiment_is_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """All that a run does before its first cell, with a provider that answers on this machine."""
     with ScriptedUpstream([]) as upstream:

@@ -190,7 +190,7 @@ def test_a_shard_that_cannot_start_writes_nothing(tmp_path: Path, monkeypatch: p
     asked = ["plan", "agents=react", "suites=smoke", "cases=hello_world", "trials=1", "models=openai/gpt-4o-mini"]
     plan = tmp_path / "plan.json"
     # The machine that plans need not have the keys.
-    done = mldb(*asked, "--out", plan, "--no-seed-secret")
+    done = mldb(*asked, "--out", plan, "--no-seed-secret", "--sandbox", "process")
     assert done.returncode == 0, done.stderr
     commands: list[list[str | Path]] = [
         [*asked, "--check", "--sandbox", "process"],

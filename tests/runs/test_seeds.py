@@ -267,7 +267,7 @@ def planned(tmp_path: Path, *words: str) -> Path:
     file.write_text(
         json.dumps({"schema": 1, "name": "night", "suites": ["one"], "agents": agents, "machines": [machine]})
     )
-    words = ("shard_minutes=0.1", "--cases", str(tmp_path / "cases"), "--out", str(out), *words)
+    words = ("shard_minutes=0.1", "--cases", str(tmp_path / "cases"), "--out", str(out), "--sandbox", "process", *words)
     told = mldb("plan", str(file), *words)
     assert told.exit_code == 0, (told.output, told.exception)
     return out

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from bench.base.errors import UserError
-from bench.cli.doctor import check_health
+from bench.cli.health import check_health
 from bench.sandbox.choose import choose_sandbox, handed_on
 from bench.sandbox.docker.backend import DockerSandbox
 from bench.sandbox.docker.client import find_address, find_engine, image_id, open_client

@@ -19,12 +19,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bench
+import bench.sandbox.choose as choose_module
 from bench.base.errors import InfraError, UserError
 from bench.sandbox.bubblewrap import BubblewrapSandbox
 from bench.sandbox.choose import choose_sandbox, probe_bubblewrap, probe_docker
 from bench.sandbox.job import Mount, Sandbox
 from bench.sandbox.process import ProcessSandbox
-from bench.sandbox.running import Tail, run_job
+from bench.sandbox.running import Tail, run_job, start
 from tests.helpers.cells import (
     ROOT,
     make_job,
@@ -36,6 +37,7 @@ from tests.helpers.cells import (
     wait_until_gone,
     write_files,
 )
+from tests.helpers.faults import wait_for
 
 _OWN_VARIABLES = {
     "PATH", "HOME", "TMPDIR", "USER", "LOGNAME", "LANG", "PWD", "TZ", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE",
@@ -365,6 +367,32 @@ def test_all_end_when_the_runner_is_killed(sandbox: Sandbox, tmp_path: Path) -> 
         assert len(processes_with(token)) >= 2
         runner.send_signal(signal.SIGKILL)
     assert wait_until_gone(token) == []
+
+
+def test_a_probe_that_takes_too_long_does_not_blame_the_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = write_files(tmp_path, {"bwrap": "#!/bin/sh\nexec sleep 60\n"}) / "bwrap"
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(choose_module, "_TRIAL_S", 0.5)
+    probe = probe_bubblewrap.__wrapped__()
+    assert not probe.works
+    assert "did not end within 0.5 s on this machine" in probe.detail
+
+
+@pytest.mark.parametrize("code", [0, 7])
+def test_a_sandbox_killed_after_its_command_says_nothing_of_the_command(
+    bubblewrap: BubblewrapSandbox, tmp_path: Path, code: int
+) -> None:
+    script = f"import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)\nos._exit({code})"
+    null = subprocess.DEVNULL
+    with start(bubblewrap, make_job(tmp_path, python("-c", script)), stdin=null, stdout=null, stderr=null) as running:
+        wait_for(running.control.came_up)
+        os.kill(running.popen.pid, signal.SIGSTOP)
+        (tmp_path / "go").touch()
+        wait_for(lambda: running.control.seen_status() is not None)
+        os.kill(running.popen.pid, signal.SIGKILL)
+        assert running.popen.wait() == -signal.SIGKILL
+        assert (running.code(), running.lost()) == (code, False)
 
 
 # --- sockets ---------------------------------------------------------------------------------------------------------

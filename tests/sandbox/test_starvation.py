@@ -242,7 +242,10 @@ def test_a_process_that_waits_is_told_from_one_that_wants_a_processor() -> None:
         with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as child:
             assert child.stdout is not None
             child.stdout.readline()
-            time.sleep(0.3)
+            # On a busy machine it is a while before it waits, or its thread spins.
+            until = time.monotonic() + 60
+            while any(any_runnable([child.pid]) for _ in range(20)) is not wanted and time.monotonic() < until:
+                time.sleep(0.05)
             assert any(any_runnable([child.pid]) for _ in range(20)) is wanted
             child.kill()
 

@@ -80,8 +80,9 @@ class DockerControl:
     def came_up(self) -> bool:
         return bool(self._notes().get("up"))
 
-    def saw_end(self) -> bool:
-        return "report" in self._notes()
+    def seen_status(self) -> int | None:
+        status = self._notes().get("report", {}).get("status")
+        return None if status is None else int(status)
 
     def processes(self) -> Sequence[int]:
         self._notes()

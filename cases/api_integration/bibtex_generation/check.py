@@ -11,7 +11,11 @@ from tex import Entry, citations, entries
 
 from bench.judge import check, once
 
-BAR, STRONG, LEAST_EQUAL = 1.1, 0.9, 0.95
+BAR, STRONG, LEAST_EQUAL, LEAST_RIGHT = 1.1, 0.9, 0.95, 0.9
+EARLIER = {
+    "cited.tex": "Of an earlier run.\n",
+    "references.bib": "@article{of2020earlier,\n  title={An earlier run}\n}\n",
+}
 
 
 @dataclass(frozen=True)
@@ -41,12 +45,12 @@ def entries_are_true(ws: Any) -> None:
 def model_is_asked(ws: Any) -> None:
     """The language model is asked about every paragraph."""
     _answers(ws)
-    paragraphs = [" ".join(sentence for sentence, _ in it) for it in _shelf(ws).paragraphs]
+    paragraphs = [[sentence for sentence, _ in it] for it in _shelf(ws).paragraphs]
     asked = [event for event in ws.journal("model", during="judging") if event["event"] == "asked"]
-    told = [" ".join(message["content"] for message in event["messages"]) for event in asked]
+    told = [" ".join(" ".join(message["content"] for message in event["messages"]).split()) for event in asked]
     for number, paragraph in enumerate(paragraphs):
-        beginning = paragraph[:30]
-        assert any(beginning in text for text in told), f"the model was never shown paragraph {number + 1}"
+        seen = all(any(sentence in text for text in told) for sentence in paragraph)
+        assert seen, f"the model was not shown every sentence of paragraph {number + 1}"
 
 
 @check(weight=40, required=True)
@@ -56,7 +60,14 @@ def ten_percent_better(ws: Any) -> None:
     assert score > BAR * baseline, f"score {score:.3f}, wanted more than {BAR * baseline:.3f}"
 
 
-@check(weight=50)
+@check(weight=10, required=True)
+def citations_are_right(ws: Any) -> None:
+    """At least nine of ten citations are the work that their sentence needs."""
+    right, cited, _ = _counts(ws, _answers(ws))
+    assert right >= LEAST_RIGHT * cited, f"{right} of {cited} citations are right, {LEAST_RIGHT:.0%} are needed"
+
+
+@check(weight=40)
 def citation_score(ws: Any) -> float:
     """Credit for F1 times the valid share times the true share: from 0 at the starter's to 1 at 0.9."""
     score = _score(ws, _answers(ws))
@@ -72,13 +83,13 @@ def _shelf(ws: Any) -> Shelf:
 
 @once
 def _answers(ws: Any) -> list[Answer]:
-    return [_answer(ws, [sentence for sentence, _ in it]) for it in _shelf(ws).paragraphs]
+    paragraphs = enumerate(_shelf(ws).paragraphs)
+    return [_answer(ws, f"given/{at}/text.txt", [sentence for sentence, _ in it]) for at, it in paragraphs]
 
 
-def _answer(ws: Any, sentences: list[str]) -> Answer:
-    given = {"paragraph.txt": " ".join(sentences) + "\n"}
-    left = ["cited.tex", "references.bib"]
-    ran = ws.run(["python", "bibtex_generation.py", "paragraph.txt"], inputs=given, remove=left).ok()
+def _answer(ws: Any, path: str, sentences: list[str]) -> Answer:
+    given = {path: " ".join(sentences) + "\n", **EARLIER}
+    ran = ws.run(["python", "bibtex_generation.py", path], inputs=given).ok()
     try:
         pairs = frozenset(citations(ran.text("cited.tex", max_mb=0.1), sentences))
         found = entries(ran.text("references.bib", max_mb=0.1))
@@ -109,12 +120,17 @@ def _score(ws: Any, answers: list[Answer]) -> float:
 
 
 def _f1(ws: Any, answers: list[Answer]) -> float:
-    """2 TP / (cited + meant) over pairs of a sentence and a key, of all paragraphs together."""
+    right, cited, meant = _counts(ws, answers)
+    return 2 * right / (cited + meant)
+
+
+def _counts(ws: Any, answers: list[Answer]) -> tuple[int, int, int]:
+    """Pairs of a sentence and a key, of all paragraphs together: that are right, that are cited, that are meant."""
     right = cited = meant = 0
     for answer, paragraph in zip(answers, _shelf(ws).paragraphs, strict=True):
         wanted = {(at, key) for at, (_, key) in enumerate(paragraph) if key}
         right, cited, meant = right + len(wanted & answer.pairs), cited + len(answer.pairs), meant + len(wanted)
-    return 2 * right / (cited + meant)
+    return right, cited, meant
 
 
 def _shares(ws: Any, answers: list[Answer]) -> tuple[float, float]:

@@ -61,8 +61,8 @@ def _answer(conversation: Conversation, service: Service) -> Answer:
     instruction, _, rest = text.partition(" ")
     known = {sentence: key for paragraph in shelf.paragraphs for sentence, key in paragraph if sentence in text}
     if instruction.strip(":").upper() == "FIND":
-        # Everything that must be cited, and two of five sentences that need not be.
-        return Answer("\n".join(it for it, key in known.items() if key or random.Random(it).random() < 0.4))
+        # Everything that must be cited, and seven of ten sentences that need not be.
+        return Answer("\n".join(it for it, key in known.items() if key or random.Random(it).random() < 0.7))
     if instruction.strip(":").upper() == "FITS":
         keys = {key for key in known.values() if key}
         titles = {it.key for it in shelf.records.values() if it.fields["title"] in rest}

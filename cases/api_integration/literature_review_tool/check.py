@@ -14,6 +14,7 @@ from support import copied, sentences, supported, words
 from bench.judge import check, mapping, once, sequence, string
 
 PAPERS, MOST_WORDS, LEAST_SENTENCES = 10, 60, 2
+EARLIER = json.dumps({"query": "an earlier question", "papers": [], "conclusion": ""})
 BAR, STRONG, LEAST_SUPPORTED = 1.1, 0.95, 0.95
 
 
@@ -32,7 +33,7 @@ class Measured:
 
 @check(guard=True)
 def reviews_are_complete(ws: Any) -> None:
-    """For each question there is a report of ten papers, made with the model, with short summaries and a conclusion."""
+    """For each question there is a new report of ten papers, made with the model: titles, summaries, a conclusion."""
     _reviews(ws)
 
 
@@ -87,13 +88,13 @@ def _library(ws: Any) -> tuple[dict[str, Paper], Library]:
 @once
 def _reviews(ws: Any) -> dict[str, Review]:
     """For each question the listed ids, in order, with their summaries."""
-    _, library = _library(ws)
-    return {query: _review(ws, query) for query in library.queries}
+    papers, library = _library(ws)
+    return {query: _review(ws, query, papers) for query in library.queries}
 
 
-def _review(ws: Any, query: str) -> Review:
+def _review(ws: Any, query: str, known: dict[str, Paper]) -> Review:
     before = len(ws.journal("model", during="judging"))
-    ran = ws.run(["python", "literature_review.py", query], remove=["report.json"]).ok()
+    ran = ws.run(["python", "literature_review.py", query], inputs={"report.json": EARLIER}).ok()
     report = mapping(ran.json("report.json"), keys=("query", "papers", "conclusion"))
     asked = [event for event in ws.journal("model", during="judging")[before:] if event["event"] == "asked"]
     assert asked, f"the language model was not asked anything about {query!r}"
@@ -102,20 +103,16 @@ def _review(ws: Any, query: str) -> Review:
     assert 20 <= length <= 200, f"the conclusion has {length} words, not 20 to 200"
     papers = sequence(report["papers"], length=PAPERS)
     listed: Review = []
-    for paper in papers:
-        found = mapping(paper, keys=("id", "title", "summary"))
-        title, summary = string(found["title"]), string(found["summary"])
-        assert title.strip(), "a paper has no title"
+    for one in papers:
+        found = mapping(one, keys=("id", "title", "summary"))
+        paper, title, summary = (string(found[name]) for name in ("id", "title", "summary"))
+        wanted = known[paper].title if paper in known else title
+        assert title.split() == wanted.split(), f"{title[:80]!r} is not the title of {paper}"
         length = len(words(summary))
         assert length <= MOST_WORDS, f"a summary has {length} words, at most {MOST_WORDS} are allowed"
-        listed.append((_plain_id(string(found["id"])), summary))
+        listed.append((paper, summary))
     assert len({paper for paper, _ in listed}) == PAPERS, "a paper is listed twice"
     return listed
-
-
-def _plain_id(text: str) -> str:
-    """The id alone, of an address or with a version, too."""
-    return text.strip().rsplit("/", 1)[-1].split("v")[0]
 
 
 @once

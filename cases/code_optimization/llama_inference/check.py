@@ -21,15 +21,15 @@ CALLS = (
     ((4, 128), 0, ("head", "layer1.query", "layer3.up")), ((4, 128), 1, ("embedding", "layer0.value", "layer2.norm1")),
     ((4, 128), 2, ("layer3.output",)),
 )  # fmt: skip
-SHARP = (1.0, 1.0, 4.0)
-"""Of queries and keys, for each of the three sets of weights."""
+KINDS = ("plain", "small", "sharp")
+"""Of the three sets of weights."""
 
 
 @check(guard=True)
 def logits_are_right(ws: Workspace) -> None:
     """For all sizes, and for weights that change, generate gives the right logits and spares what it is given."""
     rng = ws.numpy_rng("calls")
-    weights = [draw_weights(ws.seed_for(f"weights {at}"), sharp) for at, sharp in enumerate(SHARP)]
+    weights = [draw_weights(ws.seed_for(f"weights {kind}"), kind) for kind in KINDS]
     # The same tokens come again with other weights: what was remembered of them is wrong then.
     drawn = {shape: draw_tokens(rng, *shape) for shape, _, _ in CALLS}
     calls = [{"tokens": drawn[shape], "weights": at, "negated": list(parts)} for shape, at, parts in CALLS]
@@ -42,7 +42,7 @@ def logits_are_right(ws: Workspace) -> None:
         result = mapping(result, keys=("following", "logits", "tokens"))
         kept = np.array_equal(array(result["tokens"], shape=shape), call["tokens"])
         assert kept, f"{about}: generate changed its tokens"
-        near = NEAR if SHARP[at] == 1 else NEAR_WHEN_SHARP
+        near = NEAR_WHEN_SHARP if KINDS[at] == "sharp" else NEAR
         _compare(result["following"], result["logits"], last_logits(call["tokens"], weights[at]), near, about)
     for expected, left in zip(weights, sequence(value["weights"], length=3), strict=True):
         left = mapping(left, keys=list(expected))

@@ -42,6 +42,8 @@ EXTREMES = (
     (0, 7, 9, 2, 3), (1, 3, 3, 1, 1), (1, 1, 2, 2, 2), (-1, 5, 4, 1, 2), (2, 6, 5, 33, 20), (1, 601, 431, 1, 1),
     (37, 160, 120, 1, 2),
 )  # fmt: skip
+# Images and weights whose copies are far larger than what NumPy keeps for itself, in bytes.
+WIDE, KEPT = (2, 40, 50, 33, 20), 10_000
 # Of the same size when they are padded: what one layer has left in a common place shows in the next.
 ALIKE = {0: (2, 9, 10, 2, 3), 1: (2, 7, 8, 2, 3), 2: (2, 5, 6, 2, 3)}
 # Which images, weights and biases each pass of a layer is computed from; the last ones were negated in place.
@@ -96,6 +98,8 @@ def forward_is_right(ws: Workspace) -> None:
                 assert left, f"{about}: forward changed its {name}"
         for name, own in zip(("weights", "biases"), sequence(found["own"], length=2), strict=True):
             array(own, shape=case[name][0].shape)
+    left = number(ws.drive("driver.py:kept", hidden_case(rng, 5, 1, 2, WIDE)))
+    assert left < KEPT, f"a pass leaves {left:.0f} bytes of arrays behind: something is stored for another pass"
 
 
 @check(guard=True)

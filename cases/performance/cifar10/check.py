@@ -10,13 +10,14 @@ import numpy as np
 from waves import CLASSES, DIRECTIONS, balanced, paint
 
 from bench.casekit.metrics import accuracy
+from bench.casekit.programs import learns_again
 from bench.judge import Numbers, check, once, submission
 
 BASELINE, TARGET = 0.58, 0.90
 BAR = 1.25 * BASELINE  # trainings of the starter differ by a standard deviation of 10 %
 MOST_EPOCHS, TRAIN, TEST = 10, 3000, 1500
 APART = 0.15  # two trainings of one program are up to 0.1 apart in the middle of the scale
-SUM_OFF, SOURCES_KB, RUN_S = 1e-3, 100, 60
+SUM_OFF, RUN_S = 1e-3, 60
 
 
 @check(weight=10, required=True)
@@ -87,17 +88,13 @@ def _rerun(ws: Any) -> tuple[float, int]:
     Only Python files are left of the workspace. The directions are turned and the classes numbered anew, so that
     neither stored answers nor stored weights fit.
     """
-    sources = [name for name in ws.files() if name.endswith(".py")]
-    size = sum(ws.path(name).stat().st_size for name in sources)
-    assert size <= SOURCES_KB * 1000, f"the Python files have {size:,} bytes, wanted at most {SOURCES_KB},000"
     rng = ws.numpy_rng("another world")
     code, turn = rng.permutation(CLASSES), rng.uniform(0.3, 0.7) * np.pi / DIRECTIONS
     labels, asked = balanced(rng, TRAIN), balanced(rng, TEST)
     file = io.BytesIO()
     np.savez(file, pictures=paint(rng, labels, turn), labels=code[labels], test=paint(rng, asked, turn))
     inputs = {"cifar.py": ws.hidden("judges_cifar.py"), "pictures.npz": file.getvalue()}
-    others = sorted(set(ws.files()) - set(sources))
-    ran = ws.run(["python", "train.py"], timeout=RUN_S, inputs=inputs, remove=others).ok()
+    ran = learns_again(ws, ["python", "train.py"], inputs, RUN_S)
     epochs = len(ran.text("epochs.log", 1).splitlines()) if ran.exists("epochs.log") else 0
     reached = accuracy(code[asked], _probabilities(ran, TEST).argmax(axis=1))
     ws.metric("accuracy_new_pictures", reached)

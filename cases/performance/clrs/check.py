@@ -13,6 +13,7 @@ BAR = 1.1 * BASELINE
 LEARNT = 0.75  # under another rule trainings of the starter differ by 0.056 around 0.574: three times that above
 APART = 0.1  # two trainings of one program, if it leaves something to chance
 RUN_S = 60
+GIVEN = ("graphs/train.npz", "graphs/test.npz")
 
 
 @check(weight=10, required=True)
@@ -50,9 +51,27 @@ def program_learns_another_rule(ws: Any) -> None:
 def submission_is_the_programs(ws: Any) -> None:
     """train.py, run once more on the files it was given, is not much worse than submission.csv."""
     submitted = _right(ws)
-    ran = run_command(ws, "python train.py", outputs=["submission.csv"], timeout=RUN_S)
-    again = accuracy(_truth(ws)["pointers"], _pointers(ran, _truth(ws)["pairs"].tolist()))
+    again = accuracy(_truth(ws)["pointers"], _pointers(_again(ws), _truth(ws)["pairs"].tolist()))
     assert submitted - again <= APART, f"submission.csv has {submitted:.4f} right, train.py makes one with {again:.4f}"
+
+
+@check(guard=True)
+def graphs_as_given(ws: Any) -> None:
+    """graphs/ has no other files than it had, and a run of train.py leaves these as they are."""
+    more = [path for path in ws.files() if path.startswith("graphs/") and path not in GIVEN]
+    assert not more, f"graphs/ must stay as it is, {more[0][:80]} is new"
+    try:
+        ran = _again(ws)
+    except AssertionError:
+        return  # submission_is_the_programs says why
+    changed = [path for path in GIVEN if not ran.exists(path) or ran.sha256(path) != ws.sha256(path)]
+    assert not changed, f"graphs/ must stay as it is, train.py changes {changed[0]}"
+
+
+@once
+def _again(ws: Any) -> Any:
+    """train.py on the files that it was given."""
+    return run_command(ws, "python train.py", outputs=["submission.csv"], timeout=RUN_S)
 
 
 def _pointers(folder: Any, names: list[str]) -> Any:

@@ -7,16 +7,17 @@ molecules, so that the luck of some seventy acting ones is shared.
 from typing import Any
 
 import numpy as np
-from molecules import files, molecules, world
+from molecules import TABLES, files, molecules, world
 from plain import baseline
 
 from bench.casekit.metrics import auc
-from bench.judge import Numbers, check, once, run_command, submission
+from bench.judge import Numbers, check, once, submission
 
 BAR, STRONG = 0.10, 0.25  # above the baseline, as a share of it
 SAME = 0.6
 FRESH, FRESH_TESTS = 6000, 2400
 RUN_S = 60
+GIVEN = {f"molecules/ogbg_molhiv/{name}.csv.gz" for name in TABLES}
 
 
 @check(weight=10, required=True)
@@ -46,7 +47,7 @@ def program_learns_on_other_molecules(ws: Any) -> None:
     rng = ws.numpy_rng("other molecules")
     made = molecules(rng, world(rng), FRESH, FRESH_TESTS, rng)
     inputs = files(made, FRESH_TESTS)
-    ran = run_command(ws, "python train.py", outputs=["submission.csv"], inputs=inputs, timeout=RUN_S)
+    ran = ws.run(["python", "train.py"], timeout=RUN_S, inputs=inputs, remove=_left_behind(ws)).ok()
     acts = made.acts[-FRESH_TESTS:]
     area = auc(acts, _scores(ran, list(range(FRESH - FRESH_TESTS, FRESH))))
     plain = auc(acts, baseline(made, FRESH - FRESH_TESTS)[-FRESH_TESTS:])
@@ -59,11 +60,34 @@ def program_learns_on_other_molecules(ws: Any) -> None:
 @check(weight=10, required=True)
 def submission_is_the_programs(ws: Any) -> None:
     """train.py, run once more on the files it was given, ranks the molecules alike, but for the luck of a draw."""
-    ran = run_command(ws, "python train.py", outputs=["submission.csv"], timeout=RUN_S)
-    again, submitted = _scores(ran, _truth(ws)["graphs"].tolist()), _submitted(ws)
+    again, submitted = _scores(_again(ws), _truth(ws)["graphs"].tolist()), _submitted(ws)
     assert submitted.std() > 0 and again.std() > 0, "all scores are equal"
     alike = float(np.corrcoef(_ranks(again), _ranks(submitted))[0, 1])
     assert alike >= SAME, f"the ranks of train.py's scores correlate with submission.csv's by {alike:.2f}, not {SAME}"
+
+
+@check(guard=True)
+def molecules_as_given(ws: Any) -> None:
+    """molecules/ has no other files than it had, and a run of train.py leaves these as they are."""
+    more = [path for path in ws.files() if path.startswith("molecules/") and path not in GIVEN]
+    assert not more, f"molecules/ must stay as it is, {more[0][:80]} is new"
+    try:
+        ran = _again(ws)
+    except AssertionError:
+        return  # submission_is_the_programs says why
+    changed = [path for path in sorted(GIVEN) if not ran.exists(path) or ran.sha256(path) != ws.sha256(path)]
+    assert not changed, f"molecules/ must stay as it is, train.py changes {changed[0]}"
+
+
+@once
+def _again(ws: Any) -> Any:
+    """train.py on the files that it was given."""
+    return ws.run(["python", "train.py"], timeout=RUN_S, remove=_left_behind(ws)).ok()
+
+
+def _left_behind(ws: Any) -> list[str]:
+    """What is neither a program nor given: a model that was fitted before, or what was found before."""
+    return [path for path in ws.files() if not path.endswith(".py") and path not in GIVEN]
 
 
 def _ranks(scores: Any) -> Any:

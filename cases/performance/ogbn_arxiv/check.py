@@ -5,10 +5,10 @@ import sys
 from typing import Any
 
 import numpy as np
-from papers import FIELDS, files, papers
+from papers import FIELDS, TABLES, files, papers
 
 from bench.casekit.metrics import accuracy
-from bench.judge import Numbers, check, integer, mapping, once, run_command, submission
+from bench.judge import Numbers, check, integer, mapping, once, submission
 
 BASELINE, STRONG = 0.632, 0.91
 BAR = 1.1 * BASELINE
@@ -16,6 +16,9 @@ EPOCHS = 10
 SAME = 0.85  # two trainings of the reference with other seeds agreed on 97 %
 LEAST, MOST = 5600, 6400  # papers of the other network
 RUN_S = 60
+STARTERS = {"subprocess", "multiprocessing", "ProcessPoolExecutor"}
+OS_STARTERS = ("fork", "system", "popen", "posix_spawn", "spawn", "exec")
+GIVEN = {f"networks/ogbn_arxiv/{name}.csv.gz" for name in TABLES}
 LIBRARIES = {"numpy", "pandas", "torch"}
 
 
@@ -43,7 +46,7 @@ def program_learns_on_another_network(ws: Any) -> None:
     rng = ws.numpy_rng("another network")
     network = papers(rng, int(rng.integers(LEAST, MOST)))
     inputs = files(network)
-    ran = run_command(ws, "python train.py", outputs=["submission.csv"], inputs=inputs, timeout=RUN_S)
+    ran = ws.run(["python", "train.py"], timeout=RUN_S, inputs=inputs, remove=_left_behind(ws)).ok()
     share = accuracy(network.fields[network.test], _fields(ran, network.test.tolist()))
     ws.metric("accuracy_on_another_network", share)
     assert share > BAR, f"accuracy {share:.4f} on another network, wanted more than {BAR:.4f}"
@@ -51,9 +54,11 @@ def program_learns_on_another_network(ws: Any) -> None:
 
 @check(guard=True)
 def at_most_ten_epochs(ws: Any) -> None:
-    """Only torch trains, and the labels that its losses are derived for are at most ten times the known ones."""
+    """Only torch trains, in one process, and its losses are derived for at most ten times the known labels."""
     odd = sorted(_imported(ws) - LIBRARIES)
     assert not odd, f"the programs import {odd[:4]}, wanted none but the standard library and {sorted(LIBRARIES)}"
+    others = sorted(_starting(ws))
+    assert not others, f"the programs use {others[:4]}: training in other processes is not counted"
     try:
         ran = _counted(ws)
     except AssertionError:
@@ -72,30 +77,69 @@ def submission_is_the_programs(ws: Any) -> None:
     assert agree >= SAME, f"train.py gives {agree:.1%} of the fields of submission.csv again, wanted {SAME:.0%}"
 
 
+@check(guard=True)
+def networks_as_given(ws: Any) -> None:
+    """networks/ has no other files than it had, and a run of train.py leaves these as they are."""
+    more = [path for path in ws.files() if path.startswith("networks/") and path not in GIVEN]
+    assert not more, f"networks/ must stay as it is, {more[0][:80]} is new"
+    try:
+        ran = _counted(ws)
+    except AssertionError:
+        return  # submission_is_the_programs says why
+    changed = [path for path in sorted(GIVEN) if not ran.exists(path) or ran.sha256(path) != ws.sha256(path)]
+    assert not changed, f"networks/ must stay as it is, train.py changes {changed[0]}"
+
+
 @once
 def _counted(ws: Any) -> Any:
-    """train.py on the agent's own files, with a count of the labels that it goes through."""
+    """train.py on the files that it was given, with a count of the labels that it goes through."""
     inputs = {"counted.py": ws.hidden("counted.py")}
-    remove = [name for name in ("submission.csv", "counted.json") if ws.exists(name)]
-    return ws.run(["python", "counted.py"], timeout=RUN_S, inputs=inputs, remove=remove).ok()
+    return ws.run(["python", "counted.py"], timeout=RUN_S, inputs=inputs, remove=_left_behind(ws)).ok()
+
+
+def _left_behind(ws: Any) -> list[str]:
+    """What is neither a program nor given: a network that was trained before, or what was found before."""
+    return [path for path in ws.files() if not path.endswith(".py") and path not in GIVEN]
+
+
+@once
+def _programs(ws: Any) -> dict[str, ast.Module]:
+    found: dict[str, ast.Module] = {}
+    for path in sorted(path for path in ws.files() if path.endswith(".py")):
+        try:
+            found[path] = ast.parse(ws.text(path))
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            raise AssertionError(f"{path[:60]} is not Python") from None
+    return found
+
+
+def _modules(ws: Any) -> set[str]:
+    """The full names of all modules that a program of the workspace imports or imports from."""
+    found: set[str] = set()
+    for tree in _programs(ws).values():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                found |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return found
 
 
 def _imported(ws: Any) -> set[str]:
-    """Top-level packages that a program of the workspace imports, beside its own modules and the standard library."""
-    programs = [path for path in sorted(ws.files()) if path.endswith(".py")]
-    found: set[str] = set()
-    for path in programs:
-        try:
-            tree = ast.parse(ws.text(path))
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            raise AssertionError(f"{path[:60]} is not Python") from None
+    """Top-level packages that are imported, beside the workspace's own modules and the standard library."""
+    own = {part.removesuffix(".py") for path in _programs(ws) for part in path.split("/")}
+    return {name.partition(".")[0] for name in _modules(ws)} - own - set(sys.stdlib_module_names)
+
+
+def _starting(ws: Any) -> set[str]:
+    """Names by which programs start other processes."""
+    found = {name for name in _modules(ws) if STARTERS & set(name.split("."))}
+    for tree in _programs(ws).values():
         for node in ast.walk(tree):
-            if isinstance(node, ast.Import):
-                found |= {alias.name.partition(".")[0] for alias in node.names}
-            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                found.add(node.module.partition(".")[0])
-    own = {part.removesuffix(".py") for path in programs for part in path.split("/")}
-    return found - own - set(sys.stdlib_module_names)
+            if isinstance(node, ast.Attribute):
+                of_os = isinstance(node.value, ast.Name) and node.value.id == "os" and node.attr.startswith(OS_STARTERS)
+                found |= {node.attr} if of_os or node.attr in STARTERS else set()
+    return found
 
 
 def _fields(folder: Any, nodes: list[int]) -> Any:

@@ -16,6 +16,7 @@ TABLES = ("train_clinical_data.csv", "supplemental_clinical_data.csv", "train_pr
 BAR, STRONG = 0.9, 0.55  # shares of what starter or medians reach on the same patients
 WAITS = (0, 6, 12, 24)
 RUN_S = 60
+COLUMNS = {"visit_month": Numbers(low=0, whole=True), "rating": Numbers(low=0, high=1e6)}
 
 
 def smape_plus_1(truth: Any, predicted: Any) -> float:
@@ -30,8 +31,7 @@ def submission_is_complete(ws: Any) -> None:
     """submission.csv has one rating, 0 or more, for every row of the example's sample submission."""
     with np.load(ws.hidden("example.npz").path) as file:
         ids = file["ids"].tolist()
-    columns = {"visit_month": Numbers(low=0, whole=True), "rating": Numbers(low=0, high=1e6)}
-    submission(ws, "submission.csv", ids={"prediction_id": ids}, columns=columns)
+    submission(ws, "submission.csv", ids={"prediction_id": ids}, columns=COLUMNS)
 
 
 @check(guard=True)
@@ -54,11 +54,35 @@ def ten_percent_better(ws: Any) -> None:
     assert error < BAR * baseline, f"SMAPE+1 is {error:.2f}, wanted less than {BAR * baseline:.2f}"
 
 
+@check(guard=True)
+def tables_and_submission_as_left(ws: Any) -> None:
+    """A run of train.py changes no table, and leaves the submission.csv that the interface has written."""
+    try:
+        told, ran = _ratings(ws), _ran(ws)
+    except AssertionError:
+        return  # every_month_is_predicted says why
+    changed = [
+        name
+        for name in TABLES
+        if not ran.exists(name) or ran.bytes(name) != ws.hidden(f"other/{name}").path.read_bytes()
+    ]
+    assert not changed, f"the tables must stay as they are, train.py changes {changed[0]}"
+    written = submission(ran, "submission.csv", ids={"prediction_id": _answers(ws)[0]}, columns=COLUMNS)["rating"]
+    odd = int((~np.isclose(written, told)).sum())
+    assert not odd, f"{odd} ratings of submission.csv are not those that the interface was given"
+
+
+@once
+def _ran(ws: Any) -> Any:
+    """train.py among the tables of the other clinic."""
+    inputs = {name: ws.hidden(f"other/{name}") for name in TABLES}
+    return ws.run(["python", "train.py"], timeout=RUN_S, inputs=inputs, remove=["submission.csv"]).ok()
+
+
 @once
 def _ratings(ws: Any) -> Any:
     """What the service was told, in the order of the hidden ids."""
-    inputs = {name: ws.hidden(f"other/{name}") for name in TABLES}
-    ws.run(["python", "train.py"], timeout=RUN_S, inputs=inputs, remove=["submission.csv"]).ok()
+    _ran(ws)
     ids, _ = _answers(ws)
     found: dict[str, float] = {}
     for event in ws.journal("months", during="judging"):

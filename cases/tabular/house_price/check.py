@@ -10,6 +10,7 @@ import numpy as np
 from town import houses, other_town
 
 from bench.casekit.metrics import mae
+from bench.casekit.programs import left_alone
 from bench.casekit.tables import to_csv
 from bench.judge import Numbers, check, once, submission
 
@@ -55,6 +56,7 @@ def program_works_on_new_houses(ws: Any) -> None:
     }
     inputs = {"train.csv": to_csv(train), "test.csv": to_csv(test)}
     ran = ws.run(["python", "train.py"], timeout=RUN_S, inputs=inputs, remove=["submission.csv"]).ok()
+    left_alone(ran, inputs)
     share = mae(prices[order], _prices(ran, test["Id"])) / float(prices[order].mean())
     ws.metric("mae_new_houses", 100 * share, "% of the mean price")
     assert share <= BAR_SHARE, f"mean absolute error {share:.1%} of the mean price, wanted at most {BAR_SHARE:.0%}"

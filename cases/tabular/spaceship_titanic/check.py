@@ -52,6 +52,8 @@ def program_learns_on_another_ship(ws: Any) -> None:
     test = {name: values[order] for name, values in table.items()}
     inputs = {"train.csv": to_csv(train | {"Transported": transported[:FRESH_TRAIN]}), "test.csv": to_csv(test)}
     ran = run_command(ws, "python train.py", outputs=["submission.csv"], inputs=inputs, timeout=RUN_S)
+    for name, content in inputs.items():
+        assert ran.bytes(name) == content.encode(), f"train.py changes {name}, which must stay as it is"
     truth = transported[order]
     accuracy = float((_answers(ran, test["PassengerId"].tolist()) == truth).mean())
     plain = float((baseline(train, transported[:FRESH_TRAIN], test) == truth).mean())

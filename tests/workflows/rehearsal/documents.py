@@ -10,7 +10,8 @@ from typing import Any
 
 import yaml
 
-from bench.cli.init import WORKFLOWS, Settings, render
+from bench.cli.init import WORKFLOWS, render
+from bench.cli.init_settings import Settings
 from tests.workflows.rehearsal.stage import ROOT
 
 PIN = "0123456789abcdef0123456789abcdef01234567"

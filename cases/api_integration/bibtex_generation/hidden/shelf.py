@@ -89,7 +89,7 @@ def _words(text: str) -> list[str]:
 
 
 def draw_shelf(rng: random.Random, paragraphs: int) -> Shelf:
-    """About 250 records, and paragraphs of five sentences that must cite and four that must not."""
+    """About 225 records, and paragraphs: six sentences that must cite, two of them one work, and four that must not."""
     made = _Maker(rng)
     pools = [[make() for _ in range(count)] for make, count in ((made.named, 35), (made.claim, 60), (made.dated, 30))]
     for pool in pools:
@@ -97,8 +97,9 @@ def draw_shelf(rng: random.Random, paragraphs: int) -> Shelf:
     texts = []
     for _ in range(paragraphs):
         citing = [pools[at].pop() for at in (0, 0, 1, 1, 2)]
+        citing.append(made.again(citing[0]))
         plain = [(made.plain(form), None) for form in rng.sample(PLAIN, 4)]
-        texts.append(rng.sample([*citing, *plain], 9))
+        texts.append(rng.sample([*citing, *plain], 10))
     return Shelf(made.records, [[(text, key) for text, key in it] for it in texts])
 
 
@@ -108,6 +109,7 @@ class _Maker:
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
         self.records: dict[str, Record] = {}
+        self.others: dict[str, str] = {}
         self.claims = [(thing, effect) for thing in THINGS for effect in EFFECTS]
         rng.shuffle(self.claims)
 
@@ -131,9 +133,14 @@ class _Maker:
         origin = self.record(f"{name}: a new {kind} for {thing}", f"We introduce {name}, a {kind} for {thing}.", year)
         self.record(f"Revisiting {name} and other {kind}s", f"We study {name} again, with more {thing}.", year + 2)
         self.record(f"How far does {name} go?", f"A survey of works that use the {name} {kind}.", year + 4)
-        forms = (f"As a starting point we take the {name} {kind} without changes.",
+        forms = (f"As a starting point we take the {name} {kind} — without changes.",
                  f"Most recent systems build upon {name}, and so do we.")  # fmt: skip
+        self.others |= dict(zip(forms, reversed(forms), strict=True))
         return self.rng.choice(forms), origin.key
+
+    def again(self, cited: tuple[str, str | None]) -> tuple[str, str | None]:
+        """Another sentence that must cite the work of a sentence with a name."""
+        return self.others[cited[0]], cited[1]
 
     def claim(self) -> tuple[str, str | None]:
         thing, effect = self.claims.pop()

@@ -9,7 +9,7 @@ REQUIRED = {
     "article": {"title", "author", "journal", "year"},
     "inproceedings": {"title", "author", "booktitle", "year"},
 }
-_CITE = re.compile(r"\s*\\cite[tp]?\*?\{([^{}]*)\}")
+_CITE = re.compile(r"[\s~]*\\cite[tp]?\*?\{([^{}]*)\}")
 
 
 @dataclass(frozen=True)

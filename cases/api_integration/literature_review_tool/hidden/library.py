@@ -60,7 +60,9 @@ INVENTED = (
     "Three independent teams later failed to reproduce the finding.",
 )
 QUESTIONS = ("how to deal with {} in {}", "detecting {} in {}", "What causes {} (and its harm) in {}?",
-             "recent work on {} & {}", "methods against {} for {}", "measuring {}: the case of {}")  # fmt: skip
+             "recent work on {} & {}", "methods against {} — for {}", "measuring {}: the case of {}",
+             'is "{}" in {} 100% avoidable?', "Müller's question of {} + {}")  # fmt: skip
+FAULTS = ("a number", "none", "an invention", "none")
 
 
 @dataclass(frozen=True)
@@ -110,15 +112,15 @@ def draw_library(rng: random.Random, phenomena: list[int], queries: int) -> Libr
         topics += [(it, field) for it in rng.choices([it for it in phenomena if it != phenomenon], k=12)]
     names: set[str] = set()
     numbers = rng.sample(range(10_000, 99_999), 2 * len(topics))
-    papers = [_paper(rng, topic, numbers.pop(), names) for topic in topics]
+    papers = [_paper(rng, topic, numbers.pop(), names, FAULTS[at % 4]) for at, topic in enumerate(topics)]
     # These have all words of what is asked for, and are about something else.
-    for topic in [topic for topic in asked for _ in range(10)]:
+    for at, topic in enumerate(topic for topic in asked for _ in range(10)):
         other = (topic[0], rng.choice([it for it in range(len(FIELDS)) if it != topic[1]]))
-        paper = _paper(rng, other, numbers.pop(), names)
+        paper = _paper(rng, other, numbers.pop(), names, FAULTS[at % 4])
         aside = f" Unlike work on {_called(rng, topic)[0]} in {_called(rng, topic)[1]}, it needs no access to the data."
         papers.append(replace(paper, abstract=paper.abstract + aside))
     rng.shuffle(papers)
-    forms = rng.choices(QUESTIONS, k=queries)
+    forms = rng.sample(QUESTIONS, queries)
     named = {
         form.format(PHENOMENA[p].split("|")[0], FIELDS[f].split("|")[0]): (p, f)
         for form, (p, f) in zip(forms, asked, strict=True)
@@ -126,7 +128,7 @@ def draw_library(rng: random.Random, phenomena: list[int], queries: int) -> Libr
     return Library(papers, named)
 
 
-def _paper(rng: random.Random, topic: tuple[int, int], number: int, names: set[str]) -> Paper:
+def _paper(rng: random.Random, topic: tuple[int, int], number: int, names: set[str], fault: str) -> Paper:
     phenomenon, field = _called(rng, topic)
     name, benchmark = _name(rng, names), _name(rng, names)
     method, step, metric = rng.choice(METHODS), rng.choice(STEPS), rng.choice(METRICS)
@@ -142,11 +144,11 @@ def _paper(rng: random.Random, topic: tuple[int, int], number: int, names: set[s
     )
     told = [
         f"{name} uses a {method} against {phenomenon} in {field}.",
-        f"{metric[0].upper()}{metric[1:]} on {benchmark} rises by {gain} points, thanks to the {step}.",
+        f"On {benchmark}, {metric} exceeds the strongest baseline by {gain} points, most of it by the {step}.",
     ]
-    if rng.random() < 0.45:
+    if fault != "none":
         wrong = f"Training needs only {hours + 117} hours on the {benchmark} benchmark."
-        told.insert(rng.randint(0, 2), wrong if rng.random() < 0.8 else rng.choice(INVENTED))
+        told.insert(rng.randint(0, 2), wrong if fault == "a number" else rng.choice(INVENTED))
     authors = tuple(f"{_word(rng)} {_word(rng)}" for _ in range(rng.randint(1, 4)))
     date = f"20{rng.randint(18, 24)}-{rng.randint(1, 12):02d}-{rng.randint(1, 28):02d}"
     place = f"{date[2:4]}{date[5:7]}.{number}"

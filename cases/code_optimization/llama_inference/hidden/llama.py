@@ -10,10 +10,17 @@ from numpy.typing import NDArray
 Weights = dict[str, NDArray[np.float32]]
 VOCABULARY, WIDTH, LAYERS, HEADS, INNER = 4096, 128, 4, 4, 344
 BASE, EPSILON = 10000.0, 1e-5
+SCALES = {
+    "plain": {},
+    # What is added under the root counts, gates go to where exp ends, and the first or the last token often wins.
+    "small": {"embedding": 3e-3, "output": 1e-2, "down": 3e-4, "gate": 10.0},
+    "sharp": {"query": 4.0, "key": 4.0},
+}
+"""What a set of weights multiplies its parts with; with the sharp ones the scores of attention go beyond 100."""
 
 
-def draw_weights(seed: int, sharp: float = 1.0) -> Weights:
-    """Float32 weights. sharp: scale of queries and keys; with 4 the scores of attention go beyond 100."""
+def draw_weights(seed: int, kind: str = "plain") -> Weights:
+    """Float32 weights of a kind of SCALES."""
     rng = np.random.default_rng(seed)
 
     def normal(*shape: int, scale: float) -> NDArray[np.float32]:
@@ -24,11 +31,16 @@ def draw_weights(seed: int, sharp: float = 1.0) -> Weights:
     for layer in range(LAYERS):
         name = f"layer{layer}"
         for part in ("query", "key", "value", "output"):
-            scale = 0.13 * (sharp if part in ("query", "key") else 1.0)
-            weights[f"{name}.{part}"] = normal(WIDTH, WIDTH, scale=scale)
+            weights[f"{name}.{part}"] = normal(WIDTH, WIDTH, scale=0.13)
         weights[f"{name}.gate"], weights[f"{name}.up"] = (normal(WIDTH, INNER, scale=0.1) for _ in range(2))
         weights[f"{name}.down"] = normal(INNER, WIDTH, scale=0.08)
         weights[f"{name}.norm1"], weights[f"{name}.norm2"] = (1 + normal(WIDTH, scale=0.1) for _ in range(2))
+    for part, factor in SCALES[kind].items():
+        for name in (name for name in weights if name.split(".")[-1] == part):
+            weights[name] *= np.float32(factor)
+    if kind == "small":
+        weights["head"][:, 0] *= 12
+        weights["head"][:, -1] = -weights["head"][:, 0]
     return weights
 
 

@@ -1,8 +1,10 @@
 """Runs a layer on the judge's arrays, inside the subject. Nothing here knows what is right."""
 
+import gc
 import importlib
 import math
 import sys
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -63,6 +65,19 @@ def outputs(cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
             found[f"other {name}"] = _plain(layer.forward(images[1]))
         results.append({**found, **left, "own": [layer.weights, layer.biases]})
     return results
+
+
+def kept(case: dict[str, Any]) -> int:
+    """Bytes of arrays that a pass leaves behind when its output is thrown away."""
+    layer = _layer(case["weights"][0], case["biases"][0], case["stride"], case["padding"])
+    layer.forward(case["images"][0][:, : len(case["weights"][0]), : len(case["weights"][0])])
+    tracemalloc.start()
+    layer.forward(case["images"][0])
+    gc.collect()
+    arrays = tracemalloc.DomainFilter(True, np.lib.tracemalloc_domain)
+    left = sum(trace.size for trace in tracemalloc.take_snapshot().filter_traces([arrays]).traces)
+    tracemalloc.stop()
+    return left
 
 
 def _view(images: Array) -> Array:

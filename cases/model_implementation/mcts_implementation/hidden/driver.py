@@ -120,19 +120,21 @@ class Watched(mcts.MCTS):  # type: ignore[misc]
 
 
 def searched(game: list[Any], plans: list[list[Any]], constant: float) -> list[Any]:
-    """For each plan (simulations, seed, kind, moves): the action's index, the tree, the state's moves afterwards.
+    """For each plan (simulations, seed, kind, moves): the action's index, the tree, the state's moves afterwards,
+    and whether the tree is over another object than the state.
 
-    One object makes all searches of as many simulations.
+    One object makes all searches of as many simulations, and all from the same place get the same state.
     """
     mcts.C_PUCT, found = constant, []
     searches: dict[int, Any] = {}
+    states: dict[Any, Played] = {}
     for count, seed, kind, moves in plans:
         search = searches.setdefault(count, Watched(n_simulations=count))
-        state = Played(game, kind, moves)
+        state = states.setdefault((kind, *moves), Played(game, kind, moves))
         random.seed(seed)
         action = search.search(state)
         index = None if action is None else state.get_legal_actions().index(action)
-        found.append([index, dumped(search.root), state.moves])
+        found.append([index, dumped(search.root), state.moves, search.root.state is not state])
     return found
 
 

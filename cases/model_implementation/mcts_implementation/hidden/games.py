@@ -12,6 +12,8 @@ DEFAULT = "number", [0]
 """Kind of the actions, and the moves before the search."""
 CHAIN: list[Any] = [*([place + 1] for place in range(1500)), 2.5]
 """A game of single moves."""
+LONG: list[Any] = [*([place + 1] for place in range(9000)), 2.5]
+"""The same, for searches: nine thousand moves."""
 
 
 def bound(visits: int, value: float, total: int, constant: float) -> float:
@@ -82,10 +84,16 @@ def propagated(rows: list[list[Any]], rewards: list[list[Any]]) -> list[list[Any
     return now
 
 
-def selected(rows: list[list[Any]], constant: float) -> int:
-    """The row where the walk from the first row by the largest bound ends."""
-    at = 0
-    while not rows[at][4] and any(row[0] == at for row in rows):
-        bounds = {n: bound(row[2], row[3], rows[at][2], constant) for n, row in enumerate(rows) if row[0] == at}
-        at = max(bounds, key=lambda n: bounds[n])
-    return at
+def selected(rows: list[list[Any]], constant: float) -> list[int]:
+    """The rows where a walk from the first row by the largest bound may end: of equal bounds any is the largest."""
+    below: list[list[int]] = [[] for _ in rows]
+    for n, row in enumerate(rows[1:], 1):
+        below[row[0]].append(n)
+    walked, ends = [0], []
+    for at in walked:
+        if rows[at][4] or not below[at]:
+            ends.append(at)
+            continue
+        bounds = {n: bound(*rows[n][2:4], rows[at][2], constant) for n in below[at]}
+        walked += [n for n, value in bounds.items() if math.isclose(value, max(bounds.values()), rel_tol=1e-12)]
+    return ends

@@ -18,7 +18,24 @@ def chances(weights: dict[str, Any], ids: Any) -> Any:
         return np.nan_to_num(scores / scores.sum(axis=1, keepdims=True))
 
 
+def linear_error(weights: dict[str, Any], ids: Any, labels: Any) -> float:
+    """Share of the labels' variance that a least-squares fit on the vectors of [CLS] leaves, whatever head there is."""
+    with np.errstate(all="ignore"):
+        first = np.concatenate([_first(weights, ids[at : at + _CHUNK]) for at in range(0, len(ids), _CHUNK)])
+    columns = np.column_stack([np.ones(len(ids)), np.nan_to_num(first, posinf=0, neginf=0)]).astype(np.float64)
+    wanted = labels - labels.mean()
+    left = wanted - columns @ np.linalg.lstsq(columns, wanted, rcond=None)[0]
+    return float(left @ left / (wanted @ wanted))
+
+
 def _scores(weights: dict[str, Any], ids: Any) -> Any:
+    first = _first(weights, ids) @ weights["pre_classifier.weight"].T + weights["pre_classifier.bias"]
+    return np.maximum(first, 0) @ weights["classifier.weight"].T + weights["classifier.bias"]
+
+
+def _first(weights: dict[str, Any], ids: Any) -> Any:
+    """The last layer's vectors of [CLS], N x 48."""
+
     def linear(name: str, x: Any) -> Any:
         return x @ weights[f"{name}.weight"].T + weights[f"{name}.bias"]
 
@@ -46,7 +63,7 @@ def _scores(weights: dict[str, Any], ids: Any) -> Any:
         x = norm(f"{layer}.sa_layer_norm", x + mixed)
         inner = linear(f"{layer}.ffn.lin2", gelu(linear(f"{layer}.ffn.lin1", x)))
         x = norm(f"{layer}.output_layer_norm", x + inner)
-    return linear("classifier", np.maximum(linear("pre_classifier", x[:, 0]), 0))
+    return x[:, 0]
 
 
 def gelu(x: Any) -> Any:

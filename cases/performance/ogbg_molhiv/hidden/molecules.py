@@ -17,6 +17,11 @@ ACTING, OTHERWISE, ATOMS_OF_GROUP = 0.65, 0.006, 0.5
 
 Rows = NDArray[np.int64]
 
+TABLES = (
+    *(f"raw/{name}" for name in ("node-feat", "edge", "edge-feat", "num-node-list", "num-edge-list", "graph-label")),
+    *(f"split/scaffold/{name}" for name in ("train", "valid", "test")),
+)
+
 
 @dataclass(frozen=True)
 class World:

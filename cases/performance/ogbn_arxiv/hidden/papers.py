@@ -12,6 +12,10 @@ from numpy.typing import NDArray
 FIELDS, WORDS = 16, 64
 FIRST_YEAR, LAST_TRAIN, VALID_YEAR, LAST_YEAR = 2010, 2017, 2018, 2020
 SIGNAL, HOMOPHILY, DRIFT = 0.30, 0.55, 0.8
+TABLES = (
+    *(f"raw/{name}" for name in ("edge", "node-feat", "node-label", "node_year", "num-node-list", "num-edge-list")),
+    *(f"split/time/{name}" for name in ("train", "valid", "test")),
+)
 HIDDEN = -1
 """Stands in node-label.csv.gz for the field of a test paper."""
 
@@ -34,7 +38,8 @@ class Papers:
 def papers(rng: np.random.Generator, count: int, unseen: np.random.Generator | None = None) -> Papers:
     """A network of `count` papers. Word vectors and citations tell a field together far better than either alone.
 
-    Which fields are written about changes over the years. unseen: draws the fields of the test papers.
+    Which fields are written about changes over the years. unseen: draws the fields of the test papers and the noise
+    in their words, so that who could guess the other generator would not know them.
     """
     when = np.arange(count) / count
     years = FIRST_YEAR + np.searchsorted(np.cumsum(_shares()), when, side="right")
@@ -46,7 +51,10 @@ def papers(rng: np.random.Generator, count: int, unseen: np.random.Generator | N
     fields = np.minimum((draw[:, None] > bounds).sum(axis=1), FIELDS - 1)
     # At right angles, so that no network is easier than another one.
     centres = np.sqrt(WORDS) * np.linalg.qr(rng.normal(0, 1, (WORDS, FIELDS)))[0].T
-    words = np.round(SIGNAL * centres[fields] + rng.normal(0, 1, (count, WORDS)), 3)
+    noise = rng.normal(0, 1, (count, WORDS))
+    if unseen is not None:
+        noise[years > VALID_YEAR] = unseen.normal(0, 1, (int((years > VALID_YEAR).sum()), WORDS))
+    words = np.round(SIGNAL * centres[fields] + noise, 3)
     return Papers(words, fields, years, _citations(rng, fields))
 
 

@@ -1,0 +1,42 @@
+"""Runs the program that an agent left once more, on inputs of the judge, in a folder without its other files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+def learns_again(
+    ws: Any,
+    argv: Sequence[str],
+    inputs: Mapping[str, Any],
+    timeout: float,
+    kept: Sequence[str] = (),
+    most_kb: int = 100,
+) -> Any:
+    """A command with the Python files of the workspace, the files `kept` and `inputs` alone; what it left.
+
+    inputs: bytes, str or a hidden file for each path; what lies in their folders is not there. timeout: CPU seconds.
+    AssertionError when the Python files have more than `most_kb`, the program fails, or it changes one of its inputs or
+    puts a file into a folder of theirs.
+    """
+    sources = [name for name in ws.files() if name.endswith(".py")]
+    size = sum(ws.path(name).stat().st_size for name in sources)
+    assert size <= most_kb * 1000, f"the Python files have {size:,} bytes, wanted at most {most_kb},000"
+    folders = {name.split("/")[0] for name in inputs if "/" in name}
+    others = sorted({name for name in ws.files() if name not in {*sources, *kept}} | folders)
+    ran = ws.run(argv, timeout=timeout, inputs=inputs, remove=others).ok()
+    left_alone(ran, inputs)
+    return ran
+
+
+def left_alone(ran: Any, inputs: Mapping[str, Any]) -> None:
+    """AssertionError when a finished command changed one of its inputs, or put a file into a folder of theirs."""
+    for name, content in inputs.items():
+        if isinstance(content, bytes | str):
+            wanted = content.encode("utf-8") if isinstance(content, str) else content
+            same = ran.exists(name) and ran.bytes(name) == wanted
+            assert same, f"the program changed {name}, which must stay as it is"
+    folders = tuple({f"{name.split('/')[0]}/" for name in inputs if "/" in name})
+    added = [name for name in ran.files() if name.startswith(folders) and name not in inputs]
+    assert not added, f"the program put {added[0]} into a folder that must stay as it is"

@@ -1,0 +1,43 @@
+"""What a program may leave in the folder where the judge runs it again: its inputs as they were."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bench.casekit.programs import left_alone
+from bench.judge.files import Folder
+
+INPUTS: dict[str, bytes | str] = {"train.csv": "Id,é\n1,2\n", "images/1.npy": b"\x00\xff"}
+
+
+@pytest.fixture
+def left(tmp_path: Path) -> Path:
+    (tmp_path / "images").mkdir()
+    (tmp_path / "train.csv").write_text("Id,é\n1,2\n", encoding="utf-8")
+    (tmp_path / "images/1.npy").write_bytes(b"\x00\xff")
+    return tmp_path
+
+
+def test_new_files_beside_the_inputs_are_allowed(left: Path) -> None:
+    (left / "submission.csv").write_text("Id\n")
+    (left / "model").mkdir()
+    (left / "model/weights.npy").write_bytes(b"1")
+    left_alone(Folder(left), INPUTS)
+
+
+CHANGES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "one byte more": (lambda root: (root / "train.csv").write_text("Id,é\n1,2\n\n", encoding="utf-8"), "train.csv"),
+    "removed": (lambda root: (root / "images/1.npy").unlink(), "images/1.npy"),
+    "added": (lambda root: (root / "images/all.npy").write_bytes(b"1"), "images/all.npy"),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_changed_input_is_named(left: Path, name: str) -> None:
+    change, blamed = CHANGES[name]
+    change(left)
+    with pytest.raises(AssertionError, match=blamed):
+        left_alone(Folder(left), INPUTS)
