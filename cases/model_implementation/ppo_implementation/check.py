@@ -151,7 +151,8 @@ def updates_match(ws: Any) -> None:
         answer = ws.drive("driver.py:updated", job["config"], job["seed"], job["rate"], rollouts)
         begin = known[f"{n}_begin"]
         for k, entry in enumerate(sequence(answer, length=job["rollouts"])):
-            new, old, left = sequence(entry, length=3)
+            new, old, left, stays = sequence(entry, length=4)
+            assert stays is True, "when policy changes after the update, policy_old changes with it"
             wanted = known[f"{n}_{k}_weights"]
             for part, place in zip(("actor", "critic"), _parts(job["config"]), strict=True):
                 moved = float(np.abs(wanted - begin)[place if job["rate"] else slice(None)].max())

@@ -40,7 +40,8 @@ def _rollout(
 ) -> dict[str, Any]:
     """A buffer whose stored log probabilities put a third of the ratios on either side of the clip.
 
-    What is foreseen leaves no advantage: only the entropy moves the actor.
+    What is foreseen leaves no advantage: only the entropy moves the actor. What is far has ratios of 33, which count
+    in full where the advantage is negative.
     """
     states = rng.normal(size=(count, config["state_dim"])).astype(np.float32)
     shape = (count, config["action_dim"]) if config["continuous_action_space"] else (count,)
@@ -55,10 +56,13 @@ def _rollout(
         import reference
 
         values = reference.standardised(rewards, ends, config["gamma"]).numpy()
+    offsets = rng.choice([-0.5, 0.03, 0.5], count)
+    if kind == "far":
+        offsets, values = 7 * offsets, values + 2
     return {
         "states": states,
         "actions": actions,
-        "logprobs": (now + rng.choice([-0.5, 0.03, 0.5], count)).astype(np.float32),
+        "logprobs": (now + offsets).astype(np.float32),
         "state_values": values,
         "rewards": rewards,
         "is_terminals": ends,
@@ -85,6 +89,7 @@ def build(public: Path, hidden: Path, profile: str, seed: int) -> None:
         plans: list[tuple[float, list[tuple[int, str]]]] = [
             (0.02, [(40, "usual"), (9, "whole"), (12, "small")]),
             (0.02, [(15, "foreseen")]),
+            (2e-6, [(30, "far")]),
             (0.0, [(25, "whole"), (2, "usual")]),
         ]
         for rate, counts in plans:
@@ -92,7 +97,7 @@ def build(public: Path, hidden: Path, profile: str, seed: int) -> None:
             rollouts = [_rollout(driver, rng, config, own, count, kind) for count, kind in counts]
             start = driver._agent(config, own).policy
             begin = np.concatenate([it.detach().numpy().ravel() for _, it in sorted(start.named_parameters())])
-            for k, (weights, _, _) in enumerate(driver.updated(config, own, rate, rollouts)):
+            for k, (weights, *_) in enumerate(driver.updated(config, own, rate, rollouts)):
                 arrays |= {f"{n}_{k}_{name}": it for name, it in rollouts[k].items()}
                 arrays[f"{n}_{k}_weights"] = weights.numpy()
             arrays[f"{n}_begin"] = begin

@@ -96,7 +96,8 @@ def selected(config: Arrays, seed: int, states: list[Any], torch_seed: int) -> A
 
 
 def updated(config: Arrays, seed: int, rate: float, rollouts: list[Arrays]) -> list[Any]:
-    """For each rollout the weights of both policies after update(), and how many entries the buffer then has.
+    """For each rollout the weights of both policies after update(), how many entries the buffer then has, and
+    whether the old policy stays what it is when the new one changes. Gradients of the caller's own are there before.
 
     rate: of plain gradient descent; 0 for the optimizer that the agent comes with.
     """
@@ -111,13 +112,29 @@ def updated(config: Arrays, seed: int, rate: float, rollouts: list[Arrays]) -> l
         kind = (int if whole else float) if rate else (np.int64 if whole else np.float64)
         agent.buffer.rewards.extend(kind(it) for it in rollout["rewards"])
         agent.buffer.is_terminals.extend(bool(it) for it in rollout["is_terminals"])
+        for value in agent.policy.parameters():
+            value.grad = torch.ones_like(value)
         agent.update()
         weights = [
             torch.cat([value.detach().flatten() for _, value in sorted(policy.named_parameters())]).clone()
             for policy in (agent.policy, agent.policy_old)
         ]
-        found.append([*weights, [len(entries) for entries in vars(agent.buffer).values()]])
+        lengths = [len(entries) for entries in vars(agent.buffer).values()]
+        found.append([*weights, lengths, _stays(agent.policy_old, agent.policy)])
     return found
+
+
+def _stays(old: Any, new: Any) -> bool:
+    """Whether the old policy's weights stay what they are while the new one's are others."""
+    before = [value.detach().clone() for value in new.parameters()]
+    kept = [value.detach().clone() for value in old.parameters()]
+    with torch.no_grad():
+        for value in new.parameters():
+            value += 1
+        same = all(torch.equal(a, b) for a, b in zip(kept, old.parameters(), strict=True))
+        for value, was in zip(new.parameters(), before, strict=True):
+            value.copy_(was)
+    return same
 
 
 def learned(config: Arrays, torch_seed: int, goals: list[float], rounds: int) -> Any:
