@@ -5,5 +5,5 @@
 
 JUDGE = "2"
 """Raised when a change of the sources may give another verdict of the same workspace."""
-SOURCES = "sha256:27ca452e196674468633e307844e83f869a19c66d000f141a568a61ce0c25c31"
+SOURCES = "sha256:137beeded2129aaca7da8d864d20838510bde0f6db6ff28c26756c95a1bd648a"
 """Of the sources that were last decided upon: see `bench.authoring.judge_sources`."""

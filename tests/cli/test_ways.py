@@ -116,17 +116,19 @@ def test_an_interrupted_run_prints_the_command_that_goes_on(tmp_path: Path) -> N
 
 def test_shards_on_one_machine_keep_the_sandbox_of_the_first(tmp_path: Path) -> None:
     plan = tmp_path / "plan.json"
-    assert mldb("plan", "agents=nop", "cases=hello_world", "--no-seed-secret", "--out", plan).returncode == 0
-    document = read_plan_file(plan)
-    assert document.runs[0].sandbox == "auto"
-    assert running._sandbox_of(document, tmp_path / "runs") == "auto"
+    words = ("agents=nop", "cases=hello_world", "--no-seed-secret", "--sandbox", "process", "--out", plan)
+    assert mldb("plan", *words).returncode == 0
+    made = read_plan_file(plan)
+    # As in plans of before, which left it to the machine.
+    document = made.model_copy(update={"runs": [made.runs[0].model_copy(update={"sandbox": "auto"})]})
+    assert running._sandbox_of(document, tmp_path / "runs", "auto") == "auto"
     other = tmp_path / "runs" / f"{document.runs[0].run}-another"
     other.mkdir(parents=True)
     stored = document.runs[0].model_copy(update={"sandbox": "bubblewrap"})
     (other / "run.json").write_text(stored.model_dump_json(by_alias=True))
-    assert running._sandbox_of(document, tmp_path / "runs") == "bubblewrap"
+    assert running._sandbox_of(document, tmp_path / "runs", "auto") == "bubblewrap"
     told = document.model_copy(update={"runs": [document.runs[0].model_copy(update={"sandbox": "docker"})]})
-    assert running._sandbox_of(told, tmp_path / "runs") == "docker"
+    assert running._sandbox_of(told, tmp_path / "runs", "auto") == "docker"
 
 
 # --- cases of one's own ----------------------------------------------------------------------------------------------
