@@ -22,7 +22,6 @@ from bench.sandbox.job import Sandbox
 from tests.helpers.cells import ROOT, make_cell, make_context
 from tests.helpers.external_agents import STEPS_OF_AIDE, agent_called, case_called
 from tests.helpers.provider import CANARY, Reply, ScriptedUpstream, ToolCall
-from tests.helpers.sampling import on_push
 from tests.helpers.workers import CASES, PRICE, Json, assert_counted, assert_no_key, log_of, solve, worker
 
 pytestmark = pytest.mark.slow
