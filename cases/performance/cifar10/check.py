@@ -15,6 +15,7 @@ from bench.judge import Numbers, check, once, submission
 
 BASELINE, TARGET = 0.58, 0.90
 BAR = 1.25 * BASELINE  # trainings of the starter differ by a standard deviation of 10 %
+LEARNT = 0.82  # in 20 other worlds the starter reached 0.39 to 0.77, with a standard deviation of 0.10
 MOST_EPOCHS, TRAIN, TEST = 10, 3000, 1500
 APART = 0.15  # two trainings of one program are up to 0.1 apart in the middle of the scale
 SUM_OFF, RUN_S = 1e-3, 60
@@ -40,10 +41,10 @@ def a_quarter_better(ws: Any) -> None:
 
 @check(weight=30, required=True)
 def program_learns_in_ten_epochs(ws: Any) -> None:
-    """train.py gets over the same bar on other pictures, with at most ten passes that the judge's cifar.py counts."""
+    """train.py gets over 0.82 on other pictures, with at most ten passes that the judge's cifar.py counts."""
     reached, epochs = _rerun(ws)
     assert 1 <= epochs <= MOST_EPOCHS, f"train.py began {epochs} passes over the training pictures, wanted 1 to 10"
-    assert reached > BAR, f"accuracy {reached:.3f} on other pictures, wanted more than {BAR:.3f}"
+    assert reached > LEARNT, f"accuracy {reached:.3f} on other pictures, wanted more than {LEARNT:.2f}"
 
 
 @check(weight=5, required=True)
