@@ -5,5 +5,5 @@
 
 JUDGE = "2"
 """Raised when a change of the sources may give another verdict of the same workspace."""
-SOURCES = "sha256:137beeded2129aaca7da8d864d20838510bde0f6db6ff28c26756c95a1bd648a"
+SOURCES = "sha256:9dd7c893e4a0dfc4e311fb6628d02b102a599c9995cb31fba64132726f08823f"
 """Of the sources that were last decided upon: see `bench.authoring.judge_sources`."""
