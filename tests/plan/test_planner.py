@@ -212,7 +212,7 @@ def test_shards_run_and_lost_cells_are_planned_again(places: DataFolders, tmp_pa
     machine = {"name": "cpu", "cpus": 1, "memory_mb": 4000, "setup_s": 0}
     content = {"schema": 1, "name": "night", "suites": ["plain", "other"], "agents": [where], "machines": [machine]}
     file.write_text(yaml.safe_dump(content))
-    invoke(places, str(file), "shard_minutes=1", "--out", str(out))
+    invoke(places, str(file), "shard_minutes=1", "--sandbox", "process", "--out", str(out))
     document = read_plan_file(out)
     assert len(document.shards) > 1
     for shard in document.shards[1:]:

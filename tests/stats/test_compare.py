@@ -456,8 +456,8 @@ def test_runs_agents_and_commits_name_records(results: Path) -> None:
         ("nobody", Filters(), "neither a run folder"),
         ("react@zzz", Filters(), "is not a commit or digest"),
         ("react@1234567", Filters(), "no such version is stored"),
-        ("night-1", Filters(agent="nobody"), "no record is left"),
-        ("night-1", Filters(model="x"), "no record is left"),
+        ("night-1", Filters(agent="nobody"), "does not hold a record of agent nobody"),
+        ("night-1", Filters(model="x"), "does not hold a record of model x"),
         (".", Filters(), "holds no run.json"),
     ],
 )
