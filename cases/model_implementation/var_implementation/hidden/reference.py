@@ -11,6 +11,9 @@ def completed(base: Any, helpers: Any) -> Any:
     """The class VAR of the starter, with both methods."""
 
     class Completed(base):  # type: ignore[misc]
+        noise: float = 0.0
+        """Standard deviation of what is added to logits, to see how far rounding may carry."""
+
         def _through(self, start: Any, inputs: Any, end: int) -> Any:
             count = len(start)
             parts = [start[:, None] + self.pos_start[0]]
@@ -20,7 +23,10 @@ def completed(base: Any, helpers: Any) -> Any:
             x = x + self.lvl_embed.weight[self.lvl_1L[0, :end]] + self.pos_1LC[0, :end]
             for block in self.blocks:
                 x = block(x, self.shared_ada_lin(start), self.attn_bias_for_masking[0, 0, :end, :end])
-            return self.get_logits(x, start).view(count, end, -1)
+            logits = self.get_logits(x, start).view(count, end, -1)
+            if self.noise:
+                logits = logits + self.noise * torch.randn(logits.shape, generator=torch.Generator().manual_seed(end))
+            return logits
 
         def forward(self, label_B: Any, teacher: Any) -> Any:
             end = self.begin_ends[self.prog_si][1]
