@@ -9,7 +9,6 @@ import fcntl
 import os
 import pty
 import re
-import select
 import struct
 import subprocess
 import termios
@@ -159,6 +158,18 @@ def _span(text: str, style: Style, palette: Mapping[str, str]) -> str:
     return f'<span style="{";".join(looks)}">{escape(text)}</span>'
 
 
+def written_to(leader: int) -> Iterator[bytes]:
+    """What is written to the other end of a terminal, piece by piece, until that is closed."""
+    while True:
+        try:
+            piece = os.read(leader, 65536)
+        except OSError:
+            return
+        if not piece:
+            return
+        yield piece
+
+
 def record(command: Sequence[str], width: int, folder: Path) -> list[tuple[float, str]]:
     """What the command writes to a terminal of this width, in pieces with the second in which each came."""
     leader, follower = pty.openpty()
@@ -170,16 +181,7 @@ def record(command: Sequence[str], width: int, folder: Path) -> list[tuple[float
         env=kept | {"TERM": "xterm-256color", "LANG": "C.UTF-8"}, start_new_session=True,
     )  # fmt: skip
     os.close(follower)
-    pieces: list[tuple[float, bytes]] = []
-    while True:
-        select.select([leader], [], [])
-        try:
-            piece = os.read(leader, 65536)
-        except OSError:  # the other end is closed
-            break
-        if not piece:
-            break
-        pieces.append((time.monotonic() - began, piece))
+    pieces = [(time.monotonic() - began, piece) for piece in written_to(leader)]
     os.close(leader)
     process.wait()
     return [(at, piece.decode(errors="replace")) for at, piece in pieces]

@@ -1,8 +1,8 @@
-"""Runs the program that an agent left once more, on inputs of the judge, in a folder without its other files."""
+"""The program that an agent left, run once more: on inputs of the judge, or on those it was given, which must stay."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 
@@ -35,8 +35,26 @@ def left_alone(ran: Any, inputs: Mapping[str, Any]) -> None:
     for name, content in inputs.items():
         if isinstance(content, bytes | str):
             wanted = content.encode("utf-8") if isinstance(content, str) else content
-            same = ran.exists(name) and ran.bytes(name) == wanted
-            assert same, f"the program changed {name}, which must stay as it is"
+        else:
+            wanted = content.read_bytes()
+        same = ran.exists(name) and ran.bytes(name) == wanted
+        assert same, f"the program changed {name}, which must stay as it is"
     folders = tuple({f"{name.split('/')[0]}/" for name in inputs if "/" in name})
     added = [name for name in ran.files() if name.startswith(folders) and name not in inputs]
     assert not added, f"the program put {added[0]} into a folder that must stay as it is"
+
+
+def kept_as_given(ws: Any, folder: str, given: Collection[str], run: Callable[[], Any]) -> None:
+    """AssertionError when the agent left a new file in `folder`, or its program changes one of `given`.
+
+    run: gives what the program left on the files it was given. When that raises an AssertionError nothing is said of it
+    here: another check is to say why the program fails.
+    """
+    more = [path for path in ws.files() if path.startswith(f"{folder}/") and path not in given]
+    assert not more, f"{folder}/ must stay as it is, {more[0][:80]} is new"
+    try:
+        ran = run()
+    except AssertionError:
+        return
+    changed = [path for path in sorted(given) if not ran.exists(path) or ran.sha256(path) != ws.sha256(path)]
+    assert not changed, f"{folder}/ must stay as it is, the program changes {changed[0]}"

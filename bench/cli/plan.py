@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from bench.formats.record import Record
     from bench.formats.seeds import SeedSecret
     from bench.formats.shards import RunnerKind
-    from bench.plan import Experiment, History
+    from bench.plan import Experiment, History, RunCells
 
 _DAY = click.DateTime(["%Y-%m-%d"])
 
@@ -274,9 +274,7 @@ def _make(
     kept = [replace(part, cells=planning.select_cells(part.cells, mode, history, day, period)) for part in parts]
     asked = [cell for part in kept for cell in part.cells]
     skipped = planning.skipped_cells(asked, experiment.machines)
-    gone = {it.cell for it in skipped}
-    kept = [replace(part, cells=[cell for cell in part.cells if cell.id not in gone]) for part in kept]
-    kept = [part for part in kept if part.cells]
+    kept = _without({it.cell for it in skipped}, kept)
     _require_ready([cell for part in kept for cell in part.cells], sandbox if past.check else "")
     if not kept:
         show_skipped(skipped)
@@ -308,6 +306,12 @@ def _make(
         document = with_designs(document, kept)
     # Of several rounds the first: whether there is another one, a look decides.
     return document.model_copy(update={"detection": detection}), planning.github_matrix(rounds[0], past.runner)
+
+
+def _without(gone: Collection[str], parts: Sequence[RunCells]) -> list[RunCells]:
+    """The parts without these cells, by id, and none that has no other."""
+    left = [replace(part, cells=[cell for cell in part.cells if cell.id not in gone]) for part in parts]
+    return [part for part in left if part.cells]
 
 
 def _require_ready(cells: Sequence[Cell], sandbox: str) -> None:

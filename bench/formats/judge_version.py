@@ -5,5 +5,5 @@
 
 JUDGE = "2"
 """Raised when a change of the sources may give another verdict of the same workspace."""
-SOURCES = "sha256:9dd7c893e4a0dfc4e311fb6628d02b102a599c9995cb31fba64132726f08823f"
+SOURCES = "sha256:39f616a3637b048e8c4caf562419a339240e0634db90ea8c570477edb0185729"
 """Of the sources that were last decided upon: see `bench.authoring.judge_sources`."""

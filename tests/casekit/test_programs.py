@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.casekit.programs import left_alone
+from bench.casekit.programs import kept_as_given, left_alone
 from bench.judge.files import Folder
+from bench.judge.subject import Hidden
 
 INPUTS: dict[str, bytes | str] = {"train.csv": "Id,é\n1,2\n", "images/1.npy": b"\x00\xff"}
 
@@ -41,3 +42,31 @@ def test_a_changed_input_is_named(left: Path, name: str) -> None:
     change(left)
     with pytest.raises(AssertionError, match=blamed):
         left_alone(Folder(left), INPUTS)
+
+
+def test_a_changed_hidden_file_is_named_too(left: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    hidden = Hidden(tmp_path_factory.mktemp("hidden") / "reader.py")
+    hidden.path.write_text("x = 1\n")
+    (left / "reader.py").write_text("x = 1\n")
+    left_alone(Folder(left), {"reader.py": hidden})
+    (left / "reader.py").write_text("x = 2\n")
+    with pytest.raises(AssertionError, match=r"reader\.py"):
+        left_alone(Folder(left), {"reader.py": hidden})
+
+
+def test_what_was_given_is_kept_by_the_agent_and_by_its_program(left: Path, tmp_path: Path) -> None:
+    given = {"images/1.npy"}
+    kept_as_given(Folder(left), "images", given, lambda: Folder(left))
+
+    def fails() -> Folder:
+        raise AssertionError("the program ends with status 1")
+
+    kept_as_given(Folder(left), "images", given, fails)
+    other = tmp_path / "ran"
+    (other / "images").mkdir(parents=True)
+    (other / "images/1.npy").write_bytes(b"2")
+    with pytest.raises(AssertionError, match=r"the program changes images/1\.npy"):
+        kept_as_given(Folder(left), "images", given, lambda: Folder(other))
+    (left / "images/more.npy").write_bytes(b"1")
+    with pytest.raises(AssertionError, match=r"images/more\.npy is new"):
+        kept_as_given(Folder(left), "images", given, lambda: Folder(left))

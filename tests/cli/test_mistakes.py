@@ -229,60 +229,62 @@ MISTAKES = [
 ]  # fmt: skip
 
 
+_AGENTS = {
+    "typo": "id: typo\ncomand: [sh]\n",
+    "typo_in_block": "id: x\ncommand: [sh]\nenvironment: {requirments: r.txt}\n",
+    "text_for_list": "id: x\ncommand: python agent.py\n",
+    "list_for_mapping": "id: x\ncommand: [sh]\nmodels: [openai/gpt-4o]\n",
+    "bare_model": "id: x\ncommand: [sh]\nmodels: {main: gpt-4o}\n",
+    "spaces": "id: My Agent\ncommand: [sh]\n",
+    "no_id": "command: [sh]\n",
+    "latin": "id: x\ncommand: [sh, \xe9]\n",
+    "open_bracket": "id: x\ncommand: [sh\nfoo: bar\n",
+    "tab": "id: x\n\tcommand: [sh]\n",
+    "empty": "",
+    "list": "- id: x\n",
+    "old_python": 'id: x\ncommand: [python]\nenvironment: {python: "3.5"}\n',
+    "dup_key": "id: x\ncommand: [sh]\nid: y\n",
+    "dotted": "id: my.agent\ncommand: [sh]\n",
+    "number_id": "id: 7\ncommand: [sh]\n",
+    "yes_id": "id: yes\ncommand: [sh]\n",
+    "no_command": "id: x\ncommand:\n",
+    "empty_command": "id: x\ncommand: []\n",
+    "number_argument": "id: x\ncommand: [sh, 3]\n",
+    "float_python": "id: x\ncommand: [python]\nenvironment: {python: 3.10}\n",
+    "list_environment": "id: x\ncommand: [sh]\nenvironment: [torch]\n",
+    "utf16": "\xff\xfei\0d\0",
+    "nul": "id: x\0\ncommand: [sh]\n",
+    "tag": "!!python/object/apply:os.system [true]\n",
+    "alias": "id: &it x\ncommand: [*it]\n",
+    "two": "id: x\ncommand: [sh]\n---\nid: y\n",
+    "foreign_shared": "id: x\ncommand: [sh]\nshared: [nope]\n",
+    "empty_program": 'id: x\ncommand: [""]\n',
+    "misspelt_place": 'id: x\ncommand: ["{agnet}/go.sh"]\n',
+    "no_requirements": "id: x\ncommand: [python]\nenvironment: {requirements: req.txt}\n",
+    "no_script": 'id: x\ncommand: [python, "{agent}/agent.py"]\n',
+    "no_program": "id: x\ncommand: [nodejs20]\n",
+    "relative": "id: x\ncommand: [python, agent.py]\n",
+    "dot_slash": "id: x\ncommand: [./run.sh]\n",
+}
+_SCRIPTS = {
+    "no_bit": "#!/bin/sh\n",
+    "windows": "#!/bin/sh\r\necho\r\n",
+    "no_shebang": "echo hello\n",
+    "bad_shebang": "#!/usr/bin/pyhton3\n",
+    "bad_env": "#!/usr/bin/env pyhton3\n",
+    "works": "#!/bin/sh\necho 'print(\"Hello, World!\")' > hello.py\n",
+}
+
+
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder in which all mistakes can be made."""
     root = tmp_path_factory.mktemp("world")
-    agents = {
-        "typo": "id: typo\ncomand: [sh]\n",
-        "typo_in_block": "id: x\ncommand: [sh]\nenvironment: {requirments: r.txt}\n",
-        "text_for_list": "id: x\ncommand: python agent.py\n",
-        "list_for_mapping": "id: x\ncommand: [sh]\nmodels: [openai/gpt-4o]\n",
-        "bare_model": "id: x\ncommand: [sh]\nmodels: {main: gpt-4o}\n",
-        "spaces": "id: My Agent\ncommand: [sh]\n",
-        "no_id": "command: [sh]\n",
-        "latin": "id: x\ncommand: [sh, \xe9]\n",
-        "open_bracket": "id: x\ncommand: [sh\nfoo: bar\n",
-        "tab": "id: x\n\tcommand: [sh]\n",
-        "empty": "",
-        "list": "- id: x\n",
-        "old_python": 'id: x\ncommand: [python]\nenvironment: {python: "3.5"}\n',
-        "dup_key": "id: x\ncommand: [sh]\nid: y\n",
-        "dotted": "id: my.agent\ncommand: [sh]\n",
-        "number_id": "id: 7\ncommand: [sh]\n",
-        "yes_id": "id: yes\ncommand: [sh]\n",
-        "no_command": "id: x\ncommand:\n",
-        "empty_command": "id: x\ncommand: []\n",
-        "number_argument": "id: x\ncommand: [sh, 3]\n",
-        "float_python": "id: x\ncommand: [python]\nenvironment: {python: 3.10}\n",
-        "list_environment": "id: x\ncommand: [sh]\nenvironment: [torch]\n",
-        "utf16": "\xff\xfei\0d\0",
-        "nul": "id: x\0\ncommand: [sh]\n",
-        "tag": "!!python/object/apply:os.system [true]\n",
-        "alias": "id: &it x\ncommand: [*it]\n",
-        "two": "id: x\ncommand: [sh]\n---\nid: y\n",
-        "foreign_shared": "id: x\ncommand: [sh]\nshared: [nope]\n",
-        "empty_program": 'id: x\ncommand: [""]\n',
-        "misspelt_place": 'id: x\ncommand: ["{agnet}/go.sh"]\n',
-        "no_requirements": "id: x\ncommand: [python]\nenvironment: {requirements: req.txt}\n",
-        "no_script": 'id: x\ncommand: [python, "{agent}/agent.py"]\n',
-        "no_program": "id: x\ncommand: [nodejs20]\n",
-        "relative": "id: x\ncommand: [python, agent.py]\n",
-        "dot_slash": "id: x\ncommand: [./run.sh]\n",
-    }
-    scripts = {
-        "no_bit": "#!/bin/sh\n",
-        "windows": "#!/bin/sh\r\necho\r\n",
-        "no_shebang": "echo hello\n",
-        "bad_shebang": "#!/usr/bin/pyhton3\n",
-        "bad_env": "#!/usr/bin/env pyhton3\n",
-        "works": "#!/bin/sh\necho 'print(\"Hello, World!\")' > hello.py\n",
-    }
-    agents |= dict.fromkeys(scripts, 'id: x\ncommand: ["{agent}/go.sh"]\n')
+    agents = {**_AGENTS, **dict.fromkeys(_SCRIPTS, 'id: x\ncommand: ["{agent}/go.sh"]\n')}
     for name, text in agents.items():
         (root / name).mkdir()
         (root / name / "agent.yaml").write_bytes(text.encode("latin-1"))
-    for name, text in scripts.items():
+    for name, text in _SCRIPTS.items():
         (root / name / "go.sh").write_text(text)
         (root / name / "go.sh").chmod(0o644 if name == "no_bit" else 0o755)
     (root / "relative" / "agent.py").touch()

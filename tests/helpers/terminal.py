@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from scripts.terminal_screen import written_to
 from tests.helpers.cells import ROOT
 
 
@@ -28,15 +29,7 @@ def on_terminal(code: str, width: int = 80, **env: str) -> str:
         [sys.executable, "-c", code], stdout=follower, stderr=follower, cwd=ROOT, env={**plain, "TERM": "xterm", **env}
     )
     os.close(follower)
-    written = b""
-    while True:
-        try:
-            piece = os.read(leader, 65536)
-        except OSError:  # the other end is closed
-            break
-        if not piece:
-            break
-        written += piece
+    written = b"".join(written_to(leader))
     os.close(leader)
     assert process.wait(timeout=60) == 0, written.decode()
     return written.decode()

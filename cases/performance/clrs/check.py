@@ -6,6 +6,7 @@ import numpy as np
 from paths import LARGE, SMALL, TEST, TRAIN, draw, draw_rule, files, pairs
 
 from bench.casekit.metrics import accuracy
+from bench.casekit.programs import kept_as_given
 from bench.judge import Numbers, check, once, run_command, submission
 
 BASELINE, STRONG = 0.601, 0.92
@@ -58,14 +59,7 @@ def submission_is_the_programs(ws: Any) -> None:
 @check(guard=True)
 def graphs_as_given(ws: Any) -> None:
     """graphs/ has no other files than it had, and a run of train.py leaves these as they are."""
-    more = [path for path in ws.files() if path.startswith("graphs/") and path not in GIVEN]
-    assert not more, f"graphs/ must stay as it is, {more[0][:80]} is new"
-    try:
-        ran = _again(ws)
-    except AssertionError:
-        return  # submission_is_the_programs says why
-    changed = [path for path in GIVEN if not ran.exists(path) or ran.sha256(path) != ws.sha256(path)]
-    assert not changed, f"graphs/ must stay as it is, train.py changes {changed[0]}"
+    kept_as_given(ws, "graphs", GIVEN, lambda: _again(ws))
 
 
 @once

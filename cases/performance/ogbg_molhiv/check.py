@@ -11,6 +11,7 @@ from molecules import TABLES, files, molecules, world
 from plain import baseline
 
 from bench.casekit.metrics import auc
+from bench.casekit.programs import kept_as_given
 from bench.judge import Numbers, check, once, submission
 
 BAR, STRONG = 0.10, 0.25  # above the baseline, as a share of it
@@ -69,14 +70,7 @@ def submission_is_the_programs(ws: Any) -> None:
 @check(guard=True)
 def molecules_as_given(ws: Any) -> None:
     """molecules/ has no other files than it had, and a run of train.py leaves these as they are."""
-    more = [path for path in ws.files() if path.startswith("molecules/") and path not in GIVEN]
-    assert not more, f"molecules/ must stay as it is, {more[0][:80]} is new"
-    try:
-        ran = _again(ws)
-    except AssertionError:
-        return  # submission_is_the_programs says why
-    changed = [path for path in sorted(GIVEN) if not ran.exists(path) or ran.sha256(path) != ws.sha256(path)]
-    assert not changed, f"molecules/ must stay as it is, train.py changes {changed[0]}"
+    kept_as_given(ws, "molecules", GIVEN, lambda: _again(ws))
 
 
 @once

@@ -8,6 +8,7 @@ import numpy as np
 from papers import FIELDS, TABLES, files, papers
 
 from bench.casekit.metrics import accuracy
+from bench.casekit.programs import kept_as_given
 from bench.judge import Numbers, check, integer, mapping, once, submission
 
 BASELINE, STRONG = 0.632, 0.89
@@ -80,14 +81,7 @@ def submission_is_the_programs(ws: Any) -> None:
 @check(guard=True)
 def networks_as_given(ws: Any) -> None:
     """networks/ has no other files than it had, and a run of train.py leaves these as they are."""
-    more = [path for path in ws.files() if path.startswith("networks/") and path not in GIVEN]
-    assert not more, f"networks/ must stay as it is, {more[0][:80]} is new"
-    try:
-        ran = _counted(ws)
-    except AssertionError:
-        return  # submission_is_the_programs says why
-    changed = [path for path in sorted(GIVEN) if not ran.exists(path) or ran.sha256(path) != ws.sha256(path)]
-    assert not changed, f"networks/ must stay as it is, train.py changes {changed[0]}"
+    kept_as_given(ws, "networks", GIVEN, lambda: _counted(ws))
 
 
 @once
