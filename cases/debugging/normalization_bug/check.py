@@ -184,7 +184,7 @@ def best_and_last_are_told_apart(ws: Any) -> None:
 @check(weight=1, required=True)
 def script_runs(ws: Any) -> None:
     """The script that shows the fault ends well: epochs have 60 steps, and its weights are worth what it says."""
-    told = mapping(ws.drive("driver.py:defaults"))
+    told = {string(name): string(value) for name, value in mapping(ws.drive("driver.py:defaults")).items()}
     assert told == DEFAULTS, f"run_training() takes {told} where nothing is given"
     file, written = ws.original("data/digits.npz"), ["train_metrics.json", "best_model.safetensors"]
     ran = run_command(ws, "python run_training.py", outputs=written, inputs={"data/digits.npz": file.read_bytes()})

@@ -13,6 +13,7 @@ from bench.casekit.picture_files import CIFAR_FOLDER, read_cifar10
 from bench.judge import array, check, close, integer, mapping, number, once, read_checkpoint, sequence, string
 
 BATCHES = [f"data/{CIFAR_FOLDER}/data_batch_{n}.bin" for n in range(1, 6)]
+ARGUMENTS = [[["learning_rate", "0.001"]], [["data_dir", "data"], ["batch_size", "32"]]]
 LOGGED = ("train_loss", "val_acc", "val_loss")
 
 
@@ -133,6 +134,9 @@ def pictures_are_as_promised(ws: Any) -> None:
     """Training pictures are crops and flips, drawn anew in each epoch; validation pictures are left as they are."""
     pictures, labels = _pictures([ws.original(path) for path in BATCHES])
     train, held = split(len(labels))
+    for told, wanted in zip(sequence(ws.drive("driver.py:arguments"), length=2), ARGUMENTS, strict=True):
+        found = [[string(it) for it in sequence(pair, length=2)] for pair in sequence(told)]
+        assert found == wanted, f"a class has the arguments {found}, not {wanted}"
     size = 24  # not that of train.py
     parts = sequence(ws.drive("driver.py:examples", size, ws.seed_for("examples", 31)), length=7)
     ways = []

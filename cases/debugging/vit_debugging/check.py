@@ -170,8 +170,12 @@ def other_patch_sizes_match(ws: Any) -> None:
                 calls += [{"shape": shape, "hide": hide, "more": given} for hide in (False, True)]
                 calls.append({"shape": shape, "hide": True, "more": {**given, "is_training": True}})
                 calls.append({"shape": [shape, (1, 3, patch, patch)], "more": {**given, "is_training": True}})
-                maps = {"n": 2, "reshape": True, "return_class_token": True, **given}
+                maps = {"n": 2, "reshape": True, "return_class_token": True, "norm": registers > 0, **given}
+                both = dict.fromkeys(("positional", "hide"), True)
                 calls.append({"shape": shape, "method": "get_intermediate_layers", "more": maps})
+                calls.append({"shape": shape, "method": "get_intermediate_layers", "more": maps, "positional": True})
+                calls.append({"shape": shape, "more": {**given, "is_training": True}, **both})
+                calls.append({"shape": shape, "method": "prepare_tokens_with_masks", "more": given, **both})
                 calls.append({"shape": (1, 3, sizes["patch_size"], sizes["patch_size"])})
             small = {"shape": (1, 3, 4, 4), "more": {"patch_size": 2}, "gradients": False}
             calls += [dict(small), {**small, "factor": 1.3}]

@@ -14,6 +14,10 @@ import numpy as np
 from bench.judge import array, check, close, integer, mapping, number, run_command, sequence, string
 
 TIMES = 1500
+NONE = "<class 'inspect._empty'>"
+ARGUMENTS = [("state_dim", NONE), ("action_dim", NONE), ("lr_actor", "0.0003"), ("lr_critic", "0.001"),
+             ("gamma", "0.99"), ("K_epochs", "4"), ("eps_clip", "0.2"), ("continuous_action_space", "True"),
+             ("action_std_init", "0.6")]  # fmt: skip
 CONTINUOUS = {"state_dim": 4, "action_dim": 3, "continuous_action_space": True}
 DISCRETE = {"state_dim": 3, "action_dim": 4, "continuous_action_space": False}
 FACTORS = (1.0, 0.01, 1e4)
@@ -193,5 +197,10 @@ def small_tasks_are_learned(ws: Any) -> None:
 
 @check(weight=1, required=True)
 def visible_test_passes(ws: Any) -> None:
-    """The visible test ends well."""
+    """The visible test ends well; arguments, default values, `save` and `load` are what they were."""
+    weights, told = sequence(ws.drive("driver.py:kept", CONTINUOUS, ws.rng.getrandbits(40)), length=2)
+    names = [tuple(map(string, sequence(it, length=2))) for it in sequence(told)]
+    assert names == ARGUMENTS, f"PPO takes {names}"
+    saved, *loaded = (array(it) for it in sequence(weights, length=3))
+    assert all(np.array_equal(saved, it) for it in loaded), "another agent loads other weights than were saved"
     run_command(ws, "python test_ppo.py")

@@ -58,10 +58,11 @@ def called(sizes: Arrays, weights: Arrays, calls: list[Arrays]) -> list[Any]:
         x, masks = _given(call["x"], dtype), _given(call.get("masks"), torch.bool)
         more, method = dict(call.get("more", {})), getattr(model, call.get("method", "forward"))
         with torch.set_grad_enabled(call.get("gradients", True)):
-            if masks is None:
+            if call.get("positional"):
+                given = [] if call.get("method") == "get_intermediate_layers" else [masks]
+                found = method(x, *given, *more.values())
+            elif masks is None:
                 found = method(x, **more)
-            elif call.get("positional"):
-                found = method(x, masks, *more.values())
             else:
                 found = method(x, masks=masks, **more)
         entries.append([x, masks])

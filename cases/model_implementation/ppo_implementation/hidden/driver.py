@@ -5,6 +5,8 @@ It knows no expected value.
 
 from __future__ import annotations
 
+import inspect
+import tempfile
 from typing import Any
 
 import numpy as np
@@ -33,6 +35,19 @@ def _agent(config: Arrays, seed: int, factor: float = 1.0) -> Any:
     _fill(agent.policy_old, seed + 1)
     agent.policy_old.action_var.copy_(agent.policy.action_var)
     return agent
+
+
+def kept(config: Arrays, seed: int) -> list[Any]:
+    """Weights of the old policy, of both policies of an agent that has loaded what this one saves, and arguments."""
+    agent, other = _agent(config, seed), _agent(config, seed + 7)
+    with tempfile.TemporaryDirectory() as folder:
+        agent.save(f"{folder}/agent.pt")
+        other.load(f"{folder}/agent.pt")
+    weights = [
+        torch.cat([value.detach().flatten() for _, value in sorted(policy.named_parameters())])
+        for policy in (agent.policy_old, other.policy, other.policy_old)
+    ]
+    return [weights, [[name, str(kind.default)] for name, kind in inspect.signature(type(agent)).parameters.items()]]
 
 
 def acted(config: Arrays, seed: int, factor: float, state: Any, times: int, torch_seed: int) -> Arrays:
