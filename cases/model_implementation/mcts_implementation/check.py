@@ -89,7 +89,9 @@ def planted_trees(ws: Any) -> None:
     for game, count in ((CHAIN, 1), (trap(ws)[0], 120)):
         trees = []
         for rows in (drawn_tree(ws, game) for _ in range(count)):
-            rewards = [[ws.rng.randrange(len(rows)), ws.rng.uniform(-9, 30)] for _ in range(9)] + [[len(rows) - 1, 1.5]]
+            size = ws.rng.choice([1.0, 1.0, 1e12])
+            rewards = [[ws.rng.randrange(len(rows)), size * ws.rng.uniform(-9, 30)] for _ in range(9)]
+            rewards.append([len(rows) - 1, 1.5])
             trees.append((rows, ws.rng.choice([0.0, 1.38, 3.0, 6.0]), rewards))
         found = sequence(ws.drive("driver.py:planted", game, trees), length=count)
         for tree, answer in zip(trees, found, strict=True):

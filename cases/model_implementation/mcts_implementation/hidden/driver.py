@@ -26,9 +26,12 @@ class Played(mcts.State):  # type: ignore[misc]
         self.lists: dict[int, list[Any]] = {}
 
     def get_legal_actions(self) -> list[Any]:
-        """The game's own list: it is the same one at each visit of a place, in all clones."""
+        """The game's own list: it is the same one at each visit of a place, in all clones, and nobody may change it."""
         after = [] if self.is_terminal() else self.game[self.moves[-1]]
-        return self.lists.setdefault(self.moves[-1], [KINDS[self.kind](n) for n in range(len(after))])
+        actions = [KINDS[self.kind](n) for n in range(len(after))]
+        if self.lists.setdefault(self.moves[-1], actions) != actions:
+            raise RuntimeError("the game's list of actions was changed")
+        return self.lists[self.moves[-1]]
 
     def is_terminal(self) -> bool:
         return not isinstance(self.game[self.moves[-1]], list)
