@@ -89,8 +89,8 @@ def _accuracy(ws: Any) -> float:
 def _rerun(ws: Any) -> tuple[float, int, int]:
     """Accuracy of train.py on pictures of another world, the passes that began there, and the pictures trained on.
 
-    Only Python files are left of the workspace, and the batch files have wrong labels. The directions are turned and the
-    classes numbered anew, so that neither stored answers nor stored weights fit.
+    Only Python files are left of the workspace, and the batch files have wrong labels. The directions are turned and
+    the classes numbered anew, so that neither stored answers nor stored weights fit.
     """
     rng = ws.numpy_rng("another world")
     code, turn = rng.permutation(CLASSES), rng.uniform(0.3, 0.7) * np.pi / DIRECTIONS
