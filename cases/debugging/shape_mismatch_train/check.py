@@ -59,9 +59,10 @@ def _prepared(images: Any) -> Any:
     return np.repeat(grey[:, None], 3, axis=1).astype(np.float32)
 
 
-def _transformed(ws: Any, which: str, images: list[Any]) -> list[Any]:
-    """The images after the agent's transform; each must have three equal channels."""
-    found = sequence(ws.drive("driver.py:transformed", which, images, ws.seed_for("transforms")), length=len(images))
+def _transformed(ws: Any, which: str, images: list[Any], alike: int = 0) -> list[Any]:
+    """The images after the agent's transform, each of three equal channels. alike: so many in a row are drawn alike."""
+    answer = ws.drive("driver.py:transformed", which, images, ws.seed_for("transforms"), alike)
+    found = sequence(answer, length=len(images))
     ready = [array(image, shape=(3, SIDE, SIDE)) for image in found]
     for image in ready:
         apart = float(np.abs(image - image[:1]).max())
@@ -116,6 +117,9 @@ def training_keeps_its_arguments(ws: Any) -> None:
     given = {"epochs": 4, "batches": 3, "data": "other/numbers.npz", "out": "results"}
     # Fewer images than a training meets, and as many validated as make no whole batch.
     few = {name: values[: 50 if name.startswith("train") else 75] for name, values in _file(ws).items()}
+    # One class to learn and another to validate: no epoch is right about any image, and one is saved all the same.
+    none = {**few, "train_labels": np.full(50, 3, np.uint8), "val_labels": np.full(75, 6, np.uint8)}
+    TRAINING.compare(ws, "repeats", {"epochs": 1, "batches": 20}, _staged(none), _left(none))
     counts: list[int] = []
     TRAINING.signature(ws, given, _staged(few), _left(few, counts))
     # By chance all of them are multiples once in billions of times.
@@ -141,7 +145,7 @@ def _left(digits: dict[str, Any], counts: list[int] | None = None) -> Any:
     image = 101 / len(digits["val_labels"])
 
     def right(values: dict[str, Any], extra: Any, value: Any) -> None:
-        found = mapping(value, keys=("metrics", "saved", "state", "passes", "first", "seconds"))
+        found = mapping(value, keys=("metrics", "saved", "state", "passes", "entries", "logits", "seconds"))
         epochs, batches = values["epochs"], values["batches"]
         history = _history(found["metrics"], epochs)
         _assert_history(history, batches)
@@ -159,11 +163,30 @@ def _left(digits: dict[str, Any], counts: list[int] | None = None) -> Any:
         assert trained == [BATCH] * (epochs * batches), f"{len(trained)} training batches of {sorted(set(trained))}"
         validated = sum(count for count, training in passes if not training)
         assert validated >= epochs * len(validated_on[1]), f"{validated} images were validated in {epochs} epochs"
-        first = array(found["first"], shape=(BATCH, 3, SIDE, SIDE))[:, 0]
-        plain = sum(bool((np.abs(seen - image).max(axis=(1, 2)) < 1e-3).any()) for image in first)
-        assert plain <= BATCH // 4, f"{plain} of {BATCH} images of a training batch were not changed at random"
+        _assert_varied(array(found["entries"], shape=(epochs * batches * BATCH, SIDE, SIDE)), seen)
+        if len(set(digits["train_labels"])) == 1:
+            _assert_losses(history, array(found["logits"]), int(digits["train_labels"][0]))
 
     return right
+
+
+def _assert_varied(met: Any, seen: Any) -> None:
+    """What the network was trained on is changed at random, each time anew."""
+    sample = met[:: len(met) // BATCH]
+    plain = sum(bool((np.abs(seen - image).max(axis=(1, 2)) < 1e-3).any()) for image in sample)
+    assert plain <= len(sample) // 4, f"{plain} of {len(sample)} training images were not changed at random"
+    apart = len({image.tobytes() for image in met})
+    assert apart >= 0.9 * len(met), f"{len(met)} training images, of which {apart} differ: they were not changed anew"
+
+
+def _assert_losses(history: list[dict[str, float]], logits: Any, label: int) -> None:
+    """Where all training images have one label, the training loss follows from what the network gave in training."""
+    whole = array(logits, shape=(len(logits), CLASSES)).astype(np.float64)
+    gaps = np.log(np.exp(whole - whole.max(axis=1, keepdims=True)).sum(axis=1)) - (whole[:, label] - whole.max(axis=1))
+    for entry, part in zip(history, np.array_split(gaps, len(history)), strict=True):
+        loss = float(part.mean())
+        told = entry["train_loss"]
+        assert abs(told - loss) <= 0.001 * loss + 1e-4, f"reported training loss {told:.5f}, measured {loss:.5f}"
 
 
 def _assert_best(history: list[dict[str, float]], saved: Any, validated_on: tuple[Any, Any], image: float) -> None:
@@ -236,6 +259,15 @@ def changes_are_kept(ws: Any) -> None:
     # A cut after the turn leaves the dark corners unequal; a turn after the cut leaves all four alike.
     uneven = max(float(np.abs(image - np.rot90(image)).max()) for image in shown[2])
     assert uneven > 0.2, "the cut comes before the turn"
+    stripes = np.zeros((28, 28), np.uint8)
+    stripes[np.arange(28) % 6 < 3] = 254
+    drawn = _transformed(ws, "train", [stripes // 2, stripes] * 12, alike=2)
+    for dark, bright in zip(drawn[::2], drawn[1::2], strict=True):
+        # What is cut at one is cut last: a turn, a cut or a resize afterwards would make other values of it.
+        apart = float(np.abs(np.minimum(2 * (dark * STD + MEAN), 1) - (bright * STD + MEAN)).max())
+        assert apart < 0.01, (
+            f"an image that is twice as bright comes out otherwise by {apart:.3f}: brightness is not last"
+        )
 
 
 def _ink(ws: Any, image: Any) -> list[Any]:

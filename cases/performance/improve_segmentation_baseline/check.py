@@ -1,17 +1,20 @@
 """Measures the agent's weights with the judge's own network on scenes painted for this grading.
 
-Nothing of the agent's is run: its weights are numbers, and the network is `judge_fcn.py` in the judge's own process.
+The agent's weights are numbers, and the network is `judge_fcn.py` in the judge's own process. The agent's program
+is run on scenes of the judge for one thing alone: whether what it leaves depends on the masks of val.npz.
 The pretrained weights are measured on the same scenes, so that the difference is far more exact than either of them.
 """
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import numpy as np
-from judge_fcn import SHAPES, mean_iou, overlaps, segmented
+from judge_fcn import CLASSES, IGNORED, SHAPES, mean_iou, overlaps, segmented, shares
 from scenes import Manner, paint, stamped
 
+from bench.casekit.programs import learns_again
 from bench.judge import Workspace, array, check, check_claim, json_number, mapping, once
 
 BEST, PRETRAINED, REPORT = "best_model.safetensors", "pretrained.safetensors", "output_info.json"
@@ -20,12 +23,18 @@ BAR, FRESH = 0.37, 400
 CLAIM_TOLERANCE = 0.005
 LARGEST_GAP = 0.09  # of mean IoU, between validation scenes that are not spoilt and fresh ones
 PROBES, LARGEST_RISE = 60, 0.25  # of the pattern's pixels, see README.md
+FEW, ASKED, RIGHT, RUN_S = 60, 200, 40, 120  # scenes to train on and to measure on, with right masks; CPU seconds
+LARGEST_SHARE = 0.1  # of a class that only wrong masks of validation scenes have; see README.md
 
 
 @once
 def weights(ws: Workspace) -> dict[str, Any]:
-    """The agent's weights, known to fit the architecture."""
-    found = ws.safetensors(BEST)
+    return fitting(ws)
+
+
+def fitting(folder: Any) -> dict[str, Any]:
+    """The weights that a program has left, known to fit the architecture."""
+    found = folder.safetensors(BEST)
     odd = sorted(set(found) ^ set(SHAPES))
     assert not odd, f"parameters that are missing or not of the architecture: {odd[:6]}"
     for name, shape in SHAPES.items():
@@ -101,7 +110,7 @@ def report_is_complete(ws: Workspace) -> None:
         f"model_name, year, image_set and num_classes are {str(found)[:200]}, wanted {wanted}"
     )
     seconds = json_number(ws, REPORT, "training_time")
-    assert 0 < seconds <= 1200, f"training_time is {seconds} seconds, wanted more than 0 and at most 1200"
+    assert 1 <= seconds <= 1200, f"training_time is {seconds} seconds, wanted 1 to 1200"  # an epoch takes one
 
 
 @check(weight=10, required=True)
@@ -109,6 +118,30 @@ def mean_iou_is_true(ws: Workspace) -> None:
     """mean_iou is that of these weights on the validation scenes, as a fraction."""
     found = mean_iou(on_validation(ws))
     check_claim(ws, "mean_iou", json_number(ws, REPORT, "mean_iou"), found, CLAIM_TOLERANCE, low=0, high=1)
+
+
+@check(weight=5, required=True)
+def program_leaves_validation_alone(ws: Workspace) -> None:
+    """train.py, run where nearly all masks of val.npz have a class that no training scene has, learns nothing of it."""
+    rng, manner = ws.numpy_rng("other scenes"), Manner.read(facts(ws))
+    name = int(rng.integers(1, CLASSES))
+    pictures, masks = paint(rng, manner, 2 * (FEW + ASKED))
+    pictures, masks = (it[~(masks == name).any(axis=(1, 2))] for it in (pictures, masks))
+    wrong = masks[FEW : FEW + ASKED].copy()
+    wrong[rng.permutation(ASKED)[RIGHT:]] = name
+    parts = {"train": (pictures[:FEW], masks[:FEW]), "val": (pictures[FEW : FEW + ASKED], wrong)}
+    inputs = {f"data/VOC2012/{part}.npz": _file(*content) for part, content in parts.items()}
+    best = fitting(learns_again(ws, ["python", "train.py"], inputs, RUN_S, kept=[PRETRAINED]))
+    counted = masks[-ASKED // 2 :] != IGNORED
+    share = float(shares(best, pictures[-ASKED // 2 :])[counted][:, name].mean())
+    ws.metric("share_of_wrong_masks", 100 * share, "%")
+    assert share <= LARGEST_SHARE, f"train.py gives a class that only masks of val.npz have a share of {share:.0%}"
+
+
+def _file(images: Any, masks: Any) -> bytes:
+    file = io.BytesIO()
+    np.savez(file, images=images, masks=masks)
+    return file.getvalue()
 
 
 @check(guard=True)

@@ -6,6 +6,7 @@ All that comes out is the word of the agent's process. What it is worth is measu
 from __future__ import annotations
 
 import os
+import random
 import tempfile
 import time
 from pathlib import Path
@@ -15,16 +16,27 @@ import numpy as np
 import torch
 from safetensors.torch import load_file
 from torch import nn
-from torch.nn.modules.module import register_module_forward_pre_hook
+from torch.nn.modules.module import register_module_forward_hook
 
 
-def transformed(which: str, images: list[Any], seed: int) -> list[torch.Tensor]:
-    """The images after one of the two transforms."""
+def _seeded(seed: int) -> None:
+    for start in (torch.manual_seed, random.seed, np.random.seed):
+        start(seed % 2**32)
+
+
+def transformed(which: str, images: list[Any], seed: int, alike: int = 0) -> list[torch.Tensor]:
+    """The images after one of the two transforms. alike: so many images after each other meet the same draws."""
     import train
 
-    torch.manual_seed(seed)
-    transform = {"train": train.train_transform, "val": train.val_transform}[which]()
-    return [transform(image) for image in images]
+    found: list[torch.Tensor] = []
+    for number, image in enumerate(images):
+        if number % (alike or len(images)) == 0:
+            _seeded(seed + number)  # a transform may draw when it is made
+            transform = {"train": train.train_transform, "val": train.val_transform}[which]()
+        if alike:
+            _seeded(seed + number // alike)
+        found.append(transform(image))
+    return found
 
 
 def _run(epochs: int, batches: int, data: str) -> tuple[nn.Module, dict[str, Any]]:
@@ -72,25 +84,27 @@ class _Stage:
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp())
         self.passes: list[list[int]] = []
-        self.first: list[torch.Tensor] = []
+        self.entries: list[torch.Tensor] = []
+        self.logits: list[torch.Tensor] = []
         self.began = time.monotonic()
 
 
 _stages: list[_Stage] = []
 
 
-def _note(module: nn.Module, inputs: tuple[Any, ...]) -> None:
+def _note(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
     if type(module).__name__ == "ColourNet" and _stages:
         training = module.training and torch.is_grad_enabled()
         _stages[-1].passes.append([len(inputs[0]), int(training)])
-        if training and not _stages[-1].first:
-            _stages[-1].first.append(inputs[0].detach().clone())
+        if training:
+            _stages[-1].entries.append(inputs[0][:, 0].detach().clone())
+            _stages[-1].logits.append(output.detach().clone())
 
 
 def staged(arrays: dict[str, Any], data: str, out: str) -> None:
     """Make an empty folder the current one, with a file of `arrays` at `data` and the folder `out` in it."""
     if not _stages:
-        register_module_forward_pre_hook(_note)
+        register_module_forward_hook(_note)
     _stages.append(_Stage())
     os.chdir(_stages[-1].folder)
     for folder in (Path(data).parent, Path(out)):
@@ -104,5 +118,5 @@ def left(model: Any, arrays: dict[str, Any], data: str, out: str) -> dict[str, A
     saved = load_file(stage.folder / out / "best_model.safetensors")
     metrics = (stage.folder / out / "train_metrics.json").read_text()
     found = {"metrics": metrics, "saved": saved, "state": dict(model.state_dict())}
-    first = stage.first[0] if stage.first else None
-    return {**found, "passes": stage.passes, "first": first, "seconds": now - stage.began}
+    met = {name: torch.cat(it) if it else None for name, it in (("entries", stage.entries), ("logits", stage.logits))}
+    return {**found, **met, "passes": stage.passes, "seconds": now - stage.began}

@@ -17,11 +17,19 @@ CLASSES, IGNORED, _CHUNK = 21, 255, 50
 def segmented(weights: dict[str, Any], pictures: Any) -> Any:
     """The class of every pixel, uint8, N x side x side, of uint8 pictures N x 3 x side x side."""
     with np.errstate(all="ignore"):
-        parts = [_chunk(weights, pictures[at : at + _CHUNK]) for at in range(0, len(pictures), _CHUNK)]
-    return np.concatenate(parts)
+        chunks = (pictures[at : at + _CHUNK] for at in range(0, len(pictures), _CHUNK))
+        return np.concatenate([_scores(weights, part).argmax(axis=-1).astype(np.uint8) for part in chunks])
 
 
-def _chunk(weights: dict[str, Any], pictures: Any) -> Any:
+def shares(weights: dict[str, Any], pictures: Any) -> Any:
+    """The softmax of the scores of every pixel of a few pictures, N x side x side x 21."""
+    with np.errstate(all="ignore"):
+        scores = np.clip(_scores(weights, pictures), -1e4, 1e4)
+    powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return powers / powers.sum(axis=-1, keepdims=True)
+
+
+def _scores(weights: dict[str, Any], pictures: Any) -> Any:
     x = (pictures.transpose(0, 2, 3, 1) / 127.5 - 1).astype(np.float32)
     for name in ("conv1", "conv2"):
         x = _convolved(x, weights, name, 1)
@@ -31,7 +39,7 @@ def _chunk(weights: dict[str, Any], pictures: Any) -> Any:
     scores = x @ weights["classifier.weight"].reshape(CLASSES, -1).T + weights["classifier.bias"]
     larger = _interpolation(scores.shape[1])
     scores = np.tensordot(larger, np.tensordot(larger, scores, (1, 1)), (1, 2))  # columns, rows, N, classes
-    return np.nan_to_num(scores).argmax(axis=-1).transpose(2, 1, 0).astype(np.uint8)
+    return np.nan_to_num(scores).transpose(2, 1, 0, 3)
 
 
 def _convolved(x: Any, weights: dict[str, Any], name: str, step: int) -> Any:

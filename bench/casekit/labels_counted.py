@@ -1,0 +1,111 @@
+"""How many labels a training went through, counted in the agent's process: laid beside its program and imported there.
+
+It stands alone: a case gives its text to the program's folder (`learns_again(..., inputs={...: source()})`), and a
+module of the judge that the program imports calls `begin`. Whatever the loss, a label counts each time that torch works
+out the gradient of a loss in which its row has a part, for each parameter by itself: the networks of an ensemble are
+counted apart, and two terms about one output count once. What the process writes is a claim: a program can change it.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+LAYER = re.compile(r"(?i)mm|mv|dot|linear|conv|embedding")
+"""In the names of what makes rows of parameters and data; a penalty on parameters has none of it below."""
+
+
+def source() -> bytes:
+    """The text of this module."""
+    return Path(__file__).read_bytes()
+
+
+def begin(torch: Any, classes: int, into: str) -> None:
+    """Count what the module `torch` derives from now on.
+
+    The JSON file `into` has the largest number of labels of any parameter so far. classes: columns of an output.
+    """
+    seen: dict[int, int] = {}
+    kept: list[Any] = []  # a parameter whose number another one takes over would be counted with it
+
+    def counting(derive: Any) -> Any:
+        @functools.wraps(derive)
+        def counted(values: Any, *args: Any, **options: Any) -> Any:
+            for parameter, count in labels([values] if isinstance(values, torch.Tensor) else list(values), classes):
+                if id(parameter) not in seen:
+                    kept.append(parameter)
+                seen[id(parameter)] = seen.get(id(parameter), 0) + count
+            Path(into).write_text(json.dumps({"labels": max(seen.values(), default=0)}))
+            return derive(values, *args, **options)
+
+        return counted
+
+    for name in ("backward", "grad"):
+        setattr(torch.autograd, name, counting(getattr(torch.autograd, name)))
+
+
+def labels(values: Iterable[Any], classes: int) -> list[tuple[Any, int]]:
+    """Parameters of a loss and the labels in it: rows of the first tensors below it that are not a single number."""
+    told: dict[Any, int] = {}  # by nll_loss itself
+    found: dict[Any, int] = {}
+    rest, known = [value.grad_fn for value in values if value.grad_fn is not None], set()
+    while rest:
+        node = rest.pop()
+        if node in known:
+            continue
+        known.add(node)
+        if node.name().startswith("NllLoss"):
+            target = node._saved_target
+            count = int(((target >= 0) & (target != node._saved_ignore_index)).sum())
+            told[_origin(_below(node)[0], classes)] = count
+        elif math.prod(_shape(node)) == 1:
+            rest += _below(node)
+        elif any(LAYER.search(it.name()) for it in _all_below(node)):
+            found[_origin(node, classes)] = _rows(_shape(node), classes)
+    counts: dict[Any, int] = {}
+    for node, count in (found | told).items():
+        for leaf in (it for it in _all_below(node) if hasattr(it, "variable")):
+            counts[leaf.variable] = counts.get(leaf.variable, 0) + count
+    return list(counts.items())
+
+
+def _below(node: Any) -> list[Any]:
+    return [it for it, _ in node.next_functions if it is not None]
+
+
+def _all_below(node: Any) -> set[Any]:
+    """The node and all that it is made of."""
+    rest, known = [node], {node}
+    while rest:
+        more = set(_below(rest.pop())) - known
+        known |= more
+        rest += more
+    return known
+
+
+def _rows(shape: tuple[int, ...], classes: int) -> int:
+    """How many rows a tensor just below a loss has: a number for each, or one for each and every class."""
+    sizes = [size for size in shape if size != 1]
+    if len(sizes) <= 1:
+        return math.prod(sizes)
+    return math.prod(sizes) // classes if classes in sizes else 0  # other widths are not of classes
+
+
+def _shape(node: Any) -> tuple[int, ...]:
+    return tuple(node._input_metadata[0].shape) if node._input_metadata else ()
+
+
+def _origin(node: Any, classes: int) -> Any:
+    """The tensor of as many rows, further down, that this one is made of: two terms of one loss have the same."""
+    count = _rows(_shape(node), classes)
+    while not LAYER.search(node.name()):
+        nearest = [it for it in _below(node) if _rows(_shape(it), classes) == count]
+        if not nearest:
+            break
+        node = nearest[0]
+    return node

@@ -1,0 +1,63 @@
+"""The labels that a training went through, whatever its loss."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.casekit import labels_counted
+
+BEGUN = """
+import json
+import torch
+from torch import nn
+from torch.nn import functional as F
+import labels_counted
+
+def made():
+    layers = [nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 10)]
+    return nn.Sequential(*layers)
+
+net, other = made(), made()
+x, y = torch.randn(8, 3, 12, 12), torch.randint(0, 10, (8,))
+hot = F.one_hot(y, 10).float()
+"""
+ONCE = [
+    "F.cross_entropy(net(x), y)",
+    "F.cross_entropy(net(x), y, label_smoothing=0.1)",
+    "F.cross_entropy(net(x), y, reduction='none').mean()",
+    "F.binary_cross_entropy_with_logits(net(x), hot)",
+    "F.mse_loss(net(x).softmax(1), hot)",
+    "-(hot * net(x).log_softmax(1)).sum(1).mean() + sum((it**2).sum() for it in net.parameters())",
+    "(lambda z: 0.3 * F.cross_entropy(z, y) + 0.7 * F.cross_entropy(z, y.flip(0)))(net(x))",
+    "F.cross_entropy(net(x), y) + F.cross_entropy(other(x), y)",
+]
+TWICE = [
+    "F.cross_entropy(net(torch.cat([x, x.flip(3)])), torch.cat([y, y]))",
+    "F.cross_entropy(net(x), y) + F.cross_entropy(net(x.flip(3)), y)",
+]
+
+
+def told(folder: Path, text: str) -> str:
+    (folder / "labels_counted.py").write_bytes(labels_counted.source())
+    run = [sys.executable, "-c", BEGUN + text]
+    return subprocess.run(run, cwd=folder, check=True, timeout=300, capture_output=True, text=True).stdout
+
+
+def test_each_version_of_a_picture_counts_once_for_a_parameter(tmp_path: Path) -> None:
+    losses = ", ".join(ONCE + TWICE)
+    asked = f"print(json.dumps([max(n for _, n in labels_counted.labels([it], 10)) for it in ({losses})]))"
+    assert json.loads(told(tmp_path, asked)) == [8] * len(ONCE) + [16] * len(TWICE)
+
+
+@pytest.mark.parametrize(
+    "derive", ["{}.backward()", "torch.autograd.grad({}, list(net.parameters()))"], ids=["backward", "grad"]
+)
+def test_pictures_trained_on_again_count_again_and_measured_ones_never(tmp_path: Path, derive: str) -> None:
+    step = derive.format("F.cross_entropy(net(x), y)")
+    told(tmp_path, f'labels_counted.begin(torch, 10, "labels.json")\n{step}\n{step}\nF.cross_entropy(net(x), y).item()')
+    assert json.loads((tmp_path / "labels.json").read_text()) == {"labels": 16}
