@@ -11,13 +11,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from bench.base.errors import InfraError
-from bench.sandbox.control import disk_mb
+from bench.sandbox.disk_watch import DiskWatch
 from bench.sandbox.job import Control, Ended, EndReason, Job, Launch, Sandbox, StartedProcess
 from bench.sandbox.starvation import Witness
 from bench.sandbox.time_limits import TimeLimits, TimeMeter
 
 _TICK_S = 0.1
-_DISK_TICK_S = 1.0
 _FLOOD_FACTOR = 20
 
 
@@ -80,7 +79,7 @@ class Running:
         limits = job.limits
         self._meter = self.time_meter(TimeLimits(limits.cpu_s, limits.available_s, limits.wall_s), witness)
         self._started = time.monotonic()
-        self._next_disk = self._started + _DISK_TICK_S
+        self._disk = DiskWatch((mount.source for mount in job.mounts if mount.writable), limits.disk_mb)
 
     @property
     def enforcement(self) -> str:
@@ -104,12 +103,8 @@ class Running:
             return self._over("process_limit")
         if (hit := self.control.limit_hit()) is not None:
             return self._over(hit)
-        if time.monotonic() >= self._next_disk:
-            used, seconds = self._disk()
-            # At most a twentieth of the time goes into looking, however many files there are.
-            self._next_disk = time.monotonic() + max(_DISK_TICK_S, 20 * seconds)
-            if used > limits.disk_mb:
-                return self._over("disk_limit")
+        if self._disk.over():
+            return self._over("disk_limit")
         return True
 
     def settle(self) -> None:
@@ -120,7 +115,8 @@ class Running:
             self.reason = "cpu_limit"
         if self.reason == "exit":
             self.reason = self.control.limit_hit() or "exit"
-        if self.reason == "exit" and self._disk()[0] > self.job.limits.disk_mb:
+        # Whoever has stopped it: a full disk makes the gateway fail, too, and which came first is chance.
+        if self.reason in ("exit", "stopped") and self._disk.look():
             self.reason = "disk_limit"
 
     @property
@@ -140,9 +136,6 @@ class Running:
             groups_beside=control.groups_beside,
             witness=witness,
         )
-
-    def _disk(self) -> tuple[float, float]:
-        return disk_mb(mount.source for mount in self.job.mounts if mount.writable)
 
     def _over(self, reason: EndReason) -> bool:
         self.stop(reason)
