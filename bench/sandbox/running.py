@@ -73,6 +73,7 @@ class Running:
         self.popen = popen
         self.control = control
         self.reason: EndReason = "exit"
+        self._ended_here = False
         self.peak_memory_mb = 0.0
         self.peak_processes = 0
         self.cpu_s: float | None = None
@@ -143,14 +144,15 @@ class Running:
 
     def stop(self, reason: EndReason | None = None) -> None:
         """End the whole tree and wait until it is gone."""
-        if reason is not None and self.popen.poll() is None:
-            self.reason = reason
+        if self.popen.poll() is None:
+            self._ended_here = True
+            self.reason = reason or self.reason
         self.control.end()
 
     def lost(self) -> bool:
         """Whether the sandbox was ended from outside: neither by the guest, nor by a limit, nor by us."""
         # Without isolation the job can end everything by itself, so it has.
-        if not self.isolated or self.reason != "exit" or self.popen.poll() is None:
+        if not self.isolated or self.reason != "exit" or self._ended_here or self.popen.poll() is None:
             return False
         return self.control.seen_status() is None and self.control.limit_hit() is None
 

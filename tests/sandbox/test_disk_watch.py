@@ -72,4 +72,4 @@ print(refused, errno.errorcode[ctypes.get_errno()], os.fstat(file).st_size)
 os.posix_fallocate(file, 0, 1 << 16)
 print(os.fstat(file).st_size, os.fstat(file).st_blocks * 512)
 """
-    assert run_code(bubblewrap, tmp_path, code).stdout.split() == [b"-1", b"EOPNOTSUPP", b"0", b"65536", b"65536"]
+    assert run_code(bubblewrap, tmp_path, code).stdout.split() == [b"-1", b"ENOTSUP", b"0", b"65536", b"65536"]
