@@ -110,7 +110,7 @@ def run_agent(folder: CellFolder, overlay: Overlay | None) -> AgentPhase:
         )
     # Read after the gateway has closed: only then are calls that were still open charged.
     calls = gateway.state()
-    if calls.error:
+    if calls.error and ended.reason != "disk_limit":
         raise InfraError("gateway_error", calls.error)
     stop = _stop_reason(ended, calls.limit_hit)
     return _told(cell, context, AgentPhase(ended, stop, calls.usage, [*calls.notes, *notes], asked, given))

@@ -161,8 +161,13 @@ class Clock:
     _read: datetime = field(default_factory=lambda: datetime.now(UTC))
     began: float = field(default_factory=time.monotonic)
     """Monotonic seconds."""
+    room_since: float = 0.0
+    """Monotonic seconds from which on a full disk is this machine's fault."""
     tell: Callable[[PhaseName, float | None], None] = lambda name, seconds: None
     """Told of each phase at its beginning, and at its end with its seconds."""
+
+    def __post_init__(self) -> None:
+        self.room_since = self.began
 
     def now(self) -> str:
         """This instant, by the count since the clock was read."""

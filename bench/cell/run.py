@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import time
 import traceback
 from functools import partial
 from pathlib import Path
@@ -34,11 +35,11 @@ def run_cell(cell: Cell, context: CellContext, earlier: list[Try] | None = None)
         clock = Clock(tell=partial(context.watch.phase, cell))
         try:
             finished = _attempt(cell, context, clock)
-            if full := context.space.full_since(clock.began):
+            if full := context.space.full_since(clock.room_since):
                 raise InfraError("disk_full", full)
             break
         except Exception as error:
-            cause, message = _cause(error, context.space.full_since(clock.began))
+            cause, message = _cause(error, context.space.full_since(clock.room_since))
             finished = Finished(clock=clock, cause=cause, error=message)
             if context.stopped.is_set() or not FAILURES[cause].retry or count == MAX_TRIES:
                 break
@@ -84,6 +85,9 @@ def _carry_out(cell: Cell, context: CellContext, clock: Clock, gpu: Gpu | None) 
             require_calm(day)
         with clock.phase("snapshot"):
             snapshot = folder.take_snapshot(context.trace(cell) / "workspace.json")
+            if phase.stop_reason == "disk_limit":
+                # Until now, a full disk was the agent's doing.
+                clock.room_since = time.monotonic()
         with clock.phase("judge"):
             grading = settle(folder, folder.grade())
         require_same_files(cell, context)

@@ -5,6 +5,7 @@ Runs as a fork of the trusted server (`serve`). Standard library only.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import secrets
@@ -60,6 +61,8 @@ class CrowdedError(Exception):
     """A folder has more entries than are looked at."""
 
 
+FULL = (errno.ENOSPC, errno.EDQUOT)
+"""Of a disk."""
 GONE = ".gone-"
 """How folders begin that hold nothing but what is to be removed."""
 
@@ -72,8 +75,16 @@ class _Aside:
         self._count = 0
 
     def __call__(self, path: Path) -> None:
-        if not self._count:
-            self._place.mkdir()
+        try:
+            self._move(path)
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            # Of a full disk: what is taken out is what has filled it.
+            remove_tree(path)
+
+    def _move(self, path: Path) -> None:
+        self._place.mkdir(exist_ok=True)
         self._count += 1
         if path.is_dir() and not path.is_symlink():
             # A folder can be moved only by who may write to it.
@@ -222,7 +233,14 @@ def reduce_to(root: Path, names: Iterable[str], bounds: Bounds, parent: Path) ->
     aside = parent / f"{GONE}{secrets.token_hex(6)}"
     os.chmod(root, stat.S_IRWXU)
     root.rename(aside)
-    root.mkdir()
+    try:
+        root.mkdir()
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        # Not even a folder fits: what has filled the disk goes, whatever it is.
+        remove_tree(aside)
+        root.mkdir()
     left = bounds.size
     for name in dict.fromkeys(names):
         source = aside / name

@@ -95,7 +95,7 @@ class CellFolder:
         What exceeds the bounds is taken out, and said in the snapshot; an agent's files are never an error.
         """
         spec = self.cell.case.spec
-        return _bounded(
+        snapshot = _bounded(
             {
                 "task": "snapshot",
                 "root": str(self.workspace),
@@ -107,6 +107,10 @@ class CellFolder:
             self.path,
             spec.limits,
         )
+        if snapshot.too_large:
+            # The judge may need the room.
+            _remove(self.path.glob(f"{GONE}*"))
+        return snapshot
 
     def copy_live(self, store: Path, room: int, keep: Sequence[str], *, prune: bool, take: bool = True) -> LiveCopy:
         """Copy the workspace at whose files an agent is still at work into `store`, which has `room` bytes.
@@ -233,7 +237,11 @@ def discard(paths: Iterable[Path]) -> None:
             gone.append(moved)
     if gone:
         earlier = [path for parent in {path.parent for path in gone} for path in parent.glob(f"{GONE}*")]
-        everything = [str(path) for path in (*gone, *earlier)]
-        # A folder that is still there is no reason to lose a cell.
-        with contextlib.suppress(InfraError):
-            _run({"task": "remove", "paths": everything}, _envelope(_REMOVAL_S, 2 * _REMOVAL_S))
+        _remove([*gone, *earlier])
+
+
+def _remove(paths: Iterable[Path]) -> None:
+    # A folder that is still there is no reason to lose a cell.
+    with contextlib.suppress(InfraError):
+        orders = {"task": "remove", "paths": [str(path) for path in paths]}
+        _run(orders, _envelope(_REMOVAL_S, 2 * _REMOVAL_S))

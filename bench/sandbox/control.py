@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import os
 import signal
 import socket
-import stat
 import subprocess
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -24,8 +21,6 @@ from bench.sandbox.job import EndReason, NetworkAttempts
 
 _REPORT_BYTES = 4096
 _END_S = 5.0
-# Scanning more takes seconds, in which the job is not watched.
-_MAX_ENTRIES = 500_000
 
 
 class StatusPipe:
@@ -184,32 +179,6 @@ def cpu_s(pids: Iterable[int]) -> float:
             # The name of the program, in brackets, may hold anything.
             ticks += sum(map(int, file.read().rpartition(b")")[2].split()[11:15]))
     return ticks / os.sysconf("SC_CLK_TCK")
-
-
-def disk_mb(folders: Iterable[Path]) -> tuple[float, float]:
-    """MiB in `folders` and the seconds it took to look; a crowd of files, or paths too long to follow, are too much.
-
-    A file counts with its whole length, and under each of its names: holes and links do not survive a copy.
-    """
-    began = time.monotonic()
-    total = entries = 0
-    pending = [str(folder) for folder in folders]
-    while pending:
-        try:
-            with os.scandir(pending.pop()) as found:
-                for entry in found:
-                    entries += 1
-                    info = entry.stat(follow_symlinks=False)
-                    total += max(info.st_blocks * 512, info.st_size)
-                    if stat.S_ISDIR(info.st_mode):
-                        pending.append(entry.path)
-        except OSError as error:
-            # Anything else is a folder that vanished or is locked while the job runs.
-            if error.errno == errno.ENAMETOOLONG:
-                return float("inf"), time.monotonic() - began
-        if entries > _MAX_ENTRIES:
-            return float("inf"), time.monotonic() - began
-    return total / (1 << 20), time.monotonic() - began
 
 
 MOST_NAMES = 100

@@ -11,13 +11,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from bench.base.errors import InfraError
-from bench.sandbox.control import disk_mb
+from bench.sandbox.disk_watch import DiskWatch
 from bench.sandbox.job import Control, Ended, EndReason, Job, Launch, Sandbox, StartedProcess
 from bench.sandbox.starvation import Witness
 from bench.sandbox.time_limits import TimeLimits, TimeMeter
 
 _TICK_S = 0.1
-_DISK_TICK_S = 1.0
 _FLOOD_FACTOR = 20
 
 
@@ -74,13 +73,14 @@ class Running:
         self.popen = popen
         self.control = control
         self.reason: EndReason = "exit"
+        self._ended_here = False
         self.peak_memory_mb = 0.0
         self.peak_processes = 0
         self.cpu_s: float | None = None
         limits = job.limits
         self._meter = self.time_meter(TimeLimits(limits.cpu_s, limits.available_s, limits.wall_s), witness)
         self._started = time.monotonic()
-        self._next_disk = self._started + _DISK_TICK_S
+        self._disk = DiskWatch((mount.source for mount in job.mounts if mount.writable), limits.disk_mb)
 
     @property
     def enforcement(self) -> str:
@@ -104,12 +104,8 @@ class Running:
             return self._over("process_limit")
         if (hit := self.control.limit_hit()) is not None:
             return self._over(hit)
-        if time.monotonic() >= self._next_disk:
-            used, seconds = self._disk()
-            # At most a twentieth of the time goes into looking, however many files there are.
-            self._next_disk = time.monotonic() + max(_DISK_TICK_S, 20 * seconds)
-            if used > limits.disk_mb:
-                return self._over("disk_limit")
+        if self._disk.over():
+            return self._over("disk_limit")
         return True
 
     def settle(self) -> None:
@@ -120,7 +116,8 @@ class Running:
             self.reason = "cpu_limit"
         if self.reason == "exit":
             self.reason = self.control.limit_hit() or "exit"
-        if self.reason == "exit" and self._disk()[0] > self.job.limits.disk_mb:
+        # Whoever has stopped it: a full disk makes the gateway fail, too, and which came first is chance.
+        if self.reason in ("exit", "stopped") and self._disk.look():
             self.reason = "disk_limit"
 
     @property
@@ -141,23 +138,21 @@ class Running:
             witness=witness,
         )
 
-    def _disk(self) -> tuple[float, float]:
-        return disk_mb(mount.source for mount in self.job.mounts if mount.writable)
-
     def _over(self, reason: EndReason) -> bool:
         self.stop(reason)
         return False
 
     def stop(self, reason: EndReason | None = None) -> None:
         """End the whole tree and wait until it is gone."""
-        if reason is not None and self.popen.poll() is None:
-            self.reason = reason
+        if self.popen.poll() is None:
+            self._ended_here = True
+            self.reason = reason or self.reason
         self.control.end()
 
     def lost(self) -> bool:
         """Whether the sandbox was ended from outside: neither by the guest, nor by a limit, nor by us."""
         # Without isolation the job can end everything by itself, so it has.
-        if not self.isolated or self.reason != "exit" or self.popen.poll() is None:
+        if not self.isolated or self.reason != "exit" or self._ended_here or self.popen.poll() is None:
             return False
         return self.control.seen_status() is None and self.control.limit_hit() is None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import time
 
@@ -96,6 +97,23 @@ def disk() -> None:
     time.sleep(3)
     if made == most:
         facts.reached(f"{made} MiB were kept for three seconds where {_LIMITS['disk_mb']} are allowed")
+
+
+def reserved() -> None:
+    """Room on the runner's disk that is taken without writing: all of it would be gone before any watch looks."""
+    number = {"x86_64": 285, "aarch64": 47}[os.uname().machine]
+    size = _LIMITS["disk_mb"] << 20
+    taken = 0
+    for place in (facts.WORKSPACE / "reserved-1", facts.OUT / "reserved-2", facts.WORKSPACE / "reserved-3"):
+        with open(place, "wb") as file:
+            refused = ctypes.CDLL(None).syscall(
+                ctypes.c_long(number), file.fileno(), 0, ctypes.c_long(0), ctypes.c_long(size)
+            )
+            taken += not refused
+        os.truncate(place, 0)
+    facts.say("reserved", files=taken)
+    if taken:
+        facts.reached(f"{taken} files of {_LIMITS['disk_mb']} MiB were reserved at once")
 
 
 def temporary_folders() -> None:

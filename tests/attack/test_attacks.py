@@ -79,7 +79,7 @@ NAMED = {
     "keys": ["probe.keys", "gateway.foreign_keys", "gateway.key_of_the_provider"],
     "network": ["network.by_address", "network.by_name", "network.metadata", "network.by_ipv6"],
     "open proxy": ["gateway.connect", "gateway.absolute_address", "gateway.other_host", "gateway.smuggling"],
-    "bombs": ["bomb.forks", "bomb.memory", "bomb.disk", "bomb.flood"],
+    "bombs": ["bomb.forks", "bomb.memory", "bomb.disk", "bomb.reserved", "bomb.flood"],
     "terminal and workflow": ["speak.terminal", "speak.workflow_commands"],
     "being lost by refusals": ["lose.poisoned_requests", "lose.one_poison_to_the_end", "lose.broken_answers"],
     "being lost by hanging up": ["lose.resets_its_stream", "lose.hangs_up"],

@@ -118,6 +118,9 @@ def test_the_numbers_of_x32_do_not_exist() -> None:
         ("openat", (0, 0, os.O_CREAT, 0o4755), "EPERM"),
         ("openat", (0, 0, 0x410000, 0o4755), "EPERM"),
         ("mknodat", (0, 0, 0o104755), "EPERM"),
+        ("fallocate", (3, 0, 0, 1 << 30), errno.errorcode[errno.EOPNOTSUPP]),
+        ("fallocate", (3, 1, 0, 1 << 30), errno.errorcode[errno.EOPNOTSUPP]),
+        ("fallocate", (3, 3, 0, 1 << 30), "allowed"),
     ],
 )
 def test_arguments_decide(name: str, arguments: tuple[int, ...], answer: str) -> None:

@@ -1,0 +1,110 @@
+"""How much a job has written to the runner's disk: looked at now and then, and at once when the disk itself shrinks.
+
+Standard library only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+# Scanning more takes seconds, in which the job is not watched.
+_MAX_ENTRIES = 500_000
+_TICK_S = 1.0
+_SHARE_OF_TIME = 20
+"""At most one of so many seconds goes into looking, however many files there are."""
+_SHARE_OF_LIMIT = 4
+"""Of the limit, what may go from the disk between two looks."""
+
+
+@dataclass(frozen=True)
+class _Free:
+    """What the disks of a job's folders have left, all together."""
+
+    size: int
+    entries: int
+    """Zero where the file system counts none, too."""
+
+
+class DiskWatch:
+    """Watches what a job holds in the folders that it may write: ask `over` about ten times a second.
+
+    A job may hold at most half of the files that the disk had room for: where it could take all of them, this machine
+    would be full by the agent's choice.
+    """
+
+    def __init__(self, folders: Iterable[Path], limit_mb: float) -> None:
+        self._folders = tuple(folders)
+        self._limit_mb = limit_mb
+        self._free = free = _free(self._folders)
+        self._most_entries = min(_MAX_ENTRIES, free.entries // 2) if free.entries else _MAX_ENTRIES
+        now = time.monotonic()
+        self._soonest, self._next = now, now + _TICK_S
+
+    def over(self) -> bool:
+        """Whether the job holds more than its limit, as far as it is time to look."""
+        now = time.monotonic()
+        if not self._folders or now < self._soonest or (now < self._next and not self._shrunk()):
+            return False
+        return self.look()
+
+    def look(self) -> bool:
+        """Whether the job holds more than its limit now."""
+        self._free = _free(self._folders)
+        used, seconds = disk_mb(self._folders, self._most_entries)
+        now = time.monotonic()
+        # Other jobs may be what the disk shrinks by: then half of the time goes into looking, and not all of it.
+        self._soonest, self._next = now + seconds, now + max(_TICK_S, _SHARE_OF_TIME * seconds)
+        return used > self._limit_mb
+
+    def _shrunk(self) -> bool:
+        """Whether so much has gone from the disk since the last look that the job may be over its limit."""
+        free = _free(self._folders)
+        size, entries = self._free.size - free.size, self._free.entries - free.entries
+        most_size = self._limit_mb * (1 << 20) / _SHARE_OF_LIMIT
+        return size > most_size or entries > self._most_entries / _SHARE_OF_LIMIT
+
+
+def _free(folders: Sequence[Path]) -> _Free:
+    """What the disks of these folders have left; one that cannot be asked has nothing."""
+    size = entries = 0
+    seen = set()
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            if (disk := os.stat(folder).st_dev) not in seen:
+                seen.add(disk)
+                info = os.statvfs(folder)
+                size, entries = size + info.f_bavail * info.f_frsize, entries + info.f_favail
+    return _Free(size, entries)
+
+
+def disk_mb(folders: Iterable[Path], most_entries: int = _MAX_ENTRIES) -> tuple[float, float]:
+    """MiB in `folders` and the seconds it took to look; a crowd of files, or paths too long to follow, are too much.
+
+    A file counts with its whole length, and under each of its names: holes and links do not survive a copy.
+    """
+    began = time.monotonic()
+    total = entries = 0
+    pending = [str(folder) for folder in folders]
+    while pending:
+        try:
+            with os.scandir(pending.pop()) as found:
+                for entry in found:
+                    entries += 1
+                    info = entry.stat(follow_symlinks=False)
+                    total += max(info.st_blocks * 512, info.st_size)
+                    if stat.S_ISDIR(info.st_mode):
+                        pending.append(entry.path)
+        except OSError as error:
+            # Anything else is a folder that vanished or is locked while the job runs.
+            if error.errno == errno.ENAMETOOLONG:
+                return float("inf"), time.monotonic() - began
+        if entries > most_entries:
+            return float("inf"), time.monotonic() - began
+    return total / (1 << 20), time.monotonic() - began

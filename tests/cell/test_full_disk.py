@@ -1,0 +1,63 @@
+"""An agent that fills the runner's disk: its cell is graded, and not lost, since it is the agent that has chosen it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.sandbox.bubblewrap import BubblewrapSandbox
+
+_REPOSITORY = Path(__file__).resolve().parents[2]
+_MOUNT = 'mount -t tmpfs -o size=200m,nr_inodes=30k tmpfs "$1" && exec "$2" -c "$3" "$1" "$4"'
+_RUN = """
+import json, sys
+from pathlib import Path
+from bench.cell.machine import DiskSpace
+from bench.cell.run import run_cell
+from bench.sandbox.bubblewrap import BubblewrapSandbox
+from tests.helpers.cells import make_agent, make_case, make_cell, make_context
+folder = Path(sys.argv[1])
+limits = {"agent_s": 60, "grade_s": 20, "call_s": 5, "disk_mb": 60, "memory_mb": 1024}
+cell = make_cell(make_agent(folder / "agents", sys.argv[2]), make_case(folder / "cases", limits=limits))
+context = make_context(folder, BubblewrapSandbox(), space=DiskSpace((folder,)))
+record = run_cell(cell, context)
+print(json.dumps([record.outcome, record.cause, record.stop_reason]))
+"""
+_BYTES = """
+for number in range(1000):
+    with open(f"{os.environ['PLACE']}/{number}", "wb") as file:
+        try:
+            file.write(bytes(20 << 20))
+        except OSError:
+            break
+time.sleep(30)
+"""
+_FILES = """
+for number in range(100_000):
+    try:
+        os.close(os.open(f"{os.environ['PLACE']}/{number}", os.O_CREAT))
+    except OSError:
+        break
+time.sleep(30)
+"""
+
+
+@pytest.mark.parametrize("place", ["BENCH_WORKSPACE", "BENCH_OUT_DIR"])
+@pytest.mark.parametrize("fills", [_BYTES, _FILES], ids=["bytes", "files"])
+def test_who_fills_the_disk_has_met_its_limit(
+    tmp_path: Path, bubblewrap: BubblewrapSandbox, fills: str, place: str
+) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    unshare = shutil.which("unshare")
+    assert unshare is not None
+    script = f"import os, time\nos.environ['PLACE'] = os.environ[{place!r}]\n{fills}"
+    argv = [unshare, "-rm", "sh", "-c", _MOUNT, "sh", str(disk), sys.executable, _RUN, script]
+    done = subprocess.run(argv, capture_output=True, text=True, cwd=_REPOSITORY, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == ["graded", "", "disk_limit"]
