@@ -6,6 +6,7 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from bench.pages.board import Board
 from bench.pages.render import short, visible
@@ -114,19 +115,24 @@ def _content(case: str, month: str, lines: Sequence[CellLine]) -> bytes:
     """Names stand once; lines point to them."""
     names: dict[tuple[str, ...], int] = {}
     runs: dict[str, int] = {}
+    shown = cache(_shown)
     rows = []
     for it in lines:
-        who = tuple(str(visible(short(name))) for name in (it.agent, it.model, it.profile))
-        row = [it.started, names.setdefault(who, len(names)), runs.setdefault(it.run, len(runs)), it.trial]
+        who = names.setdefault((it.agent, it.model, it.profile), len(names))
         verdict = it.outcome if it.outcome != "graded" else "success" if it.success else "failed"
-        rows.append([*row, verdict, it.score, it.cost_usd, it.cost_status, it.steps, str(visible(short(it.ended)))])
+        row = [it.started, who, runs.setdefault(it.run, len(runs)), it.trial, verdict]
+        rows.append([*row, it.score, it.cost_usd, it.cost_status, it.steps, shown(it.ended)])
     document = {
         "schema": 1,
         "case": case,
         "month": month,
-        "entrants": [list(who) for who in names],
-        "runs": [str(visible(short(run))) for run in runs],
+        "entrants": [[shown(name) for name in who] for who in names],
+        "runs": [shown(run) for run in runs],
         "columns": _COLUMNS,
         "rows": rows,
     }
-    return f"{json.dumps(document, separators=(',', ':'))}\n".encode()
+    return f"{json.dumps(document, separators=(',', ':'), allow_nan=False)}\n".encode()
+
+
+def _shown(name: str) -> str:
+    return str(visible(short(name)))
