@@ -20,6 +20,13 @@
     return (status === "estimated" ? "≈" : "") + text + (status === "simulated" ? " replayed" : "");
   }
 
+  function verdict(name) {
+    const [kind, sign] = {success: ["pass", "✓"], failed: ["fail", "✗"]}[name] || ["lost", "◌"];
+    const it = made("span", undefined, `verdict ${kind}`);
+    it.append(made("span", sign, "", {"aria-hidden": "true"}), ` ${name}`);
+    return it;
+  }
+
   function line(found, row) {
     const it = Object.fromEntries(found.columns.map((name, at) => [name, row[at]]));
     const [agent, model, profile] = found.entrants[it.entrant];
@@ -27,10 +34,11 @@
     who.append(agent, " ", made("span", model, "model"));
     const tr = made("tr", undefined, "", {"data-model": model, "data-day": it.started.slice(0, 10)});
     const cell = (at, words, value) => made("td", words, HEADS[at][1], {"data-label": HEADS[at][0], "data-v": value ?? ""});
-    tr.append(who, cell(1, it.verdict, it.verdict), cell(2, it.score === null ? "–" : it.score.toFixed(2), it.score),
+    tr.append(who, cell(1, "", it.verdict), cell(2, it.score === null ? "–" : it.score.toFixed(2), it.score),
       cell(3, profile, profile), cell(4, it.trial, it.trial), cell(5, it.ended.replaceAll("_", " ") || "–", it.ended),
       cell(6, money(it.cost_usd, it.cost_status), it.cost_usd), cell(7, it.steps, it.steps),
       cell(8, it.started.slice(0, 16).replace("T", " "), it.started));
+    tr.cells[1].append(verdict(it.verdict));
     return tr;
   }
 
