@@ -168,7 +168,7 @@ def test_every_chart_is_valid_vega_lite(tmp_path: Path, monkeypatch: pytest.Monk
         return str(draw(spec, **options))
 
     monkeypatch.setattr(vl_convert, "vegalite_to_svg", checked)
-    records = [*night(), *(it.model_copy(update={"started": later(it)}) for it in night())]
+    records = [*night(), *map(a_night_later, night())]
     write_site(partial(RecordResults, records), CASES, tmp_path / "site", SITE)
     titles = {json.dumps(spec) for spec in seen}
     for words in ("cost per cell", "night (UTC)", "share of trials", "day (UTC)", "improvement on", "tokens per trial"):
@@ -177,6 +177,7 @@ def test_every_chart_is_valid_vega_lite(tmp_path: Path, monkeypatch: pytest.Monk
         altair.LayerChart.validate({**seen[0], "width": "wide"})
 
 
-def later(record: Record) -> str:
-    """The same moment a night later."""
-    return (datetime.fromisoformat(record.started) + timedelta(days=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
+def a_night_later(record: Record) -> Record:
+    started = (datetime.fromisoformat(record.started) + timedelta(days=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    provenance = record.provenance.model_copy(update={"run": "the-night-after"})
+    return record.model_copy(update={"started": started, "provenance": provenance})
