@@ -10,8 +10,7 @@ from functools import cache
 
 from bench.pages.board import Board
 from bench.pages.render import short, visible
-from bench.stats import CellLine, Results
-from bench.stats.listing import line_order
+from bench.stats import CellLine, Results, line_order
 
 MOST_LISTED = 300_000
 """Cells in all files, about: older months are on the results branch alone."""
