@@ -24,13 +24,13 @@ from bench.formats.record import (
     Sequential,
     Tokens,
 )
-from bench.plan import NEWEST, History, Seen, all_replayed, model_key
 from bench.stats import AA_RUNS, CaseNight, Entrant
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from bench.index.query import Index
+    from bench.plan import History
     from bench.stats import Filters
 
 
@@ -53,6 +53,8 @@ _PARTS: Mapping[str, type[Model]] = {"agent": AgentRef, "case": CaseRef, "proven
 
 def cell_history(index: Index) -> History:
     """As `History.of` finds it from all records that count."""
+    from bench.plan import NEWEST, History, Seen, all_replayed, model_key  # the site asks nothing of it
+
     models_of = {text: json.loads(text) for (text,) in index.rows("SELECT DISTINCT models FROM cells")}
     keys = {text: model_key(models) for text, models in models_of.items()}
     free = {text for text, models in models_of.items() if all_replayed(models)}

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from bench.base.errors import UserError
 from bench.base.times import Progress
@@ -26,6 +25,7 @@ from bench.index.storage import (
     load,
     merge,
     read_files,
+    read_table,
     store,
     sweep,
     to_merge,
@@ -160,7 +160,7 @@ def _count(
 
 def _old_rows_changed(folder: Path, before: IndexState, ignored: pa.Table) -> bool:
     first_new = before.files.rows << LINE_BITS
-    then = set(pq.read_table(folder / before.ignored.name)["id"].to_pylist())
+    then = set(read_table(folder / before.ignored.name)["id"].to_pylist())
     return then != {number for number in ignored["id"].to_pylist() if number < first_new}
 
 

@@ -13,15 +13,18 @@ from bench.formats.older_records import read_line
 from bench.formats.record import Profile, Record
 from bench.index.answers import instant_of, nightly_points
 from bench.index.columns import LINE_BITS
+from bench.index.listing import case_months, lines_of_month
 from bench.index.storage import read_files
 from bench.index.tally import ADDED, SUMS
 from bench.stats import (
     DAYS,
     MICRO,
     PLACES,
+    CaseMonth,
     CaseNight,
     CasePeriod,
     CaseSeen,
+    CellLine,
     CheckShares,
     Conditions,
     Entrant,
@@ -160,6 +163,7 @@ class IndexedResults:
                         OVER (PARTITION BY profile, case_id, it.check_id) AS last
                 FROM judged GROUP BY {_WHO}, case_id, it.check_id
             )
+            SELECT * EXCLUDE (last), {{'place': last.place, 'id': last.id}} AS last
             FROM shares ORDER BY last.place, check_id"""  # noqa: S608
         )
         records = records_at(self._index, {last["id"] for *_, last in rows})
@@ -246,6 +250,12 @@ class IndexedResults:
         )
         records = records_at(self._index, [number for number, _, _ in rows])
         return [Trial(records[number], kept, current) for number, kept, current in rows]
+
+    def case_months(self) -> Sequence[CaseMonth]:
+        return case_months(self._index)
+
+    def lines_of_month(self, month: str) -> Sequence[CellLine]:
+        return lines_of_month(self._index, month)
 
     def _rows(self, select: str) -> list[tuple[Any, ...]]:
         """Of a SELECT from `counted`, the rows that count in the standings."""

@@ -119,6 +119,7 @@ class _Build:
         self._fresh, self._out, self._sources, self._progress = fresh, out, sources, progress
         self._before = _made_from(out, sources)
         self._keys: dict[str, str] = {}
+        self._folders: set[Path] = set()
         self.written: list[str] = []
         self.made = self.kept = 0
 
@@ -127,20 +128,23 @@ class _Build:
         said = (options.title, options.suite, options.suite_about, options.base)
         facts = SiteFacts(*said, _published(site), options.decisions, options.example)
         charts = ChartCache(options.charts)
-        sheets = Sheets(facts, board, results, Renderer(site), charts)
+        sheets = Sheets(facts, board, results, Renderer(site, self._sources), charts)
         for source in sorted((site / "static").iterdir()):
             self._put(f"static/{source.name}", source.read_bytes())
         self._progress("comparing every two agents")
         pairs = {section.profile: pairs_of(section) for section in board.sections}
         sizes = [(path, self._put(path, content)) for path, content in data_files(board)]
         sizes += [(path, self._put(path, content)) for path, content in compare_files(board, pairs)]
+        for keyed in sheets.cell_files.every():
+            self._page(keyed.file.address, keyed.facts, keyed.make)
         news = [news_of(trend) for trend in sheets.details.trends.values()]
         for path, content in (*feed_files(options.title, news, options.base), *badge_files(board, options.suite)):
             self._put(path, content)
         for sheet in sheets.every(pairs, about(sizes), self._traces(sheets, board, options)):
             self._page(sheet.address, sheet.facts, sheet.make)
         if options.base:
-            self._put(SITEMAP, sitemap(dict.fromkeys(self._keys, board.updated[:10]), options.base))
+            shown = (address for address in self._keys if address.endswith(".html"))
+            self._put(SITEMAP, sitemap(dict.fromkeys(shown, board.updated[:10]), options.base))
         charts.forget_old()
         self._put(MARKER, json.dumps({"sources": self._sources, "pages": self._keys}, indent=0).encode())
 
@@ -191,7 +195,9 @@ class _Build:
 
     def _place(self, path: str) -> Path:
         target = self._fresh / path
-        target.parent.mkdir(parents=True, exist_ok=True)
+        if target.parent not in self._folders:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            self._folders.add(target.parent)
         return target
 
 
@@ -216,7 +222,7 @@ def _sources(site: Path) -> str:
 
 
 def _files(site: Path) -> Iterator[Path]:
-    return (path for path in sorted(site.rglob("*")) if path.is_file())
+    return (path for path in sorted(site.rglob("*")) if path.is_file() and path.parent.name != "__pycache__")
 
 
 def _published(site: Path) -> Published:

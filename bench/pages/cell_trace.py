@@ -12,9 +12,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bench.formats.record import CheckResult, Tokens
-from bench.gateway import Step, ToolUse, read_steps, read_trace
+
+if TYPE_CHECKING:
+    from bench.gateway import Step, ToolUse
 
 READ = ("calls.jsonl", "calls.bodies.jsonl", "changes.json", "workspace.json", "agent.log")
 """The files that pages are made from."""
@@ -82,6 +85,8 @@ class CellTrace:
 def read_cell(folder: Path) -> CellTrace:
     """What is in the folder of a cell; raises `UserError` where the trace cannot be read."""
     ledger, log = folder / _LEDGER, folder / _LOG
+    from bench.gateway import read_steps, read_trace  # only where a trace is read: it takes 0.1 s
+
     steps = read_steps(read_trace(ledger)) if ledger.is_file() else []
     shown = _shown(steps)
     used = [step.tokens for step in steps if step.tokens is not None]

@@ -93,10 +93,11 @@ def scatter(
         alt.Chart(alt.Data(values=line)).mark_line(
             interpolate="step-after", color=ink("accent"), strokeDash=[5, 4], strokeWidth=1.5, aria=False
         ).encode(x=x, y=y),
-        dots.mark_rule(strokeWidth=1.5, strokeOpacity=0.55, aria=False).encode(x=x, y=y, y2="high:Q", stroke=stroke)
+        dots.mark_rule(strokeWidth=1.5, strokeOpacity=0.55, aria=False)
+        .encode(x=x, y=y, y2=alt.Y2("high:Q"), stroke=stroke)
         .transform_calculate(value="datum.low"),
         dots.mark_point(size=95, strokeWidth=2, opacity=1).encode(
-            x=x, y=y, fill=fill, stroke=stroke, shape=shape, description="says:N"
+            x=x, y=y, fill=fill, stroke=stroke, shape=shape, description=alt.Description("says:N")
         ),
         *(_texts(side, group, x, y) for side, group in labels.items()),
     ]  # fmt: skip
@@ -136,7 +137,7 @@ def _texts(side: str, group: Sequence[dict[str, Any]], x: Any, y: Any) -> Any:
     align, dx, dy = _SIDES[side]
     style = {"align": align, "baseline": "middle", "dx": dx, "dy": dy, "fontSize": 12, "limit": 200, "aria": False}
     chart = alt.Chart(alt.Data(values=list(group)))
-    return chart.mark_text(color=ink("ink"), **style).encode(x=x, y=y, text="label:N")
+    return chart.mark_text(color=ink("ink"), **style).encode(x=x, y=y, text=alt.Text("label:N"))
 
 
 def _labels(
@@ -244,9 +245,9 @@ def trend_chart(trend: Trend, name: str, who: str, measure: str = "success") -> 
         alt.Chart(alt.Data(values=control)).mark_line(color=ink("second"), strokeWidth=1.2, aria=False)
         .encode(x=x, y=y),
         alt.Chart(alt.Data(values=rows)).mark_circle(color=ink("soft"), size=22, opacity=1)
-        .encode(x=x, y=y, description="says:N"),
+        .encode(x=x, y=y, description=alt.Description("says:N")),
         alt.Chart(alt.Data(values=flat)).mark_rule(color=ink("accent"), strokeWidth=2.5, aria=False)
-        .encode(x=x, x2="end:T", y=y),
+        .encode(x=x, x2=alt.X2("end:T"), y=y),
         alt.Chart(alt.Data(values=[{"at": it} for it in steps]))
         .mark_rule(color=ink("accent"), strokeDash=[3, 3], aria=False).encode(x=x),
     ]  # fmt: skip
@@ -290,8 +291,9 @@ def category_chart(rows: Mapping[str, Estimate], name: str, who: str) -> Chart |
     base = alt.Chart(alt.Data(values=dots))
     chart = alt.layer(
         base.mark_rule(color=ink("accent"), strokeWidth=2, strokeOpacity=0.5, aria=False)
-        .encode(y=y, x=alt.X("low:Q").scale(domain=[0, 1]), x2="high:Q"),
-        base.mark_circle(color=ink("accent"), size=70, opacity=1).encode(y=y, x=x, description="says:N"),
+        .encode(y=y, x=alt.X("low:Q").scale(domain=[0, 1]), x2=alt.X2("high:Q")),
+        base.mark_circle(color=ink("accent"), size=70, opacity=1)
+        .encode(y=y, x=x, description=alt.Description("says:N")),
     )  # fmt: skip
     height = max(90, 24 * len(rows))
     svg = to_svg(themed(chart, 240, height), name, title, words)

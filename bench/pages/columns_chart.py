@@ -74,12 +74,12 @@ def _drawn(columns: Sequence[Column], rows: Sequence[str], axis: Axis, width: in
         alt.Chart(alt.Data(values=[{"x": place} for place in places]))
         .mark_rule(color=ink("line"), aria=False).encode(x=x),
         data.mark_rule(color=ink("accent"), strokeWidth=2, strokeOpacity=0.5, aria=False)
-        .encode(x=alt.X("low:Q"), x2="high:Q", y=y),
+        .encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=y),
         data.mark_point(size=45, filled=True, opacity=1, color=ink("accent"))
-        .encode(x=x, y=y, shape=shape, description="says:N"),
+        .encode(x=x, y=y, shape=shape, description=alt.Description("says:N")),
         alt.Chart(alt.Data(values=heads))
         .mark_text(align="left", color=ink("ink"), fontSize=11, limit=int(width / len(columns)) - 4, aria=False)
-        .encode(x=x, y=y, text="label:N"),
+        .encode(x=x, y=y, text=alt.Text("label:N")),
     ]  # fmt: skip
     return themed(alt.layer(*layers), width, _ROW * (len(rows) + 1))
 

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from markupsafe import Markup
 
@@ -35,6 +35,8 @@ _PADDING = {"left": 14, "right": 8, "top": 6, "bottom": 4}
 """The fonts of a reader may be wider than those that Vega measures with."""
 INKS = ("ink", "soft", "line", "paper", "accent", "second", "faint", "pass", "fail", "one", "two", "three", "four")
 """What a colour means; the style sheet says which colour it is, in the light and in the dark."""
+Spec: TypeAlias = dict[str, Any]
+"""A chart as Vega-Lite."""
 
 
 def ink(name: str) -> str:
@@ -124,16 +126,19 @@ def altair() -> Any:
     if missing:
         raise UserError(f"needs {', '.join(missing)}", where="the site", remedy="pip install 'ml-dev-bench[site]'")
     import altair as found
+    from altair.utils.schemapi import disable_debug_mode
 
+    # Else every part of a chart is checked against the schema when it is made, which takes longer than the drawing;
+    # a test checks every kind of chart.
+    disable_debug_mode()
     return found
 
 
-def to_svg(chart: Any, name: str, title: str, description: str) -> Markup:
-    """The drawing of `chart`; the same chart gives the same bytes."""
+def to_svg(chart: Spec, name: str, title: str, description: str) -> Markup:
+    """The drawing of `chart`, as `themed` made it; the same chart gives the same bytes."""
     import vl_convert
 
-    spec: dict[str, Any] = chart.to_dict(validate=False)
-    text = vl_convert.vegalite_to_svg(spec, allowed_base_urls=[])
+    text = vl_convert.vegalite_to_svg(chart, allowed_base_urls=[])
     return _strict(text, name, title, description)
 
 
@@ -211,13 +216,12 @@ def _worded(tag: str, words: str, **attributes: str) -> ET.Element:
     return made
 
 
-def themed(chart: Any, width: int, height: int) -> Any:
-    """The chart in the house's style."""
+def themed(chart: Any, width: int, height: int) -> Spec:
+    """The chart in the house's style, as Vega-Lite. Its style is added as text: Altair copies a chart to change it."""
     quiet = {"titleFontWeight": 400, "labelFontSize": 12, "titleFontSize": 12, "labelLimit": 170, "titlePadding": 9}
     colours = {"labelColor": ink("soft"), "titleColor": ink("soft"), "gridColor": ink("line"), "tickColor": ink("line")}
-    return (
-        chart.properties(width=width, height=height, padding=_PADDING, background="transparent")
-        .configure(font="sans-serif", aria=True)
-        .configure_axis(**quiet, **colours, domainColor=ink("line"), tickSize=4)
-        .configure_view(stroke=None)
-    )
+    axis = {**quiet, **colours, "domainColor": ink("line"), "tickSize": 4}
+    config = {"font": "sans-serif", "aria": True, "axis": axis, "view": {"stroke": None}}
+    size = {"width": width, "height": height, "padding": _PADDING}
+    made: Spec = chart.to_dict(validate=False)
+    return {**made, **size, "background": "transparent", "config": config}

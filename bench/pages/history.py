@@ -135,4 +135,4 @@ def _over_time(alt: Any, rows: Sequence[Mapping[str, Any]], y: Any, size: tuple[
     ]
     line = alt.Chart(alt.Data(values=level)).mark_line(color=ink("accent"), strokeWidth=2, aria=False).encode(x=x, y=y)
     dots = alt.Chart(alt.Data(values=list(rows))).mark_circle(color=ink("faint"), size=18, opacity=1)
-    return themed(alt.layer(dots.encode(x=x, y=y, description="says:N"), line), *size)
+    return themed(alt.layer(dots.encode(x=x, y=y, description=alt.Description("says:N")), line), *size)

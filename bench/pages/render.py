@@ -24,6 +24,7 @@ from bench.formats.record import Record
 from bench.formats.seeds import seeds_mark
 from bench.formats.verdict import reached_text
 from bench.pages.cell_trace import arguments, check_links, given, headline
+from bench.pages.compiled import CompiledTemplates
 from bench.pages.costs import cost_of
 from bench.stats import Cost, Entrant, Interval, agent_seconds, entrant_of, input_tokens, model_label, output_tokens
 
@@ -267,7 +268,8 @@ _ALONE = ("alone.css", "trace.css")
 class Renderer:
     """The templates in the site's sources."""
 
-    def __init__(self, site: Path) -> None:
+    def __init__(self, site: Path, sources: str = "") -> None:
+        """`sources`: the digest of all that pages are made by; without it nothing that was compiled is kept."""
         folder = site / "templates"
         if not (folder / "base.html").is_file():
             raise UserError("has no templates/base.html", where=site, remedy="name the folder with the site's sources")
@@ -279,6 +281,7 @@ class Renderer:
             trim_blocks=True,
             lstrip_blocks=True,
             keep_trailing_newline=True,
+            bytecode_cache=CompiledTemplates(sources) if sources else None,
         )
         self._environment.filters.update({function.__name__: function for function in _FILTERS})
         # A page that is handed on alone carries its style; its policy allows this one by digest, and no other.

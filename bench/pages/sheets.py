@@ -11,6 +11,7 @@ from typing import Any
 from bench.formats.failures import PAPER_TERMS
 from bench.formats.record import Profile
 from bench.pages.board import Board, CaseInfo, Entry, Row, Section
+from bench.pages.cell_files import CellFiles
 from bench.pages.cell_trace import CellTrace, read_cell
 from bench.pages.charts import category_chart, cost_chart, trend_chart
 from bench.pages.costs import AtBudget, ByCategory, Point, at_budgets, by_category, frontier, labels_of, points_of
@@ -108,6 +109,7 @@ class Sheets:
         self._tokens = results.token_use()
         self._read: tuple[str, CellTrace] | None = None
         self._details = details_of(results, board)
+        self.cell_files = CellFiles(results, board, {case: len(it) for case, it in self._details.cells.items()})
 
     @property
     def details(self) -> Details:
@@ -217,10 +219,13 @@ class Sheets:
         return found
 
     def _cases(self) -> Iterator[Sheet]:
+        files = self.cell_files.of_case()
         for case in self._board.pages.values():
+            own = files.get(case.id, ())
             view = case_view(self._board, case, self._details)
             found = {section.profile: self._periods.get((section.profile, case.id), ()) for section in view.sections}
             facts = {"view": view, "periods": found, "published": self._site.published.of_case(case)}
+            facts |= {"files": own, "files_hold": sum(it.cells for it in own)}
             yield self._sheet("case.html", case_page(case.id), facts, partial(self._case_parts, case, found))
 
     def _agents(self) -> Iterator[Sheet]:

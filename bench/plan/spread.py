@@ -18,7 +18,6 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtri
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Group: TypeAlias = tuple[str, str, str, str]
@@ -36,7 +35,6 @@ _BORROWED = 4
 _UNKNOWN_CASE_SD = 1.0
 # Two nights of this standard deviation count beside those of history: few nights do not prove that nights are alike.
 _USUAL_SHIFT, _USUAL_NIGHTS = 0.1, 2
-_NORMAL: Floats = ndtri((np.arange(_POINTS) + 0.5) / _POINTS)
 _LEAST_S = 1e-3
 
 
@@ -79,6 +77,8 @@ class Spreads:
     @classmethod
     def of(cls, seen: Mapping[Group, Sequence[Seen]]) -> Spreads:
         """Learn from times by group."""
+        from scipy.special import ndtri  # not at the top: whoever imports this module would wait for it
+
         taken = {key: np.log(np.maximum([it.seconds for it in found], _LEAST_S)) for key, found in seen.items()}
         centres = {key: float(values.mean()) for key, values in taken.items()}
         centred = {key: values - centres[key] for key, values in taken.items()}

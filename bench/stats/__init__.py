@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from bench.stats.factor import FactorEffects, Interaction, MeasureEffects, factor_effects, factor_faults
     from bench.stats.improvement import BARS, FEWEST_TRIALS, Improvement, OverCases, improvement_of, over_cases
     from bench.stats.intervals import Correlation, Interval
+    from bench.stats.listing import CaseMonth, CellLine, line_order
     from bench.stats.noise_floor import Losses, NoiseFloor
     from bench.stats.pairing import MEASURES
     from bench.stats.periods import DAYS, MICRO, CasePeriod, Spent, TokenUse

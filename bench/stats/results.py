@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from bench.formats.record import CheckResult, Note, Profile, Record
 from bench.stats.conditions import Conditions, conditions_of
 from bench.stats.improvement import Improvement, improvement_of
+from bench.stats.listing import CaseMonth, CellLine, line_of, months_of
 from bench.stats.periods import CasePeriod, Spent, TokenUse, case_periods, spending, token_use
 from bench.stats.standing import (
     PROFILES,
@@ -143,6 +144,12 @@ class Results(Protocol):
         """At least the newest `of_case` results of each case, and the last `of_entrant` that count of each entrant on
         each case; in no order."""
 
+    def case_months(self) -> Sequence[CaseMonth]:
+        """By case and month: all results, counted or not."""
+
+    def lines_of_month(self, month: str) -> Sequence[CellLine]:
+        """Of all cases, in no order; `month`: as `CaseMonth` has it."""
+
 
 def suite_of(cases: Iterable[tuple[str, Iterable[Profile]]]) -> Suite:
     """What counts, of cases with the profiles that each has: the one rule of coverage."""
@@ -253,6 +260,12 @@ class RecordResults:
             Trial(it, id(it) in kept, self._newest.get((it.profile, it.case.id)) == it.case_version)
             for it in self._records
         ]
+
+    def case_months(self) -> Sequence[CaseMonth]:
+        return months_of({line_of(record) for record in self._records})
+
+    def lines_of_month(self, month: str) -> Sequence[CellLine]:
+        return list({line_of(record) for record in self._records if record.started.startswith(month)})
 
 
 def standings(records: Iterable[Record], suite: Suite) -> list[Standing]:

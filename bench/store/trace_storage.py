@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from bench.base.errors import UserError
 from bench.base.files import sha256_bytes, write_atomic
@@ -17,7 +17,6 @@ from bench.store.artifacts import Artifact, Refusal, read_file
 from bench.store.bundle import StoredTrace
 from bench.store.git.backend import BranchBackend, Tip, TryAgain, find
 from bench.store.git.git_backend import open_backend
-from bench.store.merge import Taken
 from bench.store.traces import (
     INLINE_BYTES,
     INLINE_RUN_BYTES,
@@ -30,6 +29,9 @@ from bench.store.traces import (
     key_of,
     pack,
 )
+
+if TYPE_CHECKING:
+    from bench.store.merge import Taken
 
 INLINE = "inline"
 _FOLDER = "folder:"
@@ -269,6 +271,8 @@ def store_traces(
 
 def inline_traces(records: Sequence[Record], folder: Path) -> PreparedTraces:
     """The small traces of a run of this machine, from its own folder."""
+    from bench.store.merge import Taken  # whoever reads a trace would wait for it
+
     artifact = Artifact(folder.name, folder)
     return store_traces([Taken(record, artifact, record.cell, 0) for record in records], None, SAMPLE)
 

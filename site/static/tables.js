@@ -122,4 +122,5 @@
   }
 
   document.querySelectorAll("table[data-tools]").forEach(enhance);
+  document.addEventListener("table-made", event => enhance(event.target));
 })();

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Sequence
 from datetime import timedelta
@@ -16,7 +17,7 @@ from bench.formats.record import Metric, Record
 from bench.index import results as indexed_results
 from bench.index.query import Index, open_index
 from bench.index.results import IndexedResults
-from bench.pages import board
+from bench.pages import board, cell_files
 from bench.pages.board import CaseInfo
 from bench.pages.build import MARKER, build_site, write_site
 from bench.stats.results import RecordResults
@@ -114,6 +115,7 @@ def test_without_results_it_is_the_same_too(results: ResultsBranch, tmp_path: Pa
 def test_a_large_branch_has_pages_of_the_newest_cells_and_no_other_line_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(cell_files, "MOST_LINES", 25)
     monkeypatch.setattr(board, "MOST_CELLS", 40)
     monkeypatch.setattr(board, "MOST_TRIALS", 3)
     read: set[int] = set()
@@ -132,6 +134,40 @@ def test_a_large_branch_has_pages_of_the_newest_cells_and_no_other_line_is_read(
     assert sum(content.count(b"\n") for content in listed) == pages
     assert 8 * 40 <= pages <= len(read) < 2 * 8 * 40 < 30 * 6 * 8
     assert b"<b>1,440</b> results" in site["index.html"]
+    months = {name: json.loads(content) for name, content in site.items() if name.startswith("data/cells/")}
+    assert sum(len(it["rows"]) for it in months.values()) == 30 * 6 * 8
+    assert max(len(it["rows"]) for it in months.values()) == 25
+    for name, month in months.items():
+        assert f"../{name}".encode() in site[f"cases/{month['case']}.html"], "a page that links to its own months"
+        assert all(row[0].startswith(month["month"]) for row in month["rows"])
+
+
+def test_every_cell_is_listed_by_month_once(
+    results: ResultsBranch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Attempts, bundles stored twice, withdrawn records: the same lines from the index and from the records."""
+    monkeypatch.setattr(board, "MOST_CELLS", 1)
+    monkeypatch.setattr(board, "MOST_TRIALS", 1)
+    nights(results)
+    site = assert_same_site(tmp_path / "results.git", tmp_path)
+    lines = RecordResults(list(ResultsBranch(tmp_path / "results.git").records())).case_months()
+    rows = sum(len(json.loads(content)["rows"]) for name, content in site.items() if name.startswith("data/cells/"))
+    assert rows == sum(it.cells for it in lines) > 0
+
+
+def test_old_months_beyond_the_cap_are_left_out_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(board, "MOST_CELLS", 1)
+    monkeypatch.setattr(board, "MOST_TRIALS", 1)
+    monkeypatch.setattr(cell_files, "MOST_LISTED", 5)
+    records = [
+        make_record(started=START - timedelta(days=31 * month, hours=hour), run=f"run-{month}-{hour}")
+        for month in (0, 1, 2)
+        for hour in (0, 1)
+    ]
+    build_site(records, infos([make_record(case="aaa"), records[0]]), tmp_path / "site", SITE)
+    listed = sorted(path.stem for path in (tmp_path / "site" / "data" / "cells").rglob("*.json"))
+    assert listed == sorted({record.started[:7] for record in records})[1:]
+    assert "The newest 4;" in (tmp_path / "site" / "cases" / f"{records[0].case.id}.html").read_text()
 
 
 @pytest.mark.parametrize("suite", [[], ["--suite", "demo"]])

@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import json
 import xml.etree.ElementTree as ET
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import altair
 import pytest
+import vl_convert
 from click.testing import CliRunner
 
 from bench.base.errors import UserError
@@ -153,3 +155,29 @@ def test_the_commands_answer_from_a_branch(tmp_path: Path) -> None:
     made = CliRunner().invoke(results, ["plots", source, "--out", str(tmp_path / "out"), "--json"])
     assert made.exit_code == 0, made.output
     assert len(json.loads(made.stdout)["files"]) == 18
+
+
+def test_every_chart_is_valid_vega_lite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A build does not check them, since that takes longer than the drawing."""
+    seen: list[dict[str, Any]] = []
+    draw = vl_convert.vegalite_to_svg
+
+    def checked(spec: dict[str, Any], **options: Any) -> str:
+        altair.LayerChart.validate(spec)
+        seen.append(spec)
+        return str(draw(spec, **options))
+
+    monkeypatch.setattr(vl_convert, "vegalite_to_svg", checked)
+    records = [*night(), *map(a_night_later, night())]
+    write_site(partial(RecordResults, records), CASES, tmp_path / "site", SITE)
+    titles = {json.dumps(spec) for spec in seen}
+    for words in ("cost per cell", "night (UTC)", "share of trials", "day (UTC)", "improvement on", "tokens per trial"):
+        assert any(words in title for title in titles), words
+    with pytest.raises(Exception, match="wide"):
+        altair.LayerChart.validate({**seen[0], "width": "wide"})
+
+
+def a_night_later(record: Record) -> Record:
+    started = (datetime.fromisoformat(record.started) + timedelta(days=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    provenance = record.provenance.model_copy(update={"run": "the-night-after"})
+    return record.model_copy(update={"started": started, "provenance": provenance})
