@@ -15,7 +15,7 @@ from bench.judge import check, mapping, once, sequence, string
 
 PAPERS, MOST_WORDS, LEAST_SENTENCES = 10, 60, 2
 EARLIER = json.dumps({"query": "an earlier question", "papers": [], "conclusion": ""})
-BAR, STRONG, LEAST_SUPPORTED = 1.1, 0.95, 0.95
+BAR, STRONG, LEAST_ORDER, LEAST_SUPPORTED = 1.1, 0.95, 0.6, 0.95
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,14 @@ def summaries_are_supported(ws: Any) -> None:
     assert told >= LEAST_SUPPORTED, f"{told:.0%} of the sentences are supported, {LEAST_SUPPORTED:.0%} are needed"
 
 
-@check(weight=35, required=True)
+@check(weight=10, required=True)
+def relevant_papers_are_first(ws: Any) -> None:
+    """The mean nDCG at 10 is above 0.6: the most relevant papers last reach 0.56 at most."""
+    order = _measured(ws).order
+    assert order > LEAST_ORDER, f"nDCG at 10 is {order:.3f}, wanted more than {LEAST_ORDER}"
+
+
+@check(weight=25, required=True)
 def ten_percent_better(ws: Any) -> None:
     """The score is more than 10 % above that of the starter, worked out for the same questions."""
     score, baseline = _measured(ws).score, _baseline(ws).score

@@ -1,4 +1,4 @@
-"""An invented library: topics with many names, and abstracts, of which ten to fourteen belong to each query.
+"""An invented library: topics with many names, and abstracts, of which three to six belong to each query: a list of ten shows what stands first.
 
 A topic is a phenomenon in a field. Authors call either by one of four names, and a query uses the first: its words
 find some of what belongs to it, and much that has only one half of it.
@@ -105,10 +105,10 @@ def draw_library(rng: random.Random, phenomena: list[int], queries: int) -> Libr
     """A library of about 50 papers a query over these phenomena; other phases get others, and so other names."""
     fields = rng.sample(range(len(FIELDS)), queries)
     asked = list(zip(rng.sample(phenomena, queries), fields, strict=True))
-    topics = [topic for topic in asked for _ in range(rng.randint(10, 14))]
+    topics = [topic for topic in asked for _ in range(rng.randint(3, 6))]
     for phenomenon, field in asked:
         others = [it for it in range(len(FIELDS)) if it != field]
-        topics += [(phenomenon, rng.choice(others)) for _ in range(18)]
+        topics += [(phenomenon, rng.choice(others)) for _ in range(25)]
         topics += [(it, field) for it in rng.choices([it for it in phenomena if it != phenomenon], k=12)]
     names: set[str] = set()
     numbers = rng.sample(range(10_000, 99_999), 2 * len(topics))

@@ -43,12 +43,15 @@ HOME = Town(BASE, {"Neighborhood": WORTH, "KitchenQual": KITCHEN, "SaleCondition
 
 
 def other_town(rng: np.random.Generator) -> Town:
-    """A town dearer or cheaper by a quarter to two thirds, where the amounts of the home town are dealt anew."""
+    """A town where the amounts of the home town are dealt anew, and prices are on a level far from home.
+
+    Dealing anew moves the level by up to 0.25, which must never lead back to that of the home town.
+    """
     dealt = {
         column: dict(zip(known, rng.permutation(list(known.values())), strict=True))
         for column, known in HOME.amounts.items()
     }
-    return Town(BASE + rng.choice([-1, 1]) * rng.uniform(0.3, 0.5), dealt)
+    return Town(BASE + rng.choice([-1, 1]) * rng.uniform(1.1, 1.4), dealt)
 
 
 def houses(
