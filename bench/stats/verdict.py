@@ -258,8 +258,8 @@ def power_of(
     base: the trials of each case, successes being 1. trials: shape (cases,), what base's and head's means are worth
     (`Sample.effective`). By simulation: a case's chance of success is drawn from what is known of it (a Beta
     distribution that its trials and one more of the mean success leave, Gelman et al., Bayesian Data Analysis, 2013,
-    section 2.4), and the test is the one that decides (`by_signs`: sign flips, else trials within cases, in its normal
-    approximation). A drop of more than the mean success cannot happen, and has no chance.
+    section 2.4), and the test is the one that decides (`by_signs`: sign flips, and where sides have unequal numbers of
+    trials those within cases, too; else these alone, in their normal approximation). A drop of more than the mean success cannot happen, and has no chance.
     """
     from scipy.special import ndtri
 
@@ -281,8 +281,10 @@ def power_of(
         flipped += night.draws()[-_SIGNS:] if night.sd else 0.0
         certain = (1 + (flipped <= means[:, None] + 1e-9).sum(axis=1)) / (1 + _SIGNS) < rules.alpha
     else:
+        certain = np.ones(_ROUNDS, dtype=bool)
+    if not by_signs or np.any(one != other):
         rate = (seen[0] + seen[1]) / (one + other)
         spread = (rate * (1 - rate) * (one + other) / (one + other - 1) * (1 / one + 1 / other)).sum(axis=1) / cases**2
-        certain = means < -float(ndtri(1 - rules.alpha)) * np.sqrt(spread + night.sd**2)
+        certain &= means < -float(ndtri(1 - rules.alpha)) * np.sqrt(spread + night.sd**2)
     found = certain & (means <= 1e-9 - rules.margin)
     return float(np.mean(found))

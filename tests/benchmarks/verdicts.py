@@ -43,7 +43,7 @@ from bench.stats.intervals import Floats, Interval, clustered, wilson
 from bench.stats.nights import night_weights
 from bench.stats.pairing import Sample, make_sample
 from bench.stats.ranking import rank_bands
-from bench.stats.tests import Rules
+from bench.stats.tests import Rules, paired_cases
 from bench.stats.verdict import Judgement, judge, judge_suite
 from tests.benchmarks.difficulty import (
     CHANGES,
@@ -134,6 +134,7 @@ def compare_often(task: Task) -> Tally:
             lower_is_worse=True,
             noise=it.noise,
             trials=float(task.trials),
+            tails=paired_cases(it.differences, it.base, it.head, it.night),
             night=it.night,
         )
         suite = judge_suite(it.strata, task.cases, RULES.margin, RULES.alpha, it.strata_night)
