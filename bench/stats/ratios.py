@@ -1,4 +1,4 @@
-"""Levels of what is compared as a ratio (cost, tokens, time), so that more trials on one side do not look like more cost.
+"""Levels of cost, tokens and time whose ratio does not depend on how many trials each side has.
 
 The logarithm of a mean of few trials is too low on average, by about half the squared coefficient of variation over
 their number. One trial of a case against ten would seem 10% cheaper where costs vary by half.

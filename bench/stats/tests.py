@@ -100,8 +100,8 @@ def within_strata(
     Stratified permutation (Good, Permutation, Parametric and Bootstrap Tests, 2005, chapter 6). A case where every
     trial went one way counts for more than one sign, so this sees what breaks few cases for good; it says nothing of
     other cases than these. Exact for successes (0 and 1) with equal weights, by convolution of hypergeometric
-    distributions; otherwise by `DRAWS` draws. The error of `night` is one of the mean over `cases`. observed: the sum of the
-    differences, where its trials were weighted otherwise than alike.
+    distributions; otherwise by `DRAWS` draws. The error of `night` is one of the mean over `cases`. observed: the sum
+    of the differences, where their trials were weighted otherwise than alike.
     """
     if observed is None:
         observed = sum(it.weight * float(it.head.mean() - it.base.mean()) for it in strata)
@@ -177,8 +177,9 @@ def _exact_within(strata: Sequence[Stratum], steps: int, observed: float, night:
         below = night.chance((observed - lowest - np.arange(len(chances)) / steps) / cases)
         return Tails(float(chances @ below), float(chances @ (1 - below)), None)
     place = (observed - lowest) * steps
-    below, above = max(0, floor(place + _ROUNDING) + 1), max(0, ceil(place - _ROUNDING))
-    return Tails(min(1.0, float(chances[:below].sum())), min(1.0, float(chances[above:].sum())), None)
+    # A weighted sum can lie beyond both ends of the lattice.
+    reached, passed = max(-1, floor(place + _ROUNDING)), max(0, ceil(place - _ROUNDING))
+    return Tails(min(1.0, float(chances[: reached + 1].sum())), min(1.0, float(chances[passed:].sum())), None)
 
 
 def _shuffled_differences(both: Floats, first: int, rng: np.random.Generator) -> Floats:

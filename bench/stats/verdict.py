@@ -258,8 +258,8 @@ def power_of(
     base: the trials of each case, successes being 1. trials: shape (cases,), what base's and head's means are worth
     (`Sample.effective`). By simulation: a case's chance of success is drawn from what is known of it (a Beta
     distribution that its trials and one more of the mean success leave, Gelman et al., Bayesian Data Analysis, 2013,
-    section 2.4), and the test is the one that decides (`by_signs`: sign flips, and where sides have unequal numbers of
-    trials those within cases, too; else these alone, in their normal approximation). A drop of more than the mean success cannot happen, and has no chance.
+    section 2.4). The test is the one that decides: `by_signs` that of `paired_cases`, else trials within cases, in
+    their normal approximation. A drop of more than the mean success cannot happen, and has no chance.
     """
     from scipy.special import ndtri
 
