@@ -177,7 +177,7 @@ def _compare_measure(
     )
     floor = noise.of(it, measure.name, alpha)
     judgement = above_floor(judgement, floor, margin)
-    suite = None if measure.ratio else judge_suite(it.strata, len(it.cases), margin, alpha, it.strata_night)
+    suite = None if measure.ratio else judge_suite(it.strata, it.shared_cases, margin, alpha, it.strata_night)
     suite = None if suite is None else above_floor(suite, floor, margin)
     sizes = it.sizes
     return Compared(

@@ -62,6 +62,11 @@ class Sample:
     """What nights add to the error of the mean difference over `strata`."""
 
     @property
+    def shared_cases(self) -> int:
+        """Those of `strata`: a case that shares no night with the other side is not in them."""
+        return round(sum(it.weight for it in self.strata))
+
+    @property
     def trials(self) -> float:
         """Of a case, on the side that has fewer, on average."""
         return min(_per_case(self.base), _per_case(self.head))
@@ -234,7 +239,7 @@ def _strata(
         shared, tables[0].counts * tables[1].counts / np.maximum(tables[0].counts + tables[1].counts, 1), 0
     )
     known = shared.any(axis=1)
-    # Cases that share no night have no say; the others speak for the mean over all of them.
+    # Cases that share no night have no say.
     found = []
     for case in map(int, np.flatnonzero(known)):
         for night in np.flatnonzero(shared[case]):

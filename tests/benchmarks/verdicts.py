@@ -137,7 +137,7 @@ def compare_often(task: Task) -> Tally:
             tails=paired_cases(it.differences, it.base, it.head, it.night),
             night=it.night,
         )
-        suite = judge_suite(it.strata, task.cases, RULES.margin, RULES.alpha, it.strata_night)
+        suite = judge_suite(it.strata, it.shared_cases, RULES.margin, RULES.alpha, it.strata_night)
         _count(tally, found, suite, ideal)
         tally.differences.append(found.difference)
         tally.variances.append(float(it.differences.var(ddof=1)))

@@ -187,6 +187,17 @@ def test_arms_of_one_night_are_free_of_it_and_arms_of_two_are_not() -> None:
     assert any(note.startswith("nights: none is shared: base 2026-") for note in apart.notes)
 
 
+def test_cases_that_share_no_night_do_not_dilute_what_is_said_of_this_suite() -> None:
+    base = [record for record in night(1, [5] * 20, trials=5) if record.case.id >= "case_10"]
+    earlier = [record for record in night(1, [5] * 20, trials=5, day=3) if record.case.id < "case_10"]
+    answer = compare_records([*base, *earlier], night(2, [4] * 20, trials=5))
+    suite = measure(answer, "success").this_suite
+    assert suite is not None
+    assert (suite.n, suite.difference) == (10, pytest.approx(-0.2)), "those of the shared night fell by 20 points"
+    assert suite.interval is not None
+    assert suite.interval.low < -0.2 < suite.interval.high
+
+
 def test_history_never_stands_alone_against_one_night() -> None:
     history = [record for day in range(1, 9) for record in night(1, [5] * 20, trials=5, day=day)]
     bad = night(2, [4] * 20, trials=5, day=10)
