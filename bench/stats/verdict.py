@@ -94,7 +94,11 @@ def judge(
     p_worse, p_better = (tails.lower, tails.upper) if lower_is_worse else (tails.upper, tails.lower)
     mean = float(differences.mean()) if n else 0.0
     gain = mean if lower_is_worse else -mean
-    interval, equivalence = _intervals(differences, (LEVEL, 1 - 2 * alpha), night, bounded=lower_is_worse)
+    levels = LEVEL, 1 - 2 * alpha
+    found = _intervals(differences, levels, night, bounded=lower_is_worse)
+    interval, equivalence = (
+        it and _as_tested(it, tails, (1 - level) / 2) for it, level in zip(found, levels, strict=True)
+    )
     verdict = decide(p_worse, p_better, gain, equivalence, margin, alpha)
     if verdict == "inconclusive" and n >= 2 and not np.any(differences):
         verdict = "no difference seen"
@@ -181,6 +185,12 @@ def _intervals(
             it = Interval(mean - math.hypot(mean - it.low, reach), mean + math.hypot(it.high - mean, reach))
         found.append(clipped(it) if it is not None and bounded else it)
     return found
+
+
+def _as_tested(it: Interval, tails: Tails, alpha: float) -> Interval:
+    """With 0 in it, where the test does not exclude it: an interval is what a test leaves open."""
+    low = it.low if tails.upper < alpha else min(it.low, 0.0)
+    return Interval(low, it.high if tails.lower < alpha else max(it.high, 0.0))
 
 
 def above_floor(it: Judgement, floor: float | None, margin: float) -> Judgement:

@@ -142,6 +142,8 @@ def test_ten_trials_against_one_of_hard_cases_are_no_regression() -> None:
     assert success.difference == pytest.approx(-0.07)
     assert success.p_worse == pytest.approx((200 / 220) ** 14, abs=0.02), "the chance that head has none of them"
     assert answer.verdict == "inconclusive"
+    assert success.interval is not None
+    assert success.interval.high >= 0, "what the test does not exclude is in the interval"
     assert compare_records(head, base).verdict == "inconclusive"
 
 
