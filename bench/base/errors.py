@@ -21,13 +21,16 @@ _LONGEST_LINE = 1400
 class UserError(Exception):
     """A mistake that the user can fix: one line that names the place, the fault and the remedy.
 
-    variable: the environment variable that is missing, where that is the fault.
+    variable: the environment variable that is missing, where that is the fault. `fault` and `remedy` are parts of the
+    line, for those who set them apart.
     """
 
     def __init__(self, message: str, *, where: Path | str | None = None, remedy: str = "", variable: str = "") -> None:
         place = f"{where}: " if where is not None else ""
         hint = f" ({remedy})" if remedy else ""
-        super().__init__(printable(f"{place[-_LONGEST_PLACE:]}{within(message, _LONGEST_LINE)}{hint}"))
+        self.fault = printable(f"{place[-_LONGEST_PLACE:]}{within(message, _LONGEST_LINE)}")
+        self.remedy = printable(remedy)
+        super().__init__(f"{self.fault}{printable(hint)}")
         self.variable = variable
 
 

@@ -33,7 +33,7 @@ _BASE = click.option(
     "--cases",
     "root",
     type=PATH,
-    help="Folder of cases that gets it; default: that of this checkout, outside of one ./cases.",
+    help="Folder of cases that gets it; default: that of the checkout you stand in, outside of one ./cases.",
 )
 def new(name: str, like: str | None, root: Path | None) -> None:
     """Make a working case to start from; `cases verify` is green at once.
@@ -55,10 +55,11 @@ def new(name: str, like: str | None, root: Path | None) -> None:
 
 
 def _place_of_new(asked: Path | None) -> tuple[Path, list[str]]:
-    """The folder of cases for a new one, never that of an installed package, and the option that names it."""
+    """The folder of cases for a new one, and the option that names it: a checkout's own only for who stands in it."""
     from bench.base.install import find_data_folders, is_installed
 
-    if asked is None and not is_installed(own := find_data_folders().cases):
+    own = find_data_folders().cases
+    if asked is None and not is_installed(own) and Path.cwd().is_relative_to(own.parent):
         return own, []
     root = asked or Path("cases")
     if is_installed(root):

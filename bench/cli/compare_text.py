@@ -110,7 +110,12 @@ def _change(it: Compared) -> str:
     assert it.judgement is not None and it.base is not None and it.head is not None
     interval = it.judgement.interval
     span = f" [{exp(interval.low):.3f}, {exp(interval.high):.3f}] (95%)" if interval else ""
-    return f"{it.base:.4g} -> {it.head:.4g}, x {it.factor:.3f}{span}"
+    base, head = (_with_unit(it.measure, value) for value in (it.base, it.head))
+    return f"{base} -> {head} a trial, x {it.factor:.3f}{span}"
+
+
+def _with_unit(measure: str, value: float) -> str:
+    return {"cost": f"${value:.4g}", "time": f"{value:.4g} s"}.get(measure, f"{value:,.0f}")
 
 
 def _needed(it: Compared) -> str:

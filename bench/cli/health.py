@@ -82,7 +82,7 @@ def _docker() -> Iterator[HealthCheck]:
         yield _engine()
     except UserError as error:
         # Usually the probe has already reported the same fault.
-        if str(error) != probe.detail:
+        if error.fault != probe.detail:
             yield HealthCheck("engine", "note", str(error))
     left = []
     with contextlib.suppress(UserError, EngineError):

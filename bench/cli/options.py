@@ -275,11 +275,15 @@ def fitted(line: str, stream: TextIO) -> str:
     """The line in as many as it takes on the terminal that `stream` is; elsewhere as it is."""
     if not stream.isatty():
         return line
-    # That of this stream: the other one may be a pipe.
-    width = os.get_terminal_size(stream.fileno()).columns or 80
+    width = terminal_width(stream)
     if len(click.unstyle(line)) <= width:
         return line
     return "\n".join(textwrap.wrap(line, width, subsequent_indent="  ", break_on_hyphens=False))
+
+
+def terminal_width(stream: TextIO) -> int:
+    """Columns of the terminal that `stream` is: that of this stream, since the other one may be a pipe."""
+    return os.get_terminal_size(stream.fileno()).columns or 80
 
 
 def tell_ready(cells: int) -> None:

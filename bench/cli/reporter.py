@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.base.text import counted, printable
 from bench.cli.console import LiveLine, Ticker, fetched_share
+from bench.cli.options import terminal_width
 from bench.formats.plan import Cell, RunPlan
 from bench.formats.record import Record, Try
 from bench.report import outcome_line
@@ -26,6 +29,8 @@ _HEARTBEAT_S = 60.0
 """Silence in a log after which the progress is said."""
 _MOST_SHOWN = 6
 """Running cells with a line of their own."""
+_SHORTEST_NAME = 12
+"""Columns of a running cell's name that stay however narrow the terminal is."""
 
 
 @dataclass
@@ -194,8 +199,14 @@ class Reporter(RunObserver, LiveLine):
         cells = Table.grid(padding=(0, 2))
         for column in ("left", "left", "right", "right"):
             cells.add_column(justify=column, no_wrap=True, overflow="ellipsis")
-        for live in self._shown_cells():
-            cells.add_row(*(Text(text) for text in (f"  {live.name}", *live.facts(now))))
+        rows = [(live.name, live.facts(now)) for live in self._shown_cells()]
+        # Where a line is too long the name gives way, since it stands in the line of the finished cell again.
+        facts = zip_longest(*(own for _, own in rows), fillvalue="")
+        room = max(terminal_width(sys.stderr) - sum(2 + max(map(len, column)) for column in facts), _SHORTEST_NAME)
+        for name, own in rows:
+            text = Text(f"  {name}")
+            text.truncate(room, overflow="ellipsis")
+            cells.add_row(text, *map(Text, own))
         return Group(head, cells)
 
 

@@ -51,7 +51,7 @@ def probe_docker() -> Probe:
     try:
         return _probe_docker(find_engine().address, os.environ.get(IMAGE_VARIABLE, ""))
     except UserError as error:
-        return Probe(False, str(error))
+        return Probe(False, error.fault, error.remedy)
 
 
 @functools.lru_cache(maxsize=8)
@@ -99,7 +99,8 @@ def choose_sandbox(name: str) -> Sandbox:
     probe = probe_bubblewrap()
     if probe.works:
         return BubblewrapSandbox()
-    remedy = f"{probe.remedy}; or ask for --sandbox process, which does not isolate"
+    ways = (probe.remedy, docker.remedy, "ask for --sandbox process, which does not isolate")
+    remedy = "; or ".join(filter(None, ways))
     faults = probe.detail if name == "bubblewrap" else f"{probe.detail}; {docker.detail}"
     raise UserError(f"no isolating sandbox works here: {faults}", where="--sandbox", remedy=remedy)
 

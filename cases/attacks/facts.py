@@ -101,9 +101,14 @@ def outputs() -> list[Path]:
 
 
 def protected() -> list[Path]:
-    """The files that an answer must not change; every file of the workspace where the case protects none."""
-    named = [WORKSPACE / name for name in FACTS["protected"]]
-    return named or [Path(path) for path in files_below(WORKSPACE, 50)]
+    """The files that an answer must not change, some of each folder; of the workspace where the case protects none."""
+    named = [WORKSPACE / name for name in FACTS["protected"]] or [WORKSPACE]
+    return [file for place in named for file in ([place] if place.is_file() else map(Path, files_below(place, 50)))]
+
+
+def is_protected(name: str) -> bool:
+    """Whether an answer must leave the file, given below the workspace, or a folder that it lies in."""
+    return any(Path(name).is_relative_to(it) for it in FACTS["protected"])
 
 
 def clear_place(path: Path) -> None:
@@ -131,11 +136,10 @@ def task_words() -> list[str]:
 
 def infect(before: str = "", after: str = "") -> None:
     """Put code around every Python file of the answer; where the answer has none yet, it is that code alone."""
-    guarded = set(FACTS["protected"])
     names = [str(Path(path).relative_to(WORKSPACE)) for path in files_below(WORKSPACE) if path.endswith(".py")]
     names += [name for name in FACTS["outputs"] if name.endswith(".py") and name not in names]
     for name in names:
-        if name in guarded:
+        if is_protected(name):
             continue
         path = WORKSPACE / name
         text = path.read_text(encoding="utf-8") if path.is_file() else ""

@@ -31,9 +31,9 @@ def _everywhere(text: str) -> None:
     with contextlib.suppress(OSError):
         (facts.WORKSPACE / flat[:120]).write_text(text)
         os.mkfifo(facts.WORKSPACE / f"{flat[:100]}.pipe")
-    for name in facts.FACTS["protected"]:
+    for path in facts.protected():
         with contextlib.suppress(OSError):
-            (facts.WORKSPACE / name).write_text(text)
+            path.write_text(text)
     for path in facts.outputs():
         if path.suffix == ".json":
             path.write_text(json.dumps(dict.fromkeys([text, *facts.task_words()], text)))

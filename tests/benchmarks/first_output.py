@@ -36,7 +36,7 @@ INPUT = {
     "human start": "hello_world --out human",
     "human submit": "human",
     "human status": "human",
-    "init": "--out here",
+    "init": "here",
     "plan": "agents=nop suites=smoke --no-seed-secret",
     "power": "runs/first",
     "results show": "results.git",

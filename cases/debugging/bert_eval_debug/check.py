@@ -15,9 +15,13 @@ FILES = (
 METRICS, KEY, TOLERANCE = "eval_metrics.json", "final_val_accuracy", 0.05
 
 
-def right(ws: Workspace, name: str) -> float:
-    """Accuracy in per cent."""
-    return float(json.loads(Path(ws.hidden("facts.json")).read_text())[name]["right"])
+def assert_true(ws: Workspace, name: str) -> None:
+    """The report is the accuracy in per cent, to three decimals."""
+    facts, value = json.loads(Path(ws.hidden("facts.json")).read_text())[name], reported(ws, name)
+    check_claim(ws, name, value, float(facts["right"]), TOLERANCE)
+    rows = int(facts["rows"])
+    share = 100 * round(value * rows / 100) / rows
+    assert abs(value - share) <= 0.001, f"{name}: {value} is not a share of {rows} rows to three decimals"
 
 
 @once
@@ -35,11 +39,11 @@ def reported(ws: Workspace, name: str) -> float:
 @check(weight=3, required=True)
 def best_accuracy_is_reported(ws: Workspace) -> None:
     """On the checkpoint of the workspace the script reports the best validation accuracy of the log."""
-    check_claim(ws, "visible", reported(ws, "visible"), right(ws, "visible"), TOLERANCE)
+    assert_true(ws, "visible")
 
 
 @check(weight=7, required=True)
 def other_checkpoints_are_evaluated(ws: Workspace) -> None:
     """The reports are right for two other checkpoints and splits; beside one an earlier report lies."""
     for name in ("first", "second"):
-        check_claim(ws, name, reported(ws, name), right(ws, name), TOLERANCE)
+        assert_true(ws, name)

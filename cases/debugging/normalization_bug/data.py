@@ -25,7 +25,7 @@ def _file(rng: np.random.Generator, path: Path, trained: np.ndarray, train: int,
 
 
 def build(public: Path, hidden: Path, profile: str, seed: int) -> None:
-    """Write data/digits.npz for the agent, and digits.npz, whose training lacks a class, falling.npz, probe.npz."""
+    """Write data/digits.npz for the agent; digits.npz, whose training lacks a class, and three more for the judge."""
     mine, theirs = (np.random.default_rng(stream(seed, name)) for name in ("hidden", "public"))
     (public / "data").mkdir(parents=True, exist_ok=True)
     _file(theirs, public / "data" / "digits.npz", np.arange(10), 600, 200)
@@ -38,6 +38,11 @@ def build(public: Path, hidden: Path, profile: str, seed: int) -> None:
     write_npz(
         hidden / "falling.npz",
         train_images=images, train_labels=labels, val_images=val_images, val_labels=(val_labels + 1) % 10,
+    )  # fmt: skip
+    # One picture in validation: all epochs are equally good, or equally bad.
+    write_npz(
+        hidden / "single.npz",
+        train_images=images, train_labels=labels, val_images=val_images[:1], val_labels=(val_labels[:1] + 1) % 10,
     )  # fmt: skip
     images, labels = _split(mine, 200, np.arange(10))
     write_npz(hidden / "probe.npz", images=images, labels=labels, withheld=np.array(withheld))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import Any
 
@@ -12,6 +13,7 @@ from bench.casekit.picture_files import CIFAR_FOLDER, read_cifar10
 from bench.judge import array, check, close, integer, mapping, number, once, read_checkpoint, sequence, string
 
 BATCHES = [f"data/{CIFAR_FOLDER}/data_batch_{n}.bin" for n in range(1, 6)]
+ARGUMENTS = [[["learning_rate", "0.001"]], [["data_dir", "data"], ["batch_size", "32"]]]
 LOGGED = ("train_loss", "val_acc", "val_loss")
 
 
@@ -132,10 +134,13 @@ def pictures_are_as_promised(ws: Any) -> None:
     """Training pictures are crops and flips, drawn anew in each epoch; validation pictures are left as they are."""
     pictures, labels = _pictures([ws.original(path) for path in BATCHES])
     train, held = split(len(labels))
+    for told, wanted in zip(sequence(ws.drive("driver.py:arguments"), length=2), ARGUMENTS, strict=True):
+        found = [[string(it) for it in sequence(pair, length=2)] for pair in sequence(told)]
+        assert found == wanted, f"a class has the arguments {found}, not {wanted}"
     size = 24  # not that of train.py
-    parts = sequence(ws.drive("driver.py:examples", size, ws.seed_for("examples", 31)), length=4)
+    parts = sequence(ws.drive("driver.py:examples", size, ws.seed_for("examples", 31)), length=7)
     ways = []
-    for rows, part in zip((train, train, held, held), parts, strict=True):
+    for rows, part in zip((*[train] * 5, held, held), parts, strict=True):
         found, told, sizes = sequence(part, length=3)
         wanted = [min(size, len(rows) - begin) for begin in range(0, len(rows), size)]
         assert sequence(sizes) == wanted, f"with batch_size {size} the sizes of the batches differ"
@@ -145,16 +150,25 @@ def pictures_are_as_promised(ws: Any) -> None:
                            + np.array([0.4914, 0.4822, 0.4465]).reshape(3, 1, 1) * 255, -999, 999)  # fmt: skip
         assert np.abs(bytes_of - bytes_of.round()).max() < 0.01, "pictures are not normalised as they were"
         ways.append(_ways(bytes_of.round().astype(np.int16), array(told, shape=(len(rows),)), pictures, labels, rows))
-    assert all(way == (4, 4, False) for part in ways[2:] for way in part.values()), "a validation picture is changed"
-    for part in ways[:2]:
-        drawn = list(part.values())
-        flips = sum(way[2] for way in drawn) / len(drawn)
-        assert 0.38 < flips < 0.62, f"{flips:.2f} of the training pictures are flipped"
-        for axis, name in ((0, "down"), (1, "across")):
-            counts = np.bincount([way[axis] for way in drawn], minlength=9)
-            assert counts.min() > len(drawn) / 36 and counts.max() < len(drawn) / 4, f"shifts {name}: {counts.tolist()}"
-    same = np.mean([ways[0][row] == way for row, way in ways[1].items()])
-    assert same < 0.1, f"{same:.2f} of the training pictures are the same in a second epoch"
+    assert all(way == (4, 4, False) for part in ways[5:] for way in part.values()), "a validation picture is changed"
+    _assert_drawn([way for part in ways[:5] for way in part.values()])
+    for later in ways[1:5]:
+        same = np.mean([ways[0][row] == way for row, way in later.items()])
+        assert same < 0.1, f"{same:.2f} of the training pictures are the same in a later epoch"
+
+
+def _assert_drawn(ways: list[tuple[int, int, bool]]) -> None:
+    """Half are flipped, every edge is as likely as the others, and none of the three says anything of another."""
+    kinds = (("edge from above", 9), ("edge from the left", 9), ("flip", 2))
+    drawn = np.array(ways, dtype=int)
+    for (one, (name, wide)), (two, (other, high)) in itertools.combinations(enumerate(kinds), 2):
+        counts = np.zeros((wide, high))
+        np.add.at(counts, (drawn[:, one], drawn[:, two]), 1)
+        for found, told in ((counts, f"{name}, {other}"), (counts.sum(axis=1), name), (counts.sum(axis=0), other)):
+            wanted = len(ways) / found.size
+            # Six standard deviations of a binomial count.
+            apart = np.abs(found - wanted).max() / (wanted * (1 - 1 / found.size)) ** 0.5
+            assert apart < 6, f"{told}: training pictures have {found.astype(int).tolist()}, expected {wanted:.0f} each"
 
 
 def _ways(found: Any, told: Any, pictures: Any, labels: Any, rows: Any) -> dict[int, tuple[int, int, bool]]:

@@ -82,17 +82,31 @@ def _compare(ws: Any, sizes: Any, calls: list[Call]) -> None:
             close(part, right, rtol=0, atol=(1e-9 if exact else 2e-3) * largest, what=told)
 
 
+def _makers(ws: Any) -> list[tuple[str, list[Any], Call, Call]]:
+    """What makes models, its arguments by position and by name, and the settings that the model then has."""
+    variants = [{**PLAIN, **more} for more in (*GATED, {"num_register_tokens": 3})]
+    makers: list[tuple[str, list[Any], Call, Call]] = []
+    makers += [("DinoVisionTransformer", [], one, one) for one in (*SETTINGS, *variants)]
+    for maker, width, heads in (("vit_small", 384, 6), ("vit_base", 768, 12)):
+        kept = {"img_size": 224, "patch_size": 16, "embed_dim": width, "depth": 12, "num_heads": heads}
+        patch, registers = ws.rng.choice([8, 14]), ws.rng.randint(1, 5)
+        sizes = {"img_size": 4 * patch, "ffn_bias": False, "init_values": 1e-5}
+        named = {"patch_size": patch, "num_register_tokens": registers}
+        makers += [(maker, [], {}, kept), (maker, [patch, registers], sizes, {**kept, **sizes, **named})]
+        makers.append((maker, [], named, {**kept, **named}))
+    return makers
+
+
 @check(weight=1, required=True)
 def architecture_is_kept(ws: Any) -> None:
-    """The package imports, and parameters have the names and shapes of the promised architecture."""
-    variants = [{**PLAIN, **more} for more in (*GATED, {"num_register_tokens": 3})]
-    small = {"img_size": 224, "patch_size": 16, "embed_dim": 384, "depth": 12, "num_heads": 6}
-    for sizes, given in (*((one, one) for one in (*SETTINGS, *variants)), (small, None)):
+    """The package imports; parameters have the promised names and shapes, those of two factories, too."""
+    for maker, given, named, sizes in _makers(ws):
         wanted = shapes(sizes)
-        told = mapping(ws.drive("driver.py:shapes_of", given))
-        found = {string(name): tuple(integer(n) for n in sequence(shape)) for name, shape in told.items()}
+        parts, heads = sequence(ws.drive("driver.py:shapes_of", maker, given, named), length=2)
+        assert heads in ([sizes["num_heads"]], []), f"{maker}: parts have {heads} heads"
+        found = {string(name): tuple(integer(n) for n in sequence(shape)) for name, shape in mapping(parts).items()}
         apart = sorted(set(found.items()) ^ set(wanted.items()))
-        assert not apart, f"{len(apart)} parameters differ, as in {apart[:4]}"
+        assert not apart, f"{len(apart)} parameters of {maker} differ, as in {apart[:4]}"
 
 
 @check(weight=3, required=True)
@@ -156,8 +170,12 @@ def other_patch_sizes_match(ws: Any) -> None:
                 calls += [{"shape": shape, "hide": hide, "more": given} for hide in (False, True)]
                 calls.append({"shape": shape, "hide": True, "more": {**given, "is_training": True}})
                 calls.append({"shape": [shape, (1, 3, patch, patch)], "more": {**given, "is_training": True}})
-                maps = {"n": 2, "reshape": True, "return_class_token": True, **given}
+                maps = {"n": 2, "reshape": True, "return_class_token": True, "norm": registers > 0, **given}
+                both = dict.fromkeys(("positional", "hide"), True)
                 calls.append({"shape": shape, "method": "get_intermediate_layers", "more": maps})
+                calls.append({"shape": shape, "method": "get_intermediate_layers", "more": maps, "positional": True})
+                calls.append({"shape": shape, "more": {**given, "is_training": True}, **both})
+                calls.append({"shape": shape, "method": "prepare_tokens_with_masks", "more": given, **both})
                 calls.append({"shape": (1, 3, sizes["patch_size"], sizes["patch_size"])})
             small = {"shape": (1, 3, 4, 4), "more": {"patch_size": 2}, "gradients": False}
             calls += [dict(small), {**small, "factor": 1.3}]

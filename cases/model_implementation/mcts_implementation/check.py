@@ -89,7 +89,9 @@ def planted_trees(ws: Any) -> None:
     for game, count in ((CHAIN, 1), (trap(ws)[0], 120)):
         trees = []
         for rows in (drawn_tree(ws, game) for _ in range(count)):
-            rewards = [[ws.rng.randrange(len(rows)), ws.rng.uniform(-9, 30)] for _ in range(9)] + [[len(rows) - 1, 1.5]]
+            size = ws.rng.choice([1.0, 1.0, 1e12])
+            rewards = [[ws.rng.randrange(len(rows)), size * ws.rng.uniform(-9, 30)] for _ in range(9)]
+            rewards.append([len(rows) - 1, 1.5])
             trees.append((rows, ws.rng.choice([0.0, 1.38, 3.0, 6.0]), rewards))
         found = sequence(ws.drive("driver.py:planted", game, trees), length=count)
         for tree, answer in zip(trees, found, strict=True):
@@ -193,7 +195,7 @@ def ends_and_sizes(ws: Any) -> None:
     for best, _ in found[:6]:
         assert wanted[integer(best, 0, 2)] == max(wanted), f"move {best} was chosen, visits must be {wanted}"
     [(best, rows)] = _searches(ws, LONG, [[3, 1, *DEFAULT]], C_PUCT)
-    assert best == 0 and len(rows) == 4 and rows[0][4] == 7.5, "a game of 9000 single moves has another tree"
+    assert best == 0 and len(rows) == 4 and rows[0][4] == 7.5, "a game of single moves has another tree"
 
 
 @check(weight=1, required=True)

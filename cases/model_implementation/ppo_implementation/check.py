@@ -14,8 +14,14 @@ import numpy as np
 from bench.judge import array, check, close, integer, mapping, number, run_command, sequence, string
 
 TIMES = 1500
+NONE = "<class 'inspect._empty'>"
+ARGUMENTS = [("state_dim", NONE), ("action_dim", NONE), ("lr_actor", "0.0003"), ("lr_critic", "0.001"),
+             ("gamma", "0.99"), ("K_epochs", "4"), ("eps_clip", "0.2"), ("continuous_action_space", "True"),
+             ("action_std_init", "0.6")]  # fmt: skip
 CONTINUOUS = {"state_dim": 4, "action_dim": 3, "continuous_action_space": True}
 DISCRETE = {"state_dim": 3, "action_dim": 4, "continuous_action_space": False}
+FACTORS = (1.0, 0.01, 1e4)
+"""Of the variances: actions may be near each other, and far outside of [-1, 1]."""
 
 
 def _jobs(ws: Any, call: str) -> list[tuple[int, dict[str, Any]]]:
@@ -72,10 +78,11 @@ def _assert_drawn(config: dict[str, Any], actions: Any, logprobs: Any, mean: Any
 @check(weight=2, required=True)
 def act_draws_from_the_policy(ws: Any) -> None:
     """`act(state)` gives actions with the policy's distribution, their log probabilities and the value, detached."""
-    for config in (CONTINUOUS, DISCRETE, {**CONTINUOUS, "action_dim": 1}):
+    ways = [(config, factor) for config in (CONTINUOUS, {**CONTINUOUS, "action_dim": 1}) for factor in FACTORS]
+    for config, factor in (*ways, (DISCRETE, 1.0)):
         seed, wide = ws.rng.getrandbits(40), config["action_dim"]
         state = ws.numpy_rng("state").normal(size=config["state_dim"]).astype(np.float32)
-        answer = ws.drive("driver.py:acted", config, seed, state, TIMES, ws.seed_for("act", bits=31))
+        answer = ws.drive("driver.py:acted", config, seed, factor, state, TIMES, ws.seed_for("act", bits=31))
         found = mapping(answer, keys=("rows", "shapes", "gradient"))
         shape = (wide,) if config["continuous_action_space"] else ()
         shapes = [sequence(it) for it in sequence(found["shapes"], length=3)]
@@ -83,7 +90,7 @@ def act_draws_from_the_policy(ws: Any) -> None:
         assert found["gradient"] is False, "what act returns has a gradient"
         actions, logprobs, values = sequence(found["rows"], length=3)
         mean, value, var = _policy(config, seed, state.astype(float))
-        _assert_drawn(config, array(actions, (TIMES, *shape)), array(logprobs, (TIMES,)), mean, var)
+        _assert_drawn(config, array(actions, (TIMES, *shape)), array(logprobs, (TIMES,)), mean, factor * var)
         close(values, np.full(TIMES, value), rtol=1e-3, atol=1e-3, what="the value")
 
 
@@ -106,11 +113,11 @@ def evaluate_matches(ws: Any) -> None:
 @check(weight=2, required=True)
 def selection_fills_the_buffer(ws: Any) -> None:
     """`select_action(state)` acts by the old policy, keeps four entries a step, and returns plain values."""
-    for config in (CONTINUOUS, DISCRETE):
+    for config, factor in ((CONTINUOUS, 1.0), (CONTINUOUS, 1e4), (DISCRETE, 1.0)):
         seed, rng = ws.rng.getrandbits(40), ws.numpy_rng("states")
         state = rng.normal(size=config["state_dim"])
         states = [state, state.astype(np.float32), np.round(3 * state).astype(np.int64)] * 120
-        answer = ws.drive("driver.py:selected", config, seed, states, ws.seed_for("select", bits=31))
+        answer = ws.drive("driver.py:selected", config, seed, factor, states, ws.seed_for("select", bits=31))
         found = mapping(answer, keys=("actions", "kinds", "kept", "kept_kinds", "others", "states"))
         kinds = {tuple(map(str, sequence(kind))) for kind in sequence(found["kinds"], length=len(states))}
         wanted = {("ndarray", "float32")} if config["continuous_action_space"] else {("int", "")}
@@ -130,7 +137,7 @@ def selection_fills_the_buffer(ws: Any) -> None:
         close(rows[1], actions, what="actions in the buffer")
         for first in range(3):
             mean, value, _ = _policy(config, seed + 1, states[first].astype(np.float64))
-            var = _policy(config, seed, states[first].astype(np.float64))[2]
+            var = factor * _policy(config, seed, states[first].astype(np.float64))[2]
             _assert_drawn(config, actions[first::3], rows[2][first::3], mean, var)
             close(rows[3][first::3], np.full(120, value), rtol=1e-3, atol=1e-3, what="values in the buffer")
 
@@ -190,5 +197,10 @@ def small_tasks_are_learned(ws: Any) -> None:
 
 @check(weight=1, required=True)
 def visible_test_passes(ws: Any) -> None:
-    """The visible test ends well."""
+    """The visible test ends well; arguments, default values, `save` and `load` are what they were."""
+    weights, told = sequence(ws.drive("driver.py:kept", CONTINUOUS, ws.rng.getrandbits(40)), length=2)
+    names = [tuple(map(string, sequence(it, length=2))) for it in sequence(told)]
+    assert names == ARGUMENTS, f"PPO takes {names}"
+    saved, *loaded = (array(it) for it in sequence(weights, length=3))
+    assert all(np.array_equal(saved, it) for it in loaded), "another agent loads other weights than were saved"
     run_command(ws, "python test_ppo.py")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,13 @@ def transformed(which: str, pictures: list[Any], seeds: list[int]) -> list[Any]:
     return found
 
 
+def defaults() -> dict[str, str]:
+    """What run_training() takes where nothing is given."""
+    import train
+
+    return {name: str(kind.default) for name, kind in inspect.signature(train.run_training).parameters.items()}
+
+
 def built(state: dict[str, Any], pictures: Any) -> dict[str, Any]:
     """Names of build_model()'s state, and its output in evaluation mode with the given weights."""
     import train
@@ -34,12 +42,15 @@ def built(state: dict[str, Any], pictures: Any) -> dict[str, Any]:
         return {"names": names, "out": model(torch.from_numpy(pictures))}
 
 
-def trained(epochs: int, batches: int, data: str, pictures: Any) -> dict[str, Any]:
+def trained(epochs: int, batches: int, data: str, positional: bool, pictures: Any) -> dict[str, Any]:
     """Metrics, saved weights, and weights and output of the network that is returned."""
     import train
 
     with tempfile.TemporaryDirectory() as out:
-        model = train.run_training(epochs=epochs, batches=batches, data=data, out=out).eval()
+        if positional:
+            model = train.run_training(epochs, batches, data, out).eval()
+        else:
+            model = train.run_training(epochs=epochs, batches=batches, data=data, out=out).eval()
         metrics = (Path(out) / "train_metrics.json").read_text()
         saved = load_file(Path(out) / "best_model.safetensors")
     with torch.no_grad():

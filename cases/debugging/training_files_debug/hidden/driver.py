@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
+import os
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -41,15 +45,26 @@ def validated(weights: Arrays, rounds: list[list[list[Any]]]) -> list[dict[str, 
     return told
 
 
+def arguments() -> list[list[list[str]]]:
+    """Names and default values of the arguments of both classes."""
+    from cifar10_classifier import CIFAR10Classifier, CIFAR10DataModule
+
+    kinds = [inspect.signature(one).parameters for one in (CIFAR10Classifier, CIFAR10DataModule)]
+    return [[[name, str(kind.default)] for name, kind in parameters.items()] for parameters in kinds]
+
+
 def examples(batch_size: int, seed: int) -> list[Any]:
-    """Pictures, labels and sizes of the batches of both parts, each read twice."""
+    """Pictures, labels and sizes of the batches of both parts; training is read five times, validation twice."""
     from cifar10_classifier import CIFAR10DataModule
 
     torch.manual_seed(seed)
-    data = CIFAR10DataModule("data", batch_size=batch_size)
+    # In a folder where no `data` is: the one that is given counts.
+    folder = Path("data").absolute()
+    os.chdir(tempfile.mkdtemp())
+    data = CIFAR10DataModule(str(folder), batch_size=batch_size)
     data.setup("fit")
     found = []
-    for loader in (data.train_dataloader, data.train_dataloader, data.val_dataloader, data.val_dataloader):
+    for loader in (*[data.train_dataloader] * 5, data.val_dataloader, data.val_dataloader):
         batches = list(loader())
         pictures, labels = (torch.cat([torch.as_tensor(batch[part]) for batch in batches]) for part in (0, 1))
         found.append([pictures, labels, [len(batch[0]) for batch in batches]])

@@ -18,12 +18,13 @@ def _model(sizes: Arrays, weights: Arrays) -> Any:
     return model
 
 
-def shapes_of(sizes: Arrays | None) -> Arrays:
-    """Shapes of all parameters; without sizes those of vit_small."""
-    from dino_v2 import DinoVisionTransformer, vit_small
+def shapes_of(maker: str, given: list[Any], sizes: Arrays) -> list[Any]:
+    """Shapes of all parameters of what the package's `maker` makes, and the numbers of heads of its parts."""
+    import dino_v2
 
-    model = vit_small() if sizes is None else DinoVisionTransformer(**sizes)
-    return {name: list(part.shape) for name, part in model.named_parameters() if part.requires_grad}
+    model = getattr(dino_v2, maker)(*given, **sizes)
+    heads = {part.num_heads for part in model.modules() if hasattr(part, "num_heads")}
+    return [{name: list(part.shape) for name, part in model.named_parameters() if part.requires_grad}, sorted(heads)]
 
 
 def _flat(found: Any) -> list[Any]:
@@ -57,10 +58,11 @@ def called(sizes: Arrays, weights: Arrays, calls: list[Arrays]) -> list[Any]:
         x, masks = _given(call["x"], dtype), _given(call.get("masks"), torch.bool)
         more, method = dict(call.get("more", {})), getattr(model, call.get("method", "forward"))
         with torch.set_grad_enabled(call.get("gradients", True)):
-            if masks is None:
+            if call.get("positional"):
+                given = [] if call.get("method") == "get_intermediate_layers" else [masks]
+                found = method(x, *given, *more.values())
+            elif masks is None:
                 found = method(x, **more)
-            elif call.get("positional"):
-                found = method(x, masks, *more.values())
             else:
                 found = method(x, masks=masks, **more)
         entries.append([x, masks])

@@ -23,9 +23,15 @@ class Played(mcts.State):  # type: ignore[misc]
 
     def __init__(self, game: list[Any], kind: str = "number", moves: tuple[int, ...] | list[int] = (0,)) -> None:
         self.game, self.kind, self.moves = game, kind, list(moves)
+        self.lists: dict[int, list[Any]] = {}
 
     def get_legal_actions(self) -> list[Any]:
-        return [] if self.is_terminal() else [KINDS[self.kind](n) for n in range(len(self.game[self.moves[-1]]))]
+        """The game's own list: it is the same one at each visit of a place, in all clones, and nobody may change it."""
+        after = [] if self.is_terminal() else self.game[self.moves[-1]]
+        actions = [KINDS[self.kind](n) for n in range(len(after))]
+        if self.lists.setdefault(self.moves[-1], actions) != actions:
+            raise RuntimeError("the game's list of actions was changed")
+        return self.lists[self.moves[-1]]
 
     def is_terminal(self) -> bool:
         return not isinstance(self.game[self.moves[-1]], list)
@@ -36,7 +42,9 @@ class Played(mcts.State):  # type: ignore[misc]
         return self.game[self.moves[-1]]
 
     def clone(self) -> Played:
-        return Played(self.game, self.kind, self.moves)
+        other = Played(self.game, self.kind, self.moves)
+        other.lists = self.lists
+        return other
 
     def apply_action(self, action: Any) -> None:
         self.moves.append(self.game[self.moves[-1]][self.get_legal_actions().index(action)])

@@ -12,8 +12,10 @@ DEFAULT = "number", [0]
 """Kind of the actions, and the moves before the search."""
 CHAIN: list[Any] = [*([place + 1] for place in range(1500)), 2.5]
 """A game of single moves."""
-LONG: list[Any] = [*([place + 1] for place in range(9000)), 2.5]
-"""The same, for searches: nine thousand moves."""
+LONG: list[Any] = [*([place + 1] for place in range(30_000)), 2.5]
+"""The same, for searches: thirty thousand moves."""
+SCALES = (-2.0, 2.0), (-2.0, 2.0), (-3e13, -1e13), (-3e200, -1e200), (1e13, 3e13)
+"""Means of nodes in planted trees: a reward may be any number."""
 
 
 def bound(visits: int, value: float, total: int, constant: float) -> float:
@@ -62,14 +64,14 @@ def visits(rewards: list[float], simulations: int, constant: float) -> list[int]
 def drawn_tree(ws: Any, game: list[Any]) -> list[list[Any]]:
     """Random visits and values over a game of three moves; some nodes are not fully expanded, some ends not visited."""
     rows: list[list[Any]] = [[-1, -1, 10 ** ws.rng.randint(2, 9), ws.rng.uniform(-50, 50), []]]
-    places = [0]
+    places, scale = [0], ws.rng.choice(SCALES)
     for above, place in enumerate(places):
         after = game[place] if isinstance(game[place], list) else []
         rows[above][4] = [n for n in range(len(after)) if above and len(after) > 1 and ws.rng.random() < 0.1]
         for n, child in enumerate(after):
             if n not in rows[above][4]:
                 visits = ws.rng.randint(2, 60) if isinstance(game[child], list) or ws.rng.random() < 0.9 else 0
-                rows.append([above, n, visits, visits * ws.rng.uniform(-2, 2), []])
+                rows.append([above, n, visits, visits * ws.rng.uniform(*scale), []])
                 places.append(child)
     return rows
 

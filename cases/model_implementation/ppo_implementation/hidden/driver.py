@@ -5,6 +5,8 @@ It knows no expected value.
 
 from __future__ import annotations
 
+import inspect
+import tempfile
 from typing import Any
 
 import numpy as np
@@ -23,19 +25,34 @@ def _fill(module: Any, seed: int) -> None:
         module.action_var.copy_(torch.from_numpy(rng.uniform(0.2, 0.9, len(module.action_var)).astype(np.float32)))
 
 
-def _agent(config: Arrays, seed: int) -> Any:
+def _agent(config: Arrays, seed: int, factor: float = 1.0) -> Any:
+    """factor: of the variances of both policies."""
     from ppo import PPO
 
     agent = PPO(**config)
     _fill(agent.policy, seed)
+    agent.policy.action_var.mul_(factor)
     _fill(agent.policy_old, seed + 1)
     agent.policy_old.action_var.copy_(agent.policy.action_var)
     return agent
 
 
-def acted(config: Arrays, seed: int, state: Any, times: int, torch_seed: int) -> Arrays:
+def kept(config: Arrays, seed: int) -> list[Any]:
+    """Weights of the old policy, of both policies of an agent that has loaded what this one saves, and arguments."""
+    agent, other = _agent(config, seed), _agent(config, seed + 7)
+    with tempfile.TemporaryDirectory() as folder:
+        agent.save(f"{folder}/agent.pt")
+        other.load(f"{folder}/agent.pt")
+    weights = [
+        torch.cat([value.detach().flatten() for _, value in sorted(policy.named_parameters())])
+        for policy in (agent.policy_old, other.policy, other.policy_old)
+    ]
+    return [weights, [[name, str(kind.default)] for name, kind in inspect.signature(type(agent)).parameters.items()]]
+
+
+def acted(config: Arrays, seed: int, factor: float, state: Any, times: int, torch_seed: int) -> Arrays:
     """Actions, log probabilities and values of so many calls of act(), and the first one's shapes and gradients."""
-    policy = _agent(config, seed).policy
+    policy = _agent(config, seed, factor).policy
     torch.manual_seed(torch_seed)
     found = [policy.act(torch.from_numpy(state)) for _ in range(times)]
     rows = [torch.stack([it[part].detach().float() for it in found]) for part in range(3)]
@@ -68,9 +85,9 @@ def evaluated(config: Arrays, seed: int, arrays: list[Any]) -> Arrays:
     return {"parts": [part.detach() for part in found], "slopes": slopes}
 
 
-def selected(config: Arrays, seed: int, states: list[Any], torch_seed: int) -> Arrays:
+def selected(config: Arrays, seed: int, factor: float, states: list[Any], torch_seed: int) -> Arrays:
     """Actions of select_action(), their types, the buffer in the end, and the states as they are after each call."""
-    agent = _agent(config, seed)
+    agent = _agent(config, seed, factor)
     torch.manual_seed(torch_seed)
     actions, kinds, after = [], [], []
     for state in states:
