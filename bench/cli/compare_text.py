@@ -77,7 +77,8 @@ def _measure_rows(it: Compared) -> list[tuple[str, str]]:
         ]
     rows = [(it.measure, f"{it.base:.3f} -> {it.head:.3f}; n = {counted(found.n, 'case')} x {trials}")]
     for name, own in (("cases like these", found), ("this suite", it.this_suite)):
-        rows.append(("", f"{name}: {own.verdict}, {_points(own)}; {_chances(own)}"))
+        of = f" ({own.n} of {counted(found.n, 'case')} share a night)" if own.n < found.n else ""
+        rows.append(("", f"{name}{of}: {own.verdict}, {_points(own)}; {_chances(own)}"))
     rows += _hidden(it)
     if found.verdict == "no difference seen" and it.open_drop is not None:
         rows.append(

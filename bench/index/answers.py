@@ -93,13 +93,21 @@ def cell_history(index: Index) -> History:
 
 
 def nightly_points(index: Index, measure: str, runs: str = "*", most: int = 90) -> list[CaseNight]:
-    """Of each series the points of its newest `most` runs, where only results of the newest version of a case count."""
+    """As `case_nights` finds them, of each series in its newest `most` runs.
+
+    Only results of the newest version of a case count.
+    """
     chosen = [run for (run,) in index.rows("SELECT DISTINCT run FROM cells") if fnmatchcase(run, runs)]
     entrant_of = cache(Entrant)
     found = index.table(
-        f"""WITH graded AS NOT MATERIALIZED (
+        f"""WITH heads AS (
+            SELECT run, profile, agent, model, list(DISTINCT agent_digest) AS digests
+            FROM cells WHERE arm = 'head' GROUP BY ALL
+        ), graded AS NOT MATERIALIZED (
             SELECT {_SERIES}, run, case_id, case_category, case_version, started, {_VALUES[measure]} AS value
-            FROM cells WHERE ranked AND outcome = 'graded' AND run IN (SELECT unnest(?::VARCHAR[]))
+            FROM cells LEFT JOIN heads USING (run, profile, agent, model)
+            WHERE ranked AND outcome = 'graded' AND run IN (SELECT unnest(?::VARCHAR[]))
+                AND (arm <> 'base' OR digests IS NULL OR list_contains(digests, agent_digest))
         ), newest AS (
             SELECT {_SERIES}, case_id, arg_max(case_version, started) AS case_version FROM graded GROUP BY ALL
         ), counted AS NOT MATERIALIZED (

@@ -12,7 +12,7 @@ from bench.formats.record import Record
 from bench.stats.comparable import Allowance, Pair, Pairing, pair
 from bench.stats.noise_floor import Losses, NoiseFloor, losses_of, noise_floor
 from bench.stats.pairing import MEASURES, Measure, money, sample
-from bench.stats.tests import DEFAULT_RULES, Rules, holm
+from bench.stats.tests import DEFAULT_RULES, Rules, holm, paired_cases
 from bench.stats.verdict import Judgement, Verdict, above_floor, judge, judge_suite, power_of
 
 Test = Literal["sign-flip", "within-cases"]
@@ -172,11 +172,12 @@ def _compare_measure(
         lower_is_worse=not measure.ratio,
         noise=it.noise,
         trials=it.trials,
+        tails=None if measure.ratio else paired_cases(it.differences, it.base, it.head, it.night),
         night=it.night,
     )
     floor = noise.of(it, measure.name, alpha)
     judgement = above_floor(judgement, floor, margin)
-    suite = None if measure.ratio else judge_suite(it.strata, len(it.cases), margin, alpha, it.strata_night)
+    suite = None if measure.ratio else judge_suite(it.strata, it.shared_cases, margin, alpha, it.strata_night)
     suite = None if suite is None else above_floor(suite, floor, margin)
     sizes = it.sizes
     return Compared(

@@ -21,6 +21,7 @@ from bench.stats.nights import (
     night_weights,
     spread_of,
 )
+from bench.stats.ratios import log_levels
 from bench.stats.tally import agent_seconds, input_tokens, output_tokens
 from bench.stats.tests import Stratum
 
@@ -61,6 +62,11 @@ class Sample:
     """What nights add to the error of the mean difference over `strata`."""
 
     @property
+    def shared_cases(self) -> int:
+        """Those of `strata`: a case that shares no night with the other side is not in them."""
+        return round(sum(it.weight for it in self.strata))
+
+    @property
     def trials(self) -> float:
         """Of a case, on the side that has fewer, on average."""
         return min(_per_case(self.base), _per_case(self.head))
@@ -91,8 +97,8 @@ MEASURES: Mapping[str, Measure] = {
 def sample(measure: Measure, pairs: Sequence[Pair], nights: int) -> Sample:
     """The numbers of `measure` in all trials where it is known; `nights`: how many there are in all.
 
-    A ratio is that of a case's means (what a case costs, not its typical trial); cases where a side took nothing have
-    none, and are left out.
+    A ratio is that of a case's means (what a case costs, not its typical trial), each of as many trials as the side
+    with fewer has (`log_levels`); cases where a side took nothing have none, and are left out.
     """
     cases: list[str] = []
     values: tuple[list[Floats], list[Floats]] = [], []
@@ -133,7 +139,14 @@ def make_sample(
     one_trial = _one_trial(base, head, ratio) / len(cases)
     weights = night_weights(tables[0].nights, tables[1].nights, one_trial, spread.sd)
     (one, of_base), (other, of_head) = (table.weighted(own) for table, own in zip(tables, weights, strict=True))
-    differences = np.log(other) - np.log(one) if ratio else other - one
+    differences = other - one
+    if ratio:
+        differences = np.log(other) - np.log(one)
+        known = [case for case in range(len(cases)) if min(base[case].min(), head[case].min()) > 0]
+        if known:
+            own = _picked(base_nights, base, known), _picked(head_nights, head, known)
+            levels = log_levels([base[case] for case in known], [head[case] for case in known], own, nights)
+            differences[known] = (of_head[known] * levels[1] - of_base[known] * levels[0]).sum(axis=1)
     repeated = min(len(values) for values in (*base, *head)) > 1
     noise = None
     if repeated:
@@ -152,6 +165,11 @@ def make_sample(
         strata,
         NO_ERROR if apart is None else _night_error(spread, apart),
     )
+
+
+def _picked(nights: Sequence[Counts] | None, values: Sequence[Floats], cases: Sequence[int]) -> list[Counts]:
+    """The night of each trial of `cases`."""
+    return [np.zeros(len(values[case]), dtype=np.int64) if nights is None else nights[case] for case in cases]
 
 
 def _per_case(values: Sequence[Floats]) -> float:
@@ -221,7 +239,7 @@ def _strata(
         shared, tables[0].counts * tables[1].counts / np.maximum(tables[0].counts + tables[1].counts, 1), 0
     )
     known = shared.any(axis=1)
-    # Cases that share no night have no say; the others speak for the mean over all of them.
+    # Cases that share no night have no say.
     found = []
     for case in map(int, np.flatnonzero(known)):
         for night in np.flatnonzero(shared[case]):

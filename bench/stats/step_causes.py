@@ -12,7 +12,8 @@ from typing import Literal
 import numpy as np
 
 from bench.stats.intervals import SEED, Floats
-from bench.stats.steps import LEAST_BEFORE, MOST_AFTER, MOST_BEFORE, NightSums, watch
+from bench.stats.night_sums import LEAST_BEFORE, NightSums
+from bench.stats.steps import MOST_AFTER, MOST_BEFORE, watch
 from bench.stats.tests import holm
 from bench.stats.trends import LEAST_COVERAGE, Drop, Level, Series, adjusted, find_levels, standing_drop
 

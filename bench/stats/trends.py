@@ -88,10 +88,20 @@ class CaseNight:
 
 
 def case_nights(records: Iterable[Record], measure: Measure, runs: str = "*") -> list[CaseNight]:
-    """The graded cells of ranked agents in runs whose name matches the pattern `runs`, summed up by run and case."""
+    """The graded cells of ranked agents in runs whose name matches the pattern `runs`, summed up by run and case.
+
+    Of a run whose arms are two versions of one agent, head alone counts: it is what the agent has become, and the mean
+    of both would show half of every step. Where both arms are one version, both count.
+    """
     groups: dict[tuple[Entrant, str, str, str, str, str], list[Record]] = defaultdict(list)
-    for record in unique_cells(record for record in records if fnmatchcase(record.provenance.run, runs)):
-        if record.agent.ranked and record.outcome == "graded":
+    unique = unique_cells(record for record in records if fnmatchcase(record.provenance.run, runs))
+    heads: dict[tuple[str, Entrant], set[str]] = defaultdict(set)
+    for record in unique:
+        if record.arm == "head":
+            heads[record.provenance.run, entrant_of(record)].add(record.agent.digest)
+    for record in unique:
+        of_head = heads.get((record.provenance.run, entrant_of(record)), set()) if record.arm == "base" else set()
+        if record.agent.ranked and record.outcome == "graded" and (not of_head or record.agent.digest in of_head):
             said = record.provenance
             key = (entrant_of(record), said.suite, said.suite_version, said.run, record.case.id, record.case_version)
             groups[key].append(record)

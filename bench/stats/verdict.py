@@ -94,7 +94,11 @@ def judge(
     p_worse, p_better = (tails.lower, tails.upper) if lower_is_worse else (tails.upper, tails.lower)
     mean = float(differences.mean()) if n else 0.0
     gain = mean if lower_is_worse else -mean
-    interval, equivalence = _intervals(differences, (LEVEL, 1 - 2 * alpha), night, bounded=lower_is_worse)
+    levels = LEVEL, 1 - 2 * alpha
+    found = _intervals(differences, levels, night, bounded=lower_is_worse)
+    interval, equivalence = (
+        it and _as_tested(it, tails, (1 - level) / 2) for it, level in zip(found, levels, strict=True)
+    )
     verdict = decide(p_worse, p_better, gain, equivalence, margin, alpha)
     if verdict == "inconclusive" and n >= 2 and not np.any(differences):
         verdict = "no difference seen"
@@ -183,6 +187,12 @@ def _intervals(
     return found
 
 
+def _as_tested(it: Interval, tails: Tails, alpha: float) -> Interval:
+    """With 0 in it, where the test does not exclude it: an interval is what a test leaves open."""
+    low = it.low if tails.upper < alpha else min(it.low, 0.0)
+    return Interval(low, it.high if tails.lower < alpha else max(it.high, 0.0))
+
+
 def above_floor(it: Judgement, floor: float | None, margin: float) -> Judgement:
     """The judgement, where the machines let it stand; *below the noise floor* where they do not.
 
@@ -258,8 +268,8 @@ def power_of(
     base: the trials of each case, successes being 1. trials: shape (cases,), what base's and head's means are worth
     (`Sample.effective`). By simulation: a case's chance of success is drawn from what is known of it (a Beta
     distribution that its trials and one more of the mean success leave, Gelman et al., Bayesian Data Analysis, 2013,
-    section 2.4), and the test is the one that decides (`by_signs`: sign flips, else trials within cases, in its normal
-    approximation). A drop of more than the mean success cannot happen, and has no chance.
+    section 2.4). The test is the one that decides: `by_signs` that of `paired_cases`, else trials within cases, in
+    their normal approximation. A drop of more than the mean success cannot happen, and has no chance.
     """
     from scipy.special import ndtri
 
@@ -281,8 +291,10 @@ def power_of(
         flipped += night.draws()[-_SIGNS:] if night.sd else 0.0
         certain = (1 + (flipped <= means[:, None] + 1e-9).sum(axis=1)) / (1 + _SIGNS) < rules.alpha
     else:
+        certain = np.ones(_ROUNDS, dtype=bool)
+    if not by_signs or np.any(one != other):
         rate = (seen[0] + seen[1]) / (one + other)
         spread = (rate * (1 - rate) * (one + other) / (one + other - 1) * (1 / one + 1 / other)).sum(axis=1) / cases**2
-        certain = means < -float(ndtri(1 - rules.alpha)) * np.sqrt(spread + night.sd**2)
+        certain &= means < -float(ndtri(1 - rules.alpha)) * np.sqrt(spread + night.sd**2)
     found = certain & (means <= 1e-9 - rules.margin)
     return float(np.mean(found))

@@ -41,6 +41,8 @@ MIXTURES = (
     Mixture("no sure cases", 0.0, 0.0, 0.8, 0.8),
 )
 FAILING = Mixture("failing agent", 0.7, 0.02, 1.0, 3.0)
+CEILING = Mixture("ceiling agent", 0.0, 0.0, 20.0, 1.2)
+"""Fails seldom and anywhere, so that the mean of few trials is skewed."""
 Change = Callable[[Floats, Mixture, np.random.Generator], Floats]
 
 

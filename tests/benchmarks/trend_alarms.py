@@ -31,7 +31,7 @@ from bench.stats.standing import Entrant
 from bench.stats.step_causes import attribute
 from bench.stats.steps import watch
 from bench.stats.trends import Night, Series, find_levels, standing_drop
-from tests.benchmarks.difficulty import CHANGES, MIXTURES, Mixture
+from tests.benchmarks.difficulty import CEILING, CHANGES, MIXTURES, Mixture
 
 DESIGNS = ((20, 1), (50, 1), (20, 3), (50, 3), (50, 5))
 NIGHTS = ((0.0, 0.0), (0.3, 0.0), (0.6, 0.0), (0.3, 0.5), (0.6, 0.5))
@@ -190,7 +190,7 @@ def main() -> None:
     if asked.control:
         return report_control()
     designs, kinds = SAMPLE if asked.sample else (DESIGNS, NIGHTS)
-    mixtures = (MIXTURES[0], MIXTURES[3]) if asked.sample else MIXTURES
+    mixtures = (MIXTURES[0], MIXTURES[3]) if asked.sample else (*MIXTURES, CEILING)
     missed = []
     for mixture in mixtures:
         for cases, trials in designs:

@@ -43,9 +43,10 @@ from bench.stats.intervals import Floats, Interval, clustered, wilson
 from bench.stats.nights import night_weights
 from bench.stats.pairing import Sample, make_sample
 from bench.stats.ranking import rank_bands
-from bench.stats.tests import Rules
+from bench.stats.tests import Rules, paired_cases
 from bench.stats.verdict import Judgement, judge, judge_suite
 from tests.benchmarks.difficulty import (
+    CEILING,
     CHANGES,
     DESIGNS,
     DROP,
@@ -110,6 +111,8 @@ class Task:
     """Nights of base before that of head."""
     arm: bool = True
     """Did base run in the night of head, too?"""
+    against: int = 0
+    """Trials of base, where they are not those of head."""
 
     def generator(self) -> np.random.Generator:
         return np.random.default_rng([20261121, self.seed])
@@ -134,9 +137,10 @@ def compare_often(task: Task) -> Tally:
             lower_is_worse=True,
             noise=it.noise,
             trials=float(task.trials),
+            tails=paired_cases(it.differences, it.base, it.head, it.night),
             night=it.night,
         )
-        suite = judge_suite(it.strata, task.cases, RULES.margin, RULES.alpha, it.strata_night)
+        suite = judge_suite(it.strata, it.shared_cases, RULES.margin, RULES.alpha, it.strata_night)
         _count(tally, found, suite, ideal)
         tally.differences.append(found.difference)
         tally.variances.append(float(it.differences.var(ddof=1)))
@@ -159,24 +163,26 @@ def _meet(rng: np.random.Generator, task: Task, p: Floats, q: Floats) -> tuple[S
     """One experiment; and whether a test that is told all but the change itself would call a regression."""
     effects = rng.normal(0, task.sd, task.history + 1) if task.sd else np.zeros(task.history + 1)
     nights = [*range(task.history), *([task.history] if task.arm else [])]
-    base = np.concatenate([_succeed(rng, at_night(p, effects[night]), task.trials) for night in nights], axis=1)
+    of_night = task.against or task.trials
+    base = np.concatenate([_succeed(rng, at_night(p, effects[night]), of_night) for night in nights], axis=1)
     head = _succeed(rng, at_night(q, effects[-1]), task.trials)
     it = make_sample(
         [str(n) for n in range(task.cases)],
         list(base),
         list(head),
         ratio=False,
-        base_nights=[np.repeat(nights, task.trials)] * task.cases,
+        base_nights=[np.repeat(nights, of_night)] * task.cases,
         head_nights=[np.full(task.trials, task.history)] * task.cases,
         nights=task.history + 1,
     )
     noise, spread = float((p * (1 - p)).mean()) / task.cases, task.sd * float((p * (1 - p)).mean())
-    of_base = np.where(np.isin(np.arange(task.history + 1), nights), float(task.trials), 0.0)
+    of_base = np.where(np.isin(np.arange(task.history + 1), nights), float(of_night), 0.0)
     of_head = np.where(np.arange(task.history + 1) == task.history, float(task.trials), 0.0)
     one, other = night_weights(of_base, of_head, noise, spread)
     by_night = np.zeros(task.history + 1)
-    by_night[nights] = base.reshape(task.cases, len(nights), task.trials).mean(axis=(0, 2))
-    error = noise / task.trials * float((one**2 + other**2).sum()) + spread**2 * float(((other - one) ** 2).sum())
+    by_night[nights] = base.reshape(task.cases, len(nights), of_night).mean(axis=(0, 2))
+    trials = noise * float((one**2 / of_night + other**2 / task.trials).sum())
+    error = trials + spread**2 * float(((other - one) ** 2).sum())
     difference = float(head.mean() - one @ by_night)
     return it, difference <= 1e-9 - max(RULES.margin, 1.6449 * error**0.5)
 
@@ -190,7 +196,8 @@ def cost_often(task: Task) -> Tally:
         size = np.exp(rng.normal(0, 1, task.cases))[:, None]
         factor = np.exp(rng.normal(truth, 0.0 if task.change == "none" else 0.3, task.cases))[:, None]
         base, head = (
-            list(size * scale * np.exp(rng.normal(0, 0.5, (task.cases, task.trials)))) for scale in (1.0, factor)
+            list(size * scale * np.exp(rng.normal(0, 0.5, (task.cases, trials))))
+            for scale, trials in ((1.0, task.against or task.trials), (factor, task.trials))
         )
         it = make_sample(names, base, head, ratio=True)
         found = judge(it.differences, float(np.log1p(RULES.ratio_margin)), RULES.alpha, lower_is_worse=False)
@@ -266,7 +273,9 @@ def rare_often(task: Task) -> Tally:
 STUDIES: dict[str, Callable[[Task], Tally]] = {
     "compare": compare_often,
     "nights": compare_often,
+    "unequal": compare_often,
     "cost": cost_often,
+    "unequal cost": cost_often,
     "mean": mean_often,
     "score": score_often,
     "rare": rare_often,
@@ -276,6 +285,9 @@ SCENES = ((0, True), (5, True), (10, True), (1, False), (5, False), (10, False))
 """Nights of base before that of head, and whether base ran in head's night."""
 EFFECTS = (0.0, 0.3, 0.6)
 FEW_NIGHTS = 5
+RARE = Mixture("rare successes", 0.0, 0.0, 1.5, 20.0)
+UNEQUAL = ((20, 1, 10), (20, 10, 1), (50, 1, 10), (50, 3, 10))
+"""Cases, trials of head and of base."""
 
 
 def tasks(repetitions: int) -> list[Task]:
@@ -294,6 +306,13 @@ def tasks(repetitions: int) -> list[Task]:
     ]
     found = [Task(*setting, repetitions, number) for number, setting in enumerate(settings)]
     found += [Task("rare", MIXTURES[0], "none", n, 1, repetitions, 1000 + n) for n in (5, 10, 20, 50)]
+    for number, (cases, trials, against) in enumerate(UNEQUAL, 1100):
+        for step, mixture in enumerate((*MIXTURES, RARE, CEILING)):
+            own = 10 * number + step
+            found.append(Task("unequal", mixture, "none", cases, trials, repetitions, own, against=against))
+        found.append(
+            Task("unequal cost", MIXTURES[0], "none", cases, trials, repetitions, 10 * number + 9, against=against)
+        )
     number = 2000
     for mixture in MIXTURES:
         for sd in EFFECTS:
@@ -319,6 +338,8 @@ def sample_of(repetitions: int) -> list[Task]:
         Task("nights", middling, "none", 50, 5, repetitions, 3, 0.6, 1, False),
         Task("nights", sure, "none", 20, 3, repetitions, 4, 0.6, 5, True),
         Task("nights", sure, "broken", 50, 5, repetitions, 5, 0.0, 5, True),
+        Task("unequal", RARE, "none", 20, 1, 4 * repetitions, 6, against=10),
+        Task("unequal cost", middling, "none", 50, 1, repetitions, 7, against=10),
     ]
 
 
@@ -328,6 +349,7 @@ def run(task: Task) -> tuple[Task, Tally]:
 
 def line(task: Task, tally: Tally) -> str:
     head = f"{task.mixture.name:14} {task.change:17} {task.cases:3}x{task.trials}"
+    head += f" against {task.against}" if task.against else ""
     if task.study == "nights":
         head += f" sd {task.sd:.1f}, {task.history:2} nights before, {'an arm' if task.arm else 'no arm'}"
     covered = f"{tally.share(tally.covered):7.1%}"
@@ -357,6 +379,7 @@ def faults(task: Task, tally: Tally, settings: int) -> list[str]:
 
     found = []
     name = f"{task.study}, {task.mixture.name}, {task.change}, {task.cases}x{task.trials}"
+    name += f" against {task.against}" if task.against else ""
     if task.study == "nights":
         name += f", sd {task.sd}, {task.history} nights before, {'an arm' if task.arm else 'no arm'}"
     if task.change in UNCHANGED and above(tally.regression, 0.05):

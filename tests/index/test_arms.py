@@ -10,8 +10,10 @@ from click.testing import CliRunner
 
 from bench.cli.main import cli
 from bench.formats.record import Record
+from bench.index.answers import nightly_points
 from bench.index.line import parse_line
-from bench.stats import make_sequential
+from bench.index.query import open_index
+from bench.stats import MEASURES, case_nights, make_sequential, nightly
 from bench.store import Bundle, ResultsBranch
 from tests.helpers.records import START, make_check, make_provenance, make_record
 
@@ -60,3 +62,26 @@ def test_a_line_whose_arm_is_not_its_cells_is_no_record() -> None:
     [record, *_] = make_arm("base", 0, sequential=True)
     assert parse_line(record.to_line().encode()) is not None
     assert parse_line(record.to_line().replace('"arm":"base"', '"arm":"head"').encode()) is None
+
+
+@pytest.mark.parametrize(("versions", "mean", "trials"), [((1, 2), 0.0, 12), ((1, 1), 0.5, 24)])
+def test_a_night_of_two_versions_is_a_point_of_head_alone_and_of_one_version_of_both(
+    tmp_path: Path, versions: tuple[int, int], mean: float, trials: int
+) -> None:
+    base, head = make_arm("base", 0, sequential=False), make_arm("head", 12, sequential=False)
+    records = [
+        record.model_copy(update={"agent": (base if version == 1 else head)[0].agent})
+        for arm, version in ((base, versions[0]), (head, versions[1]))
+        for record in arm
+    ]
+    (found,) = nightly(case_nights(records, MEASURES["success"]))
+    assert [(it.value, it.trials) for it in found.nights] == [(mean, trials)], (
+        "half of a drop is what a mean would show"
+    )
+    repository = str(tmp_path / "results.git")
+    branch = ResultsBranch(repository, "mldb-results")
+    branch.ensure()
+    branch.commit(Bundle("ab", 1, records, START))
+    with open_index(repository, cache=tmp_path / "cache") as index:
+        (indexed,) = nightly(nightly_points(index, "success"))
+    assert [(it.value, it.trials) for it in indexed.nights] == [(mean, trials)]

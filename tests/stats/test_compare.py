@@ -133,6 +133,45 @@ def test_a_cost_that_is_known_of_few_cases_is_not_compared() -> None:
     assert (cost.verdict, cost.reason) == ("not comparable", "known for 17 of 20 cases")
 
 
+def test_ten_trials_against_one_of_hard_cases_are_no_regression() -> None:
+    # 14 of 200 succeeded, so 20 of 20 fail with a chance of one in four.
+    base, head = night(1, [1] * 14 + [0] * 6, trials=10), night(2, [0] * 20, trials=1)
+    answer = compare_records(base, head)
+    success = measure(answer, "success").judgement
+    assert success is not None
+    assert success.difference == pytest.approx(-0.07)
+    assert success.p_worse == pytest.approx((200 / 220) ** 14, abs=0.02), "the chance that head has none of them"
+    assert answer.verdict == "inconclusive"
+    assert success.interval is not None
+    assert success.interval.high >= 0, "what the test does not exclude is in the interval"
+    assert compare_records(head, base).verdict == "inconclusive"
+
+
+@pytest.mark.parametrize(("one", "other"), [(1, 5), (5, 1), (2, 10), (3, 3)])
+def test_more_trials_on_one_side_are_no_other_cost(one: int, other: int) -> None:
+    rng = np.random.default_rng(one)
+    means = []
+    for _ in range(40):
+        base, head = (list(rng.lognormal(0, 0.7, (50, trials))) for trials in (one, other))
+        it = make_sample([str(n) for n in range(50)], base, head, ratio=True)
+        means.append(float(it.differences.mean()))
+    error = float(np.std(means, ddof=1)) / len(means) ** 0.5
+    # The logarithms of plain means differ by 0.18 where one trial meets five.
+    assert abs(float(np.mean(means))) < 4 * error < 0.08
+
+
+def test_a_ratio_is_that_of_the_means_of_as_many_trials_as_the_other_side_has() -> None:
+    base, head = [np.array([1.0, 2.0, 4.0])] * 2, [np.array([1.0, 3.0])] * 2
+    it = make_sample(["a", "b"], base, head, ratio=True)
+    pairs = np.log([1.5, 2.5, 3.0]).mean()
+    assert it.differences == pytest.approx([np.log(2.0) - pairs] * 2)
+    assert it.base_means == pytest.approx([7 / 3] * 2)
+    shuffled = make_sample(["a", "b"], [values[::-1] for values in base], head, ratio=True)
+    assert list(shuffled.differences) == list(it.differences)
+    free = make_sample(["a", "b"], [np.array([0.0, 2.0, 4.0]), base[1]], head, ratio=True)
+    assert free.differences[0] == pytest.approx(np.log(2.0) - np.log(2.0)), "a trial that cost nothing has no logarithm"
+
+
 # --- nights ----------------------------------------------------------------------------------------------------------
 
 
@@ -148,6 +187,17 @@ def test_arms_of_one_night_are_free_of_it_and_arms_of_two_are_not() -> None:
     assert success.night_sd == pytest.approx(0.6 * 25 / 90 * 2**0.5)
     assert apart.verdict == "inconclusive"
     assert any(note.startswith("nights: none is shared: base 2026-") for note in apart.notes)
+
+
+def test_cases_that_share_no_night_do_not_dilute_what_is_said_of_this_suite() -> None:
+    base = [record for record in night(1, [5] * 20, trials=5) if record.case.id >= "case_10"]
+    earlier = [record for record in night(1, [5] * 20, trials=5, day=3) if record.case.id < "case_10"]
+    answer = compare_records([*base, *earlier], night(2, [4] * 20, trials=5))
+    suite = measure(answer, "success").this_suite
+    assert suite is not None
+    assert (suite.n, suite.difference) == (10, pytest.approx(-0.2)), "those of the shared night fell by 20 points"
+    assert suite.interval is not None
+    assert suite.interval.low < -0.2 < suite.interval.high
 
 
 def test_history_never_stands_alone_against_one_night() -> None:

@@ -8,9 +8,10 @@ from scipy import stats
 from scipy.linalg import toeplitz
 
 from bench.stats.intervals import Floats
+from bench.stats.night_sums import NightSums, covariance_of_means, variance_of_mean
 from bench.stats.step_causes import _arrangements, _moved
-from bench.stats.steps import LATE, NightSums, covariance_of_means, look_all, look_level, variance_of_mean
-from tests.benchmarks.difficulty import MIXTURES
+from bench.stats.steps import LATE, look_all, look_level
+from tests.benchmarks.difficulty import CEILING, MIXTURES
 from tests.benchmarks.trend_alarms import Setting, delays, false_alarms, rate, seen_within
 
 LYNX = [269, 321, 585, 871, 1475, 2821, 3928, 5943, 4950, 2577, 523, 98]
@@ -50,7 +51,7 @@ def test_the_noise_of_trials_is_the_variance_of_each_case() -> None:
 def test_the_autocorrelation_is_that_of_statsmodels(monkeypatch: pytest.MonkeyPatch) -> None:
     """`statsmodels.tsa.stattools.acf(LYNX, nlags=1)[1]` of statsmodels 0.15; all of the variance is the nights'."""
     acf = 0.7114497876495436
-    monkeypatch.setattr("bench.stats.steps.RHO_WEIGHT", 0.0)
+    monkeypatch.setattr("bench.stats.night_sums.RHO_WEIGHT", 0.0)
     table = np.repeat(np.array(LYNX, dtype=np.float64)[:, None] / 10_000, 2_000, axis=1)
     noise = sums_of(table).noise(*whole(table))
     share = 1 - 1 / 2_000
@@ -132,3 +133,30 @@ def test_a_sample_of_the_benchmark_keeps_its_bars(sd: float, rho: float) -> None
     if not sd:
         seen, of = seen_within(delays(setting, "everywhere", 10, 60, np.random.default_rng(6)))
         assert seen / of >= 0.9
+
+
+def test_rare_failures_of_few_trials_raise_no_false_alarms() -> None:
+    # Three in four nights of 20 trials have none or one failure: their means are far from normal.
+    setting, years = Setting(CEILING, 20, 1, 0.0, 0.0), 20
+    assert rate(false_alarms(setting, years, np.random.default_rng(7)), years).high < 1
+
+
+def test_failures_after_a_step_are_counted_against_those_before() -> None:
+    table = np.ones((62, 20))
+    table[np.arange(18) * 3, np.arange(18)] = 0.0
+    table[[60] * 4 + [61] * 4, [1, 5, 7, 9, 2, 3, 11, 12]] = 0.0
+    first, end, k = (np.array([at]) for at in (0, 60, 2))
+    change = table[60:].mean() - table[:60].mean()
+    sums = sums_of(table)
+    variance = sums.noise(first, end).trials * (1 / 60 + 1 / 2)
+    found = float(sums.p_of_events(first, end, k, np.array([change]), variance)[0])
+    exact = float(stats.binom.sf(7, 26, 2 / 62))
+    assert found == pytest.approx(exact, rel=0.5), "26 failures, eight of them in two of 62 nights"
+    assert found > 1000 * float(stats.norm.cdf(change / np.sqrt(variance[0]))), (
+        "the normal test is surer than it may be"
+    )
+    # Where success is as likely as failure, this comes to the normal test.
+    half = sums_of(np.tile([[0.0, 1.0] * 10, [1.0, 0.0] * 10], (31, 1)))
+    own = half.noise(first, end).trials * (1 / 60 + 1 / 2)
+    sure = float(half.p_of_events(first, end, k, np.array([-0.3]), own)[0])
+    assert sure == pytest.approx(float(stats.norm.cdf(-0.3 / np.sqrt(own[0]))), rel=0.3)
