@@ -51,6 +51,10 @@ def pictures_are_in_place(ws: Workspace) -> None:
     there = set(ws.files())
     missing = [path for path in truth(ws)["given"] if f"dataset/{path}" not in there]
     assert not missing, f"{len(missing)} pictures are missing below dataset, e.g. {missing[0]}"
+    more = sorted(
+        it for it in there if it.startswith(("dataset/train/", "dataset/val/")) and it[8:] not in truth(ws)["given"]
+    )
+    assert not more, f"{more[0][:80]} is not of the archive"
     digests = truth(ws)["digests"]
     odd = [path for path in digests if hashlib.sha256(ws.bytes(f"dataset/{path}")).hexdigest() != digests[path]]
     assert not odd, f"dataset/{odd[0]} differs from the archive's"
