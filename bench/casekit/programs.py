@@ -18,7 +18,7 @@ def learns_again(
 
     inputs: bytes, str or a hidden file for each path; what lies in their folders is not there. timeout: CPU seconds.
     AssertionError when the Python files have more than `most_kb`, the program fails, or it changes one of its inputs or
-    puts a file into a folder of theirs.
+    of `kept`, or puts a file into a folder of the inputs.
     """
     sources = [name for name in ws.files() if name.endswith(".py")]
     size = sum(ws.path(name).stat().st_size for name in sources)
@@ -27,6 +27,8 @@ def learns_again(
     others = sorted({name for name in ws.files() if name not in {*sources, *kept}} | folders)
     ran = ws.run(argv, timeout=timeout, inputs=inputs, remove=others).ok()
     left_alone(ran, inputs)
+    changed = [name for name in kept if not ran.exists(name) or ran.sha256(name) != ws.sha256(name)]
+    assert not changed, f"the program changed {changed[0]}, which must stay as it is"
     return ran
 
 

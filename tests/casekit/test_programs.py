@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.casekit.programs import kept_as_given, left_alone
+from bench.casekit.programs import kept_as_given, learns_again, left_alone
 from bench.judge.files import Folder
 from bench.judge.subject import Hidden
 
@@ -52,6 +52,35 @@ def test_a_changed_hidden_file_is_named_too(left: Path, tmp_path_factory: pytest
     (left / "reader.py").write_text("x = 2\n")
     with pytest.raises(AssertionError, match=r"reader\.py"):
         left_alone(Folder(left), {"reader.py": hidden})
+
+
+class Finished(Folder):
+    """A command's end, and the folder it left."""
+
+    def ok(self) -> Finished:
+        return self
+
+
+class Workspace(Folder):
+    """One whose every command leaves `after`."""
+
+    def __init__(self, root: Path, after: Path) -> None:
+        super().__init__(root)
+        self.after = after
+
+    def run(self, argv: list[str], **_: object) -> Finished:
+        return Finished(self.after)
+
+
+def test_a_changed_file_of_those_kept_is_named(left: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    before = tmp_path_factory.mktemp("before")
+    for folder in (before, left):
+        (folder / "weights.npy").write_bytes(b"1")
+    workspace = Workspace(before, left)
+    assert learns_again(workspace, ["python", "train.py"], INPUTS, 1.0, kept=["weights.npy"]).exists("train.csv")
+    (left / "weights.npy").write_bytes(b"2")
+    with pytest.raises(AssertionError, match=r"weights\.npy"):
+        learns_again(workspace, ["python", "train.py"], INPUTS, 1.0, kept=["weights.npy"])
 
 
 def test_what_was_given_is_kept_by_the_agent_and_by_its_program(left: Path, tmp_path: Path) -> None:

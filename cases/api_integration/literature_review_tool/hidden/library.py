@@ -1,4 +1,6 @@
-"""An invented library: topics with many names, and abstracts, of which three to six belong to each query: a list of ten shows what stands first.
+"""An invented library: topics with many names, and abstracts, of which three to six belong to each query.
+
+So few that a list of ten shows what stands first.
 
 A topic is a phenomenon in a field. Authors call either by one of four names, and a query uses the first: its words
 find some of what belongs to it, and much that has only one half of it.
