@@ -5,5 +5,5 @@
 
 JUDGE = "2"
 """Raised when a change of the sources may give another verdict of the same workspace."""
-SOURCES = "sha256:39f616a3637b048e8c4caf562419a339240e0634db90ea8c570477edb0185729"
+SOURCES = "sha256:f4cb6539419f9a3ebbb546a22ec501bae175c87a8b045402bd7f76d237078928"
 """Of the sources that were last decided upon: see `bench.authoring.judge_sources`."""
