@@ -97,9 +97,12 @@ def run_agent(folder: CellFolder, overlay: Overlay | None) -> AgentPhase:
         finally:
             folder.make_harmless(trace / "out")
         opened = decoys.evidence() if decoys is not None else ""
+    # Before anything is written: there may be no room for it.
+    taken_out = folder.make_room(trace / "out") if ended.reason == "disk_limit" else ""
     follower.finish()
     _keep_log(trace / "agent.log", ended)
-    notes = [Note(name="hidden_read_attempt", evidence=opened)] if opened else []
+    found = (("hidden_read_attempt", opened), ("workspace_too_large", taken_out))
+    notes = [Note(name=name, evidence=evidence) for name, evidence in found if evidence]
     asked = _name_queries(cell, names, ended.network_attempts.names)
     given = desk.given() if desk is not None else None
     if gateway is None:

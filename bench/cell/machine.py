@@ -18,6 +18,8 @@ from bench.formats.record import Machine
 
 _LEAST_BYTES = 16 << 20
 """With less than this a disk counts as full: what did not fit has left the rest."""
+_LEAST_FILES = 1000
+"""With room for fewer, a cell that has filled the disk could not be judged."""
 
 
 @functools.lru_cache(maxsize=1)
@@ -66,6 +68,13 @@ def _gpu() -> str:
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return ", ".join(sorted(done.stdout.split("\n")[:-1])) if done.returncode == 0 else ""
+
+
+def has_room(folder: Path) -> bool:
+    """Whether the disk of `folder` has room for what is written when a cell is judged."""
+    info = os.statvfs(folder)
+    # Some file systems count no inodes.
+    return info.f_bavail * info.f_frsize >= _LEAST_BYTES and (not info.f_files or info.f_favail >= _LEAST_FILES)
 
 
 @dataclass

@@ -18,6 +18,7 @@ from typing import Any
 from bench.base.errors import InfraError
 from bench.base.files import lay_over
 from bench.cell.context import CellContext
+from bench.cell.machine import has_room
 from bench.cell.services import running_services
 from bench.cell.snapshot import GONE, Snapshot
 from bench.cell.start_state import StartState, prepare_start
@@ -35,6 +36,8 @@ _LIVE_MODULE = "bench.cell.live_copy"
 _MEMORY_MB = 1024
 _LEAST_S = 5.0
 _REMOVAL_S = 10.0
+_LESS = ("named", "nothing")
+"""What is kept of a folder that cannot stay whole."""
 # Of the judging limit: with the judging itself it is still within twice that.
 _SHARE = 0.5
 
@@ -145,6 +148,19 @@ class CellFolder:
         limits = self.cell.case.spec.limits
         _bounded(orders, self.path, limits.model_copy(update={"disk_mb": min(limits.disk_mb, _MOST_OUT_MB)}))
 
+    def make_room(self, out: Path) -> str:
+        """Take out what has filled the disk: of `out` all, then of the workspace what the case does not name; says so."""
+        spec, said = self.cell.case.spec, ""
+        start, outputs = str(self.start.workspace), [item.path for item in spec.outputs.files]
+        for root, names in ((out, []), (self.workspace, outputs)):
+            if has_room(self.path):
+                break
+            orders = {"task": "harmless", "root": str(root), "start": start if names else "", "outputs": names}
+            made = _bounded(orders, self.path, spec.limits, _LESS, why="the disk was full")
+            _remove(self.path.glob(f"{GONE}*"))
+            said = f"{root.name}/: {made.too_large}"
+        return said
+
     def judge(self) -> Grading:
         """Judge the snapshot; raises `InfraError` when a check gives no verdict of it."""
         grading = self.grade()
@@ -198,11 +214,13 @@ def _seconds(limits: Limits) -> float:
     return max(limits.grade_s * _SHARE, _LEAST_S)
 
 
-def _bounded(orders: dict[str, Any], aside: Path, limits: Limits) -> Snapshot:
+def _bounded(
+    orders: dict[str, Any], aside: Path, limits: Limits, ways: Sequence[str] = ("whole", *_LESS), why: str = ""
+) -> Snapshot:
     """Have a folder made harmless in a process that can be ended; when it must be, less is kept of the folder."""
-    orders |= {"aside": str(aside), "size": limits.disk_mb << 20, "entries": MOST_ENTRIES, "why": ""}
+    orders |= {"aside": str(aside), "size": limits.disk_mb << 20, "entries": MOST_ENTRIES, "why": why}
     seconds = _seconds(limits)
-    for keep in ("whole", "named", "nothing"):
+    for keep in ways:
         ended = _run({**orders, "keep": keep}, _envelope(seconds, limits.grade_s + 2 * seconds))
         if ended.by == "exit" and ended.code == 0:
             facts = json.loads(ended.answer)
