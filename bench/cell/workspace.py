@@ -149,7 +149,7 @@ class CellFolder:
         _bounded(orders, self.path, limits.model_copy(update={"disk_mb": min(limits.disk_mb, _MOST_OUT_MB)}))
 
     def make_room(self, out: Path) -> str:
-        """Take out what has filled the disk: all of `out`, then of the workspace what the case does not name. Says so."""
+        """Take out what has filled the disk: `out`, then what the case does not name of the workspace. Says so."""
         spec, said = self.cell.case.spec, ""
         start, outputs = str(self.start.workspace), [item.path for item in spec.outputs.files]
         for root, names in ((out, []), (self.workspace, outputs)):
