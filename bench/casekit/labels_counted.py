@@ -2,8 +2,9 @@
 
 It stands alone: a case gives its text to the program's folder (`learns_again(..., inputs={...: source()})`), and a
 module of the judge that the program imports calls `begin`. Whatever the loss, a label counts each time that torch works
-out the gradient of a loss in which its row has a part, for each parameter by itself: the networks of an ensemble are
-counted apart, and two terms about one output count once. What the process writes is a claim: a program can change it.
+out the gradient of a loss in which its row has a part; two terms about one output count once. The networks of an
+ensemble are counted apart, for each parameter by itself, and together. What the process writes is a claim: a program
+can change it.
 """
 
 from __future__ import annotations
@@ -28,29 +29,38 @@ def source() -> bytes:
 def begin(torch: Any, classes: int, into: str) -> None:
     """Count what the module `torch` derives from now on.
 
-    The JSON file `into` has the largest number of labels of any parameter so far. classes: columns of an output.
+    The JSON file `into` has two counts so far: `labels`, the largest number of any parameter, and `together`, of all
+    networks. classes: columns of an output.
     """
     seen: dict[int, int] = {}
+    together = 0
     kept: list[Any] = []  # a parameter whose number another one takes over would be counted with it
 
     def counting(derive: Any) -> Any:
         @functools.wraps(derive)
         def counted(values: Any, *args: Any, **options: Any) -> Any:
-            for parameter, count in labels([values] if isinstance(values, torch.Tensor) else list(values), classes):
-                if id(parameter) not in seen:
-                    kept.append(parameter)
-                seen[id(parameter)] = seen.get(id(parameter), 0) + count
-            Path(into).write_text(json.dumps({"labels": max(seen.values(), default=0)}))
+            nonlocal together
+            for parameters, count in labels([values] if isinstance(values, torch.Tensor) else list(values), classes):
+                together += count
+                for parameter in parameters:
+                    if id(parameter) not in seen:
+                        kept.append(parameter)
+                    seen[id(parameter)] = seen.get(id(parameter), 0) + count
+            write()
             return derive(values, *args, **options)
 
         return counted
 
+    def write() -> None:
+        Path(into).write_text(json.dumps({"labels": max(seen.values(), default=0), "together": together}))
+
+    write()
     for name in ("backward", "grad"):
         setattr(torch.autograd, name, counting(getattr(torch.autograd, name)))
 
 
-def labels(values: Iterable[Any], classes: int) -> list[tuple[Any, int]]:
-    """Parameters of a loss and the labels in it: rows of the first tensors below it that are not a single number."""
+def labels(values: Iterable[Any], classes: int) -> list[tuple[list[Any], int]]:
+    """For each output in a loss its parameters and labels: the rows of the first tensors that are no single numbers."""
     told: dict[Any, int] = {}  # by nll_loss itself
     found: dict[Any, int] = {}
     rest, known = [value.grad_fn for value in values if value.grad_fn is not None], set()
@@ -67,11 +77,10 @@ def labels(values: Iterable[Any], classes: int) -> list[tuple[Any, int]]:
             rest += _below(node)
         elif any(LAYER.search(it.name()) for it in _all_below(node)):
             found[_origin(node, classes)] = _rows(_shape(node), classes)
-    counts: dict[Any, int] = {}
-    for node, count in (found | told).items():
-        for leaf in (it for it in _all_below(node) if hasattr(it, "variable")):
-            counts[leaf.variable] = counts.get(leaf.variable, 0) + count
-    return list(counts.items())
+    return [
+        ([leaf.variable for leaf in _all_below(node) if hasattr(leaf, "variable")], count)
+        for node, count in (found | told).items()
+    ]
 
 
 def _below(node: Any) -> list[Any]:

@@ -150,7 +150,7 @@ class CellFolder:
 
     def make_room(self, out: Path) -> str:
         """Take out what has filled the disk: `out`, then what the case does not name of the workspace. Says so."""
-        spec, said = self.cell.case.spec, ""
+        spec, said = self.cell.case.spec, list[str]()
         start, outputs = str(self.start.workspace), [item.path for item in spec.outputs.files]
         for root, names in ((out, []), (self.workspace, outputs)):
             if has_room(self.path):
@@ -158,8 +158,8 @@ class CellFolder:
             orders = {"task": "harmless", "root": str(root), "start": start if names else "", "outputs": names}
             made = _bounded(orders, self.path, spec.limits, _LESS, why="the disk was full")
             _remove(self.path.glob(f"{GONE}*"))
-            said = f"{root.name}/: {made.too_large}"
-        return said
+            said.append(f"{root.name}/: {made.too_large}")
+        return "; ".join(said)
 
     def judge(self) -> Grading:
         """Judge the snapshot; raises `InfraError` when a check gives no verdict of it."""

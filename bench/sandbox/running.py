@@ -116,8 +116,8 @@ class Running:
             self.reason = "cpu_limit"
         if self.reason == "exit":
             self.reason = self.control.limit_hit() or "exit"
-        # Whoever has stopped it: a full disk makes the gateway fail, too, and which came first is chance.
-        if self.reason in ("exit", "stopped") and self._disk.look():
+        # Whatever has stopped it: a full disk makes the runner fail, too, and which limit was seen first is chance.
+        if self.reason != "disk_limit" and self._disk.look():
             self.reason = "disk_limit"
 
     @property

@@ -50,7 +50,11 @@ def told(folder: Path, text: str) -> str:
 
 def test_each_version_of_a_picture_counts_once_for_a_parameter(tmp_path: Path) -> None:
     losses = ", ".join(ONCE + TWICE)
-    asked = f"print(json.dumps([max(n for _, n in labels_counted.labels([it], 10)) for it in ({losses})]))"
+    asked = f"""
+def of(loss, parameter):
+    return sum(n for parameters, n in labels_counted.labels([loss], 10) if any(it is parameter for it in parameters))
+print(json.dumps([max(of(it, one) for one in [*net.parameters(), *other.parameters()]) for it in ({losses})]))
+"""
     assert json.loads(told(tmp_path, asked)) == [8] * len(ONCE) + [16] * len(TWICE)
 
 
@@ -60,4 +64,12 @@ def test_each_version_of_a_picture_counts_once_for_a_parameter(tmp_path: Path) -
 def test_pictures_trained_on_again_count_again_and_measured_ones_never(tmp_path: Path, derive: str) -> None:
     step = derive.format("F.cross_entropy(net(x), y)")
     told(tmp_path, f'labels_counted.begin(torch, 10, "labels.json")\n{step}\n{step}\nF.cross_entropy(net(x), y).item()')
-    assert json.loads((tmp_path / "labels.json").read_text()) == {"labels": 16}
+    assert json.loads((tmp_path / "labels.json").read_text()) == {"labels": 16, "together": 16}
+
+
+def test_networks_count_apart_and_together_and_no_training_is_none(tmp_path: Path) -> None:
+    step = "(F.cross_entropy(net(x), y) + F.cross_entropy(other(x), y)).backward()"
+    told(tmp_path, f'labels_counted.begin(torch, 10, "labels.json")\n{step}')
+    assert json.loads((tmp_path / "labels.json").read_text()) == {"labels": 8, "together": 16}
+    told(tmp_path, 'labels_counted.begin(torch, 10, "labels.json")')
+    assert json.loads((tmp_path / "labels.json").read_text()) == {"labels": 0, "together": 0}

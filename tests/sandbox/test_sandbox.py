@@ -23,7 +23,7 @@ import bench.sandbox.choose as choose_module
 from bench.base.errors import InfraError, UserError
 from bench.sandbox.bubblewrap import BubblewrapSandbox
 from bench.sandbox.choose import choose_sandbox, probe_bubblewrap, probe_docker
-from bench.sandbox.job import Mount, Sandbox
+from bench.sandbox.job import EndReason, Mount, Sandbox
 from bench.sandbox.process import ProcessSandbox
 from bench.sandbox.running import Tail, run_job, start
 from tests.helpers.cells import (
@@ -245,6 +245,27 @@ time.sleep({rest})
 """
     ended = run_code(sandbox, tmp_path, code, limits=make_limits(disk_mb=16))
     assert ended.reason == "disk_limit", (ended.code, ended.stderr)
+
+
+@pytest.mark.parametrize("limit", ["time_limit", "memory_limit", "output_limit"])
+def test_who_fills_the_disk_and_meets_another_limit_has_filled_the_disk(
+    bubblewrap: BubblewrapSandbox, tmp_path: Path, limit: EndReason
+) -> None:
+    """Whatever came first: only one of them makes the runner fail, too."""
+    script = """
+import os, time
+for name in ("big", "part"):
+    open(name, "wb").truncate(6 << 20)
+os.rename("part", "small")
+time.sleep(60)
+"""
+    job = make_job(tmp_path, python("-c", script), limits=make_limits(disk_mb=8))
+    null = subprocess.DEVNULL
+    with start(bubblewrap, job, stdin=null, stdout=null, stderr=null) as running:
+        wait_for((tmp_path / "small").exists)
+        running.stop(limit)
+        running.settle()
+    assert running.reason == "disk_limit"
 
 
 def test_a_single_file_is_limited_at_once(sandbox: Sandbox, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from papers import FIELDS, TABLES, files, papers
 
+from bench.casekit import labels_counted
 from bench.casekit.metrics import accuracy
 from bench.casekit.programs import kept_as_given
 from bench.judge import Numbers, check, integer, mapping, once, submission
@@ -64,7 +65,7 @@ def at_most_ten_epochs(ws: Any) -> None:
         ran = _counted(ws)
     except AssertionError:
         return  # nothing was counted, and submission_is_the_programs says why
-    labels = integer(mapping(ran.json("counted.json"), keys=["labels"])["labels"], low=0)
+    labels = integer(mapping(ran.json("counted.json"), keys=["labels", "together"])["together"], low=0)
     known = int(_truth(ws)["known"][0])
     ws.metric("epochs", labels / known)
     assert labels <= EPOCHS * known, f"the training went through {labels} labels: {labels / known:.1f} epochs"
@@ -87,7 +88,7 @@ def networks_as_given(ws: Any) -> None:
 @once
 def _counted(ws: Any) -> Any:
     """train.py on the files that it was given, with a count of the labels that it goes through."""
-    inputs = {"counted.py": ws.hidden("counted.py")}
+    inputs = {"counted.py": ws.hidden("counted.py"), "labels_counted.py": labels_counted.source()}
     return ws.run(["python", "counted.py"], timeout=RUN_S, inputs=inputs, remove=_left_behind(ws)).ok()
 
 
