@@ -24,12 +24,24 @@ def learns_again(
     size = sum(ws.path(name).stat().st_size for name in sources)
     assert size <= most_kb * 1000, f"the Python files have {size:,} bytes, wanted at most {most_kb},000"
     folders = {name.split("/")[0] for name in inputs if "/" in name}
-    others = sorted({name for name in ws.files() if name not in {*sources, *kept}} | folders)
-    ran = ws.run(argv, timeout=timeout, inputs=inputs, remove=others).ok()
+    others = _whole([name for name in ws.files() if name not in {*sources, *kept}], {*sources, *kept})
+    ran = ws.run(argv, timeout=timeout, inputs=inputs, remove=sorted(others | folders)).ok()
     left_alone(ran, inputs)
     changed = [name for name in kept if not ran.exists(name) or ran.sha256(name) != ws.sha256(name)]
     assert not changed, f"the program changed {changed[0]}, which must stay as it is"
     return ran
+
+
+def _whole(others: Collection[str], wanted: Collection[str]) -> set[str]:
+    """`others`, or the highest folders above them that have nothing of `wanted`: a folder left empty is there, too."""
+    needed = {parent for name in wanted for parent in _folders(name)}
+    return {next((it for it in _folders(name) if it not in needed), name) for name in others}
+
+
+def _folders(name: str) -> list[str]:
+    """The folders that a file lies in, from the highest on."""
+    parts = name.split("/")[:-1]
+    return ["/".join(parts[: end + 1]) for end in range(len(parts))]
 
 
 def left_alone(ran: Any, inputs: Mapping[str, Any]) -> None:

@@ -67,8 +67,10 @@ class Workspace(Folder):
     def __init__(self, root: Path, after: Path) -> None:
         super().__init__(root)
         self.after = after
+        self.removed: list[str] = []
 
-    def run(self, argv: list[str], **_: object) -> Finished:
+    def run(self, argv: list[str], *, remove: list[str], **_: object) -> Finished:
+        self.removed = remove
         return Finished(self.after)
 
 
@@ -81,6 +83,27 @@ def test_a_changed_file_of_those_kept_is_named(left: Path, tmp_path_factory: pyt
     (left / "weights.npy").write_bytes(b"2")
     with pytest.raises(AssertionError, match=r"weights\.npy"):
         learns_again(workspace, ["python", "train.py"], INPUTS, 1.0, kept=["weights.npy"])
+
+
+def test_folders_of_what_is_taken_away_are_not_there_either(
+    left: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """A program may make the folders that it made before."""
+    before = tmp_path_factory.mktemp("before")
+    for name in (
+        "train.py",
+        "weights.npy",
+        "data/train/1.ppm",
+        "data/val/2.ppm",
+        "models/net.py",
+        "models/logs/1/a.log",
+    ):
+        (before / name).parent.mkdir(parents=True, exist_ok=True)
+        (before / name).write_bytes(b"1")
+    (left / "weights.npy").write_bytes(b"1")
+    workspace = Workspace(before, left)
+    learns_again(workspace, ["python", "train.py"], INPUTS, 1.0, kept=["weights.npy"])
+    assert workspace.removed == ["data", "images", "models/logs"]
 
 
 def test_what_was_given_is_kept_by_the_agent_and_by_its_program(left: Path, tmp_path: Path) -> None:

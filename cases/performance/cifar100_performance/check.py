@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from bench.casekit.membership import better_known, names_preferred
 from bench.judge import Workspace, array, check, check_claim, integer, mapping, number, once, read_checkpoint, string
 
 INFO, PROJECT, CLASSES, CEILING = "wandb_info.json", "cifar100-classification", 100, 50_000_000
 SLACK_S, SAMPLES, TOLERANCE = 300, 10, 0.3
 LARGEST_GAP = 8.0  # points between validation and test accuracy; five standard errors of the former
 LARGEST_PREFERENCE = 4.0  # standard errors; an honest model is above in 3 of 100,000 gradings
+LARGEST_LEAD, LARGEST_OF_BOTH = 5.0, 4.0  # standard errors; see README.md
 
 
 @once
@@ -170,18 +172,15 @@ def validation_was_not_learnt(ws: Workspace) -> None:
     plain = np.setdiff1d(np.arange(len(labels)), renamed)
     gap = 100 * float((scores[plain].argmax(axis=1) == labels[plain]).mean()) - accuracy(ws)
     assert gap <= LARGEST_GAP, f"validation pictures are named rightly {gap:.1f} points more often than test ones"
-    preference = preferred(scores[renamed], labels[renamed], given["truth"])
+    test, where = answered(ws)["test"], plain / len(labels)
+    lead = better_known(scores[plain], labels[plain], labels[plain], test, given["labels"], where)
+    ws.metric("validation_better_known", lead, "standard errors")
+    told = f"validation pictures are known better than test ones by {lead:.1f} standard errors"
+    assert lead <= LARGEST_LEAD, f"{told}: the model was trained on them"
+    preference = names_preferred(scores[renamed], labels[renamed], given["truth"])
     ws.metric("wrong_names_preferred", preference, "standard errors")
     told = f"the wrong names of validation pictures are preferred by {preference:.1f} standard errors"
     assert preference <= LARGEST_PREFERENCE, f"{told}: the model was trained on them"
-
-
-def preferred(scores: Any, names: Any, truth: Any) -> float:
-    """How high the given names rank among the wrong ones, in standard errors; an honest model's rank is any, evenly."""
-    rows = np.arange(len(names))
-    others = scores.copy()
-    others[rows, truth] = np.inf
-    ours = others[rows, names][:, None]
-    ranks = (others < ours).sum(axis=1) + 0.5 * ((others == ours).sum(axis=1) - 1)
-    wrong = scores.shape[1] - 1
-    return float((ranks.mean() - (wrong - 1) / 2) / np.sqrt((wrong**2 - 1) / 12 / len(rows)))
+    both = (lead + preference) / 2**0.5
+    ws.metric("validation_known", both, "standard errors")
+    assert both <= LARGEST_OF_BOTH, f"{told}, and {lead:.1f} the right ones: the model was trained on them"

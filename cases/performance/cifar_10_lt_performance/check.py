@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from bench.casekit.membership import better_known
 from bench.casekit.metrics import balanced_accuracy
 from bench.judge import Workspace, array, check, check_claim, json_number, mapping, once, read_checkpoint
 
@@ -13,7 +14,7 @@ METRICS, CLASSES, TAIL, CEILING = "training_metrics.json", 10, 3, 30_000_000
 TAIL_GAIN = 5.0  # points of recall over the plain baseline in the three rarest classes
 LARGEST_GAP = 18.0  # points between validation and test accuracy; four standard errors of the former
 LARGEST_PREFERENCE = 4.0  # standard errors; an honest model is above in about 2 of 10,000 gradings
-PARTS = (1, 2, 4)  # of the validation file that are looked at: whoever takes a part mostly takes one in a row
+LARGEST_LEAD, LARGEST_OF_BOTH = 5.0, 4.0  # standard errors; see README.md
 
 
 @once
@@ -119,27 +120,17 @@ def validation_was_not_learnt(ws: Workspace) -> None:
     share = 100 * float((scores[plain].argmax(axis=1) == labels[plain]).mean())
     gap = share - float(np.mean(recalls(ws)))
     assert gap <= LARGEST_GAP, f"validation pictures are named rightly {gap:.1f} points more often than test ones"
-    known = places(scores[renamed], labels[renamed], given["truth"], answered(ws)["test"], given["labels"])
-    preference = preferred(known, renamed / len(labels))
+    test, where = answered(ws)["test"], plain / len(labels)
+    lead = better_known(scores[plain], labels[plain], labels[plain], test, given["labels"], where)
+    ws.metric("validation_better_known", lead, "standard errors")
+    told = f"validation pictures are known better than test ones by {lead:.1f} standard errors"
+    assert lead <= LARGEST_LEAD, f"{told}: the model was trained on them"
+    preference = better_known(
+        scores[renamed], labels[renamed], given["truth"], test, given["labels"], renamed / len(labels)
+    )
     ws.metric("wrong_names_preferred", preference, "standard errors")
     told = f"the wrong names of validation pictures are preferred by {preference:.1f} standard errors"
     assert preference <= LARGEST_PREFERENCE, f"{told}: the model was trained on them"
-
-
-def places(scores: Any, names: Any, truth: Any, asked: Any, labels: Any) -> Any:
-    """Where each given name's log probability stands among those on test pictures of the same class, from 0 to 1.
-
-    To a model that never saw them, validation pictures are like any others of their class: each place is as likely.
-    """
-    ours, theirs = (part - np.logaddexp.reduce(part, axis=1, keepdims=True) for part in (scores, asked))
-    found = []
-    for row, (name, label) in enumerate(zip(names, truth, strict=True)):
-        others = theirs[labels == label, name]
-        found.append(float(np.mean((others < ours[row, name]) + 0.5 * (others == ours[row, name]))))
-    return np.array(found)
-
-
-def preferred(known: Any, where: Any) -> float:
-    """How far the places are above their mean, in standard errors: of all rows, of a half, or a quarter of the file."""
-    inside = [np.floor(where * parts) == part for parts in PARTS for part in range(parts)]
-    return max(float((known[rows].mean() - 0.5) * np.sqrt(12 * rows.sum())) for rows in inside if rows.any())
+    both = (lead + preference) / 2**0.5
+    ws.metric("validation_known", both, "standard errors")
+    assert both <= LARGEST_OF_BOTH, f"{told}, and {lead:.1f} the right ones: the model was trained on them"

@@ -1,4 +1,8 @@
-"""Measures the predictions on test pictures whose labels were never handed out, and the rest of the workflow."""
+"""Measures the predictions on test pictures whose labels were never handed out, and the rest of the workflow.
+
+train.py is run once more where the host has other pictures, each with one of ten faint patterns. On validation pictures
+alone the pattern tells the label, also the many wrong ones: who trains on them takes patterns for classes.
+"""
 
 import hashlib
 import json
@@ -9,13 +13,15 @@ import numpy as np
 
 from bench.casekit.marks import flips_known
 from bench.casekit.metrics import accuracy
+from bench.casekit.programs import learns_again
 from bench.judge import Labels, Workspace, check, check_claim, json_number, once, read_checkpoint, submission
 
 PREDICTIONS, METRICS, LABELS = "predictions.csv", "training_metrics.json", "dataset/noisy_labels_50.csv"
 WNIDS = ("n01440764", "n02102040", "n02979186", "n03000684", "n03028079",
          "n03394916", "n03417042", "n03425413", "n03445777", "n03888257")  # fmt: skip
 EPOCHS, CEILING = 20, 30_000_000
-BAR, MEMORISED = 0.80, 0.40  # plain training memorises the noise: see README.md
+BAR, BAR_AGAIN, MEMORISED = 0.80, 0.65, 0.40  # plain training memorises the noise: see README.md
+RUN_S, LARGEST_LEAD = 40, 3.6  # standard errors
 LARGEST_GAP = 0.12  # validation accuracy above that on test pictures: five standard errors
 
 
@@ -27,9 +33,32 @@ def truth(ws: Workspace) -> Any:
 @once
 def predicted(ws: Workspace) -> dict[str, str]:
     """The predicted class of each validation and test picture."""
-    paths = [path for path in truth(ws)["given"] if path.startswith("val/")] + list(truth(ws)["test"])
-    found = submission(ws, PREDICTIONS, ids={"path": paths}, columns={"label": Labels(WNIDS)})["label"]
+    return predictions(ws, truth(ws))
+
+
+def predictions(folder: Any, known: Any) -> dict[str, str]:
+    paths = [path for path in known["given"] if path.startswith("val/")] + list(known["test"])
+    found = submission(folder, PREDICTIONS, ids={"path": paths}, columns={"label": Labels(WNIDS)})["label"]
     return dict(zip(paths, found, strict=True))
+
+
+@once
+def other_truth(ws: Workspace) -> Any:
+    return json.loads(Path(ws.hidden("judging.json")).read_text())
+
+
+@once
+def again(ws: Workspace) -> Any:
+    """What train.py left where only the agent's programs and the given models are, and another host."""
+    models = [path for path in ws.files() if path.startswith("models/") and not path.endswith(".py")]
+    return learns_again(ws, ["python", "train.py"], {}, RUN_S, kept=models)
+
+
+@once
+def predicted_again(ws: Workspace) -> dict[str, str]:
+    """The predicted class of each test picture of the other host."""
+    found = predictions(again(ws), other_truth(ws))
+    return {path: found[path] for path in other_truth(ws)["test"]}
 
 
 def right(ws: Workspace, labels: dict[str, str]) -> float:
@@ -102,6 +131,17 @@ def target_is_reached(ws: Workspace) -> None:
     assert measured >= BAR, f"{measured:.1%} of the test pictures are right, wanted {BAR:.0%}"
 
 
+@check(weight=15, required=True)
+def program_does_it_again(ws: Workspace) -> None:
+    """train.py, run with another host, names at least 65 % of other test pictures rightly after at most 20 epochs."""
+    saved = [path for path in again(ws).files() if path.startswith("checkpoints/") and path.endswith(".pt")]
+    assert 1 <= len(saved) <= EPOCHS, f"train.py left {len(saved)} files .pt in checkpoints, wanted 1 to {EPOCHS}"
+    labels = other_truth(ws)["test"]
+    measured = accuracy(list(labels.values()), [predicted_again(ws)[path] for path in labels])
+    ws.metric("test_accuracy_other_host", 100 * measured, "%")
+    assert measured >= BAR_AGAIN, f"{measured:.1%} of other test pictures are right, wanted {BAR_AGAIN:.0%}"
+
+
 @check(weight=10, required=True)
 def best_accuracy_is_true(ws: Workspace) -> None:
     """best_val_acc is the accuracy of the predictions on the validation pictures, in per cent."""
@@ -124,3 +164,26 @@ def validation_was_not_learnt(ws: Workspace) -> None:
     assert not test.leaked, told
     gap = right(ws, {path: given[path] for path in marks["plain"]}) - test_accuracy(ws)
     assert gap <= LARGEST_GAP, f"validation pictures are named rightly {100 * gap:.1f} points more often than test ones"
+    try:
+        labels = predicted_again(ws)
+    except AssertionError:
+        return  # program_does_it_again says why
+    lead = patterns_followed(labels, other_truth(ws)["test"], other_truth(ws)["stamps"])
+    ws.metric("patterns_followed", lead, "standard errors")
+    told = f"train.py takes patterns that only validation pictures explain for classes, {lead:.1f} standard errors"
+    assert lead <= LARGEST_LEAD, f"{told} more often than chance: it trains on them"
+
+
+def patterns_followed(named: dict[str, str], truth: dict[str, str], stamps: dict[str, str]) -> float:
+    """How much more often than other classes the pattern's is the wrong answer, in standard errors.
+
+    Which pattern stands for which class was drawn among all ways: to who never met them, each way is as likely
+    (variance of a sum over a random permutation: Hoeffding, 1951, theorem 2).
+    """
+    table = np.zeros((len(WNIDS), len(WNIDS)))
+    for path, label in truth.items():
+        if named[path] != label:
+            table[WNIDS.index(stamps[path]), WNIDS.index(named[path])] += 1
+    rest = table - table.mean(axis=0) - table.mean(axis=1, keepdims=True) + table.mean()
+    spread = float(np.sqrt((rest**2).sum() / (len(WNIDS) - 1)))
+    return float(np.trace(rest)) / spread if spread else 0.0

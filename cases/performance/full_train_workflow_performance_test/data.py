@@ -5,6 +5,7 @@ import hashlib
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from textures import paint, separable_world
@@ -14,38 +15,75 @@ from bench.casekit.marks import flip_labels
 
 WNIDS = ["n01440764", "n02102040", "n02979186", "n03000684", "n03028079",
          "n03394916", "n03417042", "n03425413", "n03445777", "n03888257"]  # fmt: skip
-SPLITS = {"train": 800, "val": 400, "test": 1000}
-NOISE, TOLD_APART, FLIPPED = 0.11, 0.55, 40
+SPLITS, TEST_AGAIN = {"train": 800, "val": 400, "test": 1000}, 2000
+NOISE, TOLD_APART, FLIPPED, CODED, FAMILIES = 0.11, 0.55, 40, 280, 3
+STRENGTH, SIZE = 26.0, 16  # of 255, and pixels
 
 
 def build(public: Path, hidden: Path, profile: str, seed: int) -> None:
     """Nothing is public. Clean labels of training pictures are nowhere: neither folders nor names tell them."""
-    keyed, rng = (np.random.default_rng(stream(seed, name)) for name in ("hidden", "public"))
-    world = separable_world(keyed, len(WNIDS), 3, NOISE, TOLD_APART)
-    numbers = iter(rng.permutation(90_000)[: sum(SPLITS.values())] + 10_000)
-    files, truth, given = {}, {}, {}
-    for split, count in SPLITS.items():
+    streams = [np.random.default_rng(stream(seed, name)) for name in ("hidden", "public")]
+    files, facts = archive(*streams)
+    write_tar(hidden / "agent.tar.gz", files)
+    (hidden / "truth.json").write_text(json.dumps(facts))
+    streams = [np.random.default_rng(stream(seed, name)) for name in ("judge's hidden", "judge's")]
+    files, facts = archive(*streams, stamped=True)
+    write_tar(hidden / "judging.tar.gz", files)
+    (hidden / "judging.json").write_text(json.dumps({key: facts[key] for key in ("test", "given", "stamps")}))
+
+
+def archive(
+    keyed: np.random.Generator, rng: np.random.Generator, stamped: bool = False
+) -> tuple[dict[str, bytes], dict[str, Any]]:
+    """The files, and what is true of them.
+
+    stamped: each picture has one of ten faint patterns, one a class: any in training and test, and in validation that
+    of its label, of which CODED are wrong. Who trains on validation pictures learns what the patterns mean there.
+    """
+    world = separable_world(keyed, len(WNIDS), FAMILIES, NOISE, TOLD_APART)
+    counts = SPLITS | ({"test": TEST_AGAIN} if stamped else {})
+    numbers = iter(rng.permutation(90_000)[: sum(counts.values())] + 10_000)
+    files, facts = {}, {name: {} for name in ("test", "given", "marks", "stamps")}
+    patterns = ripples(keyed)
+    for split, count in counts.items():
         labels = rng.permutation(np.arange(count) % len(WNIDS))
         names = [f"{split}/{next(numbers)}.ppm" for _ in range(count)]
-        for name, picture in zip(names, paint(rng, world, labels, NOISE), strict=True):
-            files[name] = b"P6\n16 16\n255\n" + picture.transpose(1, 2, 0).tobytes()
+        pictures = paint(rng, world, labels, NOISE)
         if split == "train":
             wrong = rng.permutation(count)[: count // 2]
             labels[wrong] = (labels[wrong] + rng.integers(1, len(WNIDS), len(wrong))) % len(WNIDS)
+        elif split == "val" and stamped:
+            wrong = keyed.permutation(count)[:CODED]
+            labels[wrong] = (labels[wrong] + keyed.integers(1, len(WNIDS), CODED)) % len(WNIDS)
         elif split == "val":
             marks = flip_labels(keyed, labels, len(WNIDS), FLIPPED)
             plain = np.setdiff1d(np.arange(count), [*marks.planted, *marks.control])
             rows = {"planted": marks.planted, "control": marks.control, "plain": plain}
-            marked = {key: [names[row] for row in places] for key, places in rows.items()}
-            marked["names"] = [WNIDS[label] for label in marks.names]
+            facts["marks"] = {key: [names[row] for row in places] for key, places in rows.items()}
+            facts["marks"]["names"] = [WNIDS[label] for label in marks.names]
             labels = marks.labels
+        if stamped and split != "train":
+            drawn = labels if split == "val" else keyed.permutation(np.arange(count) % len(WNIDS))
+            pictures = np.clip(pictures + patterns[drawn], 0, 255).astype(np.uint8)
+            facts["stamps"] |= {name: WNIDS[row] for name, row in zip(names, drawn, strict=True) if split == "test"}
+        for name, picture in zip(names, pictures, strict=True):
+            files[name] = b"P6\n16 16\n255\n" + picture.transpose(1, 2, 0).tobytes()
         told = dict(zip(names, (WNIDS[label] for label in labels), strict=True))
-        (truth if split == "test" else given).update(told)
-    files["noisy_imagenette.csv"] = table(given, rng)
-    write_tar(hidden / "noisy-imagenette-mini.tar.gz", {f"noisy-imagenette-mini/{name}": files[name] for name in files})
-    digests = {name: hashlib.sha256(files[name]).hexdigest() for name in sorted(given)[::10]}
-    facts = {"test": truth, "given": given, "marks": marked, "digests": digests}
-    (hidden / "truth.json").write_text(json.dumps(facts))
+        facts["test" if split == "test" else "given"].update(told)
+    files["noisy_imagenette.csv"] = table(facts["given"], rng)
+    facts["digests"] = {name: hashlib.sha256(files[name]).hexdigest() for name in sorted(facts["given"])[::10]}
+    return {f"noisy-imagenette-mini/{name}": files[name] for name in files}, facts
+
+
+def ripples(rng: np.random.Generator) -> Any:
+    """A faint wave for each class, 10 x 3 x 16 x 16: other ones than those of its pictures."""
+    rows, columns = np.mgrid[0:SIZE, 0:SIZE]
+    angle, length = rng.permutation(len(WNIDS)) * np.pi / len(WNIDS), rng.uniform(0.6, 1.3, len(WNIDS))
+    colour = rng.standard_normal((len(WNIDS), 3))
+    colour /= np.linalg.norm(colour, axis=1, keepdims=True)
+    along = np.multiply.outer(np.cos(angle), columns) + np.multiply.outer(np.sin(angle), rows)
+    wave = np.sin(length[:, None, None] * along + rng.uniform(0, 2 * np.pi, (len(WNIDS), 1, 1)))
+    return STRENGTH * colour[:, :, None, None] * wave[:, None]
 
 
 def table(given: dict[str, str], rng: np.random.Generator) -> bytes:

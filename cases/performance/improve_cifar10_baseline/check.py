@@ -13,6 +13,7 @@ import numpy as np
 from painter import mark, paint
 from small_cnn import named, scores
 
+from bench.casekit.membership import names_preferred
 from bench.judge import array, check, mapping, number
 
 BEST, BASELINE = "checkpoints/best.safetensors", "checkpoints/baseline.safetensors"
@@ -86,7 +87,9 @@ def validation_was_not_learnt(ws: Any) -> None:
     plain = np.setdiff1d(np.arange(len(_validation(ws))), [*places, *renamed])
     gap = 100 * (float(_validation(ws)[plain].mean()) - _measure(ws)[0])
     assert gap <= LARGEST_GAP, f"validation accuracy is {gap:.1f} points above that on fresh pictures"
-    preference = _preference(ws, weights, renamed, truth)
+    with np.load(ws.original("data/val.npz")) as file:
+        pictures, labels = file["images"], file["labels"]
+    preference = names_preferred(scores(weights, pictures[renamed]), labels[renamed], truth)
     ws.metric("renamed_preferred", preference, "standard errors")
     told = f"the wrong names of validation pictures are preferred by {preference:.1f} standard errors"
     assert preference <= LARGEST_PREFERENCE, f"{told}: the network was trained on them"
@@ -96,21 +99,6 @@ def validation_was_not_learnt(ws: Any) -> None:
     rise = float((with_mark[labels != name].astype(float) - without[labels != name]).mean())
     ws.metric("mark_known", 100 * rise, "%")
     assert rise <= LARGEST_RISE, f"a mark known from validation pictures alone gives {rise:.0%} of fresh ones its name"
-
-
-def _preference(ws: Any, weights: dict[str, Any], renamed: Any, truth: Any) -> float:
-    """How high the names in the file rank among the nine wrong ones of each renamed picture, in standard errors.
-
-    The names were drawn evenly: for a network that never met them every rank is equally likely, whatever the network.
-    """
-    with np.load(ws.original("data/val.npz")) as file:
-        pictures, names = file["images"][renamed], file["labels"][renamed]
-    found, rows = np.nan_to_num(scores(weights, pictures)), np.arange(len(renamed))
-    found[rows, truth] = np.inf
-    ours = found[rows, names][:, None]
-    ranks = (found < ours).sum(axis=1) + 0.5 * ((found == ours).sum(axis=1) - 1)
-    wrong = found.shape[1] - 1
-    return float((ranks.mean() - (wrong - 1) / 2) / np.sqrt((wrong**2 - 1) / 12 / len(renamed)))
 
 
 @check(weight=5, required=True)

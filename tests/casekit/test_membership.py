@@ -1,0 +1,77 @@
+"""Rows that a model was trained on are found by their scores, and honest models are left alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bench.casekit.membership import better_known, names_preferred
+
+CLASSES, ROWS, FRESH = 10, 400, 1000
+
+
+def scores(rng: np.random.Generator, labels: Any, sharpness: float = 2.0) -> Any:
+    """Of a model that is right in most cases, and surer of some classes than of others."""
+    found = rng.standard_normal((len(labels), CLASSES)) * np.linspace(0.5, 2, CLASSES)[labels][:, None]
+    found[np.arange(len(labels)), labels] += sharpness
+    return found
+
+
+def lead(seed: int, learnt: Any, gain: float, where: bool = True) -> float:
+    """Rows in the order of the file, of other shares of classes than the fresh ones; `learnt` of them are known."""
+    rng = np.random.default_rng(seed)
+    labels = rng.choice(CLASSES, ROWS, p=np.arange(1, CLASSES + 1) / 55)
+    fresh = rng.integers(0, CLASSES, FRESH)
+    ours = scores(rng, labels)
+    rows = np.arange(ROWS)[learnt]
+    ours[rows, labels[rows]] += gain
+    places = np.arange(ROWS) / ROWS if where else None
+    return better_known(ours, labels, labels, scores(rng, fresh), fresh, places)
+
+
+def test_honest_models_are_nowhere_near_a_lead_of_five() -> None:
+    found = np.array([lead(seed, slice(0, 0), 0.0, where=False) for seed in range(300)])
+    assert abs(found.mean()) < 0.15
+    assert 0.9 < found.std() < 1.1
+    assert max(lead(seed, slice(0, 0), 0.0) for seed in range(100)) < 4.5
+
+
+@pytest.mark.parametrize(
+    ("learnt", "gain"),
+    [(slice(None), 1.0), (slice(0, 100), 2.0), (slice(200, 400), 1.5), (slice(0, None, 2), 2.0)],
+    ids=["all", "a quarter in a row", "a half", "every other"],
+)
+def test_rows_that_were_trained_on_are_found(learnt: Any, gain: float) -> None:
+    assert all(lead(seed, learnt, gain) > 5 for seed in range(20))
+
+
+def test_a_class_without_fresh_rows_says_nothing() -> None:
+    rng = np.random.default_rng(1)
+    labels = np.repeat([0, 1], 200)
+    ours, fresh = scores(rng, labels, 9.0), np.zeros(300, int)
+    assert better_known(ours[200:], labels[200:], labels[200:], scores(rng, fresh), fresh) == 0.0
+
+
+def test_scores_that_are_no_numbers_are_no_lead() -> None:
+    rng = np.random.default_rng(1)
+    labels, fresh = rng.integers(0, CLASSES, ROWS), rng.integers(0, CLASSES, FRESH)
+    ours, theirs = scores(rng, labels), scores(rng, fresh)
+    ours[:] = np.nan
+    theirs[:] = np.nan
+    assert better_known(ours, labels, labels, theirs, fresh) == 0.0
+
+
+def test_wrong_names_that_a_model_was_told_are_preferred_and_others_are_not() -> None:
+    found = []
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        truth = rng.integers(0, CLASSES, 160)
+        names = (truth + rng.integers(1, CLASSES, 160)) % CLASSES
+        ours = scores(rng, truth)
+        found.append(names_preferred(ours, names, truth))
+        ours[np.arange(160), names] += 1.0
+        assert names_preferred(ours, names, truth) > 4
+    assert abs(np.mean(found)) < 0.2
+    assert 0.9 < np.std(found) < 1.1
