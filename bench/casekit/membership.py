@@ -1,7 +1,7 @@
 """Whether a classifier was trained on the pictures that it was to be measured on, by its scores for them.
 
 data.py gives some of the validation rows a wrong name, drawn evenly among the wrong ones; the judge has fresh rows that
-nobody else has. To a model that met neither, both are rows like any others, whatever the model and its accuracy are.
+no other file has. To a model that met neither, both are rows like any others, whatever the model and its accuracy are.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def better_known(
 
     scores: N x classes, of rows of the classes `truth` that were given `names`. fresh, labels: M x classes, and
     classes. where: the places of the N rows in their file, from 0 to 1; then the largest figure of all rows and of
-    each half and quarter of the file, since whoever trains on a part mostly takes one in a row.
+    each half and quarter of the file, since a program that trains on a part mostly takes one in a row.
 
     Within a class it is the test of Mann and Whitney (1947) on log probabilities; classes are added up by their
     numbers of rows. Rows of a class without fresh ones say nothing. A model that was chosen by its accuracy on these
