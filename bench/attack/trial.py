@@ -165,6 +165,9 @@ class Trial:
         if not baseline and record.score and not any(attack.spec.works for attack in self._attacks):
             found.append(f"the score is {record.score:g} in place of 0")
         for check in record.checks:
+            # Files that an attack writes are there, and what has no weight earns nothing: success tells of that.
+            if check.origin == "framework" or not (check.weight or check.guard):
+                continue
             before = baseline.get(check.id, 1.0)
             if check.value > before + _CHANCE or check.passed > (before >= 1):
                 found.append(f"{check.id} is worth {check.value:g} in place of {before:g}")

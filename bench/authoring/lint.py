@@ -123,6 +123,8 @@ def _checks(case: Case) -> Iterator[str]:
     for node in checks:
         if not ast.get_docstring(node):
             yield f"check.py: {node.name} has no docstring; say in one line what it shows"
+        if not {"weight=0", "guard=True"} & {ast.unparse(it) for it in _keywords(node)}:
+            yield from _status_alone(node)
     for inner in ast.walk(tree):
         if isinstance(inner, ast.Assert) and inner.msg is None:
             yield f"check.py: line {inner.lineno}: assert without a message; the message is the evidence"
@@ -136,6 +138,22 @@ def _checks(case: Case) -> Iterator[str]:
     weights = [case.for_profile(profile).spec.outputs.weight for profile in case.profiles]
     if not required and not all(weights):
         yield "check.py: no check is required; `success` would mean nothing"
+
+
+def _keywords(check: ast.FunctionDef) -> Iterator[ast.keyword]:
+    for decorator in check.decorator_list:
+        yield from decorator.keywords if isinstance(decorator, ast.Call) else ()
+
+
+def _status_alone(check: ast.FunctionDef) -> Iterator[str]:
+    """Commands of which a check that earns credit looks at the exit status and at nothing that they made."""
+    for node in ast.walk(check):
+        match node:
+            case ast.Expr(value=ast.Call(func=ast.Name(id="run_command") | ast.Attribute(attr="ok"))):
+                yield (
+                    f"check.py: line {node.lineno}: {check.name} earns credit by an exit status, which the agent's code"
+                    " decides; run the command in a check of its own with weight=0, required=True"
+                )
 
 
 def _reads_answers(case: Case) -> Iterator[str]:

@@ -44,11 +44,12 @@ class Check:
 def check(*, weight: float = 1, required: bool = False, guard: bool = False) -> Callable[[CheckFunction], Check]:
     """Make a check of a function.
 
-    weight: its part of the score. required: `success` needs it. guard: what the untouched workspace already
+    weight: its part of the score. required: `success` needs it; with weight 0 it can only be lost, which is all that
+    an exit status is good for, since the agent's code decides it. guard: what the untouched workspace already
     passes; it earns nothing, and its failure makes the score 0.
     """
-    if weight < 0 or (weight == 0 and not guard):
-        raise ValueError("weight must be positive; a check that earns nothing is a guard=True")
+    if weight < 0 or (weight == 0 and not (guard or required)):
+        raise ValueError("weight must be positive; a check that earns nothing is guard=True or required=True")
 
     def wrap(function: CheckFunction) -> Check:
         return Check(function, 0.0 if guard else float(weight), required, guard)

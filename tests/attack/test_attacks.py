@@ -232,6 +232,20 @@ def test_a_verdict_that_got_better_is_noticed(stage: Stage, tmp_path: Path) -> N
     assert "doubles is worth 1 in place of 0" in found.escapes
 
 
+def test_files_that_are_there_and_a_status_of_0_are_no_gain(stage: Stage, tmp_path: Path) -> None:
+    condition = """
+
+@check(weight=0, required=True)
+def ends_well(ws):
+    \"\"\"The script ends well.\"\"\"
+    ws.run(["python", "answer.py"]).ok()
+"""
+    values = Baseline({"doubles": 1.0, "doubles_in_a_driver": 1.0, "outputs_present": 0.0, "ends_well": 0.0})
+    case = make_case(tmp_path / "cases", {"check.py": CHECK + condition})
+    (found,) = tried(stage, case, "idle.nothing", base="solution", baseline=values)
+    assert found.escapes == ["the cell succeeds"]
+
+
 def test_a_verdict_that_was_avoided_is_noticed(stage: Stage, tmp_path: Path) -> None:
     case = make_case(
         tmp_path / "cases", {"check.py": CHECK.replace("import check, number", "import check, number\n1 / 0")}

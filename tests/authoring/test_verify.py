@@ -145,6 +145,13 @@ _EASY = (
     CHECK
     + '\n\n@check()\ndef is_there(ws):\n    """The file is there."""\n    assert ws.exists("answer.py"), "missing"\n'
 )
+_STATUS = """
+
+@check(weight=3, required=True)
+def ends_well(ws):
+    \"\"\"The visible test ends well.\"\"\"
+    ws.run(["python", "test.py"]).ok()
+"""
 _CARELESS = CHECK.replace("number(ws.call(", "(ws.call(").replace("found == 2 * x,", "found - 2 * x == 0,")
 _CLAIMS = CHECK + '\n\n@check()\ndef claims(ws):\n    """Claims."""\n    ws.claim("a", 1.0, 0.1, 0.1)\n' \
     '    assert "2" in ws.text("answer.py"), "no two"\n'  # fmt: skip
@@ -187,6 +194,7 @@ _ROWS: list[Row] = [
         ({"check.py": CHECK.replace(_DOC, "")}, {}, "folder", "doubles has no docstring"),
         ({"check.py": CHECK.replace(', f"double({x}) is {2 * x}, not {found}"', "")}, {}, "folder",
          "without a message"),
+        ({"check.py": CHECK + _STATUS}, {}, "folder", "ends_well earns credit by an exit status"),
         ({"check.py": "x = 1"}, {}, "folder", "defines no check"),
         ({"check.py": CHECK.replace("required=True", "required=False")}, {}, "folder", "no check is required"),
         ({"check.py": "def broken(:\n"}, {}, "folder", "check.py: line 1"),

@@ -351,6 +351,31 @@ def test_weights_partial_credit_claims_and_guards(
     assert (guarded.score, guarded.success) == (0, False)
 
 
+_CONDITION = (
+    CHECK
+    + """
+
+@check(weight=0, required=True)
+def ends_well(ws):
+    \"\"\"The script ends well.\"\"\"
+    ws.run(["python", "script.py"]).ok()
+"""
+)
+
+
+def test_an_exit_status_earns_nothing_and_success_needs_it(plain: Sandbox, tmp_path: Path) -> None:
+    case = make_case(tmp_path / "cases", {"check.py": _CONDITION})
+    ends = judge(case, tmp_path, {"answer.py": RIGHT, "script.py": ""}, plain)
+    assert (ends.score, ends.success, ends.failed) == (1, True, [])
+    fails = judge(case, tmp_path, {"answer.py": RIGHT, "script.py": "raise SystemExit(1)"}, plain)
+    assert (fails.score, fails.success, fails.failed) == (1, False, ["ends_well"])
+    hides = "import os, sys\nsys.excepthook = lambda *_: os._exit(0)\nraise AssertionError"
+    forged = judge(case, tmp_path, {"answer.py": WRONG, "script.py": hides}, plain)
+    assert (forged.score, forged.success, forged.failed) == (0, False, ["doubles", "doubles_in_a_driver"])
+    senseless = make_case(tmp_path / "other", {"check.py": _CONDITION.replace("=0, required=True", "=0")})
+    assert "earns nothing is guard=True or required=True" in judge(senseless, tmp_path, {}, plain).broken
+
+
 def test_the_seed_decides_the_fresh_inputs(case: Case, plain: Sandbox, tmp_path: Path) -> None:
     first, again, other = (judge(case, tmp_path, {"answer.py": WRONG}, plain, seed=seed) for seed in (1, 1, 2))
     assert first.verdicts[1].message == again.verdicts[1].message

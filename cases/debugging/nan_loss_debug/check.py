@@ -212,7 +212,7 @@ def losses_fall(ws: Any) -> None:
 
 @check(weight=2, required=True)
 def calls_as_promised(ws: Any) -> None:
-    """Arguments by name, by position and left out; 20 and 200 points; both scripts; the model in every mode."""
+    """Arguments by name, by position and left out; 20 and 200 points; the model in every mode."""
     points, other = _points(ws, *USUAL["up to 1000"], count=50), _points(ws, *USUAL["up to 100"], count=70)
     given = {**_given(points), "epochs": 23, "callback": Made("remember")}
     TRAIN.signature(ws, given, lambda _: _unseen(points), _fitted(points))
@@ -229,8 +229,6 @@ def calls_as_promised(ws: Any) -> None:
     again = float(np.abs(losses[2] / losses[0] - 1).max())
     assert again < 1e-5, f"a call that is made again, after another one, has losses that are off by {again:.2g} of them"
     MAKE_DATA.signature(ws, {"points": 400, "seed": 7}, lambda it: [it["points"], it["seed"]], _made_data)
-    run_command(ws, "python train.py")
-    run_command(ws, "python test_model.py")
 
 
 def _given(points: Points) -> dict[str, Any]:
@@ -326,3 +324,10 @@ def other_scales_work(ws: Any) -> float:
             reasons.append(f"{name}: {problem}")
     assert good, "no scale works; " + "; ".join(reasons)
     return good / len(SCALES)
+
+
+@check(weight=0, required=True)
+def scripts_end_well(ws: Any) -> None:
+    """train.py and the visible test end with status 0."""
+    run_command(ws, "python train.py")
+    run_command(ws, "python test_model.py")

@@ -127,7 +127,6 @@ def signature_is_kept(ws: Any) -> None:
     """Names, order and defaults of the arguments are those stated, by name, by position and left out."""
     given = {**_sizes(ws, 3, bias=False), "device": None, "dtype": Made("torch.float64")}
     LAYER.signature(ws, given, _inputs(ws), _right)
-    run_command(ws, "python test_lora.py")
 
 
 @check(weight=2, required=True)
@@ -349,3 +348,9 @@ def fits_a_rank_two_change(ws: Any) -> float:
     error = _distance(sizes, end, change)
     ws.metric("fit_error", error)
     return float(ws.scale(error, floor=0.8, target=0.02))
+
+
+@check(weight=0, required=True)
+def visible_test_passes(ws: Any) -> None:
+    """The visible test ends well."""
+    run_command(ws, "python test_lora.py")

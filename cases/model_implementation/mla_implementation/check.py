@@ -45,6 +45,7 @@ def whole_sequences_match(ws: Any) -> None:
     """Without a cache the output and the raw cache are the judge's, for several widths, heads, batches and lengths."""
     for d, heads in SIZES:
         _calls(ws, d, heads, [{"shape": shape, "past": 0} for shape in ((2, 7), (1, 1), (3, 1), (1, 40))])
+    _calls(ws, 128, 4, [{"shape": (1, 6), "past": 0}])
     _calls(ws, 48, 4, [{"shape": (1, 30), "past": 0}], rope_theta=100.0, max_len=30)
     # What may not be seen stays unseen, however large its score is.
     _calls(ws, 24, 2, [{"shape": (2, 9), "past": 0}], sharp=3e4)
@@ -119,8 +120,7 @@ def settings_and_lengths(ws: Any) -> None:
     )
 
 
-@check(weight=1, required=True)
+@check(weight=0, required=True)
 def visible_test_passes(ws: Any) -> None:
-    """The visible test ends well, and a layer of the usual size gives what it must."""
-    _calls(ws, 128, 4, [{"shape": (1, 6), "past": 0}])
+    """The visible test ends well."""
     run_command(ws, "python test_mla.py")

