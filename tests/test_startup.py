@@ -58,11 +58,12 @@ def test_help_loads_no_models(command: str) -> None:
 
 @pytest.mark.parametrize("words", ["results show .", "doctor", "compare a b", "run --agent nop"])
 def test_a_command_says_something_on_a_terminal_before_it_has_loaded(words: str) -> None:
-    """By CPU, which other work on the machine hardly changes: 30 bare interpreters are the 300 ms of a quiet one."""
-    said = first_output([sys.executable, "-m", "bench", *words.split()], ROOT)
-    assert said.said.startswith(f"ml-dev-bench {words.split(maxsplit=1)[0]}: starting"), said
+    """By CPU, which other work on the machine can only raise: 30 bare interpreters are the 300 ms of a quiet one."""
+    tries = [first_output([sys.executable, "-m", "bench", *words.split()], ROOT) for _ in range(3)]
+    start = f"ml-dev-bench {words.split(maxsplit=1)[0]}: starting"
+    assert all(it.said.startswith(start) for it in tries), tries
     floor = min(first_output(FLOOR, ROOT).cpu for _ in range(3))
-    assert 0 < said.cpu < 30 * floor, (said, floor)
+    assert 0 < min(it.cpu for it in tries) < 30 * floor, (tries, floor)
 
 
 def test_listing_cases_builds_no_models() -> None:

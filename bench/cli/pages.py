@@ -41,7 +41,10 @@ def site() -> None:
 @branch("Branch of a repository.")
 @click.option("--suite", default="demo", show_default=True, help="Suite whose cases count.")
 @click.option(
-    "--base-url", "base", default="", help="Address at which it is served: for feeds and the map of the site."
+    "--base-url",
+    "base",
+    default="",
+    help="Address at which it is served: for feeds, the map of the site and pictures of links.",
 )
 @click.option(
     "--traces-mb",
@@ -152,10 +155,24 @@ def case_infos(folders: DataFolders, cases: Sequence[str]) -> list[CaseInfo]:
     """The cases with these ids or selectors, as the site describes them."""
     from bench.formats.case import load_cases
 
-    return [_info(case) for case in load_cases(folders.cases, list(cases))]
+    suites = _suites_of_cases(folders.cases)
+    return [_info(case, suites.get(case.id, ())) for case in load_cases(folders.cases, list(cases))]
 
 
-def _info(case: Case) -> CaseInfo:
+def _suites_of_cases(root: Path) -> dict[str, list[str]]:
+    """Ids of the suites that each case is in, where the cases have suites of their own."""
+    from bench.formats.case import load_case, select_cases
+    from bench.formats.suite import load_suites
+
+    found: dict[str, list[str]] = {}
+    load = functools.cache(load_case)
+    for suite in load_suites(root) if (root / "suites").is_dir() else ():
+        for folder in select_cases(root, suite.cases, load):
+            found.setdefault(folder.name, []).append(suite.id)
+    return found
+
+
+def _info(case: Case, suites: Sequence[str] = ()) -> CaseInfo:
     from bench.pages import CaseInfo
 
     readme = case.part("README.md")
@@ -170,6 +187,7 @@ def _info(case: Case) -> CaseInfo:
         category=spec.category,
         title=spec.title,
         tags=spec.tags,
+        suites=suites,
         source_benchmark=spec.source.benchmark,
         source_id=spec.source.id,
         task=case.task.read_text(encoding="utf-8"),

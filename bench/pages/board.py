@@ -52,6 +52,8 @@ class CaseInfo:
     """Markdown, shown as it is."""
     readme: str = ""
     profiles: Sequence[Profile] = ("mini",)
+    suites: Sequence[str] = ()
+    """Ids of the suites that it is in."""
     milestones: Sequence[str] = ()
     """Names of checks, in the order in which the task is done."""
     headlines: Mapping[Profile, Headline] = field(default_factory=dict)

@@ -27,6 +27,7 @@ from bench.pages.matrix import pairs_of
 from bench.pages.news import news_of
 from bench.pages.render import Renderer
 from bench.pages.sheets import Published, Sheets, SiteFacts
+from bench.pages.social import social_images
 from bench.pages.traces import MOST_BYTES, Kept, TraceSource, TraceState, wanted_traces
 from bench.stats import RecordResults, Results, Suite
 from bench.store import Decision
@@ -44,9 +45,9 @@ class Written:
 
     files: Sequence[Path]
     made: int
-    """Pages."""
+    """Pages and pictures."""
     kept: int
-    """Pages of the last build that are still right."""
+    """Those of the last build that are still right."""
 
 
 @dataclass(frozen=True)
@@ -143,6 +144,8 @@ class _Build:
         for sheet in sheets.every(pairs, about(sizes), self._traces(sheets, board, options)):
             self._page(sheet.address, sheet.facts, sheet.make)
         if options.base:
+            for image in social_images(board, options.title, options.suite, made_up=bool(options.example)):
+                self._page(image.address, image.facts, image.make)
             shown = (address for address in self._keys if address.endswith(".html"))
             self._put(SITEMAP, sitemap(dict.fromkeys(shown, board.updated[:10]), options.base))
         charts.forget_old()

@@ -14,6 +14,7 @@ import shlex
 import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import urljoin
 
 import jinja2
 from markupsafe import Markup
@@ -26,6 +27,7 @@ from bench.formats.verdict import reached_text
 from bench.pages.cell_trace import arguments, check_links, given, headline
 from bench.pages.compiled import CompiledTemplates
 from bench.pages.costs import cost_of
+from bench.pages.weights import read_open_weights
 from bench.stats import Cost, Entrant, Interval, agent_seconds, entrant_of, input_tokens, model_label, output_tokens
 
 UNKNOWN = "–"  # noqa: RUF001
@@ -66,6 +68,11 @@ def cell_page(record: Record) -> str:
 def root_of(address: str) -> str:
     """The way back from a page to the root of the site."""
     return "../" * address.count("/")
+
+
+def absolute(address: str, base: str) -> str:
+    """`base`: where the site is served."""
+    return urljoin(base, address)
 
 
 def _safe(text: str) -> str:
@@ -225,6 +232,7 @@ def _visible(character: str) -> str:
 
 
 _FILTERS = (
+    absolute,
     paper_names,
     change,
     points,
@@ -284,6 +292,7 @@ class Renderer:
             bytecode_cache=CompiledTemplates(sources) if sources else None,
         )
         self._environment.filters.update({function.__name__: function for function in _FILTERS})
+        self._environment.filters["weights"] = read_open_weights(site).of
         # A page that is handed on alone carries its style; its policy allows this one by digest, and no other.
         style = "".join((site / "static" / name).read_text(encoding="utf-8") for name in _ALONE)
         digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()

@@ -23,6 +23,7 @@ from bench.pages.matrix import MOST_VERSUS, Pair, matrix_of, versus_of
 from bench.pages.news import tonight
 from bench.pages.plots import groups_of, plots_of
 from bench.pages.render import Renderer, agent_page, case_page
+from bench.pages.social import social_page
 from bench.pages.traces import Kept, TraceState, trace_page
 from bench.pages.views import AgentView, Details, agent_view, case_view, details_of
 from bench.stats import CasePeriod, Entrant, Results, TokenUse
@@ -248,7 +249,7 @@ class Sheets:
             trend = self._draw(trend_chart, part.trend, f"trend-{who.profile}", who.agent) if part.trend else None
             categories = self._draw(category_chart, part.categories, f"categories-{who.profile}", who.agent)
             found[who.profile] = [it for it in (trend, categories) if it]
-        return {"charts": found}
+        return {"charts": found, "social": social_page(view.entrant)}
 
     def _cost_section(self, section: Section) -> CostSection:
         cases = self._board.cases

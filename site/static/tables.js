@@ -3,7 +3,9 @@
 "use strict";
 
 (() => {
-  const FILTERS = {model: "Model", category: "Category", tag: "Tag"};
+  const FILTERS = {
+    model: "Model", weights: "Weights", suite: "Suite", source: "From", category: "Category", tag: "Tag",
+  };
   const address = new URL(location.href);
 
   function remember(name, value) {
@@ -110,6 +112,10 @@
       for (const row of rows) {
         row.hidden = !wanted(row);
         count += !row.hidden;
+      }
+      for (const body of bodies) {
+        for (const group of body.querySelectorAll("tr.group"))
+          group.hidden = ![...body.rows].some(row => original.has(row) && !row.hidden);
       }
       const sorted = state.sort ? `, sorted by ${headings[column].textContent}, ${sign > 0 ? "lowest" : "highest"} first` : "";
       said.textContent = count < rows.length || state.sort ? `${count} of ${rows.length} rows${sorted}` : "";

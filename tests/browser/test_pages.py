@@ -68,6 +68,18 @@ async function act(doc, view) {
     found.said = doc.querySelector('.tools [role=status]').textContent;
     found.address = view.location.search;
   }
+  const catalogue = doc.querySelector('#catalogue[data-tools]');
+  if (catalogue) {
+    const choose = label => [...doc.querySelectorAll('.tools label')].find(it => it.firstChild.textContent === label);
+    const select = choose('Suite').querySelector('select');
+    select.value = 'second'; select.dispatchEvent(new view.Event('change'));
+    const rows = [...catalogue.querySelectorAll('tbody tr')];
+    found.rows = rows.filter(row => !row.hidden && !row.classList.contains('group')).length;
+    found.every = rows.filter(row => !row.hidden).every(row => (row.dataset.suite || 'second').includes('second'));
+    found.groups = [...catalogue.tBodies].every(body =>
+      body.rows[0].hidden === ![...body.rows].slice(1).some(row => !row.hidden));
+    found.address = view.location.search;
+  }
   if (doc.getElementById('compare')) {
     for (let n = 0; n < 100 && !doc.querySelector('#compared table'); n++) {
       await new Promise(done => setTimeout(done, 20));
@@ -309,6 +321,8 @@ def test_tables_sort_and_filter_and_agents_are_compared_with_the_state_in_the_ad
     assert board["shown"] == ["react", "react"]
     assert "rows, sorted by Cost per cell, highest first" in board["said"]
     assert "mini.sort=-5" in board["address"] and "mini.q=react" in board["address"]
+    cases = looks["cases.html"]["tools"]
+    assert 0 < cases["rows"] < 4 and cases["every"] and cases["groups"] and cases["address"] == "?cases.suite=second"
     assert compare["compared"] == 3
     assert compare["shared"].count("mini%2F") == 3
 

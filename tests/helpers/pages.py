@@ -50,8 +50,9 @@ def cases_of(records: Sequence[Record], **changes: str) -> list[CaseInfo]:
             f"original_{case.id}",
             task=changes.get("task", "# Task\nDo it."),
             readme=changes.get("readme", "Background."),
+            suites=("first", "second")[: 1 + place % 2],
         )
-        for case in found.values()
+        for place, case in enumerate(found.values())
     ]
 
 

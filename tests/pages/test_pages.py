@@ -9,6 +9,7 @@ import math
 import random
 import re
 import shutil
+import struct
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,7 +24,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.base.errors import UserError
-from bench.cli.pages import _info
+from bench.base.install import find_data_folders
+from bench.cli.pages import _info, case_infos
 from bench.formats.help import HelpGiven
 from bench.formats.observed import NameQuery, SelfReported
 from bench.formats.record import ModelUsage, Record, Tokens
@@ -33,6 +35,7 @@ from bench.pages.build import MARKER, SiteOptions, Written, build_site, write_si
 from bench.pages.charts import cost_chart
 from bench.pages.costs import Point, at_budgets, frontier
 from bench.pages.render import agent_page, cell_page
+from bench.pages.weights import read_open_weights
 from bench.stats import Entrant, Estimate, Interval, RecordResults
 from tests.helpers.cells import make_case
 from tests.helpers.pages import HOSTILE, SITE, cases_of, hostile_records
@@ -548,6 +551,56 @@ def test_feeds_and_badges_say_what_is_stale(tmp_path: Path) -> None:
     places = [loc.text or "" for loc in ET.fromstring((tmp_path / "site/sitemap.xml").read_bytes()).iter() if loc.text]
     assert f"{options.base}costs.html" in places
     assert "stale" in Page(tmp_path / "site/index.html").text
+
+
+def test_a_link_to_the_site_has_a_picture_of_the_board_or_of_the_agent(tmp_path: Path) -> None:
+    records = [make_record(), *hostile_records()]
+    options = SiteOptions(suite="smoke", base="https://example.org/board/", example="Made up.")
+    first = write_site(partial(RecordResults, records), cases_of(records), tmp_path / "site", SITE, options)
+    shown = set()
+    for path, page in pages(tmp_path / "site").items():
+        said = {it["property"]: it["content"] for it in page.all("meta") if "property" in it}
+        address = str(path.relative_to(tmp_path / "site"))
+        if not address.startswith("traces/"):
+            assert said["og:url"] == f"{options.base}{address}"
+            shown.add(unquote(said["og:image"].removeprefix(options.base)))
+    assert len(shown) > 2 and shown == {f"social/{path.name}" for path in (tmp_path / "site/social").iterdir()}
+    for image in shown:
+        head = (tmp_path / "site" / image).read_bytes()[:24]
+        assert head[:8] == b"\x89PNG\r\n\x1a\n" and struct.unpack(">II", head[16:]) == (1200, 630)
+    again = write_site(partial(RecordResults, records), cases_of(records), tmp_path / "site", SITE, options)
+    assert (again.made, again.kept) == (0, first.made)
+    build_site(records, cases_of(records), tmp_path / "bare", SITE)
+    assert not (tmp_path / "bare/social").exists() and "og:" not in (tmp_path / "bare/index.html").read_text()
+
+
+def test_cases_are_found_by_suite_source_category_and_tag(tmp_path: Path) -> None:
+    case = CaseInfo("one", "training", "One", tags=["nlp"], suites=["smoke", "full"], source_benchmark="mlagentbench")
+    build_site([make_record(case="one")], [case], tmp_path / "site", SITE)
+    page = Page(tmp_path / "site/cases.html")
+    (row,) = [it for it in page.all("tr") if "data-tag" in it]
+    found = {name: value for name, value in row.items() if name.startswith("data-")}
+    assert found == {
+        "data-category": "training", "data-tag": "nlp", "data-suite": "smoke|full", "data-source": "mlagentbench"
+    }  # fmt: skip
+    suites = {info.id: info.suites for info in case_infos(find_data_folders(), ["babylm", "hello_world"])}
+    assert "mlagentbench" in suites["babylm"] and "smoke" in suites["hello_world"]
+    assert "mlagentbench" not in suites["hello_world"]
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        ("together_ai/meta-llama/Llama-3.3-70B", "open"), ("openai/gpt-oss-120b", "open"), ("qwen/qwen3-32b", "open"),
+        ("dashscope/qwen-max", "closed or unknown"), ("openai/gpt-5", "closed or unknown"), ("", ""),
+    ],
+)  # fmt: skip
+def test_open_weights_are_known_by_name(model: str, said: str) -> None:
+    assert read_open_weights(SITE).of(model) == said
+
+
+def test_sources_without_a_list_know_no_open_weights(tmp_path: Path) -> None:
+    assert read_open_weights(tmp_path).of("meta/llama") == "closed or unknown"
 
 
 def test_a_confirmed_step_stands_on_the_agents_page_in_the_news_and_in_the_feeds(tmp_path: Path) -> None:
