@@ -120,11 +120,16 @@ def _version(name: str) -> str:
         return ""
 
 
-def altair() -> Any:
-    """Altair, whose types a strict checker cannot follow. Raises `UserError` where it is missing."""
-    missing = [name for name in ("altair", "vl_convert") if find_spec(name) is None]
+def require(*libraries: str) -> None:
+    """Raises `UserError` where a library of the drawings is missing."""
+    missing = [name for name in libraries if find_spec(name) is None]
     if missing:
         raise UserError(f"needs {', '.join(missing)}", where="the site", remedy="pip install 'ml-dev-bench[site]'")
+
+
+def altair() -> Any:
+    """Altair, whose types a strict checker cannot follow. Raises `UserError` where it is missing."""
+    require("altair", "vl_convert")
     import altair as found
     from altair.utils.schemapi import disable_debug_mode
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from bench.base.text import counted
 from bench.pages.board import Board, Row, Section
-from bench.pages.drawing import altair
+from bench.pages.drawing import require
 from bench.pages.render import UNKNOWN, agent_page, percent, short, spread, visible
 from bench.stats import Entrant
 
@@ -138,7 +138,7 @@ def _text(
 
 
 def _png(svg: str) -> bytes:
-    altair()  # says what to install where vl-convert is missing
+    require("vl_convert")
     import vl_convert
 
     drawn: bytes = vl_convert.svg_to_png(svg)
