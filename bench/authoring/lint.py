@@ -147,9 +147,16 @@ def _keywords(check: ast.FunctionDef) -> Iterator[ast.keyword]:
 
 def _status_alone(check: ast.FunctionDef) -> Iterator[str]:
     """Commands of which a check that earns credit looks at the exit status and at nothing that they made."""
+    read = {node.id for node in ast.walk(check) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
     for node in ast.walk(check):
         match node:
-            case ast.Expr(value=ast.Call(func=ast.Name(id="run_command") | ast.Attribute(attr="ok"))):
+            case ast.Assign(targets=[ast.Name(id=name)]) if name in read:
+                continue
+            case (
+                ast.Expr(value=ast.Call(func=ast.Name(id="run_command") | ast.Attribute(attr="ok")))
+                | ast.Assign(value=ast.Call(func=ast.Name(id="run_command") | ast.Attribute(attr="ok")))
+                | ast.Attribute(attr="code")
+            ):
                 yield (
                     f"check.py: line {node.lineno}: {check.name} earns credit by an exit status, which the agent's code"
                     " decides; run the command in a check of its own with weight=0, required=True"

@@ -70,6 +70,11 @@ def root_of(address: str) -> str:
     return "../" * address.count("/")
 
 
+def social_page(entrant: Entrant) -> str:
+    """The address of the picture that other sites show beside a link to an agent."""
+    return f"social/{agent_page(entrant).rpartition('/')[2].removesuffix('.html')}.png"
+
+
 def absolute(address: str, base: str) -> str:
     """`base`: where the site is served."""
     return urljoin(base, address)

@@ -22,8 +22,7 @@ from bench.pages.markdown import rendered
 from bench.pages.matrix import MOST_VERSUS, Pair, matrix_of, versus_of
 from bench.pages.news import tonight
 from bench.pages.plots import groups_of, plots_of
-from bench.pages.render import Renderer, agent_page, case_page
-from bench.pages.social import social_page
+from bench.pages.render import Renderer, agent_page, case_page, social_page
 from bench.pages.traces import Kept, TraceState, trace_page
 from bench.pages.views import AgentView, Details, agent_view, case_view, details_of
 from bench.stats import CasePeriod, Entrant, Results, TokenUse
@@ -35,7 +34,7 @@ _NO_TRACE: tuple[TraceState, None] = TraceState(), None
 
 @dataclass(frozen=True)
 class Sheet:
-    """A page that can be made."""
+    """A page, or a picture for links to one, that can be made."""
 
     address: str
     facts: str

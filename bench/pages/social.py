@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from bench.base.text import counted
 from bench.pages.board import Board, Row, Section
 from bench.pages.drawing import require
-from bench.pages.render import UNKNOWN, agent_page, percent, short, spread, visible
-from bench.stats import Entrant
+from bench.pages.render import UNKNOWN, percent, short, social_page, spread, visible
+from bench.pages.sheets import Sheet
 
 FRONT = "social/board.png"
 WIDTH, HEIGHT = 1200, 630
 _MOST = 6
 _LEFT, _RIGHT = 72, 1128
 _INK, _SOFT, _LINE, _PAPER, _ACCENT = "#1b2430", "#5b6675", "#d9dee5", "#ffffff", "#0b5cad"
-
-
-@dataclass(frozen=True)
-class SocialImage:
-    """A picture that can be drawn."""
-
-    address: str
-    facts: str
-    """All that it shows: the same facts give the same picture."""
-    make: Callable[[], bytes]
 
 
 @dataclass(frozen=True)
@@ -39,12 +29,7 @@ class _Line:
     said: str
 
 
-def social_page(entrant: Entrant) -> str:
-    """The address of an agent's picture."""
-    return f"social/{agent_page(entrant).rpartition('/')[2].removesuffix('.html')}.png"
-
-
-def social_images(board: Board, title: str, suite: str, *, made_up: bool = False) -> Iterator[SocialImage]:
+def social_images(board: Board, title: str, suite: str, *, made_up: bool = False) -> Iterator[Sheet]:
     """One of the board, by its first profile, and one of each agent on it. made_up: the pictures say so."""
     about = f"suite {suite}" if suite else "ml-dev-bench"
     about += " (made-up results)" if made_up else ""
@@ -93,8 +78,8 @@ def _categories(board: Board, row: Row) -> Iterator[_Line]:
         yield _Line(name, f"mean of {counted(len(values), 'case')}", mean, mean, mean, percent(mean))
 
 
-def _image(address: str, title: str, about: str, lines: Sequence[_Line]) -> SocialImage:
-    return SocialImage(address, repr((title, about, lines)), lambda: _png(_drawn(title, about, lines)))
+def _image(address: str, title: str, about: str, lines: Sequence[_Line]) -> Sheet:
+    return Sheet(address, repr((title, about, lines)), lambda: _png(_drawn(title, about, lines)))
 
 
 def _drawn(title: str, about: str, lines: Sequence[_Line]) -> str:
