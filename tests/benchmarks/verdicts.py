@@ -61,6 +61,7 @@ NAIVE = 0.05
 RULES = Rules()
 CHANCE = 0.05
 ENOUGH = 0.75
+MANY_DRAWS = 400
 FIXED_DROPS = ("broken", "masked by gains")
 """Their mean over all possible cases is not defined: it is fixed for the cases that were drawn."""
 
@@ -77,6 +78,9 @@ class Tally:
     these_cases: int = 0
     covered: int = 0
     suite_covered: int = 0
+    average_covered: int = 0
+    """The difference of an average night, in place of that of the night in which both arms ran."""
+    suite_average_covered: int = 0
     ideal: int = 0
     """Of this suite."""
     differences: list[float] = field(default_factory=list)
@@ -125,11 +129,11 @@ def holds(interval: Interval | None, truth: float) -> bool:
 def compare_often(task: Task) -> Tally:
     """Comparisons of success in one setting."""
     rng, change, tally = task.generator(), CHANGES[task.change], Tally()
-    truth = 0.0 if task.change in UNCHANGED else -DROP
+    truth = difference_of_night(task)
     for _ in range(task.repetitions):
         p = task.mixture.draw(rng, task.cases)
         q = change(p, task.mixture, rng)
-        it, ideal = _meet(rng, task, p, q)
+        it, ideal, effect = _meet(rng, task, p, q)
         found = judge(
             it.differences,
             RULES.margin,
@@ -144,9 +148,32 @@ def compare_often(task: Task) -> Tally:
         _count(tally, found, suite, ideal)
         tally.differences.append(found.difference)
         tally.variances.append(float(it.differences.var(ddof=1)))
-        tally.covered += holds(found.interval, truth)
-        tally.suite_covered += holds(suite.interval, float((q - p).mean()))
+        tally.covered += holds(found.interval, truth(effect))
+        tally.suite_covered += holds(suite.interval, float((at_night(q, effect) - at_night(p, effect)).mean()))
+        tally.average_covered += holds(found.interval, truth(0.0))
+        tally.suite_average_covered += holds(suite.interval, float((q - p).mean()))
     return tally
+
+
+def difference_of_night(task: Task) -> Callable[[float], float]:
+    """The mean difference over all possible cases as a function of the night's effect (logit).
+
+    Both arms ran in one night, and a night and a change do not add on the scale of success: what the
+    experiment estimates is the difference under the conditions of its night.
+    """
+    if task.change in UNCHANGED:
+        return lambda effect: 0.0
+    if not task.sd or task.change in FIXED_DROPS:
+        return lambda effect: -DROP
+    rng = np.random.default_rng([20261124, task.seed])
+    parts = [task.mixture.draw(rng, task.cases) for _ in range(MANY_DRAWS)]
+    changed = [CHANGES[task.change](p, task.mixture, rng) for p in parts]
+    p, q = np.concatenate(parts), np.concatenate(changed)
+    effects = np.linspace(-5 * task.sd, 5 * task.sd, 101)
+    means = np.array([float((at_night(q, effect) - at_night(p, effect)).mean()) for effect in effects])
+    # The drop of an average night is known: it takes the error of this sample away.
+    means -= means[50] + DROP
+    return lambda effect: float(np.interp(effect, effects, means))
 
 
 def _count(tally: Tally, found: Judgement, suite: Judgement, ideal: bool) -> None:
@@ -159,8 +186,8 @@ def _count(tally: Tally, found: Judgement, suite: Judgement, ideal: bool) -> Non
     tally.ideal += ideal
 
 
-def _meet(rng: np.random.Generator, task: Task, p: Floats, q: Floats) -> tuple[Sample, bool]:
-    """One experiment; and whether a test that is told all but the change itself would call a regression."""
+def _meet(rng: np.random.Generator, task: Task, p: Floats, q: Floats) -> tuple[Sample, bool, float]:
+    """One experiment; would a test that is told all but the change itself call a regression; its night's effect."""
     effects = rng.normal(0, task.sd, task.history + 1) if task.sd else np.zeros(task.history + 1)
     nights = [*range(task.history), *([task.history] if task.arm else [])]
     of_night = task.against or task.trials
@@ -184,7 +211,7 @@ def _meet(rng: np.random.Generator, task: Task, p: Floats, q: Floats) -> tuple[S
     trials = noise * float((one**2 / of_night + other**2 / task.trials).sum())
     error = trials + spread**2 * float(((other - one) ** 2).sum())
     difference = float(head.mean() - one @ by_night)
-    return it, difference <= 1e-9 - max(RULES.margin, 1.6449 * error**0.5)
+    return it, difference <= 1e-9 - max(RULES.margin, 1.6449 * error**0.5), float(effects[-1])
 
 
 def cost_often(task: Task) -> Tally:
@@ -364,6 +391,10 @@ def line(task: Task, tally: Tally) -> str:
         text += f" (ideal {tally.ideal_of_cases(task.cases):6.1%})   this suite {tally.share(tally.these_cases):6.1%}"
         text += f" (ideal {tally.share(tally.ideal):6.1%}, covered {tally.share(tally.suite_covered):6.1%})"
     text += f"   no change {tally.share(tally.no_change):7.1%}"
+    if task.study == "nights" and task.change not in UNCHANGED:
+        text += f"   of an average night: this suite {tally.share(tally.suite_average_covered):6.1%}"
+        if task.change not in FIXED_DROPS:
+            text += f", interval {tally.share(tally.average_covered):6.1%}"
     return text if task.change in FIXED_DROPS else f"{text}   interval covered {covered}"
 
 
