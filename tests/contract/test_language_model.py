@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import httpx
 import pytest
 
 from bench.authoring import open_verifier
@@ -15,6 +14,7 @@ from bench.base.install import DataFolders
 from bench.casekit.language_model import Answer, Conversation, Rule, ScriptedModel
 from bench.casekit.services import Request, Service
 from bench.cell.services import running_services
+from bench.guest.forwarding import forward, listen
 from bench.sandbox.job import Sandbox
 from tests.helpers.cells import ROOT, make_case, write_files
 
@@ -52,9 +52,12 @@ def client(room: Path) -> Iterator[openai.OpenAI]:
     import openai
 
     with running_services(room / "services.py", ["model"], room / "hidden", room, room / "s", 1) as paths:
-        transport = httpx.HTTPTransport(uds=str(paths["model"]))
-        with httpx.Client(transport=transport) as http:
-            yield openai.OpenAI(base_url="http://model/v1", api_key="any", http_client=http, max_retries=0)
+        # Any release of the client knows TCP; which library it speaks through has changed once.
+        with listen() as listener:
+            forward(listener, str(paths["model"]))
+            address = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+            with openai.OpenAI(base_url=address, api_key="any", max_retries=0) as client:
+                yield client
 
 
 def journal(room: Path) -> list[dict[str, Any]]:
