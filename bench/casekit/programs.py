@@ -59,7 +59,7 @@ def left_alone(ran: Any, inputs: Mapping[str, Any]) -> None:
 
 
 def kept_as_given(ws: Any, folder: str, given: Collection[str], run: Callable[[], Any]) -> None:
-    """AssertionError when the agent left a new file in `folder`, or its program changes one of `given`.
+    """AssertionError when the agent left a new file in `folder`, or its program adds one or changes one of `given`.
 
     run: gives what the program left on the files it was given. When that raises an AssertionError nothing is said of it
     here: another check is to say why the program fails.
@@ -72,3 +72,5 @@ def kept_as_given(ws: Any, folder: str, given: Collection[str], run: Callable[[]
         return
     changed = [path for path in sorted(given) if not ran.exists(path) or ran.sha256(path) != ws.sha256(path)]
     assert not changed, f"{folder}/ must stay as it is, the program changes {changed[0]}"
+    added = [path for path in ran.files() if path.startswith(f"{folder}/") and path not in given]
+    assert not added, f"{folder}/ must stay as it is, the program adds {added[0][:80]}"

@@ -23,6 +23,7 @@ _CANARY = re.compile(rb"mldb-canary-[0-9a-f]{24}")
 
 _attack = "none"
 _kept = 0
+_given: set[Path] = set()
 
 
 def begin(attack: str) -> None:
@@ -100,8 +101,20 @@ def outputs() -> list[Path]:
     return found
 
 
+def note_given() -> None:
+    """Remember which protected files there are before the agent lays an answer."""
+    _given.update(_protected())
+
+
 def protected() -> list[Path]:
-    """The files that an answer must not change, some of each folder; of the workspace where the case protects none."""
+    """The files that an answer must not change, some of each folder; of the workspace where the case protects none.
+
+    What an answer added to them is not among them: to remove that again would put a wrong answer right.
+    """
+    return [path for path in _protected() if path in _given or not FACTS["protected"]]
+
+
+def _protected() -> list[Path]:
     named = [WORKSPACE / name for name in FACTS["protected"]] or [WORKSPACE]
     return [file for place in named for file in ([place] if place.is_file() else map(Path, files_below(place, 50)))]
 

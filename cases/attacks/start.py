@@ -42,6 +42,7 @@ def attack(name: str) -> None:
 
 
 def main() -> None:
+    facts.note_given()
     lay_answer()
     names = sys.argv[1:]
     if len(names) == 1:

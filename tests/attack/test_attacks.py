@@ -8,6 +8,7 @@ import gzip
 import http.client
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -347,6 +348,24 @@ def test_an_agent_brings_a_whole_wrong_answer_and_no_canary(stage: Stage, tmp_pa
     (tmp_path / "gone.txt").touch()
     subprocess.run(json.loads((tmp_path / "agent" / "answer.json").read_text()), cwd=tmp_path, check=True)
     assert not (tmp_path / "gone.txt").exists()
+
+
+def test_an_attack_on_protected_files_does_not_take_away_what_a_wrong_answer_added(tmp_path: Path) -> None:
+    """Otherwise the wrong answer would be put right, and succeed."""
+    agent, workspace = tmp_path / "agent", tmp_path / "workspace"
+    shutil.copytree(FOLDER, agent)
+    write_files(workspace, {"data/given.csv": "x\n", "task.md": "t\n"})
+    write_files(agent / "answer", {"data/cache.csv": "y\n"})
+    (agent / "answer.json").write_text("[]")
+    (tmp_path / "out").mkdir()
+    environment = {
+        "BENCH_WORKSPACE": str(workspace),
+        "BENCH_OUT_DIR": str(tmp_path / "out"),
+        "BENCH_TASK_FILE": str(workspace / "task.md"),
+        "ATTACK_FACTS": json.dumps({"outputs": [], "protected": ["data"]}),
+    }
+    subprocess.run([sys.executable, "-I", str(agent / "start.py"), "protected.remove"], env=environment, check=True)
+    assert [path.name for path in (workspace / "data").iterdir()] == ["cache.csv"]
 
 
 @pytest.mark.slow

@@ -119,6 +119,11 @@ def test_what_was_given_is_kept_by_the_agent_and_by_its_program(left: Path, tmp_
     (other / "images/1.npy").write_bytes(b"2")
     with pytest.raises(AssertionError, match=r"the program changes images/1\.npy"):
         kept_as_given(Folder(left), "images", given, lambda: Folder(other))
+    (other / "images/1.npy").write_bytes((left / "images/1.npy").read_bytes())
+    kept_as_given(Folder(left), "images", given, lambda: Folder(other))
+    (other / "images/cache.npy").write_bytes(b"1")
+    with pytest.raises(AssertionError, match=r"the program adds images/cache\.npy"):
+        kept_as_given(Folder(left), "images", given, lambda: Folder(other))
     (left / "images/more.npy").write_bytes(b"1")
     with pytest.raises(AssertionError, match=r"images/more\.npy is new"):
         kept_as_given(Folder(left), "images", given, lambda: Folder(left))

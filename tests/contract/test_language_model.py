@@ -51,13 +51,13 @@ def client(room: Path) -> Iterator[openai.OpenAI]:
     """The real client, at the other end of the service's socket."""
     import openai
 
-    with running_services(room / "services.py", ["model"], room / "hidden", room, room / "s", 1) as paths:
+    services = running_services(room / "services.py", ["model"], room / "hidden", room, room / "s", 1)
+    with services as paths, listen() as listener:
         # Any release of the client knows TCP; which library it speaks through has changed once.
-        with listen() as listener:
-            forward(listener, str(paths["model"]))
-            address = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
-            with openai.OpenAI(base_url=address, api_key="any", max_retries=0) as client:
-                yield client
+        forward(listener, str(paths["model"]))
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+        with openai.OpenAI(base_url=address, api_key="any", max_retries=0) as client:
+            yield client
 
 
 def journal(room: Path) -> list[dict[str, Any]]:
