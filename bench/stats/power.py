@@ -13,6 +13,7 @@ import numpy as np
 from bench.formats.record import Record
 from bench.stats.intervals import SEED, Floats, signs
 from bench.stats.pairing import Measure
+from bench.stats.sign_flips import all_signs, flipped_chances
 from bench.stats.standing import current, unique_cells
 from bench.stats.tally import Cost, tally_of
 from bench.stats.tests import DEFAULT_RULES, MOST_CASES, MOST_TRIALS, POWER, Rules
@@ -143,21 +144,14 @@ def found_share(differences: Floats, rules: Rules) -> float:
         return 0.0
     means = differences.mean(axis=1)
     exact = cases <= _MOST_EXACT
-    tried = _all_signs(cases) if exact else signs(cases, _SIGNS)
-    chance = (np.abs(differences) @ tried.T / cases <= means[:, None] + 1e-9).sum(axis=1)
-    p = chance / len(tried) if exact else (1 + chance) / (1 + len(tried))
+    tried = all_signs(cases) if exact else signs(cases, _SIGNS)
+    p = flipped_chances(differences, tried, np.zeros(len(means)), np.zeros(len(tried)), exact=exact)
     return float(((p < rules.alpha) & (means <= 1e-9 - rules.margin)).mean())
 
 
 def fewest_cases(alpha: float) -> int:
     """Cases below which no result is significant: n signs alone give no p-value below 2^-n."""
     return max(2, math.floor(-math.log2(alpha) + 1e-12) + 1)
-
-
-def _all_signs(cases: int) -> Floats:
-    """(2^cases, cases) of -1 and 1."""
-    bits = (np.arange(2**cases)[:, None] >> np.arange(cases)) & 1
-    return 1.0 - 2.0 * bits.astype(np.float64)
 
 
 def trials_needed(question: Question, cases: int, aim: float = POWER) -> int | None:

@@ -8,11 +8,11 @@ from math import ceil, floor, lcm
 
 import numpy as np
 
-from bench.stats.intervals import DRAWS, SEED, Floats, signs
+from bench.stats.intervals import DRAWS, SEED, Floats
 from bench.stats.nights import NO_ERROR, NightError
+from bench.stats.sign_flips import sign_flip
+from bench.stats.tails import Tails, tails_among
 
-MOST_EXACT = 15
-"""Pairs up to which every one of the 2^n signs is tried."""
 # Steps: the time of the convolution grows with their square, that of drawing does not.
 _MOST_LATTICE = 10_000
 # Values shuffled at a time: 16 MB.
@@ -28,43 +28,12 @@ MOST_CASES = 10_000
 
 
 @dataclass(frozen=True)
-class Tails:
-    """One-sided p-values of a mean difference."""
-
-    lower: float
-    """Chance of a mean as low as this, or lower, if nothing has changed."""
-    upper: float
-    draws: int | None
-    """None: exact. Otherwise the Monte Carlo draws behind it; +1 is added to both counts (Phipson and Smyth, 2010)."""
-
-
-@dataclass(frozen=True)
 class Stratum:
     """Trials of one case that could have changed sides if nothing changed, with their weight in the sum over cases."""
 
     weight: float
     base: Floats
     head: Floats
-
-
-def sign_flip(differences: Floats, night: NightError = NO_ERROR) -> Tails:
-    """The test of paired differences, one a case, by flipping their signs (Fisher, The Design of Experiments, 1935).
-
-    `differences`: shape (cases,). Without a change base and head could be exchanged in every case, so that each
-    difference is as likely with the other sign; with equally many trials on both sides that is exact, with unequal
-    numbers in the limit of many cases. Differences of 0 have no part in it. Exact up to 15 others, above by `DRAWS`
-    draws with `SEED`. The error of `night`, which all cases share, is added to the draws.
-    """
-    moved = differences[differences != 0]
-    n = len(moved)
-    if n == 0:
-        return Tails(1.0, 1.0, None)
-    observed = float(moved.sum())
-    slack = 1e-9 * float(np.abs(moved).sum())
-    if night.sd:
-        return _tails(signs(n) @ moved + len(differences) * night.draws(), observed, slack, exact=False)
-    exact = n <= MOST_EXACT
-    return _tails(_sums_of_all_signs(moved) if exact else signs(n) @ moved, observed, slack, exact=exact)
 
 
 def paired_cases(
@@ -116,7 +85,7 @@ def within_strata(
         both = np.concatenate([it.base, it.head])
         if np.ptp(both) > 0:
             sums += it.weight * (_exchanged(it, rng) if binary else _shuffled_differences(both, len(it.base), rng))
-    return _tails(sums, observed, 1e-9 * (1 + abs(observed)), exact=False)
+    return tails_among(sums, observed, 1e-9 * (1 + abs(observed)), exact=False)
 
 
 def _exchanged(it: Stratum, rng: np.random.Generator) -> Floats:
@@ -127,15 +96,6 @@ def _exchanged(it: Stratum, rng: np.random.Generator) -> Floats:
     return found
 
 
-def _tails(sums: Floats, observed: float, slack: float, *, exact: bool) -> Tails:
-    """Where `observed` lies among `sums`, shape (n,): all that are possible where `exact`, else draws of them."""
-    # Sums that are equal on paper differ by rounding, hence the slack.
-    lower, upper = int((sums <= observed + slack).sum()), int((sums >= observed - slack).sum())
-    if exact:
-        return Tails(lower / len(sums), upper / len(sums), None)
-    return Tails((1 + lower) / (1 + len(sums)), (1 + upper) / (1 + len(sums)), len(sums))
-
-
 def holm(p_values: Sequence[float]) -> list[float]:
     """The p-values, adjusted so that together they err as seldom as one (Holm, Scand. J. Statistics 6, 1979)."""
     adjusted = [0.0] * len(p_values)
@@ -144,14 +104,6 @@ def holm(p_values: Sequence[float]) -> list[float]:
         least = max(least, min(1.0, (len(p_values) - position) * p_values[index]))
         adjusted[index] = least
     return adjusted
-
-
-def _sums_of_all_signs(values: Floats) -> Floats:
-    """(2^n,): the sum of `values`, shape (n,), under every choice of signs."""
-    sums = np.zeros(1)
-    for value in values:
-        sums = np.concatenate([sums - value, sums + value])
-    return sums
 
 
 def _exact_within(strata: Sequence[Stratum], steps: int, observed: float, night: NightError, cases: int) -> Tails:

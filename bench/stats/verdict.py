@@ -21,7 +21,9 @@ from bench.stats.intervals import (
     unseen,
 )
 from bench.stats.nights import NO_ERROR, NightError
-from bench.stats.tests import MOST_CASES, MOST_TRIALS, POWER, Rules, Stratum, Tails, sign_flip, within_strata
+from bench.stats.sign_flips import flipped_chances, sign_flip
+from bench.stats.tails import Tails
+from bench.stats.tests import MOST_CASES, MOST_TRIALS, POWER, Rules, Stratum, within_strata
 
 # The error of a simulated power near 0.75 is then 0.02.
 _ROUNDS = 500
@@ -287,9 +289,9 @@ def power_of(
     shifts = night.draws()[:_ROUNDS] if night.sd else np.zeros(_ROUNDS)
     means = differences.mean(axis=1) + shifts
     if by_signs:
-        flipped = np.abs(differences) @ signs(cases, _SIGNS).T / cases
-        flipped += night.draws()[-_SIGNS:] if night.sd else 0.0
-        certain = (1 + (flipped <= means[:, None] + 1e-9).sum(axis=1)) / (1 + _SIGNS) < rules.alpha
+        errors = night.draws()[-_SIGNS:] if night.sd else np.zeros(_SIGNS)
+        chance = flipped_chances(differences, signs(cases, _SIGNS), shifts, errors, exact=False)
+        certain = chance < rules.alpha
     else:
         certain = np.ones(_ROUNDS, dtype=bool)
     if not by_signs or np.any(one != other):

@@ -12,6 +12,8 @@ from bench.stats.intervals import Floats
 DESIGNS = ((20, 3), (50, 3), (50, 5))
 """Cases, and trials of each."""
 DROP = 0.1
+REDRAWN = 0.2
+"""The share of cases that changes which leave the mean where it was touch."""
 
 
 @dataclass(frozen=True)
@@ -80,18 +82,26 @@ def masked(p: Floats, mixture: Mixture, rng: np.random.Generator) -> Floats:
 
 def redrawn(p: Floats, mixture: Mixture, rng: np.random.Generator) -> Floats:
     """A fifth of the cases are as hard as any other now: much changes, and on average nothing."""
-    return np.where(rng.random(len(p)) < 0.2, mixture.draw(rng, len(p)), p)
+    return np.where(rng.random(len(p)) < REDRAWN, mixture.draw(rng, len(p)), p)
+
+
+def balanced(p: Floats, mixture: Mixture, rng: np.random.Generator) -> Floats:
+    """A fifth of the cases breaks, and the others gain as much: the differences are skewed, and nothing on average."""
+    lost = REDRAWN * mixture.mean
+    gained = lost / ((1 - REDRAWN) * (1 - mixture.mean))
+    return np.where(rng.random(len(p)) < REDRAWN, 0.0, p + gained * (1 - p))
 
 
 CHANGES: dict[str, Change] = {
     "none": unchanged,
     "redrawn": redrawn,
+    "balanced": balanced,
     "everywhere": everywhere,
     "broken": broken,
     "broken at random": broken_at_random,
     "masked by gains": masked,
 }
-UNCHANGED = ("none", "redrawn")
+UNCHANGED = ("none", "redrawn", "balanced")
 """Changes that leave the mean over all possible cases where it was."""
 
 

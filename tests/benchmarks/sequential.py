@@ -27,7 +27,8 @@ import numpy as np
 
 from bench.stats.intervals import Floats, wilson
 from bench.stats.sequential import decisions, make_sequential, statistics
-from bench.stats.tests import Rules, sign_flip
+from bench.stats.sign_flips import sign_flip
+from bench.stats.tests import Rules
 from tests.benchmarks.difficulty import CHANGES, FAILING, MIXTURES, Mixture
 
 MOST_FALSE, LEAST_SAVED, MOST_LOST = 0.05, 0.60, 0.05

@@ -13,7 +13,8 @@ between. Base and head meet the same cases. Without a change they share each cas
   itself varies, and is often well below ten.
 
 - *masked by gains*: broken cases take 15 points, gains on the others give five back;
-- *redrawn*: a fifth of the cases get another difficulty, so that much changes and nothing on average: no change.
+- *redrawn*: a fifth of the cases get another difficulty, so that much changes and nothing on average: no change;
+- *balanced*: a fifth of the cases breaks and all others gain as much on average: no change, and skewed differences.
 
 Trials are independent given p. In the study `nights` they are not: each night adds a normal effect of the stated
 standard deviation to the logit of every chance. Base has an arm in head's night or has not, and nights before.

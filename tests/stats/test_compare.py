@@ -95,9 +95,9 @@ def test_few_trials_are_inconclusive_and_say_what_would_decide() -> None:
     assert found.needed is not None
     assert found.needed.cases is not None
     assert found.needed.cases > 6
-    # Four times the cases with the same differences: the same variance, a quarter of that of the mean.
+    # Three times the cases with the same differences: the same variance, a third of that of the mean.
     more = measure(
-        compare_records(night(1, [3, 2, 1, 3, 0, 2] * 4), night(2, [2, 2, 2, 1, 0, 2] * 4)), "success"
+        compare_records(night(1, [3, 2, 1, 3, 0, 2] * 3), night(2, [2, 2, 2, 1, 0, 2] * 3)), "success"
     ).judgement
     assert more is not None
     assert more.needed is not None
@@ -299,18 +299,18 @@ def test_advice_is_never_below_what_the_test_can_decide_by(cases: int) -> None:
 
 
 def test_the_needed_number_of_trials_does_decide() -> None:
-    rng = np.random.default_rng(8)
-    base, head = (list((rng.random((50, 3)) < chance).astype(float)) for chance in (0.6, 0.52))
-    it = make_sample([str(n) for n in range(50)], base, head, ratio=False)
+    rng = np.random.default_rng(15)
+    base, head = (list((rng.random((40, 3)) < chance).astype(float)) for chance in (0.6, 0.52))
+    it = make_sample([str(n) for n in range(40)], base, head, ratio=False)
     found = judge(it.differences, 0.05, 0.05, lower_is_worse=True, noise=it.noise, trials=3)
     assert found.verdict == "inconclusive"
-    assert found.difference == pytest.approx(-0.1)
+    assert found.difference == pytest.approx(-0.1, abs=0.01)
     assert found.needed is not None
     trials = found.needed.trials
     assert trials is not None
     decided = sum(
         judge(
-            rng.binomial(trials, 0.6 + found.difference, 50) / trials - rng.binomial(trials, 0.6, 50) / trials,
+            rng.binomial(trials, 0.6 + found.difference, 40) / trials - rng.binomial(trials, 0.6, 40) / trials,
             0.05,
             0.05,
             lower_is_worse=True,

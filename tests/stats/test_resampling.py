@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import math
 from fractions import Fraction
 from math import comb
+from statistics import fmean, pstdev
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 from scipy.stats import binomtest, fisher_exact, permutation_test
 from statsmodels.regression.linear_model import GLS
 from statsmodels.stats.multitest import multipletests
@@ -19,7 +22,8 @@ from bench.stats.compare import fisher
 from bench.stats.intervals import DRAWS, LEVEL, Floats, Interval, difference_intervals, mean_intervals
 from bench.stats.nights import night_weights
 from bench.stats.ranking import rank_bands
-from bench.stats.tests import Stratum, holm, sign_flip, within_cases, within_strata
+from bench.stats.sign_flips import sign_flip
+from bench.stats.tests import Stratum, holm, within_cases, within_strata
 
 TRIALS = st.lists(st.booleans(), min_size=1, max_size=3)
 
@@ -32,16 +36,48 @@ def floats(*values: float) -> Floats:
     return np.array(values, dtype=np.float64)
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(-6, 6), min_size=1, max_size=8))
 def test_sign_flips_are_what_brute_force_finds(tenths: list[int]) -> None:
-    sums = [
-        sum(s * d for s, d in zip(signs, tenths, strict=True))
+    every = [
+        freed_of_skewness([s * d / 10 for s, d in zip(signs, tenths, strict=True)])
         for signs in itertools.product((-1, 1), repeat=len(tenths))
     ]
-    found = sign_flip(floats(*(value / 10 for value in tenths)))
+    found, observed = sign_flip(floats(*(value / 10 for value in tenths))), freed_of_skewness([d / 10 for d in tenths])
     assert found.draws is None
-    assert found.lower == pytest.approx(sum(total <= sum(tenths) for total in sums) / len(sums))
-    assert found.upper == pytest.approx(sum(total >= sum(tenths) for total in sums) / len(sums))
+    assert found.lower == pytest.approx(sum(it <= observed for it in every) / len(every))
+    assert found.upper == pytest.approx(sum(it >= observed for it in every) / len(every))
+
+
+def freed_of_skewness(differences: list[float]) -> float:
+    """The mean whose ratio to the spread is Hall's ((1 + g T / 3)^3 - 1) / g + g / 6 n; to six digits."""
+    n, mean, spread = len(differences), fmean(differences), pstdev(differences)
+    if spread < 1e-9:
+        return round(mean, 6)
+    ratio, skewness = mean / spread, float(stats.skew(differences))
+    freed = ((1 + skewness * ratio / 3) ** 3 - 1) / skewness + skewness / (6 * n) if abs(skewness) > 1e-6 else ratio
+    return round(math.hypot(mean, spread) * math.sin(math.atan(freed)), 6)
+
+
+def test_a_sign_flip_of_the_other_side_is_its_mirror() -> None:
+    there, back = sign_flip(drawn_differences(3)[:12]), sign_flip(-drawn_differences(3)[:12])
+    assert (there.lower, there.upper) == (back.upper, back.lower)
+
+
+def test_what_breaks_few_cases_for_good_is_seen_better_than_by_the_mean() -> None:
+    """Ten cases of fifty lost most of what they had; the others moved by chance."""
+    rng = np.random.default_rng(4)
+    differences = np.concatenate([np.full(6, -0.8), rng.choice([-0.4, -0.2, 0.0, 0.2, 0.4], size=44)])
+    by_mean = np.mean(np.abs(differences) @ rng.choice([-1.0, 1.0], size=(50, 20_000)) <= differences.sum() + 1e-9)
+    assert sign_flip(differences).lower < by_mean
+
+
+def test_skewed_differences_with_a_mean_of_nothing_are_no_change() -> None:
+    """A tenth of the cases breaks, the others gain what they lost: the mean of all possible cases stays."""
+    rng = np.random.default_rng(5)
+    losses = [np.where(rng.random(50) < 0.1, -0.45, 0.05) + rng.normal(0, 0.1, 50) for _ in range(2000)]
+    p = np.array([sign_flip(it).lower for it in losses])
+    assert 0.02 < (p < 0.05).mean() < 0.05 + 3 * (0.05 * 0.95 / len(p)) ** 0.5
 
 
 def test_more_than_fifteen_pairs_are_drawn_and_never_impossible() -> None:
