@@ -2,7 +2,9 @@
 
 A round is one trial of every case for both arms. After round k of at most K, each case's difference is the mean over
 its k pairs of trials, head minus base, and Student's t over the cases is looked at (the cases are the sample: with
-equal weights that is the cluster-robust test CR2 of `bench.stats.intervals.clustered`):
+equal weights that is the cluster-robust test CR2 of `bench.stats.intervals.clustered`), freed of skewness as in
+`bench.stats.sign_flips`, where a change is to be called. The last look has the test of `compare` itself, whose signs
+are not fine enough for the p-values of the looks before:
 
 - *regression* or *improvement*: the one-sided p is below the look's boundary, and the mean differs by the margin. The
   boundaries spend alpha as O'Brien and Fleming's do (Lan and DeMets, Biometrika 70, 1983): 2 - 2 Phi(z / sqrt(t)) at
@@ -21,7 +23,7 @@ import hashlib
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -32,23 +34,23 @@ from bench.base.model import Model
 from bench.base.text import counted
 from bench.formats.amounts import Fraction
 from bench.formats.record import Digest, Record, Sequential
+from bench.stats.boundaries import obrien_fleming, pocock, spending_boundaries
 from bench.stats.comparable import MOST_LOST
 from bench.stats.intervals import Floats
+from bench.stats.sign_flips import freed_ratio, sign_flip
 from bench.stats.standing import unique_cells
 
 Decision = Literal["go on", "regression", "improvement", "no drop", "undecided"]
-ALPHA = 0.045
-"""The chance, over all looks, of a regression where nothing has changed; the same for an improvement. Below 5%, since
-Student's t is an approximation here: at 0.05 the simulation counted 5.2% in its hardest setting."""
+ALPHA = 0.05
+"""The chance, over all looks, of a regression where nothing has changed; the same for an improvement."""
 MARGIN = 0.05
 DROP = 0.10
 EXCLUDED = 0.08
 """The chance, over all looks, of excluding a drop of `DROP` where there is one."""
 ROUNDS = 5
 """At most, where the user does not say."""
-# Points of the grid on which the distribution of those who go on is held: the fourth digit of a boundary is right.
-_POINTS = 801
-_FARTHEST = 8.0
+# Imagined differences without skewness.
+_UNSKEWED = 10
 Booleans: TypeAlias = npt.NDArray[np.bool_]
 
 
@@ -113,78 +115,6 @@ def _rounded(quantiles: Sequence[float]) -> list[float]:
     return [float(f"{ndtr(-quantile):.6g}") for quantile in quantiles]
 
 
-def obrien_fleming(fractions: Sequence[float], alpha: float) -> list[float]:
-    """The part of a one-sided `alpha` that is spent by each share of the information (Lan and DeMets, 1983)."""
-    from scipy.special import ndtr, ndtri
-
-    return [float(2 * ndtr(ndtri(alpha / 2) / math.sqrt(share))) for share in fractions]
-
-
-def pocock(fractions: Sequence[float], alpha: float) -> list[float]:
-    """The same with nearly equal steps (Lan and DeMets, 1983)."""
-    return [alpha * math.log1p((math.e - 1) * share) for share in fractions]
-
-
-def spending_boundaries(fractions: Sequence[float], spent: Sequence[float]) -> list[float]:
-    """One-sided normal quantiles of the looks at `fractions` of the information, so that `spent` is what they cost.
-
-    `spent`: the chance of having crossed one by each look, where nothing has changed. By the recursion of Armitage,
-    McPherson and Rowe (JRSS A 132, 1969): the distribution of the scores that have crossed nothing, look by look.
-    """
-    found: list[float] = []
-    held = _Held()
-    for number, share in enumerate(fractions):
-        step = spent[number] - (spent[number - 1] if number else 0.0)
-        low, high = -_FARTHEST, 2 * _FARTHEST
-        while high - low > 1e-12:
-            middle = (low + high) / 2
-            low, high = (middle, high) if held.crossing(middle, share) > step else (low, middle)
-        found.append(high / math.sqrt(share))
-        held = held.after(high, share)
-    return found
-
-
-def crossing_chances(fractions: Sequence[float], quantiles: Sequence[float]) -> list[float]:
-    """The chance, where nothing has changed, of having crossed one of these one-sided boundaries by each look."""
-    found: list[float] = []
-    held = _Held()
-    for share, quantile in zip(fractions, quantiles, strict=True):
-        bound = quantile * math.sqrt(share)
-        found.append((found[-1] if found else 0.0) + held.crossing(bound, share))
-        held = held.after(bound, share)
-    return found
-
-
-@dataclass(frozen=True)
-class _Held:
-    """Scores (the quantile times the root of the share) that have crossed nothing: a grid with the mass of each point.
-
-    The variance of a score is the share of the information, `share`.
-    """
-
-    share: float = 0.0
-    grid: Floats = field(default_factory=lambda: np.zeros(1))
-    mass: Floats = field(default_factory=lambda: np.ones(1))
-
-    def crossing(self, bound: float, share: float) -> float:
-        """The chance that the score is over `bound` at `share`, and was over none before."""
-        from scipy.special import ndtr
-
-        return float(self.mass @ ndtr((self.grid - bound) / math.sqrt(share - self.share)))
-
-    def after(self, bound: float, share: float) -> _Held:
-        """Those that go on after a look at `share`."""
-        most = _FARTHEST * math.sqrt(share)
-        grid = np.linspace(-most, min(bound, most), _POINTS)
-        weights = np.full(_POINTS, 2.0)
-        weights[1::2] = 4.0
-        weights[[0, -1]] = 1.0
-        step = share - self.share
-        density = np.exp(-((grid[:, None] - self.grid) ** 2) / (2 * step)) / math.sqrt(2 * math.pi * step)
-        mass: Floats = weights * (grid[1] - grid[0]) / 3 * (density @ self.mass)
-        return _Held(share, grid, mass)
-
-
 @dataclass(frozen=True)
 class Seen:
     """The statistics of one look, or of one look at each of many simulated experiments."""
@@ -198,24 +128,34 @@ class Seen:
 def statistics(differences: Floats, drop: float) -> Seen:
     """Of case differences with shape (..., cases), head minus base; one number for each experiment.
 
-    Student's t over the cases. No p is below what flipping the signs of the differences could give, 2^-n for n that
-    are not 0; and none of the drop below the chance that so many cases show nothing of a loss which takes a share of
-    all cases from success to failure (Clopper and Pearson, 1934).
+    Student's t over the cases, freed of skewness but for the p of the drop. Of the skewness so much counts as if
+    `_UNSKEWED` cases more had moved without any: few cases tell little of it. No p is below what flipping the signs of
+    the differences could give, 2^-n for n that are not 0; and none of the drop below the chance that so many cases show
+    nothing of a loss which takes a share of all cases from success to failure (Clopper and Pearson, 1934).
     """
     from scipy.special import stdtr
 
     n = differences.shape[-1]
     mean = differences.mean(axis=-1)
-    error = differences.std(axis=-1, ddof=1) / math.sqrt(n)
+    spread = differences.std(axis=-1, ddof=1)
     equal = np.ptp(differences, axis=-1) == 0
-    floor = 0.5 ** (differences != 0).sum(axis=-1)
-    scale = np.where(equal, 1.0, error)
-    lower = np.where(equal, np.where(mean < 0, 0.0, 1.0), stdtr(n - 1, mean / scale))
-    upper = np.where(equal, np.where(mean > 0, 0.0, 1.0), stdtr(n - 1, -mean / scale))
+    moved = (differences != 0).sum(axis=-1)
+    scale = np.where(equal, 1.0, spread)
+    skewness = ((differences - mean[..., None]) ** 3).mean(axis=-1) / scale**3 * moved / (moved + _UNSKEWED)
+    student = math.sqrt(n) * freed_ratio(mean / scale, skewness, n)
+    lower = np.where(equal, np.where(mean < 0, 0.0, 1.0), stdtr(n - 1, student))
+    upper = np.where(equal, np.where(mean > 0, 0.0, 1.0), stdtr(n - 1, -student))
     # A case that was not drawn may have fallen from 1 to 0, whatever those that were drawn did.
     unseen = ((1 - drop) / np.maximum(1 + mean, 1 - drop)) ** n
-    p_drop = np.where(equal, 0.0, stdtr(n - 1, -(mean + drop) / scale))
+    p_drop = np.where(equal, 0.0, stdtr(n - 1, -math.sqrt(n) * (mean + drop) / scale))
+    floor = 0.5**moved
     return Seen(mean, np.maximum(lower, floor), np.maximum(upper, floor), np.maximum(p_drop, unseen))
+
+
+def last_statistics(differences: Floats, drop: float) -> Seen:
+    """The same of the last look at one experiment, shape (cases,), which can afford the test of `compare`."""
+    tails = sign_flip(differences)
+    return replace(statistics(differences, drop), p_worse=np.asarray(tails.lower), p_better=np.asarray(tails.upper))
 
 
 def decisions(seen: Seen, design: Sequential, number: int) -> Mapping[Decision, Booleans]:
@@ -273,7 +213,8 @@ def look_at(design: Sequential, records: Iterable[Record], number: int) -> Look:
     for base, head in _pairs(cells, 1, number):
         if base.outcome == head.outcome == "graded":
             trials[base.case.id].append(float(bool(head.success)) - float(bool(base.success)))
-    seen = statistics(np.array([math.fsum(it) / len(it) for _, it in sorted(trials.items())]), design.drop)
+    differences = np.array([math.fsum(it) / len(it) for _, it in sorted(trials.items())])
+    seen = (last_statistics if number == design.rounds else statistics)(differences, design.drop)
     found = next((name for name, are in decisions(seen, design, number).items() if are), None)
     return Look(
         round=number,

@@ -3,8 +3,8 @@
 What breaks few cases for good leaves differences with a long tail on one side. Their mean and their spread then move
 together: the more cases were drawn that broke, the larger the spread, and a mean that is held against it sees less than
 it could. Hall's transformation takes the first term of this out (JRSS B 54, 1992). Signs decide what the mean so freed
-is compared with, so that the test stays exact where each difference is as likely with the other sign; and where a change
-skews the differences but leaves their mean, it errs no more often: `python -m tests.benchmarks.verdicts`.
+is compared with, so that the test stays exact where each difference is as likely with the other sign; and where a
+change skews the differences but leaves their mean, it errs no more often: `python -m tests.benchmarks.verdicts`.
 """
 
 from __future__ import annotations
@@ -62,19 +62,25 @@ def flipped_chances(differences: Floats, tried: Floats, shifts: Floats, errors: 
 def freed_mean(sums: Floats | float, cubes: Floats | float, squares: Floats | float, cases: int) -> Floats:
     """The mean of differences without what their skewness does to it, to the first order.
 
-    From the sums of the differences, of their third powers and of their squares, over so many `cases`. With T, the mean
-    over its standard deviation, and the skewness g: T becomes T + g T^2 / 3 + g^2 T^3 / 27 + g / (6 cases) (Hall, On
-    the removal of skewness by transformation, JRSS B 54, 1992), and the mean what has this T with the same squares. It
-    is odd, so that turned differences give the turned mean; without skewness it is the mean itself.
+    From the sums of the differences, of their third powers and of their squares, over so many `cases`: the mean whose
+    ratio to the standard deviation is `freed_ratio`, with the same squares. It is odd, so that turned differences give
+    the turned mean; without skewness it is the mean itself.
     """
     mean, square = np.asarray(sums) / cases, np.asarray(squares) / cases
     variance = square - mean * mean
     alike = variance <= _NO_SPREAD * square
     spread = np.sqrt(np.where(alike, 1.0, variance))
     skewness = (np.asarray(cubes) / cases - 3 * mean * square + 2 * mean**3) / spread**3
-    ratio = mean / spread
-    freed = ratio + skewness * ratio**2 / 3 + skewness**2 * ratio**3 / 27 + skewness / (6 * cases)
+    freed = freed_ratio(mean / spread, skewness, cases)
     return np.where(alike, np.sign(mean), freed / np.sqrt(1 + freed * freed)) * np.sqrt(square)
+
+
+def freed_ratio(ratio: Floats, skewness: Floats, cases: int) -> Floats:
+    """A mean over its standard deviation, so transformed that skewness has no part in it to the first order.
+
+    T + g T^2 / 3 + g^2 T^3 / 27 + g / (6 cases) (Hall, On the removal of skewness by transformation, JRSS B 54, 1992).
+    """
+    return ratio + skewness * ratio**2 / 3 + skewness**2 * ratio**3 / 27 + skewness / (6 * cases)
 
 
 def all_signs(n: int) -> Floats:

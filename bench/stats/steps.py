@@ -17,7 +17,7 @@ LEAST_AFTER, MOST_AFTER = 2, 10
 MOST_BEFORE = 60
 LEAST_BACK, LEVEL_OF_RECOVERY = 7, 0.0001
 """Nights after which, and the p-value below which, a level that has no history yet is found to be back."""
-LEVEL_OF_A_LOOK = 0.0002
+LEVEL_OF_A_LOOK = 0.00013
 """The p-value below which a look at a series of many nights finds a step, in each direction."""
 LEVEL_OF_AN_EARLY_LOOK = 0.055
 """The same in the first `EARLY` nights of a series, whose few looks may cost more of the year's false alarms."""

@@ -11,18 +11,17 @@ from scipy import integrate, stats
 
 from bench.formats.record import Outcome, Record
 from bench.report import sequential_lines
+from bench.stats.boundaries import crossing_chances, obrien_fleming, pocock, spending_boundaries
 from bench.stats.sequential import (
     DROP,
     EXCLUDED,
     SequentialState,
-    crossing_chances,
+    last_statistics,
     make_sequential,
-    obrien_fleming,
-    pocock,
     sequential_state,
-    spending_boundaries,
     statistics,
 )
+from bench.stats.sign_flips import sign_flip
 from tests.helpers.records import START, make_check, make_provenance, make_record
 
 FIVE = [0.2, 0.4, 0.6, 0.8, 1.0]
@@ -80,15 +79,27 @@ def test_what_is_spent_is_what_was_to_be_spent() -> None:
     assert pocock(FIVE, EXCLUDED)[-1] == pytest.approx(EXCLUDED)
 
 
-def test_the_statistic_is_students_t_over_the_cases() -> None:
+def test_the_statistic_is_students_t_over_the_cases_freed_of_skewness() -> None:
     rng = np.random.default_rng(3)
     many = rng.choice([-1.0, -0.5, 0.0, 0.5, 1.0], size=(6, 30))
     found = statistics(many, DROP)
     for row, worse, better, drop in zip(many, found.p_worse, found.p_better, found.p_drop, strict=True):
-        assert worse == pytest.approx(stats.ttest_1samp(row, 0, alternative="less").pvalue, rel=1e-9)
-        assert better == pytest.approx(stats.ttest_1samp(row, 0, alternative="greater").pvalue, rel=1e-9)
+        moved = np.count_nonzero(row)
+        skewness = stats.skew(row) * (29 / 30) ** 1.5 * moved / (moved + 10)
+        ratio = stats.ttest_1samp(row, 0).statistic / 30**0.5
+        student = 30**0.5 * (((1 + skewness * ratio / 3) ** 3 - 1) / skewness + skewness / 180)
+        assert worse == pytest.approx(stats.t.cdf(student, 29), rel=1e-9)
+        assert better == pytest.approx(stats.t.sf(student, 29), rel=1e-9)
         student = stats.ttest_1samp(row, -DROP, alternative="greater").pvalue
         assert drop == pytest.approx(max(student, min(1.0, (0.9 / (1 + row.mean())) ** 30)), rel=1e-9)
+
+
+def test_the_last_look_has_the_test_of_compare() -> None:
+    differences = np.random.default_rng(4).choice([-1.0, -0.4, 0.0, 0.2], size=30)
+    looked, last, signs = statistics(differences, DROP), last_statistics(differences, DROP), sign_flip(differences)
+    assert (float(last.p_worse), float(last.p_better)) == (signs.lower, signs.upper)
+    assert last.p_worse != looked.p_worse
+    assert last.p_drop == looked.p_drop
 
 
 @pytest.mark.parametrize("cases", [2, 5, 20])
