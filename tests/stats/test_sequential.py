@@ -158,7 +158,7 @@ def test_many_equal_cases_exclude_the_drop_after_the_first_round() -> None:
     found = state(rounds(0, cases=60))
     assert (found.verdict, len(found.looks), found.saved) == ("no drop", 1, 480)
     assert "1 of at most 5 looks, 480 of 600 trials saved" in sequential_lines(found)[0]
-    assert "boundary 7.4e-06" in sequential_lines(found)[1]
+    assert "boundary 1.2e-05" in sequential_lines(found)[1]
 
 
 def test_a_drop_of_every_case_is_a_regression_as_soon_as_the_boundary_allows() -> None:
