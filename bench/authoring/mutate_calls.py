@@ -20,6 +20,8 @@ _TWINS = (
 _TWIN_OF: Mapping[str, str] = {one: other for pair in _TWINS for one, other in (pair[::-1], pair)}
 _SEEDERS = ("manual_seed", "seed", "default_rng", "Random", "RandomState", "PRNGKey", "manual_seed_all")
 _SEEDS = ("seed", "generator", "random_state", "rng")
+_SYMMETRIC = ("max", "min", "maximum", "minimum", "transpose", "swapaxes", "equal", "array_equal", "gcd", "hypot")
+"""Their first two arguments may change places."""
 _TRANSPOSED = ("T", "mT", "H", "mH")
 
 
@@ -60,7 +62,7 @@ def _without(source: Source, call: ast.Call, keyword: ast.keyword) -> Edit:
 
 def arguments_swapped(source: Source, node: ast.AST) -> Iterator[Sequence[Edit]]:
     """Two neighbouring positional arguments, the one for the other."""
-    if isinstance(node, ast.Call):
+    if isinstance(node, ast.Call) and _name_of(node) not in _SYMMETRIC:
         yield from _swapped(source, node.args)
 
 

@@ -150,8 +150,10 @@ class _Report:
                     self._say(_line(outcome))
         fates = Counter(it.fate for it in self.found)
         missing = len(self.drawn) - len(self.found)
+        given = sum(it.fate == "alive" and it.mutant.given for it in self.found)
+        where = f" ({given} in what the starter gives)" if given else ""
         self._say(
-            f"{counted(len(self.found), 'mutant')}: {fates['caught']} caught, {fates['alive']} alive, "
+            f"{counted(len(self.found), 'mutant')}: {fates['caught']} caught, {fates['alive']} alive{where}, "
             f"{fates['lost']} lost{f'; {missing} not judged' if interrupted else ''}"
         )
 

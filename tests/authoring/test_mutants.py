@@ -117,9 +117,10 @@ def _is_double(module: dict[str, Any]) -> bool:
         return False
 
 
+@pytest.mark.slow
 def test_what_is_alive_is_told_with_its_diff_and_the_way_to_a_wrong_answer(tmp_path: Path) -> None:
     case_with(tmp_path, "def double(x):\n    unused = 5\n    return 2 * x\n", files={"check.py": CHECK + _EXTRA})
-    done = run_mutants(tmp_path, "--count", "40", "--seed", "1", "--seeds", "1", "--out", str(tmp_path / "out"))
+    done = run_mutants(tmp_path, "--count", "16", "--seed", "1", "--seeds", "1", "--out", str(tmp_path / "out"))
     assert done.exit_code == 0, done.output
     lines = done.output.splitlines()
     assert lines[0] == "seed 1: of the draw, of data and of the judge's inputs"
@@ -194,13 +195,17 @@ def test_a_case_without_python_to_change_is_a_mistake(tmp_path: Path) -> None:
         solution_mutants(case)
 
 
+@pytest.mark.slow
 def test_functions_of_the_starter_can_be_left_out(tmp_path: Path) -> None:
     starter = STARTER + "\n\ndef unused(x):\n    return x + 1\n"
     case_with(tmp_path, files={"workspace/answer.py": starter})
-    told = [run_mutants(tmp_path, "--count", "1", "--seeds", "1", *words).output.splitlines()[1]
-            for words in ((), ("--changed",))]  # fmt: skip
-    all_of_them, own = (int(line.split()[1]) for line in told)
-    assert 0 < own < all_of_them
+    options = ("--count", "8", "--seed", "5", "--seeds", "1")
+    told = [run_mutants(tmp_path, *options, *words).output.splitlines() for words in ((), ("--changed",))]
+    every, own = (int(lines[1].split()[1]) for lines in told)
+    assert 0 < own < every
+    given = sum("(given by the starter)" in line for line in told[0] if line.startswith("ALIVE"))
+    assert given and f"alive ({given} in what the starter gives), " in told[0][-1]
+    assert "starter" not in told[1][-1]
 
 
 def test_a_living_mutant_becomes_a_patch_of_its_one_place(tmp_path: Path) -> None:

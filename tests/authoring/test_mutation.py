@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import difflib
 
 import pytest
 
@@ -58,7 +57,7 @@ _ROWS: dict[str, list[tuple[str, list[str]]]] = {
         ("f(b=1, )", ["f()"]),
         ("f(b=1, a=2)", ["f(a=2)", "f(b=1)"]),
     ],
-    "arguments_swapped": [("max(a, b + 1)", ["max(b + 1, a)"]), ("max(a, *b)", [])],
+    "arguments_swapped": [("f(a, b + 1)", ["f(b + 1, a)"]), ("f(a, *b)", []), ("max(a, b)", [])],
     "elements_swapped": [("a, b + 1", ["b + 1, a"])],
     "wrapper_dropped": [("sorted(a, key=b)", ["a"]), ("abs(a - b) ** 2", ["(a - b) ** 2"]), ("Path(a)", [])],
     "method_dropped": [("a.detach().sum()", ["a.detach()", "a.sum()"]), ("a.T", ["a"])],
@@ -149,16 +148,15 @@ def test_mutants_of_a_real_solution_differ_in_one_place_and_compile_to_other_cod
     codes = [compiled(it.after) for it in found]
     assert None not in codes and len({*codes, *map(compiled, files.values())}) == len(codes) + len(files)
     for mutant in found:
-        nodes = _lines_of_statement(mutant.before, mutant.line)
+        first, last = _lines_around(mutant.before, mutant.line)
         before, after = mutant.before.splitlines(), mutant.after.splitlines()
-        changed = [
-            it[1:3] for it in difflib.SequenceMatcher(None, before, after, False).get_opcodes() if it[0] != "equal"
-        ]
-        assert changed and all(start + 1 >= nodes[0] and end <= nodes[1] + 1 for start, end in changed), mutant.diff
+        assert before[: first - 1] == after[: first - 1], mutant.diff
+        below = len(before) - last
+        assert before[last:] == after[len(after) - below :], mutant.diff
 
 
-def _lines_of_statement(content: bytes, line: int) -> tuple[int, int]:
-    """First and last line of the outermost function or statement of a class around a line."""
+def _lines_around(content: bytes, line: int) -> tuple[int, int]:
+    """First and last line of the top-level statement, such as a class, that holds a line."""
     ends = [(it.lineno - len(getattr(it, "decorator_list", [])), it.end_lineno or 0) for it in ast.parse(content).body]
     (found,) = [it for it in ends if it[0] <= line <= it[1]]
     return found
