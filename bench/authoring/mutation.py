@@ -68,8 +68,9 @@ def _mutants(path: str, content: bytes, given: bytes) -> Iterator[Mutant]:
         return
     seen = {compiled(content), None}
     same = dict(_functions(source).items() & _functions_of(given).items())
+    nodes = list(_nodes(source.tree))
     for kind, make in KINDS.items():
-        for node in _nodes(source.tree):
+        for node in nodes:
             for edits in make(source, node):
                 after = source.edited(edits)
                 code = compiled(after)
