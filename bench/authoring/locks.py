@@ -56,6 +56,10 @@ class ProofLock(Model):
     date: Instant
     bench_version: str
 
+    def kept_to(self, proof: str, budget_s: float) -> bool:
+        """Whether it is of the files with this proof digest, and their proof took no more CPU time than this."""
+        return self.proof == proof and self.cpu_s <= budget_s
+
 
 @dataclass(frozen=True)
 class Surroundings:

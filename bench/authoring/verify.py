@@ -2,39 +2,24 @@
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 
+from bench.authoring.answering import Answering, open_answering
 from bench.authoring.lint import lint, same_files, unreadable_code
-from bench.authoring.proof_seeds import ProofContext, ProofSeed, Rounds
-from bench.authoring.staging import NOT_STARTED, UNLOADABLE, BrokenCodeError, in_one_line, staged
+from bench.authoring.proof_seeds import ProofSeed, Rounds
+from bench.authoring.staging import NOT_STARTED, BrokenCodeError, in_one_line, staged
 from bench.authoring.wrong_answers import caught
 from bench.base.errors import InfraError, UserError
 from bench.base.files import digest_folder, lay_over, temporary_folder
 from bench.base.install import DataFolders
 from bench.base.text import counted
-from bench.cell import (
-    CellFolder,
-    Overlay,
-    Snapshot,
-    SourceCache,
-    build_data,
-    prepare_start,
-    run_agent,
-    sources_of,
-    unmet_needs,
-)
-from bench.formats.agent import find_agent
+from bench.cell import AgentPhase, Overlay, build_data, run_agent
 from bench.formats.case import Case, missing_modules
-from bench.formats.plan import Cell
-from bench.formats.record import Profile, Provenance
 from bench.formats.wrong_answers import materialise
-from bench.guest.trees import remove_tree
-from bench.judge import Grading, Submission, grade_submission
+from bench.judge import grade_submission
 from bench.sandbox import Sandbox
 
 _SHARE_OF_LIMIT = 0.5
@@ -70,36 +55,15 @@ def open_verifier(
 
     spent: CPU seconds that its work has taken so far, where the caller can tell.
     """
-    with temporary_folder("verified") as place:
-        for name in ("work", "starts", "cases"):
-            (place / name).mkdir()
-        assets = folders.cache / "assets"
-        assets.mkdir(parents=True, exist_ok=True)
-        # Built once for all: they do not depend on a seed.
-        (place / "starts" / "assets").symlink_to(assets.absolute(), target_is_directory=True)
-        yield Verifier(folders, sandbox, place, rounds or Rounds(), spent)
-
-
-@dataclass(frozen=True)
-class Answer:
-    """An answer laid over a fresh workspace, run and judged."""
-
-    grading: Grading
-    snapshot: Snapshot
-    agent_s: float
-    judge_s: float
+    with open_answering(folders, sandbox) as answering:
+        yield Verifier(answering, rounds or Rounds(), spent)
 
 
 class Verifier:
     """Verifies cases in one sandbox, several at a time if asked from several threads."""
 
-    def __init__(
-        self, folders: DataFolders, sandbox: Sandbox, place: Path, rounds: Rounds, spent: Callable[[], float]
-    ) -> None:
-        """`place`: a folder for workspaces, data and copies; what runs answers is made ready for one such, once."""
-        self._folders = folders
-        self._sandbox = sandbox
-        self._place = place
+    def __init__(self, answering: Answering, rounds: Rounds, spent: Callable[[], float]) -> None:
+        self._answering = answering
         self._rounds = rounds
         self._spent = spent
 
@@ -109,22 +73,16 @@ class Verifier:
         yield Proof(case.id, "folder", not faults, "; ".join(faults) or "complete", 0.0)
         if any(unreadable_code(case)):
             return
-        without_answers = staged(case, self._place / "cases")
+        without_answers = staged(case, self._answering.cases)
         for profile in case.profiles:
             resolved, named = case.for_profile(profile), profile if len(case.profiles) > 1 else ""
-            if unmet := unmet_needs(resolved.spec.needs) or self._not_fetched(resolved, profile):
+            if unmet := self._answering.unmet(resolved, profile):
                 # A library can be installed wherever proofs count; a GPU cannot.
                 missing = self._rounds.complete and missing_modules(resolved.spec.needs.python)
                 yield Proof(case.id, "needs", not missing, unmet, 0.0, named, skipped=not missing)
                 continue
             for proof in self._prove(resolved, without_answers.for_profile(profile)):
                 yield replace(proof, profile=named)
-
-    def _not_fetched(self, case: Case, profile: str) -> str:
-        """Why the profile cannot be proven without a download, which a proof does not begin by itself."""
-        here = SourceCache(self._folders.cache / "sources")
-        lacking = [it.name for it in sources_of(case, profile) if not here.is_there(it.source)]
-        return f"its data is not here: {', '.join(lacking)}; `ml-dev-bench cases fetch {case.id}`" if lacking else ""
 
     def _prove(self, case: Case, judged: Case) -> Iterator[Proof]:
         """Every proof of a case in one profile; judged: its copy without the answers."""
@@ -182,13 +140,19 @@ class Verifier:
         if not case.part("data.py").is_file():
             return "the case makes none"
         profile = case.profile or case.profiles[0]
-        starts = [self._start(case, profile, seed.data(case.id, trial)) for trial in (1, 2)]
+        starts = [self._answering.start(case, profile, seed.data(case.id, trial)) for trial in (1, 2)]
         with temporary_folder("data") as folder:
             parts = public, hidden, workspace = [folder / name for name in ("public", "hidden", "workspace")]
             for part in parts:
                 part.mkdir()
             build_data(
-                case, profile, seed.data(case.id, 1), public, hidden, self._place / "starts", self._folders.cache
+                case,
+                profile,
+                seed.data(case.id, 1),
+                public,
+                hidden,
+                self._answering.starts,
+                self._answering.folders.cache,
             )
             for laid in (case.part("workspace"), public):
                 lay_over(laid, workspace)
@@ -202,18 +166,8 @@ class Verifier:
         assert not leaked, f"data.py gives hidden files to the agent: {', '.join(leaked)}"
         return "the same for the same seed, other for another"
 
-    def _start(self, case: Case, profile: Profile, seed: int) -> tuple[Path, Path]:
-        """The workspace and the hidden folder with which a trial of this seed begins."""
-        try:
-            start = prepare_start(case, profile, seed, self._place / "starts", self._folders.cache)
-            return start.workspace, start.hidden
-        except InfraError as fault:
-            if fault.cause == "data_error":
-                raise BrokenCodeError(in_one_line(case, str(fault))) from None
-            raise
-
     def _untouched(self, case: Case, seed: ProofSeed) -> str:
-        grading = self._answer(case, None, seed, 1, "untouched").grading
+        grading = self._answering.answer(case, None, seed, 1, "untouched").grading
         assert not grading.success, "the untouched workspace succeeds"
         passing = [it.id for it in grading.verdicts if it.value > 0 and it.weight > 0]
         assert grading.score == 0, f"the untouched workspace earns credit at {', '.join(passing)}; make these guards"
@@ -223,7 +177,7 @@ class Verifier:
 
     def _solution(self, case: Case, judged: Case, seed: ProofSeed, trial: int) -> str:
         overlay = Overlay(case.part("solution"), case.spec.solution.run)
-        answer = self._answer(judged, overlay, seed, trial, f"solution {trial}")
+        answer = self._answering.answer(judged, overlay, seed, trial, f"solution {trial}", _require_exit)
         grading = answer.grading
         failures = [f"{it.id} ({it.value:g}): {it.message}" for it in grading.verdicts if it.value < 1]
         assert not failures, "the solution does not pass " + "; ".join(failures)
@@ -233,75 +187,33 @@ class Verifier:
         assert not over, f"the solution overclaims {', '.join(over)}"
         limits = case.spec.limits
         for what, seconds, limit in (
-            ("runs", answer.agent_s, limits.agent_s),
+            ("runs", answer.run_s, limits.agent_s),
             ("is judged in", grading.cpu_s, limits.grade_s * max(limits.cpus, 1)),
         ):
             assert seconds <= _SHARE_OF_LIMIT * limit, f"the solution {what} {seconds:.1f} s, over half of {limit:g} s"
         measured = "".join(f", {it['name']} {it['value']:g}" for it in grading.metrics)
-        return f"score 1, {answer.agent_s:.1f} s to run, {answer.judge_s:.1f} s to judge{measured}"
+        return f"score 1, {answer.run_s:.1f} s to run, {answer.judge_s:.1f} s to judge{measured}"
 
     def _wrong_step(self, case: Case, judged: Case, name: str) -> Callable[[ProofSeed], str]:
         return lambda seed: self._wrong(case, judged, name, seed)
 
     def _wrong(self, case: Case, judged: Case, name: str, seed: ProofSeed) -> str:
-        with temporary_folder("wrong") as laid, self._prepared(judged, seed, 1) as folder:
-            self._lay(folder, Overlay(*materialise(case, name, laid)))
+        with temporary_folder("wrong") as laid, self._answering.prepared(judged, seed, 1) as folder:
+            run_agent(folder, Overlay(*materialise(case, name, laid)))
             folder.take_snapshot()
-            with self._submitted(folder, seed.judging(case.id, f"wrong {name}")) as submission:
+            with self._answering.submitted(folder, seed.judging(case.id, f"wrong {name}")) as submission:
                 return caught(judged, case.spec.wrong[name], submission)
 
     def _hostile(self, case: Case, seed: ProofSeed) -> str:
-        with self._prepared(case, seed, 1) as folder:
+        with self._answering.prepared(case, seed, 1) as folder:
             submission = replace(folder.submission(hostile=True), seed=seed.judging(case.id, "hostile"))
             grading = grade_submission(case, submission)
         assert not grading.broken, f"an agent can break a check: {grading.broken}"
         return "no answer breaks a check"
 
-    @contextmanager
-    def _prepared(self, case: Case, seed: ProofSeed, trial: int) -> Iterator[CellFolder]:
-        """A fresh workspace of a trial whose agent is the solution's."""
-        oracle = find_agent("oracle", self._folders.agents)
-        provenance = Provenance(
-            bench_version="", run="verify", sandbox=self._sandbox.name, isolated=self._sandbox.isolated
-        )
-        cell = Cell(oracle, {}, case, case.profile or case.profiles[0], trial)
-        with temporary_folder("verify") as folder:
-            context = ProofContext(
-                folder / "run", folder / "s", self._folders, self._sandbox, provenance, "verify", {},
-                proof_seed=seed, starts=self._place / "starts",
-            )  # fmt: skip
-            path = self._place / "work" / secrets.token_hex(8)
-            try:
-                with context.gpu(cell) as gpu:
-                    yield CellFolder.prepare(cell, context, path, gpu)
-            finally:
-                remove_tree(path)
 
-    @contextmanager
-    def _submitted(self, folder: CellFolder, seed: int) -> Iterator[Submission]:
-        """What is judged of a folder, while the services that its code may reach then are there."""
-        sockets, journals = folder.context.socket_folder(folder.cell) / "j", folder.path / "judging"
-        for made in (sockets, journals):
-            made.mkdir(parents=True, exist_ok=True)
-        with folder.running_services(sockets, "judging", journals) as services:
-            yield replace(folder.submission(), seed=seed, services=services, judging_journals=journals)
-
-    def _answer(self, case: Case, overlay: Overlay | None, seed: ProofSeed, trial: int, name: str) -> Answer:
-        with self._prepared(case, seed, trial) as folder:
-            agent_s = self._lay(folder, overlay) if overlay is not None else 0.0
-            snapshot = folder.take_snapshot()
-            began = time.monotonic()
-            grading = folder.grade(seed.judging(case.id, name))
-            if grading.broken.startswith(UNLOADABLE):
-                raise BrokenCodeError(in_one_line(case, grading.broken))
-            if grading.broken:
-                raise InfraError("judge_error", f"a check of case {case.id} is broken: {grading.broken}")
-            return Answer(grading, snapshot, agent_s, time.monotonic() - began)
-
-    def _lay(self, folder: CellFolder, overlay: Overlay) -> float:
-        """Lay the answer as an agent would: in the sandbox, with the case's services."""
-        phase = run_agent(folder, overlay)
-        expected = overlay.folder.name != "solution" or phase.ended.code == 0
-        text = phase.ended.stderr.decode("utf-8", "replace").strip()[-800:]
-        assert expected, f"the solution's command ends with status {phase.ended.code} ({phase.stop_reason}): {text}"
-        return phase.ended.wall_s
+def _require_exit(phase: AgentPhase) -> None:
+    text = phase.ended.stderr.decode("utf-8", "replace").strip()[-800:]
+    assert phase.ended.code == 0, (
+        f"the solution's command ends with status {phase.ended.code} ({phase.stop_reason}): {text}"
+    )

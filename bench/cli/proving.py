@@ -79,7 +79,11 @@ def prove(cases: Sequence[Case], folders: DataFolders, asked: ProofOptions) -> b
     found: list[Proven] = []
     # Those that take longest begin first, so that no processor waits for one of them at the end.
     begun = longest_first(cases, locks.found)
-    for proven in prove_cases(begun, folders, sandbox, asked.jobs, lambda proof: asked.say(_line(proof)), rounds):
+    # The night, which proves all, and what writes locks hold every case to its budget.
+    speaking = locks.found if asked.changed and not asked.write_locks else None
+    for proven in prove_cases(
+        begun, folders, sandbox, asked.jobs, lambda proof: asked.say(_line(proof)), rounds, speaking
+    ):
         found.append(proven)
         if asked.write_locks:
             _write(proven, folders, sandbox, here, asked.say)

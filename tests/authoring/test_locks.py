@@ -23,7 +23,7 @@ from bench.authoring.locks import (
     write_lock,
 )
 from bench.authoring.proof_seeds import Rounds
-from bench.authoring.proving import Proven, contradiction, lock_proven, prove_case
+from bench.authoring.proving import Proven, contradiction, lock_proven, prove_case, prove_cases
 from bench.authoring.verify import Proof
 from bench.base.errors import UserError
 from bench.base.install import DataFolders
@@ -191,6 +191,39 @@ def test_a_case_that_takes_too_long_is_refused(tmp_path: Path) -> None:
     proven = prove_case(case, folders, ProcessSandbox(), told.append, Rounds(), budget_s=0.001)
     assert told[-1] == proven.proofs[-1] and (told[-1].name, told[-1].ok) == ("budget", False)
     assert "make its data, training or checks smaller" in told[-1].detail
+
+
+def test_a_slow_machine_is_not_held_against_a_case_whose_lock_kept_to_the_budget(tmp_path: Path) -> None:
+    """Only the lock of the same files speaks for it, and only one whose own time was within the budget."""
+    case = make_case(tmp_path / "cases", {"check.py": "x = 1"}, wrong={})
+    folders = DataFolders(tmp_path / "cases", ROOT / "agents", ROOT / "site", tmp_path / "cache")
+
+    def budget(lock: ProofLock | None) -> Proof:
+        locks = {case.id: lock}
+        (proven,) = prove_cases([case], folders, ProcessSandbox(), 1, lambda proof: None, locks=locks, budget_s=0.001)
+        return proven.proofs[-1]
+
+    kept = budget(lock_of(case, cpu_s=0.0005))
+    assert (kept.name, kept.ok) == ("budget", True)
+    assert "at most 0.001; its lock has 0.0005 for the same files: this machine is slow" in kept.detail
+    changed = lock_of(case, cpu_s=0.0005, proof="sha256:" + "0" * 64)
+    for lock in (None, changed, lock_of(case, cpu_s=0.002)):
+        assert not budget(lock).ok and "make its data" in budget(lock).detail
+
+
+@pytest.mark.parametrize(
+    ("words", "heard"), [(("--changed",), True), (("--all",), False), (("--changed", "--write-locks"), False)]
+)
+def test_locks_speak_for_the_time_of_what_changed_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], heard: bool
+) -> None:
+    """Every night a case is held to its budget, and no lock is written of one that is over it."""
+    case = make_case(tmp_path / "cases", {"check.py": "x = 1"}, wrong={})
+    write_lock(tmp_path / "cases", new_lock(case, Surroundings.here(), {**_facts(case), "cpu_s": 0.0005}))
+    monkeypatch.setattr("bench.authoring.proving.BUDGET_S", 0.001)
+    lines = run_verify(tmp_path, *words).output.splitlines()
+    (budget,) = [line for line in lines if "double_it: budget" in line]
+    assert budget.startswith("ok" if heard else "FAIL"), lines
 
 
 @pytest.mark.parametrize(

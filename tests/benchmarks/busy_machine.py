@@ -19,8 +19,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.authoring.answering import Answering, open_answering
 from bench.authoring.proof_seeds import ProofSeed
-from bench.authoring.verify import Verifier, open_verifier
 from bench.base.errors import InfraError
 from bench.base.files import temporary_folder
 from bench.base.install import find_data_folders
@@ -55,10 +55,10 @@ def busy(processes: int) -> Iterator[None]:
             process.wait()
 
 
-def grade(verifier: Verifier, case: Case, overlay: Overlay) -> Outcome:
+def grade(answering: Answering, case: Case, overlay: Overlay) -> Outcome:
     """The outcome of an answer, as `cases verify` prepares and judges it: the same data, and fresh inputs."""
     try:
-        grading: Grading = verifier._answer(case, overlay, ProofSeed("1"), 1, secrets.token_hex(4)).grading
+        grading: Grading = answering.answer(case, overlay, ProofSeed("1"), 1, secrets.token_hex(4)).grading
     except InfraError as error:
         return Outcome(f"infra: {error.cause}", None)
     found = {metric["name"]: metric["value"] for metric in grading.metrics}
@@ -94,16 +94,16 @@ def main() -> None:
     options = parser.parse_args()
     folders = find_data_folders()
     faults = 0
-    with open_verifier(folders, choose_sandbox(options.sandbox)) as verifier, temporary_folder("busy") as laid:
+    with open_answering(folders, choose_sandbox(options.sandbox)) as answering, temporary_folder("busy") as laid:
         for case in load_cases(Path(folders.cases)):
             if options.case and case.id not in options.case:
                 continue
             for name, overlay in answers_of(case, laid).items():
-                idle = grade(verifier, case, overlay)
+                idle = grade(answering, case, overlay)
                 print(f"{case.id:24} {name:24} as it is  {idle}", flush=True)
                 with busy(options.load * (os.cpu_count() or 1)):
                     for _ in range(options.times):
-                        now = grade(verifier, case, overlay)
+                        now = grade(answering, case, overlay)
                         fault = differs(idle, now)
                         faults += bool(fault)
                         print(f"{case.id:24} {name:24} busy      {now} {fault}", flush=True)
