@@ -203,7 +203,7 @@ class CallHandler:
             tokens = estimate(call, answer, tokens)
             flight.history.faults.append(fault or "usage_unknown")
         cost = await self._budget.settle(
-            flight.reservation, tokens, flight.history.retries, exact=exact, ok=not fault
+            flight.reservation, tokens, flight.history.retries, exact=exact, ok=not fault, cut=bool(fault)
         )  # fmt: skip
         if 0 < len(answer.id) <= _LONGEST_ID and call.dialect == "responses":
             self._responses[answer.id] = call.worst_input + (tokens.output or 0)
@@ -255,7 +255,7 @@ class CallHandler:
         return CallLine(
             time=began, role=role, alias=call.model, model=self._budget.account(role).tariff.model,
             protocol=call.dialect, stream=call.stream, request=call.digest, status="ok", http=200,
-            seconds=round(time.monotonic() - start, 6),
+            taken_out=call.stripped + call.removed, seconds=round(time.monotonic() - start, 6),
         )  # fmt: skip
 
 

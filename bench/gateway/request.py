@@ -49,6 +49,7 @@ _CAPS: dict[Dialect, tuple[str, ...]] = {
     "responses": ("max_output_tokens",),
     "messages": ("max_tokens",),
 }
+"""Under which names a protocol bounds its answers; the first is the one that is set where there is none."""
 
 
 class RequestRefused(Exception):
@@ -97,6 +98,8 @@ class Call:
     """Of the body, in images and documents that are not billed as text."""
     stripped: list[str] = field(default_factory=list)
     """Tools that were taken out."""
+    removed: list[str] = field(default_factory=list)
+    """Fields that were taken out because nobody here knows what they ask for."""
 
     @property
     def items(self) -> list[Any]:
@@ -202,8 +205,9 @@ def _check_items(dialect: Dialect, data: Json) -> None:
 
 
 def _cap(dialect: Dialect, data: Json) -> int | None:
-    values = (_whole_number(data, name, MAX_OUTPUT_CAP) for name in _CAPS.get(dialect, ()))
-    return next((value for value in values if value is not None), None)
+    values = [_whole_number(data, name, MAX_OUTPUT_CAP) for name in _CAPS.get(dialect, ())]
+    # Servers differ in which of two they keep to.
+    return max((value for value in values if value is not None), default=None)
 
 
 def _whole_number(data: Json, name: str, most: int) -> int | None:
@@ -214,6 +218,11 @@ def _whole_number(data: Json, name: str, most: int) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
         raise _invalid(f"field `{name}`: must be a whole number, 1 to {most}")
     return value
+
+
+def not_allowed(name: str, why: str) -> RequestRefused:
+    """What the policy says to a request with the field `name`."""
+    return RequestRefused(400, "not_allowed", f"field `{name}` is not let through by this gateway: {why}")
 
 
 def _invalid(message: str) -> RequestRefused:
