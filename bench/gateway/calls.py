@@ -172,7 +172,8 @@ class CallHandler:
         worst = call.worst_input if call.dialect not in COUNTS else 0
         try:
             step = call.counts_as_step
-            reservation = await self._budget.reserve(role, worst, cap * call.copies, step=step)
+            output = max(cap, call.thinking) * call.copies
+            reservation = await self._budget.reserve(role, worst, output, step=step)
         except LimitReached as reached:
             refused = RequestRefused(402, "budget_exceeded", str(reached), reached.limit)
             self._refused(self._line(role, call, began, start), call, refused)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from bench.gateway import google
 from bench.gateway.request import Call, Json, not_allowed
 
@@ -43,40 +45,67 @@ _HOSTED: tuple[tuple[tuple[str, ...], str], ...] = (
 
 def strip_tools(call: Call) -> None:
     """Take out what the provider would run; raises `RequestRefused` where nothing else is left."""
-    tools, choice = call.data.get("tools"), call.data.get("tool_choice")
     for name in ("tools", "functions"):
         if not isinstance(call.data.get(name), list | None):
             raise not_allowed(name, "it must be a list")
+    chosen = _check_choice(call.data.get("tool_choice"))
+    for name in ("tools", "functions"):
+        if not (tools := call.data.get(name)):
+            continue
+        own, stripped = [tool for tool in tools if is_clients(tool)], [tool for tool in tools if not is_clients(tool)]
+        kinds = [str(tool.get("type"))[:60] if isinstance(tool, dict) else type(tool).__name__ for tool in stripped]
+        if stripped and (not own or chosen in kinds or chosen == "required"):
+            raise not_allowed(name, run_elsewhere(kinds))
+        strange: set[str] = set()
+        kept = [_known_keys(tool, strange) for tool in own]
+        if stripped or strange:
+            call.data = {**call.data, name: kept}
+        call.stripped += kinds
+        call.removed += [f"{name}.{key}"[:60] for key in sorted(strange)]
+
+
+def _check_choice(choice: Any) -> object:
+    """The type of the tool that the model must use; refuses what the provider would run."""
     chosen = choice.get("type") if isinstance(choice, dict) else choice
+    allowed = [choice, choice.get("allowed_tools")] if isinstance(choice, dict) else []
+    for listed in [it["tools"] for it in allowed if isinstance(it, dict) and isinstance(it.get("tools"), list)]:
+        if strange := [
+            str(tool.get("type"))[:60] for tool in listed if isinstance(tool, dict) and not is_clients(tool)
+        ]:
+            raise not_allowed("tool_choice", run_elsewhere(strange))
     if isinstance(chosen, str) and not _is_clients_type(chosen) and _done_by(chosen):
         raise not_allowed("tool_choice", run_elsewhere([chosen[:60]]))
-    if not tools:
-        return
-    stripped = [tool for tool in tools if not is_clients(tool)]
-    names = [str(tool.get("type"))[:60] if isinstance(tool, dict) else type(tool).__name__ for tool in stripped]
-    if stripped and (len(stripped) == len(tools) or chosen in names or chosen == "required"):
-        raise not_allowed("tools", run_elsewhere(names))
-    own = [tool for tool in tools if is_clients(tool)]
-    strange = sorted({key for tool in own for key in tool.keys() - _CLIENT_KEYS})
-    if stripped or strange:
-        kept = [{name: value for name, value in tool.items() if name in _CLIENT_KEYS} for tool in own]
-        call.data = {**call.data, "tools": kept}
-    call.stripped += names
-    call.removed += [f"tools.{key}"[:60] for key in strange]
+    return chosen
+
+
+def _known_keys(tool: Json, strange: set[str]) -> Json:
+    """`tool` without keys that nobody knows, which are added to `strange`."""
+    strange |= tool.keys() - _CLIENT_KEYS
+    kept = {name: value for name, value in tool.items() if name in _CLIENT_KEYS}
+    if isinstance(kept.get("function"), dict):
+        kept["function"] = _known_keys(kept["function"], strange)
+    if isinstance(kept.get("tools"), list):
+        kept["tools"] = [_known_keys(it, strange) if isinstance(it, dict) else it for it in kept["tools"]]
+    return kept
 
 
 def is_clients(tool: object) -> bool:
     """Whether the client carries this tool out."""
     if not isinstance(tool, dict):
         return False
-    if any(str(name).replace("_", "").lower() in _PROVIDER_KEYS for name in tool):
+    kind, function = tool.get("type"), tool.get("function")
+    keys = [*tool, *(function if isinstance(function, dict) else ())]
+    if any(name.replace("_", "").lower() in _PROVIDER_KEYS for name in keys):
         return False
-    kind = tool.get("type")
+    named = (function if isinstance(function, dict) else tool).get("name")
+    # So are those of Moonshot named that run there.
+    if isinstance(named, str) and named.startswith("$"):
+        return False
     if kind is None:
         return "name" in tool or "function" in tool
-    if kind == "shell":
-        environment = tool.get("environment")
-        return isinstance(environment, dict) and environment.get("type") == "local"
+    environment = tool.get("environment")
+    if kind == "shell" or isinstance(environment, dict):
+        return kind == "shell" and isinstance(environment, dict) and environment.get("type") == "local"
     if kind == "tool_search":
         return tool.get("execution") == "client"
     if kind == "namespace":

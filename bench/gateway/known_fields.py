@@ -6,8 +6,6 @@ invents next does not slip in. `tests/gateway/test_known_fields.py` holds the li
 
 from __future__ import annotations
 
-from typing import Any
-
 from bench.gateway.request import Dialect, Json, not_allowed
 
 
@@ -123,6 +121,7 @@ _INCLUDED = _names(
     " computer_call_output.output.image_url message.input_image.image_url message.output_text.logprobs"
     " reasoning.encrypted_content"
 )
+_EDIT = _names("type clear_at_least clear_tool_inputs exclude_tools keep trigger")
 _HARMLESS_EDITS = ("clear_tool_uses_", "clear_thinking_")
 """Of Anthropic's context management: what leaves things out, and asks no model for a summary."""
 
@@ -140,12 +139,12 @@ def refused_fields() -> frozenset[str]:
 def keep_known(dialect: Dialect, data: Json) -> tuple[Json, list[str]]:
     """`data` without what nobody knows, and the names of that; raises `RequestRefused` for what is refused by name."""
     kept, removed = _keep(data, _KNOWN[dialect], "")
-    _check_context(kept.get("context_management"))
+    kept, more = _without_summaries(kept)
+    removed += more
     for name, known in _WITHIN.items():
         if isinstance(kept.get(name), dict):
             inner, more = _keep(kept[name], known, f"{name}.")
-            if inner is not kept[name]:
-                kept = {**kept, name: inner}
+            kept = kept if inner is kept[name] else {**kept, name: inner}
             removed += more
     if dialect == "responses" and isinstance(kept.get("include"), list):
         strange = [it for it in kept["include"] if not (isinstance(it, str) and it in _INCLUDED)]
@@ -166,10 +165,19 @@ def _keep(data: Json, known: frozenset[str], within: str) -> tuple[Json, list[st
     return {name: value for name, value in data.items() if name in known}, removed
 
 
-def _check_context(asked: Any) -> None:
-    """Context may be cleared, never summarised."""
+def _without_summaries(data: Json) -> tuple[Json, list[str]]:
+    """Context may be cleared, never summarised; and what was taken out of how it is to be cleared."""
+    asked = data.get("context_management")
     edits = asked.get("edits") if isinstance(asked, dict) else asked
+    kept, removed = [], []
     for edit in edits if isinstance(edits, list) else [edits]:
         kind = edit.get("type") if isinstance(edit, dict) else edit
         if kind is not None and not (isinstance(kind, str) and kind.startswith(_HARMLESS_EDITS)):
             raise not_allowed("context_management", _SUMMARY)
+        inner, more = _keep(edit, _EDIT, "context_management.edits.") if isinstance(edit, dict) else (edit, [])
+        kept.append(inner)
+        removed += more
+    if not removed:
+        return data, []
+    cleared = {**asked, "edits": kept} if isinstance(asked, dict) else kept
+    return {**data, "context_management": cleared}, removed

@@ -25,6 +25,8 @@ _OTHER_PARTS = (
     "generateContentRequest",
 )
 """Fields beside the conversation that hold what the model is shown."""
+_RUN = frozenset({"tools", "definition", "program", "server_tool_use"})
+_NO_CONTENT = frozenset({"id", "type", "role", "status", "phase", "object"})
 _HOSTED_BETAS = (
     "mcp-", "code-execution", "files-api", "web-search", "web-fetch", "fast-mode", "skills", "advisor",
     "server-side-fallback", "fallback-credit", "user-profiles", "message-threads", "managed-agents", "agent-memory",
@@ -53,7 +55,7 @@ def apply_policy(call: Call, hosted: bool) -> None:
 def allowed_betas(value: str, hosted: bool) -> str:
     """An `anthropic-beta` header without what the provider would run or fetch."""
     names = [name.strip() for name in value.split(",")]
-    return ",".join(name for name in names if name and (hosted or not name.startswith(_HOSTED_BETAS)))
+    return ",".join(name for name in names if name and (hosted or not name.lower().startswith(_HOSTED_BETAS)))
 
 
 def _check_price(data: Json) -> None:
@@ -98,8 +100,8 @@ def _strip_google(call: Call) -> None:
 def _check_reach(call: Call) -> None:
     for name in (ITEMS[call.dialect], *_OTHER_PARTS):
         if fault := find_fetched(call.data.get(name), name):
-            raise not_allowed(fault, _FETCHED)
+            raise not_allowed(fault, "the provider would run it" if fault in _RUN else _FETCHED)
     for item in call.items if call.dialect == "responses" else []:
-        # OpenAI takes such an item for a reference, whether it says so or not.
-        if isinstance(item, dict) and item.get("type") is None and item.get("role") is None:
+        # OpenAI takes an item without content for a reference, whether it says so or not.
+        if isinstance(item, dict) and (item.keys() <= _NO_CONTENT or not (item.get("type") or item.get("role"))):
             raise not_allowed("item_reference", _FETCHED)

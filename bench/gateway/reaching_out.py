@@ -99,8 +99,11 @@ def _inside(held: Json, key: str, in_tool: bool) -> list[tuple[Any, str, bool]]:
 def _fetched_by(held: Json, key: str) -> str:
     """The field of this one object that names something to fetch by more than an address."""
     kind = held.get("type")
-    if isinstance(kind, str) and (kind in _FETCHING_TYPES or kind.startswith("mcp_")):
-        return kind
+    if isinstance(kind, str) and (kind.lower() in _FETCHING_TYPES or kind.lower().startswith("mcp_")):
+        return kind[:60]
+    # A call without its result is carried out when the conversation goes on. The search for tools looks at the request.
+    if kind == "server_tool_use" and not str(held.get("name")).startswith("tool_search_tool"):
+        return "server_tool_use"
     for name in held:
         if _kind(name) == "stored" and held[name]:
             return str(name)

@@ -153,6 +153,12 @@ def test_options_that_nobody_knows_are_taken_out_of_what_is_known(dialect: Diale
     assert (call.data[field], call.removed) == ({}, [f"{field}.madeTomorrow"])
 
 
+def test_how_context_is_cleared_is_looked_into() -> None:
+    edit = {"type": "clear_tool_uses_20250919", "keep": {"type": "tool_uses", "value": 3}}
+    call = passed("messages", context_management={"edits": [{**edit, "then": {"type": "compact_20260112"}}]})
+    assert (call.data["context_management"], call.removed) == ({"edits": [edit]}, ["context_management.edits.then"])
+
+
 def test_what_nobody_knows_is_not_included() -> None:
     call = passed("responses", include=["reasoning.encrypted_content", "made.tomorrow", {}])
     assert call.data["include"] == ["reasoning.encrypted_content"]

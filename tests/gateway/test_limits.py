@@ -85,6 +85,19 @@ def test_of_two_caps_the_larger_is_set_aside(tmp_path: Path, caps: tuple[int, in
     assert len(upstream.requests) == 1
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [{"thinking_budget": 100_000}, {"reasoning": {"max_tokens": 100_000}}, {"thinking_token_budget": 100_000},
+     {"thinking": {"type": "enabled", "budget_tokens": 100_000}}],
+)  # fmt: skip
+def test_thoughts_that_are_asked_for_by_number_are_set_aside(tmp_path: Path, fields: dict[str, Any]) -> None:
+    """Some providers do not count them within the cap."""
+    dynamic = {"thinking_budget": -1, "reasoning": {"max_tokens": None}}
+    with ScriptedUpstream([Reply("x")]) as upstream, live(tmp_path, upstream, cost_usd=1.0) as through:
+        assert through.post("chat", **fields, max_tokens=1).json()["error"]["limit"] == "cost_limit"
+        assert through.post("chat", **dynamic, max_tokens=1).status_code == 200
+
+
 def test_the_refusal_is_in_the_protocols_own_spelling(tmp_path: Path) -> None:
     with ScriptedUpstream([]) as upstream, live(tmp_path, upstream, calls=0) as through:
         chat, messages = through.post("chat"), through.post("messages")

@@ -41,6 +41,7 @@ HOSTED: dict[Dialect, list[tuple[Json, str]]] = {
         ({"type": "code_interpreter", "container": {"type": "auto"}}, "runs code at the provider"),
         ({"type": "shell", "environment": {"type": "container_auto"}}, "runs code at the provider"),
         ({"type": "shell"}, "runs code at the provider"),
+        ({"type": "custom", "name": "x", "environment": {"type": "container_auto"}}, "custom"),
         ({"type": "mcp", "server_label": "x", "server_url": "https://x"}, "calls other servers"),
         ({"type": "image_generation"}, "makes images"),
         ({"type": "tool_search"}, "searches at the provider"),
@@ -135,6 +136,36 @@ def test_a_key_that_nobody_knows_is_taken_out_of_a_tool() -> None:
     assert (call.data["tools"], call.stripped, call.removed) == ([CLIENTS["chat"][0]], [], ["tools.made_tomorrow"])
 
 
+def test_keys_that_nobody_knows_are_taken_out_of_tools_in_tools() -> None:
+    inner = {"type": "function", "name": "a"}
+    group = {"type": "namespace", "name": "n", "tools": [{**inner, "made_tomorrow": 1}]}
+    call = passed("responses", tools=[group])
+    assert (call.data["tools"], call.removed) == ([{**group, "tools": [inner]}], ["tools.made_tomorrow"])
+    function = {"name": "a", "parameters": {"made_tomorrow": 1}}
+    call = passed("chat", tools=[{"type": "function", "function": {**function, "made_tomorrow": 1}}])
+    assert call.data["tools"] == [{"type": "function", "function": function}]
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [{"type": "function", "function": {"name": "$web_search"}}, {"type": "function", "name": "$web_search"},
+     {"type": "function", "function": {"name": "run", "googleSearch": {}}}],
+)  # fmt: skip
+def test_a_function_is_the_providers_by_what_it_says(tool: Json) -> None:
+    with pytest.raises(RequestRefused, match="field `tools`"):
+        passed("chat", tools=[tool])
+
+
+def test_functions_of_the_older_spelling_are_tools_too() -> None:
+    own = {"name": "run", "parameters": {}}
+    call = passed("chat", functions=[own, {"type": "web_search"}, {"googleSearch": {}}])
+    assert (call.data["functions"], call.stripped) == ([own], ["web_search", "None"])
+    refused: list[object] = [{"0": own}, [{"googleSearch": {}}], "web_search"]
+    for functions in refused:
+        with pytest.raises(RequestRefused, match="field `functions`"):
+            passed("chat", functions=functions)
+
+
 def test_a_tool_without_type_and_name_is_the_providers() -> None:
     with pytest.raises(RequestRefused, match="field `tools`"):
         passed("chat", tools=[{"exaAiSearch": {}}, {"made_tomorrow": {}}])
@@ -146,7 +177,16 @@ def test_a_tool_of_the_client_brings_no_file_of_the_providers() -> None:
         passed("responses", tools=[{"type": "shell", "environment": {"type": "local", "skills": [skill]}}])
 
 
-@pytest.mark.parametrize("choice", [{"type": "web_search_preview"}, {"type": "mcp", "server_label": "x"}, "web_search"])
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {"type": "web_search_preview"},
+        {"type": "mcp", "server_label": "x"},
+        "web_search",
+        {"type": "allowed_tools", "mode": "required", "tools": [{"type": "mcp", "server_label": "x"}]},
+        {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [{"type": "web_search"}]}},
+    ],
+)
 def test_what_the_provider_runs_cannot_be_chosen(choice: object) -> None:
     with pytest.raises(RequestRefused, match="field `tool_choice`"):
         passed("responses", tools=[CLIENTS["responses"][0]], tool_choice=choice)

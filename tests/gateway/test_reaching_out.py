@@ -77,6 +77,18 @@ FETCHED: list[tuple[str, Dialect, Json]] = [
     ("item_reference", "responses", {"input": [SAID, {"type": "item_reference", "id": "msg_1"}]}),
     ("item_reference", "responses", {"input": [SAID, {"id": "msg_1"}]}),
     ("item_reference", "responses", {"input": [SAID, {"type": None, "id": "msg_1"}]}),
+    ("item_reference", "responses", {"input": [SAID, {"type": "", "role": "", "id": "msg_1", "content": []}]}),
+    ("item_reference", "responses", {"input": [SAID, {"type": "message", "role": "assistant", "id": "msg_1"}]}),
+    ("Item_Reference", "responses", {"input": [SAID, {"type": "Item_Reference", "id": "msg_1", "x": 1}]}),
+    ("fallback_url", "chat", {"messages": [said({"image_url": {"url": PIXEL, "fallback_url": FAR}})]}),
+    ("format", "chat", {"messages": [said({"type": "image_url", "image_url": {"url": PIXEL, "format": FAR}})]}),
+    ("image_url.url", "chat", {"messages": [said({"type": "text", "text": _image_url(FAR)})]}),
+    ("data", "messages", {"messages": [said({"type": "image", "source": {"type": "base64", "data": FAR}})]}),
+    ("fileId", "responses", {"input": [said({"type": "input_text", "text": "x", "attachments": [{"fileId": "f"}]})]}),
+    ("server_url", "responses", {"input": [{"type": "tool_search_output", "tools": [
+        {"type": "function", "name": "x", "server_url": FAR}]}]}),
+    ("definition", "messages", {"messages": [said({"type": "compaction", "content": "x", "tool_changes": [
+        {"type": "tool_addition", "tool": {"type": "tool_definition", "definition": [{"type": "advisor"}]}}]})]}),
     ("mcp_list_tools", "responses", {"input": [{"type": "mcp_list_tools", "server_label": "x", "tools": []}]}),
     ("mcp_approval_response", "responses", {"input": [{"type": "mcp_approval_response", "approve": True}]}),
     ("mcp_approval_request", "responses", {"input": [{"type": "mcp_approval_request", "arguments": "{}"}]}),
@@ -106,6 +118,8 @@ FETCHED: list[tuple[str, Dialect, Json]] = [
     ("source.url", "messages", {"messages": [said({"type": "search_result", "source": "s", "title": "t", "content": [
         {"type": "image", "source": URL_SOURCE}]})]}),
     ("source.url", "messages", {"system": [{"type": "image", "source": URL_SOURCE}]}),
+    ("server_tool_use", "messages", {"messages": [SAID, said(
+        {"type": "server_tool_use", "id": "1", "name": "web_fetch", "input": {"url": FAR}}, role="assistant")]}),
     ("container_upload", "messages", {"messages": [said({"type": "container_upload", "file_id": "f"})]}),
     ("mcp_tool_use", "messages", {"messages": [said({"type": "mcp_tool_use", "input": {}}, role="assistant")]}),
     ("mcp_toolset_reference", "messages", {"messages": [
@@ -122,6 +136,9 @@ FETCHED: list[tuple[str, Dialect, Json]] = [
     ("fileData", "generate", _in_google(_nested(1))),
     ("fileData", "generate", _in_google(_nested(12))),
     ("fileData", "generate", {"system_instruction": {"parts": {"file_data": {"mime_type": "x"}}}}),
+    ("data", "generate", _in_google({"inlineData": {"mimeType": "image/png", "data": FAR}})),
+    ("fileData", "generate", _in_google({"toolResponse": {"response": {"parts": [{"fileData": {"fileUri": FAR}}]}}})),
+    ("mcpServers", "generate", {"tools": [{"functionDeclarations": [{"name": "a", "mcpServers": [FAR]}]}]}),
     ("fileData", "count_generate", _in_google({"fileData": {"fileUri": FAR}})),
 ]  # fmt: skip
 
