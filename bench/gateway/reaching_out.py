@@ -42,7 +42,7 @@ _TEXT_KEYS = frozenset(
 _SCHEME = re.compile(
     r"[\x00-\x20]*(?:(?:https?|ftps?|file|gs|s3|oss|blob|ipfs):|(?!data:)[A-Za-z][\w+.-]*:[/\\]{2})", re.I
 )
-_PLAIN_SOURCES = frozenset({"base64", "text", "content", "json"})
+_PLAIN_SOURCES = ("base64", "text", "content", "json")
 _FETCHING_TYPES = frozenset(
     {
         "item_reference", "container_upload", "compaction_trigger", "program", "program_output",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import pytest
@@ -237,3 +238,22 @@ def test_no_field_of_a_request_leads_litellm_elsewhere(tmp_path: Path, hosted: b
     assert len(upstream.requests) == 6
     assert not any("x" in seen.headers for seen in upstream.requests)
     assert ("api_base" in through.lines[0]["taken_out"]) == (not hosted)
+
+
+@pytest.mark.parametrize("odd", [{}, [], {"a": 1}, ["x"], 5, True, 1.5, ""])
+def test_values_of_any_kind_are_refused_or_pass_and_break_nothing(odd: object) -> None:
+    part: Json = dict.fromkeys(("type", "file", "audio", "tools", "definition", "name", "id", "output"), odd)
+    tool: Json = dict.fromkeys(("type", "name", "function", "environment", "tools", "execution"), odd)
+    asked: list[tuple[Dialect, Json]] = [
+        ("messages", {"messages": [{"role": "user", "content": [{**part, "source": {"type": odd}}]}]}),
+        ("messages", {"context_management": {"edits": [{"type": odd}]}}), ("messages", {"system": odd}),
+        ("responses", {"input": [part]}), ("responses", {"tools": [tool]}), ("responses", {"include": [odd]}),
+        ("responses", {"tool_choice": {"type": odd, "tools": [tool], "allowed_tools": odd}}),
+        ("chat", {"functions": [tool], "tool_choice": odd}), ("chat", {"reasoning": {"mode": odd}}),
+        ("chat", {"thinking_budget": odd, "thinking": {"budget_tokens": odd}}), ("chat", {"service_tier": odd}),
+        ("generate", {"tools": [odd]}), ("generate", {"tools": odd}), ("generate", {"systemInstruction": odd}),
+        ("count_generate", {"generateContentRequest": {"tools": odd, "contents": odd}}),
+    ]  # fmt: skip
+    for dialect, fields in asked:
+        with contextlib.suppress(RequestRefused):
+            assert passed(dialect, **fields).dialect == dialect
