@@ -171,7 +171,7 @@ class ModelUsage(Model):
     """What went wrong upstream, by kind: a status such as `429`, `unreachable`, `lost`, `invalid`, `stream_broken`,
     `usage_unknown`."""
     at_risk_usd: Dollars = 0.0
-    """The most that tries may have cost whose answers never came; not part of `cost_usd`."""
+    """The most that may have been billed beyond `cost_usd`: for answers that never came, or not to their end."""
     waited_s: Seconds = 0.0
     """Time lost to tries that failed and to the waits after them: wall time that is not the agent's working time."""
 

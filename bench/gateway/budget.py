@@ -49,6 +49,8 @@ class Account:
     retries: int = 0
     cost: float = 0.0
     at_risk: float = 0.0
+    """US dollars that may have been billed for answers which did not come, or not to their end."""
+    tokens_at_risk: int = 0
     estimated: bool = False
     tokens: Tokens = field(default_factory=Tokens)
     faults: Counter[str] = field(default_factory=Counter)
@@ -104,6 +106,10 @@ class Reservation:
     def reserved(self) -> float:
         return self.each * (self.lost + 1)
 
+    @property
+    def reserved_tokens(self) -> int:
+        return self.tokens * (self.lost + 1)
+
 
 class CellBudget:
     """Limits of one cell over all its roles. Belongs to one event loop."""
@@ -158,14 +164,18 @@ class CellBudget:
         """The answer of a try was lost and may be billed all the same; False when another try does not fit."""
         reservation.lost += 1
         over = time.monotonic() >= self._limits.deadline
-        if over or reservation not in self._open or not affordable(self._limits, self._balance(), 0.0):
+        if over or reservation not in self._open or not affordable(self._limits, self._balance(), 0.0, 0):
             return False
-        return self._run_budget is None or self._run_budget.hold_more(reservation.each)
+        return self._run_budget is None or self._run_budget.hold_more(reservation.each, reservation.tokens)
 
     async def settle(
-        self, reservation: Reservation, tokens: Tokens, retries: int, *, exact: bool, ok: bool
+        self, reservation: Reservation, tokens: Tokens, retries: int, *, exact: bool, ok: bool, cut: bool = False
     ) -> float | None:
-        """Replace the reservation by what the call did cost. None: unpriced."""
+        """Replace the reservation by what the call did cost. None: unpriced.
+
+        cut: the answer did not come to its end, so that the provider may bill more than is known: up to what was
+        reserved, which the limits go on counting.
+        """
         account = reservation.account
         if not self._release(reservation):
             return None
@@ -179,7 +189,7 @@ class CellBudget:
         prices = account.tariff.prices
         cost = prices.cost(tokens) if prices else None
         account.cost += cost or 0.0
-        self._spend(reservation, cost or 0.0, sum(_sizes(tokens)))
+        self._spend(reservation, cost or 0.0, sum(_sizes(tokens)), cut=cut)
         await self._tell()
         return cost
 
@@ -224,8 +234,8 @@ class CellBudget:
         return Balance.model_construct(
             spent_usd=math.fsum(it.cost + it.at_risk for it in accounts),
             held_usd=math.fsum(it.reserved for it in self._open),
-            tokens=sum(sum(_sizes(it.tokens)) for it in accounts),
-            held_tokens=sum(it.tokens for it in self._open),
+            tokens=sum(sum(_sizes(it.tokens)) + it.tokens_at_risk for it in accounts),
+            held_tokens=sum(it.reserved_tokens for it in self._open),
             calls=sum(it.calls for it in accounts),
             held_calls=sum(it.step for it in self._open),
         )
@@ -251,12 +261,19 @@ class CellBudget:
         self._open.remove(reservation)
         return True
 
-    def _spend(self, reservation: Reservation, cost: float, tokens: int) -> None:
-        """Put lost tries at risk and tell the run's budget what became of the reservation."""
-        risk = reservation.each * reservation.lost
+    def _spend(self, reservation: Reservation, cost: float, tokens: int, *, cut: bool = False) -> None:
+        """Put at risk what may be billed beyond what is known, and tell the run's budget about the reservation."""
+        risk, tokens_at_risk = reservation.each * reservation.lost, reservation.tokens * reservation.lost
+        if cut:
+            risk += max(reservation.each - cost, 0.0)
+            tokens_at_risk += max(reservation.tokens - tokens, 0)
         reservation.account.at_risk += risk
+        reservation.account.tokens_at_risk += tokens_at_risk
         if self._run_budget is not None:
-            self._run_budget.settle(reservation.reserved, reservation.tokens, reservation.step, cost + risk, tokens)
+            self._run_budget.settle(
+                reservation.reserved, reservation.reserved_tokens, reservation.step, cost, tokens,
+                at_risk_usd=risk, tokens_at_risk=tokens_at_risk,
+            )  # fmt: skip
 
 
 def _sizes(tokens: Tokens) -> list[int]:

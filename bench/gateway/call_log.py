@@ -66,6 +66,8 @@ class CallLine(Model):
     error: str = ""
     request: str = ""
     """Digest of the request."""
+    taken_out: list[str] = Field(default_factory=list)
+    """Tools that the provider would run, and fields that the gateway does not know: they were not sent."""
     sent: Sent | None = None
     tokens: Tokens | None = None
     estimated: bool = False

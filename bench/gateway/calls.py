@@ -172,7 +172,8 @@ class CallHandler:
         worst = call.worst_input if call.dialect not in COUNTS else 0
         try:
             step = call.counts_as_step
-            reservation = await self._budget.reserve(role, worst, cap * call.copies, step=step)
+            output = max(cap, call.thinking) * call.copies
+            reservation = await self._budget.reserve(role, worst, output, step=step)
         except LimitReached as reached:
             refused = RequestRefused(402, "budget_exceeded", str(reached), reached.limit)
             self._refused(self._line(role, call, began, start), call, refused)
@@ -203,7 +204,7 @@ class CallHandler:
             tokens = estimate(call, answer, tokens)
             flight.history.faults.append(fault or "usage_unknown")
         cost = await self._budget.settle(
-            flight.reservation, tokens, flight.history.retries, exact=exact, ok=not fault
+            flight.reservation, tokens, flight.history.retries, exact=exact, ok=not fault, cut=bool(fault)
         )  # fmt: skip
         if 0 < len(answer.id) <= _LONGEST_ID and call.dialect == "responses":
             self._responses[answer.id] = call.worst_input + (tokens.output or 0)
@@ -255,7 +256,7 @@ class CallHandler:
         return CallLine(
             time=began, role=role, alias=call.model, model=self._budget.account(role).tariff.model,
             protocol=call.dialect, stream=call.stream, request=call.digest, status="ok", http=200,
-            seconds=round(time.monotonic() - start, 6),
+            taken_out=call.stripped + call.removed, seconds=round(time.monotonic() - start, 6),
         )  # fmt: skip
 
 

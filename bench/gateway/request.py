@@ -49,6 +49,7 @@ _CAPS: dict[Dialect, tuple[str, ...]] = {
     "responses": ("max_output_tokens",),
     "messages": ("max_tokens",),
 }
+"""Under which names a protocol bounds its answers; the first is the one that is set where there is none."""
 
 
 class RequestRefused(Exception):
@@ -89,6 +90,8 @@ class Call:
     output_cap: int | None = None
     """The most tokens the client wants back; None: it did not say."""
     copies: int = 1
+    thinking: int = 0
+    """Tokens of thought that the client asks for by number. Not every provider counts them within the cap."""
     earlier_tokens: int = 0
     """Tokens of an earlier answer that this request goes on from without sending it again."""
     media_tokens: int = 0
@@ -97,6 +100,8 @@ class Call:
     """Of the body, in images and documents that are not billed as text."""
     stripped: list[str] = field(default_factory=list)
     """Tools that were taken out."""
+    removed: list[str] = field(default_factory=list)
+    """Fields that were taken out because nobody here knows what they ask for."""
 
     @property
     def items(self) -> list[Any]:
@@ -163,7 +168,9 @@ def read_call(dialect: Dialect, body: bytes, headers: Mapping[str, str], target:
     if not isinstance(data.get("stream_options"), dict | None):
         raise _invalid("field `stream_options`: must be an object")
     cap, copies = _cap(dialect, data), _whole_number(data, "n", _MOST_COPIES) or 1
-    call = Call(dialect, data, len(body), sha256_bytes(body), model, headers, bool(stream), cap, copies)
+    call = Call(
+        dialect, data, len(body), sha256_bytes(body), model, headers, bool(stream), cap, copies, _thinking(data)
+    )  # fmt: skip
     if dialect == "messages" and call.output_cap is None:
         raise _invalid("field `max_tokens`: is required")
     return call
@@ -202,8 +209,16 @@ def _check_items(dialect: Dialect, data: Json) -> None:
 
 
 def _cap(dialect: Dialect, data: Json) -> int | None:
-    values = (_whole_number(data, name, MAX_OUTPUT_CAP) for name in _CAPS.get(dialect, ()))
-    return next((value for value in values if value is not None), None)
+    values = [_whole_number(data, name, MAX_OUTPUT_CAP) for name in _CAPS.get(dialect, ())]
+    # Servers differ in which of two they keep to.
+    return max((value for value in values if value is not None), default=None)
+
+
+def _thinking(data: Json) -> int:
+    places = (data.get("thinking"), "budget_tokens"), (data.get("reasoning"), "max_tokens")
+    asked = [data.get("thinking_budget"), data.get("thinking_token_budget")]
+    asked += [place.get(name) for place, name in places if isinstance(place, dict)]
+    return min(max((it for it in asked if type(it) is int), default=0), MAX_OUTPUT_CAP)
 
 
 def _whole_number(data: Json, name: str, most: int) -> int | None:
@@ -214,6 +229,11 @@ def _whole_number(data: Json, name: str, most: int) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
         raise _invalid(f"field `{name}`: must be a whole number, 1 to {most}")
     return value
+
+
+def not_allowed(name: str, why: str) -> RequestRefused:
+    """What the policy says to a request with the field `name`."""
+    return RequestRefused(400, "not_allowed", f"field `{name}` is not let through by this gateway: {why}")
 
 
 def _invalid(message: str) -> RequestRefused:

@@ -49,9 +49,15 @@ def money_left(limits: RunLimits, now: Balance) -> float:
     return limit - now.spent_usd - now.held_usd
 
 
-def affordable(limits: RunLimits, now: Balance, cost: float) -> bool:
-    """Whether `cost` fits into what is left."""
-    return cost <= money_left(limits, now) + _ROUNDING
+def tokens_left(limits: RunLimits, now: Balance) -> float:
+    """Tokens that no call has used or may use."""
+    limit = math.inf if limits.tokens is None else limits.tokens
+    return limit - now.tokens - now.held_tokens
+
+
+def affordable(limits: RunLimits, now: Balance, cost: float, tokens: int) -> bool:
+    """Whether `cost` and `tokens` fit into what is left."""
+    return cost <= money_left(limits, now) + _ROUNDING and tokens <= tokens_left(limits, now)
 
 
 def find_obstacle(
@@ -63,12 +69,12 @@ def find_obstacle(
     if limits.calls is not None and step and now.calls + now.held_calls >= limits.calls:
         message = f"all {limits.calls} model calls of this {whole} are used"
         return LimitReached("step_limit", message, may_pass=now.calls < limits.calls)
-    if not affordable(limits, now, cost):
-        money = money_left(limits, now)
+    money = money_left(limits, now)
+    if cost > money + _ROUNDING:
         left_of = f"{max(money, 0):.4f} of this {whole}'s {limits.cost_usd:g} are left"
         message = f"this call may cost {cost:.4f} US dollars, {left_of}"
         return LimitReached("cost_limit", message, may_pass=cost <= money + now.held_usd)
-    if limits.tokens is not None and tokens > (left := limits.tokens - now.tokens - now.held_tokens):
+    if tokens > (left := tokens_left(limits, now)):
         message = f"this call may take {tokens} tokens, {max(left, 0)} of this {whole}'s {limits.tokens} are left"
         return LimitReached("token_limit", message, may_pass=tokens <= left + now.held_tokens)
     return None
@@ -100,21 +106,25 @@ class RunBudget:
             )
         return None
 
-    def hold_more(self, cost: float) -> bool:
+    def hold_more(self, cost: float, tokens: int) -> bool:
         """Set aside another try of a call under way."""
         with self._locked() as cell:
             now = cell[0]
-            cell[0] = now.model_copy(update={"held_usd": now.held_usd + cost})
-            return affordable(self._limits, now, cost)
+            more = {"held_usd": now.held_usd + cost, "held_tokens": now.held_tokens + tokens}
+            cell[0] = now.model_copy(update=more)
+            return affordable(self._limits, now, cost, tokens)
 
-    def settle(self, held: float, held_tokens: int, step: bool, cost: float, tokens: int) -> None:
-        """Replace what was set aside by what was used."""
+    def settle(
+        self, held: float, held_tokens: int, step: bool, cost: float, tokens: int,
+        *, at_risk_usd: float = 0.0, tokens_at_risk: int = 0,
+    ) -> None:  # fmt: skip
+        """Replace what was set aside by what was used, and by what may have been billed beyond that."""
         with self._locked() as cell:
             now = cell[0]
             cell[0] = Balance(
-                spent_usd=now.spent_usd + cost,
+                spent_usd=now.spent_usd + cost + at_risk_usd,
                 held_usd=max(now.held_usd - held, 0.0),
-                tokens=now.tokens + tokens,
+                tokens=now.tokens + tokens + tokens_at_risk,
                 held_tokens=max(now.held_tokens - held_tokens, 0),
                 calls=now.calls + (step and tokens > 0),
                 held_calls=max(now.held_calls - step, 0),

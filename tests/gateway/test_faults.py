@@ -16,10 +16,22 @@ import httpx
 import pytest
 
 from bench.base.errors import UserError
-from bench.gateway.config import Patience
+from bench.formats.plan import RunLimits
+from bench.gateway.config import Patience, RunBudgetConfig
 from bench.gateway.launch import open_gateway
+from bench.gateway.run_budget import RunBudget
 from tests.helpers.gateway import spec_in
-from tests.helpers.gateway_live import CANARY, HASTY, QUICK, UNLIMITED, Live, asked_by_agent, live, written_below
+from tests.helpers.gateway_live import (
+    CANARY,
+    HASTY,
+    QUICK,
+    UNLIMITED,
+    Live,
+    asked_by_agent,
+    live,
+    request,
+    written_below,
+)
 from tests.helpers.provider import Reply, ScriptedUpstream, Usage
 
 GOOD = Reply("hello", usage=Usage(1000, 50, 640))
@@ -200,6 +212,88 @@ def test_a_client_that_hangs_up_is_charged_what_came(tmp_path: Path) -> None:
             time.sleep(0.05)
         assert [line["status"] for line in lines] == ["abandoned"]
         assert through.gateway.state().usage[0].cost_status == "estimated"
+
+
+def hang_up(through: Live, protocol: str, path: str, **fields: Any) -> int:
+    """Ask for a stream and hang up after its first bytes; the status."""
+    asked = {**request(protocol), "stream": True, **fields}
+    before = len(through.lines)
+    with httpx.stream("POST", f"{through.url}/v1/{path}", json=asked, headers=through.headers, timeout=60) as stream:
+        if stream.status_code == 200:
+            next(stream.iter_bytes())
+    deadline = time.monotonic() + 60
+    while len(through.lines) == before and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return stream.status_code
+
+
+_EACH = 10_000 * 15e-6
+"""What the output of a call with a cap of 10,000 tokens may cost."""
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("limit", ["cost_limit", "token_limit"])
+def test_streams_that_the_agent_hangs_up_do_not_pass_a_limit(tmp_path: Path, protocol: str, limit: str) -> None:
+    """The provider may bill all that it has generated, up to the cap: a limit of three such calls lets three begin."""
+    path = {"chat": "chat/completions"}.get(protocol, protocol)
+    cap = {"max_output_tokens" if protocol == "responses" else "max_tokens": 10_000}
+    bounds: dict[str, Any] = (
+        {"cost_usd": 3.5 * _EACH} if limit == "cost_limit" else {"cost_usd": None, "tokens": 35_000}
+    )
+    with (
+        ScriptedUpstream(lambda body, kind: Reply("word " * 200_000)) as upstream,
+        live(tmp_path, upstream, patience=Patience(), **bounds) as through,
+    ):
+        statuses = [hang_up(through, protocol, path, **cap) for _ in range(5)]
+        usage, state = role_of(through, protocol), through.gateway.state()
+    assert statuses == [200, 200, 200, 402, 402]
+    assert (len(upstream.requests), state.limit_hit) == (3, limit)
+    assert (usage.cost_usd or 0) < _EACH, "the record has what is known"
+    assert (usage.cost_usd or 0) + usage.at_risk_usd == pytest.approx(3 * _EACH, rel=0.05)
+    assert (usage.tokens.output or 0) < 10_000
+
+
+def test_the_run_counts_what_hung_up_streams_may_have_cost(tmp_path: Path) -> None:
+    limits = RunLimits(cost_usd=1.5 * _EACH, tokens=1_000_000)
+    shared = {"run_budget": RunBudgetConfig(path=tmp_path / "budget.json", limits=limits)}
+    with (
+        ScriptedUpstream(lambda body, kind: Reply("word " * 200_000)) as upstream,
+        live(tmp_path, upstream, patience=Patience(), **shared) as through,
+    ):
+        statuses = [hang_up(through, "chat", "chat/completions", max_tokens=10_000) for _ in range(2)]
+    assert statuses == [200, 402]
+    balance = RunBudget(tmp_path / "budget.json", limits).balance()
+    assert balance.spent_usd == pytest.approx(_EACH, rel=0.05)
+    assert balance.tokens == pytest.approx(10_000, rel=0.05)
+    assert balance.held_usd == pytest.approx(0, abs=1e-12)
+    assert (balance.held_tokens, balance.held_calls) == (0, 0)
+
+
+def test_a_stream_that_the_provider_breaks_counts_as_whole_for_the_limits(tmp_path: Path) -> None:
+    """It may bill what it has generated, and an agent that could break streams would pass the limit otherwise."""
+    broken = Reply("word " * 60, usage=Usage(1000, 100), cut=0.5)
+    with (
+        ScriptedUpstream([broken, broken, GOOD]) as upstream,
+        live(tmp_path, upstream, cost_usd=2.5 * _EACH) as through,
+    ):
+        for _ in range(2):
+            with pytest.raises(httpx.RemoteProtocolError):
+                through.post("chat", stream=True, max_tokens=10_000)
+        assert through.post("chat", stream=True, max_tokens=10_000).status_code == 402
+        assert through.post("chat", max_tokens=100).status_code == 200, "what fits is answered"
+        usage = role_of(through, "chat")
+    assert (usage.cost_usd or 0) + usage.at_risk_usd == pytest.approx(2 * _EACH + _CHARGED, rel=0.05)
+
+
+def test_tries_whose_answer_was_lost_count_for_the_limit_of_tokens(tmp_path: Path) -> None:
+    lost = Reply(cut=0.0)
+    with (
+        ScriptedUpstream([lost, GOOD, GOOD, GOOD]) as upstream,
+        live(tmp_path, upstream, cost_usd=UNLIMITED, tokens=25_000) as through,
+    ):
+        assert through.post("chat", max_tokens=10_000).status_code == 200
+        assert through.post("chat", max_tokens=15_000).json()["error"]["limit"] == "token_limit"
+        assert through.post("chat", max_tokens=10_000).status_code == 200
 
 
 def test_a_call_under_way_at_the_end_is_charged_and_on_record(tmp_path: Path) -> None:

@@ -75,6 +75,29 @@ def test_a_call_without_a_cap_gets_one_while_there_is_a_limit(tmp_path: Path) ->
     assert upstream.requests[1].body["max_output_tokens"] == 16_384
 
 
+@pytest.mark.parametrize("caps", [(1, 100_000), (100_000, 1)])
+def test_of_two_caps_the_larger_is_set_aside(tmp_path: Path, caps: tuple[int, int]) -> None:
+    fields = dict(zip(("max_completion_tokens", "max_tokens"), caps, strict=True))
+    with ScriptedUpstream([Reply("x"), Reply("x")]) as upstream, live(tmp_path, upstream, cost_usd=1.0) as through:
+        refused = through.post("chat", **fields).json()["error"]
+        assert (refused["code"], refused["limit"]) == ("budget_exceeded", "cost_limit")
+        assert through.post("chat", **{**fields, "max_tokens": 9, "max_completion_tokens": None}).status_code == 200
+    assert len(upstream.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"thinking_budget": 100_000}, {"reasoning": {"max_tokens": 100_000}}, {"thinking_token_budget": 100_000},
+     {"thinking": {"type": "enabled", "budget_tokens": 100_000}}],
+)  # fmt: skip
+def test_thoughts_that_are_asked_for_by_number_are_set_aside(tmp_path: Path, fields: dict[str, Any]) -> None:
+    """Some providers do not count them within the cap."""
+    dynamic = {"thinking_budget": -1, "reasoning": {"max_tokens": None}}
+    with ScriptedUpstream([Reply("x")]) as upstream, live(tmp_path, upstream, cost_usd=1.0) as through:
+        assert through.post("chat", **fields, max_tokens=1).json()["error"]["limit"] == "cost_limit"
+        assert through.post("chat", **dynamic, max_tokens=1).status_code == 200
+
+
 def test_the_refusal_is_in_the_protocols_own_spelling(tmp_path: Path) -> None:
     with ScriptedUpstream([]) as upstream, live(tmp_path, upstream, calls=0) as through:
         chat, messages = through.post("chat"), through.post("messages")
@@ -132,8 +155,8 @@ def test_what_a_killed_gateway_held_stays_held(tmp_path: Path) -> None:
     assert (refusal.limit, refusal.may_pass) == ("cost_limit", True)
     assert living.hold(0.3, 1000, True) is None
     living.settle(0.3, 1000, True, 0.1, 200)
-    assert living.hold_more(0.2)
-    assert not living.hold_more(0.1)
+    assert living.hold_more(0.2, 1000)
+    assert not living.hold_more(0.1, 1000)
 
 
 def test_the_runs_time_is_a_limit(tmp_path: Path) -> None:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from bench.gateway.call_log import read_trace
-from bench.gateway.google import find_target
 from bench.gateway.media import Formula, media_bound
-from bench.gateway.policy import apply_policy
-from bench.gateway.request import Call, Dialect, RequestRefused, read_call
+from bench.gateway.request import Dialect, RequestRefused
 from bench.gateway.steps import read_steps
 from tests.helpers.gateway import Json
 from tests.helpers.gateway_live import live
+from tests.helpers.policy import SAID, passed
 from tests.helpers.provider import Reply, ScriptedUpstream
 
 CLIENTS: dict[Dialect, list[Json]] = {
@@ -44,6 +42,7 @@ HOSTED: dict[Dialect, list[tuple[Json, str]]] = {
         ({"type": "code_interpreter", "container": {"type": "auto"}}, "runs code at the provider"),
         ({"type": "shell", "environment": {"type": "container_auto"}}, "runs code at the provider"),
         ({"type": "shell"}, "runs code at the provider"),
+        ({"type": "custom", "name": "x", "environment": {"type": "container_auto"}}, "custom"),
         ({"type": "mcp", "server_label": "x", "server_url": "https://x"}, "calls other servers"),
         ({"type": "image_generation"}, "makes images"),
         ({"type": "tool_search"}, "searches at the provider"),
@@ -72,21 +71,6 @@ HOSTED: dict[Dialect, list[tuple[Json, str]]] = {
         ({"retrieval": {}}, "reads files stored there"), ({"mcpServers": [{}]}, "calls other servers"),
     ],
 }  # fmt: skip
-_SAID = {"role": "user", "content": "hello"}
-_BODIES: dict[Dialect, Json] = {
-    "chat": {"model": "m", "messages": [_SAID]},
-    "responses": {"model": "m", "input": [_SAID]},
-    "messages": {"model": "m", "messages": [_SAID], "max_tokens": 9},
-    "generate": {"contents": [{"role": "user", "parts": [{"text": "hello"}]}]},
-}
-
-
-def passed(dialect: Dialect, **fields: Any) -> Call:
-    """The call that is left of a request with these fields."""
-    target = find_target("/v1beta/models/m:generateContent") if dialect == "generate" else None
-    call = read_call(dialect, json.dumps({**_BODIES[dialect], **fields}).encode(), {}, target)
-    apply_policy(call, hosted=False)
-    return call
 
 
 @pytest.mark.parametrize(("dialect", "tool"), [(it, tool) for it, tools in CLIENTS.items() for tool in tools])
@@ -116,13 +100,11 @@ FOUND = {"type": "function", "name": "crm_find", "parameters": {}, "defer_loadin
 def test_what_a_clients_search_found_goes_back_and_is_priced(tmp_path: Path) -> None:
     asked = {"type": "tool_search_call", "call_id": "1", "execution": "client", "arguments": {"query": "crm"}}
     found = {"type": "tool_search_output", "call_id": "1", "execution": "client", "tools": [FOUND]}
-    call = passed("responses", input=[_SAID, asked, found])
+    call = passed("responses", input=[SAID, asked, found])
     assert media_bound(call, Formula("openai", "openai/gpt-5.5")).encoded == 0
     with ScriptedUpstream([Reply("hello")]) as upstream, live(tmp_path, upstream) as through:
-        assert (
-            through.post("responses", input=[_SAID, asked, found], tools=[CLIENTS["responses"][3]]).status_code == 200
-        )
-    assert upstream.requests[0].body["input"] == [_SAID, asked, found]
+        assert through.post("responses", input=[SAID, asked, found], tools=[CLIENTS["responses"][3]]).status_code == 200
+    assert upstream.requests[0].body["input"] == [SAID, asked, found]
     assert not through.gateway.state().notes
     (step,) = read_steps(read_trace(tmp_path / "calls.jsonl"))
     assert [(it.speaker, it.text) for it in step.said] == [("user", "hello"), ("tool", "crm_find")]
@@ -134,25 +116,144 @@ def test_a_search_cannot_bring_what_the_provider_runs() -> None:
         passed("responses", input=[found])
 
 
-@pytest.mark.parametrize("name", ["search_parameters", "enable_search", "web_search_options", "plugins"])
-def test_a_field_that_makes_the_provider_search_is_refused(name: str) -> None:
-    with pytest.raises(RequestRefused, match=f"field `{name}`"):
-        passed("chat", **{name: True})
+@pytest.mark.parametrize("dialect", ["chat", "responses", "messages", "count_tokens", "embeddings"])
+@pytest.mark.parametrize("tools", [{"type": "web_search"}, "web_search", 5, {"0": {"type": "mcp"}}, True])
+def test_tools_are_a_list(dialect: Dialect, tools: object) -> None:
+    if dialect == "embeddings":
+        assert passed(dialect, tools=tools).removed == ["tools"]
+        return
+    with pytest.raises(RequestRefused, match="field `tools`"):
+        passed(dialect, tools=tools)
+
+
+def test_googles_tools_are_a_list_too() -> None:
+    for tools in (5, True, "googleSearch"):
+        with pytest.raises(RequestRefused, match="field `tools`"):
+            passed("generate", tools=tools)
+
+
+def test_a_key_that_nobody_knows_is_taken_out_of_a_tool() -> None:
+    call = passed("chat", tools=[{**CLIENTS["chat"][0], "made_tomorrow": {"search": True}}])
+    assert (call.data["tools"], call.stripped, call.removed) == ([CLIENTS["chat"][0]], [], ["tools.made_tomorrow"])
+
+
+def test_keys_that_nobody_knows_are_taken_out_of_tools_in_tools() -> None:
+    inner = {"type": "function", "name": "a"}
+    group = {"type": "namespace", "name": "n", "tools": [{**inner, "made_tomorrow": 1}]}
+    call = passed("responses", tools=[group])
+    assert (call.data["tools"], call.removed) == ([{**group, "tools": [inner]}], ["tools.made_tomorrow"])
+    function = {"name": "a", "parameters": {"made_tomorrow": 1}}
+    call = passed("chat", tools=[{"type": "function", "function": {**function, "made_tomorrow": 1}}])
+    assert call.data["tools"] == [{"type": "function", "function": function}]
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [{"type": "function", "function": {"name": "$web_search"}}, {"type": "function", "name": "$web_search"},
+     {"type": "function", "function": {"name": "run", "googleSearch": {}}}],
+)  # fmt: skip
+def test_a_function_is_the_providers_by_what_it_says(tool: Json) -> None:
+    with pytest.raises(RequestRefused, match="field `tools`"):
+        passed("chat", tools=[tool])
+
+
+def test_functions_of_the_older_spelling_are_tools_too() -> None:
+    own = {"name": "run", "parameters": {}}
+    call = passed("chat", functions=[own, {"type": "web_search"}, {"googleSearch": {}}])
+    assert (call.data["functions"], call.stripped) == ([own], ["web_search", "None"])
+    refused: list[object] = [{"0": own}, [{"googleSearch": {}}], "web_search"]
+    for functions in refused:
+        with pytest.raises(RequestRefused, match="field `functions`"):
+            passed("chat", functions=functions)
+
+
+def test_a_tool_without_type_and_name_is_the_providers() -> None:
+    with pytest.raises(RequestRefused, match="field `tools`"):
+        passed("chat", tools=[{"exaAiSearch": {}}, {"made_tomorrow": {}}])
+
+
+def test_a_tool_of_the_client_brings_no_file_of_the_providers() -> None:
+    skill = {"type": "skill_reference", "skill_id": "skill_1"}
+    with pytest.raises(RequestRefused, match="skill_id"):
+        passed("responses", tools=[{"type": "shell", "environment": {"type": "local", "skills": [skill]}}])
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {"type": "web_search_preview"},
+        {"type": "mcp", "server_label": "x"},
+        "web_search",
+        {"type": "allowed_tools", "mode": "required", "tools": [{"type": "mcp", "server_label": "x"}]},
+        {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [{"type": "web_search"}]}},
+    ],
+)
+def test_what_the_provider_runs_cannot_be_chosen(choice: object) -> None:
+    with pytest.raises(RequestRefused, match="field `tool_choice`"):
+        passed("responses", tools=[CLIENTS["responses"][0]], tool_choice=choice)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "choice"),
+    [("chat", "auto"), ("chat", "required"), ("chat", {"type": "function", "function": {"name": "run"}}),
+     ("responses", {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "run"}]}),
+     ("responses", {"type": "apply_patch"}), ("messages", {"type": "any", "disable_parallel_tool_use": True}),
+     ("messages", {"type": "tool", "name": "web_search"})],
+)  # fmt: skip
+def test_what_the_client_runs_can_be_chosen(dialect: Dialect, choice: object) -> None:
+    assert passed(dialect, tools=[CLIENTS[dialect][0]], tool_choice=choice).data["tool_choice"] == choice
+
+
+@pytest.mark.parametrize("dialect", ["chat", "responses", "messages", "generate"])
+def test_with_hosted_tools_allowed_only_prices_are_looked_at(dialect: Dialect) -> None:
+    fields: Json = {"madeTomorrow": 1, "plugins": [1], "tools": [HOSTED[dialect][0][0]]}
+    call = passed(dialect, hosted=True, **fields)
+    assert {name: call.data[name] for name in fields} == fields
+    assert (call.stripped, call.removed) == ([], [])
+    if dialect != "generate":
+        for price in ({"service_tier": "priority"}, {"background": True}, {"speed": "fast"}):
+            with pytest.raises(RequestRefused, match=next(iter(price))):
+                passed(dialect, hosted=True, **price)
 
 
 @pytest.mark.slow
-def test_no_field_of_a_request_leads_litellm_elsewhere(tmp_path: Path) -> None:
+@pytest.mark.parametrize("hosted", [False, True])
+def test_no_field_of_a_request_leads_litellm_elsewhere(tmp_path: Path, hosted: bool) -> None:
+    """With hosted tools allowed nothing but the list of what goes to litellm keeps them from it."""
     elsewhere: Json = {"api_key": "x", "custom_llm_provider": "openai", "extra_headers": {"x": "y"}, "num_retries": 3}
     with (
         ScriptedUpstream(lambda body, protocol: Reply("hello")) as upstream,
         ScriptedUpstream(lambda body, protocol: Reply("gotcha")) as other,
-        live(tmp_path, upstream) as through,
+        live(tmp_path, upstream, hosted_tools=hosted) as through,
     ):
+        fallbacks: Json = {"fallbacks": [{"model": "openai/x", "api_base": other.url}]}
         for name in ("api_base", "base_url"):
-            fields = {**elsewhere, name: other.url, "fallbacks": [{"model": "openai/x", "api_base": other.url}]}
+            fields = {**elsewhere, name: other.url, **(fallbacks if hosted else {})}
             assert through.post("chat", model="bench-claude", **fields, mock_response="z").status_code == 200
             assert through.post("messages", model="bench-main", **fields).status_code == 200
             assert through.post("responses", model="bench-claude", **fields).status_code == 200
+        if not hosted:
+            assert "field `fallbacks`" in through.post("chat", model="bench-claude", **fallbacks).text
     assert other.requests == []
     assert len(upstream.requests) == 6
     assert not any("x" in seen.headers for seen in upstream.requests)
+    assert ("api_base" in through.lines[0]["taken_out"]) == (not hosted)
+
+
+@pytest.mark.parametrize("odd", [{}, [], {"a": 1}, ["x"], 5, True, 1.5, ""])
+def test_values_of_any_kind_are_refused_or_pass_and_break_nothing(odd: object) -> None:
+    part: Json = dict.fromkeys(("type", "file", "audio", "tools", "definition", "name", "id", "output"), odd)
+    tool: Json = dict.fromkeys(("type", "name", "function", "environment", "tools", "execution"), odd)
+    asked: list[tuple[Dialect, Json]] = [
+        ("messages", {"messages": [{"role": "user", "content": [{**part, "source": {"type": odd}}]}]}),
+        ("messages", {"context_management": {"edits": [{"type": odd}]}}), ("messages", {"system": odd}),
+        ("responses", {"input": [part]}), ("responses", {"tools": [tool]}), ("responses", {"include": [odd]}),
+        ("responses", {"tool_choice": {"type": odd, "tools": [tool], "allowed_tools": odd}}),
+        ("chat", {"functions": [tool], "tool_choice": odd}), ("chat", {"reasoning": {"mode": odd}}),
+        ("chat", {"thinking_budget": odd, "thinking": {"budget_tokens": odd}}), ("chat", {"service_tier": odd}),
+        ("generate", {"tools": [odd]}), ("generate", {"tools": odd}), ("generate", {"systemInstruction": odd}),
+        ("count_generate", {"generateContentRequest": {"tools": odd, "contents": odd}}),
+    ]  # fmt: skip
+    for dialect, fields in asked:
+        with contextlib.suppress(RequestRefused):
+            assert passed(dialect, **fields).dialect == dialect
