@@ -145,7 +145,7 @@ def found_share(differences: Floats, rules: Rules) -> float:
     means = differences.mean(axis=1)
     exact = cases <= _MOST_EXACT
     tried = all_signs(cases) if exact else signs(cases, _SIGNS)
-    p = flipped_chances(differences, tried, np.zeros(len(means)), np.zeros(len(tried)), exact=exact)
+    p = flipped_chances(differences, tried, exact=exact)
     return float(((p < rules.alpha) & (means <= 1e-9 - rules.margin)).mean())
 
 

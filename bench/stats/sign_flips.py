@@ -29,7 +29,9 @@ def sign_flip(differences: Floats, night: NightError = NO_ERROR) -> Tails:
     `differences`: shape (cases,). Without a change base and head could be exchanged in every case, so that each
     difference is as likely with the other sign; with equally many trials on both sides that is exact, with unequal
     numbers in the limit of many cases. The statistic is `freed_mean`. Exact up to 15 differences that are not 0, above
-    by `DRAWS` draws with `SEED`. The error of `night`, which all cases share, is added to the means that are drawn.
+    by `DRAWS` draws with `SEED`. The error of `night`, which all cases share, is added to the means that are drawn. A
+    night moves some cases and leaves those that are sure, which skews the differences without a change; so the mean
+    is freed of skewness only as far as its error is that of cases (`share_of_cases`).
     """
     moved = differences[differences != 0]
     n = len(moved)
@@ -38,33 +40,46 @@ def sign_flip(differences: Floats, night: NightError = NO_ERROR) -> Tails:
     exact = n <= MOST_EXACT and not night.sd
     tried = all_signs(n) if exact else signs(n)
     cases, squares = len(differences), float((moved * moved).sum())
-    drawn = freed_mean(tried @ moved, tried @ moved**3, squares, cases)
-    observed = float(freed_mean(moved.sum(), (moved**3).sum(), squares, cases))
+    share = share_of_cases(squares, cases, night)
+    drawn = freed_mean(tried @ moved, tried @ moved**3, squares, cases, share)
+    observed = float(freed_mean(moved.sum(), (moved**3).sum(), squares, cases, share))
     slack = _ROUNDING * (squares / cases) ** 0.5
     return tails_among(drawn + night.draws() if night.sd else drawn, observed, slack, exact=exact)
 
 
-def flipped_chances(differences: Floats, tried: Floats, shifts: Floats, errors: Floats, *, exact: bool) -> Floats:
+def flipped_chances(
+    differences: Floats, tried: Floats, night: NightError = NO_ERROR, shifts: Floats | float = 0.0, *, exact: bool
+) -> Floats:
     """(rounds,): the chance of a mean as low as that of each row of `differences`, shape (rounds, cases).
 
     `sign_flip` for many experiments at once, with the same signs `tried`, shape (draws, cases), for all. shifts: shape
-    (rounds,), what the night added to each mean; errors: shape (draws,), what it adds to those that are drawn.
+    (rounds,), what the night added to each mean.
     """
     cases = differences.shape[1]
     squares, cubes = (differences**2).sum(axis=1), differences**3
-    drawn = freed_mean(differences @ tried.T, cubes @ tried.T, squares[:, None], cases) + errors
-    observed = freed_mean(differences.sum(axis=1), cubes.sum(axis=1), squares, cases) + shifts
+    share = share_of_cases(squares, cases, night)
+    drawn = freed_mean(differences @ tried.T, cubes @ tried.T, squares[:, None], cases, share[:, None])
+    drawn += night.draws()[-len(tried) :] if night.sd else 0.0
+    observed = freed_mean(differences.sum(axis=1), cubes.sum(axis=1), squares, cases, share) + shifts
     hits = (drawn <= (observed + _ROUNDING * np.sqrt(squares / cases))[:, None]).sum(axis=1)
     found: Floats = hits / len(tried) if exact else (1 + hits) / (1 + len(tried))
     return found
 
 
-def freed_mean(sums: Floats | float, cubes: Floats | float, squares: Floats | float, cases: int) -> Floats:
+def share_of_cases(squares: Floats | float, cases: int, night: NightError) -> Floats:
+    """Of the variance of the mean, how much comes of cases and not of nights; 1 where nights add nothing."""
+    of_cases = np.asarray(squares) / cases**2
+    return of_cases / np.maximum(of_cases + night.sd**2, 1e-300) if night.sd else np.ones_like(of_cases)
+
+
+def freed_mean(
+    sums: Floats | float, cubes: Floats | float, squares: Floats | float, cases: int, share: Floats | float = 1.0
+) -> Floats:
     """The mean of differences without what their skewness does to it, to the first order.
 
     From the sums of the differences, of their third powers and of their squares, over so many `cases`: the mean whose
-    ratio to the standard deviation is `freed_ratio`, with the same squares. It is odd, so that turned differences give
-    the turned mean; without skewness it is the mean itself.
+    ratio to the standard deviation is `freed_ratio`, with the same squares; or the mean, moved by this `share` of the
+    way there. It is odd, so that turned differences give the turned mean; without skewness it is the mean itself.
     """
     mean, square = np.asarray(sums) / cases, np.asarray(squares) / cases
     variance = square - mean * mean
@@ -72,7 +87,8 @@ def freed_mean(sums: Floats | float, cubes: Floats | float, squares: Floats | fl
     spread = np.sqrt(np.where(alike, 1.0, variance))
     skewness = (np.asarray(cubes) / cases - 3 * mean * square + 2 * mean**3) / spread**3
     freed = freed_ratio(mean / spread, skewness, cases)
-    return np.where(alike, np.sign(mean), freed / np.sqrt(1 + freed * freed)) * np.sqrt(square)
+    goal = np.where(alike, np.sign(mean), freed / np.sqrt(1 + freed * freed)) * np.sqrt(square)
+    return mean + share * (goal - mean)
 
 
 def freed_ratio(ratio: Floats, skewness: Floats, cases: int) -> Floats:

@@ -289,8 +289,7 @@ def power_of(
     shifts = night.draws()[:_ROUNDS] if night.sd else np.zeros(_ROUNDS)
     means = differences.mean(axis=1) + shifts
     if by_signs:
-        errors = night.draws()[-_SIGNS:] if night.sd else np.zeros(_SIGNS)
-        chance = flipped_chances(differences, signs(cases, _SIGNS), shifts, errors, exact=False)
+        chance = flipped_chances(differences, signs(cases, _SIGNS), night, shifts, exact=False)
         certain = chance < rules.alpha
     else:
         certain = np.ones(_ROUNDS, dtype=bool)
