@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import http.server
 import os
 import threading
 import time
@@ -256,6 +255,8 @@ def _info(case: Case, suites: Sequence[str] = ()) -> CaseInfo:
 @click.option("--suite", default="demo", show_default=True, help="Of --source: suite whose cases count.")
 def serve(folder: Path, port: int, source: str | None, branch: str, suite: str) -> None:
     """Serve a built site on this machine, and with --source keep it up to date."""
+    import http.server
+
     if source is not None:
         _rebuild(source, folder, branch, suite)
     if not (folder / "index.html").is_file():
