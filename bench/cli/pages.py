@@ -131,17 +131,9 @@ def write_site(
 
 
 def _write(
-    results_of: ResultsOf,
-    cases: Sequence[str],
-    out: Path,
-    folders: DataFolders,
-    *,
-    suite: str,
-    base: str,
-    traces: TraceSource | None = None,
-    trace_bytes: int | None = None,
-    progress: Progress,
-) -> Written:
+    results_of: ResultsOf, cases: Sequence[str], out: Path, folders: DataFolders, *, suite: str, base: str,
+    traces: TraceSource | None = None, trace_bytes: int | None = None, progress: Progress,
+) -> Written:  # fmt: skip
     from bench.cli.stored import StoredResults
     from bench.formats.suite import load_suite
     from bench.pages import MOST_BYTES, BuiltFrom, SiteOptions
