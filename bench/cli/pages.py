@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import http.server
 import os
 import threading
 import time
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from bench.base.times import Progress
     from bench.cli.stored import ResultsOf
     from bench.formats.case import Case
-    from bench.pages import CaseInfo, TraceSource
+    from bench.pages import CaseInfo, TraceSource, Written
     from bench.store import Decision
 
 _LOOK_S = 1.0
@@ -57,17 +56,49 @@ def site() -> None:
 def build(
     source: str, out: Path, branch: str, suite: str, base: str, traces_mb: int, folders: DataFolders
 ) -> None:  # fmt: skip
-    """Build the site from stored records. Runs nothing."""
+    """Build the site from stored records. Runs nothing.
+
+    A site that was built of the same records, cases and sources by the same program stays as it is.
+    """
+    built = _build(
+        source, out, branch, suite, folders, base=base, trace_bytes=traces_mb * 1_000_000, may_be_new=True
+    )  # fmt: skip
+    click.echo(f"site: {out / 'index.html'}{'' if built else ' (nothing has changed)'}")
+
+
+def _build(
+    source: str,
+    out: Path,
+    branch: str,
+    suite: str,
+    folders: DataFolders,
+    *,
+    base: str = "",
+    trace_bytes: int | None = None,
+    may_be_new: bool = False,
+) -> bool:
+    """Build the site of a source in `out`; False: it is there, as a build would make it."""
+    from bench.pages import asked_of, notes_if_unchanged, remember
+
+    options = {"suite": suite, "base": base, "trace_bytes": trace_bytes}
+    asked = asked_of(source, branch, folders, options)
+    if asked is not None and (notes := notes_if_unchanged(out, asked.digest)) is not None:
+        for note in notes:
+            click.echo(note, err=True)
+        return False
     from bench.cli.console import Ticker
     from bench.cli.stored import stored_results
     from bench.formats.suite import load_suite
 
     cases = load_suite(folders.cases, suite).cases
-    with stored_results(source, branch, may_be_new=True) as results_of, Ticker() as ticker:
-        index = write_site(
-            results_of, cases, out, folders, suite=suite, base=base, trace_bytes=traces_mb * 1_000_000, progress=ticker
-        )
-    click.echo(f"site: {index}")
+    with stored_results(source, branch, may_be_new=may_be_new) as results, Ticker() as ticker:
+        written = _write(
+            results, cases, out, folders, suite=suite, base=base, trace_bytes=trace_bytes, progress=ticker
+        )  # fmt: skip
+    # A trace that could not be read is looked for again by the next build.
+    if asked is not None and asked.tip == results.tip and not written.faults:
+        remember(out, asked.digest, list(results.notes))
+    return True
 
 
 def _one_thread() -> None:
@@ -91,13 +122,24 @@ def write_site(
 
     traces: None takes those of the run folder or the branch that the results are of.
     """
+    folders = folders or find_data_folders()
+    _write(
+        results_of, cases, out, folders,
+        suite=suite, base=base, traces=traces, trace_bytes=trace_bytes, progress=progress,
+    )  # fmt: skip
+    return out / "index.html"
+
+
+def _write(
+    results_of: ResultsOf, cases: Sequence[str], out: Path, folders: DataFolders, *, suite: str, base: str,
+    traces: TraceSource | None = None, trace_bytes: int | None = None, progress: Progress,
+) -> Written:  # fmt: skip
     from bench.cli.stored import StoredResults
     from bench.formats.suite import load_suite
     from bench.pages import MOST_BYTES, BuiltFrom, SiteOptions
     from bench.pages import write_site as write
 
     _one_thread()
-    folders = folders or find_data_folders()
     infos = case_infos(folders, cases)
     built_from = None
     if isinstance(results_of, StoredResults) and results_of.tip:
@@ -114,8 +156,7 @@ def write_site(
             trace_bytes=MOST_BYTES if trace_bytes is None else trace_bytes,
             charts=folders.cache / "charts",
         )
-        write(results_of, infos, out, folders.site, options, progress)
-    return out / "index.html"
+        return write(results_of, infos, out, folders.site, options, progress)
 
 
 def write_example(out: Path, suite: str = "ml-dev-bench") -> Path:
@@ -206,6 +247,8 @@ def _info(case: Case, suites: Sequence[str] = ()) -> CaseInfo:
 @click.option("--suite", default="demo", show_default=True, help="Of --source: suite whose cases count.")
 def serve(folder: Path, port: int, source: str | None, branch: str, suite: str) -> None:
     """Serve a built site on this machine, and with --source keep it up to date."""
+    import http.server
+
     if source is not None:
         _rebuild(source, folder, branch, suite)
     if not (folder / "index.html").is_file():
@@ -239,15 +282,11 @@ def _follow(source: str, folder: Path, branch: str, suite: str) -> None:
 
 
 def _rebuild(source: str, folder: Path, branch: str, suite: str) -> None:
-    from bench.cli.console import Ticker
-    from bench.cli.stored import stored_results
-    from bench.formats.suite import load_suite
-
     began = time.monotonic()
-    cases = load_suite(find_data_folders().cases, suite).cases
-    with stored_results(source, branch) as results_of, Ticker() as ticker:
-        write_site(results_of, cases, folder, suite=suite, progress=ticker)
-    click.echo(f"site: built in {time.monotonic() - began:.1f} s", err=True)
+    built = _build(source, folder, branch, suite, find_data_folders())
+    click.echo(
+        f"site: {'built' if built else 'nothing has changed, seen'} in {time.monotonic() - began:.1f} s", err=True
+    )
 
 
 def _state(source: str) -> dict[Path, int]:

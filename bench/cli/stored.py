@@ -69,6 +69,8 @@ class StoredResults:
     """The commit at which the branch was read; empty for the records of a run folder, or of no branch yet."""
     local: Path | None = None
     """The run folder, or the repository on this machine that holds the branch."""
+    notes: Sequence[str] = ()
+    """What was said of the results when they were opened."""
 
     def __call__(self, suite: Suite | None) -> Results:
         return self.measured(suite)
@@ -90,7 +92,8 @@ def stored_results(
     with ExitStack() as stack:
         index = None if withdrawn else stack.enter_context(indexed(source, branch, may_be_new=may_be_new))
         if index is not None:
-            yield StoredResults(partial(IndexedResults, index), branch, index.state.tip, index.local)
+            notes = skipped_notes(index)
+            yield StoredResults(partial(IndexedResults, index), branch, index.state.tip, index.local, notes)
         elif is_run_folder(source):
             yield StoredResults(partial(RecordResults, RunFolder(Path(source)).records()), branch, "", Path(source))
         else:
@@ -202,9 +205,14 @@ def require_source(source: str) -> None:
 
 def tell_skipped(index: Index) -> None:
     """Print on standard error how many lines of the branch the index left out."""
-    if index.state.skipped:
-        click.echo(
-            f"note: {index.state.skipped} lines are not records and are left out; the first is {index.state.where}"
-            " (`results verify` names all)",
-            err=True,
-        )
+    for note in skipped_notes(index):
+        click.echo(note, err=True)
+
+
+def skipped_notes(index: Index) -> list[str]:
+    if not index.state.skipped:
+        return []
+    return [
+        f"note: {index.state.skipped} lines are not records and are left out; the first is {index.state.where}"
+        " (`results verify` names all)"
+    ]

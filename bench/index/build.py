@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from bench.base.arrow import table_of
 from bench.base.errors import UserError
 from bench.base.times import Progress
 from bench.index.columns import LINE_BITS, schema
@@ -136,7 +137,7 @@ def _known_files(folder: Path, before: IndexState | None) -> dict[str, tuple[str
 def _write_files(folder: Path, known: dict[str, tuple[str, int]], sources: list[Source]) -> ParquetFile:
     files = {**known, **{source.path: (source.blob, source.number) for source in sources}}
     rows = [{"path": path, "blob": blob, "number": number} for path, (blob, number) in files.items()]
-    return write_table(folder, "files", pa.Table.from_pylist(rows, FILES))
+    return write_table(folder, "files", table_of(rows, FILES))
 
 
 def _count(

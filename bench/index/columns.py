@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from bench.base.arrow import array_of
 from bench.base.model import seed_text
 from bench.formats.case_metric import Scale, headline_value
 from bench.formats.record import case_version
@@ -243,7 +244,7 @@ def to_batch(rows: Sequence[Row]) -> pa.RecordBatch:
 
 
 def _array(column: Column, things: Iterable[Any]) -> pa.Array:
-    return pa.array(list(map(column.value, things)), column.type)
+    return array_of(list(map(column.value, things)), column.type)
 
 
 def _lists(column: ListColumn, lines: Sequence[Line]) -> pa.Array:
@@ -255,7 +256,7 @@ def _lists(column: ListColumn, lines: Sequence[Line]) -> pa.Array:
         offsets.append(offsets[-1] + len(part))
     children = [_array(field, items) for field in column.fields]
     struct = pa.StructArray.from_arrays(children, fields=list(_struct(column)))
-    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), struct, type=pa.list_(_struct(column)))
+    return pa.ListArray.from_arrays(array_of(offsets, pa.int32()), struct, type=pa.list_(_struct(column)))
 
 
 def _struct(column: ListColumn) -> pa.StructType:

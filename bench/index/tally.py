@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from bench.base.arrow import table_of
 from bench.index.storage import ParquetFile
 from bench.stats import LOST, PLACES, Tally
 from bench.store import Decision
@@ -38,7 +39,7 @@ _DECISIONS = pa.schema(
 def decisions_table(decisions: Sequence[Decision]) -> pa.Table:
     """The ledger, the oldest first."""
     rows = [{"seq": number, "case_id": it.case, **it.model_dump()} for number, it in enumerate(decisions, start=1)]
-    return pa.Table.from_pylist(rows, schema=_DECISIONS)
+    return table_of(rows, _DECISIONS)
 
 
 def scan(folder: Path, parts: Sequence[ParquetFile]) -> str:

@@ -68,6 +68,8 @@ class Entry:
     address: str
     uncounted: str
     """Why it is not counted, empty when it is."""
+    line: str
+    """The record as it is stored."""
     linked: bool = True
     """Has its agent a page?"""
 
@@ -247,10 +249,13 @@ def _entries(
 ) -> list[Entry]:
     """The trials that a page lists. Two identical records are one entry: the one that counts, where one does."""
     # Sorted: of two trials with one address, the counted one comes later and stays.
-    by_address = {cell_page(trial.record): trial for trial in sorted(trials, key=lambda trial: trial.kept)}
+    by_address = {}
+    for trial in sorted(trials, key=lambda trial: trial.kept):
+        line = trial.record.to_line()
+        by_address[cell_page(trial.record, line)] = trial, line
     entries = [
-        Entry(trial.record, address, _why_not(trial, suite), entrant_of(trial.record) in entrants)
-        for address, trial in sorted(by_address.items())
+        Entry(trial.record, address, _why_not(trial, suite), line, entrant_of(trial.record) in entrants)
+        for address, (trial, line) in sorted(by_address.items())
     ]
     entries.sort(key=lambda entry: entry.record.started, reverse=True)
     groups = (*newest_cells(entries, listed).values(), *counted_trials(entries, listed).values())

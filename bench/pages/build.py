@@ -11,20 +11,23 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
 from bench.base.errors import UserError
+from bench.base.files import digest_folder
 from bench.base.times import Progress
 from bench.formats.record import Record
 from bench.pages.board import MOST_PAGES, Board, BuiltFrom, CaseInfo, make_board, suite_of
 from bench.pages.data import about, compare_files, data_files
 from bench.pages.drawing import ChartCache
 from bench.pages.feeds import SITEMAP, badge_files, feed_files, sitemap
+from bench.pages.made import MARKER, LastBuild, MadeFile, file_digest, marker_of
 from bench.pages.matrix import pairs_of
 from bench.pages.news import news_of
+from bench.pages.program import program_digest
 from bench.pages.render import Renderer
 from bench.pages.sheets import Published, Sheets, SiteFacts
 from bench.pages.social import social_images
@@ -33,8 +36,6 @@ from bench.stats import RecordResults, Results, Suite
 from bench.store import Decision
 
 TITLE = "ML development benchmark"
-MARKER = ".ml-dev-bench-site"
-"""In every folder that this module made: no other folder is ever replaced. Says from what each page was made."""
 _TELL = 500
 _LONG_NUMBER = re.compile(r"\d+\.\d{9,}")
 
@@ -48,6 +49,8 @@ class Written:
     """Pages and pictures."""
     kept: int
     """Those of the last build that are still right."""
+    faults: int
+    """Traces that could not be read: another build may find them."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +113,7 @@ def write_site(
     except BaseException:
         shutil.rmtree(fresh, ignore_errors=True)
         raise
-    return Written(sorted(out / path for path in build.written), build.made, build.kept)
+    return Written(sorted(out / path for path in (*build.files, MARKER)), build.made, build.kept, build.faults)
 
 
 class _Build:
@@ -118,11 +121,10 @@ class _Build:
 
     def __init__(self, fresh: Path, out: Path, sources: str, progress: Progress) -> None:
         self._fresh, self._out, self._sources, self._progress = fresh, out, sources, progress
-        self._before = _made_from(out, sources)
-        self._keys: dict[str, str] = {}
+        self._before = LastBuild(out, sources)
         self._folders: set[Path] = set()
-        self.written: list[str] = []
-        self.made = self.kept = 0
+        self.files: dict[str, MadeFile] = {}
+        self.made = self.kept = self.faults = 0
 
     def write(self, results: Results, cases: Sequence[CaseInfo], options: SiteOptions, site: Path) -> None:
         board = make_board(results, cases, options.title, options.built_from, options.most_pages)
@@ -146,10 +148,10 @@ class _Build:
         if options.base:
             for image in social_images(board, options.title, options.suite, made_up=bool(options.example)):
                 self._page(image.address, image.facts, image.make)
-            shown = (address for address in self._keys if address.endswith(".html"))
+            shown = (address for address, it in self.files.items() if it.key and address.endswith(".html"))
             self._put(SITEMAP, sitemap(dict.fromkeys(shown, board.updated[:10]), options.base))
         charts.forget_old()
-        self._put(MARKER, json.dumps({"sources": self._sources, "pages": self._keys}, indent=0).encode())
+        self._create(MARKER, marker_of(self._sources, self.files))
 
     def _traces(self, sheets: Sheets, board: Board, options: SiteOptions) -> dict[str, tuple[TraceState, Kept | None]]:
         """Write the files of traces until their budget is used up; what the page of each cell says of its trace."""
@@ -163,6 +165,7 @@ class _Build:
                     self._page(sheet.address, sheet.facts, sheet.make)
                 except UserError as error:
                     state = replace(state, fault=str(error))
+                    self.faults += 1
                 else:
                     room -= (self._fresh / sheet.address).stat().st_size
                     state = replace(state, page=sheet.address)
@@ -173,28 +176,28 @@ class _Build:
         # Means that are equal on paper may differ in the last digit, and make the same page.
         same = _LONG_NUMBER.sub(lambda found: f"{float(found.group()):.9g}", facts)
         key = hashlib.sha256(same.encode("utf-8", "surrogatepass")).hexdigest()[:24]
-        if self._before.get(address) == key:
-            target = self._place(address)
+        if (before := self._before.kept(address, key)) is not None:
             try:
-                os.link(self._out / address, target)
+                os.link(self._out / address, self._place(address))
             except OSError:
                 pass
             else:
-                self._keys[address] = key
-                self.written.append(address)
+                self.files[address] = before
                 self.kept += 1
                 return
-        self._put(address, make())
-        self._keys[address] = key
+        self._put(address, make(), key)
         self.made += 1
         if (self.made + self.kept) % _TELL == 0:
             self._progress(f"{self.made + self.kept:,} pages, {self.kept:,} of them unchanged")
 
-    def _put(self, path: str, content: bytes) -> int:
+    def _put(self, path: str, content: bytes, key: str = "") -> int:
+        self._create(path, content)
+        self.files[path] = MadeFile(file_digest(content), key)
+        return len(content)
+
+    def _create(self, path: str, content: bytes) -> None:
         with self._place(path).open("xb") as file:  # "x": a second file at one address is a fault of this program
             file.write(content)
-        self.written.append(path)
-        return len(content)
 
     def _place(self, path: str) -> Path:
         target = self._fresh / path
@@ -204,28 +207,9 @@ class _Build:
         return target
 
 
-def _made_from(out: Path, sources: str) -> Mapping[str, str]:
-    """The key of each page of the last build; nothing where its sources were others."""
-    try:
-        found = json.loads((out / MARKER).read_bytes())
-    except (OSError, ValueError):
-        return {}
-    if not isinstance(found, dict) or found.get("sources") != sources:
-        return {}
-    pages: dict[str, str] = found["pages"]
-    return pages
-
-
 def _sources(site: Path) -> str:
-    """The digest of templates and of this room: other ones make other pages."""
-    found = hashlib.sha256()
-    for path in (*_files(site), *sorted(Path(__file__).parent.glob("*.py"))):
-        found.update(f"{path.name}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
-    return found.hexdigest()
-
-
-def _files(site: Path) -> Iterator[Path]:
-    return (path for path in sorted(site.rglob("*")) if path.is_file() and path.parent.name != "__pycache__")
+    """The digest of what pages are made by: the site's own sources and the program."""
+    return hashlib.sha256(f"{digest_folder(site)} {program_digest()}".encode()).hexdigest()
 
 
 def _published(site: Path) -> Published:

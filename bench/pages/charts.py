@@ -9,9 +9,10 @@ from itertools import pairwise
 from typing import Any
 
 from bench.pages.costs import Point, frontier
-from bench.pages.drawing import Chart, Figures, altair, ink, themed, to_svg
+from bench.pages.drawing import Chart, Draw, Figures, to_svg
 from bench.pages.news import Trend
 from bench.pages.render import moment, percent, spread, usd, visible
+from bench.pages.vega import PERCENT, Spec, amount, ink, layer, layered, number, share, when, word
 from bench.stats import Estimate
 
 _SIZES = {"wide": (880, 340), "narrow": (290, 260)}
@@ -38,7 +39,7 @@ class Axis:
 DOLLARS = Axis("cost per cell, US dollars", "'$' + format(datum.value, '~g')", usd)
 
 
-def cost_chart(points: Sequence[Point], measure: str, name: str, profile: str) -> Chart | None:
+def cost_chart(points: Sequence[Point], measure: str, name: str, profile: str, draw: Draw = to_svg) -> Chart | None:
     """Cost against `score` or `success`; None where no cost is known."""
     if not points:
         return None
@@ -51,7 +52,7 @@ def cost_chart(points: Sequence[Point], measure: str, name: str, profile: str) -
         else f"{len(points)} agents, none of which competes and has met every case, so that there is no frontier."
     )
     drawn = {
-        size: to_svg(scatter(points, best, measure, *box), f"{name}-{size}", title, str(visible(words)))
+        size: draw(scatter(points, best, measure, *box), f"{name}-{size}", title, str(visible(words)))
         for size, box in _SIZES.items()
     }
     rows = [
@@ -69,49 +70,52 @@ def cost_chart(points: Sequence[Point], measure: str, name: str, profile: str) -
 
 def scatter(
     points: Sequence[Point], best: Sequence[Point], measure: str, width: int, height: int, axis: Axis = DOLLARS
-) -> Any:
+) -> Spec:
     """Points with their names, and the line through `best`, what no other point beats for less."""
-    alt = altair()
-    low, high, log = _domain([it.cost for it in points])
+    low, high, log = _domain([amount(it.cost) for it in points])
     place = _placer(low, high, log, width, height)
     rows = [_dot(it, it in best, measure, axis) for it in points]
     everyone = [*best, *(it for it in points if it not in best)]
     labels = _labels(everyone, measure, place, (width, height), _drawn_lines(points, best, measure, place, width))
-    x = alt.X("cost:Q").title(axis.title + (" (logarithmic)" if log else ""))
-    x = x.scale(alt.Scale(type="log" if log else "linear", domain=[low, high], nice=False))
-    x = x.axis(grid=False, values=_ticks(low, high, log, width), labelExpr=axis.label)
-    y = alt.Y("value:Q").title(f"{measure}, share of 1").scale(domain=[0, 1])
-    y = y.axis(format="%", values=[0, 0.25, 0.5, 0.75, 1], labelExpr="format(datum.value * 100, '~g') + '%'")
+    x = number("cost", title=axis.title + (" (logarithmic)" if log else ""))
+    x |= {"scale": {"type": "log" if log else "linear", "domain": [low, high], "nice": False}}
+    x |= {"axis": {"grid": False, "values": _ticks(low, high, log, width), "labelExpr": axis.label}}
+    y = number("value", title=f"{measure}, share of 1", scale={"domain": [0, 1]})
+    y |= {"axis": {"format": "%", "values": [0, 0.25, 0.5, 0.75, 1], "labelExpr": PERCENT}}
     kinds = ["best", "other", "incomplete"]
-    fill = alt.Fill("kind:N", legend=None).scale(domain=kinds, range=[ink("accent"), ink("paper"), ink("paper")])
-    stroke = alt.Stroke("kind:N", legend=None).scale(domain=kinds, range=[ink("accent"), ink("soft"), ink("faint")])
-    shape = alt.Shape("paid:N", legend=None).scale(domain=["paid", "replayed"], range=["circle", "diamond"])
-    dots = alt.Chart(alt.Data(values=rows))
-    line = [{"cost": it.cost, "value": it.value(measure).mean} for it in best]
+    fill = word("kind", legend=None, scale={"domain": kinds, "range": [ink("accent"), ink("paper"), ink("paper")]})
+    stroke = word("kind", legend=None, scale={"domain": kinds, "range": [ink("accent"), ink("soft"), ink("faint")]})
+    shape = word("paid", legend=None, scale={"domain": ["paid", "replayed"], "range": ["circle", "diamond"]})
+    line = [{"cost": amount(it.cost), "value": share(it.value(measure).mean)} for it in best]
     line += [{"cost": high, "value": line[-1]["value"]}] if line else []
+    span = layer(
+        rows, "rule", {"x": x, "y": y, "y2": {"field": "high"}, "stroke": stroke},
+        strokeWidth=1.5, strokeOpacity=0.55, aria=False,
+    )  # fmt: skip
     layers = [
-        alt.Chart(alt.Data(values=line)).mark_line(
-            interpolate="step-after", color=ink("accent"), strokeDash=[5, 4], strokeWidth=1.5, aria=False
-        ).encode(x=x, y=y),
-        dots.mark_rule(strokeWidth=1.5, strokeOpacity=0.55, aria=False)
-        .encode(x=x, y=y, y2=alt.Y2("high:Q"), stroke=stroke)
-        .transform_calculate(value="datum.low"),
-        dots.mark_point(size=95, strokeWidth=2, opacity=1).encode(
-            x=x, y=y, fill=fill, stroke=stroke, shape=shape, description=alt.Description("says:N")
+        layer(
+            line, "line", {"x": x, "y": y},
+            interpolate="step-after", color=ink("accent"), strokeDash=[5, 4], strokeWidth=1.5, aria=False,
+        ),
+        {**span, "transform": [{"calculate": "datum.low", "as": "value"}]},
+        layer(
+            rows, "point",
+            {"x": x, "y": y, "fill": fill, "stroke": stroke, "shape": shape, "description": word("says")},
+            size=95, strokeWidth=2, opacity=1,
         ),
         *(_texts(side, group, x, y) for side, group in labels.items()),
     ]  # fmt: skip
-    return themed(alt.layer(*layers), width, height)
+    return layered(layers, width, height)
 
 
 def _dot(it: Point, best: bool, measure: str, axis: Axis) -> dict[str, Any]:
     value = it.value(measure)
     low, high = (value.interval.low, value.interval.high) if value.interval else (value.mean, value.mean)
     return {
-        "cost": max(it.cost, _NOTHING),
-        "value": value.mean,
-        "low": low,
-        "high": high,
+        "cost": amount(max(it.cost, _NOTHING)),
+        "value": share(value.mean),
+        "low": share(low),
+        "high": share(high),
         "kind": "best" if best else "other" if it.complete else "incomplete",
         "paid": "replayed" if it.replayed else "paid",
         "says": f"{visible(_short(it.label))}: {percent(value.mean)} ({spread(value.interval)}) "
@@ -131,13 +135,10 @@ _SIDES: Mapping[str, tuple[str, float, float]] = {
 }
 
 
-def _texts(side: str, group: Sequence[dict[str, Any]], x: Any, y: Any) -> Any:
-    alt = altair()
-
+def _texts(side: str, group: Sequence[dict[str, Any]], x: Spec, y: Spec) -> Spec:
     align, dx, dy = _SIDES[side]
     style = {"align": align, "baseline": "middle", "dx": dx, "dy": dy, "fontSize": 12, "limit": 200, "aria": False}
-    chart = alt.Chart(alt.Data(values=list(group)))
-    return chart.mark_text(color=ink("ink"), **style).encode(x=x, y=y, text=alt.Text("label:N"))
+    return layer(group, "text", {"x": x, "y": y, "text": word("label")}, color=ink("ink"), **style)
 
 
 def _labels(
@@ -160,7 +161,7 @@ def _labels(
             others = [*lines, *(other for number, other in enumerate(taken) if number != at)]
             if box[0] >= 0 and box[2] <= size[0] and box[1] >= -8 and box[3] <= size[1] and not _meets(box, others):
                 found.setdefault(side, []).append(
-                    {"cost": max(it.cost, _NOTHING), "value": it.value(measure).mean, "label": label}
+                    {"cost": amount(max(it.cost, _NOTHING)), "value": share(it.value(measure).mean), "label": label}
                 )
                 taken.append(box)
                 break
@@ -206,8 +207,8 @@ def _placer(
     low: float, high: float, log: bool, width: int, height: int
 ) -> Callable[[float, float], tuple[float, float]]:
     def place(cost: float, value: float) -> tuple[float, float]:
-        share = math.log(max(cost, _NOTHING) / low) / math.log(high / low) if log else cost / high
-        return share * width, (1 - value) * height
+        along = math.log(max(cost, _NOTHING) / low) / math.log(high / low) if log else cost / high
+        return along * width, (1 - value) * height
 
     return place
 
@@ -222,80 +223,78 @@ def _ticks(low: float, high: float, log: bool, width: int) -> list[float]:
     return [number * step for number in range(int(high / step) + 1)]
 
 
-def trend_chart(trend: Trend, name: str, who: str, measure: str = "success") -> Chart | None:
+def trend_chart(
+    trend: Trend, name: str, who: str, measure: str = "success", draw: Draw = to_svg
+) -> Chart | None:  # fmt: skip
     """None for fewer than two nights."""
     nights = trend.series.nights
     if len(nights) < 2:
         return None
-    alt = altair()
-
     steps = [nights[level.first].started for level in trend.levels[1:]]
     title = f"{measure.capitalize()} by night: {who}"
     words = f"{len(nights)} nights, {moment(nights[0].started)} to {moment(nights[-1].started)} UTC. " + (
         f"The level changed on {', '.join(it[:10] for it in steps)}." if steps else "No step is confirmed."
     )
-    x, y = _when(alt), _share(alt, measure)
-    rows = [{"at": it.started, "value": it.value, "says": f"{it.started[:10]}: {percent(it.value)}"} for it in nights]
-    flat = [
-        {"at": nights[level.first].started, "end": nights[level.end - 1].started, "value": level.mean}
-        for level in trend.levels
-    ]
-    control = [{"at": it.started, "value": it.value} for it in (trend.control.nights if trend.control else ())]
-    layers = [
-        alt.Chart(alt.Data(values=control)).mark_line(color=ink("second"), strokeWidth=1.2, aria=False)
-        .encode(x=x, y=y),
-        alt.Chart(alt.Data(values=rows)).mark_circle(color=ink("soft"), size=22, opacity=1)
-        .encode(x=x, y=y, description=alt.Description("says:N")),
-        alt.Chart(alt.Data(values=flat)).mark_rule(color=ink("accent"), strokeWidth=2.5, aria=False)
-        .encode(x=x, x2=alt.X2("end:T"), y=y),
-        alt.Chart(alt.Data(values=[{"at": it} for it in steps]))
-        .mark_rule(color=ink("accent"), strokeDash=[3, 3], aria=False).encode(x=x),
-    ]  # fmt: skip
-    svg = to_svg(themed(alt.layer(*layers), *_SMALL), name, title, words)
+    svg = draw(_nights(trend, steps, measure), name, title, words)
     shown = [(it.started[:10], percent(it.value), str(it.cases), str(it.trials)) for it in nights]
     return Chart(name, title, words, {"any": svg}, Figures(("Night", measure.capitalize(), "Cases", "Cells"), shown))
 
 
-def _when(alt: Any) -> Any:
-    x = alt.X("at:T", scale=alt.Scale(type="utc", nice=False)).title("night (UTC)")
-    return x.axis(grid=False, format="%d %b", labelOverlap=True, tickCount=4, labelFlush=True)
+def _nights(trend: Trend, steps: Sequence[str], measure: str) -> Spec:
+    nights = trend.series.nights
+    axis = {"grid": False, "format": "%d %b", "labelOverlap": True, "tickCount": 4, "labelFlush": True}
+    x = when("at", scale={"type": "utc", "nice": False}, title="night (UTC)", axis=axis)
+    y = number("value", title=f"{measure}, share", scale={"domain": [0, 1]})
+    y |= {"axis": {"values": [0, 0.5, 1], "labelExpr": PERCENT}}
+    rows = [
+        {"at": it.started, "value": share(it.value), "says": f"{it.started[:10]}: {percent(it.value)}"} for it in nights
+    ]
+    flat = [
+        {"at": nights[level.first].started, "end": nights[level.end - 1].started, "value": share(level.mean)}
+        for level in trend.levels
+    ]
+    control = [{"at": it.started, "value": share(it.value)} for it in (trend.control.nights if trend.control else ())]
+    both = {"x": x, "y": y}
+    layers = [
+        layer(control, "line", both, color=ink("second"), strokeWidth=1.2, aria=False),
+        layer(rows, "circle", {**both, "description": word("says")}, color=ink("soft"), size=22, opacity=1),
+        layer(flat, "rule", {**both, "x2": {"field": "end"}}, color=ink("accent"), strokeWidth=2.5, aria=False),
+        layer(
+            [{"at": it} for it in steps], "rule", {"x": x}, color=ink("accent"), strokeDash=[3, 3], aria=False
+        ),
+    ]  # fmt: skip
+    return layered(layers, *_SMALL)
 
 
-def _share(alt: Any, measure: str) -> Any:
-    y = alt.Y("value:Q").title(f"{measure}, share").scale(domain=[0, 1])
-    return y.axis(values=[0, 0.5, 1], labelExpr="format(datum.value * 100, '~g') + '%'")
-
-
-def category_chart(rows: Mapping[str, Estimate], name: str, who: str) -> Chart | None:
+def category_chart(rows: Mapping[str, Estimate], name: str, who: str, draw: Draw = to_svg) -> Chart | None:
     """The success in each category, with its interval over the cases."""
     if len(rows) < 2:
         return None
-    alt = altair()
-
     title = f"Success by category: {who}"
     worst, best = (pick(rows, key=lambda it: rows[it].mean) for pick in (min, max))
     words = f"Highest in {best} ({percent(rows[best].mean)}), lowest in {worst} ({percent(rows[worst].mean)})."
+    svg = draw(_categories(rows), name, title, words)
+    shown = [(category, percent(it.mean), spread(it.interval), str(it.n)) for category, it in rows.items()]
+    return Chart(name, title, words, {"any": svg}, Figures(("Category", "Success", "95%", "Cases"), shown))
+
+
+def _categories(rows: Mapping[str, Estimate]) -> Spec:
     dots = [
         {
             "category": category.replace("_", " "),
-            "value": it.mean,
-            "low": it.interval.low if it.interval else it.mean,
-            "high": it.interval.high if it.interval else it.mean,
+            "value": share(it.mean),
+            "low": share(it.interval.low if it.interval else it.mean),
+            "high": share(it.interval.high if it.interval else it.mean),
             "says": f"{category}: {percent(it.mean)} ({spread(it.interval)}), {it.n} cases",
         }
         for category, it in rows.items()
     ]
-    x = alt.X("value:Q").title("success, share of trials").scale(domain=[0, 1])
-    x = x.axis(values=[0, 0.5, 1], labelExpr="format(datum.value * 100, '~g') + '%'")
-    y = alt.Y("category:N").title(None).axis(domain=False, ticks=False, labelLimit=130)
-    base = alt.Chart(alt.Data(values=dots))
-    chart = alt.layer(
-        base.mark_rule(color=ink("accent"), strokeWidth=2, strokeOpacity=0.5, aria=False)
-        .encode(y=y, x=alt.X("low:Q").scale(domain=[0, 1]), x2=alt.X2("high:Q")),
-        base.mark_circle(color=ink("accent"), size=70, opacity=1)
-        .encode(y=y, x=x, description=alt.Description("says:N")),
-    )  # fmt: skip
-    height = max(90, 24 * len(rows))
-    svg = to_svg(themed(chart, 240, height), name, title, words)
-    shown = [(category, percent(it.mean), spread(it.interval), str(it.n)) for category, it in rows.items()]
-    return Chart(name, title, words, {"any": svg}, Figures(("Category", "Success", "95%", "Cases"), shown))
+    x = number("value", title="success, share of trials", scale={"domain": [0, 1]})
+    x |= {"axis": {"values": [0, 0.5, 1], "labelExpr": PERCENT}}
+    y = word("category", title=None, axis={"domain": False, "ticks": False, "labelLimit": 130})
+    span = {"y": y, "x": number("low", scale={"domain": [0, 1]}), "x2": {"field": "high"}}
+    layers = [
+        layer(dots, "rule", span, color=ink("accent"), strokeWidth=2, strokeOpacity=0.5, aria=False),
+        layer(dots, "circle", {"y": y, "x": x, "description": word("says")}, color=ink("accent"), size=70, opacity=1),
+    ]
+    return layered(layers, 240, max(90, 24 * len(rows)))

@@ -8,7 +8,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from bench.pages.drawing import altair, ink, themed, to_svg
+from bench.pages.drawing import Draw
+from bench.pages.vega import Spec, ink, layer, layered, number, share, word
 
 _STEP = 1.25
 """From one column to the next, in widths of a column: exact in binary, so that the rest of a division is."""
@@ -47,41 +48,40 @@ class Axis:
 
 
 def columns_svg(
-    columns: Sequence[Column], rows: Sequence[str], axis: Axis, name: str, title: str, words: str
+    columns: Sequence[Column], rows: Sequence[str], axis: Axis, name: str, title: str, words: str, draw: Draw
 ) -> dict[str, Markup]:
     """The drawing by screen. `columns`: the first ones are drawn, as many as fit; the table beside it has all."""
     return {
-        size: to_svg(_drawn(columns[:most], rows, axis, width), f"{name}-{size}", title, words)
+        size: draw(_drawn(columns[:most], rows, axis, width), f"{name}-{size}", title, words)
         for size, (most, width) in _COLUMNS.items()
     }
 
 
-def _drawn(columns: Sequence[Column], rows: Sequence[str], axis: Axis, width: int) -> Any:
-    alt = altair()
+def _drawn(columns: Sequence[Column], rows: Sequence[str], axis: Axis, width: int) -> Spec:
     reach = axis.high - axis.low
-    y = alt.Y("row:N", sort=["", *rows]).title(None).axis(domain=False, ticks=False, labelLimit=150)
-    y = y.scale(domain=["", *rows])
+    quiet = {"domain": False, "ticks": False, "labelLimit": 150}
+    y = word("row", sort=["", *rows], title=None, axis=quiet, scale={"domain": ["", *rows]})
     last = _STEP * (len(columns) - 1) + 1
     places = [at * _STEP + (value - axis.low) / reach for at in range(len(columns)) for value in _named(axis)]
     shown = f"format(round(((datum.value % {_STEP}) * {reach} + {axis.low}) * 100), '~g') + '%'"
-    x = alt.X("x:Q", title=axis.title).scale(domain=[-0.05, last + 0.05], nice=False)
-    x = x.axis(grid=False, values=places, labelExpr=shown, labelOverlap=False, labelFontSize=10, domain=False)
+    below = {"grid": False, "labelOverlap": False, "labelFontSize": 10, "domain": False}
+    x = number("x", title=axis.title, scale={"domain": [-0.05, last + 0.05], "nice": False})
+    x |= {"axis": {**below, "values": places, "labelExpr": shown}}
     dots = [_dot(it, at, axis) for at, column in enumerate(columns) for it in column.dots if it.row in rows]
     heads = [{"x": at * _STEP, "row": "", "label": _short(it.label)} for at, it in enumerate(columns)]
-    data = alt.Chart(alt.Data(values=dots))
-    shape = alt.Shape("kind:N", legend=None).scale(domain=["in", "beyond"], range=["circle", "triangle-right"])
+    shape = word("kind", legend=None, scale={"domain": ["in", "beyond"], "range": ["circle", "triangle-right"]})
+    span = {"x": number("low"), "x2": {"field": "high"}, "y": y}
+    named = {"align": "left", "fontSize": 11, "limit": int(width / len(columns)) - 4}
     layers = [
-        alt.Chart(alt.Data(values=[{"x": place} for place in places]))
-        .mark_rule(color=ink("line"), aria=False).encode(x=x),
-        data.mark_rule(color=ink("accent"), strokeWidth=2, strokeOpacity=0.5, aria=False)
-        .encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=y),
-        data.mark_point(size=45, filled=True, opacity=1, color=ink("accent"))
-        .encode(x=x, y=y, shape=shape, description=alt.Description("says:N")),
-        alt.Chart(alt.Data(values=heads))
-        .mark_text(align="left", color=ink("ink"), fontSize=11, limit=int(width / len(columns)) - 4, aria=False)
-        .encode(x=x, y=y, text=alt.Text("label:N")),
+        layer([{"x": place} for place in places], "rule", {"x": x}, color=ink("line"), aria=False),
+        layer(dots, "rule", span, color=ink("accent"), strokeWidth=2, strokeOpacity=0.5, aria=False),
+        layer(
+            dots, "point", {"x": x, "y": y, "shape": shape, "description": word("says")},
+            size=45, filled=True, opacity=1, color=ink("accent"),
+        ),
+        layer(heads, "text", {"x": x, "y": y, "text": word("label")}, color=ink("ink"), aria=False, **named),
     ]  # fmt: skip
-    return themed(alt.layer(*layers), width, _ROW * (len(rows) + 1))
+    return layered(layers, width, _ROW * (len(rows) + 1))
 
 
 def _named(axis: Axis) -> tuple[float, float, float]:
@@ -90,7 +90,7 @@ def _named(axis: Axis) -> tuple[float, float, float]:
 
 def _dot(it: Dot, at: int, axis: Axis) -> dict[str, Any]:
     def place(value: float) -> float:
-        return at * _STEP + (min(axis.high, max(axis.low, value)) - axis.low) / (axis.high - axis.low)
+        return at * _STEP + share((min(axis.high, max(axis.low, value)) - axis.low) / (axis.high - axis.low))
 
     low, high = (it.mean if end is None else end for end in (it.low, it.high))
     span = "" if it.low is None or it.high is None else f" ({100 * it.low:.0f} to {100 * it.high:.0f}%)"

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 
+from bench.base.arrow import table_of
 from bench.formats.record import Profile, Record
 from bench.pages.board import Board, Row
 from bench.pages.costs import cost_of
@@ -79,13 +80,14 @@ def about(files: Sequence[tuple[str, int]]) -> list[DataFile]:
 
 def _records(board: Board) -> Iterator[tuple[str, bytes]]:
     lines: list[bytes] = []
-    number = 1
+    number, held = 1, 0
     for entry in reversed(board.entries):
-        line = f"{entry.record.to_line()}\n".encode("utf-8", "surrogatepass")
-        if lines and sum(map(len, lines)) + len(line) > _MOST_BYTES:
+        line = f"{entry.line}\n".encode("utf-8", "surrogatepass")
+        if lines and held + len(line) > _MOST_BYTES:
             yield _records_name(number), b"".join(lines)
-            lines, number = [], number + 1
+            lines, number, held = [], number + 1, 0
         lines.append(line)
+        held += len(line)
     yield _records_name(number), b"".join(lines)
 
 
@@ -245,9 +247,8 @@ def harmless(value: Cell) -> Cell:
 
 
 def _parquet(rows: Sequence[Cells]) -> bytes:
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     out = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist(list(rows)), out, compression="zstd")
+    pq.write_table(table_of(rows), out, compression="zstd")
     return out.getvalue()

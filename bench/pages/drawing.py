@@ -1,4 +1,4 @@
-"""From an Altair chart to SVG that a strict page may hold: colours by class, unique ids, no style, nothing active.
+"""From a chart to SVG that a strict page may hold: colours by class, unique ids, no style, nothing active.
 
 vl-convert runs Vega in its own engine, without a browser and without the network.
 """
@@ -11,16 +11,18 @@ import os
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, version
+from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from markupsafe import Markup
 
 from bench.base.errors import UserError
 from bench.base.files import write_atomic
+from bench.pages.program import version_of
+from bench.pages.vega import INKS, Spec, ink
 
 _SVG = "http://www.w3.org/2000/svg"
 _KEPT = {"svg", "g", "path", "line", "rect", "circle", "text", "tspan", "defs", "clipPath"}
@@ -31,19 +33,6 @@ _ATTRIBUTES = {
 }  # fmt: skip
 _NUMBER = re.compile(r"-?\d+\.\d{2,}")
 _MOST_CHARTS = 4000
-_PADDING = {"left": 14, "right": 8, "top": 6, "bottom": 4}
-"""The fonts of a reader may be wider than those that Vega measures with."""
-INKS = ("ink", "soft", "line", "paper", "accent", "second", "faint", "pass", "fail", "one", "two", "three", "four")
-"""What a colour means; the style sheet says which colour it is, in the light and in the dark."""
-Spec: TypeAlias = dict[str, Any]
-"""A chart as Vega-Lite."""
-
-
-def ink(name: str) -> str:
-    """A colour of a chart, which becomes the class `ink-NAME`, or `line-NAME` for strokes."""
-    return f"#0000{INKS.index(name) + 1:02x}"
-
-
 _NAME_OF = {ink(name): name for name in INKS}
 
 
@@ -68,56 +57,50 @@ class Chart:
     figures: Figures
 
 
+Draw: TypeAlias = Callable[[Spec, str, str, str], Markup]
+"""`to_svg`, or what remembers what it drew."""
+
+
 class ChartCache:
-    """Charts by the digest of what they are drawn from: one that has not changed costs neither Vega nor its start."""
+    """Drawings by the digest of their specification: one that has not changed costs neither Vega nor its start."""
 
     def __init__(self, folder: Path | None) -> None:
         """`folder`: None keeps nothing."""
         self._folder = folder
-        self._drawn_by = ""
 
-    def chart(self, draw: Callable[..., Chart | None], *facts: object) -> Chart | None:
-        """`draw(*facts)`; the facts must say all about themselves by `repr`."""
+    def svg(self, chart: Spec, name: str, title: str, description: str) -> Markup:
+        """As `to_svg`."""
+        return _worded_svg(self._drawing(chart, name), name, title, description)
+
+    def _drawing(self, chart: Spec, name: str) -> str:
         if self._folder is None:
-            return draw(*facts)
-        key = hashlib.sha256(f"{self._tools()} {draw.__name__} {facts!r}".encode("utf-8", "surrogatepass")).hexdigest()
-        path = self._folder / key[:2] / f"{key[2:40]}.json"
+            return _drawn(chart, name)
+        key = hashlib.sha256(f"{_drawn_by()} {name} {json.dumps(chart, sort_keys=True)}".encode()).hexdigest()
+        path = self._folder / key[:2] / f"{key[2:40]}.svg"
         try:
-            found = json.loads(path.read_bytes())
+            # What is read here was made by `_strict`, which let nothing through but its own elements and attributes.
+            found = path.read_bytes().decode()
             os.utime(path)
         except (OSError, ValueError):
-            made = draw(*facts)
-            write_atomic(path, json.dumps(None if made is None else asdict(made)).encode())
-            return made
-        if found is None:
-            return None
-        # What is read here was made by `to_svg`, which let nothing through but its own elements and attributes.
-        sizes = {size: Markup(svg) for size, svg in found["sizes"].items()}  # noqa: S704
-        return Chart(**{**found, "sizes": sizes, "figures": Figures(**found["figures"])})
+            found = ""
+        if not (found.startswith("<svg ") and found.endswith("</svg>")):
+            found = _drawn(chart, name)
+            write_atomic(path, found.encode())
+        return found
 
     def forget_old(self) -> None:
         """Remove what no build has used for long, once there is much of it."""
-        files = list(self._folder.rglob("*.json")) if self._folder is not None else []
+        files = [path for path in self._folder.rglob("*.*") if path.is_file()] if self._folder is not None else []
         if len(files) > _MOST_CHARTS:
             files.sort(key=lambda it: it.stat().st_mtime, reverse=True)
             for path in files[_MOST_CHARTS:]:
                 path.unlink(missing_ok=True)
 
-    def _tools(self) -> str:
-        """The sources of this room and the versions of the libraries: other ones draw other pictures."""
-        if not self._drawn_by:
-            found = hashlib.sha256()
-            for path in sorted(Path(__file__).parent.glob("*.py")):
-                found.update(path.read_bytes())
-            self._drawn_by = " ".join([found.hexdigest(), *map(_version, ("altair", "vl-convert-python"))])
-        return self._drawn_by
 
-
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return ""
+@cache
+def _drawn_by() -> str:
+    """This module and Vega's version: other ones draw other pictures of the same specification."""
+    return f"{hashlib.sha256(Path(__file__).read_bytes()).hexdigest()} {version_of('vl-convert-python')}"
 
 
 def require(*libraries: str) -> None:
@@ -127,27 +110,19 @@ def require(*libraries: str) -> None:
         raise UserError(f"needs {', '.join(missing)}", where="the site", remedy="pip install 'ml-dev-bench[site]'")
 
 
-def altair() -> Any:
-    """Altair, whose types a strict checker cannot follow. Raises `UserError` where it is missing."""
-    require("altair", "vl_convert")
-    import altair as found
-    from altair.utils.schemapi import disable_debug_mode
-
-    # Else every part of a chart is checked against the schema when it is made, which takes longer than the drawing;
-    # a test checks every kind of chart.
-    disable_debug_mode()
-    return found
-
-
 def to_svg(chart: Spec, name: str, title: str, description: str) -> Markup:
-    """The drawing of `chart`, as `themed` made it; the same chart gives the same bytes."""
+    """The drawing of `chart`, as `layered` made it; the same chart gives the same bytes. `name` begins its ids."""
+    return _worded_svg(_drawn(chart, name), name, title, description)
+
+
+def _drawn(chart: Spec, name: str) -> str:
+    require("vl_convert")
     import vl_convert
 
-    text = vl_convert.vegalite_to_svg(chart, allowed_base_urls=[])
-    return _strict(text, name, title, description)
+    return _strict(vl_convert.vegalite_to_svg(chart, allowed_base_urls=[]), name)
 
 
-def _strict(text: str, name: str, title: str, description: str) -> Markup:
+def _strict(text: str, name: str) -> str:
     root = ET.fromstring(text)  # noqa: S314  made by Vega from our own specification
     made = _copied(root, name)
     box = root.get("viewBox", "0 0 100 100")
@@ -157,9 +132,15 @@ def _strict(text: str, name: str, title: str, description: str) -> Markup:
         "role": "img",
         "aria-labelledby": f"{name}-title {name}-text",
     }
-    for position, (tag, words) in enumerate((("title", title), ("desc", description))):
-        made.insert(position, _worded(tag, words, id=f"{name}-{'title' if tag == 'title' else 'text'}"))
-    return Markup(ET.tostring(made, encoding="unicode"))  # noqa: S704  every text and attribute went through ElementTree
+    return ET.tostring(made, encoding="unicode")
+
+
+def _worded_svg(svg: str, name: str, title: str, description: str) -> Markup:
+    """With the words that stand for it, which come first."""
+    opened, end, rest = svg.partition(">")
+    words = (_worded("title", title, id=f"{name}-title"), _worded("desc", description, id=f"{name}-text"))
+    said = "".join(ET.tostring(it, encoding="unicode") for it in words)
+    return Markup(f"{opened}{end}{said}{rest}")  # noqa: S704  every text and attribute went through ElementTree
 
 
 def _copied(node: ET.Element, name: str) -> ET.Element:
@@ -219,14 +200,3 @@ def _worded(tag: str, words: str, **attributes: str) -> ET.Element:
     made = ET.Element(tag, attributes)
     made.text = words
     return made
-
-
-def themed(chart: Any, width: int, height: int) -> Spec:
-    """The chart in the house's style, as Vega-Lite. Its style is added as text: Altair copies a chart to change it."""
-    quiet = {"titleFontWeight": 400, "labelFontSize": 12, "titleFontSize": 12, "labelLimit": 170, "titlePadding": 9}
-    colours = {"labelColor": ink("soft"), "titleColor": ink("soft"), "gridColor": ink("line"), "tickColor": ink("line")}
-    axis = {**quiet, **colours, "domainColor": ink("line"), "tickSize": 4}
-    config = {"font": "sans-serif", "aria": True, "axis": axis, "view": {"stroke": None}}
-    size = {"width": width, "height": height, "padding": _PADDING}
-    made: Spec = chart.to_dict(validate=False)
-    return {**made, **size, "background": "transparent", "config": config}

@@ -8,8 +8,9 @@ from statistics import fmean
 from typing import Any
 
 from bench.formats.record import Profile
-from bench.pages.drawing import Chart, Figures, altair, ink, themed, to_svg
+from bench.pages.drawing import Chart, Draw, Figures, to_svg
 from bench.pages.render import percent, usd
+from bench.pages.vega import PERCENT, Spec, amount, ink, layer, layered, number, share, when, word
 from bench.stats import MICRO, CasePeriod, Spent
 from bench.store import Decision
 
@@ -76,7 +77,7 @@ def by_case(periods: Sequence[CasePeriod]) -> dict[tuple[Profile, str], list[Cas
     return found
 
 
-def difficulty_chart(periods: Sequence[CasePeriod], name: str, profile: Profile) -> Chart | None:
+def difficulty_chart(periods: Sequence[CasePeriod], name: str, profile: Profile, draw: Draw = to_svg) -> Chart | None:
     """Success of all ranked agents on a case; None for fewer than two periods."""
     if len(periods) < 2:
         return None
@@ -86,20 +87,17 @@ def difficulty_chart(periods: Sequence[CasePeriod], name: str, profile: Profile)
         f" last {percent(periods[-1].success)}. A rise says that agents got better, or that better ones came."
     )
     rows = [
-        {"at": it.since, "value": it.success, "says": f"{it.since}: {percent(it.success)} of {it.agents} agents"}
+        {"at": it.since, "value": share(it.success), "says": f"{it.since}: {percent(it.success)} of {it.agents} agents"}
         for it in periods
     ]
-    alt = altair()
-    y = alt.Y("value:Q").title("success, share").scale(domain=[0, 1])
-    y = y.axis(values=[0, 0.5, 1], labelExpr="format(datum.value * 100, '~g') + '%'")
-    drawings = {
-        size: to_svg(_over_time(alt, rows, y, box), f"{name}-{size}", title, words) for size, box in _SIZES.items()
-    }
+    y = number("value", title="success, share", scale={"domain": [0, 1]})
+    y |= {"axis": {"values": [0, 0.5, 1], "labelExpr": PERCENT}}
+    drawings = {size: draw(_over_time(rows, y, box), f"{name}-{size}", title, words) for size, box in _SIZES.items()}
     shown = [(it.since, percent(it.success), str(it.agents), str(it.cells)) for it in reversed(periods)][:MOST_ROWS]
     return Chart(name, title, words, drawings, Figures(("Since", "Success", "Agents", "Cells"), shown))
 
 
-def spending_chart(rows: Sequence[Spending], name: str, profile: Profile) -> Chart | None:
+def spending_chart(rows: Sequence[Spending], name: str, profile: Profile, draw: Draw = to_svg) -> Chart | None:
     """Dollars for a cell by day, further back by week: paid, or replayed where nothing was; None for fewer than two."""
     if len(rows) < 2:
         return None
@@ -110,13 +108,11 @@ def spending_chart(rows: Sequence[Spending], name: str, profile: Profile) -> Cha
     words = (
         f"US dollars, {kind}. {values[0][0]} to {values[-1][0]}: first {usd(values[0][1])}, last {usd(values[-1][1])}."
     )
-    drawn = [{"at": at, "value": value, "says": f"{at}: {usd(value)}"} for at, value in values]
-    alt = altair()
-    top = max(value for _, value in values) * 1.1 or 1
-    y = alt.Y("value:Q").title("US dollars a cell").scale(domain=[0, top], nice=True).axis(tickCount=3, format="~g")
-    drawings = {
-        size: to_svg(_over_time(alt, drawn, y, box), f"{name}-{size}", title, words) for size, box in _SIZES.items()
-    }
+    drawn = [{"at": at, "value": amount(value), "says": f"{at}: {usd(value)}"} for at, value in values]
+    top = amount(max(value for _, value in values) * 1.1) or 1
+    y = number("value", title="US dollars a cell", scale={"domain": [0, top], "nice": True})
+    y |= {"axis": {"tickCount": 3, "format": "~g"}}
+    drawings = {size: draw(_over_time(drawn, y, box), f"{name}-{size}", title, words) for size, box in _SIZES.items()}
     shown = [
         (it.since, str(it.cells), usd(it.paid), usd(it.replayed), str(it.unknown)) for it in reversed(rows)
     ][:MOST_ROWS]  # fmt: skip
@@ -124,15 +120,19 @@ def spending_chart(rows: Sequence[Spending], name: str, profile: Profile) -> Cha
     return Chart(name, title, words, drawings, Figures(columns, shown))
 
 
-def _over_time(alt: Any, rows: Sequence[Mapping[str, Any]], y: Any, size: tuple[int, int]) -> Any:
+def _over_time(rows: Sequence[Mapping[str, Any]], y: Spec, size: tuple[int, int]) -> Spec:
     """Dots, and the mean of the neighbours as a line: single days say little."""
-    x = alt.X("at:T", scale=alt.Scale(type="utc", nice=False)).title("day (UTC); further back weeks")
-    x = x.axis(grid=False, format="%d %b %y", labelOverlap=True, tickCount=5, labelFlush=True)
+    axis = {"grid": False, "format": "%d %b %y", "labelOverlap": True, "tickCount": 5, "labelFlush": True}
+    x = when("at", title="day (UTC); further back weeks", scale={"type": "utc", "nice": False}, axis=axis)
     near = [rows[max(0, at - _AROUND) : at + _AROUND + 1] for at in range(len(rows))]
     level = [
         {"at": it["at"], "value": round(fmean(other["value"] for other in them), 6)}
         for it, them in zip(rows, near, strict=True)
     ]
-    line = alt.Chart(alt.Data(values=level)).mark_line(color=ink("accent"), strokeWidth=2, aria=False).encode(x=x, y=y)
-    dots = alt.Chart(alt.Data(values=list(rows))).mark_circle(color=ink("faint"), size=18, opacity=1)
-    return themed(alt.layer(dots.encode(x=x, y=y, description=alt.Description("says:N")), line), *size)
+    layers = [
+        layer(
+            rows, "circle", {"x": x, "y": y, "description": word("says")}, color=ink("faint"), size=18, opacity=1
+        ),
+        layer(level, "line", {"x": x, "y": y}, color=ink("accent"), strokeWidth=2, aria=False),
+    ]  # fmt: skip
+    return layered(layers, *size)

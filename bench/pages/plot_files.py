@@ -46,7 +46,7 @@ def plot_files(groups: Sequence[Group], site: Path, charts: ChartCache) -> Itera
     """Each file's name and content. `site`: the sources, whose style names the colours."""
     style = _style(site)
     for group in groups:
-        for plot in plots_of(group, charts.chart):
+        for plot in plots_of(group, charts.svg):
             svg = plot.chart.sizes.get("wide") or plot.chart.sizes["any"]
             yield f"{plot.name}-{group.name}.svg", _alone(str(svg), style)
             yield f"{plot.name}-{group.name}.csv", _csv(plot)

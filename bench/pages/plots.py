@@ -16,13 +16,12 @@ from bench.pages.charts import Axis as ScatterAxis
 from bench.pages.charts import scatter
 from bench.pages.columns_chart import Axis, Column, Dot, columns_svg
 from bench.pages.costs import Point, frontier, labels_of
-from bench.pages.drawing import Chart, Figures, to_svg
+from bench.pages.drawing import Chart, Draw, Figures
 from bench.pages.render import change, count, duration, percent, spread, visible
 from bench.pages.views import Details
 from bench.stats import BARS, Entrant, Estimate, Findings, Improvement, Tally, estimate, over_cases, total_of
 
 Cell = str | int | float | None
-Draw = Callable[..., Chart | None]
 BENCHMARKS: Mapping[str, str] = {"ml-dev-bench": "ML-Dev-Bench", "mlagentbench": "MLAgentBench", "own": "Own cases"}
 _MOST_ROWS = 60
 """In a drawing."""
@@ -95,7 +94,7 @@ def _failures(notes: Sequence[Findings]) -> dict[str, int]:
 
 
 def plots_of(group: Group, draw: Draw) -> list[Plot]:
-    """Each plot that there is something to show in. `draw`: calls what draws, or remembers what it drew."""
+    """Each plot that there is something to show in."""
     return [plot for make in _PLOTS for plot in make(group, draw)]
 
 
@@ -173,8 +172,8 @@ def _in_columns(
     axis: Axis,
 ) -> Iterator[Plot]:  # fmt: skip
     rows = [row for row in rows if any(dot.row == row for column in columns for dot in column.dots)]
-    chart = draw(columns_chart, columns, rows, axis, f"{kind}-{group.name}", title, about) if rows else None
-    if chart is not None:
+    if rows:
+        chart = columns_chart(columns, rows, axis, f"{kind}-{group.name}", title, about, draw)
         numbers = [
             (column.label, dot.row, dot.mean, dot.low, dot.high, dot.n) for column in columns for dot in column.dots
         ]
@@ -182,7 +181,7 @@ def _in_columns(
 
 
 def columns_chart(
-    columns: Sequence[Column], rows: Sequence[str], axis: Axis, name: str, title: str, about: str
+    columns: Sequence[Column], rows: Sequence[str], axis: Axis, name: str, title: str, about: str, draw: Draw
 ) -> Chart:
     """Small multiples: a column for each agent."""
     words = f"{about}. {len(columns)} agents, {len(rows)} rows; the drawing shows the first of both, the table all."
@@ -193,7 +192,7 @@ def columns_chart(
         Column(str(visible(it.label)), [replace(dot, row=names[dot.row]) for dot in it.dots if dot.row in names])
         for it in columns
     ]
-    svg = columns_svg(seen, list(names.values()), axis, name, title, said)
+    svg = columns_svg(seen, list(names.values()), axis, name, title, said, draw)
     shown = change if axis.low < 0 else percent
     table = [_shown(it.label, dot, shown) for it in columns for dot in it.dots]
     return Chart(name, title, words, svg, Figures(("Agent", "Row", "Mean", "95%", "n"), table))
@@ -219,8 +218,8 @@ def _efficiency(group: Group, draw: Draw) -> Iterator[Plot]:
     for kind, axis in (("tokens", _TOKENS), ("time", _SECONDS)):
         points = [point for agent in group.agents if (point := _point(agent, kind, len(group.cases))) is not None]
         title = f"Success against {kind}: {group.title}, profile {group.profile}"
-        chart = draw(_efficiency_chart, points, axis.title, f"{kind}-{group.name}", title) if points else None
-        if chart is not None:
+        if points:
+            chart = _efficiency_chart(points, axis, f"{kind}-{group.name}", title, draw)
             rows = [(it.label, it.cost, it.success.mean, *(_ends(it.success)), it.success.n) for it in points]
             yield Plot(
                 kind, chart, ("agent", "tokens" if kind == "tokens" else "seconds", "mean", "low", "high", "n"), rows
@@ -246,14 +245,13 @@ def _point(agent: Agent, kind: str, cases: int) -> Point | None:
     return Point(agent.label, agent.who, used, score, success, False, len(graded) == cases)
 
 
-def _efficiency_chart(points: Sequence[Point], axis_title: str, name: str, title: str) -> Chart:
-    axis = next(it for it in (_TOKENS, _SECONDS) if it.title == axis_title)
+def _efficiency_chart(points: Sequence[Point], axis: ScatterAxis, name: str, title: str, draw: Draw) -> Chart:
     best = frontier(points, "success")
     words = f"{len(points)} agents. Of those that met every case, no other succeeds more often with less: "
     words += ", ".join(f"{it.label} ({percent(it.success.mean)} at {axis.shown(it.cost)})" for it in best) or "none"
     said = str(visible(words))
     drawn = {
-        size: to_svg(scatter(points, best, "success", *box, axis), f"{name}-{size}", title, said)
+        size: draw(scatter(points, best, "success", *box, axis), f"{name}-{size}", title, said)
         for size, box in _SIZES.items()
     }
     rows = [

@@ -59,9 +59,9 @@ def agent_page(entrant: Entrant) -> str:
     return f"agents/{_safe(name)}---{digest}.html"
 
 
-def cell_page(record: Record) -> str:
-    """Named by content: another attempt at the same cell is another page."""
-    digest = hashlib.sha256(record.to_line().encode()).hexdigest()[:16]
+def cell_page(record: Record, line: str = "") -> str:
+    """Named by content: another attempt at the same cell is another page. `line`: the record's, where it is known."""
+    digest = hashlib.sha256((line or record.to_line()).encode()).hexdigest()[:16]
     return f"runs/{record.provenance.run}/{record.case.id}-{record.agent.id}-{record.trial}-{digest}.html"
 
 

@@ -103,7 +103,7 @@ class Sheets:
         self._site = site
         self._board = board
         self._renderer = renderer
-        self._draw = charts.chart
+        self._draw = charts.svg
         self._periods = by_case(results.case_periods())
         self._spent = results.spending()
         self._tokens = results.token_use()
@@ -156,7 +156,7 @@ class Sheets:
         versus = [versus_of(section, pairs[section.profile]) for section in board.sections]
         shown = {"versus": versus, "most": MOST_VERSUS, "names": self._names()}
         yield self._sheet("versus.html", "versus.html", shown)
-        yield self._sheet("compare.html", "compare.html", {"sections": board.sections})
+        yield self._sheet("compare.html", "compare.html", {"sections": bool(board.sections)})
         news = tonight(self._details.trends)
         yield self._sheet(
             "news.html", "news.html", {"news": news, "cases": {it.id: it.title for it in board.cases.values()}}
@@ -190,7 +190,7 @@ class Sheets:
 
         def drawn() -> Facts:
             spent = {
-                it.profile: self._draw(spending_chart, it.spent, f"spent-{it.profile}", it.profile) for it in sections
+                it.profile: spending_chart(it.spent, f"spent-{it.profile}", it.profile, self._draw) for it in sections
             }
             return {"charts": self._charts(("success", "score")), "spent": spent}
 
@@ -208,7 +208,7 @@ class Sheets:
         found: dict[str, list[Chart]] = {}
         for section in self._board.sections:
             points = points_of([row.place for row in section.charted])
-            drawn = [self._draw(cost_chart, points, it, f"{it}-{section.profile}", section.profile) for it in measures]
+            drawn = [cost_chart(points, it, f"{it}-{section.profile}", section.profile, self._draw) for it in measures]
             found[section.profile] = [it for it in drawn if it]
         return found
 
@@ -238,15 +238,15 @@ class Sheets:
             yield self._sheet("agent.html", address, {"view": view}, partial(self._agent_charts, view))
 
     def _case_parts(self, case: CaseInfo, periods: Mapping[Profile, Sequence[CasePeriod]]) -> Facts:
-        charts = {it: self._draw(difficulty_chart, them, f"over-time-{it}", it) for it, them in periods.items()}
+        charts = {it: difficulty_chart(them, f"over-time-{it}", it, self._draw) for it, them in periods.items()}
         return {"task": rendered(case.task), "readme": rendered(case.readme), "charts": charts}
 
     def _agent_charts(self, view: AgentView) -> Facts:
         found: dict[str, list[Chart]] = {}
         for part in view.sections:
             who = part.row.standing.entrant
-            trend = self._draw(trend_chart, part.trend, f"trend-{who.profile}", who.agent) if part.trend else None
-            categories = self._draw(category_chart, part.categories, f"categories-{who.profile}", who.agent)
+            trend = trend_chart(part.trend, f"trend-{who.profile}", who.agent, draw=self._draw) if part.trend else None
+            categories = category_chart(part.categories, f"categories-{who.profile}", who.agent, self._draw)
             found[who.profile] = [it for it in (trend, categories) if it]
         return {"charts": found, "social": social_page(view.entrant)}
 

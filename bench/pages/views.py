@@ -59,9 +59,10 @@ def details_of(results: Results, board: Board) -> Details:
 
 @dataclass(frozen=True)
 class Solver:
-    """An agent on one case."""
+    """An agent on one case: nothing of what it does on others, so that the page stays where that alone changes."""
 
-    row: Row
+    who: Entrant
+    ranked: bool
     tally: Tally
     usd: float | None
     """For a cell."""
@@ -146,12 +147,12 @@ def _solver(row: Row, case: str, details: Details) -> Solver:
     usd = cost_of(tally)
     share = Estimate(tally.success, tally.graded, None) if tally.success is not None else None
     found = details.findings.get((row.standing.entrant, case))
-    return Solver(row, tally, usd, cost_per_success(usd, share), found)
+    return Solver(row.standing.entrant, row.standing.ranked, tally, usd, cost_per_success(usd, share), found)
 
 
 def _solved(it: Solver) -> tuple[bool, float, float]:
     usd = float("inf") if it.usd is None else it.usd
-    return not it.row.standing.ranked, -(it.tally.success if it.tally.success is not None else -1.0), usd
+    return not it.ranked, -(it.tally.success if it.tally.success is not None else -1.0), usd
 
 
 @dataclass(frozen=True)

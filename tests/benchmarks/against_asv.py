@@ -7,7 +7,8 @@ A result point is one benchmark at one commit for asv, and one cell (an agent on
 benchmarks and N/50 commits, against 2 agents on 25 cases in N/50 nights. What each publishes: asv a page that draws in
 the browser, one JSON file a benchmark and its regressions; here every page of the board (ranks with intervals, costs,
 trends with confirmed steps, cases, cells), its charts and data files. Times are of whole processes, wall and CPU. Here:
-cold (no index, no chart kept), the site anew from a kept index, nothing changed, and one new record.
+cold (no index, no chart kept), the site anew from a kept index, nothing changed, and one more cell of an agent that is
+there, the first of its night.
 """
 
 from __future__ import annotations
@@ -23,19 +24,19 @@ import tempfile
 import time
 from pathlib import Path
 
+from bench.formats.record import Record
 from bench.store.branch import ResultsBranch
 from bench.store.bundle import Bundle
 from tests.benchmarks.results_scale import ROOT
-from tests.benchmarks.site_scale import SITE_CODE
-from tests.benchmarks.synthetic_branch import BRANCH, World, make_branch
-from tests.helpers.records import make_record
+from tests.benchmarks.synthetic_branch import BRANCH, World, agent_nights, make_branch
+from tests.helpers.cells import make_case
 
 BENCHMARKS = 50
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--asv", type=Path, required=True, help="the command asv")
+    parser.add_argument("--asv", type=Path, help="the command asv; without it only the site is measured")
     parser.add_argument("--points", type=int, nargs="+", default=[500, 5000])
     options = parser.parse_args()
     print(f"{len(os.sched_getaffinity(0))} cores, load {os.getloadavg()[0]:.1f}: compare CPU where a machine is busy")
@@ -43,7 +44,8 @@ def main() -> None:
         with tempfile.TemporaryDirectory(prefix="mldb-asv-") as name:
             folder = Path(name)
             print(f"{points:,} points", flush=True)
-            _asv(folder / "asv", options.asv, points // BENCHMARKS)
+            if options.asv:
+                _asv(folder / "asv", options.asv, points // BENCHMARKS)
             _ours(folder / "ours", points // BENCHMARKS)
 
 
@@ -114,22 +116,36 @@ def _asv(folder: Path, asv: Path, commits: int) -> None:
 
 
 def _ours(folder: Path, nights: int) -> None:
+    """By the command, as a reader types it: its start, the look at what changed and the index are part of it."""
     folder.mkdir()
     world = World(7, nights, agents=2, cases=25, traces=0.0)
     make_branch(world, bare := folder / "results.git", lambda line: None)
+    _make_cases(world, folder / "cases")
+    words = ["build", str(bare), "--out", str(folder / "site"), "--cases", str(folder / "cases")]
+    command = ["env", f"ML_DEV_BENCH_CACHE={folder / 'cache'}", sys.executable, "-m", "bench", "site", *words]
 
-    def site(what: str, out: str = "site") -> None:
-        words = [bare, folder / "cache", folder / out, ROOT / "site", world.agents, world.cases]
-        _timed(what, [sys.executable, "-c", SITE_CODE, *map(str, words)], ROOT)
+    def site(what: str) -> None:
+        _timed(what, command, ROOT)
 
     site("ours, cold: index, charts and site")
     print(f"    publishes {_published(folder / 'site')}")
     shutil.rmtree(folder / "site")
     site("ours, index and charts kept")
     site("ours, nothing changed")
-    facts = {"agent": world.agent(0), "case": world.case(0), "run": "one-more", "started": world.started(nights)}
-    ResultsBranch(bare, BRANCH).commit(Bundle("one-more", 1, [make_record(**facts)], world.started(nights)))  # type: ignore[arg-type]
+    ((_, night),) = agent_nights(world, 1, range(nights, nights + 1))
+    record = Record.model_validate_json(night.splitlines()[0])
+    ResultsBranch(bare, BRANCH).commit(Bundle(record.provenance.run, 1, [record], world.started(nights)))
     site("ours, one new record")
+
+
+def _make_cases(world: World, root: Path) -> None:
+    """Those of the branch, as a suite."""
+    for number in range(world.cases):
+        category = ("debugging", "model_implementation", "training", "dataset_handling")[number % 4]
+        make_case(root, id=world.case(number), category=category, title=world.case(number).replace("_", " "))
+    (root / "suites").mkdir()
+    suite = 'schema: 1\nid: demo\nversion: "2026.11"\ntitle: All of them\ncases: ["*"]\n'
+    (root / "suites" / "demo.yaml").write_text(suite)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,8 @@ from bench.index.query import Index, open_index
 from bench.index.results import IndexedResults
 from bench.pages import board, cell_files
 from bench.pages.board import CaseInfo
-from bench.pages.build import MARKER, build_site, write_site
+from bench.pages.build import build_site, write_site
+from bench.pages.made import MARKER
 from bench.stats.results import RecordResults
 from bench.store.branch import ResultsBranch
 from bench.store.decisions import Decision

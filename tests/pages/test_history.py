@@ -8,11 +8,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
+import vl_convert
+
 from bench.formats.record import Record
 from bench.pages.build import SiteOptions, write_site
-from bench.pages.drawing import ChartCache
+from bench.pages.drawing import ChartCache, to_svg
 from bench.pages.example import ABOUT, TITLE, example_year
 from bench.pages.history import verdicts_of
+from bench.pages.vega import Spec, ink, layer, layered, number
 from bench.stats import RecordResults
 from bench.stats.periods import case_periods, period_of, spending, token_use
 from bench.stats.results import suite_of_records
@@ -78,7 +82,7 @@ def test_decisions_have_a_page(tmp_path: Path) -> None:
     assert "No decision yet" in text_of(page)
 
 
-def test_a_chart_that_has_not_changed_is_not_drawn_again(tmp_path: Path) -> None:
+def test_a_chart_that_has_not_changed_is_not_drawn_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     night = make_night()
     options = SiteOptions(charts=tmp_path / "charts")
 
@@ -87,21 +91,37 @@ def test_a_chart_that_has_not_changed_is_not_drawn_again(tmp_path: Path) -> None
         return {str(it.relative_to(tmp_path / out)): it.read_bytes() for it in (tmp_path / out).rglob("*.html")}
 
     first = build(night, "one")
-    drawn = {path: path.read_bytes() for path in (tmp_path / "charts").rglob("*.json")}
+    drawn = {path: path.read_bytes() for path in (tmp_path / "charts").rglob("*.svg")}
     assert drawn
+    monkeypatch.setattr(vl_convert, "vegalite_to_svg", None)
     assert build(night, "two") == first
-    assert {path: path.read_bytes() for path in (tmp_path / "charts").rglob("*.json")} == drawn
-    calls: list[str] = []
 
-    def draw(name: str) -> None:
-        calls.append(name)
 
-    cache = ChartCache(tmp_path / "charts")
-    for name in ("a", "a", "b"):
-        assert cache.chart(draw, name) is None
-    assert calls == ["a", "b"]
-    next((tmp_path / "charts").rglob("*.json")).write_text("{")
-    cache.forget_old()
+def test_a_drawing_is_kept_by_its_specification_and_a_damaged_one_is_drawn_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[int] = []
+    draw = vl_convert.vegalite_to_svg
+
+    def counted(spec: Spec, **options: Any) -> str:
+        drawn.append(spec["width"])
+        return str(draw(spec, **options))
+
+    monkeypatch.setattr(vl_convert, "vegalite_to_svg", counted)
+    one, other = (
+        layered([layer([{"x": 1}], "circle", {"x": number("x")}, color=ink("ink"))], it, 20) for it in (50, 60)
+    )
+    charts = ChartCache(tmp_path / "charts")
+    first = charts.svg(one, "name", "A <title>", "words")
+    assert first == to_svg(one, "name", "A <title>", "words") and drawn == [50, 50]
+    assert "words" in charts.svg(one, "name", "Another title", "words") and drawn == [50, 50]
+    charts.svg(other, "name", "A title", "words")
+    assert drawn == [50, 50, 60]
+    for path in (tmp_path / "charts").rglob("*.svg"):
+        path.write_bytes(path.read_bytes()[:-1])
+    assert charts.svg(one, "name", "A <title>", "words") == first and drawn == [50, 50, 60, 50]
+    charts.forget_old()
+    assert len(list((tmp_path / "charts").rglob("*.svg"))) == 2
 
 
 def test_a_made_up_year_says_so_on_every_page(tmp_path: Path) -> None:

@@ -31,9 +31,10 @@ from bench.formats.observed import NameQuery, SelfReported
 from bench.formats.record import ModelUsage, Record, Tokens
 from bench.pages import render as figures
 from bench.pages.board import CaseInfo
-from bench.pages.build import MARKER, SiteOptions, Written, build_site, write_site
+from bench.pages.build import SiteOptions, Written, build_site, write_site
 from bench.pages.charts import cost_chart
 from bench.pages.costs import Point, at_budgets, frontier
+from bench.pages.made import MARKER
 from bench.pages.render import agent_page, cell_page
 from bench.pages.weights import read_open_weights
 from bench.stats import Entrant, Estimate, Interval, RecordResults

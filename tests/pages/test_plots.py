@@ -71,7 +71,7 @@ def test_each_plot_has_the_numbers_that_it_was_drawn_from() -> None:
     board = make_board(stored := RecordResults(night()), CASES, "")
     dev, paper = groups_of(board, details_of(stored, board))
     assert (dev.title, paper.title) == ("ML-Dev-Bench", "MLAgentBench")
-    plots = {plot.name: plot for plot in plots_of(paper, ChartCache(None).chart)}
+    plots = {plot.name: plot for plot in plots_of(paper, ChartCache(None).svg)}
     assert list(plots) == KINDS
     success = {(row[0], row[1]): row[2:] for row in plots["success"].rows}
     assert success["react", "house_price"][0] == 1.0 and success["aide", "house_price"][0] == 0.0
@@ -88,7 +88,7 @@ def test_each_plot_has_the_numbers_that_it_was_drawn_from() -> None:
     assert tokens["aide"][0] == pytest.approx(5250 * (6 + 7 + 8 + 8 * 3) / 6)
     failures = {row[1]: row[2] for row in plots["failures"].rows}
     assert failures == {"no improvement": 1.0, "bad plan": pytest.approx(2 / 3)}
-    assert [it.name for it in plots_of(dev, ChartCache(None).chart)] == ["success", "tokens", "time"]
+    assert [it.name for it in plots_of(dev, ChartCache(None).svg)] == ["success", "tokens", "time"]
 
 
 def test_the_page_is_whole_without_scripts_and_says_what_is_drawn(tmp_path: Path) -> None:
