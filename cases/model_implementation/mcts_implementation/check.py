@@ -6,13 +6,20 @@ A tree that the driver shows is a claim of the process that built it, and believ
 from __future__ import annotations
 
 import math
+from itertools import permutations
 from typing import Any
 
 import numpy as np
 from games import C_PUCT, CHAIN, DEFAULT, LONG, arms, bound, drawn_tree, propagated, selected, trap, visits
+from given import altered
 
 from bench.judge import Probe, check, integer, number, run_command, sequence
 
+WRITTEN = {
+    "Node.get_uct_value",
+    *(f"MCTS.{it}" for it in ("search", "_select", "_expand", "_simulate", "_backpropagate")),
+}
+"""What the agent is to write."""
 SEARCH = Probe("MCTS(n_simulations=100)", target="mcts:MCTS", observe="driver.py:settings")
 
 
@@ -30,9 +37,10 @@ def _rows(found: Any) -> list[list[Any]]:
 
 def _built(game: list[Any], answer: Any, plan: list[Any]) -> tuple[Any, list[list[Any]]]:
     """The chosen action and the tree of a search, which has what every tree of so many simulations has."""
-    best, tree, moves, cloned = sequence(answer, length=4)
+    best, tree, moves, cloned, asked = sequence(answer, length=5)
     assert moves == plan[3], "the search has changed the state that it was given"
     assert cloned is True, "the tree is over the state itself, and not over a clone"
+    assert integer(asked) <= plan[0], f"{plan[0]} simulations asked for {asked} rewards"
     rows = _rows(tree)
     children: list[list[list[Any]]] = [[] for _ in rows]
     for row in rows[1:]:
@@ -60,6 +68,20 @@ def _built(game: list[Any], answer: Any, plan: list[Any]) -> tuple[Any, list[lis
         near = min(map(abs, own)) <= 1e-9 * max(1, abs(value))
         assert near, f"{told}: of its value {value}, {value - total} is not the reward of one playout"
     return best, rows
+
+
+def _assert_shares(found: list[int], chances: Any, what: str) -> None:
+    """Each of few outcomes comes as often as its chance says, within six standard deviations of a binomial count."""
+    counts, chances = np.bincount(found, minlength=len(chances)), np.asarray(chances)
+    apart = np.abs(counts - len(found) * chances) / np.sqrt(len(found) * chances * (1 - chances))
+    assert apart.max() <= 6, f"{what}: {counts.tolist()} times, expected {np.round(len(found) * chances).tolist()}"
+
+
+def _assert_even(found: list[int], wide: int, what: str) -> None:
+    """Numbers below `wide` come equally often: at most eight groups of neighbours are counted."""
+    groups = min(wide, 8)
+    sizes = np.bincount([n * groups // wide for n in range(wide)])
+    _assert_shares([n * groups // wide for n in found], sizes / wide, what)
 
 
 def _searches(ws: Any, game: list[Any], plans: list[list[Any]], constant: float) -> list[tuple[Any, list[list[Any]]]]:
@@ -114,8 +136,8 @@ def _assert_planted(rows: list[list[Any]], constant: float, rewards: list[list[A
 def expansion_adds_one_child(ws: Any) -> None:
     """`_expand(node)` adds one child at a time, each untried action equally likely, and leaves the node's state."""
     for wide, kind in ((5, "number"), (1, "pair"), (4, "text")):
-        game, times = arms([float(n) for n in range(wide)], 2), 150 * wide
-        steps, firsts = sequence(ws.drive("driver.py:expanded", game, kind, times, ws.seed_for(kind)), length=2)
+        game = arms([float(n) for n in range(wide)], 2)
+        steps, _ = sequence(ws.drive("driver.py:expanded", game, kind, 1, ws.seed_for(kind)), length=2)
         for done, step in enumerate(sequence(steps, length=wide), 1):
             tree, last, own, moves = sequence(step, length=4)
             rows = _rows(tree)
@@ -125,9 +147,16 @@ def expansion_adds_one_child(ws: Any) -> None:
             assert not any(row[3] or row[4] for row in rows), "an expansion counts visits or values"
             tried = sorted(row[1] for row in rows[1:])
             assert sorted(tried + rows[0][5]) == list(range(wide)), f"tried {tried}, untried {rows[0][5]}"
-        counts = np.bincount([integer(n, 0, wide - 1) for n in sequence(firsts, length=times)], minlength=wide)
-        # Six standard deviations of a binomial count.
-        assert np.abs(counts - 150).max() <= 6 * math.sqrt(150), f"untried actions are chosen {counts.tolist()} times"
+    orders = {order: n for n, order in enumerate(permutations(range(3)))}
+    for wide, kind, times in ((3, "number", 12000), (5, "pair", 12000), (150, "number", 4000)):
+        game = [list(range(1, wide + 1)), *map(float, range(wide))]
+        steps, found = sequence(ws.drive("driver.py:expanded", game, kind, times, ws.seed_for(f"{wide}")), length=2)
+        choices = [[integer(n, 0, wide - 1) for n in sequence(it, length=3)] for it in sequence(found, length=times)]
+        assert all(len(set(it)) == 3 for it in choices), "an action was expanded twice"
+        for turn, chosen in enumerate(zip(*choices, strict=True), 1):
+            _assert_even(list(chosen), wide, f"choice {turn} of {wide} untried actions")
+        if wide == 3:
+            _assert_even([orders[tuple(it)] for it in choices], 6, "orders of three actions")
 
 
 @check(weight=2, required=True)
@@ -137,14 +166,22 @@ def playouts_are_uniform(ws: Any) -> None:
     # Ends at different depths, so that uniform moves are not uniform ends.
     game = [[1, 2, 3], scale, [4, 5], [6, 7, 8, 9], *(n * scale for n in range(2, 6)), [10, 11], 6 * scale, 7 * scale, 8 * scale]  # fmt: skip  # noqa: E501
     chances = np.array([1 / 3, 1 / 6, 1 / 6, 1 / 12, 1 / 12, 1 / 12, 1 / 24, 1 / 24])
-    rewards, kinds, moves = sequence(ws.drive("driver.py:played", game, 3000, ws.seed_for("playouts")), length=3)
-    ends = np.array([number(reward) / scale for reward in sequence(rewards, length=3000)])
+    rewards, kinds, moves = sequence(ws.drive("driver.py:played", game, 12000, ws.seed_for("playouts")), length=3)
+    ends = np.array([number(reward) / scale for reward in sequence(rewards, length=12000)])
     assert np.abs(ends - np.round(ends)).max() < 1e-9, "a playout's reward is not that of a terminal state"
-    found = np.bincount(np.clip(np.round(ends).astype(int), 0, 9), minlength=10)[1:9]
-    apart = np.abs(found - 3000 * chances) / np.sqrt(3000 * chances * (1 - chances))
-    assert apart.max() <= 6, f"ends were met {found.tolist()} times, expected {np.round(3000 * chances).tolist()}"
+    places = np.round(ends).astype(int) - 1
+    assert places.min() >= 0 and places.max() < 8, "a playout's reward is not that of a terminal state"
+    _assert_shares(places.tolist(), chances, "ends were met")
     assert moves == [0], "the playout has changed the state that it was given"
     assert kinds == ["float"], f"rewards of playouts have the types {kinds}"
+    for wide, times in ((3, 16000), (5, 16000), (150, 4000)):
+        game = [list(range(1, wide + 1)), *map(float, range(wide))]
+        rewards, *_ = sequence(ws.drive("driver.py:played", game, times, ws.seed_for(f"{wide}")), length=3)
+        firsts = [int(number(it, 0, wide - 1)) for it in sequence(rewards, length=times)]
+        _assert_even(firsts, wide, f"moves of playouts among {wide}")
+        if wide == 3:
+            pairs = [3 * first + second for first, second in zip(firsts[::2], firsts[1::2], strict=True)]
+            _assert_shares(pairs, np.full(9, 1 / 9), "pairs of moves of successive playouts")
     for reward in (7, -2.5):
         own, kinds, _ = sequence(ws.drive("driver.py:played", [reward], 3, 1), length=3)
         assert [number(it) for it in sequence(own)] == [reward] * 3, f"from a terminal state of {reward}: {own}"
@@ -189,8 +226,10 @@ def ends_and_sizes(ws: Any) -> None:
     assert first == again, "the same seed has built another tree"
     assert first != other, "another seed has built the same tree"
     # Here playouts decide what the tree becomes.
-    [(_, first), (_, again)] = _searches(ws, trap(ws)[0], [[120, seed, *DEFAULT]] * 2, 0.7)
+    plans = [[120, seed, *DEFAULT], [120, seed, *DEFAULT], [120, None, *DEFAULT]]
+    [(_, first), (_, again), (_, after)] = _searches(ws, trap(ws)[0], plans, 0.7)
     assert first == again, "after the same random.seed playouts have built another tree"
+    assert first != after, "the next search draws again what the last one drew"
     wanted = visits(rewards, 90, C_PUCT)
     for best, _ in found[:6]:
         assert wanted[integer(best, 0, 2)] == max(wanted), f"move {best} was chosen, visits must be {wanted}"
@@ -207,6 +246,13 @@ def called_as_promised(ws: Any) -> None:
         assert counts == [values["n_simulations"]] * 2, f"set to and made: {counts} simulations"
 
     SEARCH.signature(ws, {"n_simulations": 33}, lambda _: [arms([0.5, 1.0], 3)], right)
+
+
+@check(weight=0, guard=True)
+def given_code_stays(ws: Any) -> None:
+    """What `mcts.py` gives is as it was; comments, docstrings, form and further definitions are free."""
+    changed = altered(ws.original("mcts.py").read_text("utf-8"), ws.text("mcts.py", max_mb=1), WRITTEN)
+    assert not changed, f"given in mcts.py, and changed: {', '.join(changed)}"
 
 
 @check(weight=0, required=True)

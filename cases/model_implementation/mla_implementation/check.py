@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from given import altered
 from reference import attention, drawn
 
 from bench.judge import check, close, mapping, number, run_command, sequence
@@ -118,6 +119,13 @@ def settings_and_lengths(ws: Any) -> None:
             {"shape": (1, 1), "past": 1023, "cache": 1},
         ],
     )
+
+
+@check(weight=0, guard=True)
+def given_code_stays(ws: Any) -> None:
+    """What `mla.py` gives is as it was; comments, docstrings, form and further definitions are free."""
+    changed = altered(ws.original("mla.py").read_text("utf-8"), ws.text("mla.py", max_mb=1), {"MLA.forward"})
+    assert not changed, f"given in mla.py, and changed: {', '.join(changed)}"
 
 
 @check(weight=0, required=True)

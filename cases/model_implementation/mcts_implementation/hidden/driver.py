@@ -19,11 +19,12 @@ KINDS: dict[str, Any] = {
 
 
 class Played(mcts.State):  # type: ignore[misc]
-    """A place in a game; what is not allowed is an error."""
+    """A place in a game; what is not allowed is an error. What compares as equal is another place all the same."""
 
     def __init__(self, game: list[Any], kind: str = "number", moves: tuple[int, ...] | list[int] = (0,)) -> None:
         self.game, self.kind, self.moves = game, kind, list(moves)
         self.lists: dict[int, list[Any]] = {}
+        self.asked: list[int] = []
 
     def get_legal_actions(self) -> list[Any]:
         """The game's own list: it is the same one at each visit of a place, in all clones, and nobody may change it."""
@@ -39,12 +40,25 @@ class Played(mcts.State):  # type: ignore[misc]
     def get_reward(self) -> Any:
         if not self.is_terminal():
             raise RuntimeError("get_reward() was asked before the end of the game")
+        self.asked.append(self.moves[-1])
         return self.game[self.moves[-1]]
 
     def clone(self) -> Played:
         other = Played(self.game, self.kind, self.moves)
-        other.lists = self.lists
+        other.lists, other.asked = self.lists, self.asked
         return other
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise RuntimeError("a state was copied without clone()")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Played) and hash(self) == hash(other)
+
+    def __hash__(self) -> int:
+        return self.moves[-1] % 3
+
+    def __bool__(self) -> bool:
+        return self.moves[-1] % 2 == 1
 
     def apply_action(self, action: Any) -> None:
         self.moves.append(self.game[self.moves[-1]][self.get_legal_actions().index(action)])
@@ -65,10 +79,13 @@ def dumped(root: Any) -> list[list[Any]]:
 
 def bounds(nodes: list[list[Any]], constant: float) -> list[Any]:
     """UCT values of nodes with [visits, value, visits above], None for infinity, and their types."""
-    mcts.C_PUCT, found = constant, []
+    found = []
     for visits, value, total in nodes:
         node = mcts.Node(Played([0.0]), parent=mcts.Node(Played([0.0])))
-        node.parent.visit_count, node.visit_count, node.total_value = 17, visits, value
+        # What is asked for under another constant, or of other visits, is not to be remembered.
+        mcts.C_PUCT, node.parent.visit_count, node.visit_count, node.total_value = constant + 1, 17, 3, 1.0
+        node.get_uct_value(total)
+        mcts.C_PUCT, node.visit_count, node.total_value = constant, visits, value
         bound = node.get_uct_value(total)
         found.append([None if bound == float("inf") else bound, type(bound).__name__])
     return found
@@ -101,21 +118,26 @@ def _planted(game: list[Any], rows: list[list[Any]], constant: float, rewards: l
 
 
 def expanded(game: list[Any], kind: str, times: int, seed: int) -> list[Any]:
-    """Trees after each expansion of one node, and the first choices of many others."""
+    """Trees after each expansion of one node, and the first three choices, at most, at each of many others."""
     random.seed(seed)
     root, steps = mcts.Node(Played(game, kind)), []
     while root.untried_actions:
         child = mcts.MCTS()._expand(root)
         steps.append([dumped(root), child is list(root.children.values())[-1], root.state.moves, child.state.moves])
-    nodes = [mcts.Node(Played(game, kind)) for _ in range(times)]
-    return [steps, [node.state.get_legal_actions().index(mcts.MCTS()._expand(node).action) for node in nodes]]
+    search, start, choices = mcts.MCTS(), Played(game, kind), []
+    places = {action: n for n, action in enumerate(start.get_legal_actions())}
+    for _ in range(times):
+        node = mcts.Node(start)
+        choices.append([places[search._expand(node).action] for _ in range(min(3, len(places)))])
+    return [steps, choices]
 
 
 def played(game: list[Any], times: int, seed: int) -> list[Any]:
     """Rewards of playouts from the start, their types, and the moves in the given state afterwards."""
     random.seed(seed)
     state = Played(game)
-    rewards = [mcts.MCTS()._simulate(state) for _ in range(times)]
+    search = mcts.MCTS()
+    rewards = [search._simulate(state) for _ in range(times)]
     return [rewards, sorted({type(reward).__name__ for reward in rewards}), state.moves]
 
 
@@ -129,20 +151,26 @@ class Watched(mcts.MCTS):  # type: ignore[misc]
 
 def searched(game: list[Any], plans: list[list[Any]], constant: float) -> list[Any]:
     """For each plan (simulations, seed, kind, moves): the action's index, the tree, the state's moves afterwards,
-    and whether the tree is over another object than the state.
+    whether the tree is over another object than the state, and how many rewards were asked for.
 
-    One object makes all searches of as many simulations, and all from the same place get the same state.
+    One object makes all searches of as many simulations, the first of them with another constant, and all from the
+    same place get the same state. Without a seed the generator stays where the last search left it.
     """
-    mcts.C_PUCT, found = constant, []
+    found = []
     searches: dict[int, Any] = {}
     states: dict[Any, Played] = {}
     for count, seed, kind, moves in plans:
-        search = searches.setdefault(count, Watched(n_simulations=count))
+        if count not in searches:
+            mcts.C_PUCT, searches[count] = constant + 5, Watched(n_simulations=count)
+            searches[count].search(Played([[1, 2], 0.0, 1.0]))
+        mcts.C_PUCT, search = constant, searches[count]
         state = states.setdefault((kind, *moves), Played(game, kind, moves))
-        random.seed(seed)
+        state.asked.clear()
+        if seed is not None:
+            random.seed(seed)
         action = search.search(state)
         index = None if action is None else state.get_legal_actions().index(action)
-        found.append([index, dumped(search.root), state.moves, search.root.state is not state])
+        found.append([index, dumped(search.root), state.moves, search.root.state is not state, len(state.asked)])
     return found
 
 
