@@ -10,7 +10,7 @@ from statistics import fmean, pstdev
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 from scipy.stats import binomtest, fisher_exact, permutation_test
@@ -36,7 +36,6 @@ def floats(*values: float) -> Floats:
     return np.array(values, dtype=np.float64)
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(-6, 6), min_size=1, max_size=8))
 def test_sign_flips_are_what_brute_force_finds(tenths: list[int]) -> None:
     every = [
@@ -104,7 +103,6 @@ def test_p_values_are_uniform_without_a_change(cases: int) -> None:
         assert abs((p <= level).mean() - level) < error, level
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(TRIALS, TRIALS), min_size=1, max_size=3))
 def test_within_cases_is_what_brute_force_finds(cases: list[tuple[list[bool], list[bool]]]) -> None:
     every = [
@@ -194,7 +192,6 @@ def test_the_interval_of_differences_is_students_for_many_cases_that_moved() -> 
     assert found.high == pytest.approx(high, abs=0.001)
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(-1, 1), min_size=2, max_size=12))
 def test_no_interval_of_differences_leaves_its_bounds(values: list[float]) -> None:
     found = difference_intervals(floats(*values), [LEVEL])[0]
