@@ -5,6 +5,7 @@ That import takes longer than all else that is done for one new record.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate
@@ -17,6 +18,11 @@ _FEW = 5_000
 """From here on pandas is imported sooner than the values are read one by one."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+_CODES = {
+    "int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint8": "B", "uint16": "H", "uint32": "I", "uint64": "Q",
+    "float": "f", "double": "d",
+}  # fmt: skip
+"""Of Python's own arrays."""
 
 
 def array_of(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
@@ -78,7 +84,6 @@ def _presence(values: Sequence[Any]) -> pa.Buffer | None:
 
 def _buffers(values: Sequence[Any], type_: pa.DataType) -> list[pa.Buffer | None]:
     """What follows the bits of presence, as Arrow's columnar format lays it out."""
-    import numpy as np
     import pyarrow as pa
 
     if pa.types.is_null(type_):
@@ -92,20 +97,19 @@ def _buffers(values: Sequence[Any], type_: pa.DataType) -> list[pa.Buffer | None
         return [_offsets([it or () for it in values])]
     if pa.types.is_timestamp(type_):
         whole = [0 if it is None else (it - _EPOCH) // _MICROSECOND for it in values]
-        return [pa.py_buffer(np.array(whole, np.int64))]
-    numbers = np.array([0 if it is None else it for it in values], type_.to_pandas_dtype())
-    return [pa.py_buffer(numbers)]
+        return [pa.py_buffer(array("q", whole))]
+    return [pa.py_buffer(array(_CODES[str(type_)], [0 if it is None else it for it in values]))]
 
 
 def _bits(values: Sequence[bool]) -> pa.Buffer:
-    import numpy as np
+    """The first value is the lowest bit of the first byte."""
     import pyarrow as pa
 
-    return pa.py_buffer(np.packbits(np.array(values, bool), bitorder="little"))
+    joined = sum(1 << place for place, value in enumerate(values) if value)
+    return pa.py_buffer(joined.to_bytes((len(values) + 7) // 8, "little"))
 
 
 def _offsets(parts: Sequence[Sequence[Any]]) -> pa.Buffer:
-    import numpy as np
     import pyarrow as pa
 
-    return pa.py_buffer(np.array([0, *accumulate(map(len, parts))], np.int32))
+    return pa.py_buffer(array("i", [0, *accumulate(map(len, parts))]))
