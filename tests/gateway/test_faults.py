@@ -241,7 +241,7 @@ def test_streams_that_the_agent_hangs_up_do_not_pass_a_limit(tmp_path: Path, pro
         {"cost_usd": 3.5 * _EACH} if limit == "cost_limit" else {"cost_usd": None, "tokens": 35_000}
     )
     with (
-        ScriptedUpstream(lambda body, kind: Reply("word " * 200_000)) as upstream,
+        ScriptedUpstream(lambda body, kind: Reply("word " * 20_000, slow_after=20)) as upstream,
         live(tmp_path, upstream, patience=Patience(), **bounds) as through,
     ):
         statuses = [hang_up(through, protocol, path, **cap) for _ in range(5)]
@@ -257,7 +257,7 @@ def test_the_run_counts_what_hung_up_streams_may_have_cost(tmp_path: Path) -> No
     limits = RunLimits(cost_usd=1.5 * _EACH, tokens=1_000_000)
     shared = {"run_budget": RunBudgetConfig(path=tmp_path / "budget.json", limits=limits)}
     with (
-        ScriptedUpstream(lambda body, kind: Reply("word " * 200_000)) as upstream,
+        ScriptedUpstream(lambda body, kind: Reply("word " * 20_000, slow_after=20)) as upstream,
         live(tmp_path, upstream, patience=Patience(), **shared) as through,
     ):
         statuses = [hang_up(through, "chat", "chat/completions", max_tokens=10_000) for _ in range(2)]

@@ -205,7 +205,9 @@ def _handler(upstream: ScriptedUpstream) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
             kept = parts if reply.cut is None else parts[: int(len(parts) * reply.cut)]
             with contextlib.suppress(OSError):
-                for part in kept:
+                for number_sent, part in enumerate(kept):
+                    if reply.slow_after is not None and number_sent >= reply.slow_after:
+                        time.sleep(0.02)
                     self.wfile.write(f"{len(part):x}\r\n".encode() + part + b"\r\n")
                     self.wfile.flush()
             upstream.end(reply, number, b"".join(kept), reply.cut is None)

@@ -59,6 +59,8 @@ class Reply:
     """Wait before answering."""
     cut: float | None = None
     """End the connection after this share of the body."""
+    slow_after: int | None = None
+    """After so many events of a stream each waits 20 ms."""
     raw: bytes | None = None
     """This body instead of a well-formed one."""
     wrong_usage: Any = None
