@@ -110,7 +110,7 @@ def original_verdict(
         if answers is not None:
             mounts.append(Mount(_copied(answers, work / "answers"), "/answers"))
         (work / "empty").mkdir()
-        cwd = Mount(work / "empty", "/work", writable=True)
+        cwd = Mount(work / "empty", "/empty", writable=True)
         seen = [sandbox.guest_path(mount) for mount in mounts]
         where = [f"{seen[0]}/{ORIGINAL}", seen[1], seen[2] if answers is not None else "", str(draw)]
         job = Job(
