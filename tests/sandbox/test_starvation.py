@@ -296,9 +296,13 @@ def test_a_real_starved_machine(bubblewrap: BubblewrapSandbox, tmp_path: Path, m
 
     monkeypatch.setattr(bubblewrap_module, "new_group", least)
     limits = make_limits(wall_s=8, cpu_s=4, available_s=6)
-    # So many that the jobs of tests beside this one, which are not foreign, get less than a tenth of the machine.
-    with _hogs(20 * (os.cpu_count() or 1)):
-        ended = run_code(bubblewrap, tmp_path, "while True: pass", limits=limits)
+    # So many that the jobs of tests beside this one, which are not foreign, get less than a tenth of the machine; and
+    # where tests beside it began so much that it is theirs all the same, once more.
+    for _ in range(3):
+        with _hogs(20 * (os.cpu_count() or 1)):
+            ended = run_code(bubblewrap, tmp_path, "while True: pass", limits=limits)
+        if ended.reason == "starved":
+            break
     assert ended.reason == "starved"
     assert ended.cpu_s is not None and ended.cpu_s < 4
 
