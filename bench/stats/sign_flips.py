@@ -4,7 +4,7 @@ What breaks few cases for good leaves differences with a long tail on one side. 
 together: the more cases were drawn that broke, the larger the spread, and a mean that is held against it sees less than
 it could. Hall's transformation takes the first term of this out (JRSS B 54, 1992). Signs decide what the mean so freed
 is compared with, so that the test stays exact where each difference is as likely with the other sign; and where a
-change skews the differences but leaves their mean, it errs no more often: `python -m tests.benchmarks.verdicts`.
+change skews the differences but leaves their mean, it errs hardly more often: `python -m tests.benchmarks.verdicts`.
 """
 
 from __future__ import annotations

@@ -146,15 +146,34 @@ class ScriptedUpstream:
                 self.usage_totals.add(reply.usage, self.prices)
 
 
-def _handler(upstream: ScriptedUpstream) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True
-        wbufsize = -1
+class _Wire(BaseHTTPRequestHandler):
+    """Whole answers, without a log."""
 
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    wbufsize = -1
+
+    def whole(self, status: int, headers: dict[str, str], data: bytes, cut: float | None = None) -> None:
+        self.send_response(status)
+        for name, value in {"Content-Type": "application/json", **headers}.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        with contextlib.suppress(OSError):
+            self.wfile.write(data if cut is None else data[: int(len(data) * cut)])
+            self.wfile.flush()
+        if cut is not None:
+            self.close_connection = True
+
+    def log_message(self, *arguments: object) -> None:
+        """What was asked is in `requests`."""
+
+
+def _handler(upstream: ScriptedUpstream) -> type[BaseHTTPRequestHandler]:
+    class Handler(_Wire):
         def do_GET(self) -> None:
             data = [{"id": "scripted", "object": "model", "created": 0, "owned_by": "tests"}]
-            self._whole(200, {}, json.dumps({"object": "list", "data": data}).encode())
+            self.whole(200, {}, json.dumps({"object": "list", "data": data}).encode())
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -164,7 +183,7 @@ def _handler(upstream: ScriptedUpstream) -> type[BaseHTTPRequestHandler]:
                 protocol = "count_generate" if named[2] == "countTokens" else "generate"
             if protocol in ("count_tokens", "count_generate"):
                 name = "input_tokens" if protocol == "count_tokens" else "totalTokens"
-                self._whole(200, {}, json.dumps({name: len(json.dumps(body)) // 4}).encode())
+                self.whole(200, {}, json.dumps({name: len(json.dumps(body)) // 4}).encode())
                 return
             headers = {name.lower(): value for name, value in self.headers.items()}
             seen = Seen(protocol, self.path, headers, body)
@@ -183,19 +202,7 @@ def _handler(upstream: ScriptedUpstream) -> type[BaseHTTPRequestHandler]:
         def _send(self, reply: Reply, number: int, data: bytes) -> None:
             billed = reply.status == 200 and reply.raw is None and reply.cut is None
             upstream.end(reply, number, data, billed)
-            self._whole(reply.status, reply.headers, data, reply.cut)
-
-        def _whole(self, status: int, headers: dict[str, str], data: bytes, cut: float | None = None) -> None:
-            self.send_response(status)
-            for name, value in {"Content-Type": "application/json", **headers}.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            with contextlib.suppress(OSError):
-                self.wfile.write(data if cut is None else data[: int(len(data) * cut)])
-                self.wfile.flush()
-            if cut is not None:
-                self.close_connection = True
+            self.whole(reply.status, reply.headers, data, reply.cut)
 
         def _stream(self, reply: Reply, number: int, parts: list[bytes]) -> None:
             self.send_response(200)
@@ -217,9 +224,6 @@ def _handler(upstream: ScriptedUpstream) -> type[BaseHTTPRequestHandler]:
                     self.wfile.flush()
                 else:
                     self.close_connection = True
-
-        def log_message(self, *arguments: object) -> None:
-            """What was asked is in `requests`."""
 
     return Handler
 
