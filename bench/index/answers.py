@@ -117,7 +117,7 @@ def nightly_points(index: Index, measure: str, runs: str = "*", most: int = 90) 
             QUALIFY row_number() OVER (PARTITION BY {_SERIES} ORDER BY min(started) DESC, run DESC) <= ?
         )
         SELECT {_SERIES}, run, epoch_us(min(started)) AS first, epoch_us(max(started)) AS last, case_id, case_version,
-            avg(value), count(*), arg_max(case_category, started)
+            avg(value ORDER BY value), count(*), arg_max(case_category, started)
         FROM counted SEMI JOIN nights USING ({_SERIES}, run) GROUP BY {_SERIES}, run, case_id, case_version
         ORDER BY ALL""",  # noqa: S608  names of this program
         [chosen, most],

@@ -32,5 +32,5 @@ def case_months(index: Index) -> list[CaseMonth]:
 
 
 def lines_of_month(index: Index, month: str) -> list[CellLine]:
-    """`month`: as `CaseMonth` has it. In no order."""
-    return [CellLine(*row) for row in index.rows(f"{_LISTED} FROM listed", [month, month])]
+    """`month`: as `CaseMonth` has it."""
+    return [CellLine(*row) for row in index.rows(f"{_LISTED} FROM listed ORDER BY ALL", [month, month])]

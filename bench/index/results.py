@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from bench.base.errors import UserError
@@ -81,15 +82,17 @@ class IndexedResults:
     def __init__(self, index: Index, suite: Suite | None = None) -> None:
         self._index = index
         if suite is None:
-            rows = index.rows("SELECT case_id, list(DISTINCT profile) FROM tally GROUP BY case_id")
-            suite = suite_of((case, profiles) for case, profiles in rows)
+            profiles = "list_sort(list(DISTINCT profile))"
+            rows = index.rows(f"SELECT case_id, {profiles} FROM tally GROUP BY case_id ORDER BY case_id")  # noqa: S608
+            suite = suite_of(rows)
         self._suite = suite
         members = [(profile, case) for profile, cases in suite.items() for case in cases]
         self._members = [[profile for profile, _ in members], [case for _, case in members]]
 
     def standings(self) -> list[Standing]:
         counted = _CURRENT.replace("FROM cells SEMI", "FROM tally SEMI")
-        select = f"SELECT {_WHO}, case_id, bool_and(ranked) AS ranked, {ADDED} FROM counted GROUP BY {_WHO}, case_id"  # noqa: S608
+        select = f"""SELECT {_WHO}, case_id, bool_and(ranked) AS ranked, {ADDED}
+            FROM counted GROUP BY {_WHO}, case_id ORDER BY {_WHO}, case_id"""  # noqa: S608
         rows = self._index.table(counted + select, self._members).to_pylist()
         tallies = {}
         for row in rows:
@@ -110,7 +113,7 @@ class IndexedResults:
             )
             SELECT case_id, arg_max(case_category, (started, cell)), arg_max(case_title, (started, cell)), count(*),
                 count(*) FILTER (outcome <> 'graded')
-            FROM different GROUP BY case_id"""
+            FROM different GROUP BY case_id ORDER BY case_id"""
         )
         return {case: CaseSeen(*facts) for case, *facts in rows}
 
@@ -127,7 +130,7 @@ class IndexedResults:
     def conditions(self) -> Mapping[Entrant, Conditions]:
         rows = self._rows(
             f"""SELECT {_WHO}, list_sort(list(DISTINCT sandbox)), list_sort(list(DISTINCT machine))
-            FROM counted WHERE outcome = 'graded' GROUP BY {_WHO}"""  # noqa: S608
+            FROM counted WHERE outcome = 'graded' GROUP BY {_WHO} ORDER BY {_WHO}"""  # noqa: S608
         )
         return {Entrant(*who): Conditions(sandboxes, machines) for *who, sandboxes, machines in rows}
 
@@ -136,7 +139,7 @@ class IndexedResults:
             f"""SELECT {_WHO}, case_id, {_times("failure_modes")}, {_times("flags")},
                 count(*) FILTER (len(flags) > 0), sum(len(claims))::BIGINT, sum(overclaims)::BIGINT,
                 histogram(stop_reason) FILTER (outcome = 'graded'), epoch_us(max(started))
-            FROM counted GROUP BY {_WHO}, case_id"""  # noqa: S608
+            FROM counted GROUP BY {_WHO}, case_id ORDER BY {_WHO}, case_id"""  # noqa: S608
         )
         return {
             (Entrant(profile, agent, model), case): Findings(
@@ -164,7 +167,7 @@ class IndexedResults:
                 FROM judged GROUP BY {_WHO}, case_id, it.check_id
             )
             SELECT * EXCLUDE (last), {{'place': last.place, 'id': last.id}} AS last
-            FROM shares ORDER BY last.place, check_id"""  # noqa: S608
+            FROM shares ORDER BY last.place, check_id, {_WHO}, case_id"""  # noqa: S608
         )
         records = records_at(self._index, {last["id"] for *_, last in rows})
         found: dict[tuple[Profile, str], dict[str, CheckShares]] = defaultdict(dict)
@@ -176,20 +179,21 @@ class IndexedResults:
 
     def metrics(self) -> Mapping[tuple[Profile, str], Sequence[Measured]]:
         rows = self._rows(
-            f"""SELECT case_id, {_WHO}, it.name, it.unit, avg(it.value), min(it.value), max(it.value), count(*)
+            f"""SELECT case_id, {_WHO}, it.name, it.unit, list(it.value ORDER BY it.value) AS found
             FROM (SELECT {_WHO}, case_id, unnest(metrics) AS it FROM counted WHERE outcome = 'graded')
-            GROUP BY ALL"""  # noqa: S608
+            GROUP BY ALL ORDER BY ALL"""  # noqa: S608
         )
         found: dict[tuple[Profile, str], list[Measured]] = defaultdict(list)
-        for case, profile, agent, model, *measured in rows:
-            found[profile, case].append(Measured(Entrant(profile, agent, model), *measured))
+        for case, profile, agent, model, name, unit, them in rows:
+            measured = Measured(Entrant(profile, agent, model), name, unit, fmean(them), them[0], them[-1], len(them))
+            found[profile, case].append(measured)
         return found
 
     def improvements(self) -> Sequence[Improvement]:
         held = ", ".join(f"'{name}': {column}" for name, column in _SCALE.items())
         rows = self._rows(
-            f"""SELECT {_WHO}, case_id, arg_max({{{held}}}, (started, cell)), list({{'it': headline_value}}),
-                count(*) FILTER (success)
+            f"""SELECT {_WHO}, case_id, arg_max({{{held}}}, (started, cell)),
+                list({{'it': headline_value}} ORDER BY headline_value), count(*) FILTER (success)
             FROM counted WHERE outcome = 'graded' AND headline IS NOT NULL GROUP BY {_WHO}, case_id ORDER BY ALL"""  # noqa: S608
         )
         return [
@@ -206,7 +210,7 @@ class IndexedResults:
                 SELECT profile, case_id, since, avg(success::INT) AS share, count(*) AS n
                 FROM dated WHERE ranked AND outcome = 'graded' GROUP BY profile, case_id, since, agent, model
             )
-            SELECT profile, case_id, since::VARCHAR, avg(share), count(*), sum(n)::BIGINT
+            SELECT profile, case_id, since::VARCHAR, avg(share ORDER BY share), count(*), sum(n)::BIGINT
             FROM shares GROUP BY profile, case_id, since ORDER BY ALL"""  # noqa: S608
         )
         return [
@@ -220,7 +224,7 @@ class IndexedResults:
                 sum(cache_read_tokens)::BIGINT, sum(cache_write_tokens)::BIGINT, sum(output_tokens)::BIGINT,
                 sum(coalesce(reasoning_tokens, 0))::BIGINT
             FROM counted WHERE outcome = 'graded' AND len(usage) > 0 AND output_tokens IS NOT NULL
-                AND input_tokens IS NOT NULL GROUP BY {_WHO}"""  # noqa: S608
+                AND input_tokens IS NOT NULL GROUP BY {_WHO} ORDER BY {_WHO}"""  # noqa: S608
         )
         return {Entrant(*row[:3]): TokenUse(*row[3:]) for row in rows}
 
@@ -246,7 +250,7 @@ class IndexedResults:
                 ) USING ({_WHO}, case_id) WHERE since IS NULL OR started >= since
             )
             SELECT id, id IN (SELECT id FROM cells), (profile, case_id, case_version) IN (FROM newest)
-            FROM records SEMI JOIN wanted USING (id)"""  # noqa: S608
+            FROM records SEMI JOIN wanted USING (id) ORDER BY id"""  # noqa: S608
         )
         records = records_at(self._index, [number for number, _, _ in rows])
         return [Trial(records[number], kept, current) for number, kept, current in rows]
@@ -258,7 +262,10 @@ class IndexedResults:
         return lines_of_month(self._index, month)
 
     def _rows(self, select: str) -> list[tuple[Any, ...]]:
-        """Of a SELECT from `counted`, the rows that count in the standings."""
+        """Of a SELECT from `counted`, the rows that count in the standings.
+
+        Each has an order: DuckDB answers with several threads, and a page is kept as long as its facts read the same.
+        """
         return self._index.rows(_CURRENT + select, self._members)
 
 

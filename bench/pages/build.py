@@ -37,7 +37,6 @@ from bench.store import Decision
 
 TITLE = "ML development benchmark"
 _TELL = 500
-_LONG_NUMBER = re.compile(r"\d+\.\d{9,}")
 
 
 @dataclass(frozen=True)
@@ -173,9 +172,7 @@ class _Build:
         return found
 
     def _page(self, address: str, facts: str, make: Callable[[], bytes]) -> None:
-        # Means that are equal on paper may differ in the last digit, and make the same page.
-        same = _LONG_NUMBER.sub(lambda found: f"{float(found.group()):.9g}", facts)
-        key = hashlib.sha256(same.encode("utf-8", "surrogatepass")).hexdigest()[:24]
+        key = hashlib.sha256(facts.encode("utf-8", "surrogatepass")).hexdigest()[:24]
         if (before := self._before.kept(address, key)) is not None:
             try:
                 os.link(self._out / address, self._place(address))

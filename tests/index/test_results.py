@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
@@ -193,3 +195,28 @@ def test_results_in_any_order_are_the_same_results() -> None:
     one, other = RecordResults(records), RecordResults(random.Random(1).sample(records, len(records)))
     for name in ("standings", "cases", "versions", "conditions", "findings", "checks", "metrics"):
         assert getattr(one, name)() == getattr(other, name)()
+
+
+def test_every_answer_of_the_index_has_an_order(
+    results: ResultsBranch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DuckDB answers with several threads: without an order, equal results would make other facts at every build."""
+    nights(results)
+    asked: list[str] = []
+    table = Index.table
+
+    def note(self: Index, sql: str, values: Sequence[object] = ()) -> pa.Table:
+        asked.append(sql)
+        return table(self, sql, values)
+
+    with open_index(tmp_path / "results.git", cache=tmp_path / "cache") as index:
+        monkeypatch.setattr(Index, "table", note)
+        every = IndexedResults(index)
+        given = {"nights": ("success",), "trials": (5, 5), "lines_of_month": ("2026-11",)}
+        names = [name for name, it in vars(IndexedResults).items() if callable(it) and not name.startswith("_")]
+        for name in names:
+            getattr(every, name)(*given.get(name, ()))
+    assert len(asked) > len(names)
+    unordered = [sql for sql in asked if sql.rfind("ORDER BY") < sql.rfind("FROM ")]
+    assert [sql for sql in unordered if "SELECT DISTINCT run FROM cells" not in sql] == []
+    assert [sql for sql in asked if re.search(r"\bavg\((?!success::INT\)|\w+ ORDER BY)", sql)] == []
