@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NoReturn
 
 import click
@@ -29,9 +26,8 @@ from bench.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from bench.base.install import DataFolders
-    from bench.formats.agent import Agent
-    from bench.formats.record import AgentRef, Record
+    from bench.cli.compare_factor import Ask, Factor
+    from bench.formats.record import Record
     from bench.stats import Chosen, Comparison, FactorEffects, Filters, Rules, SequentialState
 
 # 2 is taken: by a wrong command, as everywhere.
@@ -46,97 +42,6 @@ _EXIT = {
 }
 _EXIT_BLIND = 5
 _MEASURES = ("success", "score", "cost", "tokens", "time")
-
-
-@dataclass(frozen=True)
-class Factor:
-    """A variable of the agent's environment, with its value in base and in head; empty: not set."""
-
-    variable: str
-    values: tuple[str, str]
-
-
-@dataclass(frozen=True)
-class Ask:
-    """What else is asked, and where it is looked up."""
-
-    noise: tuple[str, ...]
-    factor: str | None
-    difficulty: tuple[str, ...]
-    variants: tuple[Path, ...]
-    folders: DataFolders
-
-    def parsed(self) -> Factor | None:
-        """The factor; raises `UserError`."""
-        if self.factor is None:
-            if self.difficulty or self.variants:
-                raise UserError("belong to --factor", where="--difficulty and --variant", remedy="name the factor")
-            return None
-        found = re.fullmatch(r"([A-Z][A-Z0-9_]*)=([^,]*),([^,]*)", self.factor)
-        if found is None or found[2] == found[3]:
-            raise UserError(f"{self.factor!r} is not a factor", where="--factor", remedy="write NAME=BASE,HEAD")
-        return Factor(found[1], (found[2], found[3]))
-
-    def faults(self, factor: Factor, base: Chosen, head: Chosen) -> list[str]:
-        """What of two sets differs besides the factor, or why that cannot be told."""
-        from bench.formats.agent import differences, load_agent
-        from bench.stats import factor_faults
-
-        faults = factor_faults(base.records, head.records)
-        agents = [load_agent(path) for path in self.variants] + _shipped(self.folders.agents)
-        arms = []
-        for name, side, value in zip(("base", "head"), (base, head), factor.values, strict=True):
-            record = side.records[0]
-            arm = _variant(agents, factor.variable, value, record.agent)
-            if arm is None:
-                text = f"{record.agent.id} {record.agent.digest[7:19]} with {factor.variable}={value or '(not set)'}"
-                faults.append(f"factor: {name}: no agent.yaml here is {text}; name it with --variant")
-            else:
-                arms.append(arm)
-        if len(arms) == 2:
-            unlike = differences(*arms, without=factor.variable)
-            faults += [f"factor: {what} of the agents differs, too" for what in unlike]
-        return faults
-
-    def effects(self, base: Chosen, head: Chosen, hard: Sequence[Record], alpha: float) -> FactorEffects | None:
-        """What the factor does."""
-        from bench.formats.case import case_folders, load_case
-        from bench.stats import factor_effects, pair
-
-        known = case_folders(self.folders.cases)
-        cases = {record.case.id for record in base.records}
-        kinds = {case: load_case(known[case]).spec.kind for case in sorted(cases & known.keys())}
-        return factor_effects(pair(base.records, head.records, ["coverage"]), hard, kinds, alpha)
-
-
-def _shipped(root: Path) -> list[Agent]:
-    """Every description below `root`: a folder may hold several, and other YAML files."""
-    from bench.formats.agent import load_agent
-
-    found = []
-    for path in sorted(root.glob("[!_]*/*.y*ml")):
-        with suppress(UserError):
-            found.append(load_agent(path, trusted=True))
-    return found
-
-
-def _variant(agents: Sequence[Agent], variable: str, value: str, wanted: AgentRef) -> Agent | None:
-    """The agent that a record names, if one of `agents` is it with this value: as it is described, or set in a plan."""
-    from bench.formats.agent import with_settings
-
-    for agent in agents:
-        for it in (agent, with_settings(agent, {variable: value} if value else {})):
-            own = it.spec.environment.variables.get(variable, "")
-            if (it.id, own) == (wanted.id, value) and it.digest == wanted.digest:
-                return it
-    return None
-
-
-def _with_factor(document: str, factor: Factor, found: FactorEffects | None) -> str:
-    import json
-
-    effects = {} if found is None else asdict(found)
-    return json.dumps({**json.loads(document), "factor": {**asdict(factor), **effects}}, indent=1, allow_nan=False)
 
 
 @click.command()
@@ -209,7 +114,7 @@ def _with_factor(document: str, factor: Factor, found: FactorEffects | None) -> 
 )
 @CASES
 @as_json("Print everything as one JSON object.")
-@gathered("ask", "bench.cli.compare:Ask", "noise factor difficulty variants folders")
+@gathered("ask", "bench.cli.compare_factor:Ask", "noise factor difficulty variants folders")
 @gathered("rules", "bench.stats:Rules", "margin ratio_margin alpha")
 def compare(
     base: str,
@@ -327,13 +232,14 @@ def _records_of(
 def _tell(
     found: _Found, answer: Comparison, factor: Factor | None, effects: FactorEffects | None, *, as_json: bool
 ) -> None:
+    from bench.cli.compare_json import as_document, with_factor
     from bench.cli.compare_text import as_text, factor_text
 
     if found.state is not None:
         tell_sequential(found.state, found.one, found.other, answer, as_json=as_json)
     if as_json:
         document = as_document(found.one, found.other, answer)
-        click.echo(document if factor is None else _with_factor(document, factor, effects))
+        click.echo(document if factor is None else with_factor(document, factor, effects))
         return
     headline, _, rest = as_text(found.one, found.other, answer).partition("\n")
     print_text(f"{_coloured(headline, answer.verdict)}\n{rest}")
@@ -354,6 +260,7 @@ def tell_sequential(
     """Print what the looks decided, or why they have not, and end: no other test may decide of what they stopped."""
     import json
 
+    from bench.cli.compare_json import as_document
     from bench.cli.compare_text import as_text
     from bench.report import sequential_document, sequential_lines
 
@@ -371,22 +278,6 @@ def tell_sequential(
             described = as_text(base, head, answer).partition("\n")[2]
             print_text(f"what follows describes the data, and does not decide:\n{described}")
     sys.exit({"regression": 1, "undecided": 3, "no verdict": 3}.get(verdict, EXIT_OK))
-
-
-def as_document(base: Chosen, head: Chosen, answer: Comparison) -> str:
-    """Everything as JSON."""
-    import json
-
-    sides = {
-        name: {"label": side.label, **asdict(side.entrant), "records": len(side.records)}
-        for name, side in (("base", base), ("head", head))
-    }
-    # Properties, which asdict() leaves out.
-    derived = {it.measure: (it.factor, it.open_drop) for it in answer.measures}
-    document = {"schema": 1, **sides, **asdict(answer)}
-    for measure in document["measures"]:
-        measure["factor"], measure["open_drop"] = derived[measure["measure"]]
-    return json.dumps(document, indent=1, allow_nan=False)
 
 
 def _coloured(headline: str, verdict: str) -> str:

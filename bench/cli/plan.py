@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,40 +25,17 @@ from bench.cli.options import (
     sandbox,
     tell_ready,
 )
-from bench.cli.plan_earlier import (
-    fleet_of,
-    look_and_tell,
-    refuse_look_of_check,
-    refuse_sequential,
-    with_designs,
-    with_rounds,
-)
-from bench.cli.plan_sandbox import decided_sandbox
-from bench.cli.plan_text import show_plan, show_skipped
+from bench.cli.plan_cells import Past, Wanted, plan_wanted
+from bench.cli.plan_earlier import fleet_of, look_and_tell, refuse_look_of_check
+from bench.cli.plan_text import show_plan
 
 if TYPE_CHECKING:
     from bench.base.install import DataFolders
-    from bench.cli.plan_budget import Goal
-    from bench.formats.plan import Cell, PlanFile
-    from bench.formats.record import Record
+    from bench.formats.plan import PlanFile
     from bench.formats.seeds import SeedSecret
-    from bench.formats.shards import RunnerKind
-    from bench.plan import Experiment, History, RunCells
+    from bench.plan import Experiment
 
 _DAY = click.DateTime(["%Y-%m-%d"])
-
-
-@dataclass(frozen=True)
-class _Past:
-    """The stored results from which times and costs are estimated, and what is wanted of the plan besides."""
-
-    repository: str
-    branch: str
-    run_folders: Sequence[Path]
-    runner: RunnerKind
-    budget: float | None
-    detect: float
-    check: bool
 
 
 @click.command()
@@ -109,10 +86,10 @@ class _Past:
 @CHECK
 @CASES
 @as_json("Print the plan as JSON.")
-@gathered("past", _Past)
+@gathered("past", Past)
 def plan(
     words: tuple[str, ...],
-    past: _Past,
+    past: Past,
     missing_from: Path | None,
     next_round: Path | None,
     day: datetime | None,
@@ -161,10 +138,11 @@ def plan(
     today = (day or datetime.now(UTC)).date()
     secret = _secret(no_seed_secret, elsewhere=github_output or out is None, earlier=missing_from)
     elsewhere = github_output or out is None
-    made = _make(
+    wanted = Wanted(
         experiment, folders, past, missing_from, due, today, sandbox, secret,
         where=str(file or "plan"), quiet=as_json, elsewhere=elsewhere,
     )  # fmt: skip
+    made = plan_wanted(wanted)
     if made is None:
         _tell_nothing(github_output)
         return
@@ -183,7 +161,7 @@ def plan(
 
 
 def _due(
-    next_round: Path | None, past: _Past, missing_from: Path | None, *, github_output: bool
+    next_round: Path | None, past: Past, missing_from: Path | None, *, github_output: bool
 ) -> Mapping[str, int] | None:
     """The trial that is due of each run after a look at the last round; None where no round was asked for."""
     if next_round is None:
@@ -200,7 +178,7 @@ def _tell_nothing(github_output: bool) -> None:
         set_outputs({"matrix": '{"include":[]}', "shards": "0"})
 
 
-def _asked(file: Path | None, words: Sequence[str], past: _Past, earlier: Path | None) -> tuple[Experiment, _Past]:
+def _asked(file: Path | None, words: Sequence[str], past: Past, earlier: Path | None) -> tuple[Experiment, Past]:
     """The experiment of the command line, with what it inherits of an earlier plan."""
     from bench.plan import load_experiment
 
@@ -236,109 +214,6 @@ def _named_for_workflow(experiment: Experiment) -> Experiment:
     return experiment.model_copy(update={"name": bounded_name(f"gh-{number}-{attempt}-{experiment.name}")})
 
 
-def _make(
-    experiment: Experiment,
-    folders: DataFolders,
-    past: _Past,
-    missing_from: Path | None,
-    due: Mapping[str, int] | None,
-    day: date,
-    sandbox: str,
-    secret: SeedSecret,
-    *,
-    where: str,
-    quiet: bool,
-    elsewhere: bool,
-) -> tuple[PlanFile, str] | None:
-    from bench import plan as planning
-
-    if experiment.until_decided:
-        experiment = with_rounds(experiment)
-    goal = _goal(past, experiment, missing_from)
-    # Finding what is missing needs the records themselves, and so does choosing.
-    indexed = None if missing_from or goal else _from_index(past, quiet)
-    records = [] if indexed else _records(past)
-    history = indexed or planning.History.of(records)
-    if goal is not None and experiment.trials is None:
-        from bench.cli.plan_budget import MOST_TRIALS
-
-        experiment = experiment.model_copy(update={"trials": MOST_TRIALS})
-    if missing_from is None:
-        parts = planning.expand_arms(experiment, folders)
-    else:
-        refuse_sequential(missing_from, looked=due is not None)
-        parts = planning.missing_cells(missing_from, records, folders)
-        if due is not None:
-            parts = [replace(it, cells=[cell for cell in it.cells if cell.trial == due.get(it.run)]) for it in parts]
-    mode, period = experiment.mode, experiment.period_days
-    kept = [replace(part, cells=planning.select_cells(part.cells, mode, history, day, period)) for part in parts]
-    asked = [cell for part in kept for cell in part.cells]
-    skipped = planning.skipped_cells(asked, experiment.machines)
-    kept = _without({it.cell for it in skipped}, kept)
-    _require_ready([cell for part in kept for cell in part.cells], sandbox if past.check else "")
-    if not kept:
-        show_skipped(skipped)
-        return None
-    detection = None
-    if goal is not None:
-        from bench.cli.plan_budget import chosen_cells
-
-        kept, detection = chosen_cells(kept, goal, experiment, history, records)
-        most = detection.trials
-        skipped = planning.skipped_cells([cell for cell in asked if cell.trial <= most], experiment.machines)
-    jobs = [
-        planning.PlannedJob(part.run, index, cell, history.estimate(cell))
-        for part in kept
-        for index, cell in enumerate(part.cells)
-    ]
-    rounds = [planning.packed_shards(jobs, experiment, past.runner)]
-    if experiment.until_decided or due is not None:
-        rounds = planning.packed_rounds(jobs, experiment, past.runner)
-    made = [batch for one in rounds for batch in one]
-    planning.check_job_limits(made, past.runner, where)
-    planning.check_budget(planning.expected_of(made), experiment.budget)
-    if goal is not None:
-        planning.check_budget(planning.expected_of(made), experiment.budget.model_copy(update={"usd": goal.budget}))
-    if missing_from is None:
-        sandbox = decided_sandbox(sandbox, [cell for part in kept for cell in part.cells], elsewhere=elsewhere)
-    document = planning.plan_document(experiment, kept, made, sandbox, secret, skipped, past.runner)
-    if experiment.until_decided:
-        document = with_designs(document, kept)
-    # Of several rounds the first: whether there is another one, a look decides.
-    return document.model_copy(update={"detection": detection}), planning.github_matrix(rounds[0], past.runner)
-
-
-def _without(gone: Collection[str], parts: Sequence[RunCells]) -> list[RunCells]:
-    """The parts without these cells, by id, and none that has no other."""
-    left = [replace(part, cells=[cell for cell in part.cells if cell.id not in gone]) for part in parts]
-    return [part for part in left if part.cells]
-
-
-def _require_ready(cells: Sequence[Cell], sandbox: str) -> None:
-    """Raise `UserError` where something is missing; sandbox: of this machine, empty for shards on another one."""
-    from bench.runs import require_files, require_ready
-    from bench.sandbox import choose_sandbox
-
-    if sandbox:
-        require_ready(cells, choose_sandbox(sandbox), None)
-    else:
-        require_files(cells)
-
-
-def _goal(past: _Past, experiment: Experiment, missing_from: Path | None) -> Goal | None:
-    """What --budget asks for; None without it."""
-    from bench.cli.plan_budget import Goal
-
-    if past.budget is None:
-        return None
-    if missing_from is not None or experiment.mode == "changed":
-        other = "--missing-from" if missing_from is not None else "mode=changed"
-        raise UserError(f"cannot be combined with {other}", where="plan --budget", remedy="leave one of them out")
-    if not past.repository and not past.run_folders:
-        raise UserError("needs a history", where="plan --budget", remedy="name one with --results or --runs")
-    return Goal(past.budget, past.detect)
-
-
 def _secret(refused: bool, *, elsewhere: bool, earlier: Path | None) -> SeedSecret:
     """The secret of a new plan; elsewhere: it could not be kept where the shards run. Missing cells keep their own."""
     from bench.formats.seeds import SeedSecret
@@ -367,26 +242,3 @@ def _keep_secret(secret: SeedSecret, out: Path, earlier: Path | None) -> None:
         from bench.base.files import write_atomic
 
         write_atomic(secret_beside(out), kept.read_bytes(), 0o600)
-
-
-def _records(past: _Past) -> list[Record]:
-    from bench.formats.run_folder import RunFolder
-
-    records = [record for folder in past.run_folders for record in RunFolder(folder).records()]
-    if past.repository:
-        from bench.store import ResultsBranch
-
-        records += ResultsBranch(past.repository, past.branch).records()
-    return records
-
-
-def _from_index(past: _Past, quiet: bool) -> History | None:
-    """The history of --results alone, from its index; None where run folders are asked for too, or it is missing."""
-    # History is made of either an index or records; those of folders are not in the index.
-    if not past.repository or past.run_folders:
-        return None
-    from bench.cli.stored import indexed
-    from bench.index import cell_history
-
-    with indexed(past.repository, past.branch, quiet=quiet, may_be_new=True) as index:
-        return cell_history(index) if index is not None else None

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         select_cells,
     )
     from bench.plan.shards import (
+        PackedShard,
         PlannedJob,
         check_job_limits,
         github_matrix,
