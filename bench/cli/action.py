@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from bench.formats.record import Record
 
 _VERBS = {
-    "collect": ("bench.cli.action_matrix", "collect_shards", "Store what the shards of a plan left."),
+    "collect": ("bench.cli.action_collect", "collect_shards", "Store what the shards of a plan left."),
     "plan": ("bench.cli.action_matrix", "plan_shards", "Divide an experiment into shards."),
     "provision": ("bench.cli.action_machines", "provision", "Say and check what machines a plan wants."),
     "refuse-rerun": ("bench.cli.action_machines", "refuse_rerun", "Fail an attempt whose runners are gone."),
@@ -47,7 +47,7 @@ _VERBS = {
     "run-shard": ("bench.cli.action_matrix", "run_one_shard", "Run one shard of a plan."),
     "site": ("bench.cli.action_machines", "build_site", "Build the leaderboard from the results branch."),
     "sweep": ("bench.cli.action_machines", "sweep", "Find what earlier runs left behind."),
-    "comment": ("bench.cli.action_gate", "comment", "Tell a pull request what its gate has found."),
+    "comment": ("bench.cli.action_comment", "comment", "Tell a pull request what its gate has found."),
     "compare": ("bench.cli.action_gate", "compare", "Compare two commits of an agent, or a run with stored ones."),
     "extras": ("bench.cli.action", "extras", "Print the extras of ml-dev-bench that the cells and the site need."),
     "issues": ("bench.cli.action_issues", "issues", "Keep GitHub issues about drops in the nights."),

@@ -18,7 +18,7 @@ from bench.base.errors import EXIT_FAILED, UserError
 from bench.base.model import Model
 from bench.cli.action_batch import work_of
 from bench.cli.action_inputs import runner_variable
-from bench.cli.action_matrix import plan_in, work_folder
+from bench.cli.action_shards import plan_in, work_folder
 from bench.cli.options import interrupt_on_sigterm
 from bench.github import add_summary, annotate_error, annotate_warning
 

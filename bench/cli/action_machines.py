@@ -25,7 +25,7 @@ from bench.cli.action_engines import (
     take_credential,
 )
 from bench.cli.action_inputs import Words, annotated, own_repository, read_inputs, runner_variable, use_token
-from bench.cli.action_matrix import artifact_of, plan_in, work_folder
+from bench.cli.action_shards import artifact_of, plan_in, work_folder
 from bench.github import add_summary, annotate_error, annotate_warning, set_outputs
 
 _ABOUT_BYTES = 65536

@@ -10,7 +10,7 @@ from functools import partial
 
 from bench.base.errors import UserError
 from bench.formats.record import Instant, Tokens
-from bench.gateway.answers import Answer, normalise
+from bench.gateway.answers import Answer
 from bench.gateway.backends import Backend, BackendError, CallHistory, Response
 from bench.gateway.backends.recorded import Recorder
 from bench.gateway.budget import CellBudget, Reservation
@@ -24,6 +24,7 @@ from bench.gateway.policy import apply_policy
 from bench.gateway.request import COUNTS, Call, Dialect, RequestRefused, read_call
 from bench.gateway.run_budget import LimitReached
 from bench.gateway.streams import estimate, forward
+from bench.gateway.usage import normalise
 
 DEFAULT_OUTPUT_CAP = 16_384
 """Tokens that a call may bring back when it names no cap of its own and there is a limit to keep."""

@@ -19,7 +19,6 @@ from bench.base.errors import UserError
 from bench.base.files import sha256_bytes
 from bench.base.model import parse_json
 from bench.formats.record import Tokens
-from bench.gateway.answers import Rule, normalise
 from bench.gateway.backends import Backend
 from bench.gateway.backends.probe import PROBE_TOKENS, LastAnswer, Probe, Probed, Traffic
 from bench.gateway.backends.recorded import Recorder
@@ -35,6 +34,7 @@ from bench.gateway.names import alias
 from bench.gateway.observations import Redactor
 from bench.gateway.request import COUNTS, Call
 from bench.gateway.run_budget import RunBudget
+from bench.gateway.usage import Rule, normalise
 
 _LONGEST_ORDERS = 10_000_000
 _LOOK_S = 0.1

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from bench.base.errors import UserError
 from bench.formats.case_metric import Scale
-from bench.formats.older_records import read_line
-from bench.formats.record import Profile, Record
+from bench.formats.record import Profile
 from bench.index.answers import instant_of, nightly_points
-from bench.index.columns import LINE_BITS
 from bench.index.listing import case_months, lines_of_month
-from bench.index.storage import read_files
 from bench.index.tally import ADDED, SUMS
+from bench.index.whole_records import records_at
 from bench.stats import (
     DAYS,
     MICRO,
@@ -43,7 +40,6 @@ from bench.stats import (
     standings_of,
     suite_of,
 )
-from bench.store import Copy, Git, GitError
 
 if TYPE_CHECKING:
     from bench.index.query import Index
@@ -286,24 +282,3 @@ def _whole(value: int | Decimal) -> int:
     """Of a sum the number of its last places: by whole numbers, since Python rounds decimals to 28 digits."""
     numerator, denominator = value.as_integer_ratio()
     return numerator if isinstance(value, int) else numerator * 10**PLACES // denominator
-
-
-def records_at(index: Index, ids: Collection[int]) -> Mapping[int, Record]:
-    """The whole records of the rows with these ids: each file that holds some is read once. Raises `UserError`."""
-    wanted: dict[int, list[int]] = defaultdict(list)
-    for number in sorted(ids):
-        wanted[number >> LINE_BITS].append(number)
-    files = {file: it for file, it in read_files(index.folder, index.state).items() if file in wanted}
-    found: dict[int, Record] = {}
-    contents = Copy(Git(index.local), index.state.tip).read([blob for _, blob in files.values()])
-    try:
-        for (file, (path, _)), content in zip(files.items(), contents, strict=True):
-            lines = content.split(b"\n")
-            for number in wanted[file]:
-                line = number - (file << LINE_BITS)
-                found[number] = read_line(lines[line - 1], f"{path}:{line}")
-    except GitError as error:
-        raise UserError(str(error), where=index.repository, remedy="is the repository whole?") from None
-    finally:
-        contents.close()
-    return found

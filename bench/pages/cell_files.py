@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from bench.pages.board import Board
-from bench.pages.render import short, visible
+from bench.pages.words import short, visible
 from bench.stats import CellLine, Results, line_order
 
 MOST_LISTED = 300_000

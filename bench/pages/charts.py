@@ -11,8 +11,8 @@ from typing import Any
 from bench.pages.costs import Point, frontier
 from bench.pages.drawing import Chart, Draw, Figures, to_svg
 from bench.pages.news import Trend
-from bench.pages.render import moment, percent, spread, usd, visible
 from bench.pages.vega import PERCENT, Spec, amount, ink, layer, layered, number, share, when, word
+from bench.pages.words import moment, percent, spread, usd, visible
 from bench.stats import Estimate
 
 _SIZES = {"wide": (880, 340), "narrow": (290, 260)}

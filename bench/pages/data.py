@@ -11,10 +11,10 @@ from importlib.util import find_spec
 
 from bench.base.arrow import table_of
 from bench.formats.record import Profile, Record
+from bench.pages.addresses import stem
 from bench.pages.board import Board, Row
 from bench.pages.costs import cost_of
 from bench.pages.matrix import Pair
-from bench.pages.render import stem
 from bench.stats import KS, Entrant, Estimate, HeadToHead, Passes
 
 Cell = str | int | float | bool | None

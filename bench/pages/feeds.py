@@ -7,9 +7,10 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import urljoin
 
+from bench.pages.addresses import agent_page, stem
 from bench.pages.board import Board, Row
 from bench.pages.news import News
-from bench.pages.render import agent_page, percent, spread, stem, visible
+from bench.pages.words import percent, spread, visible
 
 ATOM, JSON_FEED, SITEMAP = "feed.atom", "feed.json", "sitemap.xml"
 _ATOM = "http://www.w3.org/2005/Atom"

@@ -9,8 +9,8 @@ from typing import Any
 
 from bench.formats.record import Profile
 from bench.pages.drawing import Chart, Draw, Figures, to_svg
-from bench.pages.render import percent, usd
 from bench.pages.vega import PERCENT, Spec, amount, ink, layer, layered, number, share, when, word
+from bench.pages.words import percent, usd
 from bench.stats import MICRO, CasePeriod, Spent
 from bench.store import Decision
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from bench.pages.render import clip, visible, web_link
+from bench.pages.words import clip, visible, web_link
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

@@ -17,8 +17,8 @@ from bench.pages.charts import scatter
 from bench.pages.columns_chart import Axis, Column, Dot, columns_svg
 from bench.pages.costs import Point, frontier, labels_of
 from bench.pages.drawing import Chart, Draw, Figures
-from bench.pages.render import change, count, duration, percent, spread, visible
 from bench.pages.views import Details
+from bench.pages.words import change, count, duration, percent, spread, visible
 from bench.stats import BARS, Entrant, Estimate, Findings, Improvement, Tally, estimate, over_cases, total_of
 
 Cell = str | int | float | None

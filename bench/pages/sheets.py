@@ -10,19 +10,21 @@ from typing import Any
 
 from bench.formats.failures import PAPER_TERMS
 from bench.formats.record import Profile
-from bench.pages.board import Board, CaseInfo, Entry, Row, Section
+from bench.pages.addresses import agent_page, case_page, social_page
+from bench.pages.board import Board, CaseInfo, Row, Section
 from bench.pages.cell_files import CellFiles
 from bench.pages.cell_trace import CellTrace, read_cell
 from bench.pages.charts import category_chart, cost_chart, trend_chart
 from bench.pages.costs import AtBudget, ByCategory, Point, at_budgets, by_category, frontier, labels_of, points_of
 from bench.pages.data import DataFile
 from bench.pages.drawing import Chart, ChartCache
+from bench.pages.entries import Entry
 from bench.pages.history import Spending, by_case, difficulty_chart, spending_chart, spending_of, verdicts_of
 from bench.pages.markdown import rendered
 from bench.pages.matrix import MOST_VERSUS, Pair, matrix_of, versus_of
 from bench.pages.news import tonight
 from bench.pages.plots import groups_of, plots_of
-from bench.pages.render import Renderer, agent_page, case_page, social_page
+from bench.pages.render import Renderer
 from bench.pages.traces import Kept, TraceState, trace_page
 from bench.pages.views import AgentView, Details, agent_view, case_view, details_of
 from bench.stats import CasePeriod, Entrant, Results, TokenUse

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from bench.base.text import counted
+from bench.pages.addresses import social_page
 from bench.pages.board import Board, Row, Section
 from bench.pages.drawing import require
-from bench.pages.render import UNKNOWN, percent, short, social_page, spread, visible
 from bench.pages.sheets import Sheet
+from bench.pages.words import UNKNOWN, percent, short, spread, visible
 
 FRONT = "social/board.png"
 WIDTH, HEIGHT = 1200, 630

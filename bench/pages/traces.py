@@ -18,7 +18,7 @@ from bench.pages.cell_trace import READ
 from bench.store import TraceReader, unpack
 
 if TYPE_CHECKING:
-    from bench.pages.board import Entry
+    from bench.pages.entries import Entry
 
 MOST_BYTES = 20_000_000
 """Of all traces that a site publishes, as written; the others are named with the place where they are kept."""

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from bench.formats.case_metric import Headline
 from bench.formats.record import CheckResult, Profile
-from bench.pages.board import Board, CaseInfo, Entry, Row, counted_trials, newest_cells
+from bench.pages.board import Board, CaseInfo, Row
 from bench.pages.costs import cost_of, cost_per_success
+from bench.pages.entries import Entry, counted_trials, newest_cells
 from bench.pages.news import Trend, news_of, trends_of
 from bench.pages.own_count import Compared, own_counts
 from bench.stats import (

@@ -44,17 +44,16 @@ if TYPE_CHECKING:
         price,
         trials_needed,
     )
+    from bench.stats.record_results import RecordResults, standings
     from bench.stats.results import (
         CaseSeen,
         CheckShares,
         Findings,
         Measured,
-        RecordResults,
         Results,
         Suite,
         Trial,
         Version,
-        standings,
         suite_of,
         suite_of_records,
     )

@@ -13,7 +13,7 @@ from bench.formats.agent import load_agent
 from bench.formats.case import load_cases
 from bench.formats.record import Record
 from bench.sandbox.job import Sandbox
-from bench.stats.results import RecordResults
+from bench.stats.record_results import RecordResults
 from bench.store.branch import ResultsBranch
 from bench.store.bundle import Bundle
 from tests.helpers.cells import ROOT, make_cell, make_context

@@ -19,7 +19,7 @@ from typing import TypedDict
 
 import pytest
 
-from bench.pages import board
+from bench.pages import entries
 from bench.pages.build import SiteOptions, write_site
 from bench.pages.traces import FolderTraces
 from bench.stats import RecordResults
@@ -103,7 +103,7 @@ def looks(folder: Path, profile: Path) -> dict[str, Look]:
 def test_two_hundred_hostile_texts_in_every_field_never_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if BROWSER is None:
         not_here("chromium: neither chromium nor google-chrome is installed (apt-get install chromium)")
-    monkeypatch.setattr(board, "MOST_CELLS", 2)
+    monkeypatch.setattr(entries, "MOST_CELLS", 2)
     texts = hostile_strings()
     groups = ["\n".join(texts[at : at + GROUP]) for at in range(0, len(texts), GROUP)]
     records = [

@@ -13,13 +13,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from bench.gateway.answers import Rule, normalise, read_answer
+from bench.gateway.answers import read_answer
 from bench.gateway.backends import Response, TransportFault
 from bench.gateway.backends.google_translation import as_google
 from bench.gateway.backends.live import retry_after
 from bench.gateway.prices import Prices, Rates
 from bench.gateway.request import Call
 from bench.gateway.streams import StreamLost
+from bench.gateway.usage import Rule, normalise
 from tests.helpers.fuzz import FRAGMENTS, Tally, as_json, damaged, fuzzed, json_bytes
 from tests.helpers.fuzz_answers import ANSWERS
 from tests.helpers.fuzz_gateway import Rig, answer, post, responses

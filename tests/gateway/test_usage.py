@@ -9,8 +9,8 @@ import pytest
 
 from bench.base.errors import UserError
 from bench.formats.record import Tokens
-from bench.gateway.answers import Rule, normalise
 from bench.gateway.prices import find_prices
+from bench.gateway.usage import Rule, normalise
 from tests.helpers.usage_fixtures import FIXTURES
 
 

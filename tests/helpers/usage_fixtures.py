@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bench.formats.record import Tokens
-from bench.gateway.answers import Rule
+from bench.gateway.usage import Rule
 
 FIXTURES: list[tuple[str, Rule, dict[str, Any], Tokens]] = [
     ("openai chat, cached and reasoning", "openai",

@@ -16,14 +16,14 @@ from click.testing import CliRunner
 
 from bench.cli.results import show
 from bench.formats.record import Metric, Record
-from bench.index import results as indexed_results
+from bench.index import whole_records
 from bench.index.query import Index, open_index
 from bench.index.results import IndexedResults
-from bench.pages import board, cell_files
+from bench.pages import cell_files, entries
 from bench.pages.board import CaseInfo
 from bench.pages.build import build_site, write_site
 from bench.pages.made import MARKER
-from bench.stats.results import RecordResults
+from bench.stats.record_results import RecordResults
 from bench.store.branch import ResultsBranch
 from bench.store.decisions import Decision
 from tests.benchmarks.synthetic_branch import World, make_branch
@@ -119,14 +119,13 @@ def test_a_large_branch_has_pages_of_the_newest_cells_and_no_other_line_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cell_files, "MOST_LINES", 25)
-    monkeypatch.setattr(board, "MOST_CELLS", 40)
-    monkeypatch.setattr(board, "MOST_TRIALS", 3)
+    monkeypatch.setattr(entries, "MOST_CELLS", 40)
+    monkeypatch.setattr(entries, "MOST_TRIALS", 3)
     read: set[int] = set()
-    records_at = indexed_results.records_at
 
     def counted(index: Index, ids: Sequence[int]) -> object:
         read.update(ids)
-        return records_at(index, ids)
+        return whole_records.records_at(index, ids)
 
     monkeypatch.setattr("bench.index.results.records_at", counted)
     world = World(seed=3, nights=30, agents=6, cases=8, last=START)
@@ -149,8 +148,8 @@ def test_every_cell_is_listed_by_month_once(
     results: ResultsBranch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Attempts, bundles stored twice, withdrawn records: the same lines from the index and from the records."""
-    monkeypatch.setattr(board, "MOST_CELLS", 1)
-    monkeypatch.setattr(board, "MOST_TRIALS", 1)
+    monkeypatch.setattr(entries, "MOST_CELLS", 1)
+    monkeypatch.setattr(entries, "MOST_TRIALS", 1)
     nights(results)
     site = assert_same_site(tmp_path / "results.git", tmp_path)
     lines = RecordResults(list(ResultsBranch(tmp_path / "results.git").records())).case_months()
@@ -159,8 +158,8 @@ def test_every_cell_is_listed_by_month_once(
 
 
 def test_old_months_beyond_the_cap_are_left_out_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(board, "MOST_CELLS", 1)
-    monkeypatch.setattr(board, "MOST_TRIALS", 1)
+    monkeypatch.setattr(entries, "MOST_CELLS", 1)
+    monkeypatch.setattr(entries, "MOST_TRIALS", 1)
     monkeypatch.setattr(cell_files, "MOST_LISTED", 5)
     records = [
         make_record(started=START - timedelta(days=31 * month, hours=hour), run=f"run-{month}-{hour}")

@@ -29,13 +29,13 @@ from bench.cli.pages import _info, case_infos
 from bench.formats.help import HelpGiven
 from bench.formats.observed import NameQuery, SelfReported
 from bench.formats.record import ModelUsage, Record, Tokens
-from bench.pages import render as figures
+from bench.pages import words as figures
+from bench.pages.addresses import agent_page, cell_page
 from bench.pages.board import CaseInfo
 from bench.pages.build import SiteOptions, Written, build_site, write_site
 from bench.pages.charts import cost_chart
 from bench.pages.costs import Point, at_budgets, frontier
 from bench.pages.made import MARKER
-from bench.pages.render import agent_page, cell_page
 from bench.pages.weights import read_open_weights
 from bench.stats import Entrant, Estimate, Interval, RecordResults
 from tests.helpers.cells import make_case

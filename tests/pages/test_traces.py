@@ -16,10 +16,11 @@ from bench.cell.inventory import keep_inventory
 from bench.cli.pages import write_site as write_from
 from bench.cli.stored import stored_results
 from bench.formats.record import Record
+from bench.pages.addresses import cell_page
 from bench.pages.build import SiteOptions, Written, write_site
 from bench.pages.cell_trace import check_links, read_cell
-from bench.pages.render import cell_page, without_host_paths
 from bench.pages.traces import FolderTraces, trace_page
+from bench.pages.words import without_host_paths
 from bench.stats import RecordResults
 from bench.store import Bundle, ResultsBranch, init_bare
 from bench.store.trace_storage import inline_traces

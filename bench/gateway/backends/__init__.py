@@ -7,9 +7,10 @@ from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from bench.gateway.answers import Answer, Rule
+from bench.gateway.answers import Answer
 from bench.gateway.request import Call, Json, RequestRefused
 from bench.gateway.run_budget import Limit
+from bench.gateway.usage import Rule
 
 Headers = list[tuple[str, str]]
 

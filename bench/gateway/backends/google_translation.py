@@ -13,10 +13,10 @@ from typing import Any
 
 from bench.formats.record import Tokens
 from bench.gateway import google
-from bench.gateway.answers import Rule, normalise
 from bench.gateway.backends import Response, TransportFault
 from bench.gateway.request import Call, Json
 from bench.gateway.streams import READERS, Events, event_data
+from bench.gateway.usage import Rule, normalise
 
 _SETTINGS = {
     "temperature": "temperature", "topP": "top_p", "stopSequences": "stop", "seed": "seed", "candidateCount": "n",

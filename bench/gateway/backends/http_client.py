@@ -17,12 +17,12 @@ from typing import Any
 import httpx
 
 from bench.base.errors import UserError
-from bench.gateway.answers import Rule, rule_of
 from bench.gateway.backends import Headers, Response, TransportFault, lost
 from bench.gateway.config import Provider
 from bench.gateway.google import upstream_path
 from bench.gateway.policy import allowed_betas
 from bench.gateway.request import ROUTES, Call, Json
+from bench.gateway.usage import Rule, rule_of
 
 _KEPT_S = 15.0
 """Below what servers keep: a connection they close just as it is used looks like a lost answer."""

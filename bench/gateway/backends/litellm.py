@@ -8,11 +8,11 @@ import os
 from collections.abc import AsyncGenerator, AsyncIterator, Collection
 from typing import Any
 
-from bench.gateway.answers import Rule, rule_of
 from bench.gateway.backends import BackendError, Response, TransportFault, lost
 from bench.gateway.backends.google_translation import as_chat, as_google
 from bench.gateway.backends.http_client import NativeTransport
 from bench.gateway.request import COUNTS, Call, Dialect, Json, RequestRefused
+from bench.gateway.usage import Rule, rule_of
 
 _JSON = [("content-type", "application/json")]
 _FUNCTIONS: dict[Dialect, str] = {

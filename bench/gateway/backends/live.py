@@ -13,12 +13,13 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Protocol
 
-from bench.gateway.answers import Rule, read_answer
+from bench.gateway.answers import read_answer
 from bench.gateway.backends import BackendError, CallHistory, Response, TransportFault
 from bench.gateway.backends.probe import UNDERSTOOD, Probe, Traffic, is_out_of_money
 from bench.gateway.config import Patience
 from bench.gateway.request import Call, Dialect, Json, RequestRefused
 from bench.gateway.streams import StreamLost
+from bench.gateway.usage import Rule
 
 _PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 

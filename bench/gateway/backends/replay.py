@@ -16,11 +16,12 @@ from bench.base.documents import is_file
 from bench.base.errors import UserError
 from bench.base.model import Model, SeedText, read_yaml
 from bench.formats.seeds import REPLAY_PREFIX
-from bench.gateway.answers import Rule, read_answer, rule_of
+from bench.gateway.answers import read_answer
 from bench.gateway.backends import BackendError, CallHistory, Headers, Response
 from bench.gateway.backends.recorded import CassetteMiss, find_exchange, load_exchanges
 from bench.gateway.prices import MOST_EXPENSIVE, OwnRates, Prices
 from bench.gateway.request import Call, Json
+from bench.gateway.usage import Rule, rule_of
 
 PREFIX = REPLAY_PREFIX
 _LONGEST_LINE = 10_000

@@ -9,10 +9,11 @@ import json
 from collections.abc import AsyncGenerator, Iterable
 
 from bench.formats.seeds import REPLAY_PREFIX
-from bench.gateway.answers import Answer, Rule, read_answer, rule_of
+from bench.gateway.answers import Answer, read_answer
 from bench.gateway.backends import BackendError, CallHistory, Headers, Response
 from bench.gateway.prices import OwnRates, Prices
 from bench.gateway.request import Call, Json
+from bench.gateway.usage import Rule, rule_of
 
 ANSWERS, REFUSES = f"{REPLAY_PREFIX}@answers", f"{REPLAY_PREFIX}@refuses"
 """Names that no set of cassettes can have."""
