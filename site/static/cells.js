@@ -16,8 +16,7 @@
 
   function money(usd, status) {
     if (status === "unknown" || usd === null) return "unknown";
-    const text = usd === 0 ? "$0" : usd < 0.0005 ? "<$0.001" : `$${usd.toFixed(usd < 1 ? 3 : 2)}`;
-    return (status === "estimated" ? "≈" : "") + text + (status === "simulated" ? " replayed" : "");
+    return (status === "estimated" ? "≈" : "") + figures.usd(usd) + (status === "simulated" ? " replayed" : "");
   }
 
   function verdict(name) {
@@ -34,7 +33,7 @@
     who.append(agent, " ", made("span", model, "model"));
     const tr = made("tr", undefined, "", {"data-model": model, "data-day": it.started.slice(0, 10)});
     const cell = (at, words, value) => made("td", words, HEADS[at][1], {"data-label": HEADS[at][0], "data-v": value ?? ""});
-    tr.append(who, cell(1, "", it.verdict), cell(2, it.score === null ? "–" : it.score.toFixed(2), it.score),
+    tr.append(who, cell(1, "", it.verdict), cell(2, figures.score(it.score), it.score),
       cell(3, profile, profile), cell(4, it.trial, it.trial), cell(5, it.ended.replaceAll("_", " ") || "–", it.ended),
       cell(6, money(it.cost_usd, it.cost_status), it.cost_usd), cell(7, it.steps, it.steps),
       cell(8, it.started.slice(0, 16).replace("T", " "), it.started));

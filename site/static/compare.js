@@ -15,9 +15,7 @@
     made.append(...children);
     return made;
   }
-  const percent = value => value === null ? "–" : `${Math.round(100 * value)}%`;
-  const points = value => `${value < 0 ? "−" : "+"}${Math.abs(Math.round(100 * value))}`;
-  const usd = value => value === null ? "–" : value === 0 ? "$0" : value < 0.0005 ? "<$0.001" : `$${value < 1 ? value.toFixed(3) : value.toFixed(2)}`;
+  const {percent, points, score, usd} = figures;
   const brief = text => text.length > 48 ? `${text.slice(0, 47)}…` : text;
   const titled = agent => brief(agent.model ? `${agent.agent} · ${agent.model.split("/").pop()}` : agent.agent);
 
@@ -94,7 +92,7 @@
       table("Means over cases", ["Measure", ...names], [
         ["Success", ...chosen.map(it => percent(it.success))],
         ["95% interval", ...chosen.map(it => it.success_low === null ? "–" : `${percent(it.success_low)} to ${percent(it.success_high)}`)],
-        ["Score", ...chosen.map(it => it.score === null ? "–" : it.score.toFixed(2))],
+        ["Score", ...chosen.map(it => score(it.score))],
         ["Cost per cell", ...chosen.map(it => usd(it.cost_usd))],
         ["Cost per success", ...chosen.map(it => usd(it.per_success_usd))],
         ["Cases met", ...chosen.map(it => `${it.covered} of ${it.suite}`)]]),
