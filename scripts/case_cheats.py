@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.base.files import write_atomic
-from bench.formats.case import Case, Wrong, load_cases
+from bench.formats.case import Case, load_cases
+from bench.formats.case_parts import Wrong
 
 ROOT = Path(__file__).resolve().parents[1]
 _PAGE = """# Cheats, case by case

@@ -8,7 +8,8 @@ from pathlib import Path
 from bench.authoring.lint_answers import is_text
 from bench.base.errors import UserError
 from bench.base.files import lay_over, write_atomic
-from bench.formats.case import Base, Case
+from bench.formats.case import Case
+from bench.formats.case_parts import Base
 from bench.formats.patch_writing import make_patch, moved_patch
 from bench.formats.wrong_answers import Tree, base_of, folder_of, patch_of, patched
 from bench.guest.trees import remove_tree

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from bench.base.errors import UserError
-from bench.formats.case import Case, Promise
+from bench.formats.case import Case
+from bench.formats.case_parts import Promise
 from bench.formats.verdict import check_functions, declared_checks
 
 _FENCED = re.compile(r"^(```+|~~~+)[^\n]*\n(.*?)^\1", re.MULTILINE | re.DOTALL)

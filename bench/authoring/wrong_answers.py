@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bench.base.errors import UserError
-from bench.formats.case import Case, Wrong
+from bench.formats.case import Case
+from bench.formats.case_parts import Wrong
 from bench.formats.verdict import DeclaredCheck, declared_checks, success_of
 from bench.judge import Grading, Submission, grade_checks, grade_submission
 

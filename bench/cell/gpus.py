@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bench.base.errors import InfraError
-from bench.formats.case import Needs
+from bench.formats.case_parts import Needs
 from bench.sandbox import Gpu, GpuRoots, find_gpus
 
 _TICK_S = 0.2

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from bench.formats.case import Needs, missing_modules
+from bench.formats.case import missing_modules
+from bench.formats.case_parts import Needs
 from bench.sandbox import Gpu, GpuRoots, find_gpus, missing_parts
 
 _ROUTES = Path("/proc/net/route")

@@ -28,7 +28,7 @@ from typing import Any, BinaryIO, ClassVar, NoReturn
 from bench.base.child import load_module, log_tail, python_child, receive_orders
 from bench.base.errors import InfraError
 from bench.casekit.services import Handler, Request, Response, Service
-from bench.formats.case import ServicePhase
+from bench.formats.case_parts import ServicePhase
 from bench.guest.kernel import PR_SET_PDEATHSIG, Kernel
 from bench.sandbox import base_environment
 

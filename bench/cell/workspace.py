@@ -22,7 +22,7 @@ from bench.cell.machine import has_room
 from bench.cell.services import running_services
 from bench.cell.snapshot import GONE, Snapshot
 from bench.cell.start_state import StartState, prepare_start
-from bench.formats.case import Limits, ServicePhase
+from bench.formats.case_parts import Limits, ServicePhase
 from bench.formats.plan import Cell
 from bench.judge import Ended, Envelope, Grading, Submission, grade_submission, run_fork
 from bench.sandbox import Gpu, base_environment

@@ -13,7 +13,7 @@ from bench.cli.options import CASES, PATH
 
 if TYPE_CHECKING:
     from bench.base.install import DataFolders
-    from bench.formats.case import Base
+    from bench.formats.case_parts import Base
 
 _BASE = click.option(
     "--base",

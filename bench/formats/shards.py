@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from bench.base.model import Model
-from bench.formats.case import Count, Positive
+from bench.formats.case_parts import Count, Positive
 from bench.formats.record import Name
 
 MAX_JOBS = 256

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from bench.base.errors import UserError
 
 if TYPE_CHECKING:
-    from bench.formats.case import Case, CaseSpec, Limits
+    from bench.formats.case import Case, CaseSpec
     from bench.formats.case_metric import Headline
+    from bench.formats.case_parts import Limits
     from bench.formats.record import Claim, CostStatus, LimitsSet, Metric, ModelUsage, Note, Record, StopReason, Try
 
 OUTPUTS_CHECK = "outputs_present"

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from bench.base.errors import UserError
 from bench.base.files import lay_over, walk_files, write_atomic
-from bench.formats.case import Base, Case
+from bench.formats.case import Case
+from bench.formats.case_parts import Base
 from bench.formats.patch import apply_patch, parse_patch
 
 

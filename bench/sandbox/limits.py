@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from bench.formats.case import Case, Limits
+from bench.formats.case import Case
+from bench.formats.case_parts import Limits
 from bench.sandbox.gpu import Gpu
 from bench.sandbox.job import CellEnvironment, JobLimits
 

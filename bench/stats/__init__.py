@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from bench.stats.comparable import pair
     from bench.stats.compare import Compared, Comparison, compare_records
     from bench.stats.conditions import Conditions, changed_conditions, mixed_conditions
-    from bench.stats.factor import FactorEffects, Interaction, MeasureEffects, factor_effects, factor_faults
+    from bench.stats.effects import FactorEffects, Interaction, MeasureEffects
+    from bench.stats.factor import factor_effects, factor_faults
     from bench.stats.improvement import BARS, FEWEST_TRIALS, Improvement, OverCases, improvement_of, over_cases
     from bench.stats.intervals import Correlation, Interval
     from bench.stats.listing import CaseMonth, CellLine, line_order

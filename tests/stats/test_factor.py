@@ -16,7 +16,8 @@ from bench.base.install import find_data_folders
 from bench.formats.agent import Agent, differences, load_agent
 from bench.formats.record import Arm, Record
 from bench.stats.comparable import pair
-from bench.stats.factor import FactorEffects, by_arms, by_others, factor_effects, factor_faults
+from bench.stats.effects import FactorEffects
+from bench.stats.factor import by_arms, by_others, factor_effects, factor_faults
 from bench.stats.intervals import Floats, between, contrast, correlation, wilson
 from bench.stats.tests import fit_slope
 from tests.benchmarks.difficulty import MIXTURES, Mixture
