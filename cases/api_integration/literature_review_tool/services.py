@@ -79,7 +79,7 @@ def _feed(papers: list[Paper], total: int, start: int, error: str = "", status: 
 def _entry(paper: Paper) -> str:
     authors = "".join(f"<author><name>{escape(name)}</name></author>" for name in paper.authors)
     return (
-        f"<entry><id>http://arxiv.org/abs/{paper.id}v1</id><published>{paper.date}T00:00:00Z</published>"
+        f"<entry><id>http://arxiv.org/abs/{paper.id}v{paper.version}</id><published>{paper.date}T00:00:00Z</published>"
         f"<updated>{paper.date}T00:00:00Z</updated><title>{escape(paper.title)}</title>"
         f'<summary>{escape(paper.abstract)}</summary>{authors}<category term="{paper.category}"/></entry>'
     )

@@ -64,7 +64,7 @@ class Desk:
         return {
             "createProject": lambda given: self.new("project", given["data"]["name"]),
             "createDataset": lambda given: self.new("dataset", given["data"]["name"]),
-            "uploadFile": lambda _: self.upload(),
+            "uploadFile": lambda given: self.upload(given["contentLength"]),
             "createDataRow": lambda given: self.row(
                 given["data"]["rowData"], given["data"]["dataset"]["connect"]["id"], None
             ),
@@ -100,7 +100,9 @@ class Desk:
             raise QueryError(f"there is no {kind} with the id {str(uid)[:60]}")
         return dict(self.kept[kind][uid])
 
-    def upload(self) -> Json:
+    def upload(self, length: Any) -> Json:
+        if length != len(self.file):
+            raise QueryError(f"contentLength is {str(length)[:20]}, and the file has {len(self.file)} bytes")
         if len(self.file) > MOST_BYTES or len(self.kept["upload"]) >= MOST_UPLOADS:
             raise QueryError(f"at most {MOST_UPLOADS} files of {MOST_BYTES:,} bytes can be uploaded")
         digest = hashlib.sha256(self.file).hexdigest()

@@ -61,9 +61,10 @@ INVENTED = (
     "A hospital in Oslo has used it every day for a year.",
     "Three independent teams later failed to reproduce the finding.",
 )
-QUESTIONS = ("how to deal with {} in {}", "detecting {} in {}", "What causes {} (and its harm) in {}?",
-             "recent work on {} & {}", "methods against {} — for {}", "measuring {}: the case of {}",
-             'is "{}" in {} 100% avoidable?', "Müller's question of {} + {}")  # fmt: skip
+QUESTIONS = ("how to deal with {} in {}", "- detecting {} in {}", "What causes {} (and its harm) in {}?",
+             "recent work on {}  &\n{}", " methods against {} — for {} ", "measuring {}: the case of {}",
+             'is "{}" in {} 100% avoidable?', "Mu\u0308ller's question of {} + {}")  # fmt: skip
+"""With what programs like to tidy up: blanks, a line break, a dash at the beginning, an accent of its own."""
 FAULTS = ("a number", "none", "an invention", "none")
 
 
@@ -79,6 +80,7 @@ class Paper:
     date: str
     topic: tuple[int, int]
     told: tuple[str, ...]
+    version: int
 
 
 @dataclass(frozen=True)
@@ -87,9 +89,11 @@ class Library:
 
     papers: list[Paper]
     queries: dict[str, tuple[int, int]]
+    earlier: str
+    """A question in the form of the last one, about something else."""
 
     def plain(self) -> dict[str, Any]:
-        return {"papers": [asdict(it) for it in self.papers], "queries": self.queries}
+        return {"papers": [asdict(it) for it in self.papers], "queries": self.queries, "earlier": self.earlier}
 
     @staticmethod
     def of(plain: dict[str, Any]) -> Library:
@@ -97,7 +101,9 @@ class Library:
             Paper(**it | {"topic": tuple(it["topic"]), "told": tuple(it["told"]), "authors": tuple(it["authors"])})
             for it in plain["papers"]
         ]
-        return Library(papers, {query: (topic[0], topic[1]) for query, topic in plain["queries"].items()})
+        return Library(
+            papers, {query: (topic[0], topic[1]) for query, topic in plain["queries"].items()}, plain["earlier"]
+        )
 
     def relevant(self, query: str) -> list[str]:
         return [paper.id for paper in self.papers if paper.topic == self.queries[query]]
@@ -123,20 +129,22 @@ def draw_library(rng: random.Random, phenomena: list[int], queries: int) -> Libr
         papers.append(replace(paper, abstract=paper.abstract + aside))
     rng.shuffle(papers)
     forms = rng.sample(QUESTIONS, queries)
-    named = {
-        form.format(PHENOMENA[p].split("|")[0], FIELDS[f].split("|")[0]): (p, f)
-        for form, (p, f) in zip(forms, asked, strict=True)
-    }
-    return Library(papers, named)
+    named = {_question(form, topic): topic for form, topic in zip(forms, asked, strict=True)}
+    return Library(papers, named, _question(forms[-1], asked[0]))
+
+
+def _question(form: str, topic: tuple[int, int]) -> str:
+    return form.format(PHENOMENA[topic[0]].split("|")[0], FIELDS[topic[1]].split("|")[0])
 
 
 def _paper(rng: random.Random, topic: tuple[int, int], number: int, names: set[str], fault: str) -> Paper:
     phenomenon, field = _called(rng, topic)
     name, benchmark = _name(rng, names), _name(rng, names)
     method, step, metric = rng.choice(METHODS), rng.choice(STEPS), rng.choice(METRICS)
-    gain, hours = f"{rng.randint(11, 98) / 10}", rng.randint(12, 99)
-    titles = (f"{name}: a {method} against {phenomenon}", f"{name} for {field}", f"Rethinking {phenomenon} with {name}",
-              f"{name}: {method}s for better {field}")  # fmt: skip
+    gain, hours = f"{rng.randint(1011, 9899) / 100:.2f}", rng.randint(12, 99)
+    titles = (f"{name}: a {method} against {phenomenon}", f"{name} & {field}, a naïve view",
+              f"Rethinking {phenomenon} with {name}",
+              f"{name}: {method}s for better {field} where training, tuning and testing share a machine")  # fmt: skip
     abstract = (
         f"Work on {field} suffers from {phenomenon}, which existing remedies treat badly or at great cost. "
         f"We present {name}, whose {method} examines every intermediate result before the system accepts it. "
@@ -149,13 +157,22 @@ def _paper(rng: random.Random, topic: tuple[int, int], number: int, names: set[s
         f"On {benchmark}, {metric} exceeds the strongest baseline by {gain} points, most of it by the {step}.",
     ]
     if fault != "none":
-        wrong = f"Training needs only {hours + 117} hours on the {benchmark} benchmark."
+        # A part of the right number, with a point: to compare digits, or whole numbers alone, does not show it.
+        wrong = f"On {benchmark} the strongest baseline is only {gain[1:]} points away."
         told.insert(rng.randint(0, 2), wrong if fault == "a number" else rng.choice(INVENTED))
     authors = tuple(f"{_word(rng)} {_word(rng)}" for _ in range(rng.randint(1, 4)))
     date = f"20{rng.randint(18, 24)}-{rng.randint(1, 12):02d}-{rng.randint(1, 28):02d}"
     place = f"{date[2:4]}{date[5:7]}.{number}"
     return Paper(
-        place, rng.choice(titles), abstract, authors, rng.choice(("cs.LG", "cs.CL", "cs.AI")), date, topic, tuple(told)
+        place,
+        rng.choice(titles),
+        abstract,
+        authors,
+        rng.choice(("cs.LG", "cs.CL", "cs.AI")),
+        date,
+        topic,
+        tuple(told),
+        rng.randint(1, 12),
     )
 
 
