@@ -6,7 +6,7 @@ import json
 import random
 from pathlib import Path
 
-from shelf import draw_shelf
+from shelf import draw_shelf, laid_out
 
 from bench.casekit.data import stream
 
@@ -21,7 +21,7 @@ def build(public: Path, hidden: Path, profile: str, seed: int) -> None:
         if phase == "agent":
             (public / "examples").mkdir()
             for number, paragraph in enumerate(shelf.paragraphs):
-                text = " ".join(sentence for sentence, _ in paragraph)
-                (public / "examples" / f"paragraph{number}.txt").write_text(text + "\n", encoding="utf-8")
+                text = laid_out([sentence for sentence, _ in paragraph], number)
+                (public / "examples" / f"paragraph{number}.txt").write_text(text, encoding="utf-8")
             right = [[{"sentence": sentence, "cites": key} for sentence, key in it] for it in shelf.paragraphs]
             (public / "examples" / "right.json").write_text(json.dumps(right, indent=2) + "\n", encoding="utf-8")

@@ -21,6 +21,8 @@ def scholar(request: Request, service: Service) -> Response:
     """GET /search (two engines) and GET /scholar.bib, as in google_scholar_API_reference.txt."""
     given = {name: values[-1] for name, values in request.query.items()}
     shelf = _shelf(service)
+    if request.method == "GET" and request.path in ("/scholar.enw", "/scholar.ris"):
+        return Response(200, b"%0 Generic\n%T This is not BibTeX\n")
     if request.method == "GET" and request.path == "/scholar.bib":
         record = shelf.records.get(given.get("id", ""))
         return Response(200, record.bibtex().encode()) if record else Response(404, b"no such work")
@@ -31,7 +33,9 @@ def scholar(request: Request, service: Service) -> Response:
     if given.get("engine") == "google_scholar_cite":
         if given["q"] not in shelf.records:
             return Response.json({"error": "no such result_id"}, 404)
-        return Response.json({"links": [{"name": "BibTeX", "link": f"/scholar.bib?id={given['q']}"}]})
+        kinds = {"BibTeX": "bib", "EndNote": "enw", "RefMan": "ris"}
+        links = [{"name": name, "link": f"/scholar.{kind}?id={given['q']}"} for name, kind in kinds.items()]
+        return Response.json({"links": random.Random(given["q"]).sample(links, 3)})
     start, count = given.get("start", "0"), given.get("num", "10")
     if not (start.isdecimal() and count.isdecimal() and len(start + count) < 10):
         return Response.json({"error": "start and num are whole numbers"}, 400)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import random
 import re
+import textwrap
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,16 +29,17 @@ KINDS = ("optimiser", "encoder", "tokeniser", "benchmark", "sampler", "regularis
 VENUES = (
     ("article", "journal", "Journal of Learning Machines"),
     ("article", "journal", "Annals of {AI} & Statistics"),
+    ("article", "journal", "Zeitschrift für Lernverfahren — Méthodes"),
     ("inproceedings", "booktitle", "Proceedings of the Conference on Neural Methods"),
     ("inproceedings", "booktitle", r"Workshop on Efficient Models, M{\"u}nchen"),
 )
 PLAIN = (
-    "We train every model for {n} epochs on one machine.",
+    "We train every model for {n} epochs on one machine with $\\eta^2 < 10^{{-3}}$.",
     "All results are means over {n} seeds.",
     "In our own runs {thing} were switched on after {n} steps.",
     "Our own {kind}, {name}, is described in the next section.",
-    "The code is written in Python & runs on any laptop.",
-    "Table {n} lists the sizes of all models.",
+    "The code (about 5000 lines, 10% of them #comments) is written in Python & runs on any nai\u0308ve laptop.",
+    "Table {n} lists the sizes of all models, x² and \\emph{{log_2}} among them.",
     "We found that {thing} made no difference in our setting.",
 )
 
@@ -82,6 +84,13 @@ class Shelf:
                 score[key] += math.log(1 + len(held) / len(found))
         ranked = sorted((key for key in held if score[key]), key=lambda it: (-round(score[it], 6), it[::-1]))
         return [self.records[key] for key in ranked]
+
+
+def laid_out(sentences: list[str], way: int) -> str:
+    """The text of a paragraph: on one line, broken between words, a line for each sentence, or with wide gaps."""
+    line = " ".join(sentences)
+    broken = textwrap.fill(line, 50, break_long_words=False, break_on_hyphens=False)
+    return (line, broken, "\n".join(sentences), "  " + "  ".join(sentences))[way % 4] + "\n"
 
 
 def _words(text: str) -> list[str]:

@@ -29,7 +29,7 @@ def search(text: str) -> list[dict]:
 
 def bibtex(result_id: str) -> str:
     links = json.loads(get("/search", engine="google_scholar_cite", q=result_id))["links"]
-    return get(links[0]["link"]).decode()
+    return get(next(it["link"] for it in links if it["name"] == "BibTeX")).decode()
 
 
 def needs_a_work(sentence: str) -> bool:
@@ -56,7 +56,7 @@ def meant(sentence: str) -> str | None:
 
 
 def main() -> None:
-    paragraph = Path(sys.argv[1]).read_text().strip()
+    paragraph = " ".join(Path(sys.argv[1]).read_text().split())
     found = ask("FIND " + paragraph)
     cited, entries = [], {}
     for sentence in re.split(r"(?<=[.!?])\s+", paragraph):

@@ -27,7 +27,7 @@ def search(text: str) -> list[dict]:
 
 def bibtex(result_id: str) -> str:
     links = json.loads(get("/search", engine="google_scholar_cite", q=result_id))["links"]
-    return get(links[0]["link"]).decode()
+    return get(next(it["link"] for it in links if it["name"] == "BibTeX")).decode()
 
 
 def main() -> None:
