@@ -16,6 +16,7 @@ TABLES = ("train_clinical_data.csv", "supplemental_clinical_data.csv", "train_pr
 BAR, STRONG = 0.9, 0.55  # shares of what starter or medians reach on the same patients
 WAITS = (0, 6, 12, 24)
 RUN_S = 60
+SAME = 10  # by the measure itself, in per cent: two unseeded forests are 3 apart, unlike models 7 to 40
 COLUMNS = {"visit_month": Numbers(low=0, whole=True), "rating": Numbers(low=0, high=1e6)}
 
 
@@ -29,9 +30,7 @@ def smape_plus_1(truth: Any, predicted: Any) -> float:
 @check(weight=10, required=True)
 def submission_is_complete(ws: Any) -> None:
     """submission.csv has one rating, 0 or more, for every row of the example's sample submission."""
-    with np.load(ws.hidden("example.npz").path) as file:
-        ids = file["ids"].tolist()
-    submission(ws, "submission.csv", ids={"prediction_id": ids}, columns=COLUMNS)
+    _written(ws, ws)
 
 
 @check(guard=True)
@@ -54,6 +53,15 @@ def ten_percent_better(ws: Any) -> None:
     assert error < BAR * baseline, f"SMAPE+1 is {error:.2f}, wanted less than {BAR * baseline:.2f}"
 
 
+@check(weight=5, required=True)
+def submission_is_the_programs(ws: Any) -> None:
+    """train.py, run once more on the files it was given, writes the same ratings, but for the luck of a draw."""
+    own_months = {"TIME_SERIES_URL": ""}
+    ran = ws.run(["python", "train.py"], timeout=RUN_S, env=own_months, remove=["submission.csv"]).ok()
+    apart = smape_plus_1(_written(ws, ws), _written(ran, ws))
+    assert apart <= SAME, f"submission.csv is {apart:.1f} % off what train.py writes, not {SAME} % at most"
+
+
 @check(guard=True)
 def tables_and_submission_as_left(ws: Any) -> None:
     """A run of train.py changes no table, and leaves the submission.csv that the interface has written."""
@@ -70,6 +78,13 @@ def tables_and_submission_as_left(ws: Any) -> None:
     written = submission(ran, "submission.csv", ids={"prediction_id": _answers(ws)[0]}, columns=COLUMNS)["rating"]
     odd = int((~np.isclose(written, told)).sum())
     assert not odd, f"{odd} ratings of submission.csv are not those that the interface was given"
+
+
+def _written(folder: Any, ws: Any) -> Any:
+    """The ratings of a folder's submission.csv, in the order of the example's ids."""
+    with np.load(ws.hidden("example.npz").path) as file:
+        ids = file["ids"].tolist()
+    return submission(folder, "submission.csv", ids={"prediction_id": ids}, columns=COLUMNS)["rating"]
 
 
 @once
