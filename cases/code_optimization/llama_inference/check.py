@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 import numpy as np
-from llama import draw_tokens, draw_weights, last_logits
+from llama import Weights, draw_tokens, draw_weights, last_logits
 from numpy.typing import NDArray
 
 from bench.judge import Timing, Work, Workspace, array, check, mapping, once, run_command, sequence
@@ -19,8 +19,9 @@ NEAR, NEAR_WHEN_SHARP = 1e-3, 1e-2  # of logits, whose standard deviation is 2
 CALLS = (
     ((4, 128), 0, ()), ((1, 1), 0, ()), ((9, 37), 1, ()), ((4, 128), 1, ()), ((2, 256), 2, ()), ((16, 5), 0, ()),
     ((4, 128), 0, ("head", "layer1.query", "layer3.up")), ((4, 128), 1, ("embedding", "layer0.value", "layer2.norm1")),
-    ((4, 128), 2, ("layer3.output",)),
+    ((4, 128), 2, ("layer3.output",)), ((16, 256), 0, ()),
 )  # fmt: skip
+DRAWN = 3  # further calls, of any size
 KINDS = ("plain", "small", "sharp")
 """Of the three sets of weights."""
 
@@ -29,19 +30,25 @@ KINDS = ("plain", "small", "sharp")
 def logits_are_right(ws: Workspace) -> None:
     """For all sizes, and for weights that change, generate gives the right logits and spares what it is given."""
     rng = ws.numpy_rng("calls")
-    weights = [draw_weights(ws.seed_for(f"weights {kind}"), kind) for kind in KINDS]
+    weights = [_in_any_order(rng, draw_weights(ws.seed_for(f"weights {kind}"), kind)) for kind in KINDS]
+    sizes = [(int(rng.integers(1, 17)), int(rng.integers(1, 257))) for _ in range(DRAWN)]
+    planned = [*CALLS, *((size, at % 2, ()) for at, size in enumerate(sizes))]
     # The same tokens come again with other weights: what was remembered of them is wrong then.
-    drawn = {shape: draw_tokens(rng, *shape) for shape, _, _ in CALLS}
-    calls = [{"tokens": drawn[shape], "weights": at, "negated": list(parts)} for shape, at, parts in CALLS]
+    drawn = {shape: draw_tokens(rng, *shape) for shape, _, _ in planned}
+    calls = [{"tokens": drawn[shape], "weights": at, "negated": list(parts)} for shape, at, parts in planned]
     value = mapping(ws.drive("driver.py:outputs", weights, calls), keys=("found", "weights"))
-    found = sequence(value["found"], length=len(CALLS))
-    for call, (shape, at, parts), result in zip(calls, CALLS, found, strict=True):
+    found = sequence(value["found"], length=len(planned))
+    for call, (shape, at, parts), result in zip(calls, planned, found, strict=True):
         about = f"{shape[0]} rows of {shape[1]} tokens"
         for name in parts:
             weights[at][name] = -weights[at][name]
         result = mapping(result, keys=("following", "logits", "tokens"))
         kept = np.array_equal(array(result["tokens"], shape=shape), call["tokens"])
         assert kept, f"{about}: generate changed its tokens"
+        types = [getattr(result[name], "dtype", np.dtype(object)) for name in ("following", "logits")]
+        assert types[0].kind in "iu" and types[1] == np.float32, (
+            f"{about}: tokens and logits are {types[0]}, {types[1]}"
+        )
         near = NEAR_WHEN_SHARP if KINDS[at] == "sharp" else NEAR
         _compare(result["following"], result["logits"], last_logits(call["tokens"], weights[at]), near, about)
     for expected, left in zip(weights, sequence(value["weights"], length=3), strict=True):
@@ -49,6 +56,10 @@ def logits_are_right(ws: Workspace) -> None:
         for name, part in expected.items():
             same = np.array_equal(array(left[name], shape=part.shape), part)
             assert same, f"generate changed the weights: {name}"
+
+
+def _in_any_order(rng: np.random.Generator, weights: Weights) -> Weights:
+    return {str(name): weights[str(name)] for name in rng.permutation(list(weights))}
 
 
 def _compare(following: Any, logits: Any, right: NDArray[np.float64], near: float, about: str) -> None:
