@@ -63,9 +63,10 @@ def hidden_case(
         shape = (number, height, width, inputs, channels)
     number, height, width, inputs, channels = (int(value) for value in shape)
     number = int(rng.integers(257, 520)) if number < 0 else number
+    scale = rng.choice([1.0, 40.0])
     return {
         "view": bool(rng.integers(2)),
-        "images": [rng.standard_normal((number, height, width, inputs)) for _ in range(2)],
+        "images": [scale * rng.standard_normal((number, height, width, inputs)) for _ in range(2)],
         "weights": [rng.standard_normal((size, size, inputs, channels)) for _ in range(2)],
         "biases": [2 * rng.standard_normal(channels) for _ in range(2)],
         "stride": stride,

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 from games import C_PUCT, CHAIN, DEFAULT, LONG, arms, bound, drawn_tree, propagated, selected, trap, visits
-from given import altered
 
+from bench.casekit.given_code import altered
 from bench.judge import Probe, check, integer, number, run_command, sequence
 
 WRITTEN = {

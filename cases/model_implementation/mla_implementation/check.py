@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from given import altered
 from reference import attention, drawn
 
+from bench.casekit.given_code import altered
 from bench.judge import check, close, mapping, number, run_command, sequence
 
 SIZES = ((48, 4), (24, 1), (40, 2), (72, 3))  # width and heads; 2/3 of 40 is no whole number

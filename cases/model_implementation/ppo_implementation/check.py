@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from bench.casekit.given_code import altered
 from bench.judge import array, check, close, integer, mapping, number, run_command, sequence, string
 
 TIMES = 1500
@@ -22,6 +23,9 @@ CONTINUOUS = {"state_dim": 4, "action_dim": 3, "continuous_action_space": True}
 DISCRETE = {"state_dim": 3, "action_dim": 4, "continuous_action_space": False}
 FACTORS = (1.0, 0.01, 1e4)
 """Of the variances: actions may be near each other, and far outside of [-1, 1]."""
+
+
+WRITTEN = {"ActorCritic.act", "ActorCritic.evaluate", "PPO.select_action", "PPO.update"}
 
 
 def _jobs(ws: Any, call: str) -> list[tuple[int, dict[str, Any]]]:
@@ -204,3 +208,10 @@ def visible_test_passes(ws: Any) -> None:
     saved, *loaded = (array(it) for it in sequence(weights, length=3))
     assert all(np.array_equal(saved, it) for it in loaded), "another agent loads other weights than were saved"
     run_command(ws, "python test_ppo.py")
+
+
+@check(weight=0, guard=True)
+def given_code_stays(ws: Any) -> None:
+    """What `ppo.py` gives is as it was; comments, docstrings, form and further definitions are free."""
+    changed = altered(ws.original("ppo.py").read_text("utf-8"), ws.text("ppo.py", max_mb=1), WRITTEN)
+    assert not changed, f"given in ppo.py, and changed: {', '.join(changed)}"

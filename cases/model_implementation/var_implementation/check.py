@@ -10,7 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from bench.casekit.given_code import altered
 from bench.judge import check, close, mapping, number, run_command, sequence, string
+
+WRITTEN = {"VAR.forward", "VAR.autoregressive_infer_cfg"}
 
 
 def _jobs(ws: Any, call: str) -> list[tuple[int, list[Any], dict[str, Any]]]:
@@ -97,3 +100,10 @@ def smooth_generation_matches(ws: Any) -> None:
 def visible_test_passes(ws: Any) -> None:
     """The visible test ends well."""
     run_command(ws, "python test_var.py")
+
+
+@check(weight=0, guard=True)
+def given_code_stays(ws: Any) -> None:
+    """What `var.py` gives is as it was; comments, docstrings, form and further definitions are free."""
+    changed = altered(ws.original("var.py").read_text("utf-8"), ws.text("var.py", max_mb=1), WRITTEN)
+    assert not changed, f"given in var.py, and changed: {', '.join(changed)}"

@@ -1,0 +1,51 @@
+"""Which definitions of a given file are not as they were, for tasks that say what of it is to be written."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+_COMPOUND = (ast.If, ast.For, ast.While, ast.With, ast.Try)
+
+
+def altered(given: str, found: str, written: set[str]) -> list[str]:
+    """Names of what `given` defines and `found` has in another form, but for those in `written`, as `Class.method`.
+
+    given, found: Python sources. Syntax trees are compared without docstrings: form, comments, imports and further
+    definitions are free. What is defined or assigned again further down, under a condition too, counts as it is last.
+    Neither source is executed, and what a statement changes by a call, such as `setattr`, is not seen.
+    """
+    try:
+        now = dict(_definitions(ast.parse(found).body))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ["the whole file, which is no Python that can be read"]
+    before = dict(_definitions(ast.parse(given).body))
+    return [name for name, form in before.items() if name not in written and now.get(name) != form]
+
+
+def _definitions(body: list[ast.stmt], prefix: str = "") -> Iterator[tuple[str, str]]:
+    for statement in body:
+        if isinstance(statement, ast.ClassDef):
+            name = f"{prefix}{statement.name}"
+            yield name, " ".join(map(ast.dump, [*statement.bases, *statement.keywords, *statement.decorator_list]))
+            yield from _definitions(statement.body, f"{name}.")
+        elif isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield f"{prefix}{statement.name}", _form(statement)
+        elif isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign):
+            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+            for target in targets:
+                yield f"{prefix}{ast.unparse(target)}", ast.dump(statement)
+        elif isinstance(statement, _COMPOUND):
+            yield from _definitions(_inside(statement), prefix)
+
+
+def _inside(statement: ast.stmt) -> list[ast.stmt]:
+    """All statements of its branches, in order."""
+    own = [statement, *getattr(statement, "handlers", [])]
+    return [it for part in own for name in ("body", "orelse", "finalbody") for it in getattr(part, name, [])]
+
+
+def _form(function: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
+    if ast.get_docstring(function, clean=False) is not None:
+        function.body = function.body[1:]
+    return ast.dump(function)

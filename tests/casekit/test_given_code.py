@@ -1,0 +1,82 @@
+"""What is given in a file stays, whatever is written around it."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.casekit.given_code import altered
+
+GIVEN = '''
+import math
+
+SCALE = 2.0
+
+
+class Net(Base):
+    """A net."""
+
+    width = 3
+
+    def __init__(self) -> None:
+        self.rate = 0.5
+
+    def forward(self, x):
+        """To do."""
+        raise NotImplementedError
+
+
+def save(net, path):
+    if path:
+        write(net, path)
+'''
+FORWARD = "        raise NotImplementedError\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (FORWARD, "        return SCALE * x\n"),
+        ("import math\n", "import json\nimport math\n"),
+        ('    """A net."""\n', "    # A net that was written.\n"),
+        ("        self.rate = 0.5\n", "        self.rate = (\n            0.5\n        )\n"),
+        ("\n\ndef save", "\n\ndef helper(x):\n    return x\n\n\ndef save"),
+        (FORWARD, f"{FORWARD}\n    def helper(self):\n        return 1\n"),
+        (FORWARD, f"{FORWARD}\n\nif __name__ == '__main__':\n    number = 3\n"),
+    ],
+)
+def test_what_is_free(old: str, new: str) -> None:
+    assert old in GIVEN
+    assert altered(GIVEN, GIVEN.replace(old, new), {"Net.forward"}) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "names"),
+    [
+        ("SCALE = 2.0", "SCALE = 2", ["SCALE"]),
+        ("width = 3", "width = 4", ["Net.width"]),
+        ("self.rate = 0.5", "self.rate = 0.6", ["Net.__init__"]),
+        ("class Net(Base)", "class Net(Other)", ["Net"]),
+        ("    if path:\n        write(net, path)\n", "    write(net, path)\n", ["save"]),
+        ("def save", "def keep", ["save"]),
+        ("\n\ndef save", "\n\nNet.__init__ = other\n\n\ndef save", ["Net.__init__"]),
+        ("\n\ndef save", "\n\nSCALE *= 2\n\n\ndef save", ["SCALE"]),
+        (FORWARD, f"{FORWARD}\n    try:\n        pass\n    finally:\n        width = 9\n", ["Net.width"]),
+        (
+            "        write(net, path)\n",
+            "        write(net, path)\n\n\nif True:\n    def save(net, path):\n        pass\n",
+            ["save"],
+        ),
+        (
+            "        write(net, path)\n",
+            "        write(net, path\n",
+            ["the whole file, which is no Python that can be read"],
+        ),
+    ],
+)
+def test_what_is_named(old: str, new: str, names: list[str]) -> None:
+    assert old in GIVEN
+    assert altered(GIVEN, GIVEN.replace(old, new), {"Net.forward"}) == names
+
+
+def test_what_is_to_be_written_is_named_where_it_is_not_said() -> None:
+    assert altered(GIVEN, GIVEN.replace(FORWARD, "        return x\n"), set()) == ["Net.forward"]
