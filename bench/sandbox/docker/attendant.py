@@ -48,6 +48,7 @@ class Attendant:
         self._process: int | None = None
         self._group: Group | None = None
         self._net = ""
+        self._up = False
         self._reported = False
         self._ending = False
         self._made = False
@@ -148,12 +149,16 @@ class Attendant:
             return b""
 
     def _answer(self, said: bytes) -> None:
-        """Note what the first process said; when it has reported, read the kernel's counters and let it go."""
+        """Note what the first process said; when it has reported, read the kernel's counters and let it go.
+
+        On a busy machine both may come at once: that it runs, and how a quick job has ended.
+        """
         assert self._job is not None
         _, _, report = said.partition(b"\n")
-        if not report:
+        if not self._up:
+            self._up = True
             self._note({"up": True})
-        elif not self._reported and report.endswith(b"}"):
+        if not self._reported and report.endswith(b"}"):
             self._reported = True
             self._note({"hit": self._group.limit_hit() if self._group else None, "report": json.loads(report)})
             with contextlib.suppress(OSError):
