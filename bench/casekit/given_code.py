@@ -12,14 +12,15 @@ def altered(given: str, found: str, written: set[str]) -> list[str]:
     """Names of what `given` defines and `found` has in another form, but for those in `written`, as `Class.method`.
 
     given, found: Python sources. Syntax trees are compared without docstrings: form, comments, imports and further
-    definitions are free. What is defined or assigned again further down, under a condition too, counts as it is last.
+    definitions are free. What is defined, assigned or imported again further down, under a condition too, counts as it
+    is last.
     Neither source is executed, and what a statement changes by a call, such as `setattr`, is not seen.
     """
     try:
         now = dict(_definitions(ast.parse(found).body))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ["the whole file, which is no Python that can be read"]
-    before = dict(_definitions(ast.parse(given).body))
+    before = {name: form for name, form in _definitions(ast.parse(given).body) if not form.startswith("Import")}
     return [name for name, form in before.items() if name not in written and now.get(name) != form]
 
 
@@ -34,9 +35,18 @@ def _definitions(body: list[ast.stmt], prefix: str = "") -> Iterator[tuple[str, 
         elif isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign):
             targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
             for target in targets:
-                yield f"{prefix}{ast.unparse(target)}", ast.dump(statement)
+                for name in _stored(target):
+                    yield f"{prefix}{name}", ast.dump(statement)
+        elif isinstance(statement, ast.Import | ast.ImportFrom):
+            for alias in statement.names:
+                yield f"{prefix}{alias.asname or alias.name}", ast.dump(statement)
         elif isinstance(statement, _COMPOUND):
             yield from _definitions(_inside(statement), prefix)
+
+
+def _stored(target: ast.expr) -> list[str]:
+    """Of one name, or of several that are assigned together."""
+    return [ast.unparse(it) for it in ast.walk(target) if isinstance(getattr(it, "ctx", None), ast.Store)]
 
 
 def _inside(statement: ast.stmt) -> list[ast.stmt]:

@@ -138,11 +138,10 @@ def plan(
     today = (day or datetime.now(UTC)).date()
     secret = _secret(no_seed_secret, elsewhere=github_output or out is None, earlier=missing_from)
     elsewhere = github_output or out is None
-    wanted = Wanted(
+    made = plan_wanted(Wanted(
         experiment, folders, past, missing_from, due, today, sandbox, secret,
         where=str(file or "plan"), quiet=as_json, elsewhere=elsewhere,
-    )  # fmt: skip
-    made = plan_wanted(wanted)
+    ))  # fmt: skip
     if made is None:
         _tell_nothing(github_output)
         return

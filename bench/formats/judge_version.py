@@ -5,5 +5,5 @@
 
 JUDGE = "2"
 """Raised when a change of the sources may give another verdict of the same workspace."""
-SOURCES = "sha256:ece39c5d9dec994fdf8bc87454ea171e242a5a657af40e648b9e3319b8b87cde"
+SOURCES = "sha256:87b9e0223a9837b44163704551a546de3d2139216607ede70711220f473c2612"
 """Of the sources that were last decided upon: see `bench.authoring.judge_sources`."""

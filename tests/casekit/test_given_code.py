@@ -60,6 +60,8 @@ def test_what_is_free(old: str, new: str) -> None:
         ("def save", "def keep", ["save"]),
         ("\n\ndef save", "\n\nNet.__init__ = other\n\n\ndef save", ["Net.__init__"]),
         ("\n\ndef save", "\n\nSCALE *= 2\n\n\ndef save", ["SCALE"]),
+        ("\n\ndef save", "\n\nOTHER, SCALE = 1, 3\n\n\ndef save", ["SCALE"]),
+        ("        write(net, path)\n", "        write(net, path)\n\n\nfrom elsewhere import keep as save\n", ["save"]),
         (FORWARD, f"{FORWARD}\n    try:\n        pass\n    finally:\n        width = 9\n", ["Net.width"]),
         (
             "        write(net, path)\n",

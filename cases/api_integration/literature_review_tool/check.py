@@ -13,7 +13,7 @@ from support import copied, sentences, supported, words
 
 from bench.judge import check, mapping, once, sequence, string
 
-PAPERS, MOST_WORDS, LEAST_SENTENCES = 10, 60, 2
+PAPERS, MOST_WORDS, LEAST_SENTENCES, RUN_S = 10, 60, 2, 60
 EARLIER = json.dumps({"query": "an earlier question", "papers": [], "conclusion": "", "notes": "earlier " * 20_000})
 BAR, STRONG, LEAST_ORDER, LEAST_SUPPORTED = 1.1, 0.95, 0.85, 0.95
 
@@ -107,15 +107,19 @@ def _report(ws: Any, *queries: str) -> dict[str, Any]:
     """What the program writes for the last of the questions; one before it is asked in the same folder."""
     before = len(ws.journal("model", during="judging"))
     inputs = {"report.json": EARLIER, "in_turn.py": ws.hidden("in_turn.py")}
-    ran = ws.run(["python", "in_turn.py", *queries], inputs=inputs).ok()
+    ran = ws.run(["python", "in_turn.py", *queries], inputs=inputs, timeout=RUN_S * len(queries)).ok()
     report: dict[str, Any] = mapping(ran.json("report.json"), keys=("query", "papers", "conclusion"))
     assert "notes" not in report, "the report has a part of an earlier one"
     if len(queries) > 1:
-        earlier = mapping(ran.json("report-1.json"), keys=("papers",))["papers"]
-        assert report["papers"] != earlier, "another question in the same folder has the same papers"
+        earlier = mapping(ran.json("report-1.json"), keys=("papers",))
+        assert _ids(report) != _ids(earlier), "another question in the same folder has the same papers"
     asked = [event for event in ws.journal("model", during="judging")[before:] if event["event"] == "asked"]
     assert asked, f"the language model was not asked anything about {queries[-1]!r}"
     return report
+
+
+def _ids(report: dict[str, Any]) -> list[Any]:
+    return [mapping(one, keys=("id",))["id"] for one in sequence(report["papers"])]
 
 
 def _review(report: dict[str, Any], query: str, known: dict[str, Paper]) -> Review:
