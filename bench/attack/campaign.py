@@ -25,7 +25,8 @@ from bench.cell import CellContext, run_cell, unmet_needs
 from bench.formats.agent import find_agent
 from bench.formats.case import Case
 from bench.formats.plan import Cell
-from bench.formats.record import Provenance, Record
+from bench.formats.provenance import Provenance
+from bench.formats.record import Record
 from bench.report import outcome_line
 from bench.sandbox import Sandbox
 

@@ -13,7 +13,8 @@ from pydantic import Field
 
 from bench.base.errors import UserError
 from bench.base.model import Model, read_yaml
-from bench.formats.record import Name, StopReason
+from bench.formats.names import Name
+from bench.formats.record import StopReason
 
 Aim = Literal["verdict", "hidden", "key", "network", "survival", "resources", "log", "host"]
 Base = Literal["untouched", "wrong", "solution"]

@@ -26,7 +26,7 @@ from bench.cell import CellContext, prepare_start
 from bench.formats.agent import Agent, AgentSpec, Environment
 from bench.formats.case import Case, load_case
 from bench.formats.case_variants import copy_whole
-from bench.formats.record import Provenance
+from bench.formats.provenance import Provenance
 from bench.formats.seeds import data_seed
 from bench.formats.wrong_answers import folder_of, materialise
 from bench.gateway import CellLimits, GatewaySpec, open_gateway

@@ -28,7 +28,8 @@ from bench.cell import (
 from bench.formats.agent import find_agent
 from bench.formats.case import Case
 from bench.formats.plan import Cell
-from bench.formats.record import Profile, Provenance
+from bench.formats.provenance import Provenance
+from bench.formats.record import Profile
 from bench.guest.trees import remove_tree
 from bench.judge import Grading, Submission
 from bench.sandbox import Sandbox

@@ -23,7 +23,8 @@ from bench.base.files import write_atomic
 from bench.base.model import Model, read_json
 from bench.formats.case import Case
 from bench.formats.judge_version import JUDGE
-from bench.formats.record import Digest, Instant, Name, Profile
+from bench.formats.names import Digest, Instant, Name
+from bench.formats.record import Profile
 
 FOLDER = "proofs"
 """Beside the categories. It holds no folders, so nothing in it is taken for a case."""

@@ -22,7 +22,8 @@ from bench.cell.machine import DiskSpace
 from bench.cell.watch import CellWatch
 from bench.formats.agent import Agent
 from bench.formats.plan import Cell, RunLimits, public_seed
-from bench.formats.record import Phase, Provenance, SeedSource
+from bench.formats.provenance import Provenance
+from bench.formats.record import Phase, SeedSource
 from bench.formats.seeds import commitment, data_seed, is_replayed
 from bench.formats.step_snapshots import SnapshotRule
 from bench.gateway import Patience, recorded_seed

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.base.files import sha256_bytes
-from bench.formats.record import Machine
+from bench.formats.provenance import Machine
 
 _LEAST_BYTES = 16 << 20
 """With less than this a disk counts as full: what did not fit has left the rest."""

@@ -26,7 +26,7 @@ from bench.cli.action_inputs import (
     use_token,
 )
 from bench.cli.options import interrupt_on_sigterm
-from bench.formats.record import Name
+from bench.formats.names import Name
 from bench.github import add_summary, annotate_error, annotate_warning, commands_stopped, set_outputs
 
 if TYPE_CHECKING:

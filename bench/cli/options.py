@@ -251,7 +251,7 @@ def safe_name(context: click.Context, parameter: click.Parameter, value: str | N
     """Check the run's name, which becomes a folder here and a file name on the results branch."""
     from pydantic import TypeAdapter, ValidationError
 
-    from bench.formats.record import Name
+    from bench.formats.names import Name
 
     try:
         return None if value is None else TypeAdapter(Name).validate_python(value)

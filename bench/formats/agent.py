@@ -18,7 +18,7 @@ from bench.base.files import sha256_bytes
 from bench.base.model import Model, read_yaml
 from bench.base.text import meant
 from bench.formats.agent_files import CASSETTES, AgentFiles, agent_files, digest_files, regular_files
-from bench.formats.record import Name
+from bench.formats.names import Name
 
 Capability = Literal["shell", "solution", "wrong_answer", "person"]
 """`solution` and `wrong_answer` are honoured only for agents that ship with the benchmark; no run starts a `person`."""

@@ -33,7 +33,8 @@ from bench.formats.case_profiles import with_changes
 from bench.formats.case_selection import Kind, selected_folders
 from bench.formats.case_sources import Corrections, DataSource, Source
 from bench.formats.case_variants import EXTENDS, read_facts
-from bench.formats.record import Name, Profile
+from bench.formats.names import Name
+from bench.formats.record import Profile
 from bench.formats.tags import Category
 
 

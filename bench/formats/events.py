@@ -8,7 +8,9 @@ from typing import Annotated, Literal
 from pydantic import Field, RootModel
 
 from bench.base.model import Model
-from bench.formats.record import Arm, CostStatus, Instant, Outcome, Profile, StopReason, Tokens
+from bench.formats.model_usage import CostStatus, Tokens
+from bench.formats.names import Instant
+from bench.formats.record import Arm, Outcome, Profile, StopReason
 
 LONGEST = 2000
 """Characters of a text; a longer one is cut, and its record has all of it."""

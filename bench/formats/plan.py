@@ -25,7 +25,9 @@ from bench.formats.agent import Agent
 from bench.formats.case import Case
 from bench.formats.help import HelpOffer
 from bench.formats.judge_version import JUDGE
-from bench.formats.record import Arm, Digest, Instant, Name, Profile, Sequential
+from bench.formats.names import Digest, Instant, Name
+from bench.formats.provenance import Sequential
+from bench.formats.record import Arm, Profile
 from bench.formats.seeds import is_replayed
 from bench.formats.shards import Fleet, Shard, ShardPart
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from datetime import datetime
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from bench.base.model import Model, SeedText
 from bench.formats.amounts import Dollars, Fraction, Seconds, Whole
 from bench.formats.case_metric import Scale, headline_value
 from bench.formats.help import HelpGiven
+from bench.formats.model_usage import CostStatus, ModelUsage
+from bench.formats.names import Digest, Instant, Name
 from bench.formats.observed import NameQuery, SelfReported
+from bench.formats.provenance import LimitsSet, Machine, Provenance
 
 RECORD_SCHEMA = 1
 MOST_ARTIFACTS = 50
@@ -32,34 +33,11 @@ StopReason = Literal[
     "disk_limit",
     "output_limit",
 ]
-CostStatus = Literal["none", "exact", "estimated", "simulated", "unknown"]
-"""`none`: no call was made. `simulated`: a replayed conversation, priced as if live. `unknown`: no price is known."""
 Profile = Literal["mini", "full"]
 Arm = Literal["", "base", "head"]
 """Which of two agents in one experiment; empty: the run compares nothing."""
 SeedSource = Literal["secret", "public", "recorded", ""]
 """Derived from the experiment's secret; from public facts; kept by a replayed cassette; empty: an older record."""
-
-
-def _safe_name(value: str) -> str:
-    if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,63}", value):
-        raise ValueError("must be 1 to 64 of a-z, 0-9, _ and -, starting with a letter or digit")
-    return value
-
-
-Name = Annotated[str, AfterValidator(_safe_name)]
-"""A name that is safe in a path, a branch, a URL and a workflow."""
-Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
-
-
-def _of_the_calendar(value: str) -> str:
-    datetime.fromisoformat(value)
-    return value
-
-
-_INSTANT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z$"
-Instant = Annotated[str, Field(pattern=_INSTANT), AfterValidator(_of_the_calendar)]
-"""UTC, ISO 8601."""
 
 
 def case_version(digest: str, judge: str) -> str:
@@ -137,80 +115,12 @@ class Note(Model):
     evidence: str
 
 
-class Tokens(Model):
-    """Tokens of a model, normalised; None is unknown, which is not zero."""
-
-    input_uncached: Whole | None = 0
-    cache_read: Whole | None = 0
-    cache_write: Whole | None = 0
-    cache_write_1h: Whole | None = 0
-    """The part of `cache_write` that is kept for an hour instead of five minutes."""
-    output: Whole | None = 0
-    reasoning: Whole | None = 0
-
-
-class ModelUsage(Model):
-    """What one model role cost."""
-
-    role: str = "main"
-    model: str
-    """The name the run was asked to use, in litellm's spelling."""
-    calls: Whole = 0
-    """Successful calls. One is one step, for every agent alike."""
-    failed_calls: Whole = 0
-    refused_calls: Whole = 0
-    retries: Whole = 0
-    tokens: Tokens = Tokens()
-    cost_usd: Dollars | None = 0.0
-    cost_status: CostStatus = "none"
-    price_version: str = ""
-    asked: dict[str, Whole] = {}
-    """By which names the `calls` asked for the model: its alias, its real name, a dated snapshot of it, or a name that
-    agent.yaml maps to this role. Empty in an older record."""
-    faults: dict[str, Whole] = {}
-    """What went wrong upstream, by kind: a status such as `429`, `unreachable`, `lost`, `invalid`, `stream_broken`,
-    `usage_unknown`."""
-    at_risk_usd: Dollars = 0.0
-    """The most that may have been billed beyond `cost_usd`: for answers that never came, or not to their end."""
-    waited_s: Seconds = 0.0
-    """Time lost to tries that failed and to the waits after them: wall time that is not the agent's working time."""
-
-
 class Phase(Model):
     """One stretch of the cell's life."""
 
     name: Literal["prepare", "agent", "snapshot", "judge"]
     start: Instant
     seconds: Seconds
-
-
-class Machine(Model):
-    """The machine class: comparisons of time hold only within one fingerprint."""
-
-    fingerprint: str
-    system: str
-    cpu: str
-    cores: Whole
-    memory_mb: Whole
-    gpu: str = ""
-    python: str
-
-
-class LimitsSet(Model):
-    """The limits in force."""
-
-    agent_s: float
-    grade_s: float
-    memory_mb: Whole
-    cpus: Whole
-    processes: Whole
-    disk_mb: Whole
-    output_mb: Whole
-    steps: Whole
-    cost_usd: Dollars | None
-    """None: the run had no dollar limit."""
-    tokens: Whole | None = None
-    """None: the case has no limit of tokens."""
 
 
 class Artifact(Model):
@@ -232,62 +142,6 @@ class Try(Model):
     at: Instant
     resumed: bool = False
     """The runner ended after this try; `--resume` brought the next one."""
-
-
-class Sequential(Model):
-    """How an experiment of two arms may end early: fixed before its first cell runs, and the same in all its records.
-
-    A round is one trial of every case for both arms. After each round the case differences are looked at once
-    (`bench.stats.sequential`).
-    """
-
-    cases: int = Field(ge=2)
-    boundaries: list[Fraction] = Field(min_length=2)
-    """One for each round: a one-sided p below it decides for *regression* or *improvement*."""
-    exclusions: list[Fraction] = Field(min_length=2)
-    """One for each round: a p of the drop below it excludes the drop."""
-    margin: Fraction
-    """The smallest difference of success that is a change."""
-    drop: Fraction
-    """The loss of success whose exclusion ends the experiment."""
-
-    @model_validator(mode="after")
-    def _each_round_has_both(self) -> Sequential:
-        if len(self.boundaries) != len(self.exclusions):
-            raise ValueError("boundaries and exclusions are not of the same number of rounds")
-        return self
-
-    @property
-    def rounds(self) -> int:
-        """The most there can be."""
-        return len(self.boundaries)
-
-
-class Provenance(Model):
-    """Where the record comes from."""
-
-    bench_version: str
-    bench_commit: str = ""
-    dirty: bool = False
-    judge: str = Field("", max_length=40)
-    """Version of judge and kit: verdicts of two of them are never put together. Empty: an older record."""
-    suite: str = ""
-    suite_version: str = ""
-    run: Name
-    run_url: str = ""
-    workflow: str = ""
-    sandbox: str
-    isolated: bool
-    """False: the agent ran as a plain process of this machine."""
-    enforcement: str = ""
-    """Which limits of the agent phase the kernel enforced, and which were watched only."""
-    seed_secret: str = ""
-    """Fingerprint of the secret in the seeds of the data: runs with another one met other data. Empty: without one."""
-    image: Digest | Literal[""] = ""
-    """Content id of the image that agents and their code saw as their system; empty: the machine's own."""
-    packages: dict[str, str] = {}
-    sequential: Sequential | None = None
-    """Of an experiment that may end early; None: every planned trial runs."""
 
 
 class Record(Model):

@@ -17,7 +17,8 @@ from pydantic import Field
 
 from bench.base.errors import UserError
 from bench.base.model import Model, SeedText, seed_text
-from bench.formats.record import Digest, Instant, Name, Record
+from bench.formats.names import Digest, Instant, Name
+from bench.formats.record import Record
 
 SEED_BYTES = 16
 """128 bits: as many as NumPy's SeedSequence holds."""

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from bench.base.model import Model
 from bench.formats.case_parts import Count, Positive
-from bench.formats.record import Name
+from bench.formats.names import Name
 
 MAX_JOBS = 256
 """Jobs of one matrix: a fixed limit of GitHub's."""

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, Field
 from bench.base.errors import UserError
 from bench.base.model import Model
 from bench.formats.amounts import Dollars, Fraction, Seconds, Whole
-from bench.formats.record import Digest, Instant, Name
+from bench.formats.names import Digest, Instant, Name
 
 INDEX = "snapshots.json"
 """Beside the record: what was taken, when, and what was left out."""

@@ -13,7 +13,8 @@ from bench.base.install import find_data_folders
 from bench.base.model import Model, read_yaml
 from bench.base.text import meant
 from bench.formats.case_selection import Selector
-from bench.formats.record import Name, Profile
+from bench.formats.names import Name
+from bench.formats.record import Profile
 
 
 class Entry(Model):

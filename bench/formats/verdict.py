@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from bench.formats.case import Case, CaseSpec
     from bench.formats.case_metric import Headline
     from bench.formats.case_parts import Limits
-    from bench.formats.record import Claim, CostStatus, LimitsSet, Metric, ModelUsage, Note, Record, StopReason, Try
+    from bench.formats.model_usage import CostStatus, ModelUsage
+    from bench.formats.provenance import LimitsSet
+    from bench.formats.record import Claim, Metric, Note, Record, StopReason, Try
 
 OUTPUTS_CHECK = "outputs_present"
 """The framework's own check of a case's outputs."""
@@ -121,7 +123,7 @@ def limits_hit(stop_reason: StopReason) -> list[str]:
 
 def limits_of(limits: Limits, *, cost_limited: bool) -> LimitsSet:
     """The limits of a case as a record holds them; cost_limited: False for a run without a dollar limit."""
-    from bench.formats.record import LimitsSet
+    from bench.formats.provenance import LimitsSet
 
     found = LimitsSet(**limits.model_dump(include=set(LimitsSet.model_fields)))
     return found if cost_limited else found.model_copy(update={"cost_usd": None})

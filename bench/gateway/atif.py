@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from bench.formats.record import Tokens
+from bench.formats.model_usage import Tokens
 from bench.gateway.call_log import TracedCall
 from bench.gateway.request import Json
 from bench.gateway.steps import Step, ToolUse, read_steps

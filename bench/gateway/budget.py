@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from bench.base.model import Model
+from bench.formats.model_usage import CostStatus, ModelUsage, Tokens
 from bench.formats.plan import RunLimits
-from bench.formats.record import CostStatus, ModelUsage, Tokens
 from bench.gateway.names import AskedNames
 from bench.gateway.prices import Prices
 from bench.gateway.run_budget import Balance, Limit, LimitReached, RunBudget, affordable, find_obstacle

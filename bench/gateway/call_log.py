@@ -15,7 +15,8 @@ from pydantic import Field, JsonValue, ValidationError
 from bench.base.errors import UserError
 from bench.base.files import sha256_bytes
 from bench.base.model import Model, explain
-from bench.formats.record import Instant, Tokens
+from bench.formats.model_usage import Tokens
+from bench.formats.names import Instant
 from bench.gateway.request import Call, Dialect, count_shared, shallow
 
 Status = Literal["ok", "failed", "refused", "abandoned", "probe"]

@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 from functools import partial
 
 from bench.base.errors import UserError
-from bench.formats.record import Instant, Tokens
+from bench.formats.model_usage import Tokens
+from bench.formats.names import Instant
 from bench.gateway.answers import Answer
 from bench.gateway.backends import Backend, BackendError, CallHistory, Response
 from bench.gateway.backends.recorded import Recorder

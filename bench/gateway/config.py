@@ -8,8 +8,9 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from bench.base.model import Model, SeedText
+from bench.formats.model_usage import ModelUsage
 from bench.formats.plan import RunLimits
-from bench.formats.record import ModelUsage, Note
+from bench.formats.record import Note
 from bench.gateway.budget import CellLimits, Tariff
 from bench.gateway.media import Family
 from bench.gateway.names import ModelNames

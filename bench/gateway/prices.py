@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from bench.base.errors import UserError
 from bench.base.model import Model, read_yaml
-from bench.formats.record import Tokens
+from bench.formats.model_usage import Tokens
 
 _TABLE = "model_prices_and_context_window_backup.json"
 _TIER = re.compile(r"input_cost_per_token_above_([0-9]{1,6})k_tokens")

@@ -18,7 +18,7 @@ from bench.base.child import private_answers
 from bench.base.errors import UserError
 from bench.base.files import sha256_bytes
 from bench.base.model import parse_json
-from bench.formats.record import Tokens
+from bench.formats.model_usage import Tokens
 from bench.gateway.backends import Backend
 from bench.gateway.backends.probe import PROBE_TOKENS, LastAnswer, Probe, Probed, Traffic
 from bench.gateway.backends.recorded import Recorder

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from bench.base.model import Model
-from bench.formats.record import Tokens
+from bench.formats.model_usage import Tokens
 from bench.gateway.answers import blocks_message
 from bench.gateway.call_log import Status, TracedCall
 from bench.gateway.request import COUNTS, Dialect

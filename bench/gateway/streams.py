@@ -7,7 +7,7 @@ import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import aclosing
 
-from bench.formats.record import Tokens
+from bench.formats.model_usage import Tokens
 from bench.gateway import google
 from bench.gateway.answers import Answer, answer_of, blocks_message, message, parts_message
 from bench.gateway.request import Call, Dialect, Json, shallow

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
-from bench.formats.record import Tokens
+from bench.formats.model_usage import Tokens
 from bench.gateway.request import Dialect
 
 Rule = Literal["openai", "responses", "anthropic", "gemini", "litellm", "embeddings", "google"]

@@ -12,18 +12,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from bench.base.model import Model, ModelT
 from bench.formats.help import HelpGiven
-from bench.formats.record import (
-    AgentRef,
-    CaseRef,
-    LimitsSet,
-    Machine,
-    ModelUsage,
-    Phase,
-    Provenance,
-    Record,
-    Sequential,
-    Tokens,
-)
+from bench.formats.model_usage import ModelUsage, Tokens
+from bench.formats.provenance import LimitsSet, Machine, Provenance, Sequential
+from bench.formats.record import AgentRef, CaseRef, Phase, Record
 from bench.stats import AA_RUNS, CaseNight, Entrant
 
 if TYPE_CHECKING:

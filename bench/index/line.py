@@ -16,8 +16,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from bench.base.errors import UserError
+from bench.formats.model_usage import CostStatus
 from bench.formats.older_records import migrated
-from bench.formats.record import RECORD_SCHEMA, CostStatus, Outcome, Profile, SeedSource, StopReason
+from bench.formats.record import RECORD_SCHEMA, Outcome, Profile, SeedSource, StopReason
 
 # What a column of 64-bit numbers can take: one larger number would end the build of the whole index.
 _Int = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from bench.base.model import Model, read_yaml
-from bench.formats.record import Name
+from bench.formats.names import Name
 from bench.machines.boot import RunnerHost, check_runner_age
 
 Region = Annotated[str, Field(pattern=r"^[a-z]{2}(-[a-z]+)+-[0-9]$")]

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.formats.record import CheckResult, Tokens
+from bench.formats.model_usage import Tokens
+from bench.formats.record import CheckResult
 
 if TYPE_CHECKING:
     from bench.gateway import Step, ToolUse

@@ -11,20 +11,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from bench.base.files import sha256_bytes
-from bench.formats.record import (
-    AgentRef,
-    CaseRef,
-    CheckResult,
-    Claim,
-    LimitsSet,
-    Machine,
-    ModelUsage,
-    Note,
-    Phase,
-    Provenance,
-    Record,
-    Tokens,
-)
+from bench.formats.model_usage import ModelUsage, Tokens
+from bench.formats.provenance import LimitsSet, Machine, Provenance
+from bench.formats.record import AgentRef, CaseRef, CheckResult, Claim, Note, Phase, Record
 from bench.pages.board import CaseInfo
 
 ABOUT = "Invented agents and drawn numbers, made to show the design of a full board. Nothing here was measured."

@@ -14,7 +14,8 @@ from bench.base.model import Model, read_yaml, validate
 from bench.base.text import meant
 from bench.formats.agent import ModelName
 from bench.formats.case_parts import Count, Positive
-from bench.formats.record import Name, Profile
+from bench.formats.names import Name
+from bench.formats.record import Profile
 from bench.formats.shards import MAX_JOBS, Fleet, MachineClass, RunnerKind
 
 Mode = Literal["full", "changed", "rotating"]

@@ -14,7 +14,8 @@ from bench.base.text import counted, printable
 
 if TYPE_CHECKING:
     # Listing cases makes a table and must not load the models.
-    from bench.formats.record import Record, Sequential
+    from bench.formats.provenance import Sequential
+    from bench.formats.record import Record
     from bench.stats import (
         Cost,
         Estimate,

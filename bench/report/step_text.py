@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from bench.report.sheet import Sheet
 
 if TYPE_CHECKING:
-    from bench.formats.record import Tokens
+    from bench.formats.model_usage import Tokens
     from bench.gateway import Said, Step, ToolUse
 
 _MOST_SYSTEM = 4

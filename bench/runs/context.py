@@ -14,7 +14,7 @@ from bench.base.install import DataFolders
 from bench.cell import CellContext, DiskSpace
 from bench.formats.judge_version import JUDGE
 from bench.formats.plan import Cell, RunPlan
-from bench.formats.record import Provenance
+from bench.formats.provenance import Provenance
 from bench.formats.run_folder import RunFolder
 from bench.sandbox import Sandbox
 

@@ -20,7 +20,8 @@ from bench.formats.agent import Agent
 from bench.formats.agent_files import CASSETTES
 from bench.formats.help import HelpOffer
 from bench.formats.plan import Cell, RunLimits, RunPlan
-from bench.formats.record import Record, Sequential
+from bench.formats.provenance import Sequential
+from bench.formats.record import Record
 from bench.formats.run_folder import SECRET, RunFolder
 from bench.formats.step_snapshots import SnapshotRule
 from bench.guest.first_process import children

@@ -39,8 +39,9 @@ from bench.cell import (
 from bench.formats.agent import find_agent
 from bench.formats.amounts import Seconds
 from bench.formats.case import load_cases
+from bench.formats.names import Instant
 from bench.formats.plan import Cell, RunPlan, make_run_plan
-from bench.formats.record import Instant, Phase, Profile, Record
+from bench.formats.record import Phase, Profile, Record
 from bench.formats.run_folder import RunFolder, new_run_name, read_record
 from bench.formats.suite import load_suite
 from bench.guest.forwarding import forward, listen

@@ -12,7 +12,8 @@ from bench.base.errors import UserError
 from bench.base.files import Checksums, sha256_bytes, write_atomic
 from bench.base.model import parse_json
 from bench.formats.plan import Cell, RunPlan
-from bench.formats.record import Record, Sequential
+from bench.formats.provenance import Sequential
+from bench.formats.record import Record
 from bench.formats.run_folder import RunFolder, writing
 from bench.report import look_line
 from bench.stats import ROUNDS, Look, look_at, make_sequential, round_fault, sequential_state

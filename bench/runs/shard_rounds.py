@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from bench.base.errors import UserError
 from bench.base.model import parse_json
 from bench.formats.plan import PlanFile, RunPlan
-from bench.formats.record import Record, Sequential
+from bench.formats.provenance import Sequential
+from bench.formats.record import Record
 from bench.stats import Look, look_at, round_fault
 from bench.store import ResultsBranch
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from statistics import fmean
 
-from bench.formats.record import Profile, Record, Tokens
+from bench.formats.model_usage import Tokens
+from bench.formats.record import Profile, Record
 from bench.stats.standing import Entrant
 
 DAYS = 56

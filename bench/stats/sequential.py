@@ -33,7 +33,9 @@ from pydantic import Field
 from bench.base.model import Model
 from bench.base.text import counted
 from bench.formats.amounts import Fraction
-from bench.formats.record import Digest, Record, Sequential
+from bench.formats.names import Digest
+from bench.formats.provenance import Sequential
+from bench.formats.record import Record
 from bench.stats.boundaries import obrien_fleming, pocock, spending_boundaries
 from bench.stats.comparable import MOST_LOST
 from bench.stats.intervals import Floats

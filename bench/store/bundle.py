@@ -18,8 +18,10 @@ from pydantic_core import PydanticSerializationError
 from bench.base.errors import UserError
 from bench.base.files import sha256_bytes
 from bench.base.model import Model, parse_json
+from bench.formats.names import Digest, Instant, Name
 from bench.formats.older_records import read_line
-from bench.formats.record import RECORD_SCHEMA, Digest, Instant, Name, Outcome, Provenance, Record
+from bench.formats.provenance import Provenance
+from bench.formats.record import RECORD_SCHEMA, Outcome, Record
 from bench.store.decisions import Decision
 
 MAX_FILE_BYTES = 95_000_000

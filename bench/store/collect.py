@@ -19,8 +19,9 @@ from bench.base.errors import UserError
 from bench.base.files import sha256_bytes
 from bench.base.model import Model, explain, read_json
 from bench.base.text import printable
+from bench.formats.names import Name
 from bench.formats.plan import ANY_SANDBOX, PlannedCell, RunPlan, public_seed, read_plan_file
-from bench.formats.record import Name, Record
+from bench.formats.record import Record
 from bench.store.artifacts import Artifact, Caps, Refusal, read_cells, survey
 from bench.store.bundle import Bundle, line_of
 from bench.store.merge import Claims, Taken, fitting, settle, trace_faults, without_replays

@@ -17,7 +17,8 @@ from pydantic import AfterValidator, Field, model_validator
 from bench.base.errors import UserError
 from bench.base.files import sha256_bytes
 from bench.base.model import Model, parse_json
-from bench.formats.record import Digest, Instant, Name, Record
+from bench.formats.names import Digest, Instant, Name
+from bench.formats.record import Record
 
 Kind = Literal["accepted", "withdrawn", "rescored"]
 FILE = re.compile(r"decisions/\d{4}-\d\d\.jsonl")

@@ -17,8 +17,9 @@ from pydantic import ValidationError
 from bench.base.errors import UserError
 from bench.base.files import sha256_bytes
 from bench.formats.help import HELP_LOG, HelpGiven, questions_in
+from bench.formats.model_usage import ModelUsage, Tokens
 from bench.formats.plan import slug_of
-from bench.formats.record import MOST_ARTIFACTS, ModelUsage, Record, Tokens
+from bench.formats.record import MOST_ARTIFACTS, Record
 from bench.gateway import CallLine
 from bench.store.artifacts import Artifact, Refusal, read_file
 from bench.store.sources import Basis, must_be

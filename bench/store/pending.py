@@ -13,8 +13,8 @@ from pydantic import Field, ValidationError
 from bench.base.errors import UserError
 from bench.base.files import sha256_bytes, write_atomic
 from bench.base.model import Model, explain
+from bench.formats.names import Digest, Instant, Name
 from bench.formats.older_records import parse_records
-from bench.formats.record import Digest, Instant, Name
 from bench.guest.trees import remove_tree
 from bench.store.bundle import Bundle, StoredTrace, line_of
 from bench.store.git.backend import check_path

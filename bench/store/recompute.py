@@ -15,7 +15,8 @@ from types import MappingProxyType
 
 from bench.base.errors import UserError
 from bench.formats.failures import FAILURES, MAX_TRIES
-from bench.formats.record import ModelUsage, Phase, Record, Tokens, Try
+from bench.formats.model_usage import ModelUsage, Tokens
+from bench.formats.record import Phase, Record, Try
 from bench.formats.seeds import REPLAY_PREFIX, is_replayed
 from bench.formats.verdict import KILLED, limits_hit, limits_of, total_cost, total_steps
 from bench.gateway import Prices

@@ -12,8 +12,9 @@ from bench.base.errors import UserError
 from bench.base.install import DataFolders, find_data_folders
 from bench.formats.agent import Agent, find_agent, with_settings
 from bench.formats.case import Case, load_cases
+from bench.formats.model_usage import ModelUsage
 from bench.formats.plan import PlannedCell, RunPlan, is_ranked
-from bench.formats.record import ModelUsage, Profile, Record
+from bench.formats.record import Profile, Record
 from bench.formats.seeds import REPLAY_PREFIX
 from bench.formats.verdict import DeclaredCheck, declared_checks
 from bench.gateway import Prices, prices_of_role

@@ -22,8 +22,9 @@ from bench.cell.context import CellContext
 from bench.cell.run import run_cell
 from bench.cell.wanted_packages import NpmLock
 from bench.formats.agent import load_agents
+from bench.formats.model_usage import ModelUsage
 from bench.formats.plan import Cell
-from bench.formats.record import ModelUsage, Record
+from bench.formats.record import Record
 from bench.gateway import Patience
 from bench.sandbox.job import Sandbox
 from tests.helpers.cells import ROOT, make_cell, make_context

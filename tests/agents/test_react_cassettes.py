@@ -16,7 +16,8 @@ from bench.cell.run import run_cell
 from bench.formats.agent import find_agent
 from bench.formats.case import Case, case_folders, load_case, missing_modules
 from bench.formats.plan import Cell
-from bench.formats.record import Provenance, Record
+from bench.formats.provenance import Provenance
+from bench.formats.record import Record
 from bench.gateway.backends.replay import Cassette, load_cassette
 from bench.sandbox.choose import choose_sandbox, probe_bubblewrap
 from tests.helpers.sampling import at_night

@@ -23,7 +23,8 @@ from bench.cell.run import run_cell
 from bench.formats.agent import find_agent
 from bench.formats.case import load_cases
 from bench.formats.plan import Cell
-from bench.formats.record import Provenance, Record
+from bench.formats.provenance import Provenance
+from bench.formats.record import Record
 from bench.formats.run_folder import RunFolder
 from bench.sandbox import end_orphans
 from bench.sandbox.choose import choose_sandbox

@@ -13,8 +13,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bench.base.errors import UserError
+from bench.formats.model_usage import Tokens
 from bench.formats.plan import RunLimits
-from bench.formats.record import Tokens
 from bench.gateway.atif import to_atif
 from bench.gateway.backends.providers import find_role
 from bench.gateway.budget import CellLimits

@@ -13,7 +13,7 @@ import pytest
 import trustme
 
 from bench.base.errors import InfraError, UserError
-from bench.formats.record import ModelUsage
+from bench.formats.model_usage import ModelUsage
 from bench.gateway.backends.providers import find_role
 from tests.helpers.connect_proxy import ConnectProxy
 from tests.helpers.gateway_live import CANARY, QUICK, live

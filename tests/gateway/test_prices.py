@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.base.errors import UserError
-from bench.formats.record import Tokens
+from bench.formats.model_usage import Tokens
 from bench.gateway.prices import Prices, Rates, check_price_limit, find_prices
 
 ENTRIES = {

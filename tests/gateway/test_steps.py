@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bench.formats.record import Tokens
+from bench.formats.model_usage import Tokens
 from bench.gateway.call_log import CallLine, Sent, TracedCall, read_trace
 from bench.gateway.steps import Said, ToolUse, read_steps, words
 from tests.helpers.gateway_live import live

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bench.base.errors import UserError
-from bench.formats.record import Tokens
+from bench.formats.model_usage import Tokens
 from bench.gateway.prices import find_prices
 from bench.gateway.usage import Rule, normalise
 from tests.helpers.usage_fixtures import FIXTURES

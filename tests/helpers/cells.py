@@ -22,7 +22,7 @@ from bench.formats.agent import Agent, load_agent
 from bench.formats.case import Case, load_case
 from bench.formats.patch_writing import make_patch
 from bench.formats.plan import Cell
-from bench.formats.record import Provenance
+from bench.formats.provenance import Provenance
 from bench.guest.trees import remove_tree
 from bench.judge.grade import Submission, grade_submission
 from bench.judge.grading import Grading

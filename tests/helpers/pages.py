@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.base.files import sha256_bytes
-from bench.formats.record import Artifact, Record, Tokens, Try
+from bench.formats.model_usage import Tokens
+from bench.formats.record import Artifact, Record, Try
 from bench.gateway.call_log import CallLine, Sent
 from bench.pages.board import CaseInfo
 from tests.helpers.records import START, instant, make_check, make_claim, make_note, make_record

@@ -9,24 +9,9 @@ from typing import Any
 
 from bench.base.files import sha256_bytes
 from bench.formats.case_metric import Scale
-from bench.formats.record import (
-    AgentRef,
-    CaseRef,
-    CheckResult,
-    Claim,
-    CostStatus,
-    LimitsSet,
-    Machine,
-    Metric,
-    ModelUsage,
-    Note,
-    Outcome,
-    Phase,
-    Profile,
-    Provenance,
-    Record,
-    Tokens,
-)
+from bench.formats.model_usage import CostStatus, ModelUsage, Tokens
+from bench.formats.provenance import LimitsSet, Machine, Provenance
+from bench.formats.record import AgentRef, CaseRef, CheckResult, Claim, Metric, Note, Outcome, Phase, Profile, Record
 
 START = datetime(2026, 11, 20, 2, 0, tzinfo=UTC)
 SONNET = "anthropic/claude-sonnet-4-5"

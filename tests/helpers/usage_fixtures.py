@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bench.formats.record import Tokens
+from bench.formats.model_usage import Tokens
 from bench.gateway.usage import Rule
 
 FIXTURES: list[tuple[str, Rule, dict[str, Any], Tokens]] = [

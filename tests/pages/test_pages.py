@@ -27,8 +27,9 @@ from bench.base.errors import UserError
 from bench.base.install import find_data_folders
 from bench.cli.pages import _info, case_infos
 from bench.formats.help import HelpGiven
+from bench.formats.model_usage import ModelUsage, Tokens
 from bench.formats.observed import NameQuery, SelfReported
-from bench.formats.record import ModelUsage, Record, Tokens
+from bench.formats.record import Record
 from bench.pages import words as figures
 from bench.pages.addresses import agent_page, cell_page
 from bench.pages.board import CaseInfo

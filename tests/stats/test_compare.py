@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from bench.base.errors import UserError
-from bench.formats.record import LimitsSet, Record
+from bench.formats.provenance import LimitsSet
+from bench.formats.record import Record
 from bench.stats.choice import Chosen, Filters, choose, with_history
 from bench.stats.comparable import pair
 from bench.stats.compare import Compared, Comparison, compare_records

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
-from bench.formats.record import Tokens
+from bench.formats.model_usage import Tokens
 from bench.gateway import google
 from bench.gateway.backends import Response, TransportFault
 from bench.gateway.request import Call, Json
