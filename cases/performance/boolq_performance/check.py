@@ -12,7 +12,9 @@ import re
 from typing import Any
 
 import numpy as np
+from claims import assert_training_losses, is_time
 from passages import PASSAGE, RARE, Rows, draw
+from pretrained_folder import assert_as_pretrained
 from reader import logits, mean_loss
 
 from bench.judge import (
@@ -21,7 +23,6 @@ from bench.judge import (
     check,
     check_claim,
     close,
-    integer,
     mapping,
     number,
     once,
@@ -30,8 +31,6 @@ from bench.judge import (
 )
 
 BEST, MODEL, INFO, PROJECT = "best_checkpoint", "models/tinybert", "wandb_info.json", "boolq-tinybert-training"
-TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
-SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size")
 HEADS, BAR, MAJORITY, FRESH = 4, 0.70, 0.62, 2000
 MOST_EPOCHS = 20
 EMBEDDINGS = "bert.embeddings.word_embeddings.weight"
@@ -96,10 +95,14 @@ def fresh_accuracy(ws: Workspace) -> float:
 
 @once
 def validation(ws: Workspace) -> Rows:
+    return split(ws, "val")
+
+
+def split(ws: Workspace, part: str) -> Rows:
     """The split as the agent has it, in the numbers of the pretrained model."""
     words = {word: at for at, word in enumerate(ws.original(f"{MODEL}/vocab.txt").read_text().split())}
     roles = np.argsort(facts(ws)["order"])
-    rows = [json.loads(line) for line in ws.original("data/val.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in ws.original(f"data/{part}.jsonl").read_text().splitlines()]
     texts = [f"[CLS] {row['question']} [SEP] {row['passage']} [SEP]".split() for row in rows]
     ids = roles[np.array([[words[word] for word in text] for text in texts])]
     return Rows(ids, np.array([int(row["answer"]) for row in rows]))
@@ -109,13 +112,7 @@ def validation(ws: Workspace) -> Rows:
 def best_checkpoint_is_complete(ws: Workspace) -> None:
     """best_checkpoint holds the fixed model with a head for two answers, and the pretrained model's tokenizer."""
     best(ws)
-    config, given = mapping(ws.json(f"{BEST}/config.json")), json.loads(ws.original(f"{MODEL}/config.json").read_text())
-    odd = [name for name in ("model_type", *SIZES) if config.get(name) != given[name]]
-    assert not odd, f"config.json differs from the pretrained model's in {odd}"
-    assert integer(config.get("num_labels", 2)) == 2, f"config.json says num_labels {config['num_labels']}"
-    vocabulary = mapping(mapping(ws.json(f"{BEST}/tokenizer.json"), keys=["model"])["model"], keys=["vocab"])["vocab"]
-    wanted = json.loads(ws.original(f"{MODEL}/tokenizer.json").read_text())["model"]["vocab"]
-    assert vocabulary == wanted, "the words of tokenizer.json are not those of the pretrained model"
+    assert_as_pretrained(ws, BEST, MODEL)
 
 
 @check(weight=15, required=True)
@@ -146,7 +143,7 @@ def tracker_knows_the_training(ws: Workspace) -> None:
     assert made, f"the tracker has no run {run_id[:40]!r} in {PROJECT}"
     name = str(made[-1].get("name"))
     stamp = re.search(r"[0-9]{8}-[0-9]{6}$", name)
-    assert stamp, f"the run's name {name[:60]!r} does not end in a time (YYYYMMDD-HHMMSS)"
+    assert stamp and is_time(stamp[0]), f"the run's name {name[:60]!r} does not end in a time (YYYYMMDD-HHMMSS)"
     assert [event["state"] for event in events if event["event"] == "run_ended"][-1:] == ["finished"], "no finished run"
     rows = {event["at"]: event["values"] for event in events if event["event"] == "row"}
     told = [rows[at] for at in sorted(rows) if {"train_loss", "val_loss", "val_accuracy"} <= set(rows[at])]
@@ -160,7 +157,10 @@ def tracker_knows_the_training(ws: Workspace) -> None:
         check_claim(ws, f"val_accuracy_{epoch}", row["val_accuracy"], accuracy, 0.5)
         loss = mean_loss(found, validation(ws).answers)
         close(number(row["val_loss"]), loss, rtol=0.01, atol=0.005, what=f"val_loss of epoch {epoch}")
-        number(row["train_loss"], low=0)
+    trained = split(ws, "train")
+    some = Rows(trained.ids[::4], trained.answers[::4])
+    measured = [mean_loss(scores(ws, state, some), some.answers) for state in states]
+    assert_training_losses([row["train_loss"] for row in told], [row["val_loss"] for row in told], measured)
 
 
 @check(weight=20)

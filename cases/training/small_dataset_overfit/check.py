@@ -31,8 +31,12 @@ class Kept(NamedTuple):
 def _run(ws: Any) -> Any:
     """The finished run of the script on the judge's data."""
     assert ws.exists(SCRIPT), f"{SCRIPT} is missing"
-    inputs = {f"{RAW}/{name}": ws.hidden(name) for name in FILES}
-    return ws.run(["python", SCRIPT], timeout=60, inputs=inputs, remove=[RESULTS, WEIGHTS]).ok()
+    return ws.run(["python", SCRIPT], timeout=60, inputs=_data(ws), remove=[RESULTS, WEIGHTS]).ok()
+
+
+def _data(ws: Any) -> dict[str, Any]:
+    """The judge's own files in place of those of the task."""
+    return {f"{RAW}/{name}": ws.hidden(name) for name in FILES}
 
 
 @once
@@ -60,6 +64,8 @@ def _network(ws: Any) -> list[tuple[Any, Any]]:
         f"{WEIGHTS} holds {len(tensors)} tensors; expected a weight and bias for 1 to 4 layers"
     )
     assert set(tensors) == names, f"{WEIGHTS} holds {sorted(tensors)[:10]}, expected {sorted(names)}"
+    odd = sorted({str(part.dtype) for part in tensors.values()} - {"float32"})
+    assert not odd, f"{WEIGHTS} holds {odd}, expected float32"
     layers, inside, total = [], 784, 0
     for layer in range(depth):
         weight = array(tensors[f"layers.{layer}.weight"], shape=(None, inside))
@@ -94,6 +100,15 @@ def _accuracy(network: list[tuple[Any, Any]], images: Any, labels: Any) -> float
 def script_trains_on_new_data(ws: Any) -> None:
     """On another data set the script ends well within a minute and leaves weights of the agreed form."""
     _network(ws)
+
+
+@check(weight=0, required=True)
+def older_files_are_replaced(ws: Any) -> None:
+    """Where both files of an earlier run lie, the script ends well and writes its own."""
+    older: dict[str, Any] = {RESULTS: b"{}", WEIGHTS: b"older"}
+    ran = ws.run(["python", SCRIPT], timeout=60, inputs=_data(ws) | older).ok()
+    mapping(ran.json(RESULTS), keys=KEYS)
+    ran.safetensors(WEIGHTS)
 
 
 @check(weight=1, required=True)

@@ -1,0 +1,59 @@
+"""Points along straight lines of many scales, and the least-squares line through them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+# Name: lowest x, width of x, slope, intercept. The signs and exact sizes are drawn afresh.
+SCALES = {
+    "thousandths": (0.0, 0.001, 2800.0, 0.5),
+    "below one": (-0.5, 1.0, 3.0, 40.0),
+    "years": (1900.0, 120.0, 0.4, 10.0),
+    "tens of thousands": (0.0, 30000.0, 0.02, -5.0),
+    "steep": (0.0, 20000.0, 50.0, -5.0),
+}
+# The mean of x is about ninety times its spread from zero.
+FAR = (5000.0, 240.0, 0.4, 10.0)
+USUAL = {"up to 100": (0.0, 100.0, 2.0, 1.0), "up to 1000": (0.0, 1000.0, 3.0, -100.0)}
+
+
+class Points(NamedTuple):
+    """Training points, unseen points on the true line, and the loss of the least-squares line."""
+
+    x: Any
+    y: Any
+    probe: Any
+    truth: Any
+    line: Any
+    epochs: int
+
+    @property
+    def best(self) -> float:
+        """Mean squared error of the least-squares line."""
+        return float(((self.line - self.y) ** 2).mean())
+
+
+def drawn(
+    ws: Any, low: float, width: float, slope: float, intercept: float, epochs: int = 20, count: int = 0
+) -> Points:
+    """Points of a scale whose sign and exact sizes are drawn; count: of points, 40 to 120 where it is 0."""
+    draw = np.random.default_rng(ws.rng.getrandbits(128))
+    low, width = low * draw.uniform(0.97, 1.0), width * draw.uniform(0.8, 1.2)
+    slope *= draw.uniform(0.6, 1.5) * draw.choice([-1.0, 1.0])
+    count = count or int(draw.integers(40, 120))
+    x = (low + width * draw.uniform(size=(count, 1))).astype(np.float32)
+    clean = slope * x.astype(np.float64) + intercept
+    y = (clean + 0.03 * clean.std() * draw.normal(size=x.shape)).astype(np.float32)
+    line = line_at(x, y, x)
+    probe = (low + width * draw.uniform(-0.1, 1.1, size=(25, 1))).astype(np.float32)
+    return Points(x, y, probe, slope * probe.astype(np.float64) + intercept, line, epochs)
+
+
+def line_at(x: Any, y: Any, at: Any) -> Any:
+    """The least-squares line through (x, y), at other places."""
+    wide, goal = x.astype(np.float64), y.astype(np.float64)
+    centred = wide - wide.mean()
+    slope = float((centred * goal).sum() / (centred**2).sum())
+    return goal.mean() + slope * (at.astype(np.float64) - wide.mean())
