@@ -6,10 +6,10 @@ What the driver returns comes from the process that has the agent's ppo.py; expe
 from __future__ import annotations
 
 import json
-import math
 from typing import Any
 
 import numpy as np
+from formulas import assert_drawn, policy
 
 from bench.casekit.given_code import altered
 from bench.judge import array, check, close, integer, mapping, number, run_command, sequence, string
@@ -22,9 +22,8 @@ ARGUMENTS = [("state_dim", NONE), ("action_dim", NONE), ("lr_actor", "0.0003"), 
 CONTINUOUS = {"state_dim": 4, "action_dim": 3, "continuous_action_space": True}
 DISCRETE = {"state_dim": 3, "action_dim": 4, "continuous_action_space": False}
 FACTORS = (1.0, 0.01, 1e4)
-"""Of the variances: actions may be near each other, and far outside of [-1, 1]."""
-
-
+"""Of the variances: actions may be near each other, and far outside of [-1, 1]. At the last, states are far, too."""
+CALLS = ["import", "act", "evaluate", "select_action", "update"]
 WRITTEN = {"ActorCritic.act", "ActorCritic.evaluate", "PPO.select_action", "PPO.update"}
 
 
@@ -37,55 +36,18 @@ def _expected(ws: Any) -> dict[str, Any]:
         return dict(arrays)
 
 
-def _policy(config: dict[str, Any], seed: int, states: Any) -> tuple[Any, Any, Any]:
-    """Outputs of the actor, values and variances of the policy that the driver fills from the same seed."""
-    out = {"actor": config["action_dim"], "critic": 1}
-    shapes = {f"{part}.{layer}.{kind}": (wide,) if kind == "bias" else (wide, inside) for part in ("actor", "critic")
-              for layer, wide, inside in ((0, 64, config["state_dim"]), (2, 64, 64), (4, out[part], 64))
-              for kind in ("bias", "weight")}  # fmt: skip
-    rng = np.random.default_rng(seed)
-    drawn = {name: rng.normal(0, 0.9 / shape[-1] ** 0.5, shape) for name, shape in sorted(shapes.items())}
-    variances = np.random.default_rng(seed)
-    _ = [variances.normal(size=shape) for _, shape in sorted(shapes.items())]
-    found = []
-    for part in ("actor", "critic"):
-        hidden = states
-        for layer in (0, 2, 4):
-            hidden = hidden @ drawn[f"{part}.{layer}.weight"].T + drawn[f"{part}.{layer}.bias"]
-            hidden = np.tanh(hidden) if layer < 4 else hidden
-        found.append(hidden)
-    actor = np.tanh(found[0]) if config["continuous_action_space"] else np.exp(found[0])
-    actor = actor if config["continuous_action_space"] else actor / actor.sum(axis=-1, keepdims=True)
-    return actor, found[1][..., 0], variances.uniform(0.2, 0.9, config["action_dim"])
-
-
-def _assert_drawn(config: dict[str, Any], actions: Any, logprobs: Any, mean: Any, var: Any) -> None:
-    """The log probabilities are those of the actions, and the actions are distributed as the policy says."""
-    count = len(actions)
-    if config["continuous_action_space"]:
-        offset = (actions - mean) / np.sqrt(var)
-        wanted = -0.5 * (offset**2 + np.log(2 * math.pi * var)).sum(axis=1)
-        apart = np.abs(offset.mean(axis=0)).max() * count**0.5
-        assert apart < 6, f"the mean action is off by {apart:.1f} standard errors"
-        spread = np.abs((offset**2).mean(axis=0) - 1).max() * (count / 2) ** 0.5
-        assert spread < 6, f"the variance of actions is off by {spread:.1f} standard errors"
-    else:
-        chosen = actions.astype(int)
-        assert (chosen == actions).all() and 0 <= chosen.min() <= chosen.max() < len(mean), "actions are no indices"
-        wanted = np.log(mean[chosen])
-        told = np.bincount(chosen, minlength=len(mean))
-        apart = np.abs(told - count * mean) / np.sqrt(count * mean * (1 - mean))
-        assert apart.max() < 6, f"actions were drawn {told.tolist()} times, probabilities are {mean.round(3).tolist()}"
-    close(logprobs, wanted, rtol=1e-3, atol=1e-3, what="log probabilities of drawn actions")
+def _far(state: Any, factor: float) -> Any:
+    """One number of a far state is 100 or -100."""
+    return state if factor < FACTORS[-1] else state * 100 / np.abs(state).max()
 
 
 @check(weight=2, required=True)
 def act_draws_from_the_policy(ws: Any) -> None:
     """`act(state)` gives actions with the policy's distribution, their log probabilities and the value, detached."""
     ways = [(config, factor) for config in (CONTINUOUS, {**CONTINUOUS, "action_dim": 1}) for factor in FACTORS]
-    for config, factor in (*ways, (DISCRETE, 1.0)):
+    for config, factor in (*ways, (DISCRETE, 1.0), (DISCRETE, 1e4)):
         seed, wide = ws.rng.getrandbits(40), config["action_dim"]
-        state = ws.numpy_rng("state").normal(size=config["state_dim"]).astype(np.float32)
+        state = _far(ws.numpy_rng("state").normal(size=config["state_dim"]), factor).astype(np.float32)
         answer = ws.drive("driver.py:acted", config, seed, factor, state, TIMES, ws.seed_for("act", bits=31))
         found = mapping(answer, keys=("rows", "shapes", "gradient"))
         shape = (wide,) if config["continuous_action_space"] else ()
@@ -93,8 +55,8 @@ def act_draws_from_the_policy(ws: Any) -> None:
         assert [[integer(size) for size in it] for it in shapes] == [list(shape), [], []], f"act returns {shapes}"
         assert found["gradient"] is False, "what act returns has a gradient"
         actions, logprobs, values = sequence(found["rows"], length=3)
-        mean, value, var = _policy(config, seed, state.astype(float))
-        _assert_drawn(config, array(actions, (TIMES, *shape)), array(logprobs, (TIMES,)), mean, factor * var)
+        mean, value, var = policy(config, seed, state.astype(float))
+        assert_drawn(config, array(actions, (TIMES, *shape)), array(logprobs, (TIMES,)), mean, factor * var)
         close(values, np.full(TIMES, value), rtol=1e-3, atol=1e-3, what="the value")
 
 
@@ -104,7 +66,9 @@ def evaluate_matches(ws: Any) -> None:
     known = _expected(ws)
     for n, job in _jobs(ws, "evaluated"):
         given = [known[f"{n}_{k}"] for k in range(3)]
-        found = mapping(ws.drive("driver.py:evaluated", job["config"], job["seed"], given), keys=("parts", "slopes"))
+        found = mapping(
+            ws.drive("driver.py:evaluated", job["config"], job["seed"], given, job["made"]), keys=("parts", "slopes")
+        )
         names, slopes = ("log probabilities", "values", "entropies"), sequence(found["slopes"], length=3)
         for k, (name, part) in enumerate(zip(names, sequence(found["parts"], length=3), strict=True)):
             close(part, known[f"{n}_part_{k}"], rtol=1e-4, atol=1e-4, what=name)
@@ -117,9 +81,9 @@ def evaluate_matches(ws: Any) -> None:
 @check(weight=2, required=True)
 def selection_fills_the_buffer(ws: Any) -> None:
     """`select_action(state)` acts by the old policy, keeps four entries a step, and returns plain values."""
-    for config, factor in ((CONTINUOUS, 1.0), (CONTINUOUS, 1e4), (DISCRETE, 1.0)):
+    for config, factor in ((CONTINUOUS, 1.0), (CONTINUOUS, 1e4), (DISCRETE, 1.0), (DISCRETE, 1e4)):
         seed, rng = ws.rng.getrandbits(40), ws.numpy_rng("states")
-        state = rng.normal(size=config["state_dim"])
+        state = _far(rng.normal(size=config["state_dim"]), factor)
         states = [state, state.astype(np.float32), np.round(3 * state).astype(np.int64)] * 120
         answer = ws.drive("driver.py:selected", config, seed, factor, states, ws.seed_for("select", bits=31))
         found = mapping(answer, keys=("actions", "kinds", "kept", "kept_kinds", "others", "states"))
@@ -140,9 +104,9 @@ def selection_fills_the_buffer(ws: Any) -> None:
         close(rows[0], np.stack([it.astype(np.float32) for it in states]), what="states in the buffer")
         close(rows[1], actions, what="actions in the buffer")
         for first in range(3):
-            mean, value, _ = _policy(config, seed + 1, states[first].astype(np.float64))
-            var = factor * _policy(config, seed, states[first].astype(np.float64))[2]
-            _assert_drawn(config, actions[first::3], rows[2][first::3], mean, var)
+            mean, value, _ = policy(config, seed + 1, states[first].astype(np.float64))
+            var = factor * policy(config, seed, states[first].astype(np.float64))[2]
+            assert_drawn(config, actions[first::3], rows[2][first::3], mean, var)
             close(rows[3][first::3], np.full(120, value), rtol=1e-3, atol=1e-3, what="values in the buffer")
 
 
@@ -159,7 +123,7 @@ def updates_match(ws: Any) -> None:
     names = ("states", "actions", "logprobs", "state_values", "rewards", "is_terminals")
     for n, job in _jobs(ws, "updated"):
         rollouts = [{name: known[f"{n}_{k}_{name}"] for name in names} for k in range(job["rollouts"])]
-        answer = ws.drive("driver.py:updated", job["config"], job["seed"], job["rate"], rollouts)
+        answer = ws.drive("driver.py:updated", job["config"], job["seed"], job["rate"], rollouts, job["made"])
         begin = known[f"{n}_begin"]
         for k, entry in enumerate(sequence(answer, length=job["rollouts"])):
             new, old, left, stays = sequence(entry, length=4)
@@ -180,10 +144,24 @@ def updates_match(ws: Any) -> None:
             assert not any(lengths), f"the buffer has {lengths} entries after the update"
 
 
+@check(weight=1, required=True)
+def torch_is_left_alone(ws: Any) -> None:
+    """Neither the import nor a method changes whether gradients are computed, or puts torch's generator elsewhere."""
+    starts = [ws.seed_for(name, bits=31) for name in ("start", "other start")]
+    for config in (CONTINUOUS, DISCRETE):
+        answer = ws.drive("driver.py:left_alone", config, ws.rng.getrandbits(40), starts)
+        found = mapping(answer, keys=CALLS)
+        for name in CALLS:
+            stays, apart = sequence(found[name], length=2)
+            assert stays is True, f"{name} changes a setting of torch, such as whether gradients are computed"
+            assert apart is True, f"{name} seeds torch's generator"
+
+
 @check(weight=2, required=True)
 def small_tasks_are_learned(ws: Any) -> None:
     """Agents learn which of three actions, or which number, is right in each of three states, for two seeds."""
-    rates = {"state_dim": 3, "lr_actor": 0.01, "lr_critic": 0.02, "K_epochs": 12}
+    # At 0.01 one right agent in some hundred ends at the wrong side of the last tanh, and stays there.
+    rates = {"state_dim": 3, "lr_actor": 0.004, "lr_critic": 0.02, "K_epochs": 12}
     for turn in range(2):
         right = [ws.rng.randrange(3) for _ in range(3)]
         plan = {**rates, "action_dim": 3, "continuous_action_space": False}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,9 @@ from bench.casekit.data import stream, write_npz
 
 # Dimensions of states and actions, whether actions are continuous, gamma, epochs, and the clip.
 PLAN = ((4, 2, True, 0.99, 4, 0.2), (3, 1, True, 0.9, 2, 0.1), (5, 3, False, 0.95, 5, 0.3), (2, 2, False, 1.0, 1, 0.2))
+
+Job = tuple[dict[str, Any], dict[str, Any]]
+"""What the judge calls, and its arrays: those that go in and those that must come out."""
 
 
 def _judges() -> Any:
@@ -29,27 +33,53 @@ def _judges() -> Any:
 
 
 def _rewards(rng: np.random.Generator, kind: str, count: int) -> Any:
-    """Numbers around 3, whole ones, or so small ones that the 1e-7 beside their spread counts."""
+    """Numbers around 3, whole ones, or so small ones that the 1e-7 beside their spread counts; or all alike but one."""
     if kind == "whole":
         return rng.integers(-6, 7, count)
+    if kind == "alike":
+        return np.where(np.arange(count) == count // 2, 40.0, 1.0)
     return rng.normal(0, 1e-6, count) if kind == "small" else rng.normal(3, 5, count).round(3)
+
+
+def _edge(driver: Any, config: dict[str, Any], seed: int, factor: float, states: Any) -> tuple[dict[str, float], Any]:
+    """How a policy is made, and actions of it: every other one is 16 standard deviations away, or the least likely.
+
+    The least likely one of all has a ten thousandth of the likeliest one's probability.
+    """
+    import torch
+
+    policy, rng = driver._agent(config, seed, factor).policy, np.random.default_rng(seed)
+    out = policy.actor(torch.from_numpy(states)).detach().numpy()
+    rare = np.arange(len(states)) % 2 == 1
+    if config["continuous_action_space"]:
+        offsets = np.where(rare[:, None], 16 * rng.choice([-1, 1], out.shape), rng.normal(size=out.shape))
+        return {"factor": factor}, (out + policy.action_var.sqrt().numpy() * offsets).astype(np.float32)
+    gaps = np.log(out.max(axis=1) / out.min(axis=1))
+    rare[gaps.argmax()] = True
+    actions = np.where(rare, out.argmin(axis=1), rng.integers(0, config["action_dim"], len(out)))
+    return {"sharp": float(np.log(1e4) / gaps.max())}, actions
 
 
 def _rollout(
     driver: Any, rng: np.random.Generator, config: dict[str, Any], seed: int, count: int, kind: str = "usual"
-) -> dict[str, Any]:
-    """A buffer whose stored log probabilities put a third of the ratios on either side of the clip.
+) -> tuple[dict[str, float], dict[str, Any]]:
+    """How a policy is made, and a buffer whose log probabilities put a third of the ratios on either side of the clip.
 
     What is foreseen leaves no advantage: only the entropy moves the actor. What is far has ratios of 33, which count
-    in full where the advantage is negative.
+    in full where the advantage is negative. What is unlikely has actions as `_edge` has them. Where rewards are
+    alike but one, and each step ends an episode, the standardised return of that one is the root of their number.
     """
+    made: dict[str, float] = {}
     states = rng.normal(size=(count, config["state_dim"])).astype(np.float32)
     shape = (count, config["action_dim"]) if config["continuous_action_space"] else (count,)
     actions = (
         rng.normal(size=shape).astype(np.float32) if len(shape) > 1 else rng.integers(0, config["action_dim"], shape)
     )
-    now = driver.evaluated(config, seed, [states, actions, np.zeros((3, count), np.float32)])["parts"][0].numpy()
-    ends = rng.random(count) < 0.2
+    if kind == "unlikely":
+        made, actions = _edge(driver, config, seed, 1.0, states)
+    given = [states, actions, np.zeros((3, count), np.float32)]
+    now = driver.evaluated(config, seed, given, made)["parts"][0].numpy()
+    ends = np.ones(count, bool) if kind == "alike" else rng.random(count) < 0.2
     ends[-1] = rng.random() < 0.5
     rewards, values = _rewards(rng, kind, count), rng.normal(size=count).astype(np.float32)
     if kind == "foreseen":
@@ -59,7 +89,7 @@ def _rollout(
     offsets = rng.choice([-0.5, 0.03, 0.5], count)
     if kind == "far":
         offsets, values = 7 * offsets, values + 2
-    return {
+    return made, {
         "states": states,
         "actions": actions,
         "logprobs": (now + offsets).astype(np.float32),
@@ -67,6 +97,47 @@ def _rollout(
         "rewards": rewards,
         "is_terminals": ends,
     }
+
+
+def _evaluations(driver: Any, rng: np.random.Generator, config: dict[str, Any]) -> Iterator[Job]:
+    """Of usual states, of one, and of far ones by a policy with small variances or probabilities."""
+    for count, kind in ((7, "usual"), (1, "usual"), (8, "edge")):
+        own, made = int(rng.integers(2**40)), {}
+        rollout = _rollout(driver, rng, config, own, count)[1]
+        states, actions = rollout["states"], rollout["actions"]
+        if kind == "edge":
+            states[::3] *= 100 / np.abs(states[::3]).max(axis=1, keepdims=True)
+            made, actions = _edge(driver, config, own, 1e-3, states)
+        if config["continuous_action_space"] and config["action_dim"] == 1 and count > 1:
+            actions = actions[:, 0]
+        given = [states, actions, rng.normal(size=(3, count)).astype(np.float32)]
+        found = driver.evaluated(config, own, given, made)
+        job = {"call": "evaluated", "config": config, "seed": own, "made": made, "slopes": found["slopes"]}
+        parts = {f"part_{k}": it.numpy() for k, it in enumerate(found["parts"])}
+        yield job, {str(k): it for k, it in enumerate(given)} | parts
+
+
+def _updates(driver: Any, rng: np.random.Generator, config: dict[str, Any]) -> Iterator[Job]:
+    rate = 2e-5 if config["continuous_action_space"] else 0.005
+    plans: list[tuple[float, list[tuple[int, str]]]] = [
+        (0.02, [(40, "usual"), (9, "whole"), (12, "small")]),
+        (0.02, [(15, "foreseen")]),
+        (0.02, [(400, "alike")]),
+        (rate, [(12, "unlikely")]),
+        (2e-6, [(30, "far")]),
+        (0.0, [(25, "whole"), (2, "usual")]),
+    ]
+    for rate, counts in plans:
+        own, made, arrays, rollouts = int(rng.integers(2**40)), {}, {}, []
+        for count, kind in counts:
+            made, rollout = _rollout(driver, rng, config, own, count, kind)
+            rollouts.append(rollout)
+        start = driver._agent(config, own, **made).policy
+        begin = np.concatenate([it.detach().numpy().ravel() for _, it in sorted(start.named_parameters())])
+        for k, (weights, *_) in enumerate(driver.updated(config, own, rate, rollouts, made)):
+            arrays |= {f"{k}_{name}": it for name, it in rollouts[k].items()} | {f"{k}_weights": weights.numpy()}
+        job = {"call": "updated", "config": config, "seed": own, "made": made, "rate": rate, "rollouts": len(counts)}
+        yield job, {**arrays, "begin": begin}
 
 
 def build(public: Path, hidden: Path, profile: str, seed: int) -> None:
@@ -77,30 +148,8 @@ def build(public: Path, hidden: Path, profile: str, seed: int) -> None:
     for state_dim, action_dim, continuous, gamma, epochs, clip in PLAN:
         config = {"state_dim": state_dim, "action_dim": action_dim, "continuous_action_space": continuous,
                   "gamma": gamma, "K_epochs": epochs, "eps_clip": clip}  # fmt: skip
-        for count in (7, 1):
-            n, own = len(jobs), int(rng.integers(2**40))
-            rollout = _rollout(driver, rng, config, own, count)
-            actions = rollout["actions"][:, 0] if action_dim == 1 and count > 1 else rollout["actions"]
-            given = [rollout["states"], actions, rng.normal(size=(3, count)).astype(np.float32)]
-            found = driver.evaluated(config, own, given)
-            arrays |= {f"{n}_{k}": it for k, it in enumerate(given)}
-            arrays |= {f"{n}_part_{k}": it.numpy() for k, it in enumerate(found["parts"])}
-            jobs.append({"call": "evaluated", "config": config, "seed": own, "slopes": found["slopes"]})
-        plans: list[tuple[float, list[tuple[int, str]]]] = [
-            (0.02, [(40, "usual"), (9, "whole"), (12, "small")]),
-            (0.02, [(15, "foreseen")]),
-            (2e-6, [(30, "far")]),
-            (0.0, [(25, "whole"), (2, "usual")]),
-        ]
-        for rate, counts in plans:
-            n, own = len(jobs), int(rng.integers(2**40))
-            rollouts = [_rollout(driver, rng, config, own, count, kind) for count, kind in counts]
-            start = driver._agent(config, own).policy
-            begin = np.concatenate([it.detach().numpy().ravel() for _, it in sorted(start.named_parameters())])
-            for k, (weights, *_) in enumerate(driver.updated(config, own, rate, rollouts)):
-                arrays |= {f"{n}_{k}_{name}": it for name, it in rollouts[k].items()}
-                arrays[f"{n}_{k}_weights"] = weights.numpy()
-            arrays[f"{n}_begin"] = begin
-            jobs.append({"call": "updated", "config": config, "seed": own, "rate": rate, "rollouts": len(counts)})
+        for job, own in (*_evaluations(driver, rng, config), *_updates(driver, rng, config)):
+            arrays |= {f"{len(jobs)}_{name}": it for name, it in own.items()}
+            jobs.append(job)
     (hidden / "jobs.json").write_text(json.dumps(jobs))
     write_npz(hidden / "expected.npz", **arrays)

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from bench.casekit.given_code import altered
-from bench.judge import check, close, mapping, number, run_command, sequence, string
+from bench.judge import check, close, mapping, number, numbers, run_command, sequence, string
 
 WRITTEN = {"VAR.forward", "VAR.autoregressive_infer_cfg"}
 
 
 def _jobs(ws: Any, call: str) -> list[tuple[int, list[Any], dict[str, Any]]]:
     jobs = json.loads(ws.hidden("jobs.json").read_bytes())
-    return [(n, job["args"], job.get("slopes", {})) for n, job in enumerate(jobs) if job["call"] == call]
+    return [(n, job["args"], job) for n, job in enumerate(jobs) if job["call"] == call]
 
 
 def _expected(ws: Any) -> dict[str, Any]:
@@ -33,13 +33,15 @@ def _close(found: Any, wanted: Any, what: str) -> None:
 
 def _compare_forward(ws: Any, wanted_jobs: Any) -> None:
     known = _expected(ws)
-    for n, args, slopes in _jobs(ws, "forwarded"):
+    for n, args, job in _jobs(ws, "forwarded"):
         if not wanted_jobs(args[2]):
             continue
         told = f"prog_si {args[2]['prog_si']}, sides {args[0]['patch_nums']}, drop rate {args[0]['cond_drop_rate']}"
         answer = ws.drive("driver.py:forwarded", *args, [known[f"{n}_{k}"] for k in range(3)])
-        found = mapping(answer, keys=("logits", "slopes", "same"))
+        found = mapping(answer, keys=("logits", "slopes", "same", "next"))
         _close(found["logits"], known[f"{n}_logits"], f"forward(label_B, teacher), {told}: the logits")
+        drawn, slopes = number(found["next"]), job["slopes"]
+        assert drawn == job["next"], f"{told}: torch's generator was not drawn from once for each label"
         gradients, largest = mapping(found["slopes"], keys=list(slopes)), max(map(abs, slopes.values()))
         for name, slope in slopes.items():
             apart = abs(number(gradients[name]) - slope)
@@ -71,14 +73,17 @@ def labels_are_dropped(ws: Any) -> None:
 
 def _generated(ws: Any, which: Any) -> None:
     known = _expected(ws)
-    for n, args, _ in _jobs(ws, "generated"):
+    for n, args, job in _jobs(ws, "generated"):
         answer = ws.drive("driver.py:generated", *args, [known[f"{n}_{k}"] for k in range(2)])
-        found = mapping(answer, keys=("pictures", "caches", "labels", "logits"))
+        found = mapping(answer, keys=("pictures", "caches", "labels", "logits", "next"))
         pictures = sequence(found["pictures"], length=len(args[2]))
         for k, (call, picture) in enumerate(zip(args[2], pictures, strict=True)):
             if which(call):
                 told = ", ".join(f"{name} {value}" for name, value in call.items())
                 _close(picture, known[f"{n}_picture_{k}"], f"autoregressive_infer_cfg with {told}: the picture")
+        for call, drawn, wanted in zip(args[2], numbers(found["next"], length=len(args[2])), job["next"], strict=True):
+            alone = call.get("g_seed") is None or drawn == wanted
+            assert alone, f"with g_seed {call['g_seed']} generation uses torch's own generator, too"
         assert found["caches"] == [True] * len(args[2]), "a cache is still on, or not empty, after generation"
         assert found["labels"] == [call["label_B"] for call in args[2]], "generation has changed the labels"
         _close(found["logits"], known[f"{n}_logits"], "logits of a forward pass after generation")

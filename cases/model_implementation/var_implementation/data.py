@@ -78,7 +78,7 @@ def _generations(rng: np.random.Generator, name: str) -> list[dict[str, Any]]:
             "top_k": 5,
             "more_smooth": True,
         },
-        {"B": 1, "label_B": 0, "g_seed": seed + 3, "more_smooth": True, "top_p": 0.7},
+        {"B": 1, "label_B": 0, "g_seed": 0, "torch_seed": 2, "more_smooth": True, "top_p": 0.7},
         {"B": 2, "label_B": None, "torch_seed": seed % 1000},
     ]
     return [*calls, calls[0]]
@@ -97,7 +97,7 @@ def build(public: Path, hidden: Path, profile: str, seed: int) -> None:
         found = driver.forwarded(*args, given)
         n = len(jobs)
         arrays |= {f"{n}_{k}": it for k, it in enumerate(given)} | {f"{n}_logits": found["logits"].numpy()}
-        jobs.append({"call": "forwarded", "args": args, "slopes": found["slopes"]})
+        jobs.append({"call": "forwarded", "args": args, "slopes": found["slopes"], "next": found["next"]})
     for name, sizes in CONFIGS.items():
         config, n = {**sizes, **OTHERS}, len(jobs)
         tokens = sum(side**2 for side in config["patch_nums"]) - config["patch_nums"][0] ** 2
@@ -105,6 +105,6 @@ def build(public: Path, hidden: Path, profile: str, seed: int) -> None:
         args, found = _generated(driver, model, rng, config, partial(_generations, name=name), after)
         arrays |= {f"{n}_{k}": it for k, it in enumerate(after)} | {f"{n}_logits": found["logits"].numpy()}
         arrays |= {f"{n}_picture_{k}": it.numpy() for k, it in enumerate(found["pictures"])}
-        jobs.append({"call": "generated", "args": args})
+        jobs.append({"call": "generated", "args": args, "next": found["next"]})
     (hidden / "jobs.json").write_text(json.dumps(jobs))
     write_npz(hidden / "expected.npz", **arrays)

@@ -5,6 +5,7 @@ It knows no expected value.
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import tempfile
 from typing import Any
@@ -25,13 +26,15 @@ def _fill(module: Any, seed: int) -> None:
         module.action_var.copy_(torch.from_numpy(rng.uniform(0.2, 0.9, len(module.action_var)).astype(np.float32)))
 
 
-def _agent(config: Arrays, seed: int, factor: float = 1.0) -> Any:
-    """factor: of the variances of both policies."""
+def _agent(config: Arrays, seed: int, factor: float = 1.0, sharp: float = 1.0) -> Any:
+    """factor: of the variances of both policies; sharp: of what the new one's actor gives before its last function."""
     from ppo import PPO
 
     agent = PPO(**config)
     _fill(agent.policy, seed)
     agent.policy.action_var.mul_(factor)
+    for value in agent.policy.actor[-2].parameters():
+        value.data.mul_(sharp)
     _fill(agent.policy_old, seed + 1)
     agent.policy_old.action_var.copy_(agent.policy.action_var)
     return agent
@@ -63,9 +66,55 @@ def acted(config: Arrays, seed: int, factor: float, state: Any, times: int, torc
     }
 
 
-def evaluated(config: Arrays, seed: int, arrays: list[Any]) -> Arrays:
-    """What evaluate() gives, and gradients of its three parts, each times the direction of a seed."""
-    policy = _agent(config, seed).policy
+def left_alone(config: Arrays, seed: int, starts: list[int]) -> dict[str, list[bool]]:
+    """Of the import and each method: whether torch's settings stay, and whether its generator, started in two places,
+    is in two places afterwards.
+    """
+    torch.manual_seed(starts[0])
+    before = _settings()
+    generator = torch.get_rng_state()
+    importlib.import_module("ppo")
+    found = {"import": [_settings() == before, torch.equal(torch.get_rng_state(), generator)]}
+    for name in ("act", "evaluate", "select_action", "update"):
+        stays, ends = True, []
+        for start in starts:
+            torch.set_grad_enabled(True)
+            call = _call(name, _agent(config, seed), config)
+            before = _settings()
+            torch.manual_seed(start)
+            call()
+            stays &= _settings() == before
+            ends.append(torch.get_rng_state())
+        found[name] = [stays, not torch.equal(*ends)]
+    return found
+
+
+def _settings() -> tuple[Any, ...]:
+    return torch.is_grad_enabled(), torch.get_default_dtype(), torch.get_num_threads()
+
+
+def _call(name: str, agent: Any, config: Arrays) -> Any:
+    state = torch.ones(config["state_dim"])
+    action = torch.zeros(1, config["action_dim"]) if config["continuous_action_space"] else torch.zeros(1).long()
+    if name == "update":
+        for reward in (1.0, 3.0):
+            agent.select_action(state.numpy())
+            agent.buffer.rewards.append(reward)
+            agent.buffer.is_terminals.append(True)
+    return {
+        "act": lambda: agent.policy.act(state),
+        "evaluate": lambda: agent.policy.evaluate(state[None], action),
+        "select_action": lambda: agent.select_action(state.numpy()),
+        "update": agent.update,
+    }[name]
+
+
+def evaluated(config: Arrays, seed: int, arrays: list[Any], made: dict[str, float]) -> Arrays:
+    """What evaluate() gives, and gradients of its three parts, each times the direction of a seed.
+
+    made: further arguments of `_agent`.
+    """
+    policy = _agent(config, seed, **made).policy
     states, actions, upstream = (torch.from_numpy(np.array(it)) for it in arrays)
     found = policy.evaluate(states, actions)
     slopes = []
@@ -112,13 +161,13 @@ def selected(config: Arrays, seed: int, factor: float, states: list[Any], torch_
     }
 
 
-def updated(config: Arrays, seed: int, rate: float, rollouts: list[Arrays]) -> list[Any]:
+def updated(config: Arrays, seed: int, rate: float, rollouts: list[Arrays], made: dict[str, float]) -> list[Any]:
     """For each rollout the weights of both policies after update(), how many entries the buffer then has, and
     whether the old policy stays what it is when the new one changes. Gradients of the caller's own are there before.
 
-    rate: of plain gradient descent; 0 for the optimizer that the agent comes with.
+    rate: of plain gradient descent; 0 for the optimizer that the agent comes with. made: further arguments of `_agent`.
     """
-    agent = _agent(config, seed)
+    agent = _agent(config, seed, **made)
     if rate:
         agent.optimizer = torch.optim.SGD(agent.policy.parameters(), lr=rate)
     found = []

@@ -31,7 +31,10 @@ def _model(config: dict[str, Any], seed: int) -> Any:
 
 
 def forwarded(config: dict[str, Any], seed: int, job: dict[str, Any], arrays: list[Any]) -> dict[str, Any]:
-    """Logits and gradients of one forward pass: of each parameter and the teacher tokens, times a fixed direction."""
+    """Logits and gradients of one forward pass: of each parameter and the teacher tokens, times a fixed direction.
+
+    next: what torch's global generator gives afterwards.
+    """
     labels, teacher, upstream = (torch.from_numpy(np.array(it)) for it in arrays)
     model = _model(config, seed)
     model.prog_si = job["prog_si"]
@@ -39,6 +42,7 @@ def forwarded(config: dict[str, Any], seed: int, job: dict[str, Any], arrays: li
     given = teacher.clone().requires_grad_()
     torch.manual_seed(job["torch_seed"])
     logits = model(labels, given)
+    drawn = float(torch.rand(()))
     (logits * upstream[:, : logits.shape[1]]).sum().backward()
     found = {**dict(model.named_parameters()), "teacher": given}
     direction = torch.Generator().manual_seed(seed % 2**31)
@@ -47,18 +51,19 @@ def forwarded(config: dict[str, Any], seed: int, job: dict[str, Any], arrays: li
         along = torch.randn(value.shape, generator=direction)
         slopes[name] = 0.0 if value.grad is None else float((value.grad * along).sum())
     same = bool((labels.numpy() == arrays[0]).all()) and bool((given.detach() == teacher).all())
-    return {"logits": logits.detach(), "slopes": slopes, "same": same}
+    return {"logits": logits.detach(), "slopes": slopes, "same": same, "next": drawn}
 
 
 def generated(config: dict[str, Any], seed: int, calls: list[dict[str, Any]], after: list[Any]) -> dict[str, Any]:
-    """Pictures of each call, whether caches are off, labels as they are then, and logits afterwards."""
+    """Pictures of each call, whether caches are off, labels and torch's generator as they are then; later logits."""
     model = _model(config, seed)
-    pictures, caches, labels = [], [], []
+    pictures, caches, labels, drawn = [], [], [], []
     for call in calls:
         given = torch.tensor(call["label_B"]) if isinstance(call["label_B"], list) else call["label_B"]
         torch.manual_seed(call.get("torch_seed", 0))
         settings = {name: it for name, it in call.items() if name not in ("torch_seed", "label_B")}
         made = model.autoregressive_infer_cfg(label_B=given, **settings)
+        drawn.append(float(torch.rand(())))
         pictures.append(made.detach())
         caches.append(all(block.attn.cached is None and not block.attn.caching for block in model.blocks))
         labels.append(given.tolist() if isinstance(given, torch.Tensor) else given)
@@ -67,7 +72,7 @@ def generated(config: dict[str, Any], seed: int, calls: list[dict[str, Any]], af
     model.cond_drop_rate = 0.0
     with torch.no_grad():
         logits = model(*(torch.from_numpy(np.array(it)) for it in after))
-    return {"pictures": pictures, "caches": caches, "labels": labels, "logits": logits}
+    return {"pictures": pictures, "caches": caches, "labels": labels, "logits": logits, "next": drawn}
 
 
 def refused(config: dict[str, Any], label: int, prog_si: int) -> str:
