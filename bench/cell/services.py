@@ -234,7 +234,12 @@ def main() -> None:
                 sys.exit(1)
             begun = os.open(os.devnull, os.O_WRONLY)
         os.waitpid(worker, 0)
-        time.sleep(min(_PAUSE_S * 2**count, _LONGEST_PAUSE_S))
+        time.sleep(_pause_after(count))
+
+
+def _pause_after(restarts: int) -> float:
+    """Seconds. Whoever makes a service end again and again is not to end its host with a number too large."""
+    return float(min(_PAUSE_S * 2 ** min(restarts, 30), _LONGEST_PAUSE_S))
 
 
 def _serve(orders: dict[str, Any], listeners: dict[str, socket.socket], begun: int, ready: BinaryIO | None) -> NoReturn:

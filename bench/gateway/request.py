@@ -215,10 +215,15 @@ def _cap(dialect: Dialect, data: Json) -> int | None:
 
 
 def _thinking(data: Json) -> int:
-    places = (data.get("thinking"), "budget_tokens"), (data.get("reasoning"), "max_tokens")
-    asked = [data.get("thinking_budget"), data.get("thinking_token_budget")]
-    asked += [place.get(name) for place, name in places if isinstance(place, dict)]
-    return min(max((it for it in asked if type(it) is int), default=0), MAX_OUTPUT_CAP)
+    """The most tokens that are asked for beside the output's; a budget of another kind could be read by a provider."""
+    own = ("thinking_budget", "thinking_token_budget")
+    inner = ("thinking", "budget_tokens"), ("reasoning", "max_tokens"), *(("chat_template_kwargs", it) for it in own)
+    asked = {name: data.get(name) for name in own}
+    asked |= {f"{place}.{name}": data[place].get(name) for place, name in inner if isinstance(data.get(place), dict)}
+    for name, value in asked.items():
+        if value is not None and type(value) is not int:
+            raise _invalid(f"field `{name}`: must be a whole number")
+    return min(max((it for it in asked.values() if it is not None), default=0), MAX_OUTPUT_CAP)
 
 
 def _whole_number(data: Json, name: str, most: int) -> int | None:

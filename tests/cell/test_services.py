@@ -18,7 +18,7 @@ import pytest
 
 from bench.base.errors import InfraError
 from bench.casekit.services import MOST_EVENTS, MOST_JOURNAL_BYTES, Service
-from bench.cell.services import running_services
+from bench.cell.services import _LONGEST_PAUSE_S, _pause_after, running_services
 from bench.sandbox.job import Sandbox
 from tests.helpers.cells import ROOT, new_token, processes_with, python, run_code, wait_until_gone, write_files
 
@@ -326,3 +326,8 @@ with running_services(room / "case" / "services.py", ["hub"], room / "hidden", r
         time.sleep(0.02)
     assert not os.path.exists(f"/proc/{children[0]}")
     assert wait_until_gone(str(room / "case")) == []
+
+
+def test_a_service_that_ends_again_and_again_is_started_after_the_longest_pause() -> None:
+    assert _pause_after(0) < _pause_after(1) < _LONGEST_PAUSE_S
+    assert [_pause_after(restarts) for restarts in (1_023, 1_024, 10**9)] == [_LONGEST_PAUSE_S] * 3

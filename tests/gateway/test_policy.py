@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -257,3 +258,19 @@ def test_values_of_any_kind_are_refused_or_pass_and_break_nothing(odd: object) -
     for dialect, fields in asked:
         with contextlib.suppress(RequestRefused):
             assert passed(dialect, **fields).dialect == dialect
+
+
+@pytest.mark.parametrize("odd", [100_000.0, "100000", True, [], {}])
+@pytest.mark.parametrize(
+    "place",
+    [
+        lambda it: {"thinking_budget": it},
+        lambda it: {"thinking": {"budget_tokens": it}},
+        lambda it: {"reasoning": {"max_tokens": it}},
+        lambda it: {"chat_template_kwargs": {"thinking_budget": it}},
+    ],
+)
+def test_a_budget_of_thinking_is_a_whole_number_that_is_reserved(place: Callable[[object], Json], odd: object) -> None:
+    with pytest.raises(RequestRefused, match="must be a whole number"):
+        passed("chat", **place(odd))
+    assert passed("chat", **place(100_000)).thinking == 100_000
