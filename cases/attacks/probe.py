@@ -101,7 +101,8 @@ def whole_tree() -> None:
 
 def services() -> None:
     """The case's stand-in services, asked for files that are not theirs to give."""
-    for variable in facts.FACTS["services"]:
+    # Some are there for the judged code alone.
+    for variable in set(facts.FACTS["services"]) & set(os.environ):
         address = urllib.parse.urlsplit(os.environ[variable])
         for path in ("/canary.txt", "/../canary.txt", "/%2e%2e/canary.txt", "//etc/passwd", "/hidden/canary.txt", "/."):
             request = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"

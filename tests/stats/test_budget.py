@@ -141,7 +141,7 @@ def test_an_unknown_price_is_its_limit() -> None:
 
 def test_the_chance_is_that_of_the_selection() -> None:
     covered = 0
-    for seed in range(8):
+    for seed in range(4):
         rng = np.random.default_rng([4, seed])
         chances = rng.beta(0.8, 0.6, size=30)
         found = select(candidates(), history(chances, 3, seed), 0.1, 30.0, 20)
@@ -150,4 +150,4 @@ def test_the_chance_is_that_of_the_selection() -> None:
         size = (1_000, len(p))
         rows = (rng.binomial(trials, share * p, size=size) - rng.binomial(trials, p, size=size)) / trials
         covered += found.power_interval.low <= found_share(rows, Rules()) <= found.power_interval.high
-    assert covered >= 6
+    assert covered >= 3

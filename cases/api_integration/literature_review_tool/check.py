@@ -96,30 +96,25 @@ def _library(ws: Any) -> tuple[dict[str, Paper], Library]:
 def _reviews(ws: Any) -> dict[str, Review]:
     """For each question the listed ids, in order, with their summaries."""
     papers, library = _library(ws)
-    *queries, last = library.queries
-    reports = {query: _report(ws, query) for query in queries} | {last: _report(ws, library.earlier, last)}
+    reports: dict[str, dict[str, Any]] = {}
+    for query in library.queries:
+        # From the second on it is a report of its own that lies there.
+        earlier = json.dumps(list(reports.values())[-1]) if reports else EARLIER
+        reports[query] = _report(ws, query, earlier)
     conclusions = {string(report["conclusion"]) for report in reports.values()}
     assert len(conclusions) == len(reports), "two questions have the same conclusion"
     return {query: _review(report, query, papers) for query, report in reports.items()}
 
 
-def _report(ws: Any, *queries: str) -> dict[str, Any]:
-    """What the program writes for the last of the questions; one before it is asked in the same folder."""
+def _report(ws: Any, query: str, earlier: str = EARLIER) -> dict[str, Any]:
+    """What the program writes where the report of an earlier question lies."""
     before = len(ws.journal("model", during="judging"))
-    inputs = {"report.json": EARLIER, "in_turn.py": ws.hidden("in_turn.py")}
-    ran = ws.run(["python", "in_turn.py", *queries], inputs=inputs, timeout=RUN_S * len(queries)).ok()
+    ran = ws.run(["python", "literature_review.py", query], inputs={"report.json": earlier}, timeout=RUN_S).ok()
     report: dict[str, Any] = mapping(ran.json("report.json"), keys=("query", "papers", "conclusion"))
     assert "notes" not in report, "the report has a part of an earlier one"
-    if len(queries) > 1:
-        earlier = mapping(ran.json("report-1.json"), keys=("papers",))
-        assert _ids(report) != _ids(earlier), "another question in the same folder has the same papers"
     asked = [event for event in ws.journal("model", during="judging")[before:] if event["event"] == "asked"]
-    assert asked, f"the language model was not asked anything about {queries[-1]!r}"
+    assert asked, f"the language model was not asked anything about {query!r}"
     return report
-
-
-def _ids(report: dict[str, Any]) -> list[Any]:
-    return [mapping(one, keys=("id",))["id"] for one in sequence(report["papers"])]
 
 
 def _review(report: dict[str, Any], query: str, known: dict[str, Paper]) -> Review:

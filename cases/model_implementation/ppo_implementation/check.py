@@ -153,7 +153,7 @@ def torch_is_left_alone(ws: Any) -> None:
         found = mapping(answer, keys=CALLS)
         for name in CALLS:
             stays, apart = sequence(found[name], length=2)
-            assert stays is True, f"{name} changes a setting of torch, such as whether gradients are computed"
+            assert stays is True, f"{name} changes whether gradients are computed"
             assert apart is True, f"{name} seeds torch's generator"
 
 

@@ -70,7 +70,7 @@ def on_validation(ws: Workspace) -> Any:
         return overlaps(segmented(weights(ws), file["images"]), file["masks"])
 
 
-@check(weight=10, required=True)
+@check(weight=0, required=True)
 def weights_fit(ws: Workspace) -> None:
     """best_model.safetensors has the parameters of the fixed architecture, and they were trained on."""
     best, before = weights(ws), ws.safetensors(PRETRAINED)
@@ -78,7 +78,7 @@ def weights_fit(ws: Workspace) -> None:
     assert moved > 1e-6, "the weights are the pretrained ones themselves"
 
 
-@check(weight=15, required=True)
+@check(weight=25, required=True)
 def better_than_pretrained(ws: Workspace) -> None:
     """On fresh scenes the weights are better than the pretrained ones by more than three standard errors."""
     ours, theirs, error = measured(ws)

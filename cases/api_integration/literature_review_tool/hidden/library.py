@@ -89,11 +89,9 @@ class Library:
 
     papers: list[Paper]
     queries: dict[str, tuple[int, int]]
-    earlier: str
-    """A question in the form of the last one, about something else."""
 
     def plain(self) -> dict[str, Any]:
-        return {"papers": [asdict(it) for it in self.papers], "queries": self.queries, "earlier": self.earlier}
+        return {"papers": [asdict(it) for it in self.papers], "queries": self.queries}
 
     @staticmethod
     def of(plain: dict[str, Any]) -> Library:
@@ -101,9 +99,7 @@ class Library:
             Paper(**it | {"topic": tuple(it["topic"]), "told": tuple(it["told"]), "authors": tuple(it["authors"])})
             for it in plain["papers"]
         ]
-        return Library(
-            papers, {query: (topic[0], topic[1]) for query, topic in plain["queries"].items()}, plain["earlier"]
-        )
+        return Library(papers, {query: (topic[0], topic[1]) for query, topic in plain["queries"].items()})
 
     def relevant(self, query: str) -> list[str]:
         return [paper.id for paper in self.papers if paper.topic == self.queries[query]]
@@ -130,7 +126,7 @@ def draw_library(rng: random.Random, phenomena: list[int], queries: int) -> Libr
     rng.shuffle(papers)
     forms = rng.sample(QUESTIONS, queries)
     named = {_question(form, topic): topic for form, topic in zip(forms, asked, strict=True)}
-    return Library(papers, named, _question(forms[-1], asked[0]))
+    return Library(papers, named)
 
 
 def _question(form: str, topic: tuple[int, int]) -> str:

@@ -67,30 +67,26 @@ def acted(config: Arrays, seed: int, factor: float, state: Any, times: int, torc
 
 
 def left_alone(config: Arrays, seed: int, starts: list[int]) -> dict[str, list[bool]]:
-    """Of the import and each method: whether torch's settings stay, and whether its generator, started in two places,
-    is in two places afterwards.
+    """Of the import and each method: whether gradients are computed as before, and whether torch's generator, started
+    in two places, is in two places afterwards.
     """
     torch.manual_seed(starts[0])
-    before = _settings()
+    before = torch.is_grad_enabled()
     generator = torch.get_rng_state()
     importlib.import_module("ppo")
-    found = {"import": [_settings() == before, torch.equal(torch.get_rng_state(), generator)]}
+    found = {"import": [torch.is_grad_enabled() == before, torch.equal(torch.get_rng_state(), generator)]}
     for name in ("act", "evaluate", "select_action", "update"):
         stays, ends = True, []
         for start in starts:
             torch.set_grad_enabled(True)
             call = _call(name, _agent(config, seed), config)
-            before = _settings()
+            before = torch.is_grad_enabled()
             torch.manual_seed(start)
             call()
-            stays &= _settings() == before
+            stays &= torch.is_grad_enabled() == before
             ends.append(torch.get_rng_state())
         found[name] = [stays, not torch.equal(*ends)]
     return found
-
-
-def _settings() -> tuple[Any, ...]:
-    return torch.is_grad_enabled(), torch.get_default_dtype(), torch.get_num_threads()
 
 
 def _call(name: str, agent: Any, config: Arrays) -> Any:
