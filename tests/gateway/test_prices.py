@@ -43,6 +43,8 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: litellm\nVersion: 9.9.9\n")
     monkeypatch.syspath_prepend(str(tmp_path))
+    # Another test of this process may have imported the real one, which would be found first.
+    monkeypatch.delitem(sys.modules, "litellm", raising=False)
     return place
 
 
