@@ -5,5 +5,5 @@
 
 JUDGE = "2"
 """Raised when a change of the sources may give another verdict of the same workspace."""
-SOURCES = "sha256:87b9e0223a9837b44163704551a546de3d2139216607ede70711220f473c2612"
+SOURCES = "sha256:779dfedf2d129df62815c7636798dbf3bcffffea4dd08c5af0da07a88555c453"
 """Of the sources that were last decided upon: see `bench.authoring.judge_sources`."""

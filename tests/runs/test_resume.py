@@ -132,12 +132,12 @@ def kill_until_done(runner: Runner, rng: random.Random, most: int) -> int:
 
 @pytest.mark.slow
 def test_a_runner_killed_twenty_times_loses_and_doubles_nothing(
-    any_sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactory
+    variant_sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    rng = random.Random(f"kill {any_sandbox.name}")
+    rng = random.Random(f"kill {variant_sandbox.name}")
     kills = 0
     while kills < 20:
-        runner = Runner(tmp_path_factory.mktemp("r"), any_sandbox.name, _AGENT)
+        runner = Runner(tmp_path_factory.mktemp("r"), variant_sandbox.name, _AGENT)
         kills += kill_until_done(runner, rng, 20 - kills)
         records = RunFolder(runner.run).records()
         assert len(records) == len({record.cell for record in records}) == CELLS
