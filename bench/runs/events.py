@@ -142,7 +142,7 @@ class EventLog(RunObserver):
             if self._file < 0:
                 return
             try:
-                # One call a line: whoever is killed in between leaves whole lines.
+                # One call a line: a reader, and whoever is killed, meets at most a part of the last line.
                 written = os.write(self._file, line)
             except OSError as error:
                 self._give_up(str(error.strerror))
@@ -183,7 +183,7 @@ def _require_events(path: Path) -> None:
             except ValidationError:
                 remedy = "name another file with --events"
                 raise UserError("exists and is not a file of events", where=path, remedy=remedy) from None
-        # A disk that was full may have left a part of a line.
+        # A full disk may have left a part of a line, and a kill too: the kernel ends its write between two pages.
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - _FIRST_BYTES))
         tail = file.read()

@@ -68,7 +68,7 @@ def test_a_run_is_told_event_by_event_and_a_resume_goes_on(tmp_path: Path) -> No
     assert all(it.kept for it in more if it.event == "cell_ended")
 
 
-def test_a_killed_run_leaves_whole_lines(tmp_path: Path) -> None:
+def test_a_killed_run_leaves_whole_lines_before_the_last_one_and_the_next_run_goes_on_there(tmp_path: Path) -> None:
     code = f"""
 import itertools
 from pathlib import Path
@@ -84,6 +84,10 @@ for number in itertools.count():
         time.sleep(0.01)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
+    whole = path.read_bytes().rpartition(b"\n")[0] + b"\n"
+    with EventLog(path, RunObserver()):
+        assert path.read_bytes() == whole
+    assert [it.text.split()[0] for it in read(path) if it.event == "note"] == [str(n) for n in range(len(read(path)))]
     assert len(read(path)) > 100
 
 
