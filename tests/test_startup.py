@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -42,6 +43,13 @@ def run_cli(*arguments: str) -> str:
 def test_nothing_heavy_is_loaded_at_start_up(code: str) -> None:
     loaded = modules_after(code)
     assert "bench" in loaded
+    assert not [name for name in HEAVY if name in loaded]
+
+
+def test_a_run_loads_nothing_heavy(tmp_path: Path) -> None:
+    words = ("run", "--case", "hello_world", "--agent", "nop", "--sandbox", "process", "--out", str(tmp_path))
+    loaded = modules_after(run_cli(*words))
+    assert "bench.runs.execute" in loaded
     assert not [name for name in HEAVY if name in loaded]
 
 

@@ -271,8 +271,6 @@ def open_sandbox(name: str, *, quiet: bool = False) -> Sandbox:
 def tell_records(folder: Path, records: Sequence[Record]) -> None:
     """One line about all records of a run, and the looks that were made."""
     from bench.formats.seeds import seeds_mark
-    from bench.report import sequential_lines
-    from bench.stats import sequential_state
 
     graded = [record for record in records if record.outcome == "graded"]
     options.print_text(
@@ -280,8 +278,12 @@ def tell_records(folder: Path, records: Sequence[Record]) -> None:
         f"{len(records) - len(graded)} without a verdict; records in {folder / 'cells'}"
     )
     _tell_where_to_look(folder, [record for record in records if not record.success])
-    if (state := sequential_state(records)) is not None:
-        options.print_text("\n".join(sequential_lines(state)))
+    if any(record.provenance.sequential for record in records):
+        from bench.report import sequential_lines
+        from bench.stats import sequential_state
+
+        if (state := sequential_state(records)) is not None:
+            options.print_text("\n".join(sequential_lines(state)))
     if public := sum(seeds_mark(record) == "public" for record in records):
         options.print_text(f"marked: {public} of {len(records)} cells met public data, which anyone can compute")
 

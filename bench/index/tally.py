@@ -57,7 +57,7 @@ def ignored_rows(connection: duckdb.DuckDBPyConnection, rows: str, decisions: Pa
     """Ids of the rows that do not count. `why`: `decision` (the ledger) or `attempt` (another attempt counts).
 
     The last decision about a record holds (`bench.store.decisions`); of the attempts at one cell of a run, the first
-    verdict, else the latest failure (`bench.stats.standing.unique_cells`).
+    verdict, else the latest failure (`bench.stats.entrants.unique_cells`).
     """
     connection.execute("CREATE OR REPLACE TEMP TABLE undone (id BIGINT)")
     if decisions.rows:

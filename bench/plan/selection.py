@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bench.base.errors import UserError
 from bench.base.install import DataFolders
@@ -20,8 +21,11 @@ from bench.formats.record import Profile, Record
 from bench.formats.run_folder import RunFolder
 from bench.formats.seeds import is_replayed
 from bench.formats.suite import Suite, load_suite
-from bench.plan.estimate import History
 from bench.plan.experiment import Budget, Experiment, Mode, find_experiment, load_experiment
+
+if TYPE_CHECKING:
+    # It brings numpy, which takes a sixth of the time of a start, and a run estimates nothing.
+    from bench.plan.estimate import History
 
 _LONGEST_NAME = 64
 _IN_CORE = {"numpy", "scipy", "yaml"}

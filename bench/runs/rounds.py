@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+# By its face: what a look needs is imported when one is taken, and most runs take none.
+from bench import stats
 from bench.base.errors import UserError
 from bench.base.files import Checksums, sha256_bytes, write_atomic
 from bench.base.model import parse_json
@@ -16,7 +18,6 @@ from bench.formats.provenance import Sequential
 from bench.formats.record import Record
 from bench.formats.run_folder import RunFolder, writing
 from bench.report import look_line
-from bench.stats import ROUNDS, Look, look_at, make_sequential, round_fault, sequential_state
 
 LEDGER = "looks.jsonl"
 _MOST_ROUNDS = 50
@@ -25,12 +26,12 @@ _REMEDY = "start a new run: looking again would raise the chance of a false alar
 
 def rounds_of(trials: int | None) -> int:
     """The most rounds, from the trials that were asked for; raises `UserError`."""
-    rounds = ROUNDS if trials is None else trials
+    rounds = stats.ROUNDS if trials is None else trials
     if not 2 <= rounds <= _MOST_ROUNDS:
         raise UserError(
             f"{rounds} trials, and rounds are 2 to {_MOST_ROUNDS}",
             where="--until-decided",
-            remedy=f"give --trials, which is the most rounds there can be; without it there are {ROUNDS}",
+            remedy=f"give --trials, which is the most rounds there can be; without it there are {stats.ROUNDS}",
         )
     return rounds
 
@@ -42,7 +43,7 @@ def design_of(cells: Sequence[Cell]) -> Sequential:
         raise UserError("more than one model", where="--until-decided", remedy="compare with one model at a time")
     if len(cases) < 2:
         raise UserError(f"{len(cases)} case", where="--until-decided", remedy="take two cases or more, best 50")
-    return make_sequential(len(cases), len(rounds))
+    return stats.make_sequential(len(cases), len(rounds))
 
 
 class LookLedger:
@@ -52,7 +53,7 @@ class LookLedger:
         self._folder = folder
         self._path = folder / LEDGER
 
-    def looks(self) -> list[Look]:
+    def looks(self) -> list[stats.Look]:
         """Those that were made, by round; raises `UserError` for a ledger that is not what was written."""
         data = self._path.read_bytes() if self._path.exists() else b""
         known = Checksums(self._folder).known().get(LEDGER, set())
@@ -61,12 +62,12 @@ class LookLedger:
         # The digest is noted before the file is written: one alone may be of a runner that was killed in between.
         if not data and len(known) > 1:
             raise UserError("is gone, and looks were made", where=self._path, remedy=_REMEDY)
-        found = [parse_json(line, Look, where=self._path, remedy=_REMEDY) for line in data.splitlines()]
+        found = [parse_json(line, stats.Look, where=self._path, remedy=_REMEDY) for line in data.splitlines()]
         if [look.round for look in found] != list(range(1, len(found) + 1)):
             raise UserError("does not hold each round once, in their order", where=self._path, remedy=_REMEDY)
         return found
 
-    def append(self, look: Look) -> None:
+    def append(self, look: stats.Look) -> None:
         """Write down a look before anything follows from it."""
         data = self._path.read_bytes() if self._path.exists() else b""
         data += look.model_dump_json(by_alias=True).encode() + b"\n"
@@ -95,16 +96,16 @@ def run_rounds(
         own = [cell for cell in cells if cell.trial == number]
         if number <= len(made):
             records += _closed(folder, own)
-            look = look_at(design, records, number) if not round_fault(design, records, number) else None
+            look = stats.look_at(design, records, number) if not stats.round_fault(design, records, number) else None
             if look != made[number - 1]:
                 fault = f"round {number} was looked at, and its records or rules have changed since"
                 raise UserError(fault, where=folder.path, remedy=_REMEDY)
         else:
             records += run(own)
-            if fault := round_fault(design, records, number):
+            if fault := stats.round_fault(design, records, number):
                 tell(f"no look: {fault}")
                 break
-            look = look_at(design, records, number)
+            look = stats.look_at(design, records, number)
             ledger.append(look)
         tell(look_line(look, design))
         if look.decision != "go on":
@@ -129,7 +130,9 @@ def cells_not_due(plan: RunPlan, records: Sequence[Record]) -> set[str]:
 
 def needless_cells(plan: RunPlan, records: Sequence[Record]) -> set[str]:
     """The planned cells that a verdict has spared: those of the rounds after it."""
-    state = sequential_state(record for record in records if record.provenance.run == plan.run)
+    if plan.sequential is None:
+        return set()
+    state = stats.sequential_state(record for record in records if record.provenance.run == plan.run)
     if state is None or not state.verdict:
         return set()
     return {planned.cell for planned in plan.cells if planned.trial > len(state.looks)}

@@ -268,6 +268,9 @@ def base_environment(*, home: str, tmp: str, python: Path, cpus: int, also: Sequ
         "PYTHONUNBUFFERED": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONHASHSEED": "0",
+        # Threads sleep while they wait for each other: spinning, two of them take five times the CPU time on a busy
+        # machine, and CPU time is what a job is held to.
+        "OMP_WAIT_POLICY": "PASSIVE",
     }
     env |= {name: str(cpus) for name in _THREAD_VARIABLES}
     env |= {name: os.environ[name] for name in _PASSED_ON if name in os.environ}

@@ -17,10 +17,10 @@ from scipy.special import ndtr, ndtri, stdtrit
 
 from bench.base.text import counted
 from bench.formats.record import Record
+from bench.stats.entrants import current, unique_cells
 from bench.stats.intervals import SEED, Floats, Interval
 from bench.stats.pairing import MEASURES
 from bench.stats.power import TRIALS, components, fewest_cases, found_share
-from bench.stats.standing import current, unique_cells
 from bench.stats.tests import DEFAULT_RULES, POWER, Rules
 
 _ROUNDS = 1_000

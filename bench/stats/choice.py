@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bench.base.errors import UserError
 from bench.formats.record import Arm, Profile, Record
-from bench.stats.standing import Entrant, entrant_of
+from bench.stats.entrants import Entrant, entrant_of
 
 AA_RUNS = "runs:of-one-agent"
 """Asked of `Stored`: the records of runs whose two arms are one agent, or more than those."""

@@ -9,8 +9,8 @@ from typing import Literal
 
 from bench.base.text import counted
 from bench.formats.record import Record
+from bench.stats.entrants import entrant_of, unique_cells
 from bench.stats.nights import tell_nights
-from bench.stats.standing import entrant_of, unique_cells
 
 Allowance = Literal["coverage", "limits", "machine"]
 MOST_LOST = 0.1

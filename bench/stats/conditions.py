@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.formats.record import Record
-from bench.stats.standing import Entrant, entrant_of, newest_versions
+from bench.stats.entrants import Entrant, entrant_of, newest_versions
 
 _NAMED = 5
 _CONDITIONS: tuple[tuple[str, Callable[[Record], str]], ...] = (

@@ -24,6 +24,7 @@ from bench.stats.effects import (
     OneOf,
     Slope,
 )
+from bench.stats.entrants import entrant_of, unique_cells
 from bench.stats.intervals import (
     LEVEL,
     Correlation,
@@ -37,7 +38,6 @@ from bench.stats.intervals import (
     wilson,
 )
 from bench.stats.pairing import MEASURES, Measure
-from bench.stats.standing import entrant_of, unique_cells
 from bench.stats.tests import fit_slope
 
 LEAST_CASES = 10

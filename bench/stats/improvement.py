@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from bench.formats.case_metric import Scale
+from bench.stats.entrants import Entrant
 from bench.stats.intervals import clustered, student
-from bench.stats.standing import Entrant, Estimate, estimate
+from bench.stats.standing import Estimate, estimate
 
 BARS = (0.05, 0.1, 0.15, 0.2, 0.3)
 FEWEST_TRIALS = 3

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from bench.formats.record import Record
-from bench.stats.standing import model_label
+from bench.stats.entrants import model_label
 
 
 class CellLine(NamedTuple):

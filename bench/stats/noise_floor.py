@@ -15,9 +15,10 @@ import numpy as np
 from bench.base.text import counted
 from bench.formats.record import Record
 from bench.stats.comparable import pair
+from bench.stats.entrants import model_label, unique_cells
 from bench.stats.intervals import Floats
 from bench.stats.pairing import MEASURES, Sample, money, sample
-from bench.stats.standing import Estimate, estimate, model_label, unique_cells
+from bench.stats.standing import Estimate, estimate
 from bench.stats.tally import LOST
 
 LEAST_CASES = 5

@@ -15,7 +15,7 @@ from statistics import fmean
 
 from bench.formats.model_usage import Tokens
 from bench.formats.record import Profile, Record
-from bench.stats.standing import Entrant
+from bench.stats.entrants import Entrant
 
 DAYS = 56
 """Days before the newest result that are shown one by one; older ones are put together by weeks, from Monday."""

@@ -11,10 +11,10 @@ from statistics import fmean, pvariance, variance
 import numpy as np
 
 from bench.formats.record import Record
+from bench.stats.entrants import current, unique_cells
 from bench.stats.intervals import SEED, Floats, signs
 from bench.stats.pairing import Measure
 from bench.stats.sign_flips import all_signs, flipped_chances
-from bench.stats.standing import current, unique_cells
 from bench.stats.tally import Cost, tally_of
 from bench.stats.tests import DEFAULT_RULES, MOST_CASES, MOST_TRIALS, POWER, Rules
 

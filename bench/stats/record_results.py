@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from bench.formats.record import CheckResult, Note, Profile, Record
 from bench.stats.conditions import Conditions, conditions_of
+from bench.stats.entrants import Entrant, counted_cells, newest_versions, unique_cells
 from bench.stats.improvement import Improvement, improvement_of
 from bench.stats.listing import CaseMonth, CellLine, line_of, months_of
 from bench.stats.periods import CasePeriod, Spent, TokenUse, case_periods, spending, token_use
@@ -23,7 +24,7 @@ from bench.stats.results import (
     Version,
     suite_of_records,
 )
-from bench.stats.standing import Entrant, Standing, counted_cells, newest_versions, standings_of, unique_cells
+from bench.stats.standing import Standing, standings_of
 from bench.stats.tally import tally_of
 
 if TYPE_CHECKING:

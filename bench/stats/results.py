@@ -9,14 +9,11 @@ from typing import TYPE_CHECKING, Protocol
 
 from bench.formats.record import CheckResult, Profile, Record
 from bench.stats.conditions import Conditions
+from bench.stats.entrants import Entrant
 from bench.stats.improvement import Improvement
 from bench.stats.listing import CaseMonth, CellLine
 from bench.stats.periods import CasePeriod, Spent, TokenUse
-from bench.stats.standing import (
-    PROFILES,
-    Entrant,
-    Standing,
-)
+from bench.stats.standing import PROFILES, Standing
 
 if TYPE_CHECKING:
     from bench.stats.trends import CaseNight

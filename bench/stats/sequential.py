@@ -38,9 +38,9 @@ from bench.formats.provenance import Sequential
 from bench.formats.record import Record
 from bench.stats.boundaries import obrien_fleming, pocock, spending_boundaries
 from bench.stats.comparable import MOST_LOST
+from bench.stats.entrants import unique_cells
 from bench.stats.intervals import Floats
 from bench.stats.sign_flips import freed_ratio, sign_flip
-from bench.stats.standing import unique_cells
 
 Decision = Literal["go on", "regression", "improvement", "no drop", "undecided"]
 ALPHA = 0.05

@@ -1,7 +1,6 @@
 """What the records say about agents: rates with their uncertainty, cost, effort and coverage.
 
-Only records of one profile, and of the newest version of each case, are ever put together; infrastructure failures are
-counted and never scored.
+Infrastructure failures are counted and never scored.
 """
 
 from __future__ import annotations
@@ -12,8 +11,8 @@ from dataclasses import dataclass
 from operator import itemgetter
 from statistics import fmean
 
-from bench.formats.help import HELPED
-from bench.formats.record import Profile, Record
+from bench.formats.record import Profile
+from bench.stats.entrants import Entrant
 from bench.stats.intervals import Interval, clustered
 from bench.stats.ranking import pass_at, pass_hat
 from bench.stats.tally import Cost, Effort, Tally, total_of
@@ -42,15 +41,6 @@ class Passes:
     """At least one of k trials succeeds."""
     hat: Estimate
     """All of k trials succeed."""
-
-
-@dataclass(frozen=True, order=True)
-class Entrant:
-    """Who is measured: an agent with its model, in one profile."""
-
-    profile: Profile
-    agent: str
-    model: str
 
 
 @dataclass(frozen=True)
@@ -101,20 +91,6 @@ class RankedStanding:
     worst: int | None = None
 
 
-def counted_cells(
-    unique: Sequence[Record], suite: Mapping[Profile, Collection[str]]
-) -> dict[tuple[Entrant, str], list[Record]]:
-    """Those of `unique_cells` that count, by entrant and case in their order.
-
-    Records of cases outside the suite, or of older versions of a case, do not count.
-    """
-    groups: dict[tuple[Entrant, str], list[Record]] = defaultdict(list)
-    for record in current(unique):
-        if record.case.id in suite.get(record.profile, ()):
-            groups[entrant_of(record), record.case.id].append(record)
-    return dict(sorted(groups.items()))
-
-
 def standings_of(
     tallies: Mapping[tuple[Entrant, str], tuple[Tally, bool]], suite: Mapping[Profile, Collection[str]]
 ) -> list[Standing]:
@@ -142,46 +118,6 @@ def _ranked(table: Iterable[Standing]) -> list[RankedStanding]:
     rivals = [standing for standing in ordered if standing.ranked and standing.complete]
     bands = dict(zip(map(id, rivals), _bands(rivals), strict=True))
     return [_ranked_standing(standing, rivals, bands.get(id(standing))) for standing in ordered]
-
-
-def entrant_of(record: Record) -> Entrant:
-    return Entrant(record.profile, record.agent.id, model_label(record.models, helped=record.help is not None))
-
-
-def model_label(models: Mapping[str, str], *, helped: bool = False) -> str:
-    """The models of a run as one text: the bare name where there is only the main one, empty without any.
-
-    helped: the agent could ask for help. That makes another entrant of it, which takes part in no other's means.
-    """
-    alone = set(models) == {"main"}
-    text = models["main"] if alone else ", ".join(f"{role}={model}" for role, model in sorted(models.items()))
-    return f"{text} {HELPED}".strip() if helped else text
-
-
-def unique_cells(records: Iterable[Record]) -> list[Record]:
-    """One record per cell of a run: a second attempt fills what was lost, and never replaces a verdict."""
-    kept: dict[tuple[str, str], Record] = {}
-    for record in records:
-        key = (record.provenance.run, record.cell)
-        if key not in kept or _precedence(record) < _precedence(kept[key]):
-            kept[key] = record
-    return sorted(kept.values(), key=lambda record: (record.started, record.provenance.run, record.cell))
-
-
-def newest_versions(records: Iterable[Record]) -> dict[tuple[Profile, str], str]:
-    """The version of each case that counts: the one graded last, or tried last where none was ever graded."""
-    newest: dict[tuple[Profile, str], Record] = {}
-    for record in records:
-        key = (record.profile, record.case.id)
-        if key not in newest or _recency(record) > _recency(newest[key]):
-            newest[key] = record
-    return {key: record.case_version for key, record in newest.items()}
-
-
-def current(records: Sequence[Record]) -> list[Record]:
-    """The records of the newest version of each case."""
-    newest = newest_versions(records)
-    return [record for record in records if record.case_version == newest[record.profile, record.case.id]]
 
 
 def _standing(entrant: Entrant, ranked: bool, cases: Mapping[str, Tally], suite_size: int) -> Standing:
@@ -250,18 +186,3 @@ def _merit(standing: Standing) -> tuple[float, float]:
 def _order(standing: Standing) -> tuple[bool, bool, float, float, Entrant]:
     success, score = _merit(standing)
     return not standing.ranked, not standing.complete, -success, -score, standing.entrant
-
-
-def _precedence(record: Record) -> tuple[bool, str, str]:
-    """The first verdict wins, so that running again until chance is kind gains nothing; then the latest failure."""
-    graded = record.outcome == "graded"
-    return not graded, record.finished if graded else "", "" if graded else _reversed(record.finished)
-
-
-def _recency(record: Record) -> tuple[bool, str]:
-    return record.outcome == "graded", record.started
-
-
-def _reversed(instant: str) -> str:
-    """A text that sorts the other way round."""
-    return "".join(chr(0x7F - ord(character)) for character in instant)

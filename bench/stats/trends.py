@@ -10,9 +10,9 @@ from fnmatch import fnmatchcase
 import numpy as np
 
 from bench.formats.record import Record
+from bench.stats.entrants import Entrant, entrant_of, unique_cells
 from bench.stats.intervals import Floats
 from bench.stats.pairing import Measure
-from bench.stats.standing import Entrant, entrant_of, unique_cells
 from bench.stats.steps import MARGIN, Step
 
 LEAST_COVERAGE = 0.8

@@ -26,8 +26,8 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 from scipy.stats import chi2
 
+from bench.stats.entrants import Entrant
 from bench.stats.intervals import Floats, Interval, wilson
-from bench.stats.standing import Entrant
 from bench.stats.step_causes import attribute
 from bench.stats.steps import watch
 from bench.stats.trends import Night, Series, find_levels, standing_drop

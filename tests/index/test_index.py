@@ -31,8 +31,8 @@ from bench.plan.estimate import History
 from bench.stats import rank, standings
 from bench.stats.choice import Filters, choose
 from bench.stats.compare import compare_records
+from bench.stats.entrants import unique_cells
 from bench.stats.pairing import MEASURES
-from bench.stats.standing import unique_cells
 from bench.stats.tally import PLACES, agent_seconds, units
 from bench.stats.trends import Series, case_nights, nightly
 from bench.store.branch import ResultsBranch

@@ -18,9 +18,9 @@ from bench.pages.example import ABOUT, TITLE, example_year
 from bench.pages.history import verdicts_of
 from bench.pages.vega import Spec, ink, layer, layered, number
 from bench.stats import RecordResults
+from bench.stats.entrants import counted_cells, unique_cells
 from bench.stats.periods import case_periods, period_of, spending, token_use
 from bench.stats.results import suite_of_records
-from bench.stats.standing import counted_cells, unique_cells
 from bench.store import Decision
 from tests.helpers.pages import SITE, cases_of
 from tests.helpers.records import START, make_check, make_night, make_record

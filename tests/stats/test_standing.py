@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from bench.formats.record import Profile, Record, Try
 from bench.stats import RankedStanding, Standing, model_label, rank, standings
+from bench.stats.entrants import unique_cells
 from bench.stats.intervals import clustered, wilson
 from bench.stats.ranking import pass_at, pass_hat
-from bench.stats.standing import unique_cells
 from bench.stats.tally import tally_of
 from tests.helpers.records import GPT, SONNET, START, make_check, make_night, make_record
 
