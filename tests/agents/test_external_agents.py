@@ -22,6 +22,7 @@ from bench.sandbox.job import Sandbox
 from tests.helpers.cells import ROOT, make_cell, make_context
 from tests.helpers.external_agents import STEPS_OF_AIDE, agent_called, case_called
 from tests.helpers.provider import CANARY, Reply, ScriptedUpstream, ToolCall
+from tests.helpers.sampling import on_push
 from tests.helpers.workers import CASES, PRICE, Json, assert_counted, assert_no_key, log_of, solve, worker
 
 pytestmark = pytest.mark.slow
@@ -121,7 +122,7 @@ def test_what_it_asks_for_is_neutral(name: str, solved_by: Callable[[str], Solve
     assert "Hello, World!" in first, "the task"
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", on_push(NAMES, ["openhands"]))
 def test_a_limit_of_calls_ends_it_and_the_work_is_judged(
     name: str, context: CellContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,7 +137,7 @@ def test_a_limit_of_calls_ends_it_and_the_work_is_judged(
     assert usage.refused_calls >= 1
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", on_push(NAMES, ["mini_swe_agent"]))
 def test_a_model_that_talks_nonsense_ends_in_a_verdict(
     name: str, context: CellContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -164,7 +165,7 @@ def _dawdles(name: str) -> Callable[[Json, str], Reply]:
     return answer
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", on_push(NAMES, ["aideml"]))
 def test_it_ends_by_itself_before_its_time_is_over(
     name: str, context: CellContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,6 +29,7 @@ from tests.helpers.faults import (
     undisturbed,
     wait_for,
 )
+from tests.helpers.sampling import at_night
 from tests.helpers.victims import KINDS, kill, strike, victims
 
 pytestmark = pytest.mark.slow
@@ -247,7 +248,7 @@ def test_a_disk_that_is_full_from_the_start_is_one_line(stand: Stand, mounts: Mo
     stand.require_same(rig)
 
 
-@pytest.mark.parametrize("left_mb", [0, 8])
+@pytest.mark.parametrize("left_mb", [0, at_night(8)])
 def test_a_disk_that_fills_up_under_the_agents(stand: Stand, mounts: Mounts, left_mb: int) -> None:
     rig = on_disk(stand, mounts)
     rig.gate.touch()
@@ -311,7 +312,7 @@ def test_a_results_repository_that_cannot_be_written(stand: Stand, mounts: Mount
 # --- clock -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seconds", [7200, -7200])
+@pytest.mark.parametrize("seconds", [at_night(7200), -7200])
 def test_the_clock_is_set_while_agents_work(stand: Stand, mounts: Mounts, seconds: int) -> None:
     rig = stand.rig("r", prefix=mounts.prefix, root=mounts.root)
     try:

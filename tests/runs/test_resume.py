@@ -146,9 +146,9 @@ def test_a_runner_killed_twenty_times_loses_and_doubles_nothing(
 
 
 def test_a_finished_run_resumed_keeps_every_byte(
-    any_sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactory
+    variant_sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    runner = Runner(tmp_path_factory.mktemp("r"), any_sandbox.name, _AGENT)
+    runner = Runner(tmp_path_factory.mktemp("r"), variant_sandbox.name, _AGENT)
     status, errors = finish(runner.begin())
     assert status == 0, errors
     before = runner.records()

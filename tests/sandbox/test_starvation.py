@@ -281,7 +281,9 @@ def _hogs(count: int) -> Iterator[None]:
             herd.stdin.close()
 
 
+# At night: it takes the machine from the tests beside it.
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_a_real_starved_machine(bubblewrap: BubblewrapSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The job's group has the least share that there is, beside busy processes of a stranger."""
     if not cgroup_location.probe_cgroups().works:

@@ -139,6 +139,7 @@ def test_an_unknown_price_is_its_limit() -> None:
     assert _bill([unknown], 3)[1].low == 0.0
 
 
+@pytest.mark.nightly
 def test_the_chance_is_that_of_the_selection() -> None:
     covered = 0
     for seed in range(4):

@@ -24,6 +24,7 @@ from bench.stats.nights import night_weights
 from bench.stats.ranking import rank_bands
 from bench.stats.sign_flips import sign_flip
 from bench.stats.tests import Stratum, holm, within_cases, within_strata
+from tests.helpers.sampling import at_night
 
 TRIALS = st.lists(st.booleans(), min_size=1, max_size=3)
 
@@ -74,7 +75,7 @@ def test_what_breaks_few_cases_for_good_is_seen_better_than_by_the_mean() -> Non
 def test_skewed_differences_with_a_mean_of_nothing_are_no_change() -> None:
     """A tenth of the cases breaks, the others gain what they lost: the mean of all possible cases stays."""
     rng = np.random.default_rng(5)
-    losses = [np.where(rng.random(50) < 0.1, -0.45, 0.05) + rng.normal(0, 0.1, 50) for _ in range(800)]
+    losses = [np.where(rng.random(50) < 0.1, -0.45, 0.05) + rng.normal(0, 0.1, 50) for _ in range(400)]
     p = np.array([sign_flip(it).lower for it in losses])
     assert 0.02 < (p < 0.05).mean() < 0.05 + 3 * (0.05 * 0.95 / len(p)) ** 0.5
 
@@ -94,7 +95,7 @@ def drawn_differences(seed: int) -> Floats:
     return np.random.default_rng(seed).normal(size=40)
 
 
-@pytest.mark.parametrize("cases", [8, 30])
+@pytest.mark.parametrize("cases", [8, at_night(30)])
 def test_p_values_are_uniform_without_a_change(cases: int) -> None:
     rng = np.random.default_rng(3)
     p = np.array([sign_flip(rng.standard_t(3, size=cases)).lower for _ in range(600)])

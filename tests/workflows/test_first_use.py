@@ -79,6 +79,7 @@ def test_the_block_as_printed_is_green_and_small(newcomer: Newcomer, remote: Pat
     assert all(it.provenance.isolated for it in records)
 
 
+@pytest.mark.nightly
 def test_a_live_model_without_its_key_is_one_line_that_names_it(newcomer: Newcomer, remote: Path, server: str) -> None:
     ended = newcomer.push(OWN, AGENT, server, TOKEN)
     assert ended.code != 0
