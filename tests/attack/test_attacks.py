@@ -45,7 +45,7 @@ from bench.gateway import GatewaySpec
 from bench.sandbox.bubblewrap import BubblewrapSandbox
 from bench.sandbox.process import ProcessSandbox
 from tests.helpers.cells import CHECK, RIGHT, ROOT, WRONG, make_case, new_token, not_here, write_files
-from tests.helpers.sampling import on_push
+from tests.helpers.sampling import at_night, on_push
 
 PAGE = ROOT / "docs" / "attacks.md"
 PLACES = find_data_folders()
@@ -437,16 +437,19 @@ def test_nothing_of_a_stage_is_left(tmp_path: Path, catalogue: Catalogue) -> Non
 
 
 @pytest.mark.slow
-def test_every_attack_is_held_on_a_small_case(tmp_path: Path, bubblewrap: BubblewrapSandbox) -> None:
+@pytest.mark.parametrize("part", [0, at_night(1), at_night(2)])
+def test_every_third_attack_is_held_on_a_small_case(tmp_path: Path, bubblewrap: BubblewrapSandbox, part: int) -> None:
+    attacks = [attack.id for attack in load_catalogue(FOLDER).attacks][part::3]
+    only = [word for attack in attacks for word in ("--only", attack)]
     make_case(tmp_path / "cases", {"workspace/rules.py": "x = 1\n"}, protected=["rules.py"])
     page = tmp_path / "attacks.md"
     arguments = ["--cases", str(tmp_path / "cases"), "--sandbox", bubblewrap.name, "--jobs", "2", "--matrix", str(page)]
-    done = command("double_it", "--attacks", *arguments)
+    done = command("double_it", "--attacks", *arguments, *only)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert ", 0 escapes" in done.stdout.splitlines()[-1]
-    for attack in load_catalogue(FOLDER).attacks:
-        assert f"held    {attack.id} on double_it" in done.stdout
-        assert f"`{attack.id}`" in page.read_text()
+    for attack in attacks:
+        assert f"held    {attack} on double_it" in done.stdout
+        assert f"`{attack}`" in page.read_text()
 
 
 _SAMPLE = ("probe.checks", "artefact.checkpoints", "survive.editing_daemon", "race.locked_folders")

@@ -483,7 +483,7 @@ def look():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["bubblewrap", "process"])
+@pytest.mark.parametrize("name", ["bubblewrap", at_night("process")])
 def test_a_build_ends_with_its_runner(tmp_path: Path, name: str, bubblewrap: Sandbox) -> None:
     """It has no lock to hold, since nothing of it lives beside the next build."""
     token = new_token()

@@ -205,7 +205,7 @@ def test_an_agent_that_is_killed_has_crashed(stand: Stand) -> None:
     assert (hit.outcome, hit.tries) == ("graded", [])
 
 
-@pytest.mark.parametrize("after", ["builder", "judge"])
+@pytest.mark.parametrize("after", [at_night("builder"), "judge"])
 def test_a_runner_killed_in_each_phase(stand: Stand, after: str) -> None:
     rig = stand.rig("r")
     process = rig.begun()
@@ -217,9 +217,9 @@ def test_a_runner_killed_in_each_phase(stand: Stand, after: str) -> None:
 
 def test_random_kills(stand: Stand) -> None:
     rng, tally = random.Random(11), Tally()
-    while tally.total < 12:
+    while tally.total < 8:
         rig = stand.rig(f"r{tally.runs}")
-        kill_through(rig, rng, min(12 - tally.total, 6), tally)
+        kill_through(rig, rng, min(8 - tally.total, 4), tally)
         settle(rig, stand.expected, tally)
     assert (tally.lost, tally.doubled, tally.torn, tally.changed, tally.leftovers) == (0, 0, 0, 0, 0), tally.faults
     assert tally.faults == []
@@ -353,6 +353,7 @@ def test_a_damaged_record_is_put_aside_and_its_cell_runs_again(stand: Stand) -> 
     assert path.with_name(f"{path.name}.broken1").read_bytes() == content
 
 
+@pytest.mark.nightly
 def test_a_digit_of_a_score_is_damage_too(stand: Stand) -> None:
     rig = finished_rig(stand)
     path = next(it for it in (rig.run / "cells").glob("*.json") if b'"score":1.0' in it.read_bytes())
@@ -396,6 +397,7 @@ def test_a_cassette_damaged_between_two_starts(stand: Stand) -> None:
     stand.resume(rig)
 
 
+@pytest.mark.nightly
 def test_a_cassette_damaged_under_a_run_spoils_no_verdict(stand: Stand) -> None:
     rig = stand.rig("r", jobs=2)
     rig.gate.touch()

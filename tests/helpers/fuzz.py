@@ -1,6 +1,6 @@
 """Hostile documents for every parser of outside input, and what each of them did with how many.
 
-`MLDB_FUZZ=nightly` takes 10,000 random examples a parser; otherwise 200, always the same ones.
+`MLDB_FUZZ=nightly` takes 10,000 random examples a parser; otherwise 100, always the same ones.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from tests.helpers.cells import ROOT, python
 
 _TRIFLES = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large]
-settings.register_profile("ci", max_examples=200, derandomize=True, deadline=None, suppress_health_check=_TRIFLES)
+settings.register_profile("ci", max_examples=100, derandomize=True, deadline=None, suppress_health_check=_TRIFLES)
 settings.register_profile(
     "nightly", max_examples=10_000, deadline=None, suppress_health_check=_TRIFLES, print_blob=True
 )

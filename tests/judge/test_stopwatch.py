@@ -170,13 +170,13 @@ def total(n):
     [(_FAST, True), (_BENT + _SLOW, False), (_HIDES, False)],
     ids=["fast", "slow with a bent clock", "hides in a grandchild"],
 )
-def test_the_stopwatch_in_a_check(any_sandbox: Sandbox, tmp_path: Path, text: str, passes: bool) -> None:
+def test_the_stopwatch_in_a_check(variant_sandbox: Sandbox, tmp_path: Path, text: str, passes: bool) -> None:
     files = {"check.py": _CHECK, "hidden/driver.py": _DRIVER, "workspace/answer.py": _SLOW}
     case = make_case(tmp_path / "cases", files, limits={"call_s": 20, "grade_s": 60})
-    grading = judge(case, tmp_path, {"answer.py": text}, any_sandbox)
+    grading = judge(case, tmp_path, {"answer.py": text}, variant_sandbox)
     assert not grading.broken
     assert grading.success is passes, [verdict.message for verdict in grading.verdicts]
     metrics = {metric["name"]: metric for metric in grading.metrics}
-    trusted = any_sandbox.isolated
+    trusted = variant_sandbox.isolated
     assert metrics["trusted"]["value"] == trusted
     assert metrics["ratio"]["unit"] == ("times" if trusted else "times (estimated)")

@@ -54,6 +54,7 @@ from tests.helpers.cells import (
 )
 from tests.helpers.docker import OwnEngine, import_small_image, own_engine
 from tests.helpers.external_agents import agent_called, case_called
+from tests.helpers.sampling import at_night
 from tests.helpers.wheels import make_wheel
 from tests.helpers.workers import assert_counted, log_of, solve
 
@@ -370,6 +371,7 @@ def test_an_interpreter_that_does_not_start_in_the_image_is_our_fault(docker: Do
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_an_agent_with_packages_of_its_own_works_in_a_container(
     docker: DockerSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -486,7 +488,7 @@ def second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OwnEngin
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "stopped"])
+@pytest.mark.parametrize("how", [signal.SIGKILL, at_night(signal.SIGTERM)], ids=["killed", "stopped"])
 def test_a_cell_outlives_a_restart_of_the_engine(second: OwnEngine, tmp_path: Path, how: signal.Signals) -> None:
     token = new_token()
     agent = make_agent(tmp_path, _SLOW.format(seconds=4), command=["python", "{agent}/main.py", token])

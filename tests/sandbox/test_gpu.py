@@ -165,6 +165,7 @@ def test_a_cell_without_a_gpu_is_skipped_with_the_reason(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.docker
 def test_doctor_tries_the_gpu_in_each_sandbox(roots: GpuRoots, tmp_path: Path) -> None:
     (roots.dev / "nvidia1").unlink()

@@ -207,6 +207,7 @@ print("wandb", len(os.listdir("/tmp/wandb")) > 0)
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_machine_learning_works_under_it(bubblewrap: BubblewrapSandbox, tmp_path: Path) -> None:
     try:
         import sklearn  # noqa: F401

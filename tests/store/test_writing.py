@@ -20,6 +20,7 @@ from bench.base.files import sha256_bytes
 from bench.store.append import RetriesExhausted, RetryPolicy
 from bench.store.branch import ResultsBranch
 from tests.helpers.records import make_record
+from tests.helpers.sampling import on_push
 from tests.helpers.store import BRANCH, HASTY, WAYS, Target, bundle_of, edit, git, make_bare, open_target, tip_of
 from tests.workflows.rehearsal.githost import git_host
 
@@ -335,7 +336,7 @@ def test_an_answer_without_what_was_asked_for_is_as_good_as_lost(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["ref", "commits", "trees", "refs"])
+@pytest.mark.parametrize("kind", on_push(["ref", "commits", "trees", "refs"], ["commits"]))
 def test_an_answer_of_another_shape_is_as_good_as_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
