@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 import click
 
 from bench.base.text import printable
-from bench.cli.options import AGENTS, Group, as_json, print_json
+from bench.cli.groups import Group
+from bench.cli.options import AGENTS, as_json
+from bench.cli.printing import print_json
 
 if TYPE_CHECKING:
     from bench.base.install import DataFolders

@@ -14,7 +14,9 @@ import click
 
 from bench.base.errors import EXIT_FAILED
 from bench.base.text import escape, printable
-from bench.cli.options import PATH, interrupt_on_sigterm, print_text, sandbox
+from bench.cli.interrupts import interrupt_on_sigterm
+from bench.cli.options import PATH, sandbox
+from bench.cli.printing import print_text
 
 if TYPE_CHECKING:
     from bench.base.install import DataFolders
