@@ -25,7 +25,7 @@ def agents() -> None:
 @as_json()
 def list_(folders: DataFolders, as_json: bool) -> None:
     """All agents, one a line."""
-    from bench.formats.agent import load_agents
+    from bench.formats.agent_lookup import load_agents
     from bench.report import table
 
     found = load_agents(folders.agents)
@@ -49,7 +49,7 @@ def list_(folders: DataFolders, as_json: bool) -> None:
 @as_json()
 def show(name: str, folders: DataFolders, as_json: bool) -> None:
     """One agent, by id or by the path of an agent.yaml."""
-    from bench.formats.agent import find_agent
+    from bench.formats.agent_lookup import find_agent
 
     agent = find_agent(name, folders.agents)
     if as_json:

@@ -74,7 +74,7 @@ class Stage:
 
 def prove(agents: Sequence[str], stage: Stage) -> list[Finding]:
     """The shipped agent first, which proves the set-up, then each of `agents`; raises `UserError`."""
-    from bench.formats.agent import find_agent
+    from bench.formats.agent_lookup import find_agent
 
     loaded = [(name, find_agent(name, stage.folders.agents)) for name in agents]
     ((record, _),) = stage.run("set-up", "react", [CASE])

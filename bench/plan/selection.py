@@ -12,7 +12,8 @@ from pathlib import Path
 
 from bench.base.errors import UserError
 from bench.base.install import DataFolders
-from bench.formats.agent import MODEL_PATTERN, Agent, find_agent, with_settings
+from bench.formats.agent import MODEL_PATTERN, Agent, with_settings
+from bench.formats.agent_lookup import find_agent
 from bench.formats.case import Case, load_cases
 from bench.formats.judge_version import JUDGE
 from bench.formats.plan import ANY_SANDBOX, Cell, RunPlan, make_run_plan, read_plan_file
