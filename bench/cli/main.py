@@ -43,7 +43,7 @@ _COMMANDS = {
 _FORMATS = {
     "agent": ("bench.formats.agent", "AgentSpec"),
     "case": ("bench.formats.case", "CaseSpec"),
-    "cassette": ("bench.gateway.backends.replay", "Cassette"),
+    "cassette": ("bench.gateway.backends.cassettes", "Cassette"),
     "decision": ("bench.store.decisions", "Decision"),
     "event": ("bench.formats.events", "Event"),
     "manifest": ("bench.store.bundle", "Manifest"),
