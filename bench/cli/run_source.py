@@ -15,13 +15,8 @@ from bench.base.errors import UserError
 if TYPE_CHECKING:
     from bench.formats.record import Record
 
-
 LOG = "agent.log"
-
-
 LEDGER = "calls.jsonl"
-
-
 _MOST_NAMED = 5
 
 

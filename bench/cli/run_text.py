@@ -13,7 +13,6 @@ from bench.cli.printing import print_text
 if TYPE_CHECKING:
     from bench.formats.record import Record
 
-
 _MOST_LOGS = 5
 
 
