@@ -22,7 +22,7 @@ from bench.base.files import temporary_folder, write_atomic
 from bench.base.install import DataFolders
 from bench.base.text import counted, escape, printable
 from bench.cell import CellContext, run_cell, unmet_needs
-from bench.formats.agent import find_agent
+from bench.formats.agent_lookup import find_agent
 from bench.formats.case import Case
 from bench.formats.plan import Cell
 from bench.formats.provenance import Provenance

@@ -25,7 +25,7 @@ from bench.cell import (
     sources_of,
     unmet_needs,
 )
-from bench.formats.agent import find_agent
+from bench.formats.agent_lookup import find_agent
 from bench.formats.case import Case
 from bench.formats.plan import Cell
 from bench.formats.provenance import Provenance

@@ -10,42 +10,19 @@ from __future__ import annotations
 import base64
 import json
 import re
-import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from bench.casekit.graphql import Query
 from bench.casekit.json_requests import Json, RefusedError, parse_object, read_document, short_text
 from bench.casekit.services import Request, Response, Service
+from bench.casekit.tracked_run import ENTITY, USER, Run, project_facts, rows_between, run_facts, sample
 
-ENTITY = "bench-team"
 _MOST_RUNS = 200
 _MOST_EVENTS = 20_000
 _MOST_ROWS = 10_000
-_USER: Json = {"id": "VXNlcjox", "name": ENTITY, "username": ENTITY}
-_VIEWER: Json = _USER | {"entity": ENTITY, "email": "", "flags": "{}", "admin": False, "deletedAt": None}
+_VIEWER: Json = USER | {"entity": ENTITY, "email": "", "flags": "{}", "admin": False, "deletedAt": None}
 _NOTHING: Json = {"edges": []}
-
-
-@dataclass
-class Run:
-    """One run as the service knows it; `values` are the numbers that a case gave it to log."""
-
-    name: str
-    project: str
-    display_name: str
-    created: float = field(default_factory=time.time)
-    tags: list[str] = field(default_factory=list)
-    config: str = "{}"
-    state: str = "running"
-    rows: list[Json] = field(default_factory=list)
-    summary: Json = field(default_factory=dict)
-    values: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def storage_id(self) -> str:
-        """The id inside GraphQL; the one that people see and that the judge means is `name`."""
-        return base64.b64encode(f"Run:v1:{self.name}:{self.project}:{ENTITY}".encode()).decode()
 
 
 @dataclass(frozen=True)
@@ -204,14 +181,10 @@ def _project(service: Service, args: Json) -> Json | None:
         return {"edges": edges, "pageInfo": {"endCursor": None, "hasNextPage": False}}
 
     # The client asks for a `bucket` when it resumes a run, which is no read of values.
-    return _project_facts(str(name)) | {
+    return project_facts(str(name)) | {
         "internalId": "1", "entityName": ENTITY, "readOnly": False, "runCount": len(runs),
         "run": one, "bucket": lambda args: one(args, reading=False), "runs": listing,
     }  # fmt: skip
-
-
-def _project_facts(name: str) -> Json:
-    return {"id": name, "name": name, "entity": {"id": ENTITY, "name": ENTITY}}
 
 
 def _node(service: Service, run: Run, reading: bool = True) -> Json:
@@ -227,48 +200,17 @@ def _node(service: Service, run: Run, reading: bool = True) -> Json:
         return json.dumps(run.summary)
 
     def history(args: Json) -> list[str]:
-        rows = _rows(run, args.get("minStep"), args.get("maxStep"))
+        rows = rows_between(run, args.get("minStep"), args.get("maxStep"))
         read("history", rows)
         return [json.dumps(row) for row in rows]
 
     def sampled(args: Json) -> list[list[Json]]:
         specs = args.get("specs")
-        answers = [_sample(run, parse_object(spec)) for spec in specs] if isinstance(specs, list) else []
+        answers = [sample(run, parse_object(spec)) for spec in specs] if isinstance(specs, list) else []
         read("sampled history", [row for rows in answers for row in rows])
         return answers
 
-    return _run_facts(run) | {"summaryMetrics": summary, "history": history, "sampledHistory": sampled}
-
-
-def _run_facts(run: Run) -> Json:
-    moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(run.created))
-    steps = [row["_step"] for row in run.rows if isinstance(row.get("_step"), int)]
-    return {
-        "id": run.storage_id, "name": run.name, "displayName": run.display_name, "state": run.state, "tags": run.tags,
-        "config": run.config, "description": None, "notes": None, "sweepName": None, "group": None, "jobType": None,
-        "commit": None, "readOnly": False, "createdAt": moment, "heartbeatAt": moment, "systemMetrics": "{}",
-        "user": _USER, "project": _project_facts(run.project), "projectId": "1", "historyLineCount": len(run.rows),
-        "historyKeys": {"keys": {key: {} for row in run.rows for key in row}, "lastStep": max(steps, default=-1)},
-        "parquetHistory": {"parquetUrls": [], "liveData": []}, "events": [],
-        # What a client wants to know before it resumes the run; without its own mark "t" it takes it for not begun.
-        "historyTail": json.dumps([json.dumps(row) for row in run.rows[-1:]]), "wandbConfig": '{"t": {}}',
-        "logLineCount": 0, "eventsLineCount": 0, "eventsTail": "[]",
-    }  # fmt: skip
-
-
-def _rows(run: Run, low: object, high: object) -> list[Json]:
-    """The rows from step `low` up to, but without, step `high`; what is not a number sets no limit."""
-    first = low if isinstance(low, int) else 0
-    steps = [(row, row["_step"] if isinstance(row.get("_step"), int) else 0) for row in run.rows]
-    return [row for row, step in steps if first <= step and (not isinstance(high, int) or step < high)]
-
-
-def _sample(run: Run, spec: Json) -> list[Json]:
-    """Rows that hold every asked key, and of them only these keys. Here the highest step belongs to what is asked."""
-    wanted, high = spec.get("keys"), spec.get("maxStep")
-    keys = [key for key in wanted if isinstance(key, str)] if isinstance(wanted, list) else []
-    rows = _rows(run, spec.get("minStep"), high + 1 if isinstance(high, int) else None)
-    return [{key: row[key] for key in keys} for row in rows if all(key in row for key in keys)]
+    return run_facts(run) | {"summaryMetrics": summary, "history": history, "sampledHistory": sampled}
 
 
 def _upsert(service: Service, given: Json) -> Json:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from bench.base.faces import lazy_face
 
 if TYPE_CHECKING:
-    from bench.cell.agent_phase import AgentPhase, Overlay, run_agent
+    from bench.cell.agent_job import Overlay
+    from bench.cell.agent_phase import AgentPhase, run_agent
     from bench.cell.arbitration import settle
     from bench.cell.ask import Helper, ScriptedHelper
     from bench.cell.context import CellContext, Clock

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
-import sys
 import time
-from collections.abc import Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
@@ -16,7 +13,8 @@ from pathlib import Path
 from bench.base.errors import InfraError
 from bench.base.files import sha256_file, write_atomic
 from bench.base.model import seed_text
-from bench.cell.ask import ADDRESS, SOCKET, open_desk
+from bench.cell.agent_job import Overlay, agent_environment, agent_job
+from bench.cell.ask import open_desk
 from bench.cell.context import CellContext
 from bench.cell.decoys import Decoys
 from bench.cell.environment import agent_python
@@ -31,10 +29,8 @@ from bench.formats.plan import Cell
 from bench.formats.record import Note, StopReason
 from bench.formats.verdict import LIMIT_MODES
 from bench.gateway import CellLimits, Gateway, GatewaySpec, RunBudgetConfig, open_gateway
-from bench.sandbox import NAMES, Ended, Job, Mount, NameQueries, cell_environment, job_limits, run_job
+from bench.sandbox import NAMES, Ended, NameQueries, run_job
 
-CASE_PYTHON = Path(sys.executable)
-"""The interpreter that has the libraries of the cases; it judges them, too."""
 GAVE_UP = 4
 """Exit status by which an agent says that it gave up."""
 
@@ -50,18 +46,6 @@ class AgentPhase:
     name_queries: list[NameQuery] = field(default_factory=list)
     help: HelpGiven | None = None
     """None: the agent could not ask."""
-
-
-@dataclass(frozen=True)
-class Overlay:
-    """An answer to lay over the workspace: the solution for the oracle, a wrong answer for the verifier."""
-
-    folder: Path
-    run: list[str]
-    removed: Sequence[str] = ()
-    """Files of the workspace to remove before the command."""
-    last: Path | None = None
-    """A folder to lay over what the command has left."""
 
 
 def run_agent(folder: CellFolder, overlay: Overlay | None) -> AgentPhase:
@@ -85,7 +69,7 @@ def run_agent(folder: CellFolder, overlay: Overlay | None) -> AgentPhase:
             sockets = {**sockets, NAMES: names.path}
         if gateway is not None:
             sockets = {**sockets, "gateway": socket}
-        job = _job(folder, decoys, sockets, _environment(cell, context, gateway, deadline), overlay, python)
+        job = agent_job(folder, decoys, sockets, agent_environment(cell, context, gateway, deadline), overlay, python)
         follower = LedgerFollower(trace / "calls.jsonl", partial(context.watch.call, cell))
         try:
             with snapshots_while(folder, trace):
@@ -104,31 +88,28 @@ def run_agent(folder: CellFolder, overlay: Overlay | None) -> AgentPhase:
     _keep_log(trace / "agent.log", ended)
     found = (("hidden_read_attempt", opened), ("workspace_too_large", taken_out))
     notes = [Note(name=name, evidence=evidence) for name, evidence in found if evidence]
-    asked = _name_queries(cell, names, ended.network_attempts.names)
-    given = desk.given() if desk is not None else None
+    phase = _with_calls(ended, gateway, notes)
+    phase.name_queries = _name_queries(cell, names, ended.network_attempts.names)
+    phase.help = desk.given() if desk is not None else None
+    if phase.stop_reason in LIMIT_MODES:
+        context.watch.limit(cell, phase.stop_reason, f"after {ended.wall_s:.1f} s")
+    return phase
+
+
+def _with_calls(ended: Ended, gateway: Gateway | None, notes: list[Note]) -> AgentPhase:
+    """How the agent ended, with its model calls; raises `InfraError` where the gateway has failed."""
     if gateway is None:
-        return _told(
-            cell,
-            context,
-            AgentPhase(ended, _stop_reason(ended, None), notes=notes, name_queries=asked, help=given),
-        )
+        return AgentPhase(ended, _stop_reason(ended, None), notes=notes)
     # Read after the gateway has closed: only then are calls that were still open charged.
     calls = gateway.state()
     if calls.error and ended.reason != "disk_limit":
         raise InfraError("gateway_error", calls.error)
-    stop = _stop_reason(ended, calls.limit_hit)
-    return _told(cell, context, AgentPhase(ended, stop, calls.usage, [*calls.notes, *notes], asked, given))
+    return AgentPhase(ended, _stop_reason(ended, calls.limit_hit), calls.usage, [*calls.notes, *notes])
 
 
 def _should_stop(gateway: Gateway, follower: LedgerFollower) -> bool:
     follower.look()
     return gateway.should_stop()
-
-
-def _told(cell: Cell, context: CellContext, phase: AgentPhase) -> AgentPhase:
-    if phase.stop_reason in LIMIT_MODES:
-        context.watch.limit(cell, phase.stop_reason, f"after {phase.ended.wall_s:.1f} s")
-    return phase
 
 
 def _decoys(folder: CellFolder) -> AbstractContextManager[Decoys | None]:
@@ -181,118 +162,6 @@ def _gateway(cell: Cell, context: CellContext, socket: Path, deadline: float) ->
         seed=seed_text(context.data_seed(cell)) if os.environ.get("MLDB_RECORD") else None,
     )
     return open_gateway(spec)
-
-
-def _job(
-    folder: CellFolder,
-    decoys: Decoys | None,
-    sockets: dict[str, Path],
-    env: dict[str, str],
-    overlay: Overlay | None,
-    python: Path,
-) -> Job:
-    cell, context = folder.cell, folder.context
-    guest_path = context.sandbox.guest_path
-    workspace = Mount(folder.workspace, "/workspace", writable=True)
-    staged = context.staged(cell.agent)
-    agent = Mount(cell.agent.staged(staged), "/agent")
-    task = Mount(cell.case.task, "/task/task.md")
-    out = Mount(context.trace(cell) / "out", "/out", writable=True)
-    # Not below `/agent`: a mount needs an empty folder there, and the agent's own folder is read-only.
-    shared = [
-        Mount(source, f"/{name.removeprefix('../')}") for name, source in cell.agent.staged_shared(staged).items()
-    ]
-    mounts = [workspace, agent, *shared, task, out]
-    interpreter, image = context.sandbox.interpreter, _image(cell, context)
-    variables = cell.agent.spec.environment.variables
-    # Ours come last: no variable of an agent.yaml takes the place of one of the benchmark's.
-    env = {
-        **{name: value.replace("{agent}", guest_path(agent)) for name, value in variables.items()},
-        **env,
-        "BENCH_TASK_FILE": guest_path(task),
-        "BENCH_WORKSPACE": guest_path(workspace),
-        "BENCH_OUT_DIR": guest_path(out),
-    }
-    if not image:
-        env |= {"BENCH_PYTHON": interpreter(CASE_PYTHON), "BENCH_AGENT_PYTHON": interpreter(python)}
-    if overlay is not None:
-        solution = Mount(overlay.folder, "/solution")
-        mounts.append(solution)
-        env |= {"BENCH_SOLUTION_DIR": guest_path(solution), "BENCH_SOLUTION_RUN": json.dumps(overlay.run)}
-        if overlay.removed:
-            env["BENCH_SOLUTION_REMOVED"] = json.dumps(list(overlay.removed))
-        if overlay.last is not None:
-            last = Mount(overlay.last, "/solution_last")
-            mounts.append(last)
-            env["BENCH_SOLUTION_LAST"] = guest_path(last)
-    if decoys is not None:
-        mounts += decoys.mounts
-    limits = cell.case.spec.limits
-    return Job(
-        argv=_command(cell, guest_path(agent), python),
-        mounts=mounts,
-        cwd=workspace,
-        limits=job_limits(limits, limits.agent_s),
-        env=env,
-        scratch=context.socket_folder(cell),
-        sockets=sockets,
-        # The agent's commands in the workspace need the case's libraries, so the case's interpreter is `python` there.
-        python=CASE_PYTHON,
-        interpreters=[] if python == CASE_PYTHON else [python],
-        cell_environment=cell_environment(cell.case, context.provenance.run, cell.id, folder.gpu),
-        image=image,
-    )
-
-
-def _image(cell: Cell, context: CellContext) -> str:
-    """The agent's own image, in which neither of our interpreters is; empty: it has none."""
-    image = cell.agent.spec.environment.image
-    if image and context.sandbox.name != "docker":
-        fault = f"the sandbox {context.sandbox.name} starts no images, and agent {cell.agent.id} has its own"
-        raise InfraError("needs_missing", f"{fault}: use --sandbox docker")
-    return image
-
-
-def _command(cell: Cell, folder: str, python: Path) -> list[str]:
-    """The agent's command: `python` and programs that its packages installed are those of its own environment."""
-    program, *arguments = [part.replace("{agent}", folder) for part in cell.agent.spec.command]
-    own = python.parent / program
-    if python != CASE_PYTHON and "/" not in program and own.is_file():
-        program = str(own)
-    return [program, *arguments]
-
-
-def _environment(cell: Cell, context: CellContext, gateway: Gateway | None, deadline: float) -> dict[str, str]:
-    """Everything of the agent's environment but paths."""
-    limits = cell.case.spec.limits
-    env = {
-        "BENCH_MAX_STEPS": str(limits.steps),
-        "BENCH_DEADLINE": str(int(deadline)),
-    }
-    if context.cost_limited:
-        env["BENCH_MAX_COST_USD"] = str(limits.cost_usd)
-    if context.helper is not None:
-        env[ADDRESS] = f"http://127.0.0.1:{{port:{SOCKET}}}"
-    for name, service in cell.case.spec.services.items():
-        if "agent" in service.during:
-            env[service.env] = f"http://127.0.0.1:{{port:{name}}}"
-    if gateway is None:
-        return env
-    base = "http://127.0.0.1:{port:gateway}"
-    env |= {
-        "OPENAI_BASE_URL": f"{base}/v1",
-        "OPENAI_API_KEY": gateway.key,
-        "ANTHROPIC_BASE_URL": base,
-        "ANTHROPIC_API_KEY": gateway.key,
-        "GOOGLE_GEMINI_BASE_URL": base,
-        "GEMINI_API_KEY": gateway.key,
-        "GOOGLE_API_KEY": gateway.key,
-    }
-    for role in cell.models:
-        name = "BENCH_MODEL" if role == "main" else f"BENCH_MODEL_{role.upper().replace('-', '_')}"
-        env[name] = gateway.real_name(role) if cell.agent.spec.model_name == "real" else gateway.alias(role)
-        env[name.replace("MODEL", "API_KEY", 1)] = gateway.role_key(role)
-    return env
 
 
 def _stop_reason(ended: Ended, limit_hit: StopReason | None) -> StopReason:

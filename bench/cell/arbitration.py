@@ -10,9 +10,10 @@ import secrets
 from dataclasses import replace
 
 from bench.base.errors import InfraError, UserError
-from bench.cell.agent_phase import Overlay, run_agent
+from bench.cell.agent_job import Overlay
+from bench.cell.agent_phase import run_agent
 from bench.cell.workspace import CellFolder, discard
-from bench.formats.agent import find_agent
+from bench.formats.agent_lookup import find_agent
 from bench.formats.plan import Cell
 from bench.formats.step_snapshots import SnapshotRule
 from bench.judge import Grading

@@ -144,16 +144,6 @@ class _Build:
         target = Mount(made, str(self.place), writable=True)
         scratch = Mount(work / "tmp", "/build/tmp", writable=True)
         folder = Mount(work / "agent", "/agent", writable=True)
-        variables = {
-            **sources.variables,
-            **dict.fromkeys(("TMPDIR", "HOME"), sandbox.guest_path(scratch)),
-            **dict.fromkeys(_PROXIES, "http://127.0.0.1:{port:egress}"),
-            "PIP_CONFIG_FILE": os.devnull,
-            "PIP_NO_INPUT": "1",
-            "PYTHONUNBUFFERED": "1",
-            "PIP_NO_CACHE_DIR": "1",
-            "PIP_DISABLE_PIP_VERSION_CHECK": "1",
-        }
         mounts = [target, scratch, folder, *_readable(sources.mounts, work / "sources")]
         if self.npm.packages:
             mounts += self._npm_orders(work, sources)
@@ -167,7 +157,7 @@ class _Build:
                     mounts=mounts,
                     cwd=folder,
                     limits=_LIMITS,
-                    env=variables,
+                    env=_variables(sources, sandbox.guest_path(scratch)),
                     sockets={"egress": egress.socket},
                     interpreters=[self._base_link(work)],
                     cell_environment=CellEnvironment(run=self.context.provenance.run),
@@ -230,6 +220,20 @@ class _Build:
         kept = f" (the proxy refused {', '.join(list(refused)[:5])})" if refused else ""
         told = f"{shlex.join(command)}: {fault}{kept}: {said}"
         raise InfraError("environment_error", f"the environment of agent {self.agent.id} could not be built: {told}")
+
+
+def _variables(sources: PackageSources, scratch: str) -> dict[str, str]:
+    """The installer's environment; scratch: where it may write, as it sees it."""
+    return {
+        **sources.variables,
+        **dict.fromkeys(("TMPDIR", "HOME"), scratch),
+        **dict.fromkeys(_PROXIES, "http://127.0.0.1:{port:egress}"),
+        "PIP_CONFIG_FILE": os.devnull,
+        "PIP_NO_INPUT": "1",
+        "PYTHONUNBUFFERED": "1",
+        "PIP_NO_CACHE_DIR": "1",
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    }
 
 
 def make_harmless(root: Path, place: Path, base: Interpreter) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from bench.base.errors import InfraError, UserError
 from bench.base.times import TimeOfDay
-from bench.cell.agent_phase import Overlay, run_agent
+from bench.cell.agent_job import Overlay
+from bench.cell.agent_phase import run_agent
 from bench.cell.arbitration import settle
 from bench.cell.context import CellContext, Clock
 from bench.cell.diagnosis import Evidence, require_calm, require_same_files

@@ -25,7 +25,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, BinaryIO, ClassVar, NoReturn
 
-from bench.base.child import load_module, log_tail, python_child, receive_orders
+from bench.base.child import Child, load_module, log_tail, python_child, receive_orders
 from bench.base.errors import InfraError
 from bench.casekit.services import Handler, Request, Response, Service
 from bench.formats.case_parts import ServicePhase
@@ -79,13 +79,7 @@ def running_services(
     env = base_environment(home="/nonexistent", tmp=tempfile.gettempdir(), python=python, cpus=1)
     with python_child("bench.cell.services", orders, env=env) as host:
         try:
-            if host.answer(_START_S) != b"ready":
-                # A thread of the case may keep it alive after its error.
-                host.popen.kill()
-                host.popen.wait()
-                raise InfraError(
-                    "service_error", f"services of {script.parent.name} did not start: {log_tail(host.log)}"
-                )
+            _require_started(host, script.parent.name)
             yield paths
             status = host.popen.poll()
             if status is not None:
@@ -97,6 +91,14 @@ def running_services(
                 os.killpg(host.popen.pid, signal.SIGKILL)
             for path in paths.values():
                 path.unlink(missing_ok=True)
+
+
+def _require_started(host: Child, case: str) -> None:
+    if host.answer(_START_S) != b"ready":
+        # A thread of the case may keep it alive after its error.
+        host.popen.kill()
+        host.popen.wait()
+        raise InfraError("service_error", f"services of {case} did not start: {log_tail(host.log)}")
 
 
 class UnixServer(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):

@@ -5,20 +5,20 @@ Runs as a fork of the trusted server (`serve`). Standard library only.
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import secrets
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from bench.base.files import sha256_file, walk_files
 from bench.cell.inventory import MAX_LISTED, keep_inventory
+from bench.cell.reduction import FULL, GONE, Bounds, reduce_to
 from bench.guest.trees import remove_tree
 
 _MAX_NOTED = 200
@@ -27,16 +27,7 @@ _MAX_PATH = 1000
 """Bytes of a path in the workspace; the system takes 4,096, including the runner's own path before it."""
 _CACHE = "__pycache__"
 _COMPILED = (".so", ".pyd", ".pyc")
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """How much of a folder is kept."""
-
-    size: int = 1 << 62
-    """Bytes, holes in files included, and a file counts under each of its names."""
-    entries: int = 1 << 62
-    """Files, folders and everything else."""
+_UNBOUNDED = Bounds()
 
 
 @dataclass
@@ -59,12 +50,6 @@ class Snapshot:
 
 class CrowdedError(Exception):
     """A folder has more entries than are looked at."""
-
-
-FULL = (errno.ENOSPC, errno.EDQUOT)
-"""Of a disk."""
-GONE = ".gone-"
-"""How folders begin that hold nothing but what is to be removed."""
 
 
 class _Aside:
@@ -166,7 +151,7 @@ def _protected_files(start: Path, protected: Sequence[str]) -> Iterator[str]:
             yield name
 
 
-def make_harmless(root: Path, bounds: Bounds = Bounds(), take_out: Callable[[Path], None] = remove_tree) -> Snapshot:
+def make_harmless(root: Path, bounds: Bounds = _UNBOUNDED, take_out: Callable[[Path], None] = remove_tree) -> Snapshot:
     """Leave only folders and regular files of this folder alone, all of them readable by us, within `bounds`.
 
     Bytecode goes, too: Python would run it in place of a source that says something else. Of more than fits the largest
@@ -223,45 +208,6 @@ def _take_out_largest(
         limit = f"{total >> 20:,} MiB, {most >> 20:,} MiB are the limit"
         snapshot.too_large = f"{limit}: the {len(gone)} largest files were taken out: {named}"
     return set(gone)
-
-
-def reduce_to(root: Path, names: Iterable[str], bounds: Bounds, parent: Path) -> None:
-    """Keep nothing of the folder but the regular files of these names, as far as they fit; the rest goes to `parent`.
-
-    Looks at nothing else, so it takes no longer the more there is.
-    """
-    aside = parent / f"{GONE}{secrets.token_hex(6)}"
-    os.chmod(root, stat.S_IRWXU)
-    root.rename(aside)
-    try:
-        root.mkdir()
-    except OSError as error:
-        if error.errno not in FULL:
-            raise
-        # Not even a folder fits: what has filled the disk goes, whatever it is.
-        remove_tree(aside)
-        root.mkdir()
-    left = bounds.size
-    for name in dict.fromkeys(names):
-        source = aside / name
-        size = _size_within(source, aside)
-        if size is not None and size <= left:
-            left -= size
-            (root / name).parent.mkdir(parents=True, exist_ok=True)
-            source.rename(root / name)
-
-
-def _size_within(path: Path, root: Path) -> int | None:
-    """The size of the regular file at `path`, whose parents below `root` are real folders; None for anything else."""
-    try:
-        for parent in reversed(list(path.relative_to(root).parents)[:-1]):
-            if not stat.S_ISDIR(os.lstat(root / parent).st_mode):
-                return None
-            os.chmod(root / parent, stat.S_IRWXU)
-        info = os.lstat(path)
-    except OSError:
-        return None
-    return max(info.st_size, info.st_blocks * 512) if stat.S_ISREG(info.st_mode) else None
 
 
 def _is_sound(entry: os.DirEntry[str], info: os.stat_result, root: Path) -> bool:

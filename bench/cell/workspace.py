@@ -19,8 +19,9 @@ from bench.base.errors import InfraError
 from bench.base.files import lay_over
 from bench.cell.context import CellContext
 from bench.cell.machine import has_room
+from bench.cell.reduction import GONE
 from bench.cell.services import running_services
-from bench.cell.snapshot import GONE, Snapshot
+from bench.cell.snapshot import Snapshot
 from bench.cell.start_state import StartState, prepare_start
 from bench.formats.case_parts import Limits, ServicePhase
 from bench.formats.plan import Cell

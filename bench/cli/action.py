@@ -29,7 +29,8 @@ from bench.cli.action_inputs import (
     runner_variable,
     use_token,
 )
-from bench.cli.options import LazyGroup, interrupt_on_sigterm
+from bench.cli.groups import LazyGroup
+from bench.cli.interrupts import interrupt_on_sigterm
 from bench.github import add_summary, annotate_error, annotate_warning, commands_stopped, set_outputs
 
 if TYPE_CHECKING:
@@ -108,7 +109,8 @@ def run() -> None:
     """Run the cells. This step succeeds with every verdict, so that the next steps can store the records."""
     from bench.base.install import find_data_folders
     from bench.cli.reporter import Reporter
-    from bench.cli.run import open_sandbox, tell_records
+    from bench.cli.run import open_sandbox
+    from bench.cli.run_text import tell_records
     from bench.runs import Arms, Options, close_drawn, plan_and_run
 
     # From the start of the step, so that time spent on planning and images counts.

@@ -75,13 +75,7 @@ def collect_shards() -> None:
     run_url = f"{own_repository()}/actions/runs/{run_id}"
     rules = Rules(file, run_url=run_url, attempt=attempt, kept=kept, dry_run=not stored)
     if told.machines is not None:
-        from bench.cli.action_batch import fetch_from_machines
-
-        def place(shard: str) -> Path:
-            return told.artifacts / artifact_of(document, shard)
-
-        for line in fetch_from_machines(told.machines, run_id, place, 60 * told.wait_minutes):
-            annotate_warning(line)
+        _fetch(told, told.machines, document, run_id)
     found = _artifacts_of(document, told.artifacts)
     reports: list[Report] = []
     try:
@@ -93,6 +87,29 @@ def collect_shards() -> None:
         pending = _tell_pending(kept, repository, told.results_branch)
     result = _result_of(reports)
     commits = [report.committed.commit for report in reports if report.committed is not None]
+    decided = not stored or _decided(file, repository, told.results_branch)
+    _set_outputs(result, reports, commits, decided=decided)
+    records = [taken.record for report in reports for taken in report.collected.taken]
+    add_summary(render(records, commit=commits[-1] if commits else ""))
+    faults = _faults(result, told)
+    for fault in faults:
+        annotate_error(fault)
+    if faults or pending:
+        sys.exit(EXIT_FAILED)
+
+
+def _fetch(told: _CollectInputs, machines: Path, document: PlanFile, run_id: str) -> None:
+    """Bring what shards left on machines to where the artifacts of the others lie."""
+    from bench.cli.action_batch import fetch_from_machines
+
+    def place(shard: str) -> Path:
+        return told.artifacts / artifact_of(document, shard)
+
+    for line in fetch_from_machines(machines, run_id, place, 60 * told.wait_minutes):
+        annotate_warning(line)
+
+
+def _set_outputs(result: _Result, reports: Sequence[Report], commits: Sequence[str], *, decided: bool) -> None:
     set_outputs(
         {
             "commit": commits[-1] if commits else "",
@@ -101,16 +118,9 @@ def collect_shards() -> None:
             "lost": str(result.lost),
             "refused": str(result.refused),
             "checksums": _checksums(reports),
-            "decided": str(not stored or _decided(file, repository, told.results_branch)).lower(),
+            "decided": str(decided).lower(),
         }
     )
-    records = [taken.record for report in reports for taken in report.collected.taken]
-    add_summary(render(records, commit=commits[-1] if commits else ""))
-    faults = _faults(result, told)
-    for fault in faults:
-        annotate_error(fault)
-    if faults or pending:
-        sys.exit(EXIT_FAILED)
 
 
 def _decided(plan: Path, repository: str, branch: str) -> bool:

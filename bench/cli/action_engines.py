@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NoReturn
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, NoReturn
 
 import click
-from pydantic import Field
 
 from bench.base.errors import EXIT_FAILED, UserError
-from bench.base.model import Model
 from bench.cli.action_batch import work_of
+from bench.cli.action_engine_inputs import EngineInputs, ProvisionInputs, ReleaseInputs, SweepInputs
 from bench.cli.action_inputs import runner_variable
 from bench.cli.action_shards import plan_in, work_folder
-from bench.cli.options import interrupt_on_sigterm
+from bench.cli.interrupts import interrupt_on_sigterm
 from bench.github import add_summary, annotate_error, annotate_warning
 
 if TYPE_CHECKING:
@@ -32,70 +29,6 @@ QUEUE_HOURS = 24
 """GitHub ends a job that no runner has taken by then."""
 _BOOT_HOURS = 0.5
 """From the launch of a machine to the start of its job, at most."""
-
-
-class _Engine(Model):
-    engine: Literal["label", "local", "ec2", "batch", "sky"] = "label"
-    machines: Path | None = None
-    """The machines file."""
-
-    @property
-    def makes_machines(self) -> bool:
-        return self.engine not in ("label", "local")
-
-    def settings(self) -> MachineSettings:
-        from bench.machines import read_settings
-
-        if self.machines is None:
-            raise UserError(
-                f"field `machines`: engine {self.engine} needs it",
-                where="action inputs",
-                remedy="name the machines file (docs/machines.md)",
-            )
-        return read_settings(self.machines)
-
-
-class ProvisionInputs(_Engine):
-    """What is to be made."""
-
-    plan: Path
-    single_use: bool = Field(False, alias="single-use")
-    budget_usd: float | None = Field(None, ge=0, alias="budget-usd")
-    matrix: str = ""
-    """The output of the planning step."""
-
-    def matrix_for(self, labels: Mapping[str, Sequence[str]]) -> str:
-        """The matrix with what `runs-on` of each shard asks for; raises `UserError`."""
-        try:
-            entries = json.loads(self.matrix)["include"]
-            made = [{**entry, "labels": labels[entry["shard"]]} for entry in entries]
-        except (ValueError, KeyError, TypeError):
-            remedy = "pass the output `matrix` of the step that made this plan"
-            raise UserError("field `matrix`: is not of this plan", where="action inputs", remedy=remedy) from None
-        return json.dumps({"include": made}, separators=(",", ":"))
-
-
-class ReleaseInputs(_Engine):
-    """Whose machines are to end: those of this workflow run."""
-
-    plan: Path | None = None
-
-
-class SweepInputs(_Engine):
-    """How long the two looks are apart."""
-
-    pause_s: float = Field(120.0, ge=0, le=1200, alias="pause-seconds")
-
-
-def take_credential() -> str | AppKey | None:
-    """The right to register runners, out of the environment: nothing that this step starts may inherit it."""
-    token = os.environ.pop("MLDB_RUNNER_TOKEN", "").strip()
-    app, key = os.environ.pop("MLDB_APP_ID", "").strip(), os.environ.pop("MLDB_APP_KEY", "").strip()
-    if app and key:
-        from bench.github import AppKey
-
-        return AppKey(app, key)
-    return token or None
 
 
 def make_machines(
@@ -186,13 +119,13 @@ def _launch(
     return _quoted(quotes), labels if engine.registers else {}
 
 
-def _engine(told: _Engine, settings: MachineSettings, work: Work | None = None) -> Engine:
+def _engine(told: EngineInputs, settings: MachineSettings, work: Work | None = None) -> Engine:
     from bench.machines import Work, open_engine
 
     return open_engine(told.engine, settings, work or Work(), told.machines or "machines file")
 
 
-def _this_run(told: _Engine) -> Run:
+def _this_run(told: EngineInputs) -> Run:
     from bench.machines import Run
 
     attempt = int(os.environ.get("GITHUB_RUN_ATTEMPT") or 1)

@@ -25,7 +25,7 @@ from bench.cli.action_inputs import (
     runner_variable,
     use_token,
 )
-from bench.cli.options import interrupt_on_sigterm
+from bench.cli.interrupts import interrupt_on_sigterm
 from bench.formats.names import Name
 from bench.github import add_summary, annotate_error, annotate_warning, commands_stopped, set_outputs
 
@@ -95,7 +95,8 @@ def _run_gate(told: CompareInputs, tip: str, head: str) -> tuple[Path, Claims, l
     """Run both commits in turns until that decides; the run's folder, what is claimed, its records, and remarks."""
     from bench.base.install import find_data_folders
     from bench.cli.reporter import Reporter
-    from bench.cli.run import open_sandbox, tell_records
+    from bench.cli.run import open_sandbox
+    from bench.cli.run_text import tell_records
     from bench.formats.plan import RunLimits
     from bench.runs import (
         Arms,

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from bench.base.model import Model
 from bench.cli.action_inputs import annotated, own_repository, read_inputs, runner_variable, use_token
-from bench.cli.options import print_text
+from bench.cli.printing import print_text
 from bench.cli.trend_text import as_text
 from bench.cli.trends import NIGHTS, file_issues, find_trends
 

@@ -14,16 +14,8 @@ from pydantic import Field
 
 from bench.base.errors import UserError
 from bench.base.model import Model
-from bench.cli.action_engines import (
-    QUEUE_HOURS,
-    ProvisionInputs,
-    ReleaseInputs,
-    SweepInputs,
-    make_machines,
-    release_machines,
-    sweep_machines,
-    take_credential,
-)
+from bench.cli.action_engine_inputs import ProvisionInputs, ReleaseInputs, SweepInputs, take_credential
+from bench.cli.action_engines import QUEUE_HOURS, make_machines, release_machines, sweep_machines
 from bench.cli.action_inputs import Words, annotated, own_repository, read_inputs, runner_variable, use_token
 from bench.cli.action_shards import artifact_of, plan_in, work_folder
 from bench.github import add_summary, annotate_error, annotate_warning, set_outputs

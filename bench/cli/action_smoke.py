@@ -16,7 +16,7 @@ from bench.base.errors import EXIT_FAILED
 from bench.base.model import Model
 from bench.base.text import printable
 from bench.cli.action_inputs import Words, annotated, nothing_left, read_inputs, runner_variable
-from bench.cli.options import interrupt_on_sigterm
+from bench.cli.interrupts import interrupt_on_sigterm
 from bench.cli.smoke import Finding, as_markdown, prove, stage_of
 from bench.github import add_summary, annotate_error, annotate_warning, commands_stopped, set_outputs
 

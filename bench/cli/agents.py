@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 import click
 
 from bench.base.text import printable
-from bench.cli.options import AGENTS, Group, as_json, print_json
+from bench.cli.groups import Group
+from bench.cli.options import AGENTS, as_json
+from bench.cli.printing import print_json
 
 if TYPE_CHECKING:
     from bench.base.install import DataFolders
@@ -23,7 +25,7 @@ def agents() -> None:
 @as_json()
 def list_(folders: DataFolders, as_json: bool) -> None:
     """All agents, one a line."""
-    from bench.formats.agent import load_agents
+    from bench.formats.agent_lookup import load_agents
     from bench.report import table
 
     found = load_agents(folders.agents)
@@ -47,7 +49,7 @@ def list_(folders: DataFolders, as_json: bool) -> None:
 @as_json()
 def show(name: str, folders: DataFolders, as_json: bool) -> None:
     """One agent, by id or by the path of an agent.yaml."""
-    from bench.formats.agent import find_agent
+    from bench.formats.agent_lookup import find_agent
 
     agent = find_agent(name, folders.agents)
     if as_json:

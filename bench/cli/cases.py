@@ -16,17 +16,10 @@ from bench.base.text import counted
 from bench.cli.cases_answers import answer, new, patch
 from bench.cli.cases_data import build_data, fetch, original
 from bench.cli.cases_mutants import mutants
-from bench.cli.options import (
-    CASES,
-    FILE,
-    Group,
-    as_json,
-    case_names,
-    gathered,
-    interrupt_on_sigterm,
-    print_json,
-    sandbox,
-)
+from bench.cli.groups import Group
+from bench.cli.interrupts import interrupt_on_sigterm
+from bench.cli.options import CASES, FILE, as_json, case_names, gathered, sandbox
+from bench.cli.printing import print_json
 
 if TYPE_CHECKING:
     from bench.attack import Result

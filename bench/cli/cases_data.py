@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import click
 
 from bench.base.errors import UserError
-from bench.cli.options import CASES, PATH, as_json, print_json, print_text
+from bench.cli.options import CASES, PATH, as_json
 from bench.cli.options import profile as profile_option
 from bench.cli.options import sandbox as sandbox_option
+from bench.cli.printing import print_json, print_text
 
 if TYPE_CHECKING:
     from bench.base.install import DataFolders

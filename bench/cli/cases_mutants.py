@@ -13,16 +13,9 @@ import click
 from bench.base.errors import UserError
 from bench.base.text import counted, printable, printable_lines
 from bench.cli.console import Ticker
-from bench.cli.options import (
-    CASES,
-    PATH,
-    as_json,
-    case_names,
-    gathered,
-    interrupt_on_sigterm,
-    print_json,
-    sandbox,
-)
+from bench.cli.interrupts import interrupt_on_sigterm
+from bench.cli.options import CASES, PATH, as_json, case_names, gathered, sandbox
+from bench.cli.printing import print_json
 
 if TYPE_CHECKING:
     from bench.authoring import Mutant, MutantOutcome

@@ -10,20 +10,8 @@ from typing import TYPE_CHECKING, Literal, NoReturn
 import click
 
 from bench.base.errors import EXIT_OK, UserError
-from bench.cli.options import (
-    CASES,
-    PATH,
-    Number,
-    alpha,
-    as_json,
-    branch,
-    filters,
-    fraction,
-    gathered,
-    print_json,
-    print_text,
-    repository,
-)
+from bench.cli.options import CASES, PATH, Number, alpha, as_json, branch, filters, fraction, gathered, repository
+from bench.cli.printing import print_json, print_text
 
 if TYPE_CHECKING:
     from bench.cli.compare_factor import Ask, Factor

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self
 import click
 
 from bench.base.text import printable
-from bench.cli.options import fitted
+from bench.cli.printing import fitted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 import click
 
 from bench.base.errors import EXIT_FAILED
-from bench.cli.options import PATH, case_names, interrupt_on_sigterm, print_text, sandbox, suite_names
+from bench.cli.interrupts import interrupt_on_sigterm
+from bench.cli.options import PATH, case_names, sandbox, suite_names
+from bench.cli.printing import print_text
 
 if TYPE_CHECKING:
     from bench.formats.record import Record

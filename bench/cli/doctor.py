@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from bench.base.errors import EXIT_FAILED
-from bench.cli.options import as_json, print_json
+from bench.cli.options import as_json
+from bench.cli.printing import print_json
 
 if TYPE_CHECKING:
     from bench.cli.health import HealthCheck

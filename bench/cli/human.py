@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from bench.base.errors import UserError
-from bench.cli.options import CASES, PATH, RUN_FOLDERS, Group, interrupt_on_sigterm, profile, sandbox
+from bench.cli.groups import Group
+from bench.cli.interrupts import interrupt_on_sigterm
+from bench.cli.options import CASES, PATH, RUN_FOLDERS, profile, sandbox
 
 if TYPE_CHECKING:
     from bench.base.install import DataFolders

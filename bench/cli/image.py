@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from bench.base.errors import UserError
-from bench.cli.options import CASES, Group
+from bench.cli.groups import Group
+from bench.cli.options import CASES
 
 if TYPE_CHECKING:
     from bench.base.install import DataFolders

@@ -17,7 +17,8 @@ import click
 
 from bench import __version__
 from bench.base.errors import EXIT_FAILED, UserError
-from bench.cli.options import PATH, print_text
+from bench.cli.options import PATH
+from bench.cli.printing import print_text
 
 if TYPE_CHECKING:
     from bench.cli.init_settings import Settings

@@ -14,7 +14,8 @@ import click
 
 from bench import __version__
 from bench.base.errors import EXIT_INTERRUPTED, EXIT_USAGE, UserError
-from bench.cli.options import Interrupted, LazyGroup
+from bench.cli.groups import LazyGroup
+from bench.cli.interrupts import Interrupted
 from bench.cli.start_note import start_note
 
 _COMMANDS = {
@@ -42,7 +43,7 @@ _COMMANDS = {
 _FORMATS = {
     "agent": ("bench.formats.agent", "AgentSpec"),
     "case": ("bench.formats.case", "CaseSpec"),
-    "cassette": ("bench.gateway.backends.replay", "Cassette"),
+    "cassette": ("bench.gateway.backends.cassettes", "Cassette"),
     "decision": ("bench.store.decisions", "Decision"),
     "event": ("bench.formats.events", "Event"),
     "manifest": ("bench.store.bundle", "Manifest"),
@@ -68,7 +69,7 @@ def cli() -> None:
 @click.argument("name", type=click.Choice(sorted(_FORMATS)))
 def schema(name: str) -> None:
     """Print the JSON Schema of a file format."""
-    from bench.cli.options import print_json
+    from bench.cli.printing import print_json
 
     module, model = _FORMATS[name]
     document: dict[str, Any] = getattr(importlib.import_module(module), model).model_json_schema(by_alias=True)
@@ -124,7 +125,7 @@ def main() -> None:
 
 def _refuse(line: str) -> NoReturn:
     from bench.cli.mistakes import silence_output
-    from bench.cli.options import fitted
+    from bench.cli.printing import fitted
 
     with contextlib.suppress(OSError):
         click.echo(fitted(f"error: {line}", sys.stderr), err=True)

@@ -1,25 +1,16 @@
-"""What several commands share: options, ways to print, and the way in which a signal ends a command."""
+"""Options that several commands share, and how a command gets what several of them make together."""
 
 from __future__ import annotations
 
 import importlib
-import json
 import math
-import os
-import shlex
-import signal
-import sys
-import textwrap
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import partial, wraps
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 import click
-
-from bench.base.errors import UserError
-from bench.base.text import counted, meant
 
 if TYPE_CHECKING:
     from bench.base.install import DataFolders
@@ -27,52 +18,6 @@ if TYPE_CHECKING:
 
 Command = Callable[..., None]
 Decorator = Callable[[Command], Command]
-
-
-class Group(click.Group):
-    """A group of commands that says which one was meant where a name is misspelt."""
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        known = self.list_commands(ctx)
-        if args and args[0] not in known and not args[0].startswith("-"):
-            raise UserError(f"no such command {args[0]!r}", where=ctx.command_path, remedy=meant(args[0], known))
-        return super().resolve_command(ctx, args)
-
-
-class LazyGroup(Group):
-    """A group that knows its commands' names and summaries, and imports one only when it is called.
-
-    commands_of: module, attribute and summary of each command.
-    """
-
-    def __init__(self, *args: Any, commands_of: Mapping[str, tuple[str, str, str]], **more: Any) -> None:
-        super().__init__(*args, **more)
-        self.commands_of = commands_of
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(self.commands_of)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self.commands_of:
-            return None
-        module, name, _ = self.commands_of[cmd_name]
-        command = getattr(importlib.import_module(module), name)
-        assert isinstance(command, click.Command)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, self.commands_of[name][2]) for name in self.list_commands(ctx)])
-
-
-class Interrupted(KeyboardInterrupt):
-    """An interrupt of a run that can go on, with the command by which it does."""
-
-    def __init__(self, command: str) -> None:
-        super().__init__()
-        self.command = command
 
 
 class _Place(click.Path):
@@ -258,58 +203,3 @@ def safe_name(context: click.Context, parameter: click.Parameter, value: str | N
     except ValidationError:
         message = f"{value!r} is not 1 to 64 of a-z, 0-9, _ and -, starting with a letter or digit"
         raise click.BadParameter(message, context, parameter) from None
-
-
-def print_json(document: object) -> None:
-    """One JSON document on standard output."""
-    click.echo(json.dumps(document, indent=1))
-
-
-def print_text(text: str) -> None:
-    """Lines for people; a terminal too narrow for a line gets it broken between words, not inside of one."""
-    for line in text.splitlines():
-        click.echo(fitted(line, sys.stdout))
-
-
-def fitted(line: str, stream: TextIO) -> str:
-    """The line in as many as it takes on the terminal that `stream` is; elsewhere as it is."""
-    if not stream.isatty():
-        return line
-    width = terminal_width(stream)
-    if len(click.unstyle(line)) <= width:
-        return line
-    return "\n".join(textwrap.wrap(line, width, subsequent_indent="  ", break_on_hyphens=False))
-
-
-def terminal_width(stream: TextIO) -> int:
-    """Columns of the terminal that `stream` is: that of this stream, since the other one may be a pipe."""
-    return os.get_terminal_size(stream.fileno()).columns or 80
-
-
-def tell_ready(cells: int) -> None:
-    """What `--check` says where nothing is missing."""
-    click.echo(f"ready: nothing is missing for {counted(cells, 'cell')}")
-
-
-def continuing(folder: Path, decided: Collection[str]) -> str:
-    """The command that goes on with the run in `folder`: this one, without what the run itself says.
-
-    decided: names of the parameters that only begin a run.
-    """
-    context = click.get_current_context()
-    words = ["ml-dev-bench", "run", "--resume", str(folder)]
-    for parameter in context.command.params:
-        name = parameter.name or ""
-        given = context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
-        if not given or name in decided or not isinstance(parameter, click.Option):
-            continue
-        value = context.params[name]
-        # The command gets its folders resolved; the option was given one of them.
-        value = getattr(value, parameter.opts[0].removeprefix("--"), value) if name == "folders" else value
-        words += [parameter.opts[0]] if parameter.is_flag else [parameter.opts[0], str(value)]
-    return shlex.join(words)
-
-
-def interrupt_on_sigterm() -> None:
-    """Let SIGTERM end this command as Ctrl-C does, so that cells under way still get their records."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -15,7 +15,8 @@ import click
 
 from bench.base.errors import UserError
 from bench.base.install import find_data_folders
-from bench.cli.options import CASES, PATH, Group, branch
+from bench.cli.groups import Group
+from bench.cli.options import CASES, PATH, branch
 
 if TYPE_CHECKING:
     from bench.base.install import DataFolders

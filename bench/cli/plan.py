@@ -12,22 +12,11 @@ from typing import TYPE_CHECKING
 import click
 
 from bench.base.errors import UserError
-from bench.cli.options import (
-    CASES,
-    CHECK,
-    NO_SEED_SECRET,
-    PATH,
-    Number,
-    as_json,
-    branch,
-    gathered,
-    repository,
-    sandbox,
-    tell_ready,
-)
+from bench.cli.options import CASES, CHECK, NO_SEED_SECRET, PATH, Number, as_json, branch, gathered, repository, sandbox
 from bench.cli.plan_cells import Past, Wanted, plan_wanted
 from bench.cli.plan_earlier import fleet_of, look_and_tell, refuse_look_of_check
 from bench.cli.plan_text import show_plan
+from bench.cli.printing import tell_ready
 
 if TYPE_CHECKING:
     from bench.base.install import DataFolders

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bench.base.text import counted
-from bench.cli.options import print_text
+from bench.cli.printing import print_text
 
 if TYPE_CHECKING:
     from bench.formats.plan import PlanFile, SkippedCell

@@ -10,7 +10,8 @@ import click
 
 from bench.base.errors import EXIT_FAILED, UserError
 from bench.base.text import counted
-from bench.cli.options import Number, alpha, as_json, branch, filters, fraction, print_json, print_text, repository
+from bench.cli.options import Number, alpha, as_json, branch, filters, fraction, repository
+from bench.cli.printing import print_json, print_text
 
 if TYPE_CHECKING:
     from bench.stats import Chosen, Components, Design, Filters, Price, Question

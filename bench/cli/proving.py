@@ -133,7 +133,7 @@ def _write(
 
 def _conclude(found: Sequence[Proven], faults: Sequence[str], asked: ProofOptions) -> None:
     from bench.authoring import BUDGET_MEAN_S
-    from bench.cli.options import print_json
+    from bench.cli.printing import print_json
 
     proofs = [proof for it in found for proof in it.proofs]
     if asked.as_json:

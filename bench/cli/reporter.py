@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from bench.base.text import counted, printable
 from bench.cli.console import LiveLine, Ticker, fetched_share
-from bench.cli.options import terminal_width
+from bench.cli.printing import terminal_width
 from bench.formats.plan import Cell, RunPlan
 from bench.formats.record import Record, Try
 from bench.report import outcome_line

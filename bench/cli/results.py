@@ -12,7 +12,9 @@ import click
 from bench.base.errors import UserError
 from bench.base.text import counted
 from bench.cli.console import Ticker
-from bench.cli.options import CASES, FILE, Command, Group, Number, as_json, branch, gathered, print_text, repository
+from bench.cli.groups import Group
+from bench.cli.options import CASES, FILE, Command, Number, as_json, branch, gathered, repository
+from bench.cli.printing import print_text
 from bench.cli.results_admin import decide, decisions, reveal, traces, verify
 from bench.cli.results_collect import collect, push
 from bench.cli.results_explain import explain, trace

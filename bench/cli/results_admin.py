@@ -13,7 +13,8 @@ import click
 from bench.base.errors import EXIT_FAILED, UserError
 from bench.base.text import counted
 from bench.cli.console import Ticker
-from bench.cli.options import FILE, PATH, VIA, as_json, branch, print_json
+from bench.cli.options import FILE, PATH, VIA, as_json, branch
+from bench.cli.printing import print_json
 from bench.cli.stored import require_source
 
 if TYPE_CHECKING:

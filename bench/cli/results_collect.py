@@ -14,7 +14,8 @@ import click
 
 from bench.base.errors import EXIT_FAILED, UserError
 from bench.cli.console import Ticker
-from bench.cli.options import PATH, VIA, Command, Number, as_json, branch, gathered, print_json, repository
+from bench.cli.options import PATH, VIA, Command, Number, as_json, branch, gathered, repository
+from bench.cli.printing import print_json
 
 if TYPE_CHECKING:
     from bench.store import Appended, Artifact, Bundle, Collected, Refusal, ResultsBranch, StoredFile, Taken, Via

@@ -6,90 +6,25 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from bench.base.errors import UserError
 from bench.base.text import counted
-from bench.cli.options import FILE, Command, as_json, branch, print_json, repository
+from bench.cli.options import FILE, Command, as_json, branch, repository
+from bench.cli.printing import print_json
+from bench.cli.run_source import LEDGER, LOG, RunSource, matching, open_ledger
 
 if TYPE_CHECKING:
     from bench.formats.record import Record
     from bench.gateway import Step
     from bench.report import Sheet
 
-_LOG = "agent.log"
-_LEDGER = "calls.jsonl"
 _LOG_LINES = 12
 _LOG_BYTES = 64_000
 _LAST_STEPS = 2
 _MOST_CELLS = 20
-_MOST_NAMED = 5
-
-
-@dataclass(frozen=True)
-class _Source:
-    """A run, in a folder of this machine or stored on a branch."""
-
-    run: str
-    repository: str
-    branch: str
-    attempt: int
-
-    @property
-    def folder(self) -> Path | None:
-        return Path(self.run) if not self.repository and (Path(self.run) / "run.json").is_file() else None
-
-    @property
-    def command(self) -> str:
-        """How the run is named in a command."""
-        stored = f" --results {self.repository}" if self.repository else ""
-        return f"{self.run}{stored}"
-
-    def records(self) -> list[Record]:
-        """Raises `UserError` where there is no such run."""
-        from bench.cli.stored import read_records, require_source
-
-        if self.folder is not None:
-            return read_records(self.run, self.branch)
-        if not self.repository:
-            require_source(self.run)
-            remedy = "name a run folder below --out, or say `RUN --results REPOSITORY`"
-            raise UserError("is not a run folder", where=self.run, remedy=remedy)
-        found = read_records(self.repository, self.branch)
-        if not (own := [record for record in found if record.provenance.run == self.run]):
-            runs = ", ".join(sorted({record.provenance.run for record in found})[-_MOST_NAMED:]) or "none"
-            raise UserError(f"has no run {self.run}", where=self.repository, remedy=f"name one of its runs: {runs}")
-        return own
-
-    @contextmanager
-    def trace(self, cell: str) -> Iterator[Path | None]:
-        """The folder of what was kept of a cell; None where nothing was."""
-        from bench.base.files import temporary_folder
-        from bench.formats.plan import slug_of
-        from bench.store import open_stored_traces, unpack
-
-        if self.folder is not None:
-            kept = self.folder / "traces" / slug_of(cell)
-            yield kept if kept.is_dir() else None
-            return
-        with ExitStack() as stack:
-            try:
-                stored = stack.enter_context(open_stored_traces(self.repository, self.branch, self.run, self.attempt))
-                wanted = [trace for trace in stored.traces if trace.cell == cell]
-                place = stack.enter_context(temporary_folder("trace")) / "cell"
-                if wanted:
-                    unpack(stored.read(wanted[0], None), place)
-            except UserError as error:
-                # A record explains much without its trace.
-                click.echo(f"note: no trace: {error}", err=True)
-                wanted = []
-            yield place if wanted else None
 
 
 def _chosen(command: Command) -> Command:
@@ -118,9 +53,9 @@ def explain(run: str, cell: str, repository: str, branch: str, attempt: int, ful
     """
     from bench.report import explanation
 
-    source = _Source(run, repository, branch, attempt)
+    source = RunSource(run, repository, branch, attempt)
     records = source.records()
-    chosen = _matching(records, cell, source) if cell else [record for record in records if not record.success]
+    chosen = matching(records, cell, source) if cell else [record for record in records if not record.success]
     if as_json:
         print_json({"schema": 1, "cells": [_with_places(source, record, explanation(record)) for record in chosen]})
         return
@@ -156,8 +91,8 @@ def trace(
     """
     from bench.base.files import write_atomic
 
-    source = _Source(run, repository, branch, attempt)
-    with _ledger(source, cell) as ledger:
+    source = RunSource(run, repository, branch, attempt)
+    with open_ledger(source, cell) as ledger:
         form = "json" if as_json else form
         # A file has no width, and nothing acts on what is in it until it is shown.
         text = {"text": _as_steps, "calls": _as_calls, "atif": _as_atif, "json": _as_json}[form](ledger, full)
@@ -168,62 +103,7 @@ def trace(
         click.echo(f"wrote {out}")
 
 
-def _matching(records: Sequence[Record], cell: str, source: _Source) -> list[Record]:
-    found = [record for record in records if record.cell == cell] or [it for it in records if cell in it.cell]
-    if found:
-        return found
-    names = ", ".join(record.cell for record in records[:_MOST_NAMED])
-    raise UserError(f"no finished cell has {cell!r} in its id", where=source.run, remedy=f"choose from: {names}")
-
-
-@contextmanager
-def _ledger(source: _Source, cell: str) -> Iterator[Path]:
-    """The calls.jsonl of the cell; raises `UserError` when none or several match."""
-    if Path(source.run).is_file():
-        yield Path(source.run)
-        return
-    if source.folder is not None:
-        yield _ledger_below(source.folder, cell)
-        return
-    if not source.repository:
-        # A folder of one cell, such as `results traces --out` makes.
-        if Path(source.run).is_dir():
-            yield _ledger_below(Path(source.run), cell)
-            return
-        source.records()
-    found = _matching(source.records(), cell, source)
-    if len(found) > 1:
-        raise _several([record.cell for record in found], source.run)
-    with source.trace(found[0].cell) as folder:
-        if folder is None or not (folder / _LEDGER).is_file():
-            fault = f"no model calls of {found[0].cell} are stored"
-            raise UserError(fault, where=source.repository, remedy="choose a cell whose trace was kept")
-        yield folder / _LEDGER
-
-
-def _ledger_below(folder: Path, cell: str) -> Path:
-    from bench.formats.plan import slug_of
-
-    all_of_them = sorted(folder.glob(f"**/{_LEDGER}"))
-    exact = [path for path in all_of_them if cell and path.parent.name == slug_of(cell)]
-    found = exact or [path for path in all_of_them if cell.replace("/", "_") in path.parent.name]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise _several([path.parent.name for path in found], str(folder))
-    if not all_of_them:
-        remedy = "`results explain` tells of cells without model calls, too"
-        raise UserError("does not hold a cell with model calls", where=folder, remedy=remedy)
-    known = ", ".join(path.parent.name for path in all_of_them[:_MOST_NAMED])
-    raise UserError(f"no cell with model calls has {cell!r} in its id", where=folder, remedy=f"choose from: {known}")
-
-
-def _several(names: Sequence[str], where: str) -> UserError:
-    shown = ", ".join(names[:_MOST_NAMED])
-    return UserError(f"{len(names)} cells match", where=where, remedy=f"name one of them: {shown}")
-
-
-def _explained(source: _Source, record: Record, full: bool, *, alone: bool) -> str:
+def _explained(source: RunSource, record: Record, full: bool, *, alone: bool) -> str:
     from bench.report import put_explanation, put_steps, totals_line
 
     sheet = _sheet(full)
@@ -241,8 +121,8 @@ def _explained(source: _Source, record: Record, full: bool, *, alone: bool) -> s
     return str(sheet)
 
 
-def _put_log(sheet: Sheet, folder: Path, source: _Source) -> None:
-    path = folder / _LOG
+def _put_log(sheet: Sheet, folder: Path, source: RunSource) -> None:
+    path = folder / LOG
     if not path.is_file():
         return
     place = str(path) if source.folder is not None else "stored beside the record"
@@ -257,16 +137,16 @@ def _put_log(sheet: Sheet, folder: Path, source: _Source) -> None:
 def _steps_in(folder: Path | None) -> list[Step]:
     from bench.gateway import read_steps, read_trace
 
-    if folder is None or not (folder / _LEDGER).is_file():
+    if folder is None or not (folder / LEDGER).is_file():
         return []
-    return read_steps(read_trace(folder / _LEDGER))
+    return read_steps(read_trace(folder / LEDGER))
 
 
-def _with_places(source: _Source, record: Record, facts: dict[str, object]) -> dict[str, object]:
+def _with_places(source: RunSource, record: Record, facts: dict[str, object]) -> dict[str, object]:
     from bench.formats.plan import slug_of
 
     kept = source.folder / "traces" / slug_of(record.cell) if source.folder is not None else None
-    names = {"log": _LOG, "trace": _LEDGER}
+    names = {"log": LOG, "trace": LEDGER}
     places = {key: str(kept / name) if kept and (kept / name).is_file() else None for key, name in names.items()}
     return {**facts, **places}
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from bench.base.text import counted
-from bench.cli.options import CASES, PATH, as_json, branch, print_json, print_text
+from bench.cli.options import CASES, PATH, as_json, branch
+from bench.cli.printing import print_json, print_text
 
 if TYPE_CHECKING:
     from bench.base.install import DataFolders

@@ -11,7 +11,9 @@ import click
 
 from bench.base.text import counted, printable
 from bench.cli.console import Ticker
-from bench.cli.options import CASES, PATH, as_json, interrupt_on_sigterm, print_json, print_text
+from bench.cli.interrupts import interrupt_on_sigterm
+from bench.cli.options import CASES, PATH, as_json
+from bench.cli.printing import print_json, print_text
 
 if TYPE_CHECKING:
     from bench.base.install import DataFolders

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -18,12 +18,14 @@ import click
 from bench.base.errors import EXIT_FAILED, UserError
 from bench.cli import options
 from bench.cli.ask import helper_of
-from bench.cli.options import CASES, PATH, RUN_FOLDERS, gathered, interrupt_on_sigterm
+from bench.cli.interrupts import Interrupted, continuing, interrupt_on_sigterm
+from bench.cli.options import CASES, PATH, RUN_FOLDERS, gathered
+from bench.cli.printing import tell_ready
+from bench.cli.run_text import tell_records, warn_of_conditions
 from bench.report import render
 
 if TYPE_CHECKING:
     from bench.base.install import DataFolders
-    from bench.formats.record import Record
     from bench.formats.step_snapshots import SnapshotRule
     from bench.plan import Request
     from bench.runs import Arms, Options, RunObserver
@@ -46,7 +48,6 @@ _BEGINS = frozenset(
     }
 ) | {"no_seed_secret", "check"}
 """Parameters of `run` that only begin one."""
-_MOST_LOGS = 5
 
 
 @click.command()
@@ -211,19 +212,14 @@ def run(
     if check:
         if resume is not None:
             raise UserError("the run has begun", where="--check", remedy="drop --resume")
-        options.tell_ready(check_run(request, out / (name or "check"), folders, opened, how, arms))
+        tell_ready(check_run(request, out / (name or "check"), folders, opened, how, arms))
         return
     folder = resume or out / (name or _run_name() or new_run_name())
     with _interruptible(folder), Reporter(quiet=as_json) as reporter, observed(reporter, events) as observer:
         if resume is None:
             stored, records = plan_and_run(request, folder, folders, opened, how, observer, arms)
-        elif request.agents or request.cases or request.models or request.trials or request.experiment or arms:
-            raise UserError(
-                "the run itself says what to run",
-                where="--resume",
-                remedy="drop --agent, --base, --case, --experiment, --model, --trials and --until-decided",
-            )
         else:
+            _require_nothing_new(request, arms)
             stored = RunFolder(folder).read_plan()
             box = open_sandbox(sandbox if sandbox != "auto" else stored.sandbox, quiet=as_json)
             records = run_plan(stored, None, folder, folders, box, how, observer)
@@ -240,6 +236,16 @@ def run(
         sys.exit(EXIT_FAILED)
 
 
+def _require_nothing_new(request: Request, arms: Arms | None) -> None:
+    """Raise `UserError` where a run that goes on is told what to run."""
+    if request.agents or request.cases or request.models or request.trials or request.experiment or arms:
+        raise UserError(
+            "the run itself says what to run",
+            where="--resume",
+            remedy="drop --agent, --base, --case, --experiment, --model, --trials and --until-decided",
+        )
+
+
 @contextlib.contextmanager
 def _interruptible(folder: Path) -> Iterator[None]:
     """Tell with an interrupt the command that goes on with the run, once there is one in `folder`."""
@@ -248,7 +254,7 @@ def _interruptible(folder: Path) -> Iterator[None]:
     except KeyboardInterrupt:
         if not (folder / "run.json").is_file():
             raise
-        raise options.Interrupted(options.continuing(folder, _BEGINS)) from None
+        raise Interrupted(continuing(folder, _BEGINS)) from None
 
 
 def observed(reporter: RunObserver, events: Path | None) -> AbstractContextManager[RunObserver]:
@@ -266,51 +272,6 @@ def open_sandbox(name: str, *, quiet: bool = False) -> Sandbox:
     if not quiet:
         click.echo(f"sandbox: {chosen.name}{'' if chosen.isolated else ', which does not isolate'}", err=True)
     return chosen
-
-
-def tell_records(folder: Path, records: Sequence[Record]) -> None:
-    """One line about all records of a run, and the looks that were made."""
-    from bench.formats.seeds import seeds_mark
-
-    graded = [record for record in records if record.outcome == "graded"]
-    options.print_text(
-        f"{sum(bool(record.success) for record in graded)} of {len(graded)} graded cells succeeded; "
-        f"{len(records) - len(graded)} without a verdict; records in {folder / 'cells'}"
-    )
-    _tell_where_to_look(folder, [record for record in records if not record.success])
-    if any(record.provenance.sequential for record in records):
-        from bench.report import sequential_lines
-        from bench.stats import sequential_state
-
-        if (state := sequential_state(records)) is not None:
-            options.print_text("\n".join(sequential_lines(state)))
-    if public := sum(seeds_mark(record) == "public" for record in records):
-        options.print_text(f"marked: {public} of {len(records)} cells met public data, which anyone can compute")
-
-
-def warn_of_conditions(records: Sequence[Record], folder: Path, repository: str, branch: str) -> None:
-    """Say on standard error what is not as in the agents' earlier results: those of the branch, else of runs beside."""
-    from bench.cli.stored import earlier_records
-    from bench.stats import changed_conditions
-
-    agents = sorted({record.agent.id for record in records})
-    for line in changed_conditions(records, earlier_records(folder, agents, repository, branch)):
-        click.echo(f"warning: {line}", err=True)
-
-
-def _tell_where_to_look(folder: Path, failed: Sequence[Record]) -> None:
-    """Where the reasons are for cells that did not succeed."""
-    from bench.formats.plan import slug_of
-
-    for record in failed[:_MOST_LOGS]:
-        if (log := folder / "traces" / slug_of(record.cell) / "agent.log").is_file():
-            name = f"{record.agent.id} on {record.case.id}, trial {record.trial}"
-            options.print_text(f"log of {name}: {log}")
-    if len(failed) > _MOST_LOGS:
-        options.print_text(f"logs of {len(failed) - _MOST_LOGS} more cells: {folder / 'traces'}")
-    if failed:
-        cell = f" {failed[0].cell}" if len(failed) == 1 else ""
-        options.print_text(f"why: ml-dev-bench results explain {folder}{cell}")
 
 
 def _run_name() -> str:

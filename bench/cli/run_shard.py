@@ -11,8 +11,11 @@ import click
 from bench.base.errors import EXIT_FAILED, UserError
 from bench.base.text import counted
 from bench.cli import options
-from bench.cli.options import CASES, PATH, RUN_FOLDERS, interrupt_on_sigterm
-from bench.cli.run import observed, warn_of_conditions
+from bench.cli.interrupts import interrupt_on_sigterm
+from bench.cli.options import CASES, PATH, RUN_FOLDERS
+from bench.cli.printing import tell_ready
+from bench.cli.run import observed
+from bench.cli.run_text import warn_of_conditions
 
 if TYPE_CHECKING:
     from bench.base.install import DataFolders
@@ -81,7 +84,7 @@ def run_shard(
         left = [cell for cell in cells[part.run] if RunFolder(folder).finished(cell) is None]
         require_ready(left, box, folder, cache=folders.cache, cost_limited=how.cost_limited)
     if check:
-        options.tell_ready(sum(map(len, cells.values())))
+        tell_ready(sum(map(len, cells.values())))
         return
     for part, stored in parts:
         folder = out / f"{part.run}-{chosen.id}"

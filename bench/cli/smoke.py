@@ -14,7 +14,9 @@ import click
 
 from bench.base.errors import EXIT_FAILED
 from bench.base.text import escape, printable
-from bench.cli.options import PATH, interrupt_on_sigterm, print_text, sandbox
+from bench.cli.interrupts import interrupt_on_sigterm
+from bench.cli.options import PATH, sandbox
+from bench.cli.printing import print_text
 
 if TYPE_CHECKING:
     from bench.base.install import DataFolders
@@ -72,7 +74,7 @@ class Stage:
 
 def prove(agents: Sequence[str], stage: Stage) -> list[Finding]:
     """The shipped agent first, which proves the set-up, then each of `agents`; raises `UserError`."""
-    from bench.formats.agent import find_agent
+    from bench.formats.agent_lookup import find_agent
 
     loaded = [(name, find_agent(name, stage.folders.agents)) for name in agents]
     ((record, _),) = stage.run("set-up", "react", [CASE])

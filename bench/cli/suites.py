@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bench.cli.options import CASES, Group, as_json, print_json
+from bench.cli.groups import Group
+from bench.cli.options import CASES, as_json
 from bench.cli.options import suite_names as completed
+from bench.cli.printing import print_json
 
 if TYPE_CHECKING:
     from bench.base.install import DataFolders

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bench.base.errors import EXIT_FAILED, UserError
-from bench.cli.options import as_json, branch, fraction, print_json, print_text
+from bench.cli.options import as_json, branch, fraction
+from bench.cli.printing import print_json, print_text
 from bench.cli.trend_text import CategoryDrop, Trend, as_text, notices, series_name
 
 if TYPE_CHECKING:

@@ -16,7 +16,6 @@ from bench.base.documents import is_file
 from bench.base.errors import UserError
 from bench.base.files import sha256_bytes
 from bench.base.model import Model, read_yaml
-from bench.base.text import meant
 from bench.formats.agent_files import CASSETTES, AgentFiles, agent_files, digest_files, regular_files
 from bench.formats.names import Name
 
@@ -52,8 +51,6 @@ ImageName = Annotated[
     str, AfterValidator(_pinned_image), Field(max_length=400, json_schema_extra={"pattern": f"^({_PINNED})?$"})
 ]
 _SHARED = re.compile(r"\.\./_shared/[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-# Not `_shared`, which holds what several agents use.
-_AGENTS = "[!_]*/agent.yaml"
 _FOLDER = r"^[A-Za-z0-9_@.-]*[A-Za-z0-9_@-](/[A-Za-z0-9_@.-]*[A-Za-z0-9_@-])*$"
 _STAGED = "agent"
 
@@ -291,30 +288,3 @@ def differences(one: Agent, other: Agent, *, without: str) -> list[str]:
     ]
     shared = [{name: digest_files(it.paths) for name, it in agent.shared_files.items()} for agent in (one, other)]
     return found + ["a file"] * (files[0] != files[1]) + ["a shared file"] * (shared[0] != shared[1])
-
-
-def find_agent(name: str, root: Path) -> Agent:
-    """An agent by the id of a folder below `root`, else by the path of its folder or of an agent.yaml.
-
-    Of both the id is meant; `./NAME` is always a path.
-    """
-    if "/" in name or name.endswith((".yaml", ".yml")) or name == ".":
-        return load_agent(Path(name))
-    folder = root / name
-    if not is_file(folder / "agent.yaml") or not name:
-        if name and is_file(Path(name) / "agent.yaml"):
-            return load_agent(Path(name))
-        known = meant(name, (path.parent.name for path in root.glob(_AGENTS)))
-        here = f"; the folder ./{name} does not hold an agent.yaml" if name and Path(name).is_dir() else ""
-        remedy = f"{known}{here}; the path of an agent's folder works, too"
-        raise UserError(f"no agent {name!r}", where=root, remedy=remedy)
-    agent = load_agent(folder, trusted=True)
-    if agent.id != name:
-        fault = f"field `id` is {agent.id!r}, but the folder is {name!r}"
-        raise UserError(fault, where=agent.file, remedy="make them equal")
-    return agent
-
-
-def load_agents(root: Path) -> list[Agent]:
-    """All agents that ship with the benchmark, by id."""
-    return [load_agent(path.parent, trusted=True) for path in sorted(root.glob(_AGENTS))]

@@ -5,5 +5,5 @@
 
 JUDGE = "2"
 """Raised when a change of the sources may give another verdict of the same workspace."""
-SOURCES = "sha256:779dfedf2d129df62815c7636798dbf3bcffffea4dd08c5af0da07a88555c453"
+SOURCES = "sha256:a93788054880ae064464795ea9df52d7e5a3cd4809086221e784a4cf9d4ceadb"
 """Of the sources that were last decided upon: see `bench.authoring.judge_sources`."""

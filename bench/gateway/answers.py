@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bench.gateway import google
-from bench.gateway.request import COUNTS, Dialect, Json, shallow
+from bench.gateway.json_values import Json, shallow
+from bench.gateway.request import COUNTS, Dialect
 
 
 @dataclass

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from bench.formats.model_usage import Tokens
 from bench.gateway.call_log import TracedCall
-from bench.gateway.request import Json
+from bench.gateway.json_values import Json
 from bench.gateway.steps import Step, ToolUse, read_steps
 
 ATIF_VERSION = "ATIF-v1.8"

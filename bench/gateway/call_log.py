@@ -17,7 +17,8 @@ from bench.base.files import sha256_bytes
 from bench.base.model import Model, explain
 from bench.formats.model_usage import Tokens
 from bench.formats.names import Instant
-from bench.gateway.request import Call, Dialect, count_shared, shallow
+from bench.gateway.json_values import count_shared, shallow
+from bench.gateway.request import Call, Dialect
 
 Status = Literal["ok", "failed", "refused", "abandoned", "probe"]
 """`probe`: a request of our own, paid by the run."""

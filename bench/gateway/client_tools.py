@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from bench.gateway import google
-from bench.gateway.request import Call, Json, not_allowed
+from bench.gateway.json_values import Json
+from bench.gateway.request import Call, not_allowed
 
 _CLIENT_TOOLS = frozenset(
     {"function", "custom", "namespace", "local_shell", "apply_patch", "computer", "computer_use_preview"}

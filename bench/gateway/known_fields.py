@@ -6,7 +6,8 @@ invents next does not slip in. `tests/gateway/test_known_fields.py` holds the li
 
 from __future__ import annotations
 
-from bench.gateway.request import Dialect, Json, not_allowed
+from bench.gateway.json_values import Json
+from bench.gateway.request import Dialect, not_allowed
 
 
 def _names(text: str) -> frozenset[str]:

@@ -15,7 +15,8 @@ from typing import Any, Literal, NamedTuple
 
 from bench.gateway import google
 from bench.gateway.file_bounds import image_size, pdf_bound
-from bench.gateway.request import Call, Json, RequestRefused
+from bench.gateway.json_values import Json
+from bench.gateway.request import Call, RequestRefused
 
 Family = Literal["openai", "anthropic", "gemini", "other"]
 """Whose rule counts; `other`: unknown, so the most expensive of all."""

@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from bench.gateway.client_tools import google_without_hosted, strip_tools
+from bench.gateway.json_values import Json
 from bench.gateway.known_fields import keep_known
 from bench.gateway.reaching_out import find_fetched
-from bench.gateway.request import ITEMS, Call, Json, not_allowed
+from bench.gateway.request import ITEMS, Call, not_allowed
 
 _PLAIN_TIERS = frozenset({"auto", "default", "standard", "standard_only"})
 _EXPENSIVE = "more expensive service is not part of the benchmark"

@@ -20,10 +20,11 @@ from bench.base.files import sha256_bytes
 from bench.base.model import parse_json
 from bench.formats.model_usage import Tokens
 from bench.gateway.backends import Backend
-from bench.gateway.backends.probe import PROBE_TOKENS, LastAnswer, Probe, Probed, Traffic
+from bench.gateway.backends.probe import PROBE_TOKENS, Probe, Probed
 from bench.gateway.backends.recorded import Recorder
 from bench.gateway.backends.replay import ExchangeBackend, TurnBackend, cassette_name, is_recorded
 from bench.gateway.backends.scripted import ScriptedBackend, is_scripted
+from bench.gateway.backends.traffic import LastAnswer, Traffic
 from bench.gateway.budget import CellBudget, Tariff
 from bench.gateway.call_log import CallLine, Ledger
 from bench.gateway.calls import CallHandler

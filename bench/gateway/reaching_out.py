@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from bench.gateway.client_tools import is_clients
-from bench.gateway.request import Json
+from bench.gateway.json_values import Json
 
 _Kind = Literal["address", "stored", "text", "own", "schema", "plain"]
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")

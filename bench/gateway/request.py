@@ -13,14 +13,13 @@ from pydantic import JsonValue
 from bench.base.files import sha256_bytes
 from bench.base.text import printable
 from bench.gateway import google
+from bench.gateway.json_values import DEEPEST, Json
 from bench.gateway.run_budget import Limit
 
 Dialect = Literal["chat", "responses", "messages", "count_tokens", "embeddings", "generate", "count_generate"]
 """`generate`, `count_generate`: Google's generateContent and countTokens."""
-Json = dict[str, Any]
 MAX_BODY_BYTES = 20_000_000
 MAX_OUTPUT_CAP = 1_000_000
-_DEEPEST = 60
 _LONGEST_REASON = 1000
 _MOST_COPIES = 16
 _MOST_ITEMS = 10_000
@@ -248,7 +247,7 @@ def _invalid(message: str) -> RequestRefused:
 def _check_plain(data: object) -> None:
     """Refuse what JSON libraries disagree about: great depth, and numbers that overflow to infinity."""
     level = [data]
-    for _ in range(_DEEPEST):
+    for _ in range(DEEPEST):
         below: list[object] = []
         for value in level:
             if isinstance(value, dict):
@@ -260,18 +259,7 @@ def _check_plain(data: object) -> None:
         if not below:
             return
         level = below
-    raise _invalid(f"the body is nested more than {_DEEPEST} levels deep")
-
-
-def shallow(value: object, levels: int = _DEEPEST) -> Any:
-    """`value` without what lies deeper than `levels`, which nothing here could walk through or write."""
-    if not isinstance(value, dict | list):
-        return value
-    if levels == 0:
-        return "[nested too deeply]"
-    if isinstance(value, list):
-        return [shallow(item, levels - 1) for item in value]
-    return {key: shallow(item, levels - 1) for key, item in value.items()}
+    raise _invalid(f"the body is nested more than {DEEPEST} levels deep")
 
 
 def _check_text(body: bytes, data: object) -> None:
@@ -282,18 +270,6 @@ def _check_text(body: bytes, data: object) -> None:
             json.dumps(data, ensure_ascii=False).encode("utf-8")
         except UnicodeEncodeError:
             raise RequestRefused(400, "invalid_json", "a text holds half of a surrogate pair") from None
-
-
-def digest_json(data: object) -> str:
-    """One digest for equal JSON values, whatever their spacing and the order of their keys."""
-    text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-    return sha256_bytes(text.encode("ascii"))
-
-
-def count_shared(earlier: list[Any], later: list[Any]) -> int:
-    """How many items two conversations share, from the first."""
-    shorter = min(len(earlier), len(later))
-    return next((at for at in range(shorter) if earlier[at] != later[at]), shorter)
 
 
 def _no_constant(name: str) -> NoReturn:

@@ -25,7 +25,7 @@ if __name__ == "__main__":
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, NoReturn
 
 MAX_DESCRIPTORS = 4096
 NAMES = "@names"
@@ -122,7 +122,7 @@ def let_go_of_streams() -> None:
 
 def run(orders: dict[str, Any], begun: Callable[[], None] | None = None) -> int:
     """Run the command to its end and report it to the runner; returns its status."""
-    argv, sockets, status = orders["argv"], orders["sockets"], orders["status"]
+    sockets, status = orders["sockets"], orders["status"]
     environment = orders.get("environment") or dict(os.environ)
     environment.pop("BENCH_INIT", None)
     names = sockets.pop(NAMES, "")
@@ -138,21 +138,7 @@ def run(orders: dict[str, Any], begun: Callable[[], None] | None = None) -> int:
     gate, opened = os.pipe()
     child = os.fork()
     if child == 0:
-        try:
-            # Not before its connections are served: it could take all threads there are.
-            os.close(opened)
-            os.read(gate, 1)
-            os.closerange(3, MAX_DESCRIPTORS)
-            os.setsid()
-            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGPIPE):
-                signal.signal(number, signal.SIG_DFL)
-            set_limits(orders["limits"])
-            if orders["filter"]:
-                Kernel().filter_calls(bytes.fromhex(orders["filter"]))
-            os.execvpe(argv[0], argv, environment)
-        except BaseException as error:
-            os.write(2, f"cannot start {argv[0]!r}: {error}\n".encode())
-        os._exit(127)
+        _become_command(orders, environment, gate, opened)
     let_go_of_streams()
     # Only now: a process that has threads must not fork.
     for listener, path in listeners:
@@ -173,6 +159,26 @@ def run(orders: dict[str, Any], begun: Callable[[], None] | None = None) -> int:
             facts = ", ".join(f'"{name}": {count}' for name, count in report.items())
             os.write(status, f"{{{facts}}}".encode())
             return code
+
+
+def _become_command(orders: dict[str, Any], environment: dict[str, str], gate: int, opened: int) -> NoReturn:
+    """In the child: wait until the gate is closed, give up what is not the command's, and become it."""
+    argv = orders["argv"]
+    try:
+        # Not before its connections are served: it could take all threads there are.
+        os.close(opened)
+        os.read(gate, 1)
+        os.closerange(3, MAX_DESCRIPTORS)
+        os.setsid()
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGPIPE):
+            signal.signal(number, signal.SIG_DFL)
+        set_limits(orders["limits"])
+        if orders["filter"]:
+            Kernel().filter_calls(bytes.fromhex(orders["filter"]))
+        os.execvpe(argv[0], argv, environment)
+    except BaseException as error:
+        os.write(2, f"cannot start {argv[0]!r}: {error}\n".encode())
+    os._exit(127)
 
 
 def main() -> None:

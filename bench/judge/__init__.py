@@ -28,7 +28,8 @@ if TYPE_CHECKING:
         service_calls,
     )
     from bench.judge.compare import close
-    from bench.judge.forks import Ended, Envelope, end_judges, run_fork
+    from bench.judge.fork_watch import Ended, Envelope
+    from bench.judge.forks import end_judges, run_fork
     from bench.judge.grade import Submission, grade_checks, grade_submission
     from bench.judge.grading import Grading, PartialGrading
     from bench.judge.public_scores import record_public_scores

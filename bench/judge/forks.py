@@ -11,76 +11,21 @@ import contextlib
 import functools
 import json
 import os
-import selectors
-import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any
 
 from bench.base.child import log_tail
 from bench.base.errors import InfraError
-from bench.sandbox import Group, JobLimits, base_environment, new_group
+from bench.judge.fork_watch import END_S, Ended, Envelope, ForkWatch
+from bench.sandbox import JobLimits, base_environment, new_group
 
-EndedBy = Literal["exit", "time", "memory", "answer", "outside"]
-_TICK_S = 0.02
-_END_S = 10.0
-_MIB = 1 << 20
-_PAGE = os.sysconf("SC_PAGE_SIZE")
-_TICKS = os.sysconf("SC_CLK_TCK")
 _MOST_PROCESSES = 64
-_OWN_SIGNALS = frozenset(
-    {signal.SIGILL, signal.SIGTRAP, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGSEGV, signal.SIGSYS}
-)
-"""A process meets these by what it does itself."""
-# Of its memory when it was killed: nearer to its cap than this, the kernel did it for that reason.
-_NEAR = 0.9
-
-
-@dataclass(frozen=True)
-class Envelope:
-    """Limits of one fork. Times in seconds, memory in MiB."""
-
-    cpu_s: float
-    """Of the process itself, not of the sandboxes that it starts."""
-    wall_s: float
-    memory_mb: int
-    answer_bytes: int = 16 * _MIB
-    log_bytes: int = 8000
-    grouped: bool = True
-    """In a control group of its own, so that the kernel holds the cap; otherwise its memory is only looked at."""
-
-
-@dataclass(frozen=True)
-class Ended:
-    """How a fork ended, and what it had said by then."""
-
-    by: EndedBy
-    """`exit`: by itself, also by a signal of its own making; `outside`: by a signal that is not from here."""
-    code: int
-    """Exit status, or -n for signal n."""
-    answer: bytes
-    log: str
-    cpu_s: float
-
-
-@dataclass
-class _Seen:
-    """What is known of a fork at work."""
-
-    pid: int = 0
-    code: int | None = None
-    cpu_s: float = 0.0
-    peak_mb: float = 0.0
-    answer: bytearray = field(default_factory=bytearray)
-    log: bytearray = field(default_factory=bytearray)
-    line: bytearray = field(default_factory=bytearray)
 
 
 class ForkServer:
@@ -154,7 +99,7 @@ class ForkServer:
             control.close()
         if popen is not None:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                popen.wait(_END_S)
+                popen.wait(END_S)
                 return
             popen.kill()
             popen.wait()
@@ -191,7 +136,7 @@ def run_fork(
                 server.send(module, told, theirs, answers_end.fileno(), log_end.fileno())
             answers_end.close()
             log_end.close()
-            watch = _Watch(envelope, group, ours, answers.fileno(), log.fileno())
+            watch = ForkWatch(envelope, group, ours, answers.fileno(), log.fileno())
             ended = watch.wait()
         if not watch.seen.pid:
             said = ended.log or server.said()
@@ -207,99 +152,3 @@ def _pipe() -> Iterator[tuple[IO[bytes], IO[bytes]]]:
     read, write = os.pipe()
     with os.fdopen(read, "rb", 0) as source, os.fdopen(write, "wb", 0) as target:
         yield source, target
-
-
-class _Watch:
-    """Reads what a fork says, and ends it at its limits."""
-
-    def __init__(self, envelope: Envelope, group: Group | None, line: socket.socket, answers: int, log: int) -> None:
-        self._envelope = envelope
-        self._group = group
-        self._line = line
-        self._began = time.monotonic()
-        self._by: EndedBy | None = None
-        self._patience = float("inf")
-        self.seen = _Seen()
-        self._streams = {line.fileno(): self.seen.line, answers: self.seen.answer, log: self.seen.log}
-
-    def wait(self) -> Ended:
-        with selectors.DefaultSelector() as selector:
-            for descriptor in self._streams:
-                os.set_blocking(descriptor, False)
-                selector.register(descriptor, selectors.EVENT_READ)
-            next_look = self._began + _TICK_S
-            # Without its line the server is gone, and with it the fork.
-            while self._line.fileno() in selector.get_map() and not self._is_over():
-                for key, _ in selector.select(max(0.0, next_look - time.monotonic())):
-                    if not self._read(key.fd):
-                        selector.unregister(key.fd)
-                if time.monotonic() >= next_look:
-                    next_look = time.monotonic() + _TICK_S
-                    self._look()
-        for descriptor in self._streams:
-            while self._read(descriptor):
-                continue
-        return self._ended()
-
-    def _is_over(self) -> bool:
-        return self.seen.code is not None or time.monotonic() >= self._patience
-
-    def _read(self, descriptor: int) -> bool:
-        """Take what is there; False at the end, or when nothing more is there."""
-        try:
-            data = os.read(descriptor, 1 << 16)
-        except (BlockingIOError, ConnectionResetError):
-            return False
-        kept = self._streams[descriptor]
-        kept += data
-        if kept is self.seen.log and len(kept) > 2 * self._envelope.log_bytes:
-            del kept[: -self._envelope.log_bytes]
-        elif kept is self.seen.answer and len(kept) > self._envelope.answer_bytes:
-            del kept[self._envelope.answer_bytes :]
-            self._end("answer")
-        elif kept is self.seen.line:
-            self._understand()
-        return bool(data)
-
-    def _understand(self) -> None:
-        for text in bytes(self.seen.line).split(b"\n")[:-1]:
-            word, number = text.split()
-            if word == b"forked":
-                self.seen.pid = int(number)
-            else:
-                self.seen.code = int(number)
-
-    def _look(self) -> None:
-        if not self.seen.pid or self._by is not None:
-            return
-        try:
-            stat = Path(f"/proc/{self.seen.pid}/stat").read_text(encoding="utf-8", errors="replace")
-            pages = Path(f"/proc/{self.seen.pid}/statm").read_text(encoding="ascii").split()
-        except OSError:
-            return
-        fields = stat.rpartition(")")[2].split()
-        self.seen.cpu_s = (int(fields[11]) + int(fields[12])) / _TICKS
-        held = (int(pages[1]) - int(pages[2])) * _PAGE / _MIB
-        self.seen.peak_mb = max(self.seen.peak_mb, held)
-        if held > self._envelope.memory_mb:
-            self._end("memory")
-        elif self.seen.cpu_s > self._envelope.cpu_s or time.monotonic() - self._began > self._envelope.wall_s:
-            self._end("time")
-
-    def _end(self, by: EndedBy) -> None:
-        if self._by is None:
-            self._by = by
-            self._patience = time.monotonic() + _END_S
-            with contextlib.suppress(OSError):
-                self._line.send(b"end\n")
-
-    def _ended(self) -> Ended:
-        seen = self.seen
-        code = -signal.SIGKILL if seen.code is None else seen.code
-        by = self._by or "exit"
-        if self._by is None and code < 0:
-            full = self._group is not None and self._group.limit_hit() == "memory_limit"
-            near = seen.peak_mb > _NEAR * self._envelope.memory_mb
-            by = "memory" if full or near else "exit" if -code in _OWN_SIGNALS else "outside"
-        log = bytes(seen.log[-self._envelope.log_bytes :]).decode("utf-8", "replace").strip()
-        return Ended(by, code, bytes(seen.answer), log, seen.cpu_s)

@@ -20,7 +20,8 @@ from typing import Any
 
 from bench.base.errors import InfraError
 from bench.formats.case import Case
-from bench.judge.forks import Ended, Envelope, run_fork
+from bench.judge.fork_watch import Ended, Envelope
+from bench.judge.forks import run_fork
 from bench.judge.grading import Grading, PartialGrading, Verdict
 from bench.sandbox import Gpu, NetworkAttempts, base_environment, cell_environment, handed_on, job_limits, wall_backstop
 

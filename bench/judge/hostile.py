@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from bench.judge.deadline import Timed
+from bench.judge.ran import Ran
+from bench.judge.scene import Scene
 from bench.judge.subject import SubjectError
-from bench.judge.workspace import Ran, Scene, Workspace
+from bench.judge.workspace import Workspace
 
 
 def hostile_values() -> dict[str, Any]:

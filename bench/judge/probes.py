@@ -15,8 +15,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench.judge.hidden_files import Hidden
 from bench.judge.promised import require_promise
-from bench.judge.subject import Hidden
 from bench.judge.values import mapping, sequence, shown
 
 if TYPE_CHECKING:

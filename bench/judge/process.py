@@ -21,8 +21,9 @@ from bench.base.errors import InfraError
 from bench.formats.verdict import OUTPUTS_ABOUT, OUTPUTS_CHECK
 from bench.judge.checks import Check
 from bench.judge.hostile import hostile_workspaces
+from bench.judge.scene import Scene
 from bench.judge.warm_pool import leased
-from bench.judge.workspace import Scene, Workspace
+from bench.judge.workspace import Workspace
 from bench.sandbox import CellEnvironment, JobLimits, open_sandbox
 
 _MOST_TEXT = 2000

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from bench.judge.subject import Hidden
-    from bench.judge.workspace import Ran, Workspace
+    from bench.judge.hidden_files import Hidden
+    from bench.judge.ran import Ran
+    from bench.judge.workspace import Workspace
 
 
 def require_promise(ws: Workspace, quote: str, what: str) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 from bench.base.errors import InfraError
 from bench.guest import codec
 from bench.judge.deadline import Deadline, Timed, over_time, raise_starved
+from bench.judge.hidden_files import Hidden, outgoing
 from bench.sandbox import (
     CannotFork,
     CellEnvironment,
@@ -42,19 +43,6 @@ _LOG_BYTES = 8000
 
 class SubjectError(AssertionError):
     """The agent's code failed, took too long, or gave something that is not a value: a failed check."""
-
-
-class Hidden(os.PathLike[str]):
-    """A file that only the judge sees; as an argument of a call it becomes a path in the subject."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __fspath__(self) -> str:
-        return str(self.path)
-
-    def read_bytes(self) -> bytes:
-        return self.path.read_bytes()
 
 
 class Subject:
@@ -115,7 +103,7 @@ class Subject:
         buffers: list[bytes] = []
         arguments = {
             "t": "dict",
-            "v": {"args": _outgoing(list(args), buffers), "kwargs": _outgoing(kwargs, buffers)},
+            "v": {"args": outgoing(list(args), buffers), "kwargs": outgoing(kwargs, buffers)},
         }
         header: dict[str, Any] = {"target": target, "arguments": arguments, "apart": apart}
         if driver is not None:
@@ -285,19 +273,3 @@ class _Exchange:
                 if not running.watch():
                     raise EOFError
         return bytes(data)
-
-
-def _outgoing(value: object, buffers: list[bytes]) -> Any:
-    """Like `codec.encode`, with hidden files sent by content."""
-    if isinstance(value, Hidden):
-        buffers.append(value.read_bytes())
-        return {"t": "file", "n": value.path.name, "b": len(buffers) - 1}
-    if isinstance(value, (list, tuple)):
-        return {"t": "list", "v": [_outgoing(item, buffers) for item in value]}
-    if isinstance(value, dict):
-        return {"t": "dict", "v": {str(key): _outgoing(item, buffers) for key, item in value.items()}}
-    tree, parts = codec.encode(value, scalars=False)
-    if parts:
-        tree["b"] += len(buffers)
-        buffers.extend(parts)
-    return tree

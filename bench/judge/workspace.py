@@ -9,7 +9,7 @@ import random
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -20,74 +20,17 @@ from bench.formats.verdict import is_overclaim
 from bench.guest.trees import remove_tree
 from bench.judge.deadline import Deadline, Timed, over_time, raise_starved
 from bench.judge.files import Folder
+from bench.judge.hidden_files import Hidden
+from bench.judge.ran import Ran
+from bench.judge.scene import Findings, Scene
 from bench.judge.stopwatch import Stopwatch, Timing, Work
-from bench.judge.subject import Hidden, Subject, SubjectError, forwarded
-from bench.sandbox import CellEnvironment, Job, JobLimits, Mount, NetworkAttempts, Sandbox, WarmProcess, run_job
+from bench.judge.subject import Subject, forwarded
+from bench.sandbox import Job, Mount, WarmProcess, run_job
 
 if TYPE_CHECKING:
     import numpy
 
 _READER = Hidden(Path(__file__).with_name("reader_driver.py"))
-
-
-@dataclass(frozen=True)
-class Scene:
-    """Everything a grading is given."""
-
-    snapshot: Path
-    original: Path
-    """The workspace as the agent found it."""
-    hidden: tuple[Path, ...]
-    journals: Mapping[str, Path]
-    """Folders of the services' journals: of the phase `agent`, and of `judging` where services ran."""
-    check: Path
-    """The case's check.py."""
-    profile: str
-    seed: int
-    sandbox: Sandbox
-    preload: tuple[str, ...]
-    limits: JobLimits
-    call_s: float
-    grade_s: float
-    cell_environment: CellEnvironment = field(default_factory=CellEnvironment)
-    spent: Sequence[float] = (0.0, 0.0)
-    """By the workspace's code in an earlier process of this grading: CPU time and available time, in seconds."""
-    services: Mapping[str, Path] = field(default_factory=dict)
-    """Sockets of the services of judging, by the variable that tells the workspace's code where they are."""
-    warm: WarmProcess | None = None
-    """One for these libraries and limits that sees the snapshot."""
-    promises: tuple[str, ...] = ()
-    """Passages of task.md that checks stand for."""
-
-
-@dataclass
-class Findings:
-    """What the checks measured besides passing and failing."""
-
-    metrics: dict[str, dict[str, Any]] = field(default_factory=dict)
-    claims: dict[str, dict[str, Any]] = field(default_factory=dict)
-    network_attempts: NetworkAttempts = field(default_factory=NetworkAttempts)
-    """Tries of the agent's code to reach a network, complete when the workspace is closed."""
-
-
-class Ran(Folder):
-    """A finished command and the folder it left."""
-
-    def __init__(self, root: Path, code: int, stdout: str, stderr: str, command: str, stopped: str) -> None:
-        super().__init__(root)
-        self.code = code
-        self.stdout = stdout
-        self.stderr = stderr
-        self._command = command
-        self._stopped = stopped
-
-    def ok(self) -> Ran:
-        """Itself when the command ended with status 0; a failed check otherwise."""
-        if self._stopped:
-            raise SubjectError(f"`{self._command}` {self._stopped}")
-        last = self.stderr.strip()[-300:] or self.stdout.strip()[-300:]
-        assert self.code == 0, f"`{self._command}` ended with status {self.code}: {last}"
-        return self
 
 
 class Workspace(Folder):

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from bench.plan.document import check_budget, expected_of, plan_document, with_agents_below
     from bench.plan.estimate import NEWEST, History, all_replayed, model_key, paid_usd
     from bench.plan.experiment import Experiment, find_experiment, load_experiment
+    from bench.plan.missing import missing_cells
     from bench.plan.rounds import packed_rounds
     from bench.plan.selection import (
         Request,
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
         cells_of,
         expand_experiment,
         make_plan,
-        missing_cells,
         select_cells,
     )
     from bench.plan.shards import (

@@ -8,17 +8,16 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.base.errors import UserError
 from bench.base.install import DataFolders
-from bench.formats.agent import MODEL_PATTERN, Agent, find_agent, with_settings
+from bench.formats.agent import MODEL_PATTERN, Agent, with_settings
+from bench.formats.agent_lookup import find_agent
 from bench.formats.case import Case, load_cases
 from bench.formats.judge_version import JUDGE
-from bench.formats.plan import ANY_SANDBOX, Cell, RunPlan, make_run_plan, read_plan_file
-from bench.formats.record import Profile, Record
-from bench.formats.run_folder import RunFolder
+from bench.formats.plan import ANY_SANDBOX, Cell, RunPlan, make_run_plan
+from bench.formats.record import Profile
 from bench.formats.seeds import is_replayed
 from bench.formats.suite import Suite, load_suite
 from bench.plan.experiment import Budget, Experiment, Mode, find_experiment, load_experiment
@@ -278,25 +277,3 @@ def select_cells(cells: Sequence[Cell], mode: Mode, history: History, today: dat
 def turn_of(case: str, period_days: int) -> int:
     """The day of the period on which a case is met; it moves for no other case that comes or goes."""
     return int.from_bytes(hashlib.sha256(case.encode()).digest()[:8], "big") % period_days
-
-
-def missing_cells(earlier: Path, records: Iterable[Record], folders: DataFolders) -> list[RunCells]:
-    """The cells without a verdict of a run folder, or of a plan.json among `records`; raises `UserError`.
-
-    An agent or a case that has changed since is an error: records of two versions are never mixed.
-    """
-    if earlier.is_dir():
-        folder = RunFolder(earlier)
-        return [_missing(folder.read_plan(), folder.records(), folders)]
-    known = list(records)
-    return [_missing(plan, known, folders) for plan in read_plan_file(earlier).runs]
-
-
-def _missing(plan: RunPlan, records: Iterable[Record], folders: DataFolders) -> RunCells:
-    own = [it for it in records if it.outcome == "graded" and it.provenance.run == plan.run]
-    graded = {it.cell for it in own}
-    if plan.sandbox == ANY_SANDBOX and own:
-        # What was left to the machines is decided since the first of them ran.
-        plan = plan.model_copy(update={"sandbox": own[0].provenance.sandbox})
-    cells = [cell for cell in cells_of(plan, folders) if cell.id not in graded]
-    return RunCells(plan.run, load_suite(folders.cases, plan.suite), plan.profile, cells, plan)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import json
 import math
 from collections import defaultdict
@@ -15,6 +14,7 @@ from bench.formats.plan import Cell, SkippedCell
 from bench.formats.shards import MachineClass
 from bench.plan.estimate import Estimate
 from bench.plan.experiment import Experiment
+from bench.plan.packing import makespan, pack
 from bench.plan.selection import extras_for
 from bench.plan.spread import Floats, Nights, promised_seconds
 
@@ -22,10 +22,6 @@ MAX_OUTPUT_BYTES = 1_000_000
 """GitHub counts a job's outputs about as UTF-16."""
 _JOB_HOURS = {"hosted": 6, "self-hosted": 120, "local": None}
 """GitHub ends a job then (docs.github.com, "Actions limits": job execution time); nothing ends a local run."""
-# Each round halves the gap between the bound and the packing: after 12 it is below a thousandth of it.
-_ROUNDS = 12
-_MULTIFIT_JOBS = 2000
-"""Beyond so many jobs the first rule is within a thousandth of the bound, and the second one only costs time."""
 
 
 @dataclass(frozen=True)
@@ -263,64 +259,3 @@ def _ordered(groups: Sequence[tuple[float, list[PlannedJob]]]) -> list[PlannedJo
         found += group[::-1] if pairs % 2 else group
         pairs += len(group) > 1
     return found
-
-
-def pack(seconds: Sequence[float], bins: int) -> list[list[int]]:
-    """Indices of the jobs for each of `bins` machines; the same input gives the same packing. Empty bins stay empty."""
-    if bins < 1:
-        raise ValueError("at least one machine is needed")
-    order = sorted(range(len(seconds)), key=lambda index: (-seconds[index], index))
-    packed = _longest_first(seconds, order, bins)
-    if len(seconds) > _MULTIFIT_JOBS:
-        return packed
-    longest = makespan(seconds, packed)
-    low = lower_bound(seconds, bins)
-    for _ in range(_ROUNDS):
-        if longest <= low * (1 + 1e-9):
-            break
-        middle = (low + longest) / 2
-        tried = _first_fit(seconds, order, bins, middle)
-        if tried is None:
-            low = middle
-        else:
-            packed, longest = tried, makespan(seconds, tried)
-    return packed
-
-
-def makespan(seconds: Sequence[float], packed: Sequence[Sequence[int]]) -> float:
-    """Seconds until the last machine is done."""
-    return max((sum(seconds[index] for index in group) for group in packed), default=0.0)
-
-
-def lower_bound(seconds: Sequence[float], bins: int) -> float:
-    """No packing ends earlier: the mean load, the longest job, and two of the `bins` + 1 longest share a machine."""
-    ordered = sorted(seconds, reverse=True)
-    bounds = [sum(ordered) / bins, ordered[0] if ordered else 0.0]
-    if len(ordered) > bins:
-        bounds.append(ordered[bins - 1] + ordered[bins])
-    return max(bounds)
-
-
-def _longest_first(seconds: Sequence[float], order: Sequence[int], bins: int) -> list[list[int]]:
-    packed: list[list[int]] = [[] for _ in range(bins)]
-    loads = [(0.0, number) for number in range(bins)]
-    for index in order:
-        load, number = loads[0]
-        packed[number].append(index)
-        heapq.heapreplace(loads, (load + seconds[index], number))
-    return packed
-
-
-def _first_fit(seconds: Sequence[float], order: Sequence[int], bins: int, capacity: float) -> list[list[int]] | None:
-    """Each job, longest first, to the first machine where it ends in time; None when one fits nowhere."""
-    packed: list[list[int]] = [[] for _ in range(bins)]
-    loads = [0.0] * bins
-    for index in order:
-        for number in range(bins):
-            if loads[number] + seconds[index] <= capacity * (1 + 1e-12):
-                packed[number].append(index)
-                loads[number] += seconds[index]
-                break
-        else:
-            return None
-    return packed

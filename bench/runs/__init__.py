@@ -11,7 +11,7 @@ from bench.base.faces import lazy_face
 
 if TYPE_CHECKING:
     from bench.runs.events import EventLog
-    from bench.runs.execute import Arms, Options, RunObserver, check_run, plan_and_run, run_plan
+    from bench.runs.execute import Arms, Options, check_run, plan_and_run, run_plan
     from bench.runs.gate import (
         Claims,
         Gate,
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         require_current_rules,
     )
     from bench.runs.human import Desk, find_desk, open_desk, open_shell, start_attempt, submit_attempt
+    from bench.runs.observer import RunObserver
     from bench.runs.preflight import NotReady, require_files, require_ready
     from bench.runs.rounds import LookLedger, cells_not_due, design_of, needless_cells, rounds_of
     from bench.runs.seeds import close_drawn, find_secret, keep_secret, new_secret, reveal_seeds, secret_beside

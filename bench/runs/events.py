@@ -20,7 +20,7 @@ from bench.formats.plan import Cell, RunPlan
 from bench.formats.record import Record, Try
 from bench.gateway import CallLine
 from bench.report import reasons
-from bench.runs.execute import RunObserver
+from bench.runs.observer import RunObserver
 
 _FIRST_BYTES = 20_000
 _MOST_TOOLS = 20

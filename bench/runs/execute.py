@@ -1,13 +1,9 @@
-"""Running the cells of a run side by side, and continuing where a killed runner stopped."""
+"""A run from its plan to its records: made ready, written down, and gone on with where a killed runner stopped."""
 
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
-import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -15,7 +11,7 @@ from pathlib import Path
 from bench.base.errors import InfraError, UserError
 from bench.base.files import write_atomic
 from bench.base.install import DataFolders
-from bench.cell import CellContext, CellWatch, Helper, SourceCache, agent_python, run_cell, wanted_sources
+from bench.cell import CellContext, Helper, SourceCache, agent_python, wanted_sources
 from bench.formats.agent import Agent
 from bench.formats.agent_files import CASSETTES
 from bench.formats.help import HelpOffer
@@ -24,106 +20,17 @@ from bench.formats.provenance import Sequential
 from bench.formats.record import Record
 from bench.formats.run_folder import SECRET, RunFolder
 from bench.formats.step_snapshots import SnapshotRule
-from bench.guest.first_process import children
 from bench.plan import Request, RunCells, cells_of, make_arms, make_plan
 from bench.runs.context import context_of
+from bench.runs.observer import RunObserver
+from bench.runs.pool import run_cells
 from bench.runs.preflight import require_ready
-from bench.runs.repair import repair
 from bench.runs.rounds import design_of, rounds_of, run_rounds
 from bench.runs.seeds import find_secret, new_secret, require_open
 from bench.sandbox import Sandbox, end_orphans
 
-_STOP_S = 15.0
-"""Seconds that interrupted cells have to write their records; then they end with this process."""
 _MOST_NAMED = 8
 """Files in one line of output."""
-
-
-@dataclass
-class RunObserver(CellWatch):
-    """Is told what happens in a run and in its cells; this base class ignores it."""
-
-    total: int = 0
-    done: int = 0
-    running: dict[str, float] = field(default_factory=dict)
-
-    def start(self, plan: RunPlan, folder: Path) -> None:
-        """A run in `folder` begins or goes on; its cells follow."""
-
-    def expect(self, total: int) -> None:
-        """So many cells follow."""
-        self.total = total
-
-    def begin(self, cell: Cell) -> None:
-        """A cell starts."""
-
-    def end(self, record: Record, kept: bool) -> None:
-        """A cell is finished; `kept`: it was so before this start."""
-
-    def note(self, line: str) -> None:
-        """Something a user should know, such as a damaged file."""
-
-    def fetching(self, name: str, done: int, total: int) -> None:
-        """Of the data of this name so many bytes are there."""
-
-    def tick(self) -> None:
-        """Nothing new for a moment."""
-
-
-def run_cells(
-    cells: Sequence[Cell], context: CellContext, folder: RunFolder, jobs: int, progress: RunObserver
-) -> list[Record]:
-    """Run every cell that is not graded yet, `jobs` at a time; returns the records of all, in the cells' order.
-
-    On KeyboardInterrupt the cells under way get a record of outcome `interrupted`; then it is raised again. So is the
-    `UserError` of a record that could not be written: a disk without space for it has none for the other records.
-    """
-    for line in repair(folder, cells):
-        progress.note(line)
-    records = {cell.id: record for cell in cells if (record := folder.finished(cell)) is not None}
-    for record in records.values():
-        progress.end(record, True)
-    waiting = [cell for cell in cells if cell.id not in records]
-
-    def work(cell: Cell) -> Record:
-        progress.begin(cell)
-        return run_cell(cell, context, folder.set_aside(cell))
-
-    # Threads, since a cell is a child process; each outlives its sandbox, which would end with it.
-    pool = ThreadPoolExecutor(jobs, thread_name_prefix="cell")
-    try:
-        futures = [pool.submit(work, cell) for cell in waiting]
-        for record in _as_they_end(futures, context, progress):
-            records[record.cell] = record
-            progress.end(record, False)
-    except BaseException:
-        context.stopped.set()
-        pool.shutdown(wait=False, cancel_futures=True)
-        _end_cells(futures)
-        raise
-    with contextlib.suppress(RuntimeError):
-        pool.shutdown(wait=True)
-    return [records[cell.id] for cell in cells]
-
-
-def _end_cells(futures: Sequence[Future[Record]]) -> None:
-    """End what the cells under way have started, until each has written down that it was interrupted."""
-    until = time.monotonic() + _STOP_S
-    while not all(future.done() for future in futures) and time.monotonic() < until:
-        for pid in children(os.getpid()):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGTERM)
-        wait(futures, timeout=0.2)
-
-
-def _as_they_end(futures: Sequence[Future[Record]], context: CellContext, progress: RunObserver) -> Iterator[Record]:
-    pending = set(futures)
-    while pending:
-        ended, pending = wait(pending, timeout=0.5, return_when=FIRST_COMPLETED)
-        context.space.look()
-        progress.tick()
-        for future in ended:
-            yield future.result()
 
 
 @dataclass(frozen=True)

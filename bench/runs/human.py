@@ -36,7 +36,7 @@ from bench.cell import (
     unmet_needs,
     write_record,
 )
-from bench.formats.agent import find_agent
+from bench.formats.agent_lookup import find_agent
 from bench.formats.amounts import Seconds
 from bench.formats.case import load_cases
 from bench.formats.names import Instant

@@ -25,17 +25,9 @@ if TYPE_CHECKING:
     from bench.sandbox.docker.own_image import own_image
     from bench.sandbox.fork import CannotFork
     from bench.sandbox.gpu import Gpu, GpuRoots, find_gpus, missing_parts
-    from bench.sandbox.job import (
-        CellEnvironment,
-        Ended,
-        Job,
-        JobLimits,
-        Mount,
-        NetworkAttempts,
-        Sandbox,
-        base_environment,
-    )
+    from bench.sandbox.job import CellEnvironment, Ended, Job, JobLimits, Mount, NetworkAttempts, Sandbox
     from bench.sandbox.limits import cell_environment, job_limits
+    from bench.sandbox.orders import base_environment
     from bench.sandbox.process import ProcessSandbox
     from bench.sandbox.running import Running, Tail, run_job, start
     from bench.sandbox.starvation import Witness

@@ -17,21 +17,9 @@ from bench.sandbox.cgroup import Group, tasks_cap
 from bench.sandbox.cgroup_location import new_group
 from bench.sandbox.control import StatusPipe, TreeControl
 from bench.sandbox.gpu import GPU_LIMIT, NO_DEVICE
-from bench.sandbox.job import (
-    GUEST,
-    GUEST_LIBRARY,
-    GUEST_PRIVATE,
-    OWN_ETC,
-    WHOLE_PROC,
-    Job,
-    JobLimits,
-    Launch,
-    Mount,
-    guest_socket,
-    host_environment,
-    orders_for,
-)
+from bench.sandbox.job import GUEST, GUEST_LIBRARY, GUEST_PRIVATE, OWN_ETC, WHOLE_PROC, Job, JobLimits, Launch, Mount
 from bench.sandbox.lent_ports import LentPorts
+from bench.sandbox.orders import guest_socket, host_environment, orders_for
 
 _NAMESPACES = (
     *("--unshare-all", "--unshare-user", "--uid", "1000", "--gid", "1000", "--hostname", "bench"),

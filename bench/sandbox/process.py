@@ -15,7 +15,8 @@ from bench.guest.trees import remove_tree
 from bench.sandbox.cgroup_location import new_group
 from bench.sandbox.control import StatusPipe, TreeControl, send_signal
 from bench.sandbox.gpu import GPU_LIMIT
-from bench.sandbox.job import GUEST, Job, Launch, Mount, host_environment, orders_for
+from bench.sandbox.job import GUEST, Job, Launch, Mount
+from bench.sandbox.orders import host_environment, orders_for
 
 MARKER = "BENCH_JOB"
 """Environment variable by which processes that left a job's tree are found again."""

@@ -18,15 +18,8 @@ from pathlib import Path
 from bench.base.errors import InfraError
 from bench.sandbox.cgroup_location import Probe
 from bench.sandbox.fork import CannotFork, Fork
-from bench.sandbox.job import (
-    GUEST,
-    CellEnvironment,
-    Job,
-    JobLimits,
-    Mount,
-    Sandbox,
-    resource_limits,
-)
+from bench.sandbox.job import GUEST, CellEnvironment, Job, JobLimits, Mount, Sandbox
+from bench.sandbox.orders import resource_limits
 from bench.sandbox.running import Running, start
 from bench.sandbox.seccomp import encoded_filter
 from bench.sandbox.starvation import Witness

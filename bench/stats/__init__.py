@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from bench.base.faces import lazy_face
 
 if TYPE_CHECKING:
-    from bench.stats.budget import Candidate, Selection, TooLittle, select
+    from bench.stats.budget import Selection, select
     from bench.stats.choice import (
         AA_RUNS,
         Chosen,
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         price,
         trials_needed,
     )
+    from bench.stats.prior import Candidate, TooLittle
     from bench.stats.record_results import RecordResults, standings
     from bench.stats.results import (
         CaseSeen,
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
         suite_of,
         suite_of_records,
     )
+    from bench.stats.sample_sizes import Needed
     from bench.stats.sequential import (
         ROUNDS,
         Decision,
@@ -103,7 +105,7 @@ if TYPE_CHECKING:
     )
     from bench.stats.tests import Rules
     from bench.stats.trends import CaseNight, Drop, Level, Series, case_nights, nightly, standing_drop
-    from bench.stats.verdict import Judgement, Needed
+    from bench.stats.verdict import Judgement
     from bench.stats.versus import HeadToHead, head_to_head
 else:
     __getattr__ = lazy_face(__name__)

@@ -17,10 +17,9 @@ from scipy.special import ndtr, ndtri, stdtrit
 
 from bench.base.text import counted
 from bench.formats.record import Record
-from bench.stats.entrants import current, unique_cells
 from bench.stats.intervals import SEED, Floats, Interval
-from bench.stats.pairing import MEASURES
-from bench.stats.power import TRIALS, components, fewest_cases, found_share
+from bench.stats.power import TRIALS, fewest_cases, found_share
+from bench.stats.prior import Candidate, Prior, TooLittle, posterior
 from bench.stats.tests import DEFAULT_RULES, POWER, Rules
 
 _ROUNDS = 1_000
@@ -31,24 +30,8 @@ _LADDER = 8
 _FINALISTS = 6
 # Two designs whose simulated chances are so near are taken for equally good, and the cheaper one is chosen.
 _EQUAL = 0.01
-_LEAST_WEIGHT, _MOST_WEIGHT = 0.2, 50.0
 # Where no case was met twice. Costs of real agents' trials spread less.
 _USUAL_SPREAD = 1.0
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A case that may be taken. Costs are of one cell, models and machines together (USD)."""
-
-    id: str
-    category: str
-    usd: float
-    costs: Sequence[float]
-    """Costs that were seen, around `usd`; empty: none, and `usd` is the most that is possible."""
-    seconds: float
-    """Expected of one cell."""
-    arms: int = 1
-    """Cells of one trial."""
 
 
 @dataclass(frozen=True)
@@ -78,10 +61,6 @@ class Selection:
     """Cases of the offer that history does not tell of."""
 
 
-class TooLittle(ValueError):
-    """The budget is below the cheapest possible verdict, or no budget buys one; the text says which."""
-
-
 def select(
     candidates: Sequence[Candidate],
     records: Iterable[Record],
@@ -96,7 +75,7 @@ def select(
     the cases that were met, and the case's own trials (empirical Bayes: Carlin and Louis, Bayes and Empirical Bayes
     Methods, 2000, section 3.2). The drop takes the same share of each chance, as in `power`.
     """
-    prior, counts = _posterior(candidates, records)
+    prior, counts = posterior(candidates, records)
     shapes = np.add(counts, prior.parameters)
     if not drop < float((shapes[:, 0] / shapes.sum(axis=1)).mean()):
         raise TooLittle(f"the agent succeeds too seldom to drop by {100 * drop:g} points")
@@ -123,50 +102,6 @@ def select(
         enough=enough,
         unknown=sum(not counts[index].any() for index in chosen),
     )
-
-
-@dataclass(frozen=True)
-class _Prior:
-    """The Beta distribution of the cases' chances, and how far it is known."""
-
-    mean: float
-    weight: float
-    cases: int
-    error: float
-    """Standard deviation of the mean."""
-
-    @property
-    def parameters(self) -> tuple[float, float]:
-        """Of the Beta distribution."""
-        return self.mean * self.weight, (1 - self.mean) * self.weight
-
-    def drawn(self, rng: np.random.Generator) -> Floats:
-        """(2,): parameters of a distribution that could as well be the true one, normal in mean and log weight."""
-        shift, stretch = rng.standard_normal(2)
-        mean = float(np.clip(self.mean + self.error * shift, 0.02, 0.98))
-        weight = float(
-            np.clip(self.weight * math.exp(stretch * math.sqrt(4 / self.cases)), _LEAST_WEIGHT, _MOST_WEIGHT)
-        )
-        return np.array([mean * weight, (1 - mean) * weight])
-
-
-def _posterior(candidates: Sequence[Candidate], records: Iterable[Record]) -> tuple[_Prior, Floats]:
-    """What holds of all cases, and (cases, 2): successes and failures of each."""
-    met = [it for it in current(unique_cells(records)) if it.outcome == "graded"]
-    parts = components(met, MEASURES["success"])
-    if parts is None:
-        raise TooLittle("history has fewer than two cases with a verdict")
-    trials: dict[str, list[bool]] = defaultdict(list)
-    for record in met:
-        trials[record.case.id].append(bool(record.success))
-    # One success and one failure more: a history of nothing but successes does not promise them.
-    mean = (parts.mean * parts.cases + 1) / (parts.cases + 2)
-    # Without second trials all of the variance counts as within cases. Cases differ in every suite that is known.
-    between = parts.between if parts.repeated else parts.within / 2
-    weight = float(np.clip(mean * (1 - mean) / max(between, 1e-9) - 1, _LEAST_WEIGHT, _MOST_WEIGHT))
-    error = math.sqrt((parts.between + parts.within * parts.cases / parts.trials) / parts.cases)
-    counts = [(sum(trials[it.id]), len(trials[it.id]) - sum(trials[it.id])) for it in candidates]
-    return _Prior(mean, weight, parts.cases, error), np.array(counts, dtype=np.float64)
 
 
 def _strata(candidates: Sequence[Candidate], shapes: Floats) -> list[str]:
@@ -274,7 +209,7 @@ def _drawn(rng: np.random.Generator, chances: Floats, trials: int, drop: float) 
     return found
 
 
-def _power_interval(prior: _Prior, counts: Floats, trials: int, drop: float, rules: Rules) -> Interval:
+def _power_interval(prior: Prior, counts: Floats, trials: int, drop: float, rules: Rules) -> Interval:
     """95% of the chances that the states of the agent give which history leaves possible."""
     cases = len(counts)
     rng = np.random.default_rng([SEED, cases, trials, 1])

@@ -21,9 +21,10 @@ from bench.stats.intervals import (
     unseen,
 )
 from bench.stats.nights import NO_ERROR, NightError
+from bench.stats.sample_sizes import Needed, needed
 from bench.stats.sign_flips import flipped_chances, sign_flip
 from bench.stats.tails import Tails
-from bench.stats.tests import MOST_CASES, MOST_TRIALS, POWER, Rules, Stratum, within_strata
+from bench.stats.tests import Rules, Stratum, within_strata
 
 # The error of a simulated power near 0.75 is then 0.02.
 _ROUNDS = 500
@@ -37,16 +38,6 @@ Verdict = Literal[
     "inconclusive",
     "not comparable",
 ]
-
-
-@dataclass(frozen=True)
-class Needed:
-    """What would decide with `POWER`, if the difference is as it looks. None: no reasonable number does."""
-
-    trials: int | None
-    """A case and side, on the same cases."""
-    cases: int | None
-    """With the same number of trials."""
 
 
 @dataclass(frozen=True)
@@ -206,54 +197,6 @@ def above_floor(it: Judgement, floor: float | None, margin: float) -> Judgement:
     hidden = abs(it.difference) < floor and it.verdict in ("regression", "improvement")
     blind = floor >= margin and it.verdict == "no change"
     return replace(it, verdict="below the noise floor", needed=None) if hidden or blind else it
-
-
-def least_cases(alpha: float) -> int:
-    """The fewest cases of which a sign-flip test can speak: of n signs all are alike with a chance of 2^-n."""
-    return math.floor(-math.log2(alpha)) + 1
-
-
-def needed(
-    differences: Floats,
-    noise: Floats | None,
-    trials: float,
-    margin: float,
-    alpha: float,
-    *,
-    bounded: bool = True,
-    night: NightError = NO_ERROR,
-) -> Needed:
-    """Trials, or cases, that would decide with `POWER` if the difference stays what it is.
-
-    The variance of a mean difference over K cases with n trials a side is (between + within / n) / K. A difference of
-    at least the margin is to be told from 0; a smaller one from the margin. With one trial a case the parts cannot be
-    told apart, and all of the variance counts as within. What nights add stays, whatever is run in them. No number is
-    below what the test can decide by at all.
-    """
-    from scipy.special import ndtri
-
-    cases = len(differences)
-    mean = abs(float(differences.mean()))
-    total = float(differences.var(ddof=1))
-    apart = mean >= margin
-    room = mean if apart else margin - mean
-    least = least_cases(alpha)
-    if bounded and not apart:
-        # Of equal cases so many are needed before their being equal excludes the margin.
-        least = max(least, math.ceil(math.log(alpha) / math.log1p(-min(max(room, 1e-9), 0.999))))
-    target = (room / float(ndtri(1 - alpha) + ndtri(POWER))) ** 2 - night.sd**2
-    if target <= 0:
-        return Needed(None, None)
-    more_cases = _capped(max(cases + 1, least, total / target), MOST_CASES)
-    of_trials = total if noise is None else min(total, float(np.mean(noise)))
-    left = cases * target - (total - of_trials)
-    by_trials = left > 0 and cases >= least and of_trials > 0
-    more_trials = _capped(max(math.floor(trials) + 1, of_trials * trials / left), MOST_TRIALS) if by_trials else None
-    return Needed(more_trials, more_cases)
-
-
-def _capped(value: float, most: int) -> int | None:
-    return math.ceil(value - 1e-9) if value <= most else None
 
 
 def power_of(

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from bench.base.errors import UserError
 from bench.base.install import DataFolders, find_data_folders
-from bench.formats.agent import Agent, find_agent, with_settings
+from bench.formats.agent import Agent, with_settings
+from bench.formats.agent_lookup import find_agent
 from bench.formats.case import Case, load_cases
 from bench.formats.model_usage import ModelUsage
 from bench.formats.plan import PlannedCell, RunPlan, is_ranked

@@ -21,7 +21,7 @@ from bench.base.install import find_data_folders
 from bench.cell.context import CellContext
 from bench.cell.run import run_cell
 from bench.cell.wanted_packages import NpmLock
-from bench.formats.agent import load_agents
+from bench.formats.agent_lookup import load_agents
 from bench.formats.model_usage import ModelUsage
 from bench.formats.plan import Cell
 from bench.formats.record import Record

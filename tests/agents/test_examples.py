@@ -15,7 +15,8 @@ import pytest
 
 from bench.base.install import find_data_folders
 from bench.cell.run import run_cell
-from bench.formats.agent import load_agent, load_agents
+from bench.formats.agent import load_agent
+from bench.formats.agent_lookup import load_agents
 from bench.formats.case import load_cases
 from bench.sandbox.job import Sandbox
 from tests.helpers.cells import ROOT, make_cell, make_context, not_here

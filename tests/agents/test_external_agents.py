@@ -15,7 +15,7 @@ import pytest
 from bench.base.install import find_data_folders
 from bench.cell.context import CellContext
 from bench.cell.run import run_cell
-from bench.formats.agent import load_agents
+from bench.formats.agent_lookup import load_agents
 from bench.formats.plan import Cell
 from bench.formats.record import Record
 from bench.sandbox.job import Sandbox

@@ -13,12 +13,12 @@ import pytest
 from bench.base.install import DataFolders, find_data_folders
 from bench.cell.context import CellContext
 from bench.cell.run import run_cell
-from bench.formats.agent import find_agent
+from bench.formats.agent_lookup import find_agent
 from bench.formats.case import Case, case_folders, load_case, missing_modules
 from bench.formats.plan import Cell
 from bench.formats.provenance import Provenance
 from bench.formats.record import Record
-from bench.gateway.backends.replay import Cassette, load_cassette
+from bench.gateway.backends.cassettes import Cassette, load_cassette
 from bench.sandbox.choose import choose_sandbox, probe_bubblewrap
 from tests.helpers.sampling import at_night, on_push
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.formats.agent import load_agents
+from bench.formats.agent_lookup import load_agents
 from bench.formats.observed import SelfReported
 from tests.helpers.cells import ROOT, new_token, processes_with
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from bench.base.install import find_data_folders
 from bench.cell.context import CellContext
 from bench.cell.run import run_cell
-from bench.formats.agent import find_agent
+from bench.formats.agent_lookup import find_agent
 from bench.formats.case import load_cases
 from bench.formats.plan import Cell
 from bench.formats.provenance import Provenance

@@ -26,8 +26,9 @@ from bench.base.install import DataFolders
 from bench.plan.document import plan_document
 from bench.plan.estimate import Estimate, History
 from bench.plan.experiment import Experiment
+from bench.plan.packing import lower_bound
 from bench.plan.selection import expand_experiment
-from bench.plan.shards import PlannedJob, github_matrix, lower_bound, packed_shards, wall_seconds
+from bench.plan.shards import PlannedJob, github_matrix, packed_shards, wall_seconds
 from bench.plan.spread import Floats, Seen
 from bench.stats.intervals import wilson
 from tests.helpers.cells import ROOT, make_agent, make_case, write_files

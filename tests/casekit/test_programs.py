@@ -9,7 +9,7 @@ import pytest
 
 from bench.casekit.programs import kept_as_given, learns_again, left_alone
 from bench.judge.files import Folder
-from bench.judge.subject import Hidden
+from bench.judge.hidden_files import Hidden
 
 INPUTS: dict[str, bytes | str] = {"train.csv": "Id,é\n1,2\n", "images/1.npy": b"\x00\xff"}
 

@@ -20,7 +20,7 @@ from bench.casekit.picture_files import read_cifar10, read_idx, write_cifar10, w
 from bench.casekit.pictures import SHAPES, digits, shapes
 from bench.cell import CellContext, run_cell
 from bench.cell.start_state import prepare_start
-from bench.formats.agent import find_agent
+from bench.formats.agent_lookup import find_agent
 from bench.formats.case import Case, load_case, load_cases
 from bench.formats.plan import Cell
 from bench.sandbox import Sandbox

@@ -13,8 +13,9 @@ import pytest
 
 from bench.cell import workspace
 from bench.cell.context import CellContext
+from bench.cell.reduction import GONE, Bounds, reduce_to
 from bench.cell.run import run_cell
-from bench.cell.snapshot import GONE, Bounds, CrowdedError, make_harmless, reduce_to
+from bench.cell.snapshot import CrowdedError, make_harmless
 from bench.cell.workspace import discard
 from bench.formats.record import Record
 from bench.guest.trees import remove_tree

@@ -10,7 +10,7 @@ import pytest
 
 from bench.cell.run import run_cell
 from bench.cli.demo import tell_what_is_proven
-from bench.formats.agent import find_agent
+from bench.formats.agent_lookup import find_agent
 from bench.formats.run_folder import RunFolder
 from bench.sandbox.process import ProcessSandbox
 from tests.helpers.cells import ROOT, WRONG, make_case, make_cell, make_context

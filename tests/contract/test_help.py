@@ -27,7 +27,8 @@ from bench.index import open_index
 from bench.index.results import IndexedResults
 from bench.plan.selection import Request
 from bench.report import leaderboard, outcome_line
-from bench.runs.execute import Options, RunObserver, plan_and_run, run_plan
+from bench.runs.execute import Options, plan_and_run, run_plan
+from bench.runs.observer import RunObserver
 from bench.sandbox.job import Sandbox
 from bench.stats import Entrant, RecordResults, Results, rank
 from bench.store import ResultsBranch

@@ -14,7 +14,7 @@ from bench.base.errors import UserError
 from bench.base.install import DataFolders
 from bench.cell import run_cell
 from bench.cli.main import cli
-from bench.formats.agent import find_agent
+from bench.formats.agent_lookup import find_agent
 from bench.formats.case import Case, load_case
 from bench.formats.plan import Cell
 from bench.plan import Experiment, History, PlannedJob, packed_shards

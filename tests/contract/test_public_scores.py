@@ -18,7 +18,7 @@ from bench.casekit.public_scores import PublicScores, read_labels, write_labels
 from bench.casekit.services import MOST_EVENTS, Request, Response, Service
 from bench.cell import run_cell
 from bench.cell.services import running_services
-from bench.formats.agent import find_agent
+from bench.formats.agent_lookup import find_agent
 from bench.formats.case import Case
 from bench.formats.record import Record
 from bench.sandbox.job import Sandbox

@@ -11,7 +11,7 @@ from bench.authoring import open_verifier
 from bench.base.install import DataFolders
 from bench.cell import CellFolder, Overlay, run_agent, run_cell
 from bench.cell.services import running_services
-from bench.formats.agent import find_agent
+from bench.formats.agent_lookup import find_agent
 from bench.formats.case import Case
 from bench.judge.deadline import Deadline
 from bench.judge.subject import Subject

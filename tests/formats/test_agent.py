@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from bench.base.errors import UserError
-from bench.formats.agent import find_agent, load_agent, load_agents
+from bench.formats.agent import load_agent
+from bench.formats.agent_lookup import find_agent, load_agents
 from tests.helpers.cells import ROOT, make_agent, write_files
 
 

@@ -21,8 +21,9 @@ from bench.formats.older_records import parse_records, read_line
 from bench.formats.record import Record
 from bench.formats.run_folder import RunFolder, read_record
 from bench.formats.suite import load_suite
+from bench.gateway.backends.cassettes import load_cassette
 from bench.gateway.backends.recorded import load_exchanges
-from bench.gateway.backends.replay import is_recorded, load_cassette
+from bench.gateway.backends.replay import is_recorded
 from bench.gateway.prices import find_prices
 from bench.plan.selection import cells_of
 from bench.runs.human import Attempt, open_desk

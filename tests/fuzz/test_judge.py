@@ -189,7 +189,8 @@ def test_a_message_of_the_subject(tally: Tally, content: bytes) -> None:
 @fuzzed
 @given(JUNK)
 def test_a_claim(tally: Tally, claimed: Any) -> None:
-    from bench.judge.workspace import Findings, Workspace
+    from bench.judge.scene import Findings
+    from bench.judge.workspace import Workspace
 
     ws = Workspace.__new__(Workspace)
     ws.findings = Findings()

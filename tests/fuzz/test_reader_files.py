@@ -23,8 +23,9 @@ from bench.casekit.picture_files import png
 from bench.judge import Workspace, read_checkpoint, read_parquet, read_pictures, read_pretrained
 from bench.judge.claims import csv_number, json_number
 from bench.judge.files import Folder
+from bench.judge.ran import Ran
+from bench.judge.scene import Scene
 from bench.judge.submissions import Numbers, submission
-from bench.judge.workspace import Ran, Scene
 from bench.sandbox.bubblewrap import BubblewrapSandbox
 from bench.sandbox.job import JobLimits
 from tests.helpers.cells import ROOT, python, write_files

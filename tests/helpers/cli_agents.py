@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from bench.formats.agent import Agent, find_agent
+from bench.formats.agent import Agent
+from bench.formats.agent_lookup import find_agent
 from bench.formats.case import load_cases
 from bench.gateway import GatewaySpec
 from bench.gateway.config import State

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from bench.base.errors import UserError
 from bench.cell.interpreter import find_interpreter
-from bench.formats.agent import Agent, find_agent
+from bench.formats.agent import Agent
+from bench.formats.agent_lookup import find_agent
 from bench.formats.case import Case, load_cases
 from tests.helpers.cells import ROOT, not_here
 

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import example
 
 from bench.base.install import find_data_folders
-from bench.formats.agent import find_agent
+from bench.formats.agent_lookup import find_agent
 from bench.formats.case import load_cases
 
 YAML_TRAPS = [

@@ -17,8 +17,9 @@ from atif import Trajectory
 from bench.gateway.atif import to_atif
 from bench.gateway.backends.http_client import NativeTransport
 from bench.gateway.backends.live import LiveBackend
-from bench.gateway.backends.probe import LastAnswer, Probe, Traffic
+from bench.gateway.backends.probe import Probe
 from bench.gateway.backends.recorded import Recorder, load_exchanges
+from bench.gateway.backends.traffic import LastAnswer, Traffic
 from bench.gateway.budget import CellBudget, CellLimits, Tariff
 from bench.gateway.call_log import CallLine, Ledger, messages_path, read_trace
 from bench.gateway.calls import CallHandler

@@ -11,8 +11,9 @@ import pytest
 from bench.base.errors import InfraError
 from bench.formats.failures import FAILURES
 from bench.judge.deadline import Deadline, over_time
+from bench.judge.scene import Scene
 from bench.judge.subject import SubjectError
-from bench.judge.workspace import Scene, Workspace
+from bench.judge.workspace import Workspace
 from bench.sandbox import judging_limits, wall_backstop
 from bench.sandbox.job import Ended, EndReason
 from bench.sandbox.process import ProcessSandbox

@@ -16,7 +16,8 @@ from bench.casekit.services import MOST_EVENTS, Service
 from bench.formats.case import Case
 from bench.guest.first_process import children, descendants
 from bench.judge import grade
-from bench.judge.forks import Envelope, run_fork
+from bench.judge.fork_watch import Envelope
+from bench.judge.forks import run_fork
 from bench.judge.grading import Grading
 from bench.sandbox import base_environment
 from bench.sandbox.job import Sandbox

@@ -29,7 +29,7 @@ from bench.judge import (
     submission,
 )
 from bench.judge.files import Folder
-from bench.judge.workspace import Scene
+from bench.judge.scene import Scene
 from bench.sandbox.job import JobLimits
 from bench.sandbox.process import ProcessSandbox
 from tests.helpers.cells import write_files

@@ -18,8 +18,9 @@ import pytest
 from bench import judge
 from bench.casekit.picture_files import png
 from bench.judge import Workspace, read_checkpoint, read_parquet, read_pictures, read_pretrained
+from bench.judge.ran import Ran
+from bench.judge.scene import Scene
 from bench.judge.subject import SubjectError
-from bench.judge.workspace import Ran, Scene
 from bench.sandbox.bubblewrap import BubblewrapSandbox
 from bench.sandbox.job import JobLimits, Sandbox
 from tests.helpers.arrays import npy, tensor, tensors

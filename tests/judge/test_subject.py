@@ -11,7 +11,8 @@ import numpy
 import pytest
 
 from bench.judge.deadline import Deadline
-from bench.judge.subject import Hidden, Subject, SubjectError
+from bench.judge.hidden_files import Hidden
+from bench.judge.subject import Subject, SubjectError
 from bench.sandbox.bubblewrap import BubblewrapSandbox
 from bench.sandbox.job import Sandbox
 from tests.helpers.cells import make_limits, new_token, processes_with, write_files

@@ -17,16 +17,8 @@ from bench.formats.case import Case
 from bench.formats.plan import Cell
 from bench.plan.estimate import Estimate
 from bench.plan.experiment import Experiment
-from bench.plan.shards import (
-    MAX_OUTPUT_BYTES,
-    PackedShard,
-    PlannedJob,
-    github_matrix,
-    lower_bound,
-    makespan,
-    pack,
-    packed_shards,
-)
+from bench.plan.packing import lower_bound, makespan, pack
+from bench.plan.shards import MAX_OUTPUT_BYTES, PackedShard, PlannedJob, github_matrix, packed_shards
 from tests.helpers.cells import make_agent, make_case
 
 SECONDS = st.lists(st.floats(0, 10_000, allow_nan=False), max_size=80)

@@ -21,7 +21,8 @@ from bench.formats.record import Record
 from bench.formats.run_folder import SECRET, RunFolder
 from bench.formats.seeds import REVEALED, RevealedSeeds, SeedSecret
 from bench.plan.selection import Request
-from bench.runs.execute import Options, RunObserver, plan_and_run, run_plan
+from bench.runs.execute import Options, plan_and_run, run_plan
+from bench.runs.observer import RunObserver
 from bench.runs.seeds import EXPERIMENT, VARIABLE, close_drawn, reveal_seeds, secret_beside
 from bench.sandbox.process import ProcessSandbox
 from bench.store import ResultsBranch, publish

@@ -19,7 +19,8 @@ from bench.formats.record import Record
 from bench.formats.run_folder import RunFolder
 from bench.formats.step_snapshots import INDEX, SCORES, STORE, CellStepScores, SnapshotRule, StepSnapshots
 from bench.plan.selection import Request
-from bench.runs.execute import Options, RunObserver, plan_and_run
+from bench.runs.execute import Options, plan_and_run
+from bench.runs.observer import RunObserver
 from bench.runs.step_scores import score_steps
 from bench.sandbox.job import Sandbox
 from tests.helpers.cells import RIGHT, WRONG, make_agent, make_case, write_files

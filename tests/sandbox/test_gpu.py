@@ -15,7 +15,7 @@ import pytest
 from bench.base.errors import InfraError
 from bench.cell import leased_gpu, run_cell
 from bench.cli.doctor_gpu import check_gpus
-from bench.formats.agent import find_agent
+from bench.formats.agent_lookup import find_agent
 from bench.formats.case_parts import Needs
 from bench.formats.plan import Cell
 from bench.judge.deadline import Deadline

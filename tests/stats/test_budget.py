@@ -7,9 +7,10 @@ import pytest
 from scipy import stats
 
 from bench.formats.record import Record
-from bench.stats.budget import Candidate, TooLittle, _bill, select
+from bench.stats.budget import _bill, select
 from bench.stats.intervals import Floats
 from bench.stats.power import Components, Question, cases_needed, fewest_cases, found_share, power, trials_needed
+from bench.stats.prior import Candidate, TooLittle
 from bench.stats.sign_flips import freed_mean
 from bench.stats.tests import Rules
 from tests.helpers.records import make_check, make_record

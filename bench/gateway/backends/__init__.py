@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from bench.gateway.answers import Answer
-from bench.gateway.request import Call, Json, RequestRefused
+from bench.gateway.json_values import Json
+from bench.gateway.request import Call, RequestRefused
 from bench.gateway.run_budget import Limit
 from bench.gateway.usage import Rule
 

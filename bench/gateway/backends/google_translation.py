@@ -14,8 +14,10 @@ from typing import Any
 from bench.formats.model_usage import Tokens
 from bench.gateway import google
 from bench.gateway.backends import Response, TransportFault
-from bench.gateway.request import Call, Json
-from bench.gateway.streams import READERS, Events, event_data
+from bench.gateway.json_values import Json
+from bench.gateway.request import Call
+from bench.gateway.stream_readers import READERS
+from bench.gateway.streams import Events, event_data
 from bench.gateway.usage import Rule, normalise
 
 _SETTINGS = {

@@ -20,8 +20,9 @@ from bench.base.errors import UserError
 from bench.gateway.backends import Headers, Response, TransportFault, lost
 from bench.gateway.config import Provider
 from bench.gateway.google import upstream_path
+from bench.gateway.json_values import Json
 from bench.gateway.policy import allowed_betas
-from bench.gateway.request import ROUTES, Call, Json
+from bench.gateway.request import ROUTES, Call
 from bench.gateway.usage import Rule, rule_of
 
 _KEPT_S = 15.0

@@ -11,7 +11,8 @@ from typing import Any
 from bench.gateway.backends import BackendError, Response, TransportFault, lost
 from bench.gateway.backends.google_translation import as_chat, as_google
 from bench.gateway.backends.http_client import NativeTransport
-from bench.gateway.request import COUNTS, Call, Dialect, Json, RequestRefused
+from bench.gateway.json_values import Json
+from bench.gateway.request import COUNTS, Call, Dialect, RequestRefused
 from bench.gateway.usage import Rule, rule_of
 
 _JSON = [("content-type", "application/json")]

@@ -15,9 +15,11 @@ from typing import Protocol
 
 from bench.gateway.answers import read_answer
 from bench.gateway.backends import BackendError, CallHistory, Response, TransportFault
-from bench.gateway.backends.probe import UNDERSTOOD, Probe, Traffic, is_out_of_money
+from bench.gateway.backends.probe import UNDERSTOOD, Probe, is_out_of_money
+from bench.gateway.backends.traffic import Traffic
 from bench.gateway.config import Patience
-from bench.gateway.request import Call, Dialect, Json, RequestRefused
+from bench.gateway.json_values import Json
+from bench.gateway.request import Call, Dialect, RequestRefused
 from bench.gateway.streams import StreamLost
 from bench.gateway.usage import Rule
 

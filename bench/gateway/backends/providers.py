@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 from bench.base.errors import UserError
 from bench.gateway.backends import replay
+from bench.gateway.backends.cassettes import load_cassette
 from bench.gateway.backends.recorded import load_exchanges
-from bench.gateway.backends.replay import load_cassette
 from bench.gateway.backends.scripted import is_scripted, scripted_prices
 from bench.gateway.config import Provider, Role
 from bench.gateway.media import Family

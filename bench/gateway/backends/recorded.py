@@ -17,8 +17,9 @@ from bench.base.documents import read_yaml_documents
 from bench.base.errors import UserError
 from bench.base.model import Model, SeedText, validate
 from bench.gateway.call_log import clip, write_all
+from bench.gateway.json_values import Json, count_shared, digest_json, shallow
 from bench.gateway.prices import Prices
-from bench.gateway.request import ITEMS, Call, Dialect, Json, count_shared, digest_json, shallow
+from bench.gateway.request import ITEMS, Call, Dialect
 from bench.gateway.streams import Events
 
 _LARGEST_FILE = 200_000_000

@@ -11,8 +11,9 @@ from collections.abc import AsyncGenerator, Iterable
 from bench.formats.seeds import REPLAY_PREFIX
 from bench.gateway.answers import Answer, read_answer
 from bench.gateway.backends import BackendError, CallHistory, Headers, Response
+from bench.gateway.json_values import Json
 from bench.gateway.prices import OwnRates, Prices
-from bench.gateway.request import Call, Json
+from bench.gateway.request import Call
 from bench.gateway.usage import Rule, rule_of
 
 ANSWERS, REFUSES = f"{REPLAY_PREFIX}@answers", f"{REPLAY_PREFIX}@refuses"

@@ -27,7 +27,8 @@ from bench.machines.facts import (
 )
 from bench.machines.lease import EngineName, Lease, Scope
 from bench.machines.settings import SkyMachine, SkyOptions
-from bench.machines.sky.server import Cluster, KeptRequest, SkyError, SkyServer
+from bench.machines.sky.answers import Cluster, KeptRequest
+from bench.machines.sky.server import SkyError, SkyServer
 from bench.machines.sky.task import AFTER_MINUTES, cluster_of, labels_in, lease_in, question, task_for
 
 _STATES: Mapping[str, State] = {"INIT": "pending", "UP": "running", "AUTOSTOPPING": "ending"}

@@ -17,10 +17,11 @@ from ipaddress import ip_address
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from bench.base.errors import UserError
 from bench.base.text import printable
+from bench.machines.sky.answers import CLUSTERS, REQUESTS, Cluster, Health, KeptRequest, Launch, SkyFault
 
 ENDPOINT = "SKYPILOT_API_SERVER_ENDPOINT"
 TOKEN = "SKYPILOT_SERVICE_ACCOUNT_TOKEN"
@@ -34,53 +35,6 @@ _LONGEST_FAULT = 300
 _LATER = (429, 502, 503, 504)
 
 
-class _Answer(BaseModel):
-    """What is read of an answer: servers add fields at any time."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-
-class Cluster(_Answer):
-    """A cluster that the server knows."""
-
-    name: str
-    status: str
-    """INIT, UP, STOPPED or AUTOSTOPPING."""
-    launched_at: int | None = None
-    """Unix seconds."""
-    autostop: int = -1
-    """Minutes without a job after which it is stopped, or deleted; negative: never."""
-    to_down: bool = False
-    """Whether it is deleted then."""
-    labels: dict[str, str] = {}
-
-
-class KeptRequest(_Answer):
-    """A request that the server keeps."""
-
-    request_id: str
-    name: str
-    status: str
-    cluster_name: str | None = None
-    request_body: str | None = None
-    return_value: str = "null"
-    error: str | None = None
-
-
-class _Health(_Answer):
-    api_version: int
-    version: str = ""
-
-
-class _Error(_Answer):
-    type: str = ""
-    message: str = ""
-
-
-class _Launch(_Answer):
-    task: str
-
-
 class SkyError(UserError):
     """A request that the server could not carry out."""
 
@@ -91,8 +45,6 @@ class SkyError(UserError):
 
 
 _Read = TypeVar("_Read")
-_CLUSTERS = TypeAdapter(list[Cluster])
-_REQUESTS = TypeAdapter(list[KeptRequest])
 
 
 class SkyServer:
@@ -111,7 +63,7 @@ class SkyServer:
 
     def require_version(self) -> None:
         """Raise `UserError` for a server that is older than what was tried."""
-        found = self._read(TypeAdapter(_Health), self._ask("GET", "/api/health").json(), "/api/health")
+        found = self._read(TypeAdapter(Health), self._ask("GET", "/api/health").json(), "/api/health")
         if found.api_version < API_VERSION:
             raise UserError(
                 f"speaks version {found.api_version} of the protocol, and {API_VERSION} is needed",
@@ -164,11 +116,11 @@ class SkyServer:
             "summary_response": False,
             "include_handle": False,
         }
-        return self._read(_CLUSTERS, self._result(self._submit("/status", body)), "/status")
+        return self._read(CLUSTERS, self._result(self._submit("/status", body)), "/status")
 
     def launches(self) -> list[tuple[KeptRequest, str]]:
         """Launches that have not ended, each with its task; empty for one whose task the account may not see."""
-        listed = self._read(_REQUESTS, self._ask("GET", "/api/status").json(), "/api/status")
+        listed = self._read(REQUESTS, self._ask("GET", "/api/status").json(), "/api/status")
         return [(it, _task_of(it)) for it in listed if it.name == "sky.launch"]
 
     def _submit(self, path: str, body: Mapping[str, object], tries: int = _TRIES) -> str:
@@ -193,7 +145,7 @@ class SkyServer:
         told = answer.json()
         # A request that failed is an error of the server, with the request as its detail.
         kept = self._read(TypeAdapter(KeptRequest), told.get("detail", told), "/api/get")
-        fault = self._read(TypeAdapter(_Error | None), _parsed(kept.error or "null"), "/api/get")
+        fault = self._read(TypeAdapter(SkyFault | None), _parsed(kept.error or "null"), "/api/get")
         if fault is not None or kept.status != "SUCCEEDED":
             kind, message = (fault.type, fault.message) if fault else (f"Request{kept.status.title()}", kept.name)
             raise SkyError(kind, printable(message, _LONGEST_FAULT), where=self._where)
@@ -294,7 +246,7 @@ def _parsed(text: str) -> Any:
 
 def _task_of(request: KeptRequest) -> str:
     try:
-        return _Launch.model_validate_json(request.request_body or "null").task
+        return Launch.model_validate_json(request.request_body or "null").task
     except ValidationError:
         return ""
 

@@ -23,7 +23,8 @@ from bench.sandbox.docker.guest_python import guest_python
 from bench.sandbox.docker.images import case_image, shared_image
 from bench.sandbox.docker.own_image import OwnImage, in_own_image, own_image
 from bench.sandbox.gpu import GPU_LIMIT
-from bench.sandbox.job import GUEST_LIBRARY, GUEST_PRIVATE, OWN_ETC, Job, Launch, Mount, orders_for
+from bench.sandbox.job import GUEST_LIBRARY, GUEST_PRIVATE, OWN_ETC, Job, Launch, Mount
+from bench.sandbox.orders import orders_for
 
 _ATTENDANT = Path(__file__).resolve().parent / "attendant.py"
 _ENFORCEMENT = "memory, pids, cpu by the engine; system calls filtered by the engine"

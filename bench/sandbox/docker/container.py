@@ -14,7 +14,8 @@ from bench.sandbox.docker.engine import Engine
 from bench.sandbox.docker.guest_python import GUEST_PYTHON, GuestPython
 from bench.sandbox.docker.own_image import OwnImage
 from bench.sandbox.gpu import NO_DEVICE
-from bench.sandbox.job import GUEST, GUEST_LIBRARY, GUEST_PRIVATE, Job, JobLimits, guest_socket
+from bench.sandbox.job import GUEST, GUEST_LIBRARY, GUEST_PRIVATE, Job, JobLimits
+from bench.sandbox.orders import guest_socket
 
 IMAGE_PYTHON = "/opt/bench/bin/python"
 """The interpreter of the image that has the cases' libraries."""
