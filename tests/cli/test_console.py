@@ -115,7 +115,7 @@ def test_a_table_is_wrapped_to_the_terminal_and_loses_nothing(width: int) -> Non
 
 def test_prose_below_a_table_is_broken_between_words_on_a_terminal_only() -> None:
     prose = "n = cases; 95 % intervals over cases; ranks in brackets: what success leaves open"
-    code = f"from bench.cli.options import print_text\nprint_text({prose!r})"
+    code = f"from bench.cli.printing import print_text\nprint_text({prose!r})"
     lines = on_terminal(code, width=30).rstrip().split("\r\n")
     assert len(lines) > 2
     assert max(map(len, lines)) <= 30
