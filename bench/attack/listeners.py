@@ -5,15 +5,12 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import fcntl
-import json
 import os
-import re
 import secrets
 import socket
 import struct
 import threading
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -24,36 +21,6 @@ _CLONE_NEWUSER, _CLONE_NEWNET = 0x10000000, 0x40000000
 _SIOCSIFADDR, _SIOCSIFNETMASK, _SIOCGIFFLAGS, _SIOCSIFFLAGS = 0x8916, 0x891C, 0x8913, 0x8914
 _IFF_UP = 1
 _ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 14\r\nConnection: close\r\n\r\nfrom-elsewhere"
-_COMPLETION = {
-    "id": "x",
-    "object": "chat.completion",
-    "created": 0,
-    "model": "attacked",
-    "choices": [{"index": 0, "message": {"role": "assistant", "content": "no"}, "finish_reason": "stop"}],
-    "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
-}
-_RESPONSE = {
-    "id": "x",
-    "object": "response",
-    "created_at": 0,
-    "status": "completed",
-    "model": "attacked",
-    "output": [
-        {
-            "type": "message",
-            "id": "m",
-            "status": "completed",
-            "role": "assistant",
-            "content": [{"type": "output_text", "text": "no", "annotations": []}],
-        }
-    ],
-    "usage": {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2},
-}
-# The gateway's own request tries the second one where the first one has not worked yet.
-_ROUTES = {"/v1/chat/completions": _COMPLETION, "/v1/responses": _RESPONSE}
-_POISON = re.compile(rb"poison-([45][0-9]{2}|odd|cut|reset)")
-"""Requests that the provider cannot answer well, while it answers all others."""
-_OWN_HEADERS = frozenset({"api_base", "api-base", "x-upstream", "x-forwarded-host", "forwarded", "x-original-url"})
 
 
 def enter_own_network(works: Callable[[], bool]) -> bool:
@@ -198,78 +165,3 @@ class Listeners:
                     handle.sendto(data, sender)
 
         threading.Thread(target=serve, daemon=True).start()
-
-
-class Upstream:
-    """An HTTP server on loopback that speaks chat completions and responses."""
-
-    def __init__(self) -> None:
-        self.misuses: list[str] = []
-        """Requests that the gateway would never send for a model call."""
-        self.calls = 0
-        misuses, owner = self.misuses, self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_GET(self) -> None:
-                misuses.append(f"the provider was asked: {self.requestline[:200]}")
-                self._reply(200, {"secret": self.headers.get("Authorization", "")})
-
-            do_CONNECT = do_PUT = do_DELETE = do_GET
-
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                carried = [name for name in self.headers if name.lower() in _OWN_HEADERS]
-                if self.path not in _ROUTES or carried:
-                    misuses.append(f"the provider was asked: {self.requestline[:200]} {', '.join(carried)}")
-                owner.calls += 1
-                key = self.headers.get("Authorization", "")
-                poison = _POISON.search(body)
-                if poison is not None:
-                    self._poisoned(poison[1].decode())
-                elif b"error-with-key" in body:
-                    message = f"Incorrect request for API key provided: {key}"
-                    self._reply(400, {"error": {"message": message, "type": "invalid_request_error", "code": key}})
-                else:
-                    self._reply(200, _ROUTES.get(self.path, {}))
-
-            def _poisoned(self, kind: str) -> None:
-                """The answer that a request has asked for: a status, or none of the answers that a client can read."""
-                self.close_connection = True
-                if kind == "odd":
-                    self._send(200, b"[1, 2")
-                elif kind == "cut":
-                    self._send(200, json.dumps(_COMPLETION).encode()[:40], promised=4000)
-                elif kind == "reset":
-                    self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                    self.connection.close()
-                else:
-                    self._reply(int(kind), {"error": {"message": f"refused with {kind}", "type": "api_error"}})
-
-            def _reply(self, status: int, content: dict[str, Any]) -> None:
-                self._send(status, json.dumps(content).encode())
-
-            def _send(self, status: int, data: bytes, promised: int = 0) -> None:
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(promised or len(data)))
-                self.send_header("Set-Cookie", f"key={self.headers.get('Authorization', '')}")
-                self.end_headers()
-                self.wfile.write(data)
-
-            def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the name is inherited
-                """Keep requests out of the output of the campaign."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    @property
-    def address(self) -> str:
-        """Base URL for `OPENAI_BASE_URL`."""
-        return f"http://127.0.0.1:{self._server.server_address[1]}/v1"
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()

@@ -18,7 +18,8 @@ from typing import Any
 
 from bench.attack.catalogue import Attack, Base, Catalogue
 from bench.attack.leaks import Canaries
-from bench.attack.listeners import Listeners, Upstream
+from bench.attack.listeners import Listeners
+from bench.attack.upstream import Upstream
 from bench.base.errors import UserError
 from bench.base.files import temporary_folder
 from bench.base.install import DataFolders

@@ -34,9 +34,10 @@ from bench.attack.campaign import (
 )
 from bench.attack.catalogue import Catalogue, load_catalogue
 from bench.attack.leaks import Canaries, changes, processes_with
-from bench.attack.listeners import METADATA, NAME_SERVER, Upstream
+from bench.attack.listeners import METADATA, NAME_SERVER
 from bench.attack.stage import Stage, make_agent, open_stage
 from bench.attack.trial import Baseline, Result, Trial
+from bench.attack.upstream import Upstream
 from bench.base.errors import UserError
 from bench.base.install import DataFolders, find_data_folders
 from bench.formats.case import Case, case_folders, load_cases
