@@ -33,10 +33,11 @@
     const line = (cells, tag) => element("tr", {}, ...cells.map((cell, at) => {
       const made = element(tag === "th" || at === 0 ? "th" : "td", tag === "th" ? {scope: "col"} : at === 0 ? {scope: "row"} : {});
       if (at) made.className = "num";
+      if (at && tag === "td") made.dataset.label = heads[at];
       made.append(cell);
       return made;
     }));
-    return element("div", {class: "scroll", role: "region", tabindex: "0", "aria-label": caption}, element("table", {class: "list"},
+    return element("div", {class: "scroll", role: "region", tabindex: "0", "aria-label": caption}, element("table", {class: "list stack"},
       element("caption", {}, caption), element("thead", {}, line(heads, "th")),
       element("tbody", {}, ...rows.map(row => line(row, "td")))));
   }
