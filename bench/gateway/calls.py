@@ -152,6 +152,7 @@ class CallHandler:
         if call.dialect not in COUNTS and self._budget.needs_caps and role in self._formulas:
             bound = media_bound(call, self._formulas[role])
             call.media_tokens, call.media_bytes = bound.tokens, bound.encoded
+            call.text_tokens -= bound.as_text
 
     def _go_on(self, call: Call) -> None:
         earlier = call.data.get("previous_response_id")
@@ -209,7 +210,9 @@ class CallHandler:
             flight.reservation, tokens, flight.history.retries, exact=exact, ok=not fault, cut=bool(fault)
         )  # fmt: skip
         if 0 < len(answer.id) <= _LONGEST_ID and call.dialect == "responses":
-            self._responses[answer.id] = call.worst_input + (tokens.output or 0)
+            # Whoever hangs up does not see how long the answer grows that the provider stores.
+            written = flight.reservation.tokens - call.worst_input if fault else tokens.output or 0
+            self._responses[answer.id] = call.worst_input + written
         if not fault:
             flight.backend.answered(call)
             if flight.reservation.step:

@@ -17,6 +17,7 @@ from bench.gateway import google
 from bench.gateway.file_bounds import image_size, pdf_bound
 from bench.gateway.json_values import Json
 from bench.gateway.request import Call, RequestRefused
+from bench.gateway.text_bound import most_tokens
 
 Family = Literal["openai", "anthropic", "gemini", "other"]
 """Whose rule counts; `other`: unknown, so the most expensive of all."""
@@ -50,6 +51,20 @@ class Bound(NamedTuple):
     tokens: int
     encoded: int
     """Bytes of the body that are not billed as text."""
+    as_text: int
+    """The most tokens that these bytes would be billed as if they were text."""
+
+    def plus(self, tokens: int, data: str = "") -> Bound:
+        """This and what `data` shows, for `tokens`."""
+        more = most_tokens(data.encode("utf-8", "replace")) if data else 0
+        return Bound(self.tokens + tokens, self.encoded + len(data), self.as_text + more)
+
+    def seen_by(self, formula: Formula) -> Bound:
+        """Of an unknown provider it is not known whether it takes pictures for what they are."""
+        return self if formula.family != "other" else Bound(self.tokens, 0, 0)
+
+
+_NO_MEDIA = Bound(0, 0, 0)
 
 
 @dataclass(frozen=True)
@@ -105,7 +120,7 @@ def media_bound(call: Call, formula: Formula) -> Bound:
     """The bound of all media in `call`; raises `RequestRefused` for what has none."""
     if call.dialect == "generate":
         return _google_bound(call, formula)
-    tokens = encoded = 0
+    bound = _NO_MEDIA
     for part in _parts(call):
         kind = part.get("type")
         if kind is not None and not isinstance(kind, str):
@@ -116,17 +131,12 @@ def media_bound(call: Call, formula: Formula) -> Bound:
             continue
         if kind in _IMAGES:
             name, data = _image(part, kind)
-            found = _sized(name, data)
-            tokens += formula.image(*found)
-            encoded += len(data)
+            bound = bound.plus(formula.image(*_sized(name, data)), data)
         elif kind in _FILES:
-            more, size = _file(part, str(kind), formula)
-            tokens += more
-            encoded += size
+            bound = _with_file(bound, part, str(kind), formula)
         else:
             raise _refused(str(kind)[:60], "what such a part costs is not known")
-    # Of an unknown provider it is not known whether it takes pictures for what they are.
-    return Bound(tokens + _tools(call), encoded if formula.family != "other" else 0)
+    return bound.plus(_tools(call)).seen_by(formula)
 
 
 _GOOGLE_TEXT = frozenset({
@@ -137,7 +147,7 @@ _GOOGLE_TEXT = frozenset({
 
 
 def _google_bound(call: Call, formula: Formula) -> Bound:
-    tokens = encoded = 0
+    bound = _NO_MEDIA
     for content in google.contents_of(call.data):
         for part in google.parts_of(content):
             if others := sorted(part.keys() - _GOOGLE_TEXT - {"inlineData"}):
@@ -150,17 +160,16 @@ def _google_bound(call: Call, formula: Formula) -> Bound:
             if not isinstance(data, str):
                 raise _refused("inlineData", "its `data` must be base64")
             if kind.startswith("image/"):
-                tokens += formula.image(*_sized("inlineData", data))
+                tokens = formula.image(*_sized("inlineData", data))
             elif kind == "application/pdf":
-                tokens += _pages("inlineData", data, formula)
+                tokens = _pages("inlineData", data, formula)
             else:
                 raise _refused("inlineData", "only images and PDFs have a known price")
-            encoded += len(data)
+            bound = bound.plus(tokens, data)
     tools = call.data.get("tools")
-    tokens += (
-        _TOOLS + _TYPED_TOOL * sum("computerUse" in it for it in tools) if isinstance(tools, list) and tools else 0
-    )
-    return Bound(tokens, encoded if formula.family != "other" else 0)
+    if isinstance(tools, list) and tools:
+        bound = bound.plus(_TOOLS + _TYPED_TOOL * sum("computerUse" in it for it in tools))
+    return bound.seen_by(formula)
 
 
 def _parts(call: Call) -> Iterator[Json]:
@@ -212,26 +221,25 @@ def _sized(name: str, data: str) -> tuple[int, int]:
     return found
 
 
-def _file(part: Json, kind: str, formula: Formula) -> tuple[int, int]:
-    """Tokens of a document besides what its bytes count as text, and the bytes that are not text."""
+def _with_file(bound: Bound, part: Json, kind: str, formula: Formula) -> Bound:
+    """`bound` and what a document costs besides what its bytes count as text."""
     name, data = "source.data", ""
     if kind == "document":
         source = part.get("source")
         how = source.get("type") if isinstance(source, dict) else None
         if isinstance(source, dict) and how == "text" and isinstance(source.get("data"), str):
-            return 0, 0
+            return bound
         if isinstance(source, dict) and how == "content":
             # A text, or blocks that are no different from those outside of documents.
             inner = Call("messages", {"messages": [{"content": source.get("content")}]}, 0, "", "", {})
-            bound = media_bound(inner, formula)
-            return bound.tokens, bound.encoded
+            return Bound(*map(sum, zip(bound, media_bound(inner, formula), strict=True)))
         data = source["data"] if isinstance(source, dict) and isinstance(source.get("data"), str) else ""
     else:
         held = part.get("file") if kind == "file" else part
         name, given = "file_data", held.get("file_data") if isinstance(held, dict) else None
         head = _DATA_URL.match(given) if isinstance(given, str) else None
         data = given[head.end() :] if head and isinstance(given, str) else given if isinstance(given, str) else ""
-    return _pages(name, data, formula), len(data)
+    return bound.plus(_pages(name, data, formula), data)
 
 
 def _pages(name: str, data: str, formula: Formula) -> int:

@@ -15,6 +15,7 @@ from bench.base.text import printable
 from bench.gateway import google
 from bench.gateway.json_values import DEEPEST, Json
 from bench.gateway.run_budget import Limit
+from bench.gateway.text_bound import most_tokens
 
 Dialect = Literal["chat", "responses", "messages", "count_tokens", "embeddings", "generate", "count_generate"]
 """`generate`, `count_generate`: Google's generateContent and countTokens."""
@@ -97,6 +98,8 @@ class Call:
     """The most that images and documents can be billed as."""
     media_bytes: int = 0
     """Of the body, in images and documents that are not billed as text."""
+    text_tokens: int = 0
+    """The most that the body can be billed as, without what is not billed as text."""
     stripped: list[str] = field(default_factory=list)
     """Tools that were taken out."""
     removed: list[str] = field(default_factory=list)
@@ -115,8 +118,8 @@ class Call:
 
     @property
     def worst_input(self) -> int:
-        """A cautious count of input tokens: text that averages under two bytes a token is rare."""
-        return (self.size - self.media_bytes) // 2 + 1 + self.earlier_tokens + self.media_tokens
+        """The most tokens that the input can be billed as."""
+        return self.text_tokens + self.earlier_tokens + self.media_tokens
 
     @property
     def likely_input(self) -> int:
@@ -170,6 +173,7 @@ def read_call(dialect: Dialect, body: bytes, headers: Mapping[str, str], target:
     call = Call(
         dialect, data, len(body), sha256_bytes(body), model, headers, bool(stream), cap, copies, _thinking(data)
     )  # fmt: skip
+    call.text_tokens = most_tokens(body)
     if dialect == "messages" and call.output_cap is None:
         raise _invalid("field `max_tokens`: is required")
     return call
@@ -191,7 +195,9 @@ def _read_google(dialect: Dialect, data: Json, body: bytes, headers: Mapping[str
     data.pop("model", None)
     cap = _whole_number(config or {}, "maxOutputTokens", MAX_OUTPUT_CAP)
     copies = _whole_number(config or {}, "candidateCount", _MOST_COPIES) or 1
-    return Call(dialect, data, len(body), sha256_bytes(body), target.model, headers, target.stream, cap, copies)
+    call = Call(dialect, data, len(body), sha256_bytes(body), target.model, headers, target.stream, cap, copies)
+    call.text_tokens = most_tokens(body)
+    return call
 
 
 def _check_items(dialect: Dialect, data: Json) -> None:

@@ -11,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from bench.formats.plan import RunLimits
@@ -19,20 +18,13 @@ from bench.gateway.config import RunBudgetConfig
 from bench.gateway.run_budget import RunBudget
 from bench.sandbox.job import Job, JobLimits, Mount, Sandbox
 from bench.sandbox.running import run_job
-from tests.helpers.gateway_live import UNLIMITED, Live, live, request
+from tests.helpers.gateway_live import UNLIMITED, live, storm
 from tests.helpers.provider import Reply, ScriptedUpstream, Usage
 from tests.helpers.sampling import at_night
 
 CALL = Usage(100, 50)
 EACH = (100 * 3 + 50 * 15) / 1e6
 """What such a call costs."""
-
-
-def storm(through: Live, callers: int, **fields: Any) -> list[int]:
-    with httpx.Client(headers=through.headers, timeout=60, limits=httpx.Limits(max_connections=callers)) as client:
-        url, body = f"{through.url}/v1/chat/completions", request("chat") | fields
-        with ThreadPoolExecutor(callers) as pool:
-            return list(pool.map(lambda _: client.post(url, json=body).status_code, range(callers)))
 
 
 @pytest.mark.slow

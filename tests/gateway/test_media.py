@@ -128,7 +128,7 @@ def call_of(*parts: Any) -> Call:
 def test_documents_of_text_count_as_text_and_their_images_as_images() -> None:
     formula = Formula("anthropic", "anthropic/claude")
     text = {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "words"}}
-    assert media_bound(call_of(text), formula) == (0, 0)
+    assert media_bound(call_of(text), formula) == (0, 0, 0)
     image = media.image_part("messages", media.png(700, 700))
     inside = {"type": "document", "source": {"type": "content", "content": [image, {"type": "text", "text": "x"}]}}
     assert media_bound(call_of(inside), formula) == media_bound(call_of(image), formula)
@@ -155,4 +155,4 @@ def test_pages_and_text_of_a_pdf_are_bounded() -> None:
 
 
 def test_media_cost_nothing_extra_where_there_are_none() -> None:
-    assert media_bound(call_of({"type": "text", "text": "x" * 1000}), Formula("other", "m")) == (0, 0)
+    assert media_bound(call_of({"type": "text", "text": "x" * 1000}), Formula("other", "m")) == (0, 0, 0)

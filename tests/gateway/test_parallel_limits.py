@@ -85,7 +85,7 @@ Path(os.environ["BENCH_OUT_DIR"], "seen.json").write_text(json.dumps(seen))
 MODELS = {"chat": "openai/scripted", "responses": "openai/scripted", "messages": "anthropic/scripted",
           "google": "gemini/scripted"}  # fmt: skip
 USED = Usage(input=60, output=60)
-"""The text is 120 bytes long: the gateway reserves for two bytes a token, and text with shorter ones is rare."""
+"""The text is 20 words, for which the gateway sets aside more."""
 TOKENS = 60 + 60
 EACH = (60 * 3 + 60 * 15) / 1e6
 """US dollars of a call, which uses all that it may."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -175,6 +176,21 @@ def test_an_answer_is_gone_on_from_only_where_it_was_given_here(through: Live, u
     refused = through.post("responses", previous_response_id="resp_of_another_cell")
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, "not_allowed")
     assert len(upstream.requests) == 2
+
+
+def test_going_on_from_an_answer_that_was_hung_up_sets_aside_all_that_it_may_have_grown_to(tmp_path: Path) -> None:
+    """The provider stores it at its whole length, and bills that as input."""
+    grown = Reply("word " * 200, usage=Usage(10, 60_000), slow_after=2)
+    with ScriptedUpstream([grown] * 2) as upstream, live(tmp_path, upstream, cost_usd=1.0) as through:
+        begun = {**request("responses"), "stream": True, "max_output_tokens": 60_000}
+        with httpx.stream("POST", f"{through.url}/v1/responses", json=begun, headers=through.headers) as answer:
+            first = next(line for line in answer.iter_lines() if "response.created" in line and "data:" in line)
+        told = json.loads(first.removeprefix("data:"))["response"]["id"]
+        deadline = time.monotonic() + 30
+        while not through.lines and time.monotonic() < deadline:
+            time.sleep(0.05)
+        refused = through.post("responses", previous_response_id=told, max_output_tokens=1)
+    assert (refused.status_code, refused.json()["error"]["limit"]) == (402, "cost_limit")
 
 
 HOSTED: list[tuple[str, dict[str, Any]]] = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,14 @@ def request(protocol: str) -> Json:
         "messages": {"model": "bench-claude", "messages": said, "max_tokens": 100},
     }
     return bodies.get(protocol, {"model": "bench-main", "input": ["hello"]})
+
+
+def storm(through: Live, callers: int, **fields: Any) -> list[int]:
+    """Statuses of as many chat requests at once as there are callers, with `fields` over the smallest."""
+    with httpx.Client(headers=through.headers, timeout=60, limits=httpx.Limits(max_connections=callers)) as client:
+        url, body = f"{through.url}/v1/chat/completions", request("chat") | fields
+        with ThreadPoolExecutor(callers) as pool:
+            return list(pool.map(lambda _: client.post(url, json=body).status_code, range(callers)))
 
 
 def own_prices(folder: Path) -> Path:
