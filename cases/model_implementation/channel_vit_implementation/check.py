@@ -52,7 +52,8 @@ def _compare(ws: Any, sizes: dict[str, Any], calls: list[dict[str, Any]]) -> Non
             layers, share = passed(weights, tokens, sizes)
             tokens = {"": layers[-1], "get_last_selfattention": share}.get(what, layers)
         if what == "get_intermediate_layers":
-            tokens, found = np.stack(tokens[-2:]), np.stack([array(one) for one in sequence(found, length=2)])
+            n = [*call["more"], 1][0]
+            tokens, found = np.stack(tokens[-n:]), np.stack([array(one) for one in sequence(found, length=n)])
         if call.get("half_dropped"):
             _half_dropped(array(found, shape=tokens.shape), tokens, told)
         else:
@@ -173,7 +174,8 @@ def settings_match(ws: Any) -> None:
         for gradients in (True, False):
             calls.append({"again": 0, "training": training, "gradients": gradients, **one})
     calls += [{"shape": (1, 6, side, side), "how": "plain"}, {"shape": (2, 3, 64, 16), **one}, {"again": 0, **one}]
-    for method, more in (("get_last_selfattention", []), ("get_intermediate_layers", [2])):
+    inherited = (("get_last_selfattention", []), ("get_intermediate_layers", []), ("get_intermediate_layers", [2]))
+    for method, more in inherited:
         for shape in ((1, 6, side, side), (2, 2, side, 24)):
             calls.append({"shape": shape, "what": method, "how": "plain", "more": more})
     _compare(ws, SIX, calls)

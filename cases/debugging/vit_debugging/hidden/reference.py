@@ -22,7 +22,7 @@ def shapes(sizes: Sizes) -> dict[str, tuple[int, ...]]:
     d, patch, registers = sizes["embed_dim"], sizes["patch_size"], sizes.get("num_register_tokens", 0)
     found: dict[str, tuple[int, ...]] = {"cls_token": (1, 1, d), "mask_token": (1, d)}
     found |= {"pos_embed": (1, 1 + (sizes["img_size"] // patch) ** 2, d), "norm.weight": (d,), "norm.bias": (d,)}
-    found |= {"patch_embed.proj.weight": (d, 3, patch, patch), "patch_embed.proj.bias": (d,)}
+    found |= {"patch_embed.proj.weight": (d, sizes.get("in_chans", 3), patch, patch), "patch_embed.proj.bias": (d,)}
     if registers:
         found["register_tokens"] = (1, registers, d)
     inner, kind = int(d * sizes.get("mlp_ratio", 4.0)), sizes.get("ffn_layer", "mlp")
