@@ -10,7 +10,9 @@ from itertools import permutations
 from typing import Any
 
 import numpy as np
-from games import C_PUCT, CHAIN, DEFAULT, LONG, arms, bound, drawn_tree, propagated, selected, trap, visits
+from chances import assert_even, assert_shares
+from games import C_PUCT, CHAIN, DEFAULT, LONG, arms, bound, drawn_tree, trap, visits
+from trees import assert_planted, built, rows_of
 
 from bench.casekit.given_code import altered
 from bench.judge import Probe, check, integer, number, run_command, sequence
@@ -23,70 +25,9 @@ WRITTEN = {
 SEARCH = Probe("MCTS(n_simulations=100)", target="mcts:MCTS", observe="driver.py:settings")
 
 
-def _rows(found: Any) -> list[list[Any]]:
-    """A tree that the driver dumped, in valid form."""
-    rows: list[list[Any]] = []
-    for entry in sequence(found):
-        above, action, place, visits, value, untried, held = sequence(entry, length=7)
-        assert held is True, "a child is not registered with its parent under its action"
-        plain = [integer(above, high=len(rows) - 1), integer(action), integer(place), integer(visits), number(value)]
-        rows.append([*plain, [integer(n) for n in sequence(untried)]])
-    assert rows, "there is no tree"
-    return rows
-
-
-def _built(game: list[Any], answer: Any, plan: list[Any]) -> tuple[Any, list[list[Any]]]:
-    """The chosen action and the tree of a search, which has what every tree of so many simulations has."""
-    best, tree, moves, cloned, asked = sequence(answer, length=5)
-    assert moves == plan[3], "the search has changed the state that it was given"
-    assert cloned is True, "the tree is over the state itself, and not over a clone"
-    assert integer(asked) <= plan[0], f"{plan[0]} simulations asked for {asked} rewards"
-    rows = _rows(tree)
-    children: list[list[list[Any]]] = [[] for _ in rows]
-    for row in rows[1:]:
-        children[row[0]].append(row)
-    assert rows[0][3] == plan[0], f"the root has {rows[0][3]} visits after {plan[0]} simulations"
-    most = max((child[3] for child in children[0]), default=None)
-    chosen = next((child[3] for child in children[0] if child[1] == best), None)
-    assert chosen == most and (most is not None or best is None), f"move {best} has {chosen} visits of at most {most}"
-    ends = [end for end in game if not isinstance(end, list)]
-    for above, (row, below) in enumerate(zip(rows, children, strict=True)):
-        _, _, place, visits, value, untried = row
-        after, told = game[place], f"a node with {visits} visits and {len(below)} children"
-        if not isinstance(after, list):
-            assert not below, "a terminal node has children"
-            assert abs(value - visits * after) <= 1e-9 * max(1, abs(value)), f"{told}: value {value} of reward {after}"
-            continue
-        tried = sorted(child[1] for child in below)
-        assert sorted(tried + untried) == list(range(len(after))), f"{told}: tried {tried}, untried {untried}"
-        assert all(child[2] == after[child[1]] for child in below), f"{told}: a child has the state of another action"
-        through = sum(child[3] for child in below)
-        assert visits == through + (above > 0), f"{told}: these have {through} visits"
-        assert not untried or all(child[3] == 1 for child in below), f"{told}: a child was selected before the last one"
-        total = sum(child[4] for child in below)
-        own = [value - total - reward for reward in (ends if above else [0.0])]
-        near = min(map(abs, own)) <= 1e-9 * max(1, abs(value))
-        assert near, f"{told}: of its value {value}, {value - total} is not the reward of one playout"
-    return best, rows
-
-
-def _assert_shares(found: list[int], chances: Any, what: str) -> None:
-    """Each of few outcomes comes as often as its chance says, within six standard deviations of a binomial count."""
-    counts, chances = np.bincount(found, minlength=len(chances)), np.asarray(chances)
-    apart = np.abs(counts - len(found) * chances) / np.sqrt(len(found) * chances * (1 - chances))
-    assert apart.max() <= 6, f"{what}: {counts.tolist()} times, expected {np.round(len(found) * chances).tolist()}"
-
-
-def _assert_even(found: list[int], wide: int, what: str) -> None:
-    """Numbers below `wide` come equally often: at most eight groups of neighbours are counted."""
-    groups = min(wide, 8)
-    sizes = np.bincount([n * groups // wide for n in range(wide)])
-    _assert_shares([n * groups // wide for n in found], sizes / wide, what)
-
-
 def _searches(ws: Any, game: list[Any], plans: list[list[Any]], constant: float) -> list[tuple[Any, list[list[Any]]]]:
     found = sequence(ws.drive("driver.py:searched", game, plans, constant), length=len(plans))
-    return [_built(game, answer, plan) for answer, plan in zip(found, plans, strict=True)]
+    return [built(game, answer, plan) for answer, plan in zip(found, plans, strict=True)]
 
 
 @check(weight=2, required=True)
@@ -107,29 +48,18 @@ def bound_is_exact(ws: Any) -> None:
 
 @check(weight=2, required=True)
 def planted_trees(ws: Any) -> None:
-    """`_select(node)` ends where the judge's walk does; `_backpropagate(node, reward)` counts once a level."""
-    for game, count in ((CHAIN, 1), (trap(ws)[0], 120)):
+    """`_select(node)` walks as the judge from any node; `_backpropagate(node, reward)` counts once a level."""
+    for game, count in ((CHAIN, 1), (trap(ws)[0], 150)):
         trees = []
-        for rows in (drawn_tree(ws, game) for _ in range(count)):
+        for turn, rows in enumerate(drawn_tree(ws, game) for _ in range(count)):
             size = ws.rng.choice([1.0, 1.0, 1e12])
             rewards = [[ws.rng.randrange(len(rows)), size * ws.rng.uniform(-9, 30)] for _ in range(9)]
             rewards.append([len(rows) - 1, 1.5])
-            trees.append((rows, ws.rng.choice([0.0, 1.38, 3.0, 6.0]), rewards))
+            start = ws.rng.randint(1, 3) if turn >= 120 else 0
+            trees.append((rows, ws.rng.choice([0.0, 1.38, 3.0, 6.0]), rewards, start))
         found = sequence(ws.drive("driver.py:planted", game, trees), length=count)
         for tree, answer in zip(trees, found, strict=True):
-            _assert_planted(*tree, answer)
-
-
-def _assert_planted(rows: list[list[Any]], constant: float, rewards: list[list[Any]], answer: Any) -> None:
-    marks, *trees = sequence(answer, length=3)
-    at = [n for n, mark in enumerate(sequence(marks, length=len(rows))) if mark is True]
-    assert len(at) == 1 and at[0] in selected(rows, constant), f"the wrong node of {len(rows)} was selected"
-    before, after = ([[*row[:2], *row[3:]] for row in _rows(tree)] for tree in trees)
-    assert before == rows, "the selection has changed the tree"
-    assert len(after) == len(rows), "the back-propagation has changed the tree"
-    for now, wanted in zip(after, propagated(rows, rewards), strict=True):
-        same = now[2] == wanted[2] and abs(now[3] - wanted[3]) <= 1e-9 * max(1, abs(wanted[3]))
-        assert same, f"a node has the visits and value {now[2:4]} after rewards, expected {wanted[2:4]}"
+            assert_planted(*tree, answer)
 
 
 @check(weight=2, required=True)
@@ -140,7 +70,7 @@ def expansion_adds_one_child(ws: Any) -> None:
         steps, _ = sequence(ws.drive("driver.py:expanded", game, kind, 1, ws.seed_for(kind)), length=2)
         for done, step in enumerate(sequence(steps, length=wide), 1):
             tree, last, own, moves = sequence(step, length=4)
-            rows = _rows(tree)
+            rows = rows_of(tree)
             assert len(rows) == done + 1 and last is True, f"{len(rows) - 1} children after {done} expansions"
             assert own == [0], "the expansion has moved the node's own state"
             assert moves == [0, game[0][rows[-1][1]]], "the child's state is not that after its action"
@@ -154,9 +84,9 @@ def expansion_adds_one_child(ws: Any) -> None:
         choices = [[integer(n, 0, wide - 1) for n in sequence(it, length=3)] for it in sequence(found, length=times)]
         assert all(len(set(it)) == 3 for it in choices), "an action was expanded twice"
         for turn, chosen in enumerate(zip(*choices, strict=True), 1):
-            _assert_even(list(chosen), wide, f"choice {turn} of {wide} untried actions")
+            assert_even(list(chosen), wide, f"choice {turn} of {wide} untried actions")
         if wide == 3:
-            _assert_even([orders[tuple(it)] for it in choices], 6, "orders of three actions")
+            assert_even([orders[tuple(it)] for it in choices], 6, "orders of three actions")
 
 
 @check(weight=2, required=True)
@@ -171,17 +101,17 @@ def playouts_are_uniform(ws: Any) -> None:
     assert np.abs(ends - np.round(ends)).max() < 1e-9, "a playout's reward is not that of a terminal state"
     places = np.round(ends).astype(int) - 1
     assert places.min() >= 0 and places.max() < 8, "a playout's reward is not that of a terminal state"
-    _assert_shares(places.tolist(), chances, "ends were met")
+    assert_shares(places.tolist(), chances, "ends were met")
     assert moves == [0], "the playout has changed the state that it was given"
     assert kinds == ["float"], f"rewards of playouts have the types {kinds}"
     for wide, times in ((3, 16000), (5, 16000), (150, 4000)):
         game = [list(range(1, wide + 1)), *map(float, range(wide))]
         rewards, *_ = sequence(ws.drive("driver.py:played", game, times, ws.seed_for(f"{wide}")), length=3)
         firsts = [int(number(it, 0, wide - 1)) for it in sequence(rewards, length=times)]
-        _assert_even(firsts, wide, f"moves of playouts among {wide}")
+        assert_even(firsts, wide, f"moves of playouts among {wide}")
         if wide == 3:
             pairs = [3 * first + second for first, second in zip(firsts[::2], firsts[1::2], strict=True)]
-            _assert_shares(pairs, np.full(9, 1 / 9), "pairs of moves of successive playouts")
+            assert_shares(pairs, np.full(9, 1 / 9), "pairs of moves of successive playouts")
     for reward in (7, -2.5):
         own, kinds, _ = sequence(ws.drive("driver.py:played", [reward], 3, 1), length=3)
         assert [number(it) for it in sequence(own)] == [reward] * 3, f"from a terminal state of {reward}: {own}"

@@ -67,11 +67,13 @@ def merge(sizes: Arrays, arrays: Arrays, x: Any) -> Arrays:
         "bias": None if plain.bias is None else plain.bias.detach().clone(),
     }
     out = plain(torch.from_numpy(x))
-    is_plain = type(plain) is nn.Linear
+    is_plain, modes = type(plain) is nn.Linear, [layer.training]
+    layer.eval().merged()
+    modes.append(layer.training)
     with torch.no_grad():
         for value in plain.parameters():
             value.zero_()
-    return {**merged, "out": out, "is_plain": is_plain, "after": layer(torch.from_numpy(x))}
+    return {**merged, "out": out, "is_plain": is_plain, "modes": modes, "after": layer(torch.from_numpy(x))}
 
 
 def reload(sizes: Arrays, arrays: Arrays, x: Any) -> torch.Tensor:
@@ -89,10 +91,11 @@ def typed(sizes: Arrays, arrays: Arrays, x: Any, dtype: str) -> Arrays:
     """Values and kinds of the parameters, the output and the merged weight under a dtype."""
     kind: torch.dtype = getattr(torch, dtype)
     layer = _layer(sizes, arrays, kind)
-    out, merged = layer(torch.from_numpy(x).to(kind)), layer.merged().weight
+    out, plain = layer(torch.from_numpy(x).to(kind)), layer.merged()
+    merged = plain.weight
     kinds = {name: str(value.dtype) for name, value in layer.named_parameters()}
     return {
-        "kinds": {**kinds, "output": str(out.dtype), "merged": str(merged.dtype)},
+        "kinds": {**kinds, "output": str(out.dtype), "merged": str(merged.dtype), "its bias": str(plain.bias.dtype)},
         "state": {name: value.double() for name, value in layer.state_dict().items()},
         "out": out.double(),
         "merged": merged.double(),
@@ -124,20 +127,23 @@ def seen(layer: Any, arrays: Arrays, x: Any, upstream: Any) -> Arrays:
     with torch.no_grad():
         for value in plain.parameters():
             value.zero_()
+    later = _after_changes(layer, torch.from_numpy(np.asfortranarray(x)))
+    wide = layer.double()(torch.from_numpy(x).double()).detach()
     return {
         "out": out.detach(),
         "merged": merged,
         "state": list(layer.state_dict()),
         "attributes": attributes,
         "gradients": gradients,
-        "later": _after_changes(layer, torch.from_numpy(np.asfortranarray(x))),
+        "later": later,
+        "double": wide,
     }
 
 
 def _after_changes(layer: Any, x: torch.Tensor) -> list[torch.Tensor]:
-    """The output for a tensor that is not contiguous: as it is, and after each doubling of B.
+    """The output for a tensor that is not contiguous: as it is, and after each doubling of a parameter.
 
-    These are in place, past autograd, by another tensor, by loading.
+    Of B these are in place, past autograd, by another tensor, by loading; then A, the base weight and its bias follow.
     """
     outputs = [layer(x).detach()]
     with torch.no_grad():
@@ -149,7 +155,12 @@ def _after_changes(layer: Any, x: torch.Tensor) -> list[torch.Tensor]:
     outputs.append(layer(x).detach())
     state = layer.state_dict()
     layer.load_state_dict({**state, "lora_B": state["lora_B"] * 2}, assign=True)
-    return [*outputs, layer(x).detach()]
+    outputs.append(layer(x).detach())
+    for value in (layer.lora_A, layer.linear.weight, layer.linear.bias):
+        if value is not None:
+            value.data.mul_(2)
+        outputs.append(layer(x).detach())
+    return outputs
 
 
 def trained(sizes: Arrays, arrays: Arrays, x: Any, y: Any, optimizer: str, steps: int, rate: float) -> Arrays:

@@ -92,12 +92,14 @@ def bounds(nodes: list[list[Any]], constant: float) -> list[Any]:
 
 
 def planted(game: list[Any], trees: list[list[Any]]) -> list[Any]:
-    """For each tree (rows, constant, rewards) what `_planted` gives."""
+    """For each tree (rows, constant, rewards, start) what `_planted` gives."""
     return [_planted(game, *tree) for tree in trees]
 
 
-def _planted(game: list[Any], rows: list[list[Any]], constant: float, rewards: list[list[Any]]) -> list[Any]:
-    """Which row is selected from the first, and the tree before and after rewards are propagated from some rows.
+def _planted(
+    game: list[Any], rows: list[list[Any]], constant: float, rewards: list[list[Any]], start: int
+) -> list[Any]:
+    """Which row is selected from the row `start`, and the tree before and after rewards are propagated from some rows.
 
     A row is [row of the parent, index of the action, visits, value, untried].
     """
@@ -110,7 +112,7 @@ def _planted(game: list[Any], rows: list[list[Any]], constant: float, rewards: l
             node = nodes[above].children[action] = mcts.Node(state, parent=nodes[above], action=action)
         node.visit_count, node.total_value, node.untried_actions = visits, value, list(untried)
         nodes.append(node)
-    chosen = search._select(nodes[0])
+    chosen = search._select(nodes[start])
     before = dumped(nodes[0])
     for row, reward in rewards:
         search._backpropagate(nodes[row], reward)

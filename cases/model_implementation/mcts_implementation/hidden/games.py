@@ -86,12 +86,12 @@ def propagated(rows: list[list[Any]], rewards: list[list[Any]]) -> list[list[Any
     return now
 
 
-def selected(rows: list[list[Any]], constant: float) -> list[int]:
-    """The rows where a walk from the first row by the largest bound may end: of equal bounds any is the largest."""
+def selected(rows: list[list[Any]], constant: float, start: int) -> list[int]:
+    """The rows where a walk from the row `start` by the largest bound may end: of equal bounds any is the largest."""
     below: list[list[int]] = [[] for _ in rows]
     for n, row in enumerate(rows[1:], 1):
         below[row[0]].append(n)
-    walked, ends = [0], []
+    walked, ends = [start], []
     for at in walked:
         if rows[at][4] or not below[at]:
             ends.append(at)
