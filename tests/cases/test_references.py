@@ -116,3 +116,37 @@ def test_the_path_of_a_training_is_that_of_pytorch(kind: str, steps: int, rate: 
     for name, value in named.items():
         assert np.abs(found[name] - value.detach().numpy()).max() < 1e-4, name
     assert np.abs(found["a"] - arrays["a"]).max() > 1e-3
+
+
+def test_the_steps_of_the_colour_net_are_those_of_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = _case("shape_mismatch_train")
+    import torch
+
+    monkeypatch.syspath_prepend(str(case.folder / "hidden"))
+    try:
+        ours = _module(case.folder / "hidden" / "descent.py")
+    finally:
+        for name in ("worth", "colour_net"):
+            sys.modules.pop(name, None)
+    draw, label = np.random.default_rng(5), 3
+    before = draw.normal(size=(26, 32, 10)).astype(np.float32)
+    validation = [2.5, 2.4, *(2.4 + 0.1 * n for n in range(11))]
+    bias = torch.zeros(10, requires_grad=True)
+    optimizer = torch.optim.Adam([bias], lr=1e-3)
+    scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=3)
+    biases, outputs, rates = [], [], []
+    for epoch, loss in enumerate(validation):
+        rates.append(optimizer.param_groups[0]["lr"])
+        for hidden in before[2 * epoch : 2 * epoch + 2]:
+            biases.append(bias.detach().numpy().copy())
+            logits = torch.from_numpy(hidden) + bias
+            outputs.append(logits.detach().numpy())
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(logits, torch.full((32,), label)).backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+        scheduler.step(loss)
+    biases.append(bias.detach().numpy().copy())
+    assert np.allclose(ours.rates(validation), rates) and rates[-1] < 1.1e-5
+    ours.assert_steps(np.stack(outputs), label, np.stack(biases), validation)
+    with pytest.raises(AssertionError, match="learning rate"):
+        ours.assert_steps(np.stack(outputs), label, np.stack(biases), sorted(validation, reverse=True))

@@ -24,7 +24,7 @@ def _seeded(seed: int) -> None:
         start(seed % 2**32)
 
 
-def transformed(which: str, images: list[Any], seed: int, alike: int = 0) -> list[torch.Tensor]:
+def transformed(which: str, images: list[Any], seed: int, alike: int = 0) -> dict[str, Any]:
     """The images after one of the two transforms. alike: so many images after each other meet the same draws."""
     import train
 
@@ -36,7 +36,7 @@ def transformed(which: str, images: list[Any], seed: int, alike: int = 0) -> lis
         if alike:
             _seeded(seed + number // alike)
         found.append(transform(image))
-    return found
+    return {"images": found, "kinds": sorted({str(getattr(it, "dtype", type(it))) for it in found})}
 
 
 def _run(epochs: int, batches: int, data: str) -> tuple[nn.Module, dict[str, Any]]:
@@ -86,6 +86,8 @@ class _Stage:
         self.passes: list[list[int]] = []
         self.entries: list[torch.Tensor] = []
         self.logits: list[torch.Tensor] = []
+        self.biases: list[torch.Tensor] = []
+        self.validated: list[torch.Tensor] = []
         self.began = time.monotonic()
 
 
@@ -99,6 +101,9 @@ def _note(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
         if training:
             _stages[-1].entries.append(inputs[0][:, 0].detach().clone())
             _stages[-1].logits.append(output.detach().clone())
+            _stages[-1].biases.append(module.state_dict()["classifier.bias"][None].clone())
+        else:
+            _stages[-1].validated.append(output.detach().clone())
 
 
 def staged(arrays: dict[str, Any], data: str, out: str) -> None:
@@ -117,6 +122,8 @@ def left(model: Any, arrays: dict[str, Any], data: str, out: str) -> dict[str, A
     stage, now = _stages.pop(0), time.monotonic()
     saved = load_file(stage.folder / out / "best_model.safetensors")
     metrics = (stage.folder / out / "train_metrics.json").read_text()
-    found = {"metrics": metrics, "saved": saved, "state": dict(model.state_dict())}
-    met = {name: torch.cat(it) if it else None for name, it in (("entries", stage.entries), ("logits", stage.logits))}
+    files = sorted(str(it.relative_to(stage.folder)) for it in stage.folder.rglob("*") if it.is_file())
+    kept = {name: getattr(stage, name) for name in ("entries", "logits", "biases", "validated")}
+    met = {name: torch.cat(tensors) if tensors else None for name, tensors in kept.items()}
+    found = {"metrics": metrics, "saved": saved, "state": dict(model.state_dict()), "files": files}
     return {**found, **met, "passes": stage.passes, "seconds": now - stage.began}

@@ -1,0 +1,53 @@
+"""The steps that the bias of the classifier must have made: by Adam, at a rate that falls by the validation loss."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from worth import losses
+
+RATE, PATIENCE, THRESHOLD = 1e-3, 3, 1e-4
+
+
+def rates(validation: list[float]) -> list[float]:
+    """The learning rate of each epoch, by PyTorch's ReduceLROnPlateau with its defaults, but for the patience."""
+    rate, best, bad, found = RATE, np.inf, 0, []
+    for loss in validation:
+        found.append(rate)
+        best, bad = (loss, 0) if loss < best * (1 - THRESHOLD) else (best, bad + 1)
+        if bad > PATIENCE:
+            rate, bad = rate * 0.1 if rate * 0.9 > 1e-8 else rate, 0
+    return found
+
+
+def steps(outputs: Any, label: int, step_rates: Any) -> Any:
+    """What Adam with its defaults adds to the bias, for outputs (steps x images x classes) of images of one label."""
+    whole = outputs.astype(np.float64)
+    shares = np.exp(whole - whole.max(axis=2, keepdims=True))
+    slopes = (shares / shares.sum(axis=2, keepdims=True)).mean(axis=1)
+    slopes[:, label] -= 1
+    first, second, found = np.zeros(slopes.shape[1]), np.zeros(slopes.shape[1]), []
+    for count, (slope, rate) in enumerate(zip(slopes, step_rates, strict=True), 1):
+        first, second = 0.9 * first + 0.1 * slope, 0.999 * second + 0.001 * slope**2
+        found.append(-rate * first / (1 - 0.9**count) / (np.sqrt(second / (1 - 0.999**count)) + 1e-8))
+    return np.array(found)
+
+
+def assert_steps(outputs: Any, label: int, biases: Any, validation: list[float]) -> None:
+    """biases: before each step, and after the last one. validation: the loss after each epoch."""
+    by_step = np.repeat(rates(validation), len(outputs) // len(validation))
+    apart = np.abs(np.diff(biases, axis=0) - steps(outputs, label, by_step)).max(axis=1) / by_step
+    # Float32 rounds a bias of 0.1 to 1e-8, a thousandth of a step at the rate 1e-5.
+    worst = int(apart.argmax())
+    assert apart[worst] <= 0.03, (
+        f"step {worst + 1} of {len(apart)} is off by {apart[worst]:.2g} of the learning rate {by_step[worst]:.2g}"
+    )
+
+
+def means(out: Any, label: int, epochs: int) -> tuple[list[float], list[float]]:
+    """Loss and accuracy in per cent of each epoch, for images of one label."""
+    parts = [it.astype(np.float64) for it in np.array_split(out, epochs)]
+    labels = [np.full(len(part), label) for part in parts]
+    told = [float(losses(part, one).mean()) for part, one in zip(parts, labels, strict=True)]
+    return told, [100 * float((part.argmax(axis=1) == label).mean()) for part in parts]
