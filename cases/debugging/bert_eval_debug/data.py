@@ -97,9 +97,11 @@ def drawn(rng: np.random.Generator, words: list[str], count: int, length: int) -
     ids, types, mask = (np.zeros((count, length), int) for _ in range(3))
     texts = []
     for row in range(count):
-        question, passage = (
-            rng.integers(len(SPECIAL), len(words), int(rng.integers(*span))) for span in (QUESTION, PASSAGE)
-        )
+        # Every twentieth pair is that of the row before, so that leaving repeated ones out shows.
+        if row % 20 != 1:
+            question, passage = (
+                rng.integers(len(SPECIAL), len(words), int(rng.integers(*span))) for span in (QUESTION, PASSAGE)
+            )
         texts.append(
             {"question": " ".join(words[at] for at in question), "passage": " ".join(words[at] for at in passage)}
         )
