@@ -14,6 +14,7 @@ import pytest
 
 from bench.base.errors import UserError
 from bench.gateway.launch import open_gateway
+from bench.gateway.text_bound import most_tokens
 from tests.helpers.gateway import (
     TASK,
     Client,
@@ -234,7 +235,7 @@ def test_the_step_limit_counts_answers_not_refusals(tmp_path: Path) -> None:
 
 def test_the_dollar_limit_reserves_the_worst_case(tmp_path: Path) -> None:
     body = {"model": "bench-main", "messages": [user()], "max_tokens": 1000}
-    worst = (len(json.dumps(body)) // 2 + 1) * 3e-6 + 1000 * 15e-6
+    worst = most_tokens(json.dumps(body).encode()) * 3e-6 + 1000 * 15e-6
     real = (100 * 3 + 20 * 15) / 1e6
     with replaying(tmp_path, [turn("x")], cost_usd=real + worst) as gateway:
         client = client_of(tmp_path, gateway.key)
