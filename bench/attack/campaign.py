@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from bench import __version__
 from bench.attack.catalogue import Attack, Base
-from bench.attack.stage import Stage
+from bench.attack.stage import Stage, Task, attacked_answers
 from bench.attack.trial import Baseline, Result, Trial
 from bench.base.errors import InfraError
 from bench.base.files import temporary_folder, write_atomic
@@ -38,22 +38,13 @@ _SECTION = "<!-- sandbox {name} -->\n{text}<!-- end of {name} -->\n"
 _SECTIONS = re.compile(r"<!-- sandbox (\w+) -->\n(.*?)<!-- end of \1 -->\n", re.DOTALL)
 
 
-@dataclass(frozen=True)
-class Task:
-    """Attacks that share one run of the agent on one case."""
-
-    case: Case
-    attacks: Sequence[Attack]
-    base: Base
-
-
 class Campaign:
     """All trials of one sandbox."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
-        self._baselines: dict[str, Baseline] = {}
-        self._locks: dict[str, threading.Lock] = {}
+        self._baselines: dict[tuple[str, str], Baseline] = {}
+        self._locks: dict[tuple[str, str], threading.Lock] = {}
         self._lock = threading.Lock()
 
     def run(self, tasks: Sequence[Task], jobs: int, tell: Callable[[Result], None]) -> list[Result]:
@@ -75,7 +66,7 @@ class Campaign:
             if unmet := unmet_needs(needs):
                 raise InfraError("needs_missing", unmet)
             for _ in range(_TRIES):
-                results = Trial(self._stage, task.case, task.attacks, task.base).run(self._baseline(task))
+                results = Trial(self._stage, task).run(self._baseline(task))
                 # On a machine that others load everything takes long: what really delays does so each time.
                 if not any(result.only_slow for result in results):
                     break
@@ -91,15 +82,15 @@ class Campaign:
             return _UNTOUCHED
         if task.base == "solution":
             return None
+        key = task.case.id, task.answer
         with self._lock:
-            lock = self._locks.setdefault(task.case.id, threading.Lock())
+            lock = self._locks.setdefault(key, threading.Lock())
         with lock:
-            if task.case.id not in self._baselines:
+            if key not in self._baselines:
                 nothing = self._stage.catalogue.select(["idle.nothing"])[0]
                 bare = replace(nothing, spec=nothing.spec.model_copy(update={"stops": []}))
-                trial = Trial(self._stage, task.case, [bare], "wrong")
-                self._baselines[task.case.id] = trial.measure()
-            return self._baselines[task.case.id]
+                self._baselines[key] = Trial(self._stage, replace(task, attacks=[bare])).measure()
+            return self._baselines[key]
 
 
 def side_by_side(work: Callable[[Item], Done], items: Sequence[Item], jobs: int) -> Iterator[Done]:
@@ -122,9 +113,10 @@ def tasks_of(cases: Sequence[Case], attacks: Sequence[Attack]) -> Iterator[Task]
             if quiet:
                 yield Task(case, quiet, "untouched")
         for base in bases:
-            for attack in attacks:
-                if not attack.spec.shared and base in attack.spec.over:
-                    yield Task(case, [attack], base)
+            for answer in attacked_answers(case) if base == "wrong" else [""]:
+                for attack in attacks:
+                    if not attack.spec.shared and base in attack.spec.over:
+                        yield Task(case, [attack], base, answer)
 
 
 @dataclass(frozen=True)
@@ -252,7 +244,8 @@ def _section(name: str, results: Sequence[Result], attacks: Sequence[Attack], no
             f"Python {platform.python_version()}; {notes}.",
             "",
             f"Cases: {listed}.",
-            "A number counts the trials that were held: over the untouched workspace, a wrong answer, the solution.",
+            "A number counts the trials that were held: over the untouched workspace, a wrong answer (two where a guard"
+            " alone refuses one), the solution.",
             "",
             f"| attack | what it does | {columns} |",
             f"|---|---|{'--:|' * len(cases)}",

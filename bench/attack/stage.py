@@ -29,6 +29,7 @@ from bench.formats.case import Case, load_case
 from bench.formats.case_variants import copy_whole
 from bench.formats.provenance import Provenance
 from bench.formats.seeds import data_seed
+from bench.formats.verdict import declared_checks
 from bench.formats.wrong_answers import folder_of, materialise
 from bench.gateway import CellLimits, GatewaySpec, open_gateway
 from bench.sandbox import Sandbox
@@ -206,24 +207,28 @@ def _other_gateway(root: Path) -> Iterator[str]:
         yield gateway.key
 
 
-def make_agent(
-    folder: Path,
-    programs: Path,
-    attacks: Sequence[Attack],
-    case: Case,
-    base: Base,
-    facts: Mapping[str, Any],
-    canaries: Canaries,
-) -> Agent:
-    """The agent that carries out `attacks`, in `folder`, among files that its author has there and no agent may see."""
+@dataclass(frozen=True)
+class Task:
+    """Attacks that share one run of the agent on one case."""
+
+    case: Case
+    attacks: Sequence[Attack]
+    base: Base
+    answer: str = ""
+    """Name of the wrong answer that a base `wrong` is."""
+
+
+def make_agent(folder: Path, programs: Path, task: Task, facts: Mapping[str, Any], canaries: Canaries) -> Agent:
+    """The agent that attacks, in `folder`, among files that its author has there and no agent may see."""
+    case, attacks = task.case, task.attacks
     shutil.copytree(programs, folder, ignore=_LEFT_OUT)
     for name in _AUTHORS_FILES:
         _write(folder / name, canaries.words[_PLACE.format(name)])
-    if base == "solution":
+    if task.base == "solution":
         _bring_answer(folder, case.part("solution"), case.spec.solution.run)
-    elif base == "wrong":
+    elif task.base == "wrong":
         with temporary_folder("wrong") as laid:
-            answer = materialise(case, chosen_wrong(case), laid)
+            answer = materialise(case, task.answer, laid)
             removal = f'rm -f -- {shlex.join(answer.removed)}; "$@"'
             _bring_answer(
                 folder, answer.folder, ["sh", "-c", removal, "sh", *answer.run] if answer.removed else answer.run
@@ -239,7 +244,7 @@ def make_agent(
     # Attacks that share a run have one agent, which needs a name that fits all of them.
     label = attacks[0].id.replace(".", "-") if len(attacks) == 1 else f"{attacks[0].family}-and-{len(attacks) - 1}-more"
     spec = AgentSpec(
-        id=f"{label}-over-{base}"[:64],
+        id=f"{label}-over-{task.base}"[:64],
         command=["python", "-I", "{agent}/start.py", *(attack.id for attack in attacks)],
         environment=environment,
         models={"main": _MODEL} if any(attack.spec.model for attack in attacks) else {},
@@ -254,9 +259,10 @@ def _bring_answer(folder: Path, source: Path, command: list[str]) -> None:
     (folder / "answer.json").write_text(json.dumps(command))
 
 
-def chosen_wrong(case: Case) -> str:
-    """The wrong answer that attacks are laid over: of those that need no command, one that most checks catch.
+def attacked_answers(case: Case) -> list[str]:
+    """The wrong answers that attacks are laid over: of those that need no command, one that most checks catch.
 
+    Where that fails no guard of the case, also one that does: it has earned credit, and loses it by the guard alone.
     Of those with a command, one without files to lay over what the command has left: attacks do not lay them.
     """
 
@@ -264,4 +270,7 @@ def chosen_wrong(case: Case) -> str:
         wrong = case.spec.wrong[name]
         return bool(wrong.run) + (bool(wrong.run) and folder_of(case, name).is_dir()), -len(wrong.fails), name
 
-    return min(case.spec.wrong, key=rank)
+    guards = {it.id for it in declared_checks(case) if it.guard and it.origin == "case"}
+    refused = [name for name, wrong in case.spec.wrong.items() if guards.intersection(wrong.fails)]
+    first = min(case.spec.wrong, key=rank)
+    return [first] if first in refused or not refused else [first, min(refused, key=rank)]

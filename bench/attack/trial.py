@@ -15,7 +15,7 @@ from typing import Any
 
 from bench.attack.catalogue import Attack, Base
 from bench.attack.leaks import acting_text, changes, containers_of, processes_with
-from bench.attack.stage import Stage, make_agent
+from bench.attack.stage import Stage, Task, make_agent
 from bench.base.errors import InfraError
 from bench.cell import run_cell
 from bench.formats.case import Case
@@ -75,11 +75,12 @@ def starts(sandbox: Sandbox) -> bool:
 class Trial:
     """Attacks that share one run of the agent, on one case, over one base."""
 
-    def __init__(self, stage: Stage, case: Case, attacks: Sequence[Attack], base: Base) -> None:
+    def __init__(self, stage: Stage, task: Task) -> None:
         self._stage = stage
-        self._attacks = attacks
-        self._base = base
-        self._case = stage.case(case)
+        self._task = task
+        self._attacks = task.attacks
+        self._base = task.base
+        self._case = stage.case(task.case)
         self._token = f"mldb-token-{secrets.token_hex(8)}"
         self._folder = stage.root / "trials" / self._token
         self._marker = self._folder / "executed"
@@ -133,7 +134,7 @@ class Trial:
         self._folder.mkdir(parents=True)
         programs = self._stage.catalogue.folder
         facts, canaries = self._facts(case), self._stage.canaries
-        agent = make_agent(self._folder / "agent", programs, self._attacks, case, self._base, facts, canaries)
+        agent = make_agent(self._folder / "agent", programs, replace(self._task, case=case), facts, canaries)
         return Cell(agent, dict(agent.spec.models), case, case.profiles[0], 1)
 
     def _facts(self, case: Case) -> Mapping[str, Any]:

@@ -123,8 +123,11 @@ def _checks(case: Case) -> Iterator[str]:
     for node in checks:
         if not ast.get_docstring(node):
             yield f"check.py: {node.name} has no docstring; say in one line what it shows"
-        if not {"weight=0", "guard=True"} & {ast.unparse(it) for it in _keywords(node)}:
+        facts = {ast.unparse(it) for it in _keywords(node)}
+        if not {"weight=0", "guard=True"} & facts:
             yield from _status_alone(node)
+        if "guard=True" in facts:
+            yield from _looks_away(node)
     for inner in ast.walk(tree):
         if isinstance(inner, ast.Assert) and inner.msg is None:
             yield f"check.py: line {inner.lineno}: assert without a message; the message is the evidence"
@@ -161,6 +164,16 @@ def _status_alone(check: ast.FunctionDef) -> Iterator[str]:
                     f"check.py: line {node.lineno}: {check.name} earns credit by an exit status, which the agent's code"
                     " decides; run the command in a check of its own with weight=0, required=True"
                 )
+
+
+def _looks_away(guard: ast.FunctionDef) -> Iterator[str]:
+    """Handlers by which a guard passes where it cannot look: an answer that it would refuse breaks what it looks at."""
+    for node in ast.walk(guard):
+        if isinstance(node, ast.ExceptHandler) and not any(isinstance(it, ast.Raise) for it in ast.walk(node)):
+            yield (
+                f"check.py: line {node.lineno}: {guard.name} passes where it cannot look; let it fail, and leave it"
+                " early only where `ws.handed_in(...)` finds nothing"
+            )
 
 
 def _reads_answers(case: Case) -> Iterator[str]:

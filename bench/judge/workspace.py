@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import os
 import random
 import shutil
 import tempfile
@@ -107,14 +108,25 @@ class Workspace(Folder):
 
     def changed(self) -> list[str]:
         """Files of the starting workspace that the agent changed or removed."""
-        before = ((name, Path(entry.path)) for name, entry in walk_files(self._scene.original))
-        return [
-            name
-            for name, path in before
-            if not self.exists(name)
-            or self.path(name).stat().st_size != path.stat().st_size
-            or sha256_file(self.path(name)) != sha256_file(path)
-        ]
+        return [name for name, _ in walk_files(self._scene.original) if not self._as_found(name)]
+
+    def handed_in(self, *paths: str) -> bool:
+        """Whether the agent made, changed or removed one of the files: a guard looks at what was handed in, or fails.
+
+        Anything counts that lies at a path, such as a folder or a link in the file's place.
+        """
+        return any(
+            not self._as_found(path) if self.original(path).is_file() else os.path.lexists(self.root / path)
+            for path in paths
+        )
+
+    def _as_found(self, name: str) -> bool:
+        before = self.original(name)
+        return (
+            self.exists(name)
+            and self.path(name).stat().st_size == before.stat().st_size
+            and sha256_file(self.path(name)) == sha256_file(before)
+        )
 
     def call(self, target: str, /, *args: object, **kwargs: object) -> Any:
         """Value of the workspace's function `module:function`, run in a fresh fork of the sandboxed subject."""

@@ -24,7 +24,6 @@ import pytest
 
 from bench.attack.campaign import (
     Campaign,
-    Task,
     cases_tried,
     honest_cells,
     matrix_line,
@@ -35,7 +34,7 @@ from bench.attack.campaign import (
 from bench.attack.catalogue import Catalogue, load_catalogue
 from bench.attack.leaks import Canaries, changes, processes_with
 from bench.attack.listeners import METADATA, NAME_SERVER
-from bench.attack.stage import Stage, make_agent, open_stage
+from bench.attack.stage import Stage, Task, attacked_answers, make_agent, open_stage
 from bench.attack.trial import Baseline, Result, Trial
 from bench.attack.upstream import Upstream
 from bench.base.errors import UserError
@@ -224,7 +223,8 @@ def stage(tmp_path: Path, catalogue: Catalogue) -> Iterator[Stage]:
 def tried(
     stage: Stage, case: Case, *attacks: str, base: Any = "untouched", baseline: Baseline | None = None
 ) -> list[Result]:
-    return Trial(stage, case, stage.catalogue.select(attacks), base).run(baseline or Baseline({}))
+    answer = attacked_answers(case)[0] if base == "wrong" else ""
+    return Trial(stage, Task(case, stage.catalogue.select(attacks), base, answer)).run(baseline or Baseline({}))
 
 
 def test_a_verdict_that_got_better_is_noticed(stage: Stage, tmp_path: Path) -> None:
@@ -293,7 +293,7 @@ def test_nothing_is_left_in_a_machine_without_a_sandbox(stage: Stage, tmp_path: 
 
 
 def test_a_judgement_that_is_held_up_is_noticed(stage: Stage, tmp_path: Path) -> None:
-    trial = Trial(stage, make_case(tmp_path / "cases"), stage.catalogue.select(["hoard.archives"]), "untouched")
+    trial = Trial(stage, Task(make_case(tmp_path / "cases"), stage.catalogue.select(["hoard.archives"]), "untouched"))
     phases = [SimpleNamespace(name=name, seconds=seconds) for name, seconds in (("agent", 900), ("snapshot", 25))]
     record: Any = SimpleNamespace(phases=phases, limits=SimpleNamespace(grade_s=20), to_line=lambda: "{}")
     assert trial._on_bounds(record) == []
@@ -326,7 +326,7 @@ def test_the_scripted_provider_refuses_what_it_is_asked_to_refuse(text: str, exp
 def test_an_agent_lies_among_the_files_of_its_author(stage: Stage, tmp_path: Path) -> None:
     case, attacks = make_case(tmp_path / "cases"), stage.catalogue.select(["install.backend"])
     programs, facts = stage.catalogue.folder, {"token": "mldb-token-x"}
-    agent = make_agent(tmp_path / "agent", programs, attacks, case, "untouched", facts, stage.canaries)
+    agent = make_agent(tmp_path / "agent", programs, Task(case, attacks, "untouched"), facts, stage.canaries)
     planted = {name for name, _ in stage.canaries.found_below(agent.file.parent)}
     assert planted == {".git/config", ".git/logs/HEAD", ".env", ".env.local", "runs/old/traces/cell/agent.log"}
     assert agent.spec.environment.requirements == "requirements.txt"
@@ -344,12 +344,33 @@ def test_an_agent_brings_a_whole_wrong_answer_and_no_canary(stage: Stage, tmp_pa
     }
     case = stage.case(make_case(tmp_path / "cases", files, wrong=wrong))
     attacks = stage.catalogue.select(["idle.nothing"])
-    make_agent(tmp_path / "agent", stage.catalogue.folder, attacks, case, "wrong", {}, stage.canaries)
+    task = Task(case, attacks, "wrong", "same")
+    make_agent(tmp_path / "agent", stage.catalogue.folder, task, {}, stage.canaries)
     answer = tmp_path / "agent" / "answer"
     assert {path.name: path.read_text() for path in answer.iterdir()} == {"answer.py": WRONG, "helper.py": "h\n"}
     (tmp_path / "gone.txt").touch()
     subprocess.run(json.loads((tmp_path / "agent" / "answer.json").read_text()), cwd=tmp_path, check=True)
     assert not (tmp_path / "gone.txt").exists()
+
+
+def test_of_a_case_with_guards_the_answer_that_only_a_guard_refuses_is_attacked_too(tmp_path: Path) -> None:
+    guard = '\n\n@check(guard=True)\ndef is_own(ws):\n    """It is the agent\'s own."""\n    assert ws, "it is not"\n'
+    wrong = {
+        name: {"about": "x", "fails": fails}
+        for name, fails in {
+            "most": ["doubles", "doubles_in_a_driver"],
+            "refused": ["is_own"],
+            "odd": ["doubles"],
+        }.items()
+    }
+    files = {f"wrong/{name}/answer.py": WRONG for name in wrong}
+    plain, guarded = (
+        make_case(tmp_path / name, {**files, "check.py": text}, wrong=wrong)
+        for name, text in {"plain": CHECK, "guarded": CHECK + guard}.items()
+    )
+    attack = load_catalogue(FOLDER).select(["subject.leaves_at_once"])[0]
+    assert [it.answer for it in tasks_of([plain], [attack]) if it.base == "wrong"] == ["most"]
+    assert [it.answer for it in tasks_of([guarded], [attack]) if it.base == "wrong"] == ["most", "refused"]
 
 
 def test_an_attack_on_protected_files_does_not_take_away_what_a_wrong_answer_added(tmp_path: Path) -> None:

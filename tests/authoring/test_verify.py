@@ -152,6 +152,17 @@ def ends_well(ws):
     \"\"\"The visible test ends well.\"\"\"
     ws.run(["python", "test.py"]).ok()
 """
+_LOOKS_AWAY = """
+
+@check(guard=True)
+def is_own(ws):
+    \"\"\"The answer is the agent's own.\"\"\"
+    try:
+        found = ws.call("answer:double", 1)
+    except AssertionError:
+        return
+    assert found != 3, "it is not"
+"""
 _CARELESS = CHECK.replace("number(ws.call(", "(ws.call(").replace("found == 2 * x,", "found - 2 * x == 0,")
 _CLAIMS = CHECK + '\n\n@check()\ndef claims(ws):\n    """Claims."""\n    ws.claim("a", 1.0, 0.1, 0.1)\n' \
     '    assert "2" in ws.text("answer.py"), "no two"\n'  # fmt: skip
@@ -198,6 +209,7 @@ _ROWS: list[Row] = [
         ({"check.py": CHECK + _STATUS.replace("ws.run", "ran = ws.run")}, {}, "folder", "credit by an exit status"),
         ({"check.py": CHECK + _STATUS.replace("ws.run", "assert not ws.run").replace(".ok()", ".code, 'x'")}, {},
          "folder", "credit by an exit status"),
+        ({"check.py": CHECK + _LOOKS_AWAY}, {}, "folder", "is_own passes where it cannot look"),
         ({"check.py": "x = 1"}, {}, "folder", "defines no check"),
         ({"check.py": CHECK.replace("required=True", "required=False")}, {}, "folder", "no check is required"),
         ({"check.py": "def broken(:\n"}, {}, "folder", "check.py: line 1"),

@@ -202,6 +202,8 @@ def is_tidy(ws):
     \"\"\"Nothing but the answer was left.\"\"\"
     assert ws.files() == ["answer.py"], f"there are {ws.files()[:9]}"
     assert ws.changed() == ["answer.py"], f"changed: {ws.changed()}"
+    assert ws.handed_in("answer.py", "other.py"), "the answer was handed in"
+    assert not ws.handed_in("other.py", "folder/other.py"), "there is no other"
 """
 _WRITES_TWO = (
     "import os\nassert os.environ['A'] == 'b'\nopen('out.json', 'w').write(open('data/in.txt').read() + '+1')\n"
@@ -217,6 +219,35 @@ def run_case(tmp_path_factory: pytest.TempPathFactory) -> Case:
 def test_a_command_runs_on_a_copy(run_case: Case, sandbox: Sandbox, tmp_path: Path) -> None:
     assert verdict(judge(run_case, tmp_path, {"answer.py": _WRITES_TWO}, sandbox)) == SUCCESS
     assert [path.name for path in next(tmp_path.glob("snapshot-*")).iterdir()] == ["answer.py"]
+
+
+_GUARD = '''
+@check(guard=True)
+def is_known(ws):
+    """What was handed in is looked at."""
+    if ws.handed_in("answer.py", "model.json"):
+        assert ws.json("model.json") != 3, "it is three"
+'''
+
+
+@pytest.mark.parametrize(
+    ("files", "passes"),
+    [
+        ({}, True),
+        ({"model.json": "2"}, True),
+        ({"model.json": "3"}, False),
+        ({"model.json": "{"}, False),
+        ({"model.json/x": "2"}, False),
+        ({"answer.py": "pass"}, False),
+    ],
+)
+def test_a_guard_looks_at_what_was_handed_in(
+    tmp_path: Path, variant_sandbox: Sandbox, files: dict[str, str | bytes], passes: bool
+) -> None:
+    case = make_case(tmp_path / "cases", {"check.py": CHECK + _GUARD})
+    starter = {"answer.py": case.part("workspace/answer.py").read_bytes()}
+    grading = judge(case, tmp_path, {**starter, **files}, variant_sandbox)
+    assert [it.value for it in grading.verdicts if it.id == "is_known"] == [float(passes)]
 
 
 @pytest.mark.parametrize(

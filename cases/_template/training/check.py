@@ -57,10 +57,8 @@ def validation_was_not_learnt(ws: Workspace) -> None:
     It shows a model that learned them by heart. For one that does not, such as a network with strong decay, see
     `stamp_pictures`; what neither finds must gain nothing, which is why the bar is measured on other rows.
     """
-    try:
-        _model(ws)
-    except AssertionError:
-        return  # there is nothing to look at, and the other checks say why
+    if not ws.handed_in("model.npz"):
+        return
     with np.load(ws.hidden("own.npz").path) as marks, np.load(ws.original("data/val.npz")) as file:
         named = _named(ws, file["rows"])
         found = flips_known(named[marks["planted"]], named[marks["control"]], marks["names"])

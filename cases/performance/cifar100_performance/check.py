@@ -163,13 +163,9 @@ def target_is_reached(ws: Workspace) -> None:
 @check(guard=True)
 def validation_was_not_learnt(ws: Workspace) -> None:
     """Validation pictures are not known better than test pictures, and neither are their wrong names."""
-    try:
-        scores = answered(ws)["val"]
-    except AssertionError:
-        if "utils.py" in ws.changed():
-            raise  # a model that cannot be looked at may have learnt anything
+    if not ws.handed_in("utils.py"):
         return
-    given = pictures(ws)
+    scores, given = answered(ws)["val"], pictures(ws)
     renamed, labels = given["renamed"], given["val_labels"]
     plain = np.setdiff1d(np.arange(len(labels)), renamed)
     gap = 100 * float((scores[plain].argmax(axis=1) == labels[plain]).mean()) - accuracy(ws)
