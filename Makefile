@@ -18,6 +18,9 @@ SKIPPED := $(CURDIR)/.skipped
 
 export SANDBOX
 export LITELLM_LOCAL_MODEL_COST_MAP := True
+# Workers side by side, each with threads for every core, would spend their time waiting for one another.
+test-fast everything every-variant: export OPENBLAS_NUM_THREADS := 1
+test-fast everything every-variant: export OMP_NUM_THREADS := 1
 
 .PHONY: demo demo-system test test-system everything test-fast test-nightly every-variant lint docs fuzz attacks cases
 .PHONY: locks image clean

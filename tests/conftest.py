@@ -84,11 +84,11 @@ def isolating(request: pytest.FixtureRequest) -> Sandbox:
     params=[
         "bubblewrap",
         pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.slow]),
-        pytest.param("process", marks=pytest.mark.slow),
+        pytest.param("process", marks=[pytest.mark.slow, pytest.mark.nightly]),
     ]
 )
 def any_sandbox(request: pytest.FixtureRequest) -> Sandbox:
-    """For tests of what stands on a sandbox: one that isolates always, the others among the slow tests."""
+    """For tests of what stands on a sandbox: those that isolate on every push, the one that does not at night."""
     return _named(request.param)
 
 

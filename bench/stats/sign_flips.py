@@ -85,7 +85,8 @@ def freed_mean(
     variance = square - mean * mean
     alike = variance <= _NO_SPREAD * square
     spread = np.sqrt(np.where(alike, 1.0, variance))
-    skewness = (np.asarray(cubes) / cases - 3 * mean * square + 2 * mean**3) / spread**3
+    # Products, since numpy takes a third power by logarithms: many times slower.
+    skewness = (np.asarray(cubes) / cases - mean * (3 * square - 2 * mean * mean)) / (spread * spread * spread)
     freed = freed_ratio(mean / spread, skewness, cases)
     goal = np.where(alike, np.sign(mean), freed / np.sqrt(1 + freed * freed)) * np.sqrt(square)
     return mean + share * (goal - mean)
@@ -96,7 +97,8 @@ def freed_ratio(ratio: Floats, skewness: Floats, cases: int) -> Floats:
 
     T + g T^2 / 3 + g^2 T^3 / 27 + g / (6 cases) (Hall, On the removal of skewness by transformation, JRSS B 54, 1992).
     """
-    return ratio + skewness * ratio**2 / 3 + skewness**2 * ratio**3 / 27 + skewness / (6 * cases)
+    third = skewness * ratio / 3
+    return ratio * (1 + third * (1 + third / 3)) + skewness / (6 * cases)
 
 
 def all_signs(n: int) -> Floats:

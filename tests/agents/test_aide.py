@@ -560,7 +560,7 @@ def run_case(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", on_push(CELLS, ["training/parse_logs", "code_optimization/vectorization"]))
+@pytest.mark.parametrize("case", on_push(CELLS, ["training/parse_logs"]))
 def test_a_whole_cell_is_solved(case: str, tmp_path: Path, bubblewrap: Sandbox) -> None:
     model = Competent(ROOT / "cases" / case, CELLS[case])
     record, upstream, trace = run_case(tmp_path, bubblewrap, case, model)

@@ -122,6 +122,7 @@ def test_what_it_asks_for_is_neutral(name: str, solved_by: Callable[[str], Solve
     assert "Hello, World!" in first, "the task"
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", on_push(NAMES, ["openhands"]))
 def test_a_limit_of_calls_ends_it_and_the_work_is_judged(
     name: str, context: CellContext, monkeypatch: pytest.MonkeyPatch
@@ -165,6 +166,7 @@ def _dawdles(name: str) -> Callable[[Json, str], Reply]:
     return answer
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", on_push(NAMES, ["aideml"]))
 def test_it_ends_by_itself_before_its_time_is_over(
     name: str, context: CellContext, monkeypatch: pytest.MonkeyPatch

@@ -133,6 +133,7 @@ def test_the_content_decides_what_is_built(tmp_path: Path, context: CellContext)
         agent_python(load_agent(folder), context)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "line",
@@ -515,7 +516,7 @@ def write_index(folder: Path, files: str) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("setting", on_push(["variable", "file", "uv", "find-links", "constraint"], ["variable", "uv"]))
+@pytest.mark.parametrize("setting", on_push(["variable", "file", "uv", "find-links", "constraint"], ["variable"]))
 def test_an_index_in_a_folder(
     tmp_path: Path, isolating: Sandbox, monkeypatch: pytest.MonkeyPatch, setting: str
 ) -> None:

@@ -109,10 +109,10 @@ def calling_case(root: Path, **facts: Any) -> Case:
 
 
 @pytest.mark.slow
-def test_such_a_case_proves_itself(any_sandbox: Sandbox, tmp_path: Path) -> None:
+def test_such_a_case_proves_itself(variant_sandbox: Sandbox, tmp_path: Path) -> None:
     case = calling_case(tmp_path / "cases")
     places = DataFolders(cases=tmp_path / "cases", agents=ROOT / "agents", site=ROOT / "site", cache=tmp_path / "cache")
-    with open_verifier(places, any_sandbox) as verifier:
+    with open_verifier(places, variant_sandbox) as verifier:
         assert [(proof.name, proof.detail) for proof in verifier.verify(case) if not proof.ok] == []
 
 

@@ -29,7 +29,7 @@ from tests.helpers.faults import (
     undisturbed,
     wait_for,
 )
-from tests.helpers.sampling import at_night
+from tests.helpers.sampling import at_night, on_push
 from tests.helpers.victims import KINDS, kill, strike, victims
 
 pytestmark = pytest.mark.slow
@@ -100,7 +100,9 @@ def one_line(said: str) -> str:
 # --- kills -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("runner", "agent", "judge")])
+@pytest.mark.parametrize(
+    "kind", on_push([kind for kind in KINDS if kind not in ("runner", "agent", "judge")], ["services"])
+)
 def test_a_killed_process_costs_a_try_and_no_cell(stand: Stand, kind: str) -> None:
     rig = stand.rig("r")
     process = rig.begun()
@@ -148,6 +150,7 @@ def test_the_judges_server_killed_costs_a_try_of_each_grading(stand: Stand) -> N
     stand.require_same(rig)
 
 
+@pytest.mark.nightly
 def test_a_judge_killed_twice_is_no_verdict_and_resume_finds_it(stand: Stand) -> None:
     rig = stand.rig("r", jobs=1)
     process = rig.begun()
@@ -176,6 +179,7 @@ def test_the_judges_sandbox_killed_is_no_failed_check(stand: Stand) -> None:
     stand.require_same(rig)
 
 
+@pytest.mark.nightly
 def test_the_kernel_kills_the_judge_for_want_of_memory(stand: Stand) -> None:
     # One grading at a time: two forks of the judge would be killed together.
     rig = stand.rig("r", jobs=1)
@@ -215,6 +219,7 @@ def test_a_runner_killed_in_each_phase(stand: Stand, after: str) -> None:
     stand.resume(rig)
 
 
+@pytest.mark.nightly
 def test_random_kills(stand: Stand) -> None:
     rng, tally = random.Random(11), Tally()
     while tally.total < 8:
@@ -276,6 +281,7 @@ def test_a_run_folder_that_cannot_be_written_from_the_start(stand: Stand, mounts
     stand.require_same(rig)
 
 
+@pytest.mark.nightly
 def test_a_run_folder_that_cannot_be_written_any_more(stand: Stand, mounts: Mounts) -> None:
     rig = stand.rig("r", prefix=mounts.prefix, root=mounts.root)
     rig.gate.touch()
@@ -361,6 +367,7 @@ def test_a_digit_of_a_score_is_damage_too(stand: Stand) -> None:
     assert "is not what was written here" in stand.resume(rig)
 
 
+@pytest.mark.nightly
 def test_a_damaged_plan_comes_back_from_its_copy(stand: Stand) -> None:
     rig = stand.rig("r")
     process = rig.begun()
@@ -438,6 +445,7 @@ def test_a_damaged_cache_heals_by_itself(stand: Stand) -> None:
 # --- two at once -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.nightly
 def test_two_runners_on_one_run_folder(stand: Stand) -> None:
     rig = stand.rig("r")
     rig.gate.touch()
@@ -453,6 +461,7 @@ def test_two_runners_on_one_run_folder(stand: Stand) -> None:
     stand.require_same(rig)
 
 
+@pytest.mark.nightly
 def test_two_runs_begun_at_once_under_one_name(stand: Stand) -> None:
     rig = stand.rig("r")
     processes = [rig.begin("--name", "one") for _ in range(3)]

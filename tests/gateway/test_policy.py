@@ -16,6 +16,7 @@ from tests.helpers.gateway import Json
 from tests.helpers.gateway_live import live
 from tests.helpers.policy import SAID, passed
 from tests.helpers.provider import Reply, ScriptedUpstream
+from tests.helpers.sampling import at_night
 
 CLIENTS: dict[Dialect, list[Json]] = {
     "responses": [
@@ -218,7 +219,7 @@ def test_with_hosted_tools_allowed_only_prices_are_looked_at(dialect: Dialect) -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("hosted", [False, True])
+@pytest.mark.parametrize("hosted", [at_night(False), True])
 def test_no_field_of_a_request_leads_litellm_elsewhere(tmp_path: Path, hosted: bool) -> None:
     """With hosted tools allowed nothing but the list of what goes to litellm keeps them from it."""
     elsewhere: Json = {"api_key": "x", "custom_llm_provider": "openai", "extra_headers": {"x": "y"}, "num_retries": 3}

@@ -483,11 +483,11 @@ def test_a_sandbox_that_fails_in_the_judge_is_an_infra_error(case: Case, tmp_pat
     assert caught.value.cause == "sandbox_error"
 
 
-def test_a_grading_ends_in_time_and_leaves_no_process(any_sandbox: Sandbox, tmp_path: Path) -> None:
+def test_a_grading_ends_in_time_and_leaves_no_process(variant_sandbox: Sandbox, tmp_path: Path) -> None:
     token = new_token()
     text = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'import time; time.sleep(90)', {token!r}])\n"
     case = make_case(tmp_path / "cases", limits={"grade_s": 1, "call_s": 0.5})
-    grading = judge(case, tmp_path, {"answer.py": text + RIGHT}, any_sandbox)
+    grading = judge(case, tmp_path, {"answer.py": text + RIGHT}, variant_sandbox)
     assert verdict(grading) == FAILURE
     assert processes_with(token) == []
 

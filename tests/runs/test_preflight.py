@@ -203,6 +203,7 @@ def test_a_shard_that_cannot_start_writes_nothing(tmp_path: Path, monkeypatch: p
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_the_key_of_a_model_that_litellm_serves_is_named(tmp_path: Path) -> None:
     """litellm itself is asked which variable it would look for, in a process without ours."""

@@ -22,6 +22,7 @@ from bench.sandbox.job import EndReason, JobLimits, Sandbox
 from bench.sandbox.starvation import Processors, Witness, own_counters, read_processors
 from bench.sandbox.time_limits import TimeLimits, TimeMeter, any_runnable, judging_limits, wall_backstop
 from tests.helpers.cells import make_limits, new_token, processes_with, run_code
+from tests.helpers.sampling import on_push
 
 _STAT = """cpu  700 20 300 9000 50 7 8 40 0 0
 cpu0 400 10 100 4000 30 3 4 10 0 0
@@ -321,7 +322,7 @@ _NOISE = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("noise", _NOISE)
+@pytest.mark.parametrize("noise", on_push(_NOISE, ["busy", "forks", "sleeps"]))
 def test_an_agent_that_makes_noise_is_never_starved(bubblewrap: Sandbox, tmp_path: Path, noise: str) -> None:
     limits = make_limits(wall_s=60, cpu_s=2, available_s=3.5)
     ended = run_code(bubblewrap, tmp_path, _NOISE[noise], limits=limits)

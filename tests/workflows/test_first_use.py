@@ -89,6 +89,7 @@ def test_a_live_model_without_its_key_is_one_line_that_names_it(newcomer: Newcom
     assert git(remote, "for-each-ref") == "", "a run that could not start commits nothing"
 
 
+@pytest.mark.nightly
 def test_with_a_provider_the_cell_is_graded(newcomer: Newcomer, remote: Path, server: str) -> None:
     with ScriptedUpstream(lambda body, protocol: Reply("Hello.")) as upstream:
         lines = "".join(f"          {name}: {value}\n" for name, value in upstream.environment().items())

@@ -303,6 +303,7 @@ def test_a_regression_is_said_once_and_nothing_is_written_again(stage: Stage) ->
     assert len(stage.hub.writes) == writes
 
 
+@pytest.mark.nightly
 def test_a_fork_is_found_by_repository_branch_and_commit(stage: Stage) -> None:
     """Its event names no pull request; other pull requests have the same branch name, or the same commit."""
     hub = stage.hub.hub

@@ -145,6 +145,7 @@ def served(folder: Path) -> Iterator[str]:
         server.server_close()
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_an_older_build_never_replaces_a_newer_one(night: Night, tmp_path: Path) -> None:
     night.runner.step("collect", **night.facts())

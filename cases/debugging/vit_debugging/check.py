@@ -10,63 +10,20 @@ import re
 from typing import Any
 
 import numpy as np
+from calls import Call, give_pictures, wanted_of
+from models import BARE, CHUNKS, GATED, PLAIN, SETTINGS, made
 from reference import drawn, layers, normed, sequence_of, shapes
 
 from bench.judge import array, check, close, integer, mapping, number, run_command, sequence, string
 
-PLAIN = {"img_size": 32, "patch_size": 8, "embed_dim": 24, "depth": 3, "num_heads": 3}
-CHUNKS = {"img_size": 24, "patch_size": 6, "embed_dim": 16, "depth": 4, "num_heads": 2, "block_chunks": 2,
-          "init_values": 1e-5, "interpolate_offset": 0.0, "mlp_ratio": 2.0}  # fmt: skip
-BARE = {"img_size": 16, "patch_size": 4, "embed_dim": 12, "depth": 2, "num_heads": 4, "block_chunks": 0,
-        "fused_attention": True, "qkv_bias": False, "proj_bias": False, "ffn_bias": False}  # fmt: skip
-GATED = ({"ffn_layer": "swiglu"}, {"ffn_layer": "swiglufused"})
-UNEVEN = {"depth": 5, "block_chunks": 2}
-SETTINGS = (PLAIN, CHUNKS, BARE)
 CHUNK = re.compile(r"^blocks\.\d+\.(?=\d)")
-Call = dict[str, Any]
-
-
-def _wanted(weights: Any, sizes: Any, call: Call) -> list[Any]:
-    """The arrays that a call must give, a dictionary's by their names."""
-    x, masks, more, method = call["x"], call.get("masks"), call.get("more", {}), call.get("method", "forward")
-    if isinstance(x, list):
-        both = zip(x, masks or [None] * len(x), strict=True)
-        return [part for one, two in both for part in _wanted(weights, sizes, {**call, "x": one, "masks": two})]
-    patch = more.get("patch_size")
-    tokens = sequence_of(weights, sizes, x, masks, patch)
-    if method == "prepare_tokens_with_masks":
-        return [tokens]
-    after, start = layers(weights, sizes, tokens), 1 + sizes.get("num_register_tokens", 0)
-    if method == "get_intermediate_layers":
-        n, found = more.get("n", 1), []
-        for number_of in range(len(after) - n, len(after)) if isinstance(n, int) else sorted(n):
-            out = normed(after[number_of], weights, "norm") if more.get("norm", True) else after[number_of]
-            map_of, side = out[:, start:], [edge // (patch or sizes["patch_size"]) for edge in x.shape[2:]]
-            if more.get("reshape"):
-                map_of = map_of.reshape(len(x), *side, -1).transpose(0, 3, 1, 2)
-            found += [map_of, out[:, 0]] if more.get("return_class_token") else [map_of]
-        return found
-    out = normed(after[-1], weights, "norm")
-    if not (more.get("is_training") or method == "forward_features"):
-        return [out[:, 0]]
-    given = [] if masks is None else [np.array(masks, dtype=float)]
-    return [*given, out[:, 0], out[:, start:], out[:, 1:start], after[-1]]
 
 
 def _compare(ws: Any, sizes: Any, calls: list[Call]) -> None:
     """Make the calls in one process, each with pictures of its own, and compare what comes back."""
     rng = ws.numpy_rng(f"{ws.rng.random()}")
     weights = drawn(rng, sizes)
-    for call in calls:
-        lists = isinstance(call.get("shape"), list)
-        painted = [rng.normal(size=shape) for shape in (call["shape"] if lists else [call.get("shape", 1)])]
-        call["x"] = calls[call["again"]]["x"] if "again" in call else painted if lists else painted[0]
-        if hide := call.pop("hide", 0):
-            size = call.get("more", {}).get("patch_size") or sizes["patch_size"]
-            pictures = call["x"] if lists else [call["x"]]
-            hidden = [rng.random((len(x), x.shape[2] * x.shape[3] // size**2)) < 0.4 for x in pictures]
-            hidden[1:] = [None] if hide == 2 else hidden[1:]
-            call["masks"] = hidden if lists else hidden[0]
+    give_pictures(rng, sizes["patch_size"], calls)
     answers = sequence(ws.drive("driver.py:called", sizes, weights, calls), length=len(calls))
     for call, answer in zip(calls, answers, strict=True):
         x, masks, found, kind = sequence(answer, length=4)
@@ -80,31 +37,16 @@ def _compare(ws: Any, sizes: Any, calls: list[Call]) -> None:
                 if two is not None:
                     close(one, np.array(two, dtype=float), rtol=0, atol=0 if exact else 1e-6, what=f"{told}: an input")
         weights = {name: value * call.get("factor", 1.0) for name, value in weights.items()}
-        wanted = _wanted(weights, sizes, call)
+        wanted = wanted_of(weights, sizes, call)
         for part, right in zip(sequence(found, length=len(wanted)), wanted, strict=True):
             largest = float(np.abs(right).max(initial=1.0))
             close(part, right, rtol=0, atol=(1e-9 if exact else 2e-3) * largest, what=told)
 
 
-def _makers(ws: Any) -> list[tuple[str, list[Any], Call, Call]]:
-    """What makes models, its arguments by position and by name, and the settings that the model then has."""
-    variants = [{**PLAIN, **more} for more in (*GATED, {"num_register_tokens": 3}, {"in_chans": 5}, UNEVEN)]
-    makers: list[tuple[str, list[Any], Call, Call]] = []
-    makers += [("DinoVisionTransformer", [], one, one) for one in (*SETTINGS, *variants)]
-    for maker, width, heads in (("vit_small", 384, 6), ("vit_base", 768, 12)):
-        kept = {"img_size": 224, "patch_size": 16, "embed_dim": width, "depth": 12, "num_heads": heads}
-        patch, registers = ws.rng.choice([8, 14]), ws.rng.randint(1, 5)
-        sizes = {"img_size": 4 * patch, "ffn_bias": False, "init_values": 1e-5}
-        named = {"patch_size": patch, "num_register_tokens": registers}
-        makers += [(maker, [], {}, kept), (maker, [patch, registers], sizes, {**kept, **sizes, **named})]
-        makers.append((maker, [], named, {**kept, **named}))
-    return makers
-
-
 @check(weight=1, required=True)
 def architecture_is_kept(ws: Any) -> None:
     """The package imports; parameters have the promised names and shapes, those of two factories, too."""
-    for maker, given, named, sizes in _makers(ws):
+    for maker, given, named, sizes in made(ws.rng):
         wanted = shapes(sizes)
         parts, heads = sequence(ws.drive("driver.py:shapes_of", maker, given, named), length=2)
         assert heads in ([sizes["num_heads"]], []), f"{maker}: parts have {heads} heads"

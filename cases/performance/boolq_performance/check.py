@@ -181,6 +181,8 @@ def validation_was_not_learnt(ws: Workspace) -> None:
     """The words that stand in spoilt validation rows alone have not moved more than those that stand in no row."""
     states = [best(ws)] if ws.handed_in(f"{BEST}/model.safetensors") else []
     states += checkpoints(ws) if ws.handed_in("checkpoints") else []
+    if not states:
+        return
     start, rare = ws.safetensors(f"{MODEL}/model.safetensors")[EMBEDDINGS], facts(ws)["rare"]
     spoilt, unseen = (np.array(facts(ws)["order"])[words] for words in (rare, sorted({*RARE} - {*rare})))
     for state in states:

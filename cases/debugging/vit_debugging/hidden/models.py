@@ -1,0 +1,32 @@
+"""Settings of the models that are judged, and what makes them."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+Settings = dict[str, Any]
+
+PLAIN = {"img_size": 32, "patch_size": 8, "embed_dim": 24, "depth": 3, "num_heads": 3}
+CHUNKS = {"img_size": 24, "patch_size": 6, "embed_dim": 16, "depth": 4, "num_heads": 2, "block_chunks": 2,
+          "init_values": 1e-5, "interpolate_offset": 0.0, "mlp_ratio": 2.0}  # fmt: skip
+BARE = {"img_size": 16, "patch_size": 4, "embed_dim": 12, "depth": 2, "num_heads": 4, "block_chunks": 0,
+        "fused_attention": True, "qkv_bias": False, "proj_bias": False, "ffn_bias": False}  # fmt: skip
+GATED = ({"ffn_layer": "swiglu"}, {"ffn_layer": "swiglufused"})
+UNEVEN = {"depth": 5, "block_chunks": 2}
+SETTINGS = (PLAIN, CHUNKS, BARE)
+
+
+def made(rng: random.Random) -> list[tuple[str, list[Any], Settings, Settings]]:
+    """What makes models, its arguments by position and by name, and the settings that the model then has."""
+    variants = [{**PLAIN, **more} for more in (*GATED, {"num_register_tokens": 3}, {"in_chans": 5}, UNEVEN)]
+    makers: list[tuple[str, list[Any], Settings, Settings]] = []
+    makers += [("DinoVisionTransformer", [], one, one) for one in (*SETTINGS, *variants)]
+    for maker, width, heads in (("vit_small", 384, 6), ("vit_base", 768, 12)):
+        kept = {"img_size": 224, "patch_size": 16, "embed_dim": width, "depth": 12, "num_heads": heads}
+        patch, registers = rng.choice([8, 14]), rng.randint(1, 5)
+        sizes = {"img_size": 4 * patch, "ffn_bias": False, "init_values": 1e-5}
+        named = {"patch_size": patch, "num_register_tokens": registers}
+        makers += [(maker, [], {}, kept), (maker, [patch, registers], sizes, {**kept, **sizes, **named})]
+        makers.append((maker, [], named, {**kept, **named}))
+    return makers
