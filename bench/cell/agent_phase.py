@@ -81,12 +81,12 @@ def run_agent(folder: CellFolder, overlay: Overlay | None) -> AgentPhase:
                 gateway.settle(context.stopped.is_set)
         finally:
             folder.make_harmless(trace / "out")
-        opened = decoys.evidence() if decoys is not None else ""
+        opened, unwatched = (decoys.evidence(), decoys.unwatched) if decoys is not None else ("", "")
     # Before anything is written: there may be no room for it.
     taken_out = folder.make_room(trace / "out") if ended.reason == "disk_limit" else ""
     follower.finish()
     _keep_log(trace / "agent.log", ended)
-    found = (("hidden_read_attempt", opened), ("workspace_too_large", taken_out))
+    found = (("hidden_read_attempt", opened), ("decoys_unwatched", unwatched), ("workspace_too_large", taken_out))
     notes = [Note(name=name, evidence=evidence) for name, evidence in found if evidence]
     phase = _with_calls(ended, gateway, notes)
     phase.name_queries = _name_queries(cell, names, ended.network_attempts.names)

@@ -10,9 +10,11 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from bench.sandbox.open_files import TooManyError, nameless_bytes
 
 # Scanning more takes seconds, in which the job is not watched.
 _MAX_ENTRIES = 500_000
@@ -21,6 +23,8 @@ _SHARE_OF_TIME = 20
 """At most one of so many seconds goes into looking, however many files there are."""
 _SHARE_OF_LIMIT = 4
 """Of the limit, what may go from the disk between two looks."""
+_TRIES = 3
+"""To enter a folder that the job closes again and again."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +43,12 @@ class DiskWatch:
     would be full by the agent's choice.
     """
 
-    def __init__(self, folders: Iterable[Path], limit_mb: float) -> None:
+    def __init__(
+        self, folders: Iterable[Path], limit_mb: float, processes: Callable[[], Sequence[int]] = tuple
+    ) -> None:
+        """processes: of the job, by their ids here; they may hold files that have no name any more."""
         self._folders = tuple(folders)
+        self._processes = processes
         self._limit_mb = limit_mb
         self._free = free = _free(self._folders)
         self._most_entries = min(_MAX_ENTRIES, free.entries // 2) if free.entries else _MAX_ENTRIES
@@ -57,11 +65,23 @@ class DiskWatch:
     def look(self) -> bool:
         """Whether the job holds more than its limit now."""
         self._free = _free(self._folders)
-        used, seconds = disk_mb(self._folders, self._most_entries)
+        began = time.monotonic()
+        used = disk_mb(self._folders, self._most_entries)[0] + self._nameless_mb()
         now = time.monotonic()
+        seconds = now - began
         # Other jobs may be what the disk shrinks by: then half of the time goes into looking, and not all of it.
         self._soonest, self._next = now + seconds, now + max(_TICK_S, _SHARE_OF_TIME * seconds)
         return used > self._limit_mb
+
+    def _nameless_mb(self) -> float:
+        disks = set()
+        for folder in self._folders:
+            with contextlib.suppress(OSError):
+                disks.add(os.stat(folder).st_dev)
+        try:
+            return nameless_bytes(self._processes(), disks, _MAX_ENTRIES) / (1 << 20)
+        except TooManyError:
+            return float("inf")
 
     def _shrunk(self) -> bool:
         """Whether so much has gone from the disk since the last look that the job may be over its limit."""
@@ -93,18 +113,45 @@ def disk_mb(folders: Iterable[Path], most_entries: int = _MAX_ENTRIES) -> tuple[
     total = entries = 0
     pending = [str(folder) for folder in folders]
     while pending:
+        folder = pending.pop()
         try:
-            with os.scandir(pending.pop()) as found:
-                for entry in found:
-                    entries += 1
-                    info = entry.stat(follow_symlinks=False)
-                    total += max(info.st_blocks * 512, info.st_size)
-                    if stat.S_ISDIR(info.st_mode):
-                        pending.append(entry.path)
+            size, count, below = _counted(folder)
         except OSError as error:
-            # Anything else is a folder that vanished or is locked while the job runs.
-            if error.errno == errno.ENAMETOOLONG:
+            # Anything else is a folder that vanished while the job runs.
+            if error.errno in (errno.ENAMETOOLONG, errno.EACCES):
                 return float("inf"), time.monotonic() - began
+            continue
+        total, entries = total + size, entries + count
+        pending += below
         if entries > most_entries:
             return float("inf"), time.monotonic() - began
     return total / (1 << 20), time.monotonic() - began
+
+
+def _counted(folder: str) -> tuple[int, int, list[str]]:
+    """Bytes and entries of one folder, and the folders in it; where its owner has closed it, it is opened first."""
+    for _ in range(_TRIES):
+        with contextlib.suppress(PermissionError):
+            return _listed(folder)
+        # What it holds counts as well, and its files may be open in the job.
+        descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            os.chmod(f"/proc/self/fd/{descriptor}", stat.S_IRWXU)
+        finally:
+            os.close(descriptor)
+    return _listed(folder)
+
+
+def _listed(folder: str) -> tuple[int, int, list[str]]:
+    size = entries = 0
+    below: list[str] = []
+    with os.scandir(folder) as found:
+        for entry in found:
+            entries += 1
+            # One that vanishes meanwhile must not hide the others.
+            with contextlib.suppress(FileNotFoundError):
+                info = entry.stat(follow_symlinks=False)
+                size += max(info.st_blocks * 512, info.st_size)
+                if stat.S_ISDIR(info.st_mode):
+                    below.append(entry.path)
+    return size, entries, below

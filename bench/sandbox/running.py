@@ -80,7 +80,8 @@ class Running:
         limits = job.limits
         self._meter = self.time_meter(TimeLimits(limits.cpu_s, limits.available_s, limits.wall_s), witness)
         self._started = time.monotonic()
-        self._disk = DiskWatch((mount.source for mount in job.mounts if mount.writable), limits.disk_mb)
+        folders = [mount.source for mount in job.mounts if mount.writable]
+        self._disk = DiskWatch(folders, limits.disk_mb, control.processes)
 
     @property
     def enforcement(self) -> str:

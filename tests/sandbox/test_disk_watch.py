@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from bench.sandbox import disk_watch
 from bench.sandbox.bubblewrap import BubblewrapSandbox
-from bench.sandbox.disk_watch import DiskWatch
-from tests.helpers.cells import run_code
+from bench.sandbox.disk_watch import DiskWatch, disk_mb
+from bench.sandbox.job import Sandbox
+from tests.helpers.cells import ROOT, make_limits, not_here, run_code
 
 _GIB = 1 << 30
 _FAR = 1e9
@@ -58,6 +65,83 @@ def test_a_crowd_of_files_is_looked_at_at_once(tmp_path: Path, disk: Disk) -> No
     assert not watch.over()
     disk.entries -= 11
     assert watch.over()
+
+
+_NAMELESS = {
+    "removed": "os.open(name, os.O_CREAT | os.O_RDWR); os.unlink(name)",
+    "never named": "os.open('.', os.O_TMPFILE | os.O_RDWR)",
+    "mapped": "os.open(name, os.O_CREAT | os.O_RDWR); os.unlink(name)",
+    "a thread's own": "os.open('.', os.O_TMPFILE | os.O_RDWR)",
+}
+
+
+@pytest.mark.parametrize("how", _NAMELESS)
+def test_files_without_a_name_count(sandbox: Sandbox, tmp_path: Path, how: str) -> None:
+    """They fill the disk of all, and no folder lists them."""
+    code = f"""
+import ctypes, mmap, os, time
+held = []
+for name in map(str, range(6)):
+    file = {_NAMELESS[how]}
+    os.write(file, bytes(4 << 20))
+    if {how == "mapped"}:
+        held.append(mmap.mmap(file, 4096))
+        os.close(file)
+if {how == "a thread's own"}:
+    libc = ctypes.CDLL(None, use_errno=True)
+    stack = mmap.mmap(-1, 1 << 20)
+    top = ctypes.addressof(ctypes.c_char.from_buffer(stack)) + (1 << 20)
+    # In the memory and the thread group of this process, with descriptors of its own.
+    started = libc.clone(libc.pause, ctypes.c_void_p(top), 0x00010900, None)
+    assert started > 0, ctypes.get_errno()
+    os.closerange(3, 100)
+time.sleep(30)
+"""
+    ended = run_code(sandbox, tmp_path, code, limits=make_limits(disk_mb=16))
+    assert ended.reason == "disk_limit", (ended.code, ended.stderr)
+
+
+_CLOSED = """
+import os, sys
+sys.path.insert(0, sys.argv[1])
+from bench.sandbox.disk_watch import disk_mb
+os.makedirs("closed/below")
+with open("closed/below/large", "wb") as file:
+    file.write(bytes(2 << 20))
+os.chmod("closed/below", 0o400)
+os.chmod("closed", 0)
+print(disk_mb(["."])[0] >= 2)
+"""
+
+
+def test_a_folder_that_the_job_has_closed_counts() -> None:
+    """To a runner that is a plain user, a closed folder shows nothing."""
+    argv = [sys.executable, "-c", _CLOSED, str(ROOT)]
+    with tempfile.TemporaryDirectory(prefix="mldb-test-") as folder:
+        if os.geteuid() == 0:
+            if not os.access("/usr/bin/python3", os.X_OK) or shutil.which("setpriv") is None:
+                not_here("a Python of the system, and setpriv")
+            os.chown(folder, 65_002, 65_002)
+            drop = ["setpriv", "--reuid=65002", "--regid=65002", "--clear-groups", "--"]
+            argv = [*drop, "/usr/bin/python3", "-B", *argv[1:]]
+        done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False, timeout=60)
+    assert done.stdout == "True\n", done.stderr[-2000:]
+
+
+def test_a_file_that_vanishes_hides_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(5):
+        (tmp_path / str(number)).write_bytes(bytes(1 << 20))
+    real = os.scandir
+
+    @contextlib.contextmanager
+    def losing(folder: str) -> Iterator[Iterator[os.DirEntry[str]]]:
+        with real(folder) as found:
+            entries = list(found)
+        Path(entries[0].path).unlink()
+        yield iter(entries)
+
+    monkeypatch.setattr(os, "scandir", losing)
+    assert disk_mb([tmp_path])[0] == 4
 
 
 def test_a_job_can_reserve_room_by_writing_alone(tmp_path: Path, bubblewrap: BubblewrapSandbox) -> None:
