@@ -19,6 +19,7 @@ from bench.sandbox.docker.container import sweep
 from bench.sandbox.docker.engine import Engine, EngineError
 from bench.sandbox.docker.images import IMAGE_VARIABLE, shared_image
 from bench.sandbox.job import Job, JobLimits, Mount, Sandbox
+from bench.sandbox.own_limits import make_room
 from bench.sandbox.process import ProcessSandbox
 
 NAMES = ("auto", "docker", "bubblewrap", "process")
@@ -85,6 +86,7 @@ def choose_sandbox(name: str) -> Sandbox:
 
     Containers that killed runners have left are removed.
     """
+    make_room()
     if name == "process":
         return ProcessSandbox()
     docker = Probe(False, "not asked for") if name == "bubblewrap" else probe_docker()
@@ -107,6 +109,7 @@ def choose_sandbox(name: str) -> Sandbox:
 
 def open_sandbox(name: str, environment: Mapping[str, str] = os.environ) -> Sandbox:
     """The back end of this name as it was chosen in another process, whose `handed_on` is in `environment`."""
+    make_room()
     if name == "docker":
         address = environment.get("DOCKER_HOST", "")
         engine = Engine(Path(address.removeprefix(_UNIX))) if address.startswith(_UNIX) else None
