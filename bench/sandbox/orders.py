@@ -13,6 +13,8 @@ from bench.sandbox.seccomp import encoded_filter
 
 # Understood by every version of Python alike.
 _MARSHAL = 2
+NO_CORE = 1
+"""Bytes of a core: too few for any, see core(5)."""
 _MIB = 1 << 20
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 # Chosen per machine: without it some builds of OpenBLAS compute wrong results or crash on some processors.
@@ -49,7 +51,8 @@ def orders_for(job: Job, python: Path, folder: Path | None = None) -> dict[str, 
 def resource_limits(limits: JobLimits) -> dict[str, int]:
     """rlimits by name. Memory and processes are not among them: rlimits count neither per sandbox."""
     return {
-        "RLIMIT_CORE": 0,
+        # Not 0: a kernel that hands cores to a program of the machine does so at 0, too, and at this one never.
+        "RLIMIT_CORE": NO_CORE,
         "RLIMIT_FSIZE": limits.disk_mb * _MIB,
         "RLIMIT_NOFILE": limits.open_files,
         "RLIMIT_CPU": int(limits.wall_s * max(limits.cpus, 1) * 4) + 60,

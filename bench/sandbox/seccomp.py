@@ -10,6 +10,7 @@ import errno
 import functools
 import os
 import platform
+import resource
 import socket
 import stat
 import struct
@@ -26,6 +27,8 @@ _CREATES = os.O_CREAT | 0x400000
 """O_CREAT, and O_TMPFILE without the bit that it shares with O_DIRECTORY."""
 _TIOCSTI, _TIOCLINUX, _F_SETLEASE, _IOPRIO_WHO_PROCESS = 0x5412, 0x541C, 1024, 1
 _FALLOC_PUNCH_HOLE = 2
+_DONE = 0
+"""The error that is none: the caller takes the call for done."""
 _NO_CHANGE = 0xFFFFFFFF
 _AF_NETLINK, _NETLINK_ROUTE = 16, 0
 _PROTOCOLS = (0, socket.IPPROTO_TCP, socket.IPPROTO_UDP, socket.IPPROTO_ICMP, socket.IPPROTO_ICMPV6)
@@ -97,6 +100,8 @@ ABSENT: dict[str, Numbers] = {
     "io_uring_setup": (425, 425),
     "io_uring_enter": (426, 426),
     "io_uring_register": (427, 427),
+    # The older way to read and write beside other work: its places are the whole machine's, and one job can take all.
+    "io_setup": (206, 0),
     # The newer way to mount.
     "open_tree": (428, 428),
     "move_mount": (429, 429),
@@ -149,6 +154,7 @@ LOOKED_INTO: dict[str, Numbers] = {
     "personality": (135, 92),
     "fcntl": (72, 25),
     "prlimit64": (302, 261),
+    "setrlimit": (160, 164),
     "setpriority": (141, 140),
     "ioprio_set": (251, 30),
     "sched_setscheduler": (144, 119),
@@ -227,7 +233,8 @@ def _rules(special: int) -> dict[str, list[Instruction]]:
         # A lease on a file of the machine makes every process that opens it wait.
         "fcntl": _not(1, _F_SETLEASE),
         # 0 is the caller: limits and priorities of others, the first process among them, are out of reach.
-        "prlimit64": _only(0, 0),
+        "prlimit64": [_load(0), (_EQUAL, 1, 0, 0), _error(errno.EPERM), *_keeping_cores()],
+        "setrlimit": [_load(0), (_EQUAL, 0, 1, resource.RLIMIT_CORE), _error(_DONE), _allow()],
         "setpriority": [_load(0), (_EQUAL, 1, 0, os.PRIO_PROCESS), _error(errno.EPERM), *_only(1, 0)],
         "ioprio_set": [_load(0), (_EQUAL, 1, 0, _IOPRIO_WHO_PROCESS), _error(errno.EPERM), *_only(1, 0)],
         "sched_setscheduler": _only(0, 0),
@@ -249,9 +256,18 @@ def _rules(special: int) -> dict[str, list[Instruction]]:
     }
 
 
-def _load(argument: int) -> Instruction:
-    """The low half of an argument: the kernel takes flags, commands and numbers of processes as 32 bits."""
-    return (_LOAD, 0, 0, _ARGUMENTS + 8 * argument)
+def _keeping_cores() -> list[Instruction]:
+    """Limits may be asked for and set, but that on cores only asked for: see `bench.sandbox.orders`."""
+    unset = [instruction for half in (0, 4) for instruction in (_load(2, half), (_EQUAL, 1, 0, 0), _error(_DONE))]
+    return [_load(1), (_EQUAL, 1, 0, resource.RLIMIT_CORE), _allow(), *unset, _allow()]
+
+
+def _load(argument: int, half: int = 0) -> Instruction:
+    """The low half of an argument: the kernel takes flags, commands and numbers of processes as 32 bits.
+
+    half: 4 for the high one, of an address.
+    """
+    return (_LOAD, 0, 0, _ARGUMENTS + 8 * argument + half)
 
 
 def _allow() -> Instruction:

@@ -22,7 +22,7 @@ from bench.base.install import find_data_folders
 from bench.cell.run import run_cell
 from bench.formats.record import Record
 from bench.sandbox.choose import choose_sandbox, handed_on, open_sandbox
-from bench.sandbox.docker.backend import DockerSandbox
+from bench.sandbox.docker.backend import _UNPRIVILEGED, DockerSandbox
 from bench.sandbox.docker.client import find_engine
 from bench.sandbox.docker.container import (
     CELL_LABEL,
@@ -544,3 +544,17 @@ def test_ci_has_an_engine() -> None:
     except UserError as error:
         not_here(f"docker: {error}")
     assert re.fullmatch("sha256:[0-9a-f]{64}", image)
+
+
+def test_each_job_has_a_user_of_its_own(docker: DockerSandbox, tmp_path: Path) -> None:
+    """What the kernel counts by user, one job could use up for all."""
+    if os.getuid() != 0:
+        pytest.skip("only root can lend its jobs other users")
+    seen = []
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        ended = run_code(docker, tmp_path / name, "import os; open('made', 'w'); print(os.getuid(), os.getgid())")
+        seen.append(ended.stdout.split())
+        assert (tmp_path / name / "made").stat().st_uid == 0
+    assert seen[0] != seen[1]
+    assert all(uid == gid and int(uid) in _UNPRIVILEGED for uid, gid in seen)

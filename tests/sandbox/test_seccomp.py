@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from bench.sandbox import seccomp
 from bench.sandbox.bubblewrap import BubblewrapSandbox
+from bench.sandbox.job import Sandbox
 from bench.sandbox.running import run_job
 from bench.sandbox.seccomp import ABSENT, LAST_REVIEWED, LOOKED_INTO, REFUSED
 from tests.helpers.cells import make_job, make_limits, not_here, run_code
@@ -41,7 +42,7 @@ def decide(column: int, architecture: int, number: int, *arguments: int, called_
             value = struct.unpack_from("=I", data, operand)[0]
         elif code == 0x06:
             named = {ALLOWED: "allowed", KILLED: "killed"}
-            return named.get(operand) or errno.errorcode[operand & 0xFFFF]
+            return named.get(operand) or (errno.errorcode[it] if (it := operand & 0xFFFF) else "done nothing")
         else:
             true = {0x15: value == operand, 0x25: value > operand, 0x45: bool(value & operand)}[code]
             place += when_true if true else when_false
@@ -104,6 +105,12 @@ def test_the_numbers_of_x32_do_not_exist() -> None:
         ("fcntl", (3, 1024, 1), "EPERM"),
         ("prlimit64", (0, 7), "allowed"),
         ("prlimit64", (1, 7), "EPERM"),
+        ("prlimit64", (0, 4, 0, 1 << 40), "allowed"),
+        ("prlimit64", (0, 4, 1 << 40), "done nothing"),
+        ("prlimit64", (0, 4, 1 << 20), "done nothing"),
+        ("prlimit64", (0, 7, 1 << 20), "allowed"),
+        ("setrlimit", (4, 1 << 20), "done nothing"),
+        ("setrlimit", (7, 1 << 20), "allowed"),
         ("setpriority", (0, 0, 19), "allowed"),
         ("setpriority", (0, 1, 19), "EPERM"),
         ("setpriority", (2, 0, 19), "EPERM"),
@@ -227,3 +234,18 @@ def test_machine_learning_works_under_it(bubblewrap: BubblewrapSandbox, tmp_path
 def test_an_interpreter_made_for_another_architecture_has_no_filter(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "machine", lambda: "riscv64")
     assert seccomp.filter_program() is None
+
+
+def test_no_crash_of_a_job_starts_a_program_of_the_machine(isolating: Sandbox, tmp_path: Path) -> None:
+    """A kernel that pipes cores to a program does so at a limit of 0, too, and never at 1."""
+    code = """
+import resource
+for limits in ((0, 0), (0, 1), (1, 1)):
+    try:
+        resource.setrlimit(resource.RLIMIT_CORE, limits)
+    except ValueError:
+        pass
+print(resource.getrlimit(resource.RLIMIT_CORE))
+"""
+    ended = run_code(isolating, tmp_path, code)
+    assert ended.stdout == b"(1, 1)\n", ended.stderr

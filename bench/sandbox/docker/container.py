@@ -15,7 +15,7 @@ from bench.sandbox.docker.guest_python import GUEST_PYTHON, GuestPython
 from bench.sandbox.docker.own_image import OwnImage
 from bench.sandbox.gpu import NO_DEVICE
 from bench.sandbox.job import GUEST, GUEST_LIBRARY, GUEST_PRIVATE, Job, JobLimits
-from bench.sandbox.orders import guest_socket
+from bench.sandbox.orders import NO_CORE, guest_socket
 
 IMAGE_PYTHON = "/opt/bench/bin/python"
 """The interpreter of the image that has the cases' libraries."""
@@ -115,7 +115,7 @@ def _limits(limits: JobLimits) -> dict[str, Any]:
         "NanoCpus": min(limits.cpus, os.cpu_count() or 1) * 10**9,
         "PidsLimit": tasks_cap(limits),
         "Ulimits": [
-            {"Name": "core", "Soft": 0, "Hard": 0},
+            {"Name": "core", "Soft": NO_CORE, "Hard": NO_CORE},
             {"Name": "fsize", "Soft": limits.disk_mb * _MIB, "Hard": limits.disk_mb * _MIB},
             # The job's own limit is lower: its first process forwards sockets beside it.
             {"Name": "nofile", "Soft": limits.open_files + 1024, "Hard": limits.open_files + 1024},
