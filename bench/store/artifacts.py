@@ -128,15 +128,22 @@ def unpack_artifact(archive: bytes, folder: Path, caps: Caps) -> None:
     if archive.count(b"PK\x01\x02") > caps.entries:
         raise UserError(f"holds more than {caps.entries} files", where=folder.name)
     left = caps.records_bytes
+    folders = caps.entries
     try:
         with zipfile.ZipFile(io.BytesIO(archive)) as opened:
             for entry in opened.infolist():
                 path = folder / _entry_path(entry.filename, folder.name)
                 if stat.S_IFMT(entry.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR) or entry.flag_bits & 1:
                     raise UserError(f"{entry.filename[:200]!r} is not a plain file", where=folder.name)
+                # The others unpack a few bytes to gigabytes at once, before anything can count them.
+                if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                    raise UserError(f"{entry.filename[:200]!r} is not packed as artifacts are", where=folder.name)
                 if entry.is_dir():
                     continue
-                path.parent.mkdir(parents=True, exist_ok=True)
+                # A file of a few bytes can ask for as many folders as its path has parts.
+                folders -= _make_folders(path.parent)
+                if folders < 0:
+                    raise UserError(f"holds more than {caps.entries} folders", where=folder.name)
                 with opened.open(entry) as source, path.open("xb") as target:
                     while chunk := source.read(min(1 << 20, left + 1)):
                         left -= len(chunk)
@@ -145,6 +152,15 @@ def unpack_artifact(archive: bytes, folder: Path, caps: Caps) -> None:
                         target.write(chunk)
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError, ValueError) as error:
         raise UserError(f"is not a whole zip archive: {type(error).__name__}: {error}", where=folder.name) from None
+
+
+def _make_folders(folder: Path) -> int:
+    """Make it and those above it; how many were not there."""
+    if folder.is_dir():
+        return 0
+    above = _make_folders(folder.parent)
+    folder.mkdir()
+    return above + 1
 
 
 def _entry_path(name: str, where: str) -> str:

@@ -64,6 +64,26 @@ def test_a_bomb_is_stopped_at_the_cap(tmp_path: Path, archive: bytes) -> None:
     assert sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()) <= 10_000
 
 
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_what_unpacks_to_gigabytes_at_once_is_refused(tmp_path: Path, method: int) -> None:
+    """Of bzip2, four kilobytes become four gigabytes in one step, before a byte is counted."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", method) as archive:
+        archive.writestr("a", bytes(64 << 20))
+    with pytest.raises(UserError, match="is not packed as artifacts are"):
+        unpack_artifact(buffer.getvalue(), tmp_path / "it", Caps())
+
+
+def test_folders_count_as_files_do(tmp_path: Path) -> None:
+    """Every file brings as many as its path has parts."""
+    archive = zipped(*((f"{number}/b/c/d/e", b"") for number in range(5)))
+    unpack_artifact(archive, tmp_path / "fits", Caps(entries=21))
+    with pytest.raises(UserError, match="holds more than 10 folders"):
+        unpack_artifact(archive, tmp_path / "it", Caps(entries=10))
+    made = [path for path in (tmp_path / "it").rglob("*") if path.is_dir()]
+    assert len(made) <= 10 + 4
+
+
 def test_too_many_files_and_two_of_one_name_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="holds more than 5 files"):
         unpack_artifact(zipped(*((f"{number}", b"") for number in range(6))), tmp_path / "many", Caps(entries=5))
