@@ -12,7 +12,8 @@ from bench.gateway.backends import BackendError, Response, TransportFault, lost
 from bench.gateway.backends.google_translation import as_chat, as_google
 from bench.gateway.backends.http_client import NativeTransport
 from bench.gateway.json_values import Json
-from bench.gateway.request import COUNTS, Call, Dialect, RequestRefused
+from bench.gateway.request import COUNTS, ITEMS, Call, Dialect, RequestRefused
+from bench.gateway.schema_bound import can_be_written_out
 from bench.gateway.usage import Rule, rule_of
 
 _JSON = [("content-type", "application/json")]
@@ -53,6 +54,10 @@ class LitellmTransport:
     async def send(self, call: Call, body: Json, timeout_s: float) -> Response:
         asked = self._function(call)
         known = {name: value for name, value in body.items() if name in _FIELDS[call.dialect].split()}
+        # For some providers it replaces references by what they name, without a bound and before it asks anybody.
+        if not can_be_written_out(value for name, value in known.items() if name != ITEMS[call.dialect]):
+            refused = RequestRefused(400, "too_large", "with their references replaced, the schemas are too large")
+            return Response(400, _JSON, json.dumps(refused.body(call.dialect)).encode())
         try:
             answer = await asked(**known, timeout=timeout_s, num_retries=0, max_retries=0)
             if not call.stream:
