@@ -142,7 +142,21 @@ def open_gate(repository: Path, base: str, head: str, rules: str, place: Path) -
     found = load_experiment(_within(folders["base"], rules), [])
     _require_gate(found, rules)
     base_agent, head_agent = (load_agent(_within(folders[name], found.agents[0])) for name in ("base", "head"))
+    _require_same_submodules(
+        repository, base, head, found.agents[0], [*base_agent.spec.shared, *head_agent.spec.shared]
+    )
     return Gate(base_agent, head_agent, found)
+
+
+def _require_same_submodules(repository: Path, base: str, head: str, agent: str, shared: Sequence[str]) -> None:
+    """Raise `UserError` where another repository within the agent's folders changes: none is checked out to be seen."""
+    folder = os.path.dirname(agent)
+    places = [os.path.normpath(os.path.join(folder, place)) for place in (".", *shared)]
+    listed = (git(repository, "ls-tree", "-r", commit, "--", *places).splitlines() for commit in (base, head))
+    one, other = ({line for line in lines if line.startswith("160000 ")} for lines in listed)
+    if changed := sorted(line.partition("\t")[2] for line in one ^ other):
+        fault = f"{changed[0][:200]} is a submodule that head changes, and a gate does not check it out"
+        raise UserError(fault, where=agent, remedy="keep the agent's files in its own repository")
 
 
 def merge_base(repository: Path, base: str, head: str) -> str:

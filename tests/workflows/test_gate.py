@@ -207,6 +207,21 @@ def test_an_agent_that_has_not_changed_is_not_run(
     assert not (Path(outputs_of(tmp_path)["records"]) / "cells").exists()
 
 
+def test_a_change_that_a_gate_cannot_see_is_not_called_unchanged(
+    benchmark_tree: Path, agent: tuple[Path, Commits], tmp_path: Path
+) -> None:
+    """What a submodule holds is in another repository, and a checkout of a commit leaves its folder empty."""
+    repository, commits = agent
+    clone = tmp_path / "clone"
+    git(tmp_path, "clone", "--quiet", "--no-local", str(repository), str(clone))
+    git(clone, "checkout", "--quiet", "--detach", commits.base)
+    git(clone, "update-index", "--add", "--cacheinfo", f"160000,{commits.broken},bot/library")
+    git(clone, "commit", "--quiet", "--message=A submodule")
+    status, said = compare(benchmark_tree, clone, commits, git(clone, "rev-parse", "HEAD"), tmp_path / "step")
+    assert status == 2, said
+    assert "bot/library is a submodule that head changes" in said
+
+
 def test_an_old_commit_does_not_choose_old_rules(
     benchmark_tree: Path, agent: tuple[Path, Commits], tmp_path: Path
 ) -> None:
