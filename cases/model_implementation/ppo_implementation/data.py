@@ -13,7 +13,7 @@ import numpy as np
 from bench.casekit.data import stream, write_npz
 
 # Dimensions of states and actions, whether actions are continuous, gamma, epochs, and the clip.
-PLAN = ((4, 2, True, 0.99, 4, 0.2), (3, 1, True, 0.9, 2, 0.1), (5, 3, False, 0.95, 5, 0.3), (2, 2, False, 1.0, 1, 0.2))
+PLAN = ((4, 2, True, 0.99, 4, 0.2), (3, 1, True, 0.9, 2, 0.1), (5, 3, False, 0.95, 5, 0.3), (1, 2, False, 1.0, 3, 0.2))
 
 Job = tuple[dict[str, Any], dict[str, Any]]
 """What the judge calls, and its arrays: those that go in and those that must come out."""
@@ -65,9 +65,10 @@ def _rollout(
 ) -> tuple[dict[str, float], dict[str, Any]]:
     """How a policy is made, and a buffer whose log probabilities put a third of the ratios on either side of the clip.
 
-    What is foreseen leaves no advantage: only the entropy moves the actor. What is far has ratios of 33, which count
-    in full where the advantage is negative. What is unlikely has actions as `_edge` has them. Where rewards are
-    alike but one, and each step ends an episode, the standardised return of that one is the root of their number.
+    What is foreseen leaves no advantage: only the entropy moves the actor. What is endless has no terminal step. What
+    is far has ratios of 33, which count in full where the advantage is negative; what has drifted has ratios of 0.14
+    on average. What is unlikely has actions as `_edge` has them. Where rewards are alike but one, and each step ends an
+    episode, the standardised return of that one is the root of their number.
     """
     made: dict[str, float] = {}
     states = rng.normal(size=(count, config["state_dim"])).astype(np.float32)
@@ -81,6 +82,7 @@ def _rollout(
     now = driver.evaluated(config, seed, given, made)["parts"][0].numpy()
     ends = np.ones(count, bool) if kind == "alike" else rng.random(count) < 0.2
     ends[-1] = rng.random() < 0.5
+    ends &= kind != "endless"
     rewards, values = _rewards(rng, kind, count), rng.normal(size=count).astype(np.float32)
     if kind == "foreseen":
         import reference
@@ -89,6 +91,8 @@ def _rollout(
     offsets = rng.choice([-0.5, 0.03, 0.5], count)
     if kind == "far":
         offsets, values = 7 * offsets, values + 2
+    if kind == "drifted":
+        offsets = offsets + 2
     return made, {
         "states": states,
         "actions": actions,
@@ -120,8 +124,8 @@ def _evaluations(driver: Any, rng: np.random.Generator, config: dict[str, Any]) 
 def _updates(driver: Any, rng: np.random.Generator, config: dict[str, Any]) -> Iterator[Job]:
     rate = 2e-5 if config["continuous_action_space"] else 0.005
     plans: list[tuple[float, list[tuple[int, str]]]] = [
-        (0.02, [(40, "usual"), (9, "whole"), (12, "small")]),
-        (0.02, [(15, "foreseen")]),
+        (0.02, [(40, "usual"), (9, "whole"), (12, "small"), (20, "endless")]),
+        (0.02, [(15, "foreseen"), (24, "drifted")]),
         (0.02, [(400, "alike")]),
         (rate, [(12, "unlikely")]),
         (2e-6, [(30, "far")]),

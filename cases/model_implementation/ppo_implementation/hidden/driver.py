@@ -54,10 +54,12 @@ def kept(config: Arrays, seed: int) -> list[Any]:
 
 
 def acted(config: Arrays, seed: int, factor: float, state: Any, times: int, torch_seed: int) -> Arrays:
-    """Actions, log probabilities and values of so many calls of act(), and the first one's shapes and gradients."""
+    """Actions, log probabilities and values of so many calls of act(), in training and in evaluation mode by turns, and
+    the first one's shapes and gradients.
+    """
     policy = _agent(config, seed, factor).policy
     torch.manual_seed(torch_seed)
-    found = [policy.act(torch.from_numpy(state)) for _ in range(times)]
+    found = [policy.train(n % 2 == 0).act(torch.from_numpy(state)) for n in range(times)]
     rows = [torch.stack([it[part].detach().float() for it in found]) for part in range(3)]
     return {
         "rows": rows,
@@ -68,7 +70,7 @@ def acted(config: Arrays, seed: int, factor: float, state: Any, times: int, torc
 
 def left_alone(config: Arrays, seed: int, starts: list[int]) -> dict[str, list[bool]]:
     """Of the import and each method: whether gradients are computed as before, and whether torch's generator, started
-    in two places, is in two places afterwards.
+    in two places, is in two places afterwards. Gradients are off before the second call, but for an update.
     """
     torch.manual_seed(starts[0])
     before = torch.is_grad_enabled()
@@ -77,10 +79,9 @@ def left_alone(config: Arrays, seed: int, starts: list[int]) -> dict[str, list[b
     found = {"import": [torch.is_grad_enabled() == before, torch.equal(torch.get_rng_state(), generator)]}
     for name in ("act", "evaluate", "select_action", "update"):
         stays, ends = True, []
-        for start in starts:
-            torch.set_grad_enabled(True)
+        for start, before in zip(starts, (True, name == "update"), strict=True):
             call = _call(name, _agent(config, seed), config)
-            before = torch.is_grad_enabled()
+            torch.set_grad_enabled(before)
             torch.manual_seed(start)
             call()
             stays &= torch.is_grad_enabled() == before
@@ -136,7 +137,7 @@ def selected(config: Arrays, seed: int, factor: float, states: list[Any], torch_
     torch.manual_seed(torch_seed)
     actions, kinds, after = [], [], []
     for state in states:
-        given = np.array(state)
+        given = np.repeat(state, 2)[::2]  # a view, as one column of a table is
         action = agent.select_action(given)
         kinds.append([type(action).__name__, str(getattr(action, "dtype", ""))])
         actions.append(np.array(action))
@@ -173,7 +174,7 @@ def updated(config: Arrays, seed: int, rate: float, rollouts: list[Arrays], made
         whole = rollout["rewards"].dtype.kind == "i"
         kind = (int if whole else float) if rate else (np.int64 if whole else np.float64)
         agent.buffer.rewards.extend(kind(it) for it in rollout["rewards"])
-        agent.buffer.is_terminals.extend(bool(it) for it in rollout["is_terminals"])
+        agent.buffer.is_terminals.extend((bool if rate else np.bool_)(it) for it in rollout["is_terminals"])
         for value in agent.policy.parameters():
             value.grad = torch.ones_like(value)
         agent.update()
