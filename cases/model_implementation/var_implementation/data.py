@@ -55,7 +55,6 @@ def _generated(
 def _forwards(rng: np.random.Generator) -> list[dict[str, Any]]:
     plan = [(name, scale, 0.0, False) for name in CONFIGS for scale in (-1, 0, 1)]
     plan += [("usual", -1, 0.5, True), ("wide", 2, 0.4, False), ("late", -1, 1.0, True), ("wide", 3, 0.0, True)]
-    # With five labels each, not one is dropped by chance once in a hundred thousand times.
     plan += [("usual", 1, 0.9, False)]
     return [
         {"config": name, "prog_si": scale, "drop": rate, "training": training} for name, scale, rate, training in plan
@@ -80,8 +79,10 @@ def _generations(rng: np.random.Generator, name: str) -> list[dict[str, Any]]:
         },
         {"B": 1, "label_B": 0, "g_seed": 0, "torch_seed": 2, "more_smooth": True, "top_p": 0.7},
         {"B": 2, "label_B": None, "torch_seed": seed % 1000},
+        # Neither is there much guidance, nor anything to mask.
+        {"B": 2, "label_B": several[:2], "g_seed": seed + 3, "cfg": 0.5, "more_smooth": True},
     ]
-    return [*calls, calls[0]]
+    return [*calls, calls[0], {**calls[0], "weights": seed}]
 
 
 def build(public: Path, hidden: Path, profile: str, seed: int) -> None:
@@ -91,7 +92,13 @@ def build(public: Path, hidden: Path, profile: str, seed: int) -> None:
     for job in _forwards(rng):
         config = {**CONFIGS[job["config"]], **OTHERS, "cond_drop_rate": job["drop"]}
         tokens = sum(side**2 for side in config["patch_nums"])
-        given = [rng.integers(0, config["num_classes"] + 1, 5), rng.normal(size=(5, tokens - config["patch_nums"][0] ** 2, 6)), rng.normal(size=(5, tokens, 48))]  # fmt: skip  # noqa: E501
+        # One label alone; of five, not one is dropped by chance once in a hundred thousand times.
+        count = 1 if job["prog_si"] == 0 else 5
+        given = [
+            rng.integers(0, config["num_classes"] + 1, count),
+            rng.normal(size=(count, tokens - config["patch_nums"][0] ** 2, 6)),
+            rng.normal(size=(count, tokens, 48)),
+        ]
         given = [it if it.dtype == np.int64 else it.astype(np.float32) for it in given]
         args = [config, int(rng.integers(2**40)), {**job, "torch_seed": int(rng.integers(1000))}]
         found = driver.forwarded(*args, given)

@@ -11,7 +11,7 @@ import torch
 
 
 def _model(config: dict[str, Any], seed: int) -> Any:
-    """A transformer and its autoencoder with weights so large that every term counts."""
+    """A transformer and its autoencoder, filled."""
     from var import VAR
     from vqvae import VQVAE
 
@@ -19,24 +19,33 @@ def _model(config: dict[str, Any], seed: int) -> Any:
     vae = VQVAE(config["vocab"], config["z"], 8, sides).eval()
     sizes = {name: config[name] for name in ("num_classes", "depth", "embed_dim", "num_heads", "cond_drop_rate")}
     model = VAR(vae, **sizes, patch_nums=sides).eval()
+    _fill(model, seed)
+    return model
+
+
+def _fill(model: Any, seed: int) -> None:
+    """Weights so large that every term counts, for the autoencoder as well."""
     rng = np.random.default_rng(seed)
     with torch.no_grad():
-        for part in (vae, model):
+        for part in (*model.vae_proxy, model):
             for name, value in sorted(part.named_parameters()):
                 inside = np.prod(value.shape[1:]) if value.dim() > 1 and "weight" in name else 1
                 inside = 0.5 if "embedding" in name or "emb" in name else inside
                 spread = (1.0 if "qkv" not in name else 1.6) / inside**0.5
                 value.copy_(torch.from_numpy(rng.normal(0, spread, tuple(value.shape)).astype(np.float32)))
-    return model
 
 
 def forwarded(config: dict[str, Any], seed: int, job: dict[str, Any], arrays: list[Any]) -> dict[str, Any]:
     """Logits and gradients of one forward pass: of each parameter and the teacher tokens, times a fixed direction.
 
-    next: what torch's global generator gives afterwards.
+    The same model has been through another pass before, with other weights. next: what torch's global generator gives
+    afterwards.
     """
     labels, teacher, upstream = (torch.from_numpy(np.array(it)) for it in arrays)
-    model = _model(config, seed)
+    model = _model(config, seed + 1)
+    with torch.no_grad():
+        model(labels, teacher.clone())
+    _fill(model, seed)
     model.prog_si = job["prog_si"]
     model.train(job["training"])
     given = teacher.clone().requires_grad_()
@@ -55,13 +64,18 @@ def forwarded(config: dict[str, Any], seed: int, job: dict[str, Any], arrays: li
 
 
 def generated(config: dict[str, Any], seed: int, calls: list[dict[str, Any]], after: list[Any]) -> dict[str, Any]:
-    """Pictures of each call, whether caches are off, labels and torch's generator as they are then; later logits."""
+    """Pictures of each call, whether caches are off, labels and torch's generator as they are then; later logits.
+
+    A call with "weights" comes after the model was filled from that seed.
+    """
     model = _model(config, seed)
     pictures, caches, labels, drawn = [], [], [], []
     for call in calls:
         given = torch.tensor(call["label_B"]) if isinstance(call["label_B"], list) else call["label_B"]
+        if "weights" in call:
+            _fill(model, call["weights"])
         torch.manual_seed(call.get("torch_seed", 0))
-        settings = {name: it for name, it in call.items() if name not in ("torch_seed", "label_B")}
+        settings = {name: it for name, it in call.items() if name not in ("torch_seed", "label_B", "weights")}
         made = model.autoregressive_infer_cfg(label_B=given, **settings)
         drawn.append(float(torch.rand(())))
         pictures.append(made.detach())
