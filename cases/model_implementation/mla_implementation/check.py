@@ -29,6 +29,7 @@ def _calls(ws: Any, d: int, heads: int, calls: list[dict[str, Any]], *, sharp: f
     caches: list[Any] = []
     for call, entry in zip(calls, sequence(answer, length=len(calls)), strict=True):
         x, out, new, kind = sequence(entry, length=4)
+        weights = {name: call.get("scaled", 1.0) * value for name, value in weights.items()}
         cache = None if call.get("cache") is None else caches[call["cache"]]
         wanted, raw = attention(weights, call["x"], heads, cache, call["past"], more.get("rope_theta", 1e4))
         caches.append(raw)
@@ -63,6 +64,8 @@ def cached_steps_match(ws: Any) -> None:
             chunks.append({"shape": (1, length), "past": past, "cache": len(chunks) - 1})
             past += length
         chunks += [{"shape": (1, 4), "past": 8, "cache": 1}, {"shape": (1, 2), "past": 3, "cache": 0}]
+        # What a cache holds is raw: other weights make other keys and values of it.
+        chunks.append({"shape": (1, 3), "past": 5, "cache": len(chunks) - 1, "scaled": 1.25})
         for gradients in (True, False):
             _calls(ws, d, heads, [{**call, "gradients": gradients} for call in chunks])
 

@@ -22,13 +22,17 @@ def _layer(sizes: Arrays, weights: Arrays, mode: str = "eval") -> Any:
 def called(sizes: Arrays, weights: Arrays, calls: list[Arrays]) -> list[Any]:
     """Output and cache of each call of one layer; a call may take the cache of an earlier one by its number.
 
-    After all calls, caches and inputs are what they are then.
+    After all calls, caches and inputs are what they are then. Every other x is not contiguous; a call that is "scaled"
+    comes after all parameters were multiplied by that number.
     """
     layer, given, made = _layer(sizes, weights), [], []
-    for call in calls:
+    for number, call in enumerate(calls):
         layer.train(call.get("training", False))
-        x = torch.from_numpy(np.array(call["x"])).to(getattr(torch, call.get("dtype", "float64")))
+        x = torch.from_numpy(np.array(call["x"], order="FC"[number % 2]))
+        x = x.to(getattr(torch, call.get("dtype", "float64")))
         layer = layer.to(x.dtype)
+        for value in layer.parameters() if "scaled" in call else ():
+            value.data = value.data * call["scaled"]
         cache = None if call.get("cache") is None else made[call["cache"]][1]
         with torch.set_grad_enabled(call.get("gradients", True)):
             if call.get("plain"):
