@@ -160,6 +160,8 @@ def _after_changes(layer: Any, x: torch.Tensor) -> list[torch.Tensor]:
         if value is not None:
             value.data.mul_(2)
         outputs.append(layer(x).detach())
+    if x.requires_grad:
+        raise RuntimeError("forward has made its input require gradients")
     return outputs
 
 
