@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import shutil
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -42,17 +44,38 @@ def built(state: dict[str, Any], pictures: Any) -> dict[str, Any]:
         return {"names": names, "out": model(torch.from_numpy(pictures))}
 
 
-def trained(epochs: int, batches: int, data: str, positional: bool, pictures: Any) -> dict[str, Any]:
-    """Metrics, saved weights, and weights and output of the network that is returned."""
+def starters(epochs: int, source: str, batches: int, data: str) -> dict[str, Any]:
+    """Metrics of the starter's train.py and weights of the network that it returns; the agent's is not imported."""
+    names: dict[str, Any] = {"__name__": "starter"}
+    exec(compile(source, "train.py", "exec"), names)
+    with tempfile.TemporaryDirectory() as out:
+        state = dict(names["run_training"](epochs, batches, data, out).state_dict())
+        return {"metrics": (Path(out) / "train_metrics.json").read_text(), "state": state}
+
+
+def trained(epochs: int, batches: int, files: list[str], positional: bool, pictures: Any) -> dict[str, Any]:
+    """Metrics, seconds, saved weights, and weights and output of the network that is returned, for the last file.
+
+    Each is in its turn the file of one name, and for the others one step is made before.
+    """
     import train
 
-    with tempfile.TemporaryDirectory() as out:
+    with tempfile.TemporaryDirectory() as folder:
+        data, out = str(Path(folder) / "digits.npz"), folder
+        for file in files:
+            shutil.copy(file, data)
+            if file != files[-1]:
+                train.run_training(epochs=1, batches=1, data=data, out=out)
+        torch.manual_seed(epochs + batches)  # what training starts from does not depend on where the generator stands
+        start = time.monotonic()
         if positional:
             model = train.run_training(epochs, batches, data, out).eval()
         else:
             model = train.run_training(epochs=epochs, batches=batches, data=data, out=out).eval()
+        seconds = time.monotonic() - start
         metrics = (Path(out) / "train_metrics.json").read_text()
         saved = load_file(Path(out) / "best_model.safetensors")
     with torch.no_grad():
         seen = model(torch.from_numpy(pictures))
-    return {"metrics": metrics, "saved": saved, "state": dict(model.state_dict()), "out": seen}
+    state = dict(model.state_dict())
+    return {"metrics": metrics, "seconds": seconds, "saved": saved, "state": state, "out": seen}
