@@ -160,6 +160,9 @@ def ends_and_sizes(ws: Any) -> None:
     [(_, first), (_, again), (_, after)] = _searches(ws, trap(ws)[0], plans, 0.7)
     assert first == again, "after the same random.seed playouts have built another tree"
     assert first != after, "the next search draws again what the last one drew"
+    plans = [[1, seed if n == 0 else None, *DEFAULT] for n in range(12)]
+    firsts = {rows[1][1] for _, rows in _searches(ws, arms([0.0] * 6, 1), plans, C_PUCT)}
+    assert len(firsts) > 1, "twelve searches of one simulation, one after the other, have drawn the same action"
     wanted = visits(rewards, 90, C_PUCT)
     for best, _ in found[:6]:
         assert wanted[integer(best, 0, 2)] == max(wanted), f"move {best} was chosen, visits must be {wanted}"
