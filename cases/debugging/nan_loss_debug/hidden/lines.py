@@ -40,7 +40,8 @@ def drawn(
 ) -> Points:
     """Points of a scale whose sign and exact sizes are drawn; count: of points, 40 to 120 where it is 0."""
     draw = np.random.default_rng(ws.rng.getrandbits(128))
-    low, width = low * draw.uniform(0.97, 1.0), width * draw.uniform(0.8, 1.2)
+    side = draw.choice([-1.0, 1.0])
+    low, width = side * low * draw.uniform(0.97, 1.0), side * width * draw.uniform(0.8, 1.2)
     slope *= draw.uniform(0.6, 1.5) * draw.choice([-1.0, 1.0])
     count = count or int(draw.integers(40, 120))
     x = (low + width * draw.uniform(size=(count, 1))).astype(np.float32)
