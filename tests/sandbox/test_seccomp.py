@@ -18,7 +18,7 @@ from bench.sandbox import seccomp
 from bench.sandbox.bubblewrap import BubblewrapSandbox
 from bench.sandbox.job import Sandbox
 from bench.sandbox.running import run_job
-from bench.sandbox.seccomp import ABSENT, LAST_REVIEWED, LOOKED_INTO, REFUSED
+from bench.sandbox.system_calls import ABSENT, LAST_REVIEWED, LOOKED_INTO, REFUSED
 from tests.helpers.cells import make_job, make_limits, not_here, run_code
 
 if platform.machine() not in ("x86_64", "aarch64"):
