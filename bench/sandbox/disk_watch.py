@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.sandbox.open_files import TooManyError, nameless_bytes
+from bench.sandbox.open_files import Held, TooManyError, look_at
 
 # Scanning more takes seconds, in which the job is not watched.
 _MAX_ENTRIES = 500_000
@@ -23,6 +23,8 @@ _SHARE_OF_TIME = 20
 """At most one of so many seconds goes into looking, however many files there are."""
 _SHARE_OF_LIMIT = 4
 """Of the limit, what may go from the disk between two looks."""
+_UNDER_WAY_S = 3.0
+"""Whoever sends open files to another process has them received before."""
 _TRIES = 3
 """To enter a folder that the job closes again and again."""
 
@@ -34,6 +36,15 @@ class _Free:
     size: int
     entries: int
     """Zero where the file system counts none, too."""
+
+
+@dataclass(frozen=True)
+class _Look:
+    """The last look at which nothing of the job's was where nobody can see it."""
+
+    at: float
+    free: int
+    used_mb: float
 
 
 class DiskWatch:
@@ -54,6 +65,7 @@ class DiskWatch:
         self._most_entries = min(_MAX_ENTRIES, free.entries // 2) if free.entries else _MAX_ENTRIES
         now = time.monotonic()
         self._soonest, self._next = now, now + _TICK_S
+        self._whole: _Look | None = None
 
     def over(self) -> bool:
         """Whether the job holds more than its limit, as far as it is time to look."""
@@ -66,22 +78,35 @@ class DiskWatch:
         """Whether the job holds more than its limit now."""
         self._free = _free(self._folders)
         began = time.monotonic()
-        used = disk_mb(self._folders, self._most_entries)[0] + self._nameless_mb()
+        held = self._held()
+        used = float("inf")
+        if held is not None:
+            used = disk_mb(self._folders, self._most_entries)[0] + held.nameless / (1 << 20)
+            used += self._hidden_mb(used, held.under_way, began)
         now = time.monotonic()
         seconds = now - began
         # Other jobs may be what the disk shrinks by: then half of the time goes into looking, and not all of it.
         self._soonest, self._next = now + seconds, now + max(_TICK_S, _SHARE_OF_TIME * seconds)
         return used > self._limit_mb
 
-    def _nameless_mb(self) -> float:
+    def _held(self) -> Held | None:
+        """None: more is open than can be looked at."""
         disks = set()
         for folder in self._folders:
             with contextlib.suppress(OSError):
                 disks.add(os.stat(folder).st_dev)
         try:
-            return nameless_bytes(self._processes(), disks, _MAX_ENTRIES) / (1 << 20)
+            return look_at(self._processes(), disks, _MAX_ENTRIES)
         except TooManyError:
-            return float("inf")
+            return None
+
+    def _hidden_mb(self, used: float, under_way: int, now: float) -> float:
+        """What else has gone from the disk while the job kept open files in sockets, where nobody sees which."""
+        if under_way == 0 or self._whole is None:
+            self._whole = _Look(now, self._free.size, used)
+        if now - self._whole.at < _UNDER_WAY_S:
+            return 0.0
+        return max(0.0, (self._whole.free - self._free.size) / (1 << 20) - (used - self._whole.used_mb))
 
     def _shrunk(self) -> bool:
         """Whether so much has gone from the disk since the last look that the job may be over its limit."""

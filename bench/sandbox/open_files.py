@@ -8,28 +8,42 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 
 
 class TooManyError(Exception):
     """More is open than can be looked at."""
 
 
-def nameless_bytes(processes: Sequence[int], disks: Collection[int], most: int) -> int:
-    """What the disks `disks` (as `st_dev`) keep for files without a name that `processes` have open or mapped.
+@dataclass(frozen=True)
+class Held:
+    """What processes hold beside the files that folders list."""
 
-    most: of open files to look at; raises `TooManyError` where there are more. What lies in a socket between two
-    processes, and what this user may not look into, is not seen.
+    nameless: int
+    """Bytes of files without a name that they have open or mapped."""
+    under_way: int
+    """Files in their sockets, sent and not yet received: which ones nobody can see."""
+
+
+def look_at(processes: Sequence[int], disks: Collection[int], most: int) -> Held:
+    """What `processes` hold of the disks `disks` (as `st_dev`).
+
+    most: of open files to look at; raises `TooManyError` where there are more. What this user may not look into is not
+    seen.
     """
     found: dict[tuple[int, int], int] = {}
-    for count, info in enumerate(_open_files(processes)):
+    sockets: dict[int, int] = {}
+    for count, (path, info) in enumerate(_open_files(processes)):
         if count >= most:
             raise TooManyError
         if info.st_nlink == 0 and info.st_dev in disks and stat.S_ISREG(info.st_mode):
             found[info.st_dev, info.st_ino] = info.st_blocks * 512
-    return sum(found.values())
+        elif stat.S_ISSOCK(info.st_mode) and info.st_ino not in sockets:
+            sockets[info.st_ino] = _under_way(path)
+    return Held(sum(found.values()), sum(sockets.values()))
 
 
-def _open_files(processes: Sequence[int]) -> Iterator[os.stat_result]:
+def _open_files(processes: Sequence[int]) -> Iterator[tuple[str, os.stat_result]]:
     for process in processes:
         yield from _files_in(f"/proc/{process}/map_files", _deleted_regions(process))
         # A thread can have files of its own.
@@ -38,13 +52,23 @@ def _open_files(processes: Sequence[int]) -> Iterator[os.stat_result]:
             yield from _files_in(folder, _listed(folder))
 
 
-def _files_in(folder: str, names: Sequence[str]) -> Iterator[os.stat_result]:
+def _files_in(folder: str, names: Sequence[str]) -> Iterator[tuple[str, os.stat_result]]:
     for name in names:
         try:
-            yield os.stat(f"{folder}/{name}")
+            yield f"{folder}/{name}", os.stat(f"{folder}/{name}")
         except OSError:
             # Closed, or gone with its process, meanwhile.
             continue
+
+
+def _under_way(path: str) -> int:
+    """Descriptors that wait in an open socket, as the kernel tells since Linux 5.8."""
+    folder, _, name = path.rpartition("/fd/")
+    try:
+        with open(f"{folder}/fdinfo/{name}", encoding="ascii", errors="replace") as file:
+            return sum(int(line.split()[1]) for line in file if line.startswith("scm_fds:"))
+    except (OSError, ValueError, IndexError):
+        return 0
 
 
 def _listed(folder: str) -> list[str]:

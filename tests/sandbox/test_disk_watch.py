@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from bench.sandbox import disk_watch
 from bench.sandbox.bubblewrap import BubblewrapSandbox
 from bench.sandbox.disk_watch import DiskWatch, disk_mb
 from bench.sandbox.job import Sandbox
+from bench.sandbox.open_files import Held
 from tests.helpers.cells import ROOT, make_limits, not_here, run_code
 
 _GIB = 1 << 30
@@ -99,6 +101,44 @@ time.sleep(30)
 """
     ended = run_code(sandbox, tmp_path, code, limits=make_limits(disk_mb=16))
     assert ended.reason == "disk_limit", (ended.code, ended.stderr)
+
+
+def test_files_that_are_only_in_a_socket_count(sandbox: Sandbox, tmp_path: Path) -> None:
+    """Sent, closed, and not yet received: no process has them open, and they fill the disk."""
+    code = """
+import os, socket, time
+ours, theirs = socket.socketpair()
+def hide(size):
+    file = os.open('.', os.O_TMPFILE | os.O_RDWR)
+    os.write(file, bytes(size))
+    socket.send_fds(ours, [b"1"], [file])
+    os.close(file)
+time.sleep(3)
+for _ in range(6):
+    hide(60 << 20)
+time.sleep(30)
+"""
+    ended = run_code(sandbox, tmp_path, code, limits=make_limits(disk_mb=64))
+    assert ended.reason == "disk_limit", (ended.code, ended.stderr)
+
+
+def test_who_sends_files_is_not_charged_for_what_others_write(
+    tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only what goes from the disk while files are kept in sockets, for longer than sending takes."""
+    now, under_way = [1000.0], [1]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(disk_watch, "look_at", lambda *_: Held(0, under_way[0]))
+    watch = DiskWatch([tmp_path], limit_mb=1)
+    for sent in (0, 1, 1, 0, 1, 1, 0):
+        now[0], under_way[0] = now[0] + 1, sent
+        disk.size -= _GIB
+        assert not watch.look()
+    under_way[0] = 1
+    for _ in range(3):
+        now[0] += 1
+        disk.size -= _GIB
+    assert watch.look()
 
 
 _CLOSED = """
