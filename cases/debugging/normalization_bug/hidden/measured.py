@@ -33,7 +33,10 @@ def weights_of(found: Any, what: str) -> dict[str, Any]:
     state, expected = mapping(found), shapes()
     odd = sorted(set(state) ^ set(expected))
     assert not odd, f"{what}: names that are missing or not of SmallNet: {odd[:4]}"
-    return {name: array(state[name], shape=shape) for name, shape in expected.items()}
+    weights = {name: array(state[name], shape=shape) for name, shape in expected.items()}
+    kinds = {str(getattr(state[name], "dtype", "")) for name in expected if not name.endswith("num_batches_tracked")}
+    assert kinds == {"float32"}, f"{what}: weights are {', '.join(sorted(kinds))}"
+    return weights
 
 
 def measured(ws: Any, weights: dict[str, Any], images: Any, labels: Any) -> tuple[float, float]:

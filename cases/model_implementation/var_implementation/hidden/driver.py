@@ -66,10 +66,12 @@ def forwarded(config: dict[str, Any], seed: int, job: dict[str, Any], arrays: li
 def generated(config: dict[str, Any], seed: int, calls: list[dict[str, Any]], after: list[Any]) -> dict[str, Any]:
     """Pictures of each call, whether caches are off, labels and torch's generator as they are then; later logits.
 
-    A call with "weights" comes after the model was filled from that seed.
+    A call with "weights" comes after the model was filled from that seed. What is for training, prog_si and the drop
+    rate, stands as if training went on.
     """
     model = _model(config, seed)
     pictures, caches, labels, drawn = [], [], [], []
+    model.prog_si, model.cond_drop_rate = 0, 1.0
     for call in calls:
         given = torch.tensor(call["label_B"]) if isinstance(call["label_B"], list) else call["label_B"]
         if "weights" in call:
@@ -83,7 +85,7 @@ def generated(config: dict[str, Any], seed: int, calls: list[dict[str, Any]], af
         labels.append(given.tolist() if isinstance(given, torch.Tensor) else given)
         if made.requires_grad:
             raise RuntimeError("the pictures of generation require gradients")
-    model.cond_drop_rate = 0.0
+    model.prog_si, model.cond_drop_rate = -1, 0.0
     with torch.no_grad():
         logits = model(*(torch.from_numpy(np.array(it)) for it in after))
     return {"pictures": pictures, "caches": caches, "labels": labels, "logits": logits, "next": drawn}
