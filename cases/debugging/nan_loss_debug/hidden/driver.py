@@ -38,9 +38,12 @@ def fit(x: Any, y: Any, probe: Any, epochs: int) -> dict[str, Any]:
             told.append(loss)
             path.append(model(entries).detach().clone())
 
-    # The agent's code gets copies: changing them must not change what is compared.
-    losses, model = train(entries.clone(), targets.clone(), epochs=epochs, callback=keep)
+    # The agent's code gets copies: changing them must not change what is compared, nor does wiping them change a model.
+    given = entries.clone(), targets.clone()
+    losses, model = train(*given, epochs=epochs, callback=keep)
     with torch.no_grad():
+        for copy in given:
+            copy.zero_()
         final, beyond = model(entries), model(unseen)
     shapes = [list(value.shape) for value in model.parameters() if value.requires_grad]
     found = {"losses": losses, "told": told, "path": path, "final": final, "beyond": beyond, "shapes": shapes}
