@@ -5,5 +5,5 @@
 
 JUDGE = "2"
 """Raised when a change of the sources may give another verdict of the same workspace."""
-SOURCES = "sha256:1649355c077eba6d4b5307765dfd41830e2831324574408ac402623e0fafd4fa"
+SOURCES = "sha256:a31c6537acc87acc6bff160159abfb54c86116e2a75d144732ea48aa4753be8b"
 """Of the sources that were last decided upon: see `bench.authoring.judge_sources`."""
