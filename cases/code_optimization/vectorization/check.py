@@ -40,7 +40,7 @@ def convolution(images: Array, weights: Array, biases: Array, stride: int, paddi
 # Number of images (-1: drawn, beyond every usual chunk), rows, columns, channels in and out.
 EXTREMES = (
     (0, 7, 9, 2, 3), (1, 3, 3, 1, 1), (1, 1, 2, 2, 2), (-1, 5, 4, 1, 2), (2, 6, 5, 33, 20), (1, 601, 431, 1, 1),
-    (37, 160, 120, 1, 2),
+    (37, 160, 120, 1, 2), (2, 110, 110, 60, 1),
 )  # fmt: skip
 # Images and weights whose copies are far larger than what NumPy keeps for itself, in bytes.
 WIDE, KEPT = (2, 40, 50, 33, 20), 10_000
