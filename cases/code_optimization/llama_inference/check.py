@@ -9,19 +9,13 @@ from typing import Any
 import numpy as np
 from llama import Weights, draw_tokens, draw_weights, last_logits
 from numpy.typing import NDArray
+from planned_calls import planned
 
 from bench.judge import Timing, Work, Workspace, array, check, mapping, once, run_command, sequence
 
 BATCH, CONTEXT = 4, 128
 BAR, TARGET = 0.9, 0.25  # shares of the starter's time
 NEAR, NEAR_WHEN_SHARP = 1e-3, 1e-2  # of logits, whose standard deviation is 2
-# Rows and positions of the calls of one process, which weights they get, and what is negated in place before.
-CALLS = (
-    ((4, 128), 0, ()), ((1, 1), 0, ()), ((9, 37), 1, ()), ((4, 128), 1, ()), ((2, 256), 2, ()), ((16, 5), 0, ()),
-    ((4, 128), 0, ("head", "layer1.query", "layer3.up")), ((4, 128), 1, ("embedding", "layer0.value", "layer2.norm1")),
-    ((4, 128), 2, ("layer3.output",)), ((16, 256), 0, ()),
-)  # fmt: skip
-DRAWN = 3  # further calls, of any size
 KINDS = ("plain", "small", "sharp")
 """Of the three sets of weights."""
 
@@ -31,17 +25,15 @@ def logits_are_right(ws: Workspace) -> None:
     """For all sizes, and for weights that change, generate gives the right logits and spares what it is given."""
     rng = ws.numpy_rng("calls")
     weights = [_in_any_order(rng, draw_weights(ws.seed_for(f"weights {kind}"), kind)) for kind in KINDS]
-    sizes = [(int(rng.integers(1, 17)), int(rng.integers(1, 257))) for _ in range(DRAWN)]
-    planned = [*CALLS, *((size, at % 2, ()) for at, size in enumerate(sizes))]
-    # The same tokens come again with other weights: what was remembered of them is wrong then.
-    drawn = {shape: draw_tokens(rng, *shape) for shape, _, _ in planned}
-    calls = [{"tokens": drawn[shape], "weights": at, "negated": list(parts)} for shape, at, parts in planned]
+    calls = planned(rng, weights[0])
     value = mapping(ws.drive("driver.py:outputs", weights, calls), keys=("found", "weights"))
-    found = sequence(value["found"], length=len(planned))
-    for call, (shape, at, parts), result in zip(calls, planned, found, strict=True):
+    found = sequence(value["found"], length=len(calls))
+    for call, result in zip(calls, found, strict=True):
+        shape, at = call["tokens"].shape, call["weights"]
         about = f"{shape[0]} rows of {shape[1]} tokens"
-        for name in parts:
-            weights[at][name] = -weights[at][name]
+        for name in call["turned"]:
+            weights[at][name] = weights[at][name][::-1].copy()
+            about += f", after a change of {name} in place"
         result = mapping(result, keys=("following", "logits", "tokens"))
         kept = np.array_equal(array(result["tokens"], shape=shape), call["tokens"])
         assert kept, f"{about}: generate changed its tokens"
@@ -53,6 +45,8 @@ def logits_are_right(ws: Workspace) -> None:
         _compare(result["following"], result["logits"], last_logits(call["tokens"], weights[at]), near, about)
     for expected, left in zip(weights, sequence(value["weights"], length=3), strict=True):
         left = mapping(left, keys=list(expected))
+        more = sorted(set(left) - set(expected), key=str)
+        assert not more, f"generate added to the weights: {str(more[0])[:60]}"
         for name, part in expected.items():
             same = np.array_equal(array(left[name], shape=part.shape), part)
             assert same, f"generate changed the weights: {name}"

@@ -12,14 +12,14 @@ Array = NDArray[Any]
 def outputs(weights: list[dict[str, Array]], calls: list[dict[str, Any]]) -> dict[str, Any]:
     """What generate gives for each call, in one process, and what it has left of weights and tokens.
 
-    A call names its weights by their place, and parts of them that are negated in place before it.
+    A call names its weights by their place, and parts of them whose rows are turned about in place before it.
     """
     generate = importlib.import_module("inference").generate
     found = []
     for call in calls:
         chosen = weights[call["weights"]]
-        for name in call["negated"]:
-            np.negative(chosen[name], out=chosen[name])
+        for name in call["turned"]:
+            chosen[name][:] = chosen[name][::-1].copy()
         tokens = call["tokens"].copy()
         following, logits = (_plain(part) for part in generate(tokens, chosen))
         found.append({"following": following, "logits": logits, "tokens": tokens})

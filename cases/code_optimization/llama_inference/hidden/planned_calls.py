@@ -1,0 +1,47 @@
+"""The calls of generate in one process, in their order: what an answer may have kept of one is wrong for the next."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llama import Weights, draw_tokens
+from numpy.typing import NDArray
+
+# Rows and positions, which weights they get, and of which parts the rows are turned about in place before.
+FIRST = (
+    ((4, 128), 0, ()), ((1, 1), 0, ()), ((9, 37), 1, ()), ((4, 128), 1, ()), ((2, 256), 2, ()), ((16, 5), 0, ()),
+    ((4, 128), 0, ("head", "layer1.query", "layer3.up")), ((4, 128), 1, ("embedding", "layer0.value", "layer2.norm1")),
+    ((4, 128), 2, ("layer3.output",)), ((16, 256), 0, ()),
+)  # fmt: skip
+LENGTHS = (2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 20, 24, 31, 32, 33)
+"""One for each number of rows, in any order."""
+DRAWN = 1  # further call, of any size
+ALIKE = (0, 1, 63, 126, 127)
+"""The only place where a row differs from the first one."""
+
+
+def planned(rng: np.random.Generator, weights: Weights) -> list[dict[str, Any]]:
+    """Calls of every number of rows, of rows that are nearly the same, and after a change of each part alone."""
+    # The same tokens come again with other weights: what was remembered of them is wrong then.
+    drawn = {shape: draw_tokens(rng, *shape) for shape, _, _ in FIRST}
+    calls = [_call(drawn[shape], at, parts) for shape, at, parts in FIRST]
+    sizes = [(rows, int(length)) for rows, length in enumerate(rng.permutation(LENGTHS), 1)]
+    sizes += [(int(rng.integers(1, 17)), int(rng.integers(1, 257))) for _ in range(DRAWN)]
+    calls += [_call(draw_tokens(rng, *size), at % 2) for at, size in enumerate(sizes)]
+    calls.append(_call(_nearly_the_same(rng), 0))
+    few = draw_tokens(rng, 2, 6)
+    # Rows that change places leave every sum as it was.
+    return calls + [_call(few, 0, (str(name),)) for name in rng.permutation(sorted(weights))]
+
+
+def _call(tokens: NDArray[np.int64], weights: int, turned: tuple[str, ...] = ()) -> dict[str, Any]:
+    return {"tokens": tokens, "weights": weights, "turned": list(turned)}
+
+
+def _nearly_the_same(rng: np.random.Generator) -> NDArray[np.int64]:
+    first = draw_tokens(rng, 1, 128)
+    rows = np.repeat(first, len(ALIKE) + 1, axis=0)
+    for row, place in enumerate(ALIKE):
+        rows[row, place] = (rows[row, place] + 1 + rng.integers(1000)) % 4096
+    return rows
