@@ -2,14 +2,15 @@
 
 It stands alone: a case gives its text to the program's folder (`learns_again(..., inputs={...: source()})`), and a
 module of the judge that the program imports calls `begin`. Whatever the loss, a label counts each time that torch works
-out the gradient of a loss in which its row has a part; two terms about one output count once. The networks of an
-ensemble are counted apart, for each parameter by itself, and together. What the process writes is a claim: a program
-can change it.
+out the gradient of a loss in which its row has a part; two terms about one output count once. Where a case asks for it,
+an optimiser that takes a step by a gradient it has used before counts its labels again. The networks of an ensemble are
+counted apart, for each parameter by itself, and together. What the process writes is a claim: a program can change it.
 """
 
 from __future__ import annotations
 
 import functools
+import importlib
 import json
 import math
 import re
@@ -26,15 +27,27 @@ def source() -> bytes:
     return Path(__file__).read_bytes()
 
 
-def begin(torch: Any, classes: int, into: str) -> None:
+def begin(torch: Any, classes: int, into: str, steps: bool = False) -> None:
     """Count what the module `torch` derives from now on.
 
     The JSON file `into` has two counts so far: `labels`, the largest number of any parameter, and `together`, of all
-    networks. classes: columns of an output.
+    networks. classes: columns of an output. steps: whether a gradient counts again where an optimiser uses it again.
     """
     seen: dict[int, int] = {}
     together = 0
     kept: list[Any] = []  # a parameter whose number another one takes over would be counted with it
+    latest: dict[int, int] = {}  # labels of a parameter's gradient, and
+    unused: set[int] = set()  # the parameters that no step was taken by since it was worked out
+
+    def count_again(optimiser: Any, *_: Any) -> None:
+        nonlocal together
+        stepped = [it for group in optimiser.param_groups for it in group["params"] if it.grad is not None]
+        used = {id(it): latest[id(it)] for it in stepped if id(it) in latest and id(it) not in unused}
+        for name, count in used.items():
+            seen[name] += count
+        together += max(used.values(), default=0)
+        unused.difference_update(map(id, stepped))
+        write()
 
     def counting(derive: Any) -> Any:
         @functools.wraps(derive)
@@ -46,6 +59,8 @@ def begin(torch: Any, classes: int, into: str) -> None:
                     if id(parameter) not in seen:
                         kept.append(parameter)
                     seen[id(parameter)] = seen.get(id(parameter), 0) + count
+                    latest[id(parameter)] = count
+                    unused.add(id(parameter))
             write()
             return derive(values, *args, **options)
 
@@ -57,6 +72,8 @@ def begin(torch: Any, classes: int, into: str) -> None:
     write()
     for name in ("backward", "grad"):
         setattr(torch.autograd, name, counting(getattr(torch.autograd, name)))
+    if steps:
+        importlib.import_module(torch.optim.Optimizer.__module__).register_optimizer_step_pre_hook(count_again)
 
 
 def labels(values: Iterable[Any], classes: int) -> list[tuple[list[Any], int]]:

@@ -73,3 +73,44 @@ def test_networks_count_apart_and_together_and_no_training_is_none(tmp_path: Pat
     assert json.loads((tmp_path / "labels.json").read_text()) == {"labels": 8, "together": 16}
     told(tmp_path, 'labels_counted.begin(torch, 10, "labels.json")')
     assert json.loads((tmp_path / "labels.json").read_text()) == {"labels": 0, "together": 0}
+
+
+def test_a_gradient_that_is_used_twice_counts_twice(tmp_path: Path) -> None:
+    used = """
+labels_counted.begin(torch, 10, "labels.json", steps=True)
+one, two = torch.optim.SGD(net.parameters()), torch.optim.Adam(other.parameters())
+(F.cross_entropy(net(x), y) + F.cross_entropy(other(x), y)).backward()
+one.step()
+two.step()
+F.cross_entropy(net(x), y).backward()
+F.cross_entropy(net(x), y).backward()
+one.step()
+one.zero_grad()
+one.step()
+"""
+    told(tmp_path, used)
+    assert json.loads((tmp_path / "labels.json").read_text()) == {"labels": 24, "together": 32}
+    told(tmp_path, used + "two.step()\ntwo.step()")
+    assert json.loads((tmp_path / "labels.json").read_text()) == {"labels": 24, "together": 48}
+    told(tmp_path, used.replace(", steps=True", "") + "two.step()")
+    assert json.loads((tmp_path / "labels.json").read_text()) == {"labels": 24, "together": 32}
+
+
+def test_an_optimiser_that_derives_within_its_step_counts_what_it_derives(tmp_path: Path) -> None:
+    told(
+        tmp_path,
+        """
+labels_counted.begin(torch, 10, "labels.json", steps=True)
+opt = torch.optim.LBFGS(net.parameters(), max_iter=1, max_eval=1)
+
+def closure():
+    opt.zero_grad()
+    loss = F.cross_entropy(net(x), y)
+    loss.backward()
+    return loss
+
+opt.step(closure)
+opt.step(closure)
+""",
+    )
+    assert json.loads((tmp_path / "labels.json").read_text()) == {"labels": 16, "together": 16}
