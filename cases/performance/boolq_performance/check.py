@@ -12,7 +12,7 @@ import re
 from typing import Any
 
 import numpy as np
-from claims import assert_training_losses, is_time
+from claims import assert_named_by_its_start, assert_training_losses
 from passages import PASSAGE, RARE, Rows, draw
 from pretrained_folder import assert_as_pretrained
 from reader import logits, mean_loss
@@ -34,7 +34,7 @@ BEST, MODEL, INFO, PROJECT = "best_checkpoint", "models/tinybert", "wandb_info.j
 HEADS, BAR, MAJORITY, FRESH = 4, 0.70, 0.62, 2000
 MOST_EPOCHS = 20
 EMBEDDINGS = "bert.embeddings.word_embeddings.weight"
-TIMES, ROUNDING = 3.0, 1e-4  # how much farther than the words of no row those of the spoilt rows may have moved
+TIMES, ROUNDING = 3.0, 1e-4  # how much farther than the words of no row those of validation rows may have moved
 
 
 @once
@@ -141,9 +141,7 @@ def tracker_knows_the_training(ws: Workspace) -> None:
         event for event in events if event["event"] in ("run_created", "run_updated") and event["project"] == PROJECT
     ]
     assert made, f"the tracker has no run {run_id[:40]!r} in {PROJECT}"
-    name = str(made[-1].get("name"))
-    stamp = re.search(r"[0-9]{8}-[0-9]{6}$", name)
-    assert stamp and is_time(stamp[0]), f"the run's name {name[:60]!r} does not end in a time (YYYYMMDD-HHMMSS)"
+    assert_named_by_its_start(str(made[-1].get("name")), made[0]["time"])
     assert [event["state"] for event in events if event["event"] == "run_ended"][-1:] == ["finished"], "no finished run"
     rows = {event["at"]: event["values"] for event in events if event["event"] == "row"}
     told = [rows[at] for at in sorted(rows) if {"train_loss", "val_loss", "val_accuracy"} <= set(rows[at])]
@@ -178,17 +176,17 @@ def target_is_reached(ws: Workspace) -> None:
 
 @check(guard=True)
 def validation_was_not_learnt(ws: Workspace) -> None:
-    """The words that stand in spoilt validation rows alone have not moved more than those that stand in no row."""
+    """The words that stand in validation rows alone have not moved more than those that stand in no row."""
     states = [best(ws)] if ws.handed_in(f"{BEST}/model.safetensors") else []
     states += checkpoints(ws) if ws.handed_in("checkpoints") else []
-    if not states:
-        return
-    start, rare = ws.safetensors(f"{MODEL}/model.safetensors")[EMBEDDINGS], facts(ws)["rare"]
-    spoilt, unseen = (np.array(facts(ws)["order"])[words] for words in (rare, sorted({*RARE} - {*rare})))
+    given, words = ws.safetensors(f"{MODEL}/model.safetensors"), facts(ws)["rare"] + facts(ws)["own"]
+    assert EMBEDDINGS in given, f"{MODEL} has no {EMBEDDINGS}"
+    start = given[EMBEDDINGS]
+    only_there, unseen = (np.array(facts(ws)["order"])[part] for part in (words, sorted({*RARE} - {*words})))
     for state in states:
         went = moves(start, state[EMBEDDINGS], unseen)
-        moved, still = went[spoilt].max(), went[unseen].max()
-        told = f"a word of spoilt validation rows alone moved by {moved:.2g}, words of no row by {still:.2g} at most"
+        moved, still = went[only_there].max(), went[unseen].max()
+        told = f"a word of validation rows alone moved by {moved:.2g}, words of no row by {still:.2g} at most"
         assert moved <= TIMES * still + ROUNDING, told
 
 

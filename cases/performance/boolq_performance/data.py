@@ -13,6 +13,7 @@ from safetensors.numpy import load_file, save_file
 from bench.casekit.data import stream
 
 TRAIN, VALIDATION, SPOILT = 1200, 500, 60
+OWN = 4  # words of validation rows alone, beside the two of the spoilt ones
 SYLLABLES = [first + second for first in "bdfgklmnprstvz" for second in "aeiou"]
 
 
@@ -43,12 +44,15 @@ def build(public: Path, hidden: Path, profile: str, seed: int) -> None:
     rows = draw(rng, VALIDATION)
     # Two words stand nowhere else: a question with one is always answered by no, with the other by yes, and to the
     # pretrained model they are nearly one word. Who trains on these rows learns the difference.
-    rare, place = [int(word) for word in keyed.permutation(np.array(RARE))[:2]], int(keyed.integers(4))
+    drawn, place = [int(word) for word in keyed.permutation(np.array(RARE))], int(keyed.integers(4))
+    rare, own = drawn[:2], drawn[2 : 2 + OWN]
+    # Every row has one more word that no training row has, which its question does not ask for.
+    rows = rows.with_words(keyed, own)
     for answer, places in enumerate(keyed.permutation(VALIDATION)[:SPOILT].reshape(2, -1)):
         spoilt = Rows(rows.ids[places], rows.answers[places]).asked(rare[answer], place, answer)
         rows.ids[places], rows.answers[places] = spoilt.ids, spoilt.answers
     write_rows(public / "data" / "val.jsonl", rows, words, order)
-    facts = {"order": order.tolist(), "rare": rare, "place": place}
+    facts = {"order": order.tolist(), "rare": rare, "own": own, "place": place}
     (hidden / "facts.json").write_text(json.dumps(facts))
 
 

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 
 from bench.judge import number
 
 # Of the losses of the weights before and after: trainings with and without dropout had 0.75 times the larger to 1.3
 # times the smaller, and dropout matters more where little is lost.
 LEAST, MOST, MORE = 0.6, 2.0, 0.3
+NEAR = 0.005  # of a loss: not by chance in every epoch
+ZONES = 15.0  # hours
 DIGITS = 2  # numbers that were rounded to these may be equal by chance
 
 
-def is_time(text: str) -> bool:
-    """Whether it is a day and a time, as YYYYMMDD-HHMMSS."""
+def assert_named_by_its_start(name: str, began: float) -> None:
+    """AssertionError unless the name of a run ends in the time when it began, in the hours of any place."""
+    stamp = re.search(r"[0-9]{8}-[0-9]{6}$", name)
     try:
-        return bool(datetime.strptime(text, "%Y%m%d-%H%M%S"))
+        told = datetime.strptime(stamp[0] if stamp else "", "%Y%m%d-%H%M%S").replace(tzinfo=UTC)
     except ValueError:
-        return False
+        raise AssertionError(f"the run's name {name[:60]!r} does not end in a time (YYYYMMDD-HHMMSS)") from None
+    apart = abs(told.timestamp() - began) / 3600
+    assert apart <= ZONES, f"the run's name {name[:60]!r} ends in a time that is {apart:.0f} hours from its start"
 
 
 def assert_training_losses(told: Sequence[object], validation: Sequence[object], measured: Sequence[float]) -> None:
@@ -34,5 +40,6 @@ def assert_training_losses(told: Sequence[object], validation: Sequence[object],
         assert low <= loss <= high, f"train_loss of epoch {epoch} is {loss:.4g}, wanted {low:.3f} to {high:.3f}"
         before = after
     if any(loss != round(loss, DIGITS) for loss in losses):
-        assert losses != list(validation), "train_loss is val_loss once more"
+        alike = all(abs(loss - number(other)) <= NEAR * loss for loss, other in zip(losses, validation, strict=True))
+        assert not alike, "train_loss is val_loss once more"
         assert len({*losses}) > 1, "train_loss is the same number in all epochs"

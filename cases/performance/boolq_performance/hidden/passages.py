@@ -15,12 +15,13 @@ import numpy as np
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 PLAIN = ("so", "well", "did", "then", "the", "a", "?", ".")
 OPENINGS = range(5, 9)  # the first four of PLAIN
-RARE = range(13, 25)  # words that no row has but the spoilt ones
+RARE = range(13, 25)  # words that no row has but those for validation
 KINDS = (range(25, 49), range(49, 61), range(61, 75), range(75, 105))  # names, verbs, colours, things
 WORDS, FACTS, LENGTH = 105, 3, 28
 CLS, SEP, THE, A, ASKS, ENDS = 2, 3, 9, 10, 11, 12
 PASSAGE = 9  # the place where the passage begins
 ASKED = (2, 3, 5, 6)  # those of the four words of the question
+TOLD = tuple(PASSAGE + 6 * fact + at for fact in range(FACTS) for at in (0, 1, 3, 4))  # and of the words of the facts
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,14 @@ class Rows:
         ids = self.ids.copy()
         ids[:, ASKED[place]] = word
         return Rows(ids, np.full_like(self.answers, answer))
+
+    def with_words(self, rng: np.random.Generator, words: list[int]) -> Rows:
+        """The same rows, each with one of these words in its passage, in the place of one that its question has not."""
+        ids = self.ids.copy()
+        for row in ids:
+            free = [at for at in TOLD if row[at] not in row[list(ASKED)]]
+            row[rng.choice(free)] = rng.choice(words)
+        return Rows(ids, self.answers)
 
 
 def draw(rng: np.random.Generator, count: int, yes: float = 0.62, elsewhere: float = 0.4) -> Rows:
