@@ -169,7 +169,14 @@ def _status_alone(check: ast.FunctionDef) -> Iterator[str]:
 def _looks_away(guard: ast.FunctionDef) -> Iterator[str]:
     """Handlers by which a guard passes where it cannot look: an answer that it would refuse breaks what it looks at."""
     for node in ast.walk(guard):
-        if isinstance(node, ast.ExceptHandler) and not any(isinstance(it, ast.Raise) for it in ast.walk(node)):
+        match node:
+            case ast.ExceptHandler():
+                away = not any(isinstance(it, ast.Raise) for it in ast.walk(node))
+            case ast.Call(func=ast.Name(id="suppress") | ast.Attribute(attr="suppress")):
+                away = True
+            case _:
+                away = False
+        if away and isinstance(node, ast.ExceptHandler | ast.Call):
             yield (
                 f"check.py: line {node.lineno}: {guard.name} passes where it cannot look; let it fail, and leave it"
                 " early only where `ws.handed_in(...)` finds nothing"
