@@ -132,7 +132,7 @@ def earlier_run(run: Run, completes: bool) -> None:
 
 
 def main_run(run: Run, succeeds: bool) -> str:
-    """Two failures with a rollback, some broken epochs; then success, or the failure that ends it (returned)."""
+    """Two failures with a rollback, some broken epochs; then success, or the failure that ends it. The last failure."""
     rng = run.rng
     fatal_kind, other_kind = rng.sample(range(5), 2)
     # A run that succeeds stumbles over its final checkpoint, so that it does its last epochs twice.
@@ -141,6 +141,7 @@ def main_run(run: Run, succeeds: bool) -> str:
     broken = set(rng.sample(range(10, crashes[0] - 12), 3))
     starts(run)
     epoch = 1
+    error = ""
     # The first recovered failure is of the same kind as the fatal one, with other numbers.
     for crash, kind in zip(crashes, [fatal_kind, other_kind], strict=True):
         while epoch < crash:
@@ -148,7 +149,8 @@ def main_run(run: Run, succeeds: bool) -> str:
             epoch += 1
         if crash <= run.epochs:
             run.epoch(crash, steps=rng.randint(1, STEPS - 2))
-        run.fails(crash % 2, f"epoch {crash}" if crash <= run.epochs else "final checkpoint", _error(rng, kind))
+        error = _error(rng, kind)
+        run.fails(crash % 2, f"epoch {crash}" if crash <= run.epochs else "final checkpoint", error)
         checkpoint = crash - rng.randint(9, 12)
         run.log(crash % 2, "WARNING", f"recovered: going on from the checkpoint of epoch {checkpoint}", 90)
         epoch = checkpoint + 1
@@ -156,7 +158,6 @@ def main_run(run: Run, succeeds: bool) -> str:
     final = run.epochs if succeeds else epoch + rng.randint(2, 4)
     for number in range(epoch, final + 1):
         run.epoch(number)
-    error = ""
     if not succeeds:
         dead = final + rng.randint(1, 2)
         for number in range(final + 1, dead + 1):

@@ -29,7 +29,7 @@ def main() -> None:
         elif "\nTraceback" in message:
             last_error = message.splitlines()[-1]
         elif message.startswith(f"run {run} completed"):
-            status = "success"
+            status, error = "success", last_error
         elif message.startswith(f"run {run} aborted"):
             status, error = "failed", last_error
     answer = {"status": status, "final_metrics": metrics, "error_message": error}
