@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from bench.cell.origins import SHARED_CACHE, SharedCache
     from bench.cell.recorder import Finished, judged, write_record
     from bench.cell.run import run_cell
+    from bench.cell.shares import RunShares
     from bench.cell.snapshot import Snapshot
     from bench.cell.sources import FetchProgress, SourceCache, Wanted, sources_of, wanted_sources
     from bench.cell.start_state import build_data, prepare_start

@@ -18,6 +18,7 @@ from bench.cell.ask import open_desk
 from bench.cell.context import CellContext
 from bench.cell.decoys import Decoys
 from bench.cell.environment import agent_python
+from bench.cell.shares import Work
 from bench.cell.step_snapshots import snapshots_while
 from bench.cell.watch import LedgerFollower
 from bench.cell.workspace import CellFolder
@@ -28,7 +29,16 @@ from bench.formats.observed import NameQuery
 from bench.formats.plan import Cell
 from bench.formats.record import Note, StopReason
 from bench.formats.verdict import LIMIT_MODES
-from bench.gateway import CellLimits, Gateway, GatewaySpec, RunBudgetConfig, open_gateway
+from bench.gateway import (
+    CellLimits,
+    Gateway,
+    GatewaySpec,
+    RunBudgetConfig,
+    State,
+    broken_by_cell,
+    open_gateway,
+    usage_so_far,
+)
 from bench.sandbox import NAMES, Ended, NameQueries, run_job
 
 GAVE_UP = 4
@@ -62,6 +72,7 @@ def run_agent(folder: CellFolder, overlay: Overlay | None) -> AgentPhase:
         _decoys(folder) as decoys,
         _gateway(cell, context, socket, ends) as gateway,
         _names(folder, socket.with_name("names.sock")) as names,
+        context.shares.working(cell) if context.shares is not None else nullcontext() as work,
         open_desk(context.helper, cell.id, ends, context.watch, trace, socket.parent) as (desk, asking),
     ):
         sockets = {**sockets, **asking}
@@ -74,7 +85,9 @@ def run_agent(folder: CellFolder, overlay: Overlay | None) -> AgentPhase:
         try:
             with snapshots_while(folder, trace):
                 ended = run_job(
-                    context.sandbox, job, partial(_should_stop, gateway, follower) if gateway is not None else None
+                    context.sandbox,
+                    job,
+                    partial(_should_stop, gateway, follower, work) if gateway is not None else None,
                 )
             if gateway is not None:
                 # The agent is gone: whether its last calls met an outage is found out without it.
@@ -82,13 +95,15 @@ def run_agent(folder: CellFolder, overlay: Overlay | None) -> AgentPhase:
         finally:
             folder.make_harmless(trace / "out")
         opened, unwatched = (decoys.evidence(), decoys.unwatched) if decoys is not None else ("", "")
+    if work is not None and gateway is not None:
+        work.usage = gateway.usage
     # Before anything is written: there may be no room for it.
     taken_out = folder.make_room(trace / "out") if ended.reason == "disk_limit" else ""
     follower.finish()
     _keep_log(trace / "agent.log", ended)
     found = (("hidden_read_attempt", opened), ("decoys_unwatched", unwatched), ("workspace_too_large", taken_out))
     notes = [Note(name=name, evidence=evidence) for name, evidence in found if evidence]
-    phase = _with_calls(ended, gateway, notes)
+    phase = _with_calls(ended, gateway, notes, folder)
     phase.name_queries = _name_queries(cell, names, ended.network_attempts.names)
     phase.help = desk.given() if desk is not None else None
     if phase.stop_reason in LIMIT_MODES:
@@ -96,20 +111,37 @@ def run_agent(folder: CellFolder, overlay: Overlay | None) -> AgentPhase:
     return phase
 
 
-def _with_calls(ended: Ended, gateway: Gateway | None, notes: list[Note]) -> AgentPhase:
+def _with_calls(ended: Ended, gateway: Gateway | None, notes: list[Note], folder: CellFolder) -> AgentPhase:
     """How the agent ended, with its model calls; raises `InfraError` where the gateway has failed."""
     if gateway is None:
         return AgentPhase(ended, _stop_reason(ended, None), notes=notes)
     # Read after the gateway has closed: only then are calls that were still open charged.
-    calls = gateway.state()
+    calls, usage = gateway.state(), gateway.state().usage
     if calls.error and ended.reason != "disk_limit":
-        raise InfraError("gateway_error", calls.error)
-    return AgentPhase(ended, _stop_reason(ended, calls.limit_hit), calls.usage, [*calls.notes, *notes])
+        sockets = folder.context.socket_folder(folder.cell)
+        if not calls.broken or not broken_by_cell(calls.exit_status, sockets):
+            raise InfraError("gateway_error", calls.error)
+        usage = usage_so_far(usage, folder.context.trace(folder.cell) / "calls.jsonl")
+        notes = [*notes, Note(name="gateway_broken", evidence=f"{calls.error}; a fresh one answers")]
+    _require_own_limit(folder, calls)
+    return AgentPhase(ended, _stop_reason(ended, calls.limit_hit), usage, [*calls.notes, *notes])
 
 
-def _should_stop(gateway: Gateway, follower: LedgerFollower) -> bool:
+def _require_own_limit(folder: CellFolder, calls: State) -> None:
+    """Raise `InfraError` where other agents have used up the run's limit that a call of this one ran into."""
+    shares = folder.context.shares
+    if shares is None or calls.limit_hit is None or calls.limit_of == "cell":
+        return
+    if others := shares.used_by_others(folder.cell, calls.limit_hit):
+        raise InfraError("run_limit", f"the run's {calls.limit_hit} was reached, and by others: {others}")
+
+
+def _should_stop(gateway: Gateway, follower: LedgerFollower, work: Work | None) -> bool:
     follower.look()
-    return gateway.should_stop()
+    stop = gateway.should_stop()
+    if work is not None:
+        work.usage = gateway.usage
+    return stop
 
 
 def _decoys(folder: CellFolder) -> AbstractContextManager[Decoys | None]:

@@ -19,6 +19,7 @@ from bench.base.times import instant, now
 from bench.cell.ask import Helper
 from bench.cell.gpus import leased_gpu
 from bench.cell.machine import DiskSpace
+from bench.cell.shares import RunShares
 from bench.cell.watch import CellWatch
 from bench.formats.agent import Agent
 from bench.formats.plan import Cell, RunLimits, public_seed
@@ -68,6 +69,8 @@ class CellContext:
     """False: no dollar limit, which is the only way to run a model whose price is unknown."""
     run_limits: RunLimits = field(default_factory=RunLimits)
     """Limits over all cells together."""
+    shares: RunShares | None = field(default=None, compare=False)
+    """Who has used them; None: they bind one agent alone."""
 
     space: DiskSpace = field(default_factory=DiskSpace)
     """The disks that the cells write to."""

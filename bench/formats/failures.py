@@ -33,6 +33,7 @@ FAILURES: dict[str, Failure] = {
     "agent_killed": Failure("infra", True, "only in older records: the agent's process was killed"),
     "clock_jump": Failure("infra", True, "the machine's clock was set anew, and with it the agent's deadline"),
     "gateway_error": Failure("infra", True, "the provider did not answer a known-good request either"),
+    "run_limit": Failure("infra", False, "other agents of the run had used up a limit that all its cells share"),
     "cassette_miss": Failure("infra", False, "the replayed conversation was made for another task"),
     "environment_error": Failure("infra", True, "the agent's environment could not be built"),
     "setup_error": Failure("infra", False, "the settings of the run do not fit the cell, or its files have changed"),

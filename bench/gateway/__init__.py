@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from bench.gateway.backends.providers import prices_of_role
     from bench.gateway.backends.readiness import check_model
     from bench.gateway.backends.replay import recorded_seed
+    from bench.gateway.breakage import broken_by_cell, usage_so_far
     from bench.gateway.budget import CellLimits
     from bench.gateway.call_log import CallLine, read_trace
-    from bench.gateway.config import Patience, RunBudgetConfig
+    from bench.gateway.config import Patience, RunBudgetConfig, State
     from bench.gateway.launch import Gateway, GatewaySpec, open_gateway
     from bench.gateway.prices import Prices
     from bench.gateway.steps import Said, Step, ToolUse, TraceSteps, read_steps

@@ -14,7 +14,7 @@ from bench.formats.model_usage import CostStatus, ModelUsage, Tokens
 from bench.formats.plan import RunLimits
 from bench.gateway.names import AskedNames
 from bench.gateway.prices import Prices
-from bench.gateway.run_budget import Balance, Limit, LimitReached, RunBudget, affordable, find_obstacle
+from bench.gateway.run_budget import Balance, Limit, LimitReached, RunBudget, Whole, affordable, find_obstacle
 
 _LONGEST_WAIT_S = 60.0
 _RUN_BUDGET_WAIT_S = 0.1
@@ -122,6 +122,7 @@ class CellBudget:
         self._changed = asyncio.Condition()
         self._closed = False
         self.limit_hit: Limit | None = None
+        self.limit_of: Whole = "cell"
         self._limit_at = math.inf
         """Monotonic time of the first refusal."""
 
@@ -154,7 +155,7 @@ class CellBudget:
                     break
                 if not reached.may_pass:
                     account.refused += not self._closed
-                    self.hit(reached.limit)
+                    self.hit(reached.limit, reached.of)
                     raise reached
                 await self._wait()
             self._open.append(wanted)
@@ -197,10 +198,10 @@ class CellBudget:
         """The call brought no answer and is not charged; tries that may be billed are at risk."""
         await self.settle(reservation, Tokens(), retries, exact=True, ok=False)
 
-    def hit(self, limit: Limit) -> None:
+    def hit(self, limit: Limit, of: Whole = "cell") -> None:
         """A call ran into `limit`."""
         if not self._closed and self.limit_hit is None:
-            self.limit_hit = limit
+            self.limit_hit, self.limit_of = limit, of
             self._limit_at = time.monotonic()
 
     def close(self) -> list[str]:

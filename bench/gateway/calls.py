@@ -78,6 +78,7 @@ class CallHandler:
             usage=self._budget.usage(),
             notes=self.observations.as_notes(),
             limit_hit=self._budget.limit_hit,
+            limit_of=self._budget.limit_of,
             error=self._error or self._ledger.fault,
             stop=(self._error or self._ledger.fault) is not None or self._budget.grace_over,
         )

@@ -15,7 +15,7 @@ from bench.gateway.budget import CellLimits, Tariff
 from bench.gateway.media import Family
 from bench.gateway.names import ModelNames
 from bench.gateway.request import Dialect
-from bench.gateway.run_budget import Limit
+from bench.gateway.run_budget import Limit, Whole
 
 SETTLE = b"settle"
 """What the runner says when the agent is gone: take no more calls, and find out whether the provider is down."""
@@ -125,7 +125,13 @@ class State(Model):
     """Findings about the agent's behaviour."""
     limit_hit: Limit | None = None
     """The first limit that a call ran into."""
+    limit_of: Whole = "cell"
+    """Whose limit that is."""
     error: str | None = None
     """The first fault that is ours or the provider's, beginning with its code; the cell cannot be judged then."""
     stop: bool = False
     """The agent is to be ended: its grace is over, or nothing more will be answered."""
+    broken: bool = False
+    """Said by the runner: the gateway's process has ended before its time, or does not answer. `usage` is older."""
+    exit_status: int | None = None
+    """Of a process that has ended before its time; a signal as a negative number."""

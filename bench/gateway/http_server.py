@@ -140,6 +140,10 @@ class Endpoint:
             return response
         except RequestRefused as refused:
             return _refusal(refused, asked.dialect)
+        except Exception as error:
+            # Over what the agent has sent, a lack of memory among it.
+            broken = RequestRefused(500, "gateway_broken", f"the gateway failed: {type(error).__name__}")
+            return _refusal(broken, asked.dialect)
 
     def _roles(self, asked: _Asked) -> list[str]:
         """The roles that the bearer of the request's key may ask for."""

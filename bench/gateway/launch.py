@@ -16,6 +16,7 @@ from pydantic import Field, ValidationError
 
 from bench.base.child import Child, log_tail, python_child
 from bench.base.errors import InfraError, UserError
+from bench.formats.model_usage import ModelUsage
 from bench.gateway.backends.providers import find_role, secrets_in
 from bench.gateway.config import SETTLE, Config, GatewayBase, Role, State
 from bench.gateway.names import alias, real_name
@@ -26,6 +27,7 @@ _LONGEST_SOCKET_PATH = 107
 _START_S = 60.0
 _REPLY_S = 15.0
 _GLANCE_S = 0.5
+_PASSING_S = 1.0
 _SETTLE_S = 300.0
 _END_S = 180.0
 _LOG_BYTES = 8000
@@ -88,6 +90,11 @@ class Gateway:
         """The name by which the provider knows the model of `role`; the alias where the model is only scripted."""
         return self._real[role] or alias(role)
 
+    @property
+    def usage(self) -> list[ModelUsage]:
+        """As it was told last."""
+        return (self._final or self._last).usage
+
     def should_stop(self) -> bool:
         """Whether the agent is to be ended: its grace after a limit is over, or nothing more will be answered."""
         # The caller watches the agent's limits in between, and an agent can keep the gateway busy.
@@ -108,7 +115,7 @@ class Gateway:
             until = time.monotonic() + _SETTLE_S
             while self._owed and time.monotonic() < until and not interrupted():
                 if not self._listen(_GLANCE_S):
-                    self._last = State(error=self._broken(), stop=True)
+                    self._last = self._broken()
                     break
             return self._last
 
@@ -118,7 +125,7 @@ class Gateway:
                 return self._final
             # One question at a time: what is asked of a busy gateway would pile up.
             if (self._owed or self._ask(b"state")) and not self._listen(patience):
-                self._last = State(error=self._broken(), stop=True)
+                self._last = self._broken()
             return self._last
 
     def _ask(self, question: bytes) -> bool:
@@ -127,7 +134,7 @@ class Gateway:
             self._process.stdin.write(question + b"\n")
             self._process.stdin.flush()
         except OSError:
-            self._last = State(error=self._broken(), stop=True)
+            self._last = self._broken()
             return False
         self._owed += 1
         return True
@@ -136,7 +143,7 @@ class Gateway:
         """Wait until the gateway listens; raises `InfraError`."""
         self._owed = 1
         if not self._listen(_START_S) or self._owed or self._last.kind != "ready":
-            raise InfraError("gateway_error", self._last.error or self._broken())
+            raise InfraError("gateway_error", self._last.error or self._broken().error or "")
 
     def close(self) -> None:
         """Kill the keys, end what is under way, and make the totals final."""
@@ -153,7 +160,7 @@ class Gateway:
             until = time.monotonic() + _END_S
             while self._owed and time.monotonic() < until and self._listen(max(until - time.monotonic(), 0.0)):
                 continue
-            self._final = State(error=self._broken(), stop=True) if self._owed else self._last
+            self._final = self._broken() if self._owed else self._last
             self._process.stdout.close()
             # After that `open_gateway` kills it.
             with suppress(subprocess.TimeoutExpired):
@@ -177,15 +184,20 @@ class Gateway:
             try:
                 self._last = State.model_validate_json(line)
             except ValidationError:
-                message = "gateway_broken: the gateway's process wrote a line that is not a state"
-                self._last = State(error=message, stop=True)
+                self._last = self._broken("wrote a line that is not a state")
         return True
 
-    def _broken(self) -> str:
-        code = self._process.poll()
-        how = "does not answer" if code is None else f"ended with status {code}"
+    def _broken(self, fault: str = "") -> State:
+        """The last state that was told, and that the gateway has broken since, by `fault` or by its end."""
+        status = None
+        # What has closed its standard output is on its way out.
+        with suppress(subprocess.TimeoutExpired):
+            status = None if fault else self._process.wait(_PASSING_S)
+        how = fault or ("does not answer" if status is None else f"ended with status {status}")
         last = log_tail(self._child.log, _LOG_BYTES).splitlines()[-1:]
-        return f"gateway_broken: the gateway's process {how}{': ' + last[0][:300] if last else ''}"
+        error = f"gateway_broken: the gateway's process {how}{': ' + last[0][:300] if last else ''}"
+        told = {"error": error, "stop": True, "broken": True, "exit_status": status}
+        return self._last.model_copy(update=told)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import resource
 import sys
 from collections.abc import Coroutine
 from dataclasses import dataclass
@@ -38,11 +39,14 @@ from bench.gateway.run_budget import RunBudget
 from bench.gateway.usage import Rule, normalise
 
 _LONGEST_ORDERS = 10_000_000
+_MEMORY = 2 << 30
 _LOOK_S = 0.1
 
 
 def main() -> None:
     told = private_answers(buffering=0)
+    # Beyond it one request fails. Without it the kernel would end this process, or another one.
+    resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
     try:
         config = read_orders(sys.stdin.buffer.readline(_LONGEST_ORDERS))
         asyncio.run(_serve(config, told))

@@ -15,10 +15,12 @@ from typing import Literal
 
 from bench.base.files import lock
 from bench.base.model import Model, parse_json
-from bench.formats.amounts import Dollars, Whole
+from bench.formats.amounts import Dollars
+from bench.formats.amounts import Whole as Count
 from bench.formats.plan import RunLimits
 
 Limit = Literal["cost_limit", "token_limit", "step_limit", "time_limit"]
+Whole = Literal["cell", "run"]
 # Sums of floats: a limit of ten times the price of a call must let ten calls through.
 _ROUNDING = 1e-12
 
@@ -26,10 +28,11 @@ _ROUNDING = 1e-12
 class LimitReached(Exception):
     """A call does not fit into what is left. `may_pass`: calls under way may give some of theirs back."""
 
-    def __init__(self, limit: Limit, message: str, *, may_pass: bool) -> None:
+    def __init__(self, limit: Limit, message: str, *, may_pass: bool, of: Whole = "cell") -> None:
         super().__init__(message)
         self.limit = limit
         self.may_pass = may_pass
+        self.of: Whole = of
 
 
 class Balance(Model):
@@ -37,10 +40,10 @@ class Balance(Model):
 
     spent_usd: Dollars = 0.0
     held_usd: Dollars = 0.0
-    tokens: Whole = 0
-    held_tokens: Whole = 0
-    calls: Whole = 0
-    held_calls: Whole = 0
+    tokens: Count = 0
+    held_tokens: Count = 0
+    calls: Count = 0
+    held_calls: Count = 0
 
 
 def money_left(limits: RunLimits, now: Balance) -> float:
@@ -61,22 +64,22 @@ def affordable(limits: RunLimits, now: Balance, cost: float, tokens: int) -> boo
 
 
 def find_obstacle(
-    whole: Literal["cell", "run"], limits: RunLimits, now: Balance, cost: float, tokens: int, step: bool
+    whole: Whole, limits: RunLimits, now: Balance, cost: float, tokens: int, step: bool
 ) -> LimitReached | None:
     """The limit of the `whole` that the worst case of one more call does not fit into."""
     if limits.deadline is not None and time.monotonic() >= limits.deadline:
-        return LimitReached("time_limit", f"the time of this {whole} is over", may_pass=False)
+        return LimitReached("time_limit", f"the time of this {whole} is over", may_pass=False, of=whole)
     if limits.calls is not None and step and now.calls + now.held_calls >= limits.calls:
         message = f"all {limits.calls} model calls of this {whole} are used"
-        return LimitReached("step_limit", message, may_pass=now.calls < limits.calls)
+        return LimitReached("step_limit", message, may_pass=now.calls < limits.calls, of=whole)
     money = money_left(limits, now)
     if cost > money + _ROUNDING:
         left_of = f"{max(money, 0):.4f} of this {whole}'s {limits.cost_usd:g} are left"
         message = f"this call may cost {cost:.4f} US dollars, {left_of}"
-        return LimitReached("cost_limit", message, may_pass=cost <= money + now.held_usd)
+        return LimitReached("cost_limit", message, may_pass=cost <= money + now.held_usd, of=whole)
     if tokens > (left := tokens_left(limits, now)):
         message = f"this call may take {tokens} tokens, {max(left, 0)} of this {whole}'s {limits.tokens} are left"
-        return LimitReached("token_limit", message, may_pass=tokens <= left + now.held_tokens)
+        return LimitReached("token_limit", message, may_pass=tokens <= left + now.held_tokens, of=whole)
     return None
 
 

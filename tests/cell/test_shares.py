@@ -1,0 +1,85 @@
+"""Limits that the cells of a run share: who has used them up, and who bears it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from bench.cell.run import run_cell
+from bench.cell.shares import RunShares
+from bench.formats.model_usage import ModelUsage, Tokens
+from bench.formats.plan import Cell, RunLimits
+from bench.formats.record import StopReason
+from bench.sandbox.job import Sandbox
+from tests.gateway.test_cell import AGENT, GOOD
+from tests.helpers.cells import make_agent, make_case, make_cell, make_context
+from tests.helpers.gateway_live import own_prices
+from tests.helpers.provider import ScriptedUpstream
+
+
+def usage(calls: int = 0, dollars: float = 0.0, tokens: int = 0) -> list[ModelUsage]:
+    spent = ModelUsage(model="m", calls=calls, cost_usd=dollars, tokens=Tokens(output=tokens), cost_status="exact")
+    return [spent]
+
+
+def cells_of(folder: Path, *names: str) -> list[Cell]:
+    case = make_case(folder / "cases")
+    return [make_cell(make_agent(folder / f"agents{n}", "", name=name), case) for n, name in enumerate(names)]
+
+
+@pytest.mark.parametrize("limit", ["cost_limit", "token_limit", "step_limit"])
+def test_the_one_that_used_more_than_its_part_bears_it(tmp_path: Path, limit: StopReason) -> None:
+    greedy, modest = cells_of(tmp_path, "greedy", "modest")
+    shares = RunShares([greedy, modest])
+    with shares.working(greedy) as much, shares.working(modest) as little:
+        much.usage, little.usage = usage(9, 0.9, 900), usage(1, 0.1, 100)
+        assert shares.used_by_others(greedy, limit) == ""
+        assert "50% of the cells" in shares.used_by_others(modest, limit)
+
+
+def test_an_agent_alone_is_never_within_its_part(tmp_path: Path) -> None:
+    (only,) = cells_of(tmp_path, "only")
+    shares = RunShares([only, only, only])
+    with shares.working(only) as work:
+        assert shares.used_by_others(only, "cost_limit") == "", "nothing was used at all"
+        work.usage = usage(dollars=0.1)
+        for limit in ("cost_limit", "time_limit", "token_limit", "step_limit"):
+            assert shares.used_by_others(only, limit) == ""
+
+
+def test_time_is_that_of_the_agents_the_ones_at_work_among_them(tmp_path: Path) -> None:
+    slow, quick = cells_of(tmp_path, "slow", "quick")
+    shares = RunShares([slow, quick])
+    with shares.working(slow):
+        time.sleep(0.05)
+        with shares.working(quick):
+            assert shares.used_by_others(quick, "time_limit") != ""
+            assert shares.used_by_others(slow, "time_limit") == ""
+
+
+def test_a_neighbours_spending_costs_a_cell_and_no_verdict(
+    tmp_path: Path, plain: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = make_case(tmp_path / "cases")
+    ask = "\nfor _ in range({}): ask('chat/completions')\n"
+    greedy, modest = (
+        make_cell(
+            make_agent(tmp_path / name, AGENT + ask.format(n), name=name, models={"main": "openai/scripted"}), case
+        )
+        for name, n in (("greedy", 4), ("modest", 2))
+    )
+    with ScriptedUpstream(lambda body, protocol: GOOD) as upstream:
+        for name, value in upstream.environment().items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("MLDB_PRICES", str(own_prices(tmp_path)))
+        context = make_context(
+            tmp_path, plain, run_limits=RunLimits(calls=4), shares=RunShares([greedy, modest])
+        )  # fmt: skip
+        first, second = run_cell(greedy, context), run_cell(modest, context)
+        third = run_cell(greedy, context)
+    assert (first.outcome, first.stop_reason, first.steps) == ("graded", "finished", 4)
+    assert (second.outcome, second.cause, second.tries) == ("infra", "run_limit", [])
+    assert "used 0 of 4 calls" in second.error
+    assert (third.outcome, third.stop_reason) == ("graded", "step_limit"), "what it has used up itself, it bears"
