@@ -13,7 +13,7 @@ from bench.formats.model_usage import ModelUsage, Tokens
 from bench.formats.plan import Cell, RunLimits
 from bench.formats.record import StopReason
 from bench.sandbox.job import Sandbox
-from tests.gateway.test_cell import AGENT, GOOD
+from tests.helpers.asking_agent import AGENT, GOOD
 from tests.helpers.cells import make_agent, make_case, make_cell, make_context
 from tests.helpers.gateway_live import own_prices
 from tests.helpers.provider import ScriptedUpstream

@@ -13,7 +13,7 @@ from bench.formats.model_usage import ModelUsage, Tokens
 from bench.formats.record import Record
 from bench.gateway.breakage import broken_by_cell, usage_so_far
 from bench.sandbox.job import Sandbox
-from tests.gateway.test_cell import AGENT, GOOD
+from tests.helpers.asking_agent import AGENT, GOOD
 from tests.helpers.cells import make_agent, make_case, make_cell, make_context
 from tests.helpers.gateway_live import live, own_prices
 from tests.helpers.provider import ScriptedUpstream
