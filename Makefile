@@ -12,6 +12,9 @@ PROVE ?= --changed
 BIN := $(VENV)/bin
 # pip takes its settings from the environment, so a machine may constrain versions: PIP_CONSTRAINT=constraints.txt
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# pip would compile with one core what all of them can.
+INSTALL := $(PIP) install --no-compile
+COMPILE := $(BIN)/python -m compileall -q -j 0 $(VENV)/lib >/dev/null || true
 
 # What was skipped, to be told at the end of `make test`.
 SKIPPED := $(CURDIR)/.skipped
@@ -39,7 +42,7 @@ test: test-system $(VENV)/.dev ## lint, types, every kind of test, the cases tha
 
 everything: $(VENV)/.dev
 	@scripts/sandbox_image $(BIN)/ml-dev-bench & image=$$!; $(MAKE) lint; status=$$?; wait $$image; exit $$status
-	$(BIN)/python -m pytest -m "not nightly" --numprocesses $(WORKERS) --dist worksteal
+	$(BIN)/python -m pytest -m "not nightly" --numprocesses $(WORKERS) --dist worksteal --durations 60 --durations-min 4
 	scripts/prove_cases $(BIN)/ml-dev-bench $(PROVE)
 
 test-fast: $(VENV)/.dev
@@ -94,11 +97,13 @@ $(VENV)/.demo: pyproject.toml
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "Python 3.11 or newer is needed: make PYTHON=python3.11"'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing ml-dev-bench and the ML stack of the cases into $(VENV); PyTorch is large, this takes minutes"
-	$(PIP) install --editable '.[docker,ml,site]'
+	$(INSTALL) --editable '.[docker,ml,site]'
+	$(COMPILE)
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.demo pyproject.toml
-	$(PIP) install --editable '.[ml,site,dev]'
+	$(INSTALL) --editable '.[ml,site,dev]'
+	$(COMPILE)
 	touch $@
 
 clean:

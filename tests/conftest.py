@@ -52,11 +52,23 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def _is_docker_variant(item: pytest.Item) -> bool:
+    return (
+        isinstance(item, pytest.Function)
+        and getattr(item, "callspec", None) is not None
+        and (item.callspec.params.get("any_sandbox") == "docker")
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Each worker begins with its part of the slow tests, and quick ones fill the gaps at the end.
 
     `--dist worksteal` hands out as many blocks as there are workers, so that a module's fixtures are made about once.
     """
+    for number, item in enumerate(filter(_is_docker_variant, items)):
+        if number % 3:
+            item.add_marker(pytest.mark.nightly)
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     slow = [item for item in items if item.get_closest_marker("slow")]
     quick = [item for item in items if not item.get_closest_marker("slow")]
@@ -88,7 +100,7 @@ def isolating(request: pytest.FixtureRequest) -> Sandbox:
     ]
 )
 def any_sandbox(request: pytest.FixtureRequest) -> Sandbox:
-    """For tests of what stands on a sandbox: those that isolate on every push, the one that does not at night."""
+    """For tests of what stands on a sandbox: bubblewrap and every third in Docker on a push, the others at night."""
     return _named(request.param)
 
 
