@@ -79,7 +79,7 @@ def outcome(record: Record, basis: Basis) -> Iterator[str]:
     elif failure.outcome != record.outcome:
         yield must_be("outcome", record.outcome, failure.outcome, f"the cause is {record.cause}")
     elif not _possible(record, basis):
-        yield must_be("cause", record.cause, "another one", "neither the case nor the agent has what it is about")
+        yield must_be("cause", record.cause, "another one", "neither the case nor the run has what it is about")
     for field in ("checks", "metrics", "claims", "failure_modes", "limits_hit"):
         if getattr(record, field):
             yield must_be(field, f"{len(getattr(record, field))} entries", "empty", "the cell has no verdict")
@@ -95,6 +95,7 @@ def _possible(record: Record, basis: Basis) -> bool:
         "needs_missing": bool(spec.needs.python or spec.needs.gpu or spec.needs.network),
         "service_error": bool(spec.services),
         "gateway_error": bool(record.models),
+        "run_limit": bool(record.models) and len({(it.agent, it.agent_digest) for it in basis.plan.cells}) > 1,
         "cassette_miss": is_replayed(record.models),
     }
     return there.get(record.cause, True)
