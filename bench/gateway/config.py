@@ -118,7 +118,8 @@ class Config(GatewayBase):
 class State(Model):
     """How a gateway stands."""
 
-    kind: Literal["ready", "state", "fault"] = "state"
+    kind: Literal["ready", "state", "busy"] = "state"
+    """`busy`: nobody has asked; a long question is being worked at."""
     usage: list[ModelUsage] = []
     """Totals per role, in the order of the roles."""
     notes: list[Note] = []

@@ -29,6 +29,8 @@ _REPLY_S = 15.0
 _GLANCE_S = 0.5
 _PASSING_S = 1.0
 _SETTLE_S = 300.0
+_SILENT_S = 60.0
+"""Without a sign of life where every two seconds one is due."""
 _END_S = 180.0
 _LOG_BYTES = 8000
 _KEPT = frozenset({"PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR"})
@@ -65,6 +67,10 @@ class Gateway:
         """States that were asked for and have not come."""
         self._last = State()
         self._final: State | None = None
+        self._heard = 0.0
+        """When a line came last."""
+        self._silent = False
+        """It gave no sign of life where some were due."""
 
     @property
     def pid(self) -> int:
@@ -112,11 +118,13 @@ class Gateway:
         with self._lock:
             if self._final is not None or not self._ask(SETTLE):
                 return self._final or self._last
-            until = time.monotonic() + _SETTLE_S
-            while self._owed and time.monotonic() < until and not interrupted():
+            self._heard = time.monotonic()
+            until = self._heard + _SETTLE_S
+            while self._owed and time.monotonic() < min(until, self._heard + _SILENT_S) and not interrupted():
                 if not self._listen(_GLANCE_S):
                     self._last = self._broken()
                     break
+            self._silent = self._owed > 0 and time.monotonic() >= self._heard + _SILENT_S
             return self._last
 
     def _state(self, patience: float) -> State:
@@ -157,7 +165,7 @@ class Gateway:
                 self._held = b""
             # The last state is told without a question, after those that are still owed.
             self._owed += 1
-            until = time.monotonic() + _END_S
+            until = time.monotonic() + (_REPLY_S if self._silent else _END_S)
             while self._owed and time.monotonic() < until and self._listen(max(until - time.monotonic(), 0.0)):
                 continue
             self._final = self._broken() if self._owed else self._last
@@ -180,11 +188,15 @@ class Gateway:
                     return False
                 self._held += data
             line, _, self._held = self._held.partition(b"\n")
-            self._owed -= 1
+            self._heard = time.monotonic()
             try:
-                self._last = State.model_validate_json(line)
+                state = State.model_validate_json(line)
             except ValidationError:
-                self._last = self._broken("wrote a line that is not a state")
+                state = self._broken("wrote a line that is not a state")
+            if state.kind == "busy":
+                return True
+            self._owed -= 1
+            self._last = state
         return True
 
     def _broken(self, fault: str = "") -> State:

@@ -10,9 +10,11 @@ import asyncio
 import gc
 import resource
 import sys
-from collections.abc import Coroutine
+import time
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import BinaryIO
 
 from bench.base.child import private_answers
@@ -41,6 +43,7 @@ from bench.gateway.usage import Rule, normalise
 _LONGEST_ORDERS = 10_000_000
 _MEMORY = 2 << 30
 _LOOK_S = 0.1
+_SIGN_S = 2.0
 
 
 def main() -> None:
@@ -100,16 +103,22 @@ async def _obey(endpoint: Endpoint, calls: CallHandler, told: BinaryIO) -> None:
     while line := await reader.readline():
         if line.strip() == SETTLE:
             await endpoint.stop()
-            await _unless_ended(calls.settle(), reader)
+            await _unless_ended(calls.settle(), reader, partial(_tell, told, State(kind="busy")))
         _tell(told, calls.state())
     transport.close()
 
 
-async def _unless_ended(work: Coroutine[None, None, None], reader: asyncio.StreamReader) -> None:
+async def _unless_ended(
+    work: Coroutine[None, None, None], reader: asyncio.StreamReader, still_here: Callable[[], None]
+) -> None:
     """Do `work`, unless the runner goes meanwhile: then it is of use to no other process."""
     working = asyncio.ensure_future(work)
+    told = time.monotonic()
     while not working.done() and not reader.at_eof():
         await asyncio.wait({working}, timeout=_LOOK_S)
+        if time.monotonic() > told + _SIGN_S:
+            told = time.monotonic()
+            still_here()
     if not working.done():
         working.cancel()
     await asyncio.wait({working})

@@ -11,6 +11,7 @@ import pytest
 from bench.cell.run import run_cell
 from bench.formats.model_usage import ModelUsage, Tokens
 from bench.formats.record import Record
+from bench.gateway import launch
 from bench.gateway.breakage import broken_by_cell, usage_so_far
 from bench.sandbox.job import Sandbox
 from tests.helpers.asking_agent import AGENT, GOOD
@@ -29,6 +30,8 @@ if sys.argv[0] == "-c" and "bench.gateway.process" in " ".join(sys.orig_argv):
             os.abort()
         if b"EXIT" in body:
             os._exit(3)
+        while b"HANG" in body:
+            pass
         if b"HUGE" in body:
             bytearray(5 << 30)
         return sound(dialect, body, *rest)
@@ -55,10 +58,12 @@ def run(tmp_path: Path, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, tail:
 
 
 @pytest.mark.usefixtures("fragile")
-@pytest.mark.parametrize("word", ["ABORT", "EXIT"])
+@pytest.mark.parametrize("word", ["ABORT", "EXIT", "HANG"])
 def test_an_agent_that_breaks_its_gateway_is_judged(
     tmp_path: Path, plain: Sandbox, monkeypatch: pytest.MonkeyPatch, word: str
 ) -> None:
+    monkeypatch.setattr(launch, "_SILENT_S", 3.0)
+    monkeypatch.setattr(launch, "_REPLY_S", 3.0)
     tail = f"""
 ask("chat/completions")
 pathlib.Path("answer.py").write_text("def double(x):\\n    return 3 * x\\n")
@@ -66,7 +71,7 @@ try:
     request = urllib.request.Request(
         os.environ["OPENAI_BASE_URL"] + "/chat/completions", b'{{"model": "{word}"}}',
         {{"Authorization": "Bearer " + os.environ["OPENAI_API_KEY"]}})
-    urllib.request.urlopen(request)
+    urllib.request.urlopen(request, timeout=2)
 except OSError:
     sys.exit(1)
 """
