@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from bench.index.summaries import DIGEST, LISTED, REPEATED
@@ -11,10 +12,10 @@ if TYPE_CHECKING:
     from bench.index.query import Index
 
 _LISTED = f"""SELECT {LISTED} FROM records
-    WHERE run NOT IN ({REPEATED}) AND starts_with(strftime(started, '%Y-%m'), ?)
+    WHERE run NOT IN ({REPEATED}) AND started >= ?::TIMESTAMPTZ AND started < ?::TIMESTAMPTZ
     UNION ALL SELECT DISTINCT {LISTED} FROM records
-    WHERE run IN ({REPEATED}) AND starts_with(strftime(started, '%Y-%m'), ?)"""  # noqa: S608  names of this program
-"""Lines of a month, one for records that are stored twice."""
+    WHERE run IN ({REPEATED}) AND started >= ?::TIMESTAMPTZ AND started < ?::TIMESTAMPTZ"""  # noqa: S608  names of this program
+"""Lines of a month, one for records that are stored twice. Values: where it begins and where it ends, twice."""
 
 
 def case_months(index: Index) -> list[CaseMonth]:
@@ -32,4 +33,6 @@ def case_months(index: Index) -> list[CaseMonth]:
 
 def lines_of_month(index: Index, month: str) -> list[CellLine]:
     """`month`: as `CaseMonth` has it."""
-    return [CellLine(*row) for row in index.rows(f"FROM ({_LISTED}) ORDER BY ALL", [month, month])]
+    first = datetime.strptime(f"{month} +0000", "%Y-%m %z")
+    ends = [first.isoformat(), (first + timedelta(days=31)).replace(day=1).isoformat()]
+    return [CellLine(*row) for row in index.rows(f"FROM ({_LISTED}) ORDER BY ALL", [*ends, *ends])]

@@ -5,13 +5,15 @@ A page whose facts and sources are those of the last build is taken from it.
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
 import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -20,6 +22,7 @@ from bench.base.errors import UserError
 from bench.base.files import digest_folder
 from bench.base.times import Progress
 from bench.formats.record import Record
+from bench.pages.beside import can_be_made_beside, made_beside, pays
 from bench.pages.board import MOST_PAGES, Board, BuiltFrom, CaseInfo, make_board, suite_of
 from bench.pages.data import about, compare_files, data_files
 from bench.pages.drawing import ChartCache
@@ -29,7 +32,7 @@ from bench.pages.matrix import pairs_of
 from bench.pages.news import news_of
 from bench.pages.program import program_digest
 from bench.pages.render import Renderer
-from bench.pages.sheets import Published, Sheets, SiteFacts
+from bench.pages.sheets import CellSheet, Published, Sheets, SiteFacts
 from bench.pages.social import social_images
 from bench.pages.traces import MOST_BYTES, Kept, TraceSource, TraceState, wanted_traces
 from bench.stats import RecordResults, Results, Suite
@@ -99,13 +102,13 @@ def write_site(
     for case in cases:
         if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,63}", case.id):
             raise UserError(f"`{case.id}` cannot name a page", remedy="use 1 to 64 of a-z, 0-9, _ and -")
-    progress("asking for the results")
-    results = results_of(suite_of(cases))
     out.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(prefix=f".{out.name}.", suffix=".new", dir=out.parent))
     try:
         build = _Build(fresh, out, _sources(site), progress)
-        build.write(results, cases, options, site)
+        with _rare_collections():
+            progress("asking for the results")
+            build.write(results_of(suite_of(cases)), cases, options, site)
         # A temporary folder is its owner's alone; the web server may be another user.
         fresh.chmod(0o755)
         _swap(fresh, out)
@@ -131,6 +134,20 @@ class _Build:
         facts = SiteFacts(*said, _published(site), options.decisions, options.example)
         charts = ChartCache(options.charts)
         sheets = Sheets(facts, board, results, Renderer(site, self._sources), charts)
+        traces = self._traces(sheets, board, options)
+        with self._cells(list(sheets.cells(traces)), facts, site) as finish:
+            self._write_rest(sheets, board, options, site)
+            finish()
+        if options.base:
+            for image in social_images(board, options.title, options.suite, made_up=bool(options.example)):
+                self._page(image.address, image.facts, image.make)
+            shown = sorted(address for address, it in self.files.items() if it.key and address.endswith(".html"))
+            self._put(SITEMAP, sitemap(dict.fromkeys(shown, board.updated[:10]), options.base))
+        charts.forget_old()
+        self._create(MARKER, marker_of(self._sources, self.files))
+
+    def _write_rest(self, sheets: Sheets, board: Board, options: SiteOptions, site: Path) -> None:
+        """All but the pages of cells, and what is of all pages."""
         for source in sorted((site / "static").iterdir()):
             self._put(f"static/{source.name}", source.read_bytes())
         self._progress("comparing every two agents")
@@ -142,15 +159,33 @@ class _Build:
         news = [news_of(trend) for trend in sheets.details.trends.values()]
         for path, content in (*feed_files(options.title, news, options.base), *badge_files(board, options.suite)):
             self._put(path, content)
-        for sheet in sheets.every(pairs, about(sizes), self._traces(sheets, board, options)):
+        for sheet in sheets.every(pairs, about(sizes)):
             self._page(sheet.address, sheet.facts, sheet.make)
-        if options.base:
-            for image in social_images(board, options.title, options.suite, made_up=bool(options.example)):
-                self._page(image.address, image.facts, image.make)
-            shown = (address for address, it in self.files.items() if it.key and address.endswith(".html"))
-            self._put(SITEMAP, sitemap(dict.fromkeys(shown, board.updated[:10]), options.base))
-        charts.forget_old()
-        self._create(MARKER, marker_of(self._sources, self.files))
+
+    @contextmanager
+    def _cells(self, cells: Sequence[CellSheet], facts: SiteFacts, site: Path) -> Iterator[Callable[[], None]]:
+        """Where many are new, a process makes their pages during the block; they are there when the call returns."""
+        keys = {cell.sheet.address: _key(cell.sheet.facts) for cell in cells}
+        new = [cell for cell in cells if not self._keep(cell.sheet.address, keys[cell.sheet.address])]
+        others = [cell for cell in new if can_be_made_beside(cell)]
+        if not pays(others):
+            for cell in new:
+                self._make(cell.sheet.address, keys[cell.sheet.address], cell.sheet.make)
+            yield lambda: None
+            return
+        for cell in others:
+            self._place(cell.sheet.address)
+        with made_beside(self._fresh, site, self._sources, facts, others) as made:
+
+            def finish() -> None:
+                for cell in new:
+                    if not can_be_made_beside(cell):
+                        self._make(cell.sheet.address, keys[cell.sheet.address], cell.sheet.make)
+                for address, digest in made().items():
+                    self.files[address] = MadeFile(digest, keys[address])
+                    self._count()
+
+            yield finish
 
     def _traces(self, sheets: Sheets, board: Board, options: SiteOptions) -> dict[str, tuple[TraceState, Kept | None]]:
         """Write the files of traces until their budget is used up; what the page of each cell says of its trace."""
@@ -172,17 +207,27 @@ class _Build:
         return found
 
     def _page(self, address: str, facts: str, make: Callable[[], bytes]) -> None:
-        key = hashlib.sha256(facts.encode("utf-8", "surrogatepass")).hexdigest()[:24]
-        if (before := self._before.kept(address, key)) is not None:
-            try:
-                os.link(self._out / address, self._place(address))
-            except OSError:
-                pass
-            else:
-                self.files[address] = before
-                self.kept += 1
-                return
+        key = _key(facts)
+        if not self._keep(address, key):
+            self._make(address, key, make)
+
+    def _keep(self, address: str, key: str) -> bool:
+        """Take the page from the last build, where it was made from the same facts."""
+        if (before := self._before.kept(address, key)) is None:
+            return False
+        try:
+            os.link(self._out / address, self._place(address))
+        except OSError:
+            return False
+        self.files[address] = before
+        self.kept += 1
+        return True
+
+    def _make(self, address: str, key: str, make: Callable[[], bytes]) -> None:
         self._put(address, make(), key)
+        self._count()
+
+    def _count(self) -> None:
         self.made += 1
         if (self.made + self.kept) % _TELL == 0:
             self._progress(f"{self.made + self.kept:,} pages, {self.kept:,} of them unchanged")
@@ -202,6 +247,21 @@ class _Build:
             target.parent.mkdir(parents=True, exist_ok=True)
             self._folders.add(target.parent)
         return target
+
+
+def _key(facts: str) -> str:
+    return hashlib.sha256(facts.encode("utf-8", "surrogatepass")).hexdigest()[:24]
+
+
+@contextmanager
+def _rare_collections() -> Iterator[None]:
+    """Of garbage: a million small objects live as long as the build, and would be looked through again and again."""
+    before = gc.get_threshold()
+    gc.set_threshold(200_000, 20, 100)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def _sources(site: Path) -> str:
