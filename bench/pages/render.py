@@ -114,16 +114,16 @@ class Renderer:
         self._template = cache(self._environment.get_template)
         self._places = cache(self._rendered_places)
 
-    def page(self, template: str, address: str, facts: Mapping[str, object]) -> bytes:
-        """A page; `address` is its own, from which its links start."""
-        root = Markup(root_of(address))  # noqa: S704  dots and slashes
+    def page(self, template: str, address: str, facts: Mapping[str, object], root: str = "") -> bytes:
+        """A page; `address` is its own. root: where its links start, for one that is shown at any address."""
+        root = root or Markup(root_of(address))  # noqa: S704  dots and slashes
         text = self._template(template).render(facts, root=root, address=address)
         # A lone surrogate in a record must not stop the site from being built.
         return text.encode("utf-8", "replace")
 
-    def _places_from(self, root: Markup, address: str) -> Markup:
+    def _places_from(self, root: str, address: str) -> Markup:
         """The way to the main pages; `root` leads there from the page at `address`."""
         return self._places(root, address if not root else "")
 
-    def _rendered_places(self, root: Markup, current: str) -> Markup:
+    def _rendered_places(self, root: str, current: str) -> Markup:
         return Markup(self._template("places.html").render(root=root, current=current))  # noqa: S704  of our own sources

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
+from urllib.parse import urlsplit
 
 from bench.formats.failures import PAPER_TERMS
 from bench.formats.record import Profile
@@ -31,6 +32,7 @@ from bench.stats import CasePeriod, Entrant, Results, Spent, TokenUse
 from bench.store import Decision
 
 Facts = Mapping[str, object]
+NOT_FOUND = "404.html"
 _NO_TRACE: tuple[TraceState, None] = TraceState(), None
 
 
@@ -176,6 +178,8 @@ class Sheets:
         yield self._sheet("method.html", "method.html", {"cases": len(board.cases), "terms": PAPER_TERMS})
         yield self._sheet("data.html", "data.html", {"files": files, "built_from": board.built_from})
         yield self._sheet("take-part.html", "take-part.html", {"first": next(iter(board.cases), "")})
+        if self._site.base:
+            yield self._not_found()
         yield from self._cases()
         yield from self._agents()
 
@@ -187,6 +191,13 @@ class Sheets:
             return self._renderer.page(template, address, {**everything, **drawn()})
 
         return Sheet(address, f"{template} {everything!r}", make)
+
+    def _not_found(self) -> Sheet:
+        """What GitHub Pages shows at an address where nothing is: a page of a cell has not been there for ever."""
+        root = urlsplit(self._site.base).path or "/"
+        facts = {"site": self._site, "cases": list(self._board.pages.values())}
+        make = partial(self._renderer.page, NOT_FOUND, NOT_FOUND, facts, root)
+        return Sheet(NOT_FOUND, f"{NOT_FOUND} {root} {facts!r}", make)
 
     def _front(self) -> Sheet:
         board = replace(self._board, entries=())

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from bench.base.install import DataFolders, find_data_folders
 from bench.cli.pages import site
 from bench.formats.record import Record
-from bench.pages import asked, beside, build
+from bench.pages import asked, beside, build, fresh
 from bench.pages.asked import asked_of
 from bench.pages.board import CaseInfo
 from bench.pages.build import SiteOptions, write_site
@@ -265,7 +265,7 @@ def test_pages_that_a_process_beside_makes_are_the_same(tmp_path: Path, monkeypa
         asked.append(cells)
         return made_beside(folder, site, sources, facts, cells)
 
-    monkeypatch.setattr(build, "made_beside", noted)
+    monkeypatch.setattr(fresh, "made_beside", noted)
     assert site("beside") == here
     assert [len(cells) for cells in asked] == [len(night) - 1]
 
