@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 from bench.formats.failures import PAPER_TERMS
 from bench.formats.record import Profile
@@ -194,7 +194,7 @@ class Sheets:
 
     def _not_found(self) -> Sheet:
         """What GitHub Pages shows at an address where nothing is: a page of a cell has not been there for ever."""
-        root = urlsplit(self._site.base).path or "/"
+        root = urlsplit(urljoin(self._site.base, ".")).path or "/"
         facts = {"site": self._site, "cases": list(self._board.pages.values())}
         make = partial(self._renderer.page, NOT_FOUND, NOT_FOUND, facts, root)
         return Sheet(NOT_FOUND, f"{NOT_FOUND} {root} {facts!r}", make)
