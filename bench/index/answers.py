@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from functools import cache
-from sys import intern
 from typing import TYPE_CHECKING, Any, cast
 
 from bench.base.model import Model, ModelT
@@ -25,8 +24,8 @@ if TYPE_CHECKING:
     from bench.stats import Filters
 
 
-_POINTS = 10_000
-"""Turned into objects at a time."""
+_INSTANT = "%Y-%m-%dT%H:%M:%S.%fZ"
+"""As records write it."""
 _VALUES = {"success": "success::INT", "score": "score"}
 _SERIES = "profile, agent, model, suite, suite_version"
 _COLUMNS = """cell, arm, models, help, profile, trial, outcome, success, score, cost_usd, cost_status, steps, limits,
@@ -107,26 +106,32 @@ def nightly_points(index: Index, measure: str, runs: str = "*", most: int = 90) 
             SELECT {_SERIES}, run FROM counted GROUP BY {_SERIES}, run
             QUALIFY row_number() OVER (PARTITION BY {_SERIES} ORDER BY min(started) DESC, run DESC) <= ?
         )
-        SELECT {_SERIES}, run, epoch_us(min(started)) AS first, epoch_us(max(started)) AS last, case_id, case_version,
+        SELECT {_SERIES}, run, strftime(min(started), '{_INSTANT}') AS first,
+            strftime(max(started), '{_INSTANT}') AS last, case_id, case_version,
             avg(value ORDER BY value), count(*), arg_max(case_category, started)
         FROM counted SEMI JOIN nights USING ({_SERIES}, run) GROUP BY {_SERIES}, run, case_id, case_version
-        ORDER BY ALL""",  # noqa: S608  names of this program
+        ORDER BY {_SERIES}, run, case_id, case_version""",  # noqa: S608  names of this program
         [chosen, most],
     )
-    rows = (row for batch in found.to_batches(_POINTS) for row in zip(*map(_values, batch.columns), strict=True))
-    # Half a million points say the same few words: each word is held once.
+    columns = [_values(column) for column in found.columns]
     return [
-        CaseNight(
-            entrant_of(profile, agent, model), intern(suite), intern(version), intern(run), intern(instant_of(first)),
-            intern(instant_of(last)), intern(case), intern(case_version), mean, trials, intern(category),
-        )
-        for profile, agent, model, suite, version, run, first, last, case, case_version, mean, trials, category in rows
-    ]  # fmt: skip
+        CaseNight(entrant_of(profile, agent, model), *facts)
+        for profile, agent, model, *facts in zip(*columns, strict=True)
+    ]
 
 
-def _values(column: pa.Array) -> list[Any]:
-    values: list[Any] = column.to_pylist()
-    return values
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    """Half a million points say the same few words: each word is made and held once."""
+    import pyarrow as pa
+
+    whole = column.combine_chunks()
+    if column.null_count:
+        return list(whole.to_pylist())
+    if not pa.types.is_string(column.type):
+        return list(whole.to_numpy(zero_copy_only=False).tolist())
+    coded = whole.dictionary_encode()
+    words = coded.dictionary.to_pylist()
+    return [words[at] for at in coded.indices.to_numpy().tolist()]
 
 
 def stored_records(index: Index, reference: str, filters: Filters) -> list[Record]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +32,7 @@ from bench.index.storage import (
     to_merge,
     write_table,
 )
+from bench.index.summaries import SUMMARIES, added, summarized
 from bench.index.tally import add_tallies, decisions_table, ignored_rows, scan, tally
 from bench.store import Copy, Git, GitError, init_bare, is_remote, open_copy, without_secrets
 
@@ -54,7 +55,7 @@ def update(folder: Path, repository: Path | str, branch: str, progress: Progress
         before = load(folder)
         with _copy(folder, repository, branch) as copy:
             if before is not None and before.tip == (copy.tip or ""):
-                return before
+                return before if before.summaries.keys() == SUMMARIES.keys() else _with_summaries(folder, before)
             try:
                 return _update(_Build(folder, copy, progress), before)
             except GitError as error:
@@ -92,7 +93,7 @@ def _update(build: _Build, before: IndexState | None) -> IndexState:
     files = _write_files(folder, known, sources)
     decisions = write_table(folder, "decisions", decisions_table(build.copy.decisions()))
     build.progress("counting")
-    ignored, counted = _count(build, before, parts, found.parts, decisions)
+    ignored, counted, summaries = _count(build, before, parts, found.parts, decisions)
     state = IndexState(
         tip=build.copy.tip or "",
         parts=parts,
@@ -100,6 +101,7 @@ def _update(build: _Build, before: IndexState | None) -> IndexState:
         decisions=decisions,
         ignored=ignored,
         tally=counted,
+        summaries=summaries,
         skipped=found.skipped + (before.skipped if before else 0),
         where=(before.where if before else "") or found.where,
     )
@@ -142,19 +144,53 @@ def _write_files(folder: Path, known: dict[str, tuple[str, int]], sources: list[
 
 def _count(
     build: _Build, before: IndexState | None, parts: list[ParquetFile], new: list[ParquetFile], decisions: ParquetFile
-) -> tuple[ParquetFile, ParquetFile]:
-    """The rows that do not count, and the tally of the others; of what is new alone where that is all that changed."""
+) -> tuple[ParquetFile, ParquetFile, dict[str, ParquetFile]]:
+    """The rows that do not count; tally and summaries of the others, of what is new alone where only that changed."""
     folder = build.folder
-    connection = connect(_MEMORY)
-    try:
+    with _connected() as connection:
         ignored = ignored_rows(connection, scan(folder, parts), decisions, folder)
         written = write_table(folder, "ignored", ignored)
         where = scan(folder, [written])
         if before is None or _old_rows_changed(folder, before, ignored):
-            return written, write_table(folder, "tally", tally(connection, scan(folder, parts), where))
-        added = write_table(folder, "tally", tally(connection, scan(folder, new), where))
-        both = add_tallies(connection, scan(folder, [before.tally]), scan(folder, [added]))
-        return written, write_table(folder, "tally", both)
+            counted = write_table(folder, "tally", tally(connection, scan(folder, parts), where))
+            return written, counted, _summaries(connection, folder, parts, where, {})
+        later = write_table(folder, "tally", tally(connection, scan(folder, new), where))
+        both = add_tallies(connection, scan(folder, [before.tally]), scan(folder, [later]))
+        known = before.summaries if before.summaries.keys() == SUMMARIES.keys() else {}
+        summaries = _summaries(connection, folder, new if known else parts, where, known)
+        return written, write_table(folder, "tally", both), summaries
+
+
+def _summaries(
+    connection: duckdb.DuckDBPyConnection,
+    folder: Path,
+    parts: list[ParquetFile],
+    ignored: str,
+    known: Mapping[str, ParquetFile],
+) -> dict[str, ParquetFile]:
+    """Of `parts`, and of the rows of which the summaries are `known`."""
+    found = {}
+    for name in SUMMARIES:
+        table = summarized(connection, name, scan(folder, parts), ignored)
+        if name in known:
+            later = write_table(folder, name, table)
+            table = added(connection, name, scan(folder, [known[name]]), scan(folder, [later]))
+        found[name] = write_table(folder, name, table)
+    return found
+
+
+def _with_summaries(folder: Path, before: IndexState) -> IndexState:
+    """Of an index that was made before there were all of them."""
+    with _connected() as connection:
+        summaries = _summaries(connection, folder, before.parts, scan(folder, [before.ignored]), {})
+    return store(folder, before.model_copy(update={"summaries": summaries}), before)
+
+
+@contextmanager
+def _connected() -> Iterator[duckdb.DuckDBPyConnection]:
+    connection = connect(_MEMORY)
+    try:
+        yield connection
     finally:
         connection.close()
 

@@ -190,6 +190,7 @@ def _views(folder: Path, state: IndexState) -> list[tuple[str, str]]:
         ("checks", f"SELECT * EXCLUDE (c), unnest(c) FROM (SELECT {shown}, unnest(checks) AS c FROM cells)"),  # noqa: S608
         ("decisions", f"FROM {scan(folder, [state.decisions])}"),
         ("tally", f"FROM {scan(folder, [state.tally])}"),
+        *((name, f"FROM {scan(folder, [ref])}") for name, ref in state.summaries.items()),
     ]
 
 

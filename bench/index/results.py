@@ -12,11 +12,11 @@ from bench.formats.case_metric import Scale
 from bench.formats.record import Profile
 from bench.index.answers import instant_of, nightly_points
 from bench.index.listing import case_months, lines_of_month
+from bench.index.summaries import REPEATED
 from bench.index.tally import ADDED, SUMS
 from bench.index.whole_records import records_at
 from bench.stats import (
     DAYS,
-    MICRO,
     PLACES,
     CaseMonth,
     CaseNight,
@@ -56,11 +56,14 @@ WITH newest AS (
 )
 """
 _WHO = "profile, agent, model"
-_PERIODS = f"""dated AS (
-    SELECT *, CASE WHEN date_diff('day', started, (SELECT max(started) FROM counted)) < {DAYS}
-        THEN started::DATE ELSE date_trunc('week', started)::DATE END AS since FROM counted
-)"""  # noqa: S608
-"""`bench.stats.periods.period_of`."""
+
+
+def _periods(when: str) -> str:
+    """`bench.stats.periods.period_of` the column `when`."""
+    return f"""dated AS (
+        SELECT *, CASE WHEN date_diff('day', {when}, (SELECT max({when}) FROM counted)) < {DAYS}
+            THEN {when}::DATE ELSE date_trunc('week', {when})::DATE END AS since FROM counted
+    )"""  # noqa: S608
 
 
 _SCALE: Mapping[str, str] = {
@@ -98,18 +101,15 @@ class IndexedResults:
 
     def cases(self) -> Mapping[str, CaseSeen]:
         rows = self._index.rows(
-            """WITH repeated AS (
-                SELECT run FROM records GROUP BY run HAVING min(attempt) <> max(attempt)
-            ), different AS (
-                SELECT case_id, case_category, case_title, started, cell, outcome
-                FROM records WHERE run NOT IN (FROM repeated)
-                UNION ALL SELECT case_id, case_category, case_title, started, cell, outcome FROM (
-                    SELECT DISTINCT * EXCLUDE (id, path, line, attempt) FROM records WHERE run IN (FROM repeated)
-                )
+            f"""WITH different AS (
+                SELECT case_id, named, cells, ungraded FROM listed WHERE run NOT IN ({REPEATED})
+                UNION ALL SELECT case_id,
+                    {{'started': started, 'cell': cell, 'category': case_category, 'title': case_title}},
+                    1, (outcome <> 'graded')::BIGINT
+                FROM (SELECT DISTINCT * EXCLUDE (id, path, line, attempt) FROM records WHERE run IN ({REPEATED}))
             )
-            SELECT case_id, arg_max(case_category, (started, cell)), arg_max(case_title, (started, cell)), count(*),
-                count(*) FILTER (outcome <> 'graded')
-            FROM different GROUP BY case_id ORDER BY case_id"""
+            SELECT case_id, max(named).category, max(named).title, sum(cells)::BIGINT, sum(ungraded)::BIGINT
+            FROM different GROUP BY case_id ORDER BY case_id"""  # noqa: S608
         )
         return {case: CaseSeen(*facts) for case, *facts in rows}
 
@@ -131,39 +131,36 @@ class IndexedResults:
         return {Entrant(*who): Conditions(sandboxes, machines) for *who, sandboxes, machines in rows}
 
     def findings(self) -> Mapping[tuple[Entrant, str], Findings]:
+        notes: dict[tuple[Entrant, str], dict[str, dict[str, int]]] = defaultdict(lambda: defaultdict(dict))
+        for *who, case, kind, name, times in self._rows(
+            f"""SELECT {_WHO}, case_id, kind, name, sum(times)::BIGINT FROM counted
+            GROUP BY {_WHO}, case_id, kind, name ORDER BY {_WHO}, case_id, kind, name""",  # noqa: S608
+            "notes",
+        ):
+            notes[Entrant(*who), case][kind][name] = times
         rows = self._rows(
-            f"""SELECT {_WHO}, case_id, {_times("failure_modes")}, {_times("flags")},
-                count(*) FILTER (len(flags) > 0), sum(len(claims))::BIGINT, sum(overclaims)::BIGINT,
-                histogram(stop_reason) FILTER (outcome = 'graded'), epoch_us(max(started))
-            FROM counted GROUP BY {_WHO}, case_id ORDER BY {_WHO}, case_id"""  # noqa: S608
+            f"""SELECT {_WHO}, case_id, sum(flagged)::BIGINT, sum(claims)::BIGINT, sum(overclaims)::BIGINT,
+                epoch_us(max(last)) FROM counted GROUP BY {_WHO}, case_id ORDER BY {_WHO}, case_id""",  # noqa: S608
+            "course",
         )
-        return {
-            (Entrant(profile, agent, model), case): Findings(
-                dict(modes or ()),
-                dict(flags or ()),
-                flagged,
-                claims,
-                overclaims,
-                stops=dict(sorted(stops or ())),
-                last=f"{instant_of(last)[:19]}Z",
-            )
-            for profile, agent, model, case, modes, flags, flagged, claims, overclaims, stops, last in rows
-        }
+        found = {}
+        for *who, case, flagged, claims, overclaims, last in rows:
+            key = Entrant(*who), case
+            own, ended = notes[key], f"{instant_of(last)[:19]}Z"
+            facts = own["mode"], own["flag"], flagged, claims, overclaims
+            found[key] = Findings(*facts, stops=own["stop"], last=ended)
+        return found
 
     def checks(self) -> Mapping[tuple[Profile, str], Sequence[CheckShares]]:
         rows = self._rows(
-            f""", judged AS (
-                SELECT {_WHO}, case_id, started, run, cell, id, generate_subscripts(checks, 1) AS place,
-                    unnest(checks) AS it
-                FROM counted WHERE outcome = 'graded'
-            ), shares AS (
-                SELECT {_WHO}, case_id, it.check_id, count(*) FILTER (it.value >= 1) / count(*),
-                    max(max({{'started': started, 'run': run, 'cell': cell, 'place': place, 'id': id}}))
-                        OVER (PARTITION BY profile, case_id, it.check_id) AS last
-                FROM judged GROUP BY {_WHO}, case_id, it.check_id
+            f""", shares AS (
+                SELECT {_WHO}, case_id, check_id, sum(passed)::BIGINT / sum(times)::BIGINT,
+                    max(max(last)) OVER (PARTITION BY profile, case_id, check_id) AS last
+                FROM counted GROUP BY {_WHO}, case_id, check_id
             )
             SELECT * EXCLUDE (last), {{'place': last.place, 'id': last.id}} AS last
-            FROM shares ORDER BY last.place, check_id, {_WHO}, case_id"""  # noqa: S608
+            FROM shares ORDER BY last.place, check_id, {_WHO}, case_id""",  # noqa: S608
+            "judged",
         )
         records = records_at(self._index, {last["id"] for *_, last in rows})
         found: dict[tuple[Profile, str], dict[str, CheckShares]] = defaultdict(dict)
@@ -202,7 +199,7 @@ class IndexedResults:
 
     def case_periods(self) -> Sequence[CasePeriod]:
         rows = self._rows(
-            f""", {_PERIODS}, shares AS (
+            f""", {_periods("started")}, shares AS (
                 SELECT profile, case_id, since, avg(success::INT) AS share, count(*) AS n
                 FROM dated WHERE ranked AND outcome = 'graded' GROUP BY profile, case_id, since, agent, model
             )
@@ -215,23 +212,23 @@ class IndexedResults:
         ]
 
     def token_use(self) -> Mapping[Entrant, TokenUse]:
+        sums = ", ".join(
+            f"sum({it})::BIGINT" for it in ("uncached", "cache_read", "cache_write", "output", "reasoning")
+        )
         rows = self._rows(
-            f"""SELECT {_WHO}, count(*), sum(input_tokens - cache_read_tokens - cache_write_tokens)::BIGINT,
-                sum(cache_read_tokens)::BIGINT, sum(cache_write_tokens)::BIGINT, sum(output_tokens)::BIGINT,
-                sum(coalesce(reasoning_tokens, 0))::BIGINT
-            FROM counted WHERE outcome = 'graded' AND len(usage) > 0 AND output_tokens IS NOT NULL
-                AND input_tokens IS NOT NULL GROUP BY {_WHO} ORDER BY {_WHO}"""  # noqa: S608
+            f"""SELECT {_WHO}, sum(metered)::BIGINT, {sums} FROM counted WHERE metered > 0
+            GROUP BY {_WHO} ORDER BY {_WHO}""",  # noqa: S608
+            "course",
         )
         return {Entrant(*row[:3]): TokenUse(*row[3:]) for row in rows}
 
     def spending(self) -> Sequence[Spent]:
-        known = "cost_usd IS NOT NULL AND cost_status <> 'unknown' AND cost_status"
-        micro = f"coalesce(sum(floor(cost_usd * {MICRO} + 0.5)::BIGINT) FILTER ({known}"
         rows = self._rows(
-            f""", {_PERIODS} SELECT profile, since::VARCHAR, count(*), {micro} <> 'simulated'), 0)::BIGINT,
-                {micro} = 'simulated'), 0)::BIGINT,
-                count(*) FILTER (cost_usd IS NULL OR cost_status = 'unknown')
-            FROM dated GROUP BY profile, since ORDER BY ALL"""  # noqa: S608
+            f""", {_periods("day")}
+            SELECT profile, since::VARCHAR, sum(cells)::BIGINT, sum(paid)::BIGINT, sum(simulated)::BIGINT,
+                sum(unknown)::BIGINT
+            FROM dated GROUP BY profile, since ORDER BY ALL""",  # noqa: S608
+            "days",
         )
         return [Spent(*row) for row in rows]
 
@@ -257,17 +254,12 @@ class IndexedResults:
     def lines_of_month(self, month: str) -> Sequence[CellLine]:
         return lines_of_month(self._index, month)
 
-    def _rows(self, select: str) -> list[tuple[Any, ...]]:
-        """Of a SELECT from `counted`, the rows that count in the standings.
+    def _rows(self, select: str, summary: str = "cells") -> list[tuple[Any, ...]]:
+        """Of a SELECT from `counted`, the rows that count in the standings: cells, or those of a summary of them.
 
         Each has an order: DuckDB answers with several threads, and a page is kept as long as its facts read the same.
         """
-        return self._index.rows(_CURRENT + select, self._members)
-
-
-def _times(column: str) -> str:
-    """How often each name comes in a list of names: as a map, by name."""
-    return f"list_aggregate(flatten(list({column})), 'histogram')"
+        return self._index.rows(_CURRENT.replace("FROM cells SEMI", f"FROM {summary} SEMI") + select, self._members)
 
 
 def _since(most: int) -> str:

@@ -158,6 +158,8 @@ class IndexState(Model):
     """Ids of the rows that do not count, with the reason."""
     tally: ParquetFile
     """Counts and sums of the rows that count, by agent, model, case and their versions."""
+    summaries: dict[str, ParquetFile] = {}
+    """See `bench.index.summaries`; by name."""
     skipped: int = 0
     """Lines that are not records."""
     where: str = ""
@@ -166,7 +168,7 @@ class IndexState(Model):
     """Files of earlier states, and since when (Unix seconds) they are not needed."""
 
     def refs(self) -> list[ParquetFile]:
-        return [*self.parts, self.files, self.decisions, self.ignored, self.tally]
+        return [*self.parts, self.files, self.decisions, self.ignored, self.tally, *self.summaries.values()]
 
     @property
     def rows(self) -> int:

@@ -23,7 +23,7 @@ from bench.stats import (
 )
 from bench.stats import suite_of as counted_suite
 
-MOST_PAGES = 10_000  # of cells: on a large board each case and each agent lists fewer
+MOST_PAGES = 5_000  # of cells: on a large board each case and each agent lists fewer
 PROFILES: Mapping[Profile, str] = {
     "mini": "offline, CPU only, data generated or shipped",
     "full": "the real data, models and GPU",

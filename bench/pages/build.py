@@ -5,13 +5,16 @@ A page whose facts and sources are those of the last build is taken from it.
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
 import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -24,19 +27,19 @@ from bench.pages.board import MOST_PAGES, Board, BuiltFrom, CaseInfo, make_board
 from bench.pages.data import about, compare_files, data_files
 from bench.pages.drawing import ChartCache
 from bench.pages.feeds import SITEMAP, badge_files, feed_files, sitemap
-from bench.pages.made import MARKER, LastBuild, MadeFile, file_digest, marker_of
+from bench.pages.fresh import FreshSite
+from bench.pages.made import MARKER
 from bench.pages.matrix import pairs_of
 from bench.pages.news import news_of
 from bench.pages.program import program_digest
 from bench.pages.render import Renderer
-from bench.pages.sheets import Published, Sheets, SiteFacts
+from bench.pages.sheets import NOT_FOUND, Published, Sheets, SiteFacts
 from bench.pages.social import social_images
 from bench.pages.traces import MOST_BYTES, Kept, TraceSource, TraceState, wanted_traces
 from bench.stats import RecordResults, Results, Suite
 from bench.store import Decision
 
 TITLE = "ML development benchmark"
-_TELL = 500
 
 
 @dataclass(frozen=True)
@@ -99,58 +102,69 @@ def write_site(
     for case in cases:
         if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,63}", case.id):
             raise UserError(f"`{case.id}` cannot name a page", remedy="use 1 to 64 of a-z, 0-9, _ and -")
-    progress("asking for the results")
-    results = results_of(suite_of(cases))
     out.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(prefix=f".{out.name}.", suffix=".new", dir=out.parent))
     try:
-        build = _Build(fresh, out, _sources(site), progress)
-        build.write(results, cases, options, site)
+        written = FreshSite(fresh, out, _sources(site), progress)
+        build = _Build(written, site, progress)
+        with _rare_collections():
+            progress("asking for the results")
+            build.write(results_of(suite_of(cases)), cases, options)
         # A temporary folder is its owner's alone; the web server may be another user.
         fresh.chmod(0o755)
         _swap(fresh, out)
     except BaseException:
         shutil.rmtree(fresh, ignore_errors=True)
         raise
-    return Written(sorted(out / path for path in (*build.files, MARKER)), build.made, build.kept, build.faults)
+    files = sorted(out / path for path in (*written.files, MARKER))
+    return Written(files, written.made, written.kept, build.faults)
 
 
 class _Build:
-    """One build into a fresh folder, beside that of the last one."""
+    """One build into a folder that takes the place of the last one."""
 
-    def __init__(self, fresh: Path, out: Path, sources: str, progress: Progress) -> None:
-        self._fresh, self._out, self._sources, self._progress = fresh, out, sources, progress
-        self._before = LastBuild(out, sources)
-        self._folders: set[Path] = set()
-        self.files: dict[str, MadeFile] = {}
-        self.made = self.kept = self.faults = 0
+    def __init__(self, fresh: FreshSite, site: Path, progress: Progress) -> None:
+        self._fresh, self._site, self._progress = fresh, site, progress
+        self.faults = 0
 
-    def write(self, results: Results, cases: Sequence[CaseInfo], options: SiteOptions, site: Path) -> None:
+    def write(self, results: Results, cases: Sequence[CaseInfo], options: SiteOptions) -> None:
+        fresh = self._fresh
         board = make_board(results, cases, options.title, options.built_from, options.most_pages)
         said = (options.title, options.suite, options.suite_about, options.base)
-        facts = SiteFacts(*said, _published(site), options.decisions, options.example)
+        facts = SiteFacts(*said, _published(self._site), options.decisions, options.example)
         charts = ChartCache(options.charts)
-        sheets = Sheets(facts, board, results, Renderer(site, self._sources), charts)
-        for source in sorted((site / "static").iterdir()):
-            self._put(f"static/{source.name}", source.read_bytes())
-        self._progress("comparing every two agents")
-        pairs = {section.profile: pairs_of(section) for section in board.sections}
-        sizes = [(path, self._put(path, content)) for path, content in data_files(board)]
-        sizes += [(path, self._put(path, content)) for path, content in compare_files(board, pairs)]
-        for keyed in sheets.cell_files.every():
-            self._page(keyed.file.address, keyed.facts, keyed.make)
+        sheets = Sheets(facts, board, results, Renderer(self._site, fresh.sources), charts)
+        traces = self._traces(sheets, board, options)
+        with fresh.cells(list(sheets.cells(traces)), facts, self._site) as finish:
+            self._write_rest(sheets, board, options)
+            finish()
+        if options.base:
+            fresh.pages(social_images(board, options.title, options.suite, made_up=bool(options.example)))
+            shown = [address for address, it in fresh.files.items() if it.key and address.endswith(".html")]
+            days = dict.fromkeys((it for it in shown if it != NOT_FOUND), board.updated[:10])
+            fresh.put(SITEMAP, sitemap(days, options.base))
+        charts.forget_old()
+        fresh.finish()
+
+    def _write_rest(self, sheets: Sheets, board: Board, options: SiteOptions) -> None:
+        """All but the pages of cells, and what is of all pages."""
+        fresh = self._fresh
+        for source in sorted((self._site / "static").iterdir()):
+            fresh.put(f"static/{source.name}", source.read_bytes())
+        with ThreadPoolExecutor(1) as beside:
+            # NumPy and the index both work without Python's lock.
+            compared = beside.submit(lambda: {it.profile: pairs_of(it) for it in board.sections})
+            cell_files = sheets.cell_files
+            self._progress("comparing every two agents")
+            pairs = compared.result()
+        sizes = [(path, fresh.put(path, content)) for path, content in data_files(board)]
+        sizes += [(path, fresh.put(path, content)) for path, content in compare_files(board, pairs)]
+        for keyed in cell_files.every():
+            fresh.page(keyed.file.address, keyed.facts, keyed.make)
         news = [news_of(trend) for trend in sheets.details.trends.values()]
         for path, content in (*feed_files(options.title, news, options.base), *badge_files(board, options.suite)):
-            self._put(path, content)
-        for sheet in sheets.every(pairs, about(sizes), self._traces(sheets, board, options)):
-            self._page(sheet.address, sheet.facts, sheet.make)
-        if options.base:
-            for image in social_images(board, options.title, options.suite, made_up=bool(options.example)):
-                self._page(image.address, image.facts, image.make)
-            shown = (address for address, it in self.files.items() if it.key and address.endswith(".html"))
-            self._put(SITEMAP, sitemap(dict.fromkeys(shown, board.updated[:10]), options.base))
-        charts.forget_old()
-        self._create(MARKER, marker_of(self._sources, self.files))
+            fresh.put(path, content)
+        fresh.pages(sheets.every(pairs, about(sizes)))
 
     def _traces(self, sheets: Sheets, board: Board, options: SiteOptions) -> dict[str, tuple[TraceState, Kept | None]]:
         """Write the files of traces until their budget is used up; what the page of each cell says of its trace."""
@@ -161,47 +175,26 @@ class _Build:
             if room > 0:
                 sheet = sheets.trace(entry, kept)
                 try:
-                    self._page(sheet.address, sheet.facts, sheet.make)
+                    self._fresh.page(sheet.address, sheet.facts, sheet.make)
                 except UserError as error:
                     state = replace(state, fault=str(error))
                     self.faults += 1
                 else:
-                    room -= (self._fresh / sheet.address).stat().st_size
+                    room -= self._fresh.size(sheet.address)
                     state = replace(state, page=sheet.address)
             found[entry.address] = state, kept
         return found
 
-    def _page(self, address: str, facts: str, make: Callable[[], bytes]) -> None:
-        key = hashlib.sha256(facts.encode("utf-8", "surrogatepass")).hexdigest()[:24]
-        if (before := self._before.kept(address, key)) is not None:
-            try:
-                os.link(self._out / address, self._place(address))
-            except OSError:
-                pass
-            else:
-                self.files[address] = before
-                self.kept += 1
-                return
-        self._put(address, make(), key)
-        self.made += 1
-        if (self.made + self.kept) % _TELL == 0:
-            self._progress(f"{self.made + self.kept:,} pages, {self.kept:,} of them unchanged")
 
-    def _put(self, path: str, content: bytes, key: str = "") -> int:
-        self._create(path, content)
-        self.files[path] = MadeFile(file_digest(content), key)
-        return len(content)
-
-    def _create(self, path: str, content: bytes) -> None:
-        with self._place(path).open("xb") as file:  # "x": a second file at one address is a fault of this program
-            file.write(content)
-
-    def _place(self, path: str) -> Path:
-        target = self._fresh / path
-        if target.parent not in self._folders:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            self._folders.add(target.parent)
-        return target
+@contextmanager
+def _rare_collections() -> Iterator[None]:
+    """Of garbage: a million small objects live as long as the build, and would be looked through again and again."""
+    before = gc.get_threshold()
+    gc.set_threshold(200_000, 20, 100)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def _sources(site: Path) -> str:

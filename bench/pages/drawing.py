@@ -9,13 +9,15 @@ import hashlib
 import json
 import os
 import re
+import threading
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from markupsafe import Markup
 
@@ -33,6 +35,7 @@ _ATTRIBUTES = {
 }  # fmt: skip
 _NUMBER = re.compile(r"-?\d+\.\d{2,}")
 _MOST_CHARTS = 4000
+_DRAWING = threading.Lock()
 _NAME_OF = {ink(name): name for name in INKS}
 
 
@@ -115,11 +118,20 @@ def to_svg(chart: Spec, name: str, title: str, description: str) -> Markup:
     return _worded_svg(_drawn(chart, name), name, title, description)
 
 
-def _drawn(chart: Spec, name: str) -> str:
+@contextmanager
+def engine() -> Iterator[Any]:
+    """The module that draws, for one thread at a time: it has one of its own, and draws without Python's lock."""
     require("vl_convert")
     import vl_convert
 
-    return _strict(vl_convert.vegalite_to_svg(chart, allowed_base_urls=[]), name)
+    with _DRAWING:
+        yield vl_convert
+
+
+def _drawn(chart: Spec, name: str) -> str:
+    with engine() as vega:
+        text = vega.vegalite_to_svg(chart, allowed_base_urls=[])
+    return _strict(text, name)
 
 
 def _strict(text: str, name: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 import jinja2
@@ -108,10 +109,21 @@ class Renderer:
         style = "".join((site / "static" / name).read_text(encoding="utf-8") for name in _ALONE)
         digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
         own = {"own_style": Markup(style), "own_style_digest": f"sha256-{digest}"}  # noqa: S704  a source of the site
-        self._environment.globals.update(own)
+        self._environment.globals.update(own, places_from=self._places_from)
+        # Sources are not read anew for every page.
+        self._template = cache(self._environment.get_template)
+        self._places = cache(self._rendered_places)
 
-    def page(self, template: str, address: str, facts: Mapping[str, object]) -> bytes:
-        """A page; `address` is its own, from which its links start."""
-        text = self._environment.get_template(template).render(facts, root=root_of(address), address=address)
+    def page(self, template: str, address: str, facts: Mapping[str, object], root: str = "") -> bytes:
+        """A page; `address` is its own. root: where its links start, for one that is shown at any address."""
+        root = root or Markup(root_of(address))  # noqa: S704  dots and slashes
+        text = self._template(template).render(facts, root=root, address=address)
         # A lone surrogate in a record must not stop the site from being built.
         return text.encode("utf-8", "replace")
+
+    def _places_from(self, root: str, address: str) -> Markup:
+        """The way to the main pages; `root` leads there from the page at `address`."""
+        return self._places(root, address if not root else "")
+
+    def _rendered_places(self, root: str, current: str) -> Markup:
+        return Markup(self._template("places.html").render(root=root, current=current))  # noqa: S704  of our own sources

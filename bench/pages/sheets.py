@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
+from urllib.parse import urljoin, urlsplit
 
 from bench.formats.failures import PAPER_TERMS
 from bench.formats.record import Profile
@@ -27,10 +28,11 @@ from bench.pages.plots import groups_of, plots_of
 from bench.pages.render import Renderer
 from bench.pages.traces import Kept, TraceState, trace_page
 from bench.pages.views import AgentView, Details, agent_view, case_view, details_of
-from bench.stats import CasePeriod, Entrant, Results, TokenUse
+from bench.stats import CasePeriod, Entrant, Results, Spent, TokenUse
 from bench.store import Decision
 
 Facts = Mapping[str, object]
+NOT_FOUND = "404.html"
 _NO_TRACE: tuple[TraceState, None] = TraceState(), None
 
 
@@ -42,6 +44,15 @@ class Sheet:
     facts: str
     """Everything that it shows, as text: the same facts give the same page."""
     make: Callable[[], bytes]
+
+
+@dataclass(frozen=True)
+class CellSheet:
+    """The page of a cell, with what it shows beside facts of the site."""
+
+    entry: Entry
+    trace: TraceState
+    sheet: Sheet
 
 
 @dataclass(frozen=True)
@@ -104,18 +115,19 @@ class Sheets:
     def __init__(self, site: SiteFacts, board: Board, results: Results, renderer: Renderer, charts: ChartCache) -> None:
         self._site = site
         self._board = board
+        self._results = results
         self._renderer = renderer
         self._draw = charts.svg
-        self._periods = by_case(results.case_periods())
-        self._spent = results.spending()
-        self._tokens = results.token_use()
         self._read: tuple[str, CellTrace] | None = None
-        self._details = details_of(results, board)
-        self.cell_files = CellFiles(results, board, {case: len(it) for case, it in self._details.cells.items()})
 
-    @property
+    @cached_property
     def details(self) -> Details:
-        return self._details
+        return details_of(self._results, self._board)
+
+    @cached_property
+    def cell_files(self) -> CellFiles:
+        listed = {case: len(it) for case, it in self.details.cells.items()}
+        return CellFiles(self._results, self._board, listed)
 
     def trace(self, entry: Entry, kept: Kept) -> Sheet:
         """The file of a trace; making it raises `UserError` where the trace cannot be read."""
@@ -133,21 +145,19 @@ class Sheets:
                 self._read = address, read_cell(folder)
         return self._read[1]
 
-    def _cell(self, entry: Entry, found: tuple[TraceState, Kept | None]) -> Sheet:
-        state, kept = found
-
-        def drawn() -> Facts:
-            return {"told": self._told(entry.address, kept) if state.page and kept else None}
-
-        return self._sheet("cell.html", entry.address, {"entry": entry, "trace": state}, drawn)
-
-    def every(
-        self,
-        pairs: Mapping[Profile, Sequence[Pair]],
-        files: Sequence[DataFile],
-        traces: Mapping[str, tuple[TraceState, Kept | None]],
-    ) -> Iterator[Sheet]:
+    def cells(self, traces: Mapping[str, tuple[TraceState, Kept | None]]) -> Iterator[CellSheet]:
         """`traces`: by address of the cell's page."""
+        for entry in self._board.entries:
+            state, kept = traces.get(entry.address, _NO_TRACE)
+            drawn = partial(self._cell_trace, entry.address, kept if state.page else None)
+            facts = {"entry": entry, "trace": state}
+            yield CellSheet(entry, state, self._sheet("cell.html", entry.address, facts, drawn))
+
+    def _cell_trace(self, address: str, kept: Kept | None) -> Facts:
+        return {"told": self._told(address, kept) if kept else None}
+
+    def every(self, pairs: Mapping[Profile, Sequence[Pair]], files: Sequence[DataFile]) -> Iterator[Sheet]:
+        """All but those of cells."""
         board = self._board
         yield self._front()
         yield self._costs()
@@ -159,7 +169,7 @@ class Sheets:
         shown = {"versus": versus, "most": MOST_VERSUS, "names": self._names()}
         yield self._sheet("versus.html", "versus.html", shown)
         yield self._sheet("compare.html", "compare.html", {"sections": bool(board.sections)})
-        news = tonight(self._details.trends)
+        news = tonight(self.details.trends)
         yield self._sheet(
             "news.html", "news.html", {"news": news, "cases": {it.id: it.title for it in board.cases.values()}}
         )
@@ -168,10 +178,10 @@ class Sheets:
         yield self._sheet("method.html", "method.html", {"cases": len(board.cases), "terms": PAPER_TERMS})
         yield self._sheet("data.html", "data.html", {"files": files, "built_from": board.built_from})
         yield self._sheet("take-part.html", "take-part.html", {"first": next(iter(board.cases), "")})
+        if self._site.base:
+            yield self._not_found()
         yield from self._cases()
         yield from self._agents()
-        for entry in board.entries:
-            yield self._cell(entry, traces.get(entry.address, _NO_TRACE))
 
     def _sheet(self, template: str, address: str, facts: Facts, drawn: Callable[[], Facts] = dict) -> Sheet:
         """`drawn`: parts that take long and follow from `facts`."""
@@ -182,13 +192,21 @@ class Sheets:
 
         return Sheet(address, f"{template} {everything!r}", make)
 
+    def _not_found(self) -> Sheet:
+        """What GitHub Pages shows at an address where nothing is: a page of a cell has not been there for ever."""
+        root = urlsplit(urljoin(self._site.base, ".")).path or "/"
+        facts = {"site": self._site, "cases": list(self._board.pages.values())}
+        make = partial(self._renderer.page, NOT_FOUND, NOT_FOUND, facts, root)
+        return Sheet(NOT_FOUND, f"{NOT_FOUND} {root} {facts!r}", make)
+
     def _front(self) -> Sheet:
         board = replace(self._board, entries=())
         facts = {"board": board, "published": self._site.published, "results": board.results}
         return self._sheet("index.html", "index.html", facts, lambda: {"charts": self._charts(("success",))})
 
     def _costs(self) -> Sheet:
-        sections = [self._cost_section(section) for section in self._board.sections]
+        spending, tokens = self._results.spending(), self._results.token_use()
+        sections = [self._cost_section(section, spending, tokens) for section in self._board.sections]
 
         def drawn() -> Facts:
             spent = {
@@ -199,7 +217,7 @@ class Sheets:
         return self._sheet("costs.html", "costs.html", {"sections": sections}, drawn)
 
     def _plots(self) -> Sheet:
-        groups = groups_of(self._board, self._details)
+        groups = groups_of(self._board, self.details)
 
         def drawn() -> Facts:
             return {"plots": {group.name: plots_of(group, self._draw) for group in groups}}
@@ -222,10 +240,11 @@ class Sheets:
 
     def _cases(self) -> Iterator[Sheet]:
         files = self.cell_files.of_case()
+        periods = by_case(self._results.case_periods())
         for case in self._board.pages.values():
             own = files.get(case.id, ())
-            view = case_view(self._board, case, self._details)
-            found = {section.profile: self._periods.get((section.profile, case.id), ()) for section in view.sections}
+            view = case_view(self._board, case, self.details)
+            found = {section.profile: periods.get((section.profile, case.id), ()) for section in view.sections}
             facts = {"view": view, "periods": found, "published": self._site.published.of_case(case)}
             facts |= {"files": own, "files_hold": sum(it.cells for it in own)}
             yield self._sheet("case.html", case_page(case.id), facts, partial(self._case_parts, case, found))
@@ -236,7 +255,7 @@ class Sheets:
             for row in section.everyone:
                 profiles[agent_page(row.standing.entrant)].append(row.standing.entrant)
         for address, entrants in profiles.items():
-            view = agent_view(self._board, entrants, self._details)
+            view = agent_view(self._board, entrants, self.details)
             yield self._sheet("agent.html", address, {"view": view}, partial(self._agent_charts, view))
 
     def _case_parts(self, case: CaseInfo, periods: Mapping[Profile, Sequence[CasePeriod]]) -> Facts:
@@ -252,7 +271,9 @@ class Sheets:
             found[who.profile] = [it for it in (trend, categories) if it]
         return {"charts": found, "social": social_page(view.entrant)}
 
-    def _cost_section(self, section: Section) -> CostSection:
+    def _cost_section(
+        self, section: Section, spending: Sequence[Spent], tokens: Mapping[Entrant, TokenUse]
+    ) -> CostSection:
         cases = self._board.cases
         rows = [row.place for row in section.charted]
         points = points_of(rows)
@@ -266,6 +287,6 @@ class Sheets:
             names,
             categories,
             section.charted,
-            spending_of(self._spent, section.profile),
-            self._tokens,
+            spending_of(spending, section.profile),
+            tokens,
         )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from bench.base.text import counted
 from bench.pages.addresses import social_page
 from bench.pages.board import Board, Row, Section
-from bench.pages.drawing import require
+from bench.pages.drawing import engine
 from bench.pages.sheets import Sheet
 from bench.pages.words import UNKNOWN, percent, short, spread, visible
 
@@ -124,8 +124,6 @@ def _text(
 
 
 def _png(svg: str) -> bytes:
-    require("vl_convert")
-    import vl_convert
-
-    drawn: bytes = vl_convert.svg_to_png(svg)
+    with engine() as vega:
+        drawn: bytes = vega.svg_to_png(svg)
     return drawn

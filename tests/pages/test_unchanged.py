@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -14,11 +14,14 @@ from click.testing import CliRunner, Result
 from bench.base.install import DataFolders, find_data_folders
 from bench.cli.pages import site
 from bench.formats.record import Record
-from bench.pages import asked, build
+from bench.pages import asked, beside, build, fresh
 from bench.pages.asked import asked_of
-from bench.pages.build import write_site
+from bench.pages.board import CaseInfo
+from bench.pages.build import SiteOptions, write_site
 from bench.pages.made import BUILT, MARKER
 from bench.pages.program import program_digest
+from bench.pages.sheets import CellSheet, SiteFacts
+from bench.pages.traces import FolderTraces
 from bench.stats import RecordResults
 from bench.store import Bundle, ResultsBranch
 from bench.store.decisions import Decision
@@ -26,7 +29,7 @@ from bench.store.trace_storage import inline_traces
 from tests.benchmarks.synthetic_branch import World, agent_nights, make_branch
 from tests.helpers.cells import make_case
 from tests.helpers.pages import SITE, cases_of, keep_trace
-from tests.helpers.records import START, make_check, make_record
+from tests.helpers.records import START, make_check, make_night, make_record
 from tests.helpers.store import BRANCH, ROOT, bundle_of, edit
 
 UNCHANGED = "(nothing has changed)"
@@ -238,3 +241,41 @@ def test_a_run_folder_is_seen_to_change(place: Path) -> None:
     assert first is not None and first == ask() and first.tip == ""
     (run / "cells" / "one.json").write_text("{}")
     assert ask() != first
+
+
+def test_pages_that_a_process_beside_makes_are_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """But for one whose trace is shown, which is made here."""
+    night = make_night("night-1", seed=4)
+    night[0] = keep_trace(tmp_path / "run", night[0])
+    traces = FolderTraces(lambda run: tmp_path / "run")
+    options = SiteOptions(base="https://example.org/", example="made up", traces=traces)
+
+    def site(name: str) -> dict[str, bytes]:
+        cases = [CaseInfo(it, "debugging", it) for it in sorted({record.case.id for record in night})]
+        write_site(partial(RecordResults, night), cases, tmp_path / name, SITE, options)
+        return contents(tmp_path / name)
+
+    here = site("here")
+    monkeypatch.setattr(beside, "FEWEST", 1)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
+    asked: list[Sequence[CellSheet]] = []
+    made_beside = beside.made_beside
+
+    def noted(folder: Path, site: Path, sources: str, facts: SiteFacts, cells: Sequence[CellSheet]) -> object:
+        asked.append(cells)
+        return made_beside(folder, site, sources, facts, cells)
+
+    monkeypatch.setattr(fresh, "made_beside", noted)
+    assert site("beside") == here
+    assert [len(cells) for cells in asked] == [len(night) - 1]
+
+
+def test_a_process_beside_that_fails_ends_the_build_and_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(beside, "FEWEST", 1)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
+    monkeypatch.setattr(beside, "_order", lambda cell: {"line": cell.entry.line})
+    with pytest.raises(RuntimeError, match="KeyError: 'entry'"):
+        write_site(partial(RecordResults, make_night("night-1", seed=4)), [], tmp_path / "site", SITE)
+    assert not list(tmp_path.iterdir())
