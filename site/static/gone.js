@@ -2,9 +2,10 @@
 "use strict";
 
 (() => {
-  const found = /\/runs\/([^/]+)\/([^/]+)-[0-9a-f]{16}\.html$/.exec(location.pathname);
+  // An address is anybody's to write: nothing of it that a shell or SQL would read goes into a command to be copied.
+  const found = /\/runs\/([\w.-]+)\/([\w.-]+)-[0-9a-f]{16}\.html$/.exec(location.pathname);
   if (!found) return;
-  const [run, cell] = found.slice(1).map(decodeURIComponent);
+  const [run, cell] = found.slice(1);
   const links = [...document.querySelectorAll("a[data-case]")].filter(it => cell.startsWith(`${it.dataset.case}-`));
   const link = links.sort((one, other) => other.dataset.case.length - one.dataset.case.length)[0];
   if (!link) return;

@@ -47,6 +47,8 @@ class LikePages(SimpleHTTPRequestHandler):
         ("runs/night-1/nan_loss-react-1-0123456789abcdef.html", "nan_loss"),
         ("runs/night-1/nan_loss-debug-react-1-0123456789abcdef.html", "nan_loss-debug"),
         ("runs/night-1/another-react-1-0123456789abcdef.html", ""),
+        ("runs/$(touch%20x)/nan_loss-react-1-0123456789abcdef.html", ""),
+        ("runs/%22%3Bls/nan_loss-react-1-0123456789abcdef.html", ""),
     ],
 )
 def test_an_address_of_a_cell_that_has_no_page_any_more_leads_to_its_case(
