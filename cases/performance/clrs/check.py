@@ -6,7 +6,7 @@ import numpy as np
 from paths import LARGE, SMALL, TEST, TRAIN, draw, draw_rule, files, pairs
 
 from bench.casekit.metrics import accuracy
-from bench.casekit.programs import kept_as_given
+from bench.casekit.programs import kept_as_given, left_alone
 from bench.judge import Numbers, check, once, run_command, submission
 
 BASELINE, STRONG = 0.601, 0.92
@@ -41,7 +41,9 @@ def program_learns_another_rule(ws: Any) -> None:
     rng = ws.numpy_rng("another rule")
     rule = draw_rule(rng)
     train, test = draw(rng, TRAIN, SMALL, rule), draw(rng, TEST, LARGE, rule)
-    ran = run_command(ws, "python train.py", outputs=["submission.csv"], inputs=files(train, test), timeout=RUN_S)
+    inputs = files(train, test)
+    ran = run_command(ws, "python train.py", outputs=["submission.csv"], inputs=inputs, timeout=RUN_S)
+    left_alone(ran, inputs)
     names, pointers = pairs(test)
     share = accuracy(pointers, _pointers(ran, names))
     ws.metric("accuracy_with_another_rule", share)

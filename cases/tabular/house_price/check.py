@@ -65,7 +65,10 @@ def program_works_on_new_houses(ws: Any) -> None:
 @check(weight=5, required=True)
 def submission_is_the_programs(ws: Any) -> None:
     """train.py, run once more on the files it was given, writes the same submission, but for the luck of a draw."""
-    ran = ws.run(["python", "train.py"], timeout=RUN_S, remove=["submission.csv"]).ok()
+    given = {name: ws.bytes(name) for name in ("train.csv", "test.csv")}
+    # A submission that lies there is no reason to write none.
+    ran = ws.run(["python", "train.py"], timeout=RUN_S, inputs={"submission.csv": "Id,SalePrice\n0,1\n"}).ok()
+    left_alone(ran, given)
     submitted = _submitted(ws)
     apart = mae(submitted, _prices(ran, _answers(ws)[0])) / float(submitted.mean())
     assert apart <= SAME, f"submission.csv is {apart:.1%} of the mean price off what train.py writes, not {SAME:.0%}"

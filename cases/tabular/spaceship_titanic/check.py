@@ -11,6 +11,7 @@ import numpy as np
 from plain import baseline
 from ship import other_ship, passengers
 
+from bench.casekit.programs import left_alone
 from bench.casekit.tables import to_csv
 from bench.judge import Labels, check, once, run_command, submission
 
@@ -52,8 +53,7 @@ def program_learns_on_another_ship(ws: Any) -> None:
     test = {name: values[order] for name, values in table.items()}
     inputs = {"train.csv": to_csv(train | {"Transported": transported[:FRESH_TRAIN]}), "test.csv": to_csv(test)}
     ran = run_command(ws, "python train.py", outputs=["submission.csv"], inputs=inputs, timeout=RUN_S)
-    for name, content in inputs.items():
-        assert ran.bytes(name) == content.encode(), f"train.py changes {name}, which must stay as it is"
+    left_alone(ran, inputs)
     truth = transported[order]
     accuracy = float((_answers(ran, test["PassengerId"].tolist()) == truth).mean())
     plain = float((baseline(train, transported[:FRESH_TRAIN], test) == truth).mean())
@@ -66,7 +66,12 @@ def program_learns_on_another_ship(ws: Any) -> None:
 @check(weight=10, required=True)
 def submission_is_the_programs(ws: Any) -> None:
     """train.py, run once more on the files it was given, gives the same answers, but for the luck of a draw."""
-    ran = run_command(ws, "python train.py", outputs=["submission.csv"], timeout=RUN_S)
+    given = {name: ws.bytes(name) for name in ("train.csv", "test.csv")}
+    # A submission that lies there is no reason to write none.
+    ran = ws.run(
+        ["python", "train.py"], timeout=RUN_S, inputs={"submission.csv": "PassengerId,Transported\n0,True\n"}
+    ).ok()
+    left_alone(ran, given)
     agree = float((_answers(ran, _truth(ws)["ids"].tolist()) == _submitted(ws)).mean())
     assert agree >= SAME, f"train.py gives {agree:.1%} of the answers of submission.csv again, wanted {SAME:.0%}"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from worth import MEAN, SIDE, STD
+from worth import MEAN, SIDE, STD, prepared
 
 from bench.judge import array, mapping, sequence, string
 
@@ -45,6 +45,40 @@ def extent(image: Any) -> tuple[float, float]:
     across, along, both = (float((dark * it).sum() / dark.sum()) for it in (x * x, y * y, x * y))
     angle = float(np.degrees(0.5 * np.arctan2(2 * both, along - across)))
     return angle, ((along + across + np.hypot(along - across, 2 * both)) / 2) ** 0.5
+
+
+def bar() -> Any:
+    """An upright bar, less bright than may be cut at one."""
+    image = np.zeros((28, 28), np.uint8)
+    image[4:24, 12:16] = 200
+    return image
+
+
+def assert_turned(images: Any) -> None:
+    """Each image of a bar is turned, cut out and made brighter or darker anew, evenly within the stated bounds."""
+    plain = prepared(bar()[None])[0, 0] * STD + MEAN
+    upright, brightest = extent(plain)[1], plain.max()
+    measured = np.array([(*extent(image), image.max()) for image in images])
+    turns, zooms, peaks = measured[:, 0], measured[:, 1] / upright, measured[:, 2] / brightest
+    assert_range("a bar is turned, in degrees", turns, (-15.7, -12.9), (12.9, 15.7))
+    assert_range("a bar is longer than in validation, in times", zooms, (0.98, 1.02), (1.1, 1.14))
+    assert_range("a bar is brighter than in validation, in times", peaks, (0.79, 0.83), (1.17, 1.21))
+    _assert_seldom("a bar is turned", _alike(turns, 30 / 20), len(images), 1 / 20)
+    _assert_seldom("a bar is made brighter", _alike(peaks, 0.4 / 20), len(images), 1 / 20)
+    # Sides are whole pixels: from a share of 0.964 on it is all of the image.
+    _assert_seldom("a bar is cut out", int((zooms < 1.02).sum()), len(images), 0.036 / 0.2)
+
+
+def _alike(values: Any, span: float) -> int:
+    """How many of the values lie within one span, at most."""
+    ordered = np.sort(values)
+    return int((np.searchsorted(ordered, ordered + span, side="right") - np.arange(len(ordered))).max())
+
+
+def _assert_seldom(what: str, alike: int, images: int, share: float) -> None:
+    """`share`: of images that are alike by chance."""
+    most = images * share + 6.5 * (images * share * (1 - share)) ** 0.5
+    assert alike <= most, f"{what} {alike} times in {images} by nearly the same: not always at random"
 
 
 def assert_range(what: str, values: list[float], low: tuple[float, float], high: tuple[float, float]) -> None:

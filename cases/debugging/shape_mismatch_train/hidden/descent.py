@@ -22,11 +22,16 @@ def rates(validation: list[float]) -> list[float]:
 
 
 def steps(outputs: Any, label: int, step_rates: Any) -> Any:
-    """What Adam with its defaults adds to the bias, for outputs (steps x images x classes) of images of one label."""
+    """What Adam adds to the bias, for outputs (steps x images x classes) of images of one label."""
     whole = outputs.astype(np.float64)
     shares = np.exp(whole - whole.max(axis=2, keepdims=True))
     slopes = (shares / shares.sum(axis=2, keepdims=True)).mean(axis=1)
     slopes[:, label] -= 1
+    return adam(slopes, step_rates)
+
+
+def adam(slopes: Any, step_rates: Any) -> Any:
+    """What Adam with its defaults adds at each step, for gradients (steps x numbers)."""
     first, second, found = np.zeros(slopes.shape[1]), np.zeros(slopes.shape[1]), []
     for count, (slope, rate) in enumerate(zip(slopes, step_rates, strict=True), 1):
         first, second = 0.9 * first + 0.1 * slope, 0.999 * second + 0.001 * slope**2
@@ -43,6 +48,16 @@ def assert_steps(outputs: Any, label: int, biases: Any, validation: list[float])
     assert apart[worst] <= 0.03, (
         f"step {worst + 1} of {len(apart)} is off by {apart[worst]:.2g} of the learning rate {by_step[worst]:.2g}"
     )
+
+
+def assert_every_step(gradients: Any, params: Any, validation: list[float]) -> None:
+    """params: all that is trained, before each step and after the last one: each moves as its gradients say."""
+    by_step = np.repeat(rates(validation), len(gradients) // len(validation))[:, None]
+    off = np.abs(np.diff(params, axis=0) - adam(gradients, by_step))
+    # Float32 rounds the sum to 6e-8 of it: a half of what is allowed, and an amsgrad is 3 times as far off.
+    excess = (off / (2e-4 * by_step + 1.2e-7 * np.maximum(np.abs(params[1:]), 0.02))).max(axis=1)
+    worst = int(excess.argmax())
+    assert excess[worst] <= 1, f"step {worst + 1} is not Adam's, {excess[worst]:.2g} times as far off as allowed"
 
 
 def means(out: Any, label: int, epochs: int) -> tuple[list[float], list[float]]:

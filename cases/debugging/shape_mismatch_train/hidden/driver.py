@@ -9,6 +9,7 @@ import os
 import random
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -86,9 +87,28 @@ class _Stage:
         self.passes: list[list[int]] = []
         self.entries: list[torch.Tensor] = []
         self.logits: list[torch.Tensor] = []
-        self.biases: list[torch.Tensor] = []
+        self.params: list[torch.Tensor] = []
+        self.slopes: list[dict[str, torch.Tensor]] = []
         self.validated: list[torch.Tensor] = []
         self.began = time.monotonic()
+
+    def watch(self, module: nn.Module) -> None:
+        """Keeps what is trained before each step, and its gradients as they come out of backward()."""
+        if not self.slopes:
+            for name, parameter in module.named_parameters():
+                parameter.register_post_accumulate_grad_hook(partial(self._met, name))
+        self.params.append(nn.utils.parameters_to_vector(module.parameters()).detach().clone()[None])
+        self.slopes.append({})
+
+    def _met(self, name: str, parameter: torch.Tensor) -> None:
+        if parameter.grad is not None:
+            self.slopes[-1][name] = parameter.grad.detach().clone().flatten()
+
+    def gradients(self, module: nn.Module) -> list[torch.Tensor]:
+        """Of each step; none where a program works them out without backward()."""
+        names = [name for name, _ in module.named_parameters()]
+        whole = all(set(names) <= met.keys() for met in self.slopes)
+        return [torch.cat([met[name] for name in names])[None] for met in self.slopes] if whole else []
 
 
 _stages: list[_Stage] = []
@@ -101,7 +121,7 @@ def _note(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
         if training:
             _stages[-1].entries.append(inputs[0][:, 0].detach().clone())
             _stages[-1].logits.append(output.detach().clone())
-            _stages[-1].biases.append(module.state_dict()["classifier.bias"][None].clone())
+            _stages[-1].watch(module)
         else:
             _stages[-1].validated.append(output.detach().clone())
 
@@ -123,7 +143,9 @@ def left(model: Any, arrays: dict[str, Any], data: str, out: str) -> dict[str, A
     saved = load_file(stage.folder / out / "best_model.safetensors")
     metrics = (stage.folder / out / "train_metrics.json").read_text()
     files = sorted(str(it.relative_to(stage.folder)) for it in stage.folder.rglob("*") if it.is_file())
-    kept = {name: getattr(stage, name) for name in ("entries", "logits", "biases", "validated")}
+    kept = {name: getattr(stage, name) for name in ("entries", "logits", "params", "validated")}
+    kept["slopes"] = stage.gradients(model)
+    kept["params"].append(nn.utils.parameters_to_vector(model.parameters()).detach()[None])
     met = {name: torch.cat(tensors) if tensors else None for name, tensors in kept.items()}
     found = {"metrics": metrics, "saved": saved, "state": dict(model.state_dict()), "files": files}
     return {**found, **met, "passes": stage.passes, "seconds": now - stage.began}
