@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -129,7 +130,18 @@ def _store_rows(service: Service, run: Run, rows: list[Json], offset: int) -> No
         values = {short_text(key): _plain(logged[key]) for key in kept}
         # A client sends the rows of some seconds together.
         times = {short_text(key): sum(key in row for row in rows) for key in kept}
-        note(service, "values_logged", run, values=values, times=times)
+        moments = {short_text(key): _between(key, rows, run) for key in kept}
+        note(service, "values_logged", run, values=values, times=times, moments=moments)
+
+
+def _between(key: str, rows: list[Json], run: Run) -> list[float]:
+    """Seconds of the run's life at which the first and the last of these values was logged, as the client tells it.
+
+    Rows arrive together. `_timestamp` is no use: the client's first `log` takes its time and then waits.
+    """
+    ages = [row.get("_runtime") for row in rows if key in row]
+    told = [float(it) if isinstance(it, (int, float)) and abs(it) < 2**53 else time.time() - run.created for it in ages]
+    return [min(told), max(told)]
 
 
 def _plain(value: object) -> object:

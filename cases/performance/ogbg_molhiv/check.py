@@ -11,7 +11,7 @@ from molecules import TABLES, files, molecules, world
 from plain import baseline
 
 from bench.casekit.metrics import auc
-from bench.casekit.programs import kept_as_given
+from bench.casekit.programs import kept_as_given, left_alone
 from bench.judge import Numbers, check, once, submission
 
 BAR, STRONG = 0.10, 0.25  # above the baseline, as a share of it
@@ -44,11 +44,12 @@ def ten_percent_better(ws: Any) -> None:
 
 @check(weight=30, required=True)
 def program_learns_on_other_molecules(ws: Any) -> None:
-    """train.py, run on molecules of which another group acts, gets more than 10 % above the baseline there."""
+    """train.py, run on molecules of which another group acts, gets more than 10 % above the baseline and keeps them."""
     rng = ws.numpy_rng("other molecules")
     made = molecules(rng, world(rng), FRESH, FRESH_TESTS, rng)
     inputs = files(made, FRESH_TESTS)
     ran = ws.run(["python", "train.py"], timeout=RUN_S, inputs=inputs, remove=_left_behind(ws)).ok()
+    left_alone(ran, inputs)
     acts = made.acts[-FRESH_TESTS:]
     area = auc(acts, _scores(ran, list(range(FRESH - FRESH_TESTS, FRESH))))
     plain = auc(acts, baseline(made, FRESH - FRESH_TESTS)[-FRESH_TESTS:])
