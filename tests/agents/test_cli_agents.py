@@ -182,7 +182,10 @@ def test_an_answer_that_breaks_off_is_counted(name: str, context: CellContext, m
         assert tokens.input_uncached >= totals.input and tokens.output >= totals.output
 
 
-@pytest.mark.parametrize("name", _of([name for name in NAMES if name in PROGRAMS and PROGRAMS[name].delegate]))
+@pytest.mark.parametrize(
+    "name",
+    on_push([name for name in NAMES if name in PROGRAMS and PROGRAMS[name].delegate], ["claude_code"]),
+)
 def test_the_calls_of_subagents_are_counted(name: str, context: CellContext, monkeypatch: pytest.MonkeyPatch) -> None:
     """A subagent's calls belong to the cell: its prompt arrives in a conversation of its own."""
     delegate = PROGRAMS[name].delegate
