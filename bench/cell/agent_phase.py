@@ -116,7 +116,8 @@ def _with_calls(ended: Ended, gateway: Gateway | None, notes: list[Note], folder
     if gateway is None:
         return AgentPhase(ended, _stop_reason(ended, None), notes=notes)
     # Read after the gateway has closed: only then are calls that were still open charged.
-    calls, usage = gateway.state(), gateway.state().usage
+    calls = gateway.state()
+    usage = calls.usage
     if calls.error and ended.reason != "disk_limit":
         sockets = folder.context.socket_folder(folder.cell)
         if not calls.broken or not broken_by_cell(calls.exit_status, sockets):

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from bench.formats.model_usage import ModelUsage, Tokens
+from bench.formats.model_usage import ModelUsage
 from bench.formats.plan import Cell
 from bench.formats.record import Record, StopReason
 
@@ -35,7 +35,7 @@ class Work:
             return self.seconds + (now - self.began if self.began is not None else 0.0)
         if unit == "dollars":
             return sum((it.cost_usd or 0.0) + it.at_risk_usd for it in self.usage)
-        return sum(it.calls if unit == "calls" else _tokens(it.tokens) for it in self.usage)
+        return sum(it.calls if unit == "calls" else it.tokens.total for it in self.usage)
 
 
 class RunShares:
@@ -76,10 +76,6 @@ class RunShares:
 def _name(cell: Cell) -> str:
     # Two arms may have the same id.
     return f"{cell.agent.id} {cell.agent.digest}"
-
-
-def _tokens(tokens: Tokens) -> int:
-    return sum(it or 0 for it in (tokens.input_uncached, tokens.cache_read, tokens.cache_write, tokens.output))
 
 
 def _agent_seconds(record: Record) -> float:

@@ -22,6 +22,11 @@ class Tokens(Model):
     output: Whole | None = 0
     reasoning: Whole | None = 0
 
+    @property
+    def total(self) -> int:
+        """What limits count: all kinds that do not contain one another; what is unknown counts as none."""
+        return sum(it or 0 for it in (self.input_uncached, self.cache_read, self.cache_write, self.output))
+
 
 class ModelUsage(Model):
     """What one model role cost."""

@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Literal
 
 from bench.base.errors import InfraError, UserError
 from bench.formats.model_usage import ModelUsage, Tokens
@@ -74,7 +73,7 @@ def usage_so_far(last: Iterable[ModelUsage], ledger: Path) -> list[ModelUsage]:
 
 
 def _more(told: ModelUsage, lines: list[CallLine]) -> ModelUsage:
-    ended: Counter[Literal["ok", "failed", "refused", "abandoned", "probe"]] = Counter(line.status for line in lines)
+    ended = Counter(line.status for line in lines)
     failed = ended["failed"] + ended["abandoned"]
     cost = sum(line.cost_usd or 0.0 for line in lines)
     status = "estimated" if told.cost_status in ("none", "exact") else told.cost_status

@@ -190,7 +190,7 @@ class CellBudget:
         prices = account.tariff.prices
         cost = prices.cost(tokens) if prices else None
         account.cost += cost or 0.0
-        self._spend(reservation, cost or 0.0, sum(_sizes(tokens)), cut=cut)
+        self._spend(reservation, cost or 0.0, tokens.total, cut=cut)
         await self._tell()
         return cost
 
@@ -235,7 +235,7 @@ class CellBudget:
         return Balance.model_construct(
             spent_usd=math.fsum(it.cost + it.at_risk for it in accounts),
             held_usd=math.fsum(it.reserved for it in self._open),
-            tokens=sum(sum(_sizes(it.tokens)) + it.tokens_at_risk for it in accounts),
+            tokens=sum(it.tokens.total + it.tokens_at_risk for it in accounts),
             held_tokens=sum(it.reserved_tokens for it in self._open),
             calls=sum(it.calls for it in accounts),
             held_calls=sum(it.step for it in self._open),
@@ -275,10 +275,6 @@ class CellBudget:
                 reservation.reserved, reservation.reserved_tokens, reservation.step, cost, tokens,
                 at_risk_usd=risk, tokens_at_risk=tokens_at_risk,
             )  # fmt: skip
-
-
-def _sizes(tokens: Tokens) -> list[int]:
-    return [part or 0 for part in (tokens.input_uncached, tokens.cache_read, tokens.cache_write, tokens.output)]
 
 
 def _add(total: Tokens, more: Tokens) -> Tokens:

@@ -201,6 +201,9 @@ class Gateway:
 
     def _broken(self, fault: str = "") -> State:
         """The last state that was told, and that the gateway has broken since, by `fault` or by its end."""
+        if self._last.error is not None and not self._last.broken:
+            # An outage that it had found, or a fault of the machine, is not undone by its end.
+            return self._last.model_copy(update={"stop": True})
         status = None
         # What has closed its standard output is on its way out.
         with suppress(subprocess.TimeoutExpired):

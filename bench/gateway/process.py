@@ -171,8 +171,7 @@ class RunProbeAccount:
         prices = self._tariff.prices
         cost = prices.cost(tokens) if prices else None
         if self._run_budget is not None:
-            used = sum(it or 0 for it in (tokens.input_uncached, tokens.cache_read, tokens.cache_write, tokens.output))
-            self._run_budget.settle(self._worst, 2 * PROBE_TOKENS, False, cost or 0.0, used)
+            self._run_budget.settle(self._worst, 2 * PROBE_TOKENS, False, cost or 0.0, tokens.total)
         self._ledger.append(
             CallLine(
                 time=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"), role=self._role,

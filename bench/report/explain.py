@@ -32,11 +32,7 @@ class LimitUse:
 def limit_uses(record: Record) -> list[LimitUse]:
     """The limits that agents meet, and those that this one has met."""
     spent = next((phase.seconds for phase in record.phases if phase.name == "agent"), 0.0)
-    tokens = sum(
-        part or 0
-        for role in record.usage
-        for part in (role.tokens.input_uncached, role.tokens.cache_read, role.tokens.cache_write, role.tokens.output)
-    )
+    tokens = sum(role.tokens.total for role in record.usage)
     limits = record.limits
     found: list[tuple[str, str, float | None, float | None]] = [
         ("seconds", "time_limit", round(spent, 1), limits.agent_s),

@@ -156,7 +156,7 @@ def limits(record: Record, basis: Basis) -> Iterator[str]:
         yield must_be("limits_hit", record.limits_hit, hit, f"the agent phase ended with {record.stop_reason}")
     if not record.models and record.stop_reason in ("cost_limit", "token_limit", "step_limit"):
         yield must_be("stop_reason", record.stop_reason, "another one", "the agent was given no model")
-    tokens = sum(_size(role.tokens) for role in record.usage)
+    tokens = sum(role.tokens.total for role in record.usage)
     for field, name, used, limit in (
         ("steps", "step_limit", record.steps, wanted.steps),
         ("cost_usd", "cost_limit", record.cost_usd, wanted.cost_usd),
@@ -164,10 +164,6 @@ def limits(record: Record, basis: Basis) -> Iterator[str]:
     ):
         if used is not None and limit is not None and used > limit + _CENT_PARTS and name not in hit:
             yield must_be(field, used, f"at most {limit}", "the case's limit, and limits_hit does not name it")
-
-
-def _size(tokens: Tokens) -> int:
-    return sum(part or 0 for part in (tokens.input_uncached, tokens.cache_read, tokens.cache_write, tokens.output))
 
 
 def place(record: Record, basis: Basis) -> Iterator[str]:

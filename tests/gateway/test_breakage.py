@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from pathlib import Path
 
+import httpx
 import pytest
 
 from bench.cell.run import run_cell
@@ -17,7 +19,7 @@ from bench.sandbox.job import Sandbox
 from tests.helpers.asking_agent import AGENT, GOOD
 from tests.helpers.cells import make_agent, make_case, make_cell, make_context
 from tests.helpers.gateway_live import live, own_prices
-from tests.helpers.provider import ScriptedUpstream
+from tests.helpers.provider import Reply, ScriptedUpstream
 
 FRAGILE = """
 import os, sys
@@ -82,6 +84,20 @@ except OSError:
     (usage,) = record.usage
     assert (usage.calls, usage.cost_status) == (1, "estimated")
     assert usage.cost_usd is not None and usage.cost_usd > 0, "what it had used before is not forgotten"
+
+
+@pytest.mark.usefixtures("fragile")
+def test_an_outage_that_was_found_stays_one_when_the_gateway_breaks_after_it(tmp_path: Path) -> None:
+    with ScriptedUpstream(lambda body, protocol: Reply(status=401)) as upstream:
+        environment = {**upstream.environment(), "PYTHONPATH": os.environ["PYTHONPATH"], "PATH": "/usr/bin:/bin"}
+        with live(tmp_path, upstream, environment=environment) as through:
+            assert through.post("chat").status_code == 502
+            assert "401" in (through.gateway.state().error or "")
+            with contextlib.suppress(httpx.HTTPError):
+                through.post("chat", messages=[{"role": "user", "content": "ABORT"}])
+        state = through.gateway.state()
+    assert not state.broken
+    assert "401" in (state.error or "")
 
 
 @pytest.mark.usefixtures("fragile")
