@@ -65,6 +65,7 @@ lint: $(VENV)/.dev
 docs: $(VENV)/.demo ## the pages that the program writes: commands, architecture, wrong answers, corrections
 	$(BIN)/python -m scripts.command_reference docs/cli.md
 	$(BIN)/python -m scripts.architecture docs/architecture.md
+	$(BIN)/python -m scripts.attack_matrix docs/attacks.md
 	$(BIN)/python -m scripts.case_cheats docs/case-cheats.md
 	$(BIN)/python -m scripts.case_corrections docs/corrections.md
 	$(BIN)/python -m scripts.casekit_reference docs/casekit.md

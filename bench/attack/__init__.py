@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 from bench.base.faces import lazy_face
 
 if TYPE_CHECKING:
-    from bench.attack.campaign import Campaign, honest_cells, matrix_line, matrix_summary, tasks_of, write_page
+    from bench.attack.campaign import Campaign, honest_cells, tasks_of
     from bench.attack.catalogue import load_catalogue
     from bench.attack.leaks import groups_of_this_process
     from bench.attack.listeners import enter_own_network
+    from bench.attack.matrix import Everything, add_results, matrix_line, matrix_summary
     from bench.attack.stage import open_stage
     from bench.attack.trial import Result, starts
 else:

@@ -1,26 +1,20 @@
-"""A campaign: attacks against cases in one sandbox, several side by side; its results as lines and as a page."""
+"""A campaign: attacks against cases in one sandbox, several side by side."""
 
 from __future__ import annotations
 
-import platform
-import re
 import threading
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import TypeVar
 
-from bench import __version__
 from bench.attack.catalogue import Attack, Base
 from bench.attack.stage import Stage, Task, attacked_answers
 from bench.attack.trial import Baseline, Result, Trial
 from bench.base.errors import InfraError
-from bench.base.files import temporary_folder, write_atomic
+from bench.base.files import temporary_folder
 from bench.base.install import DataFolders
-from bench.base.text import counted, escape, printable
+from bench.base.text import printable
 from bench.cell import CellContext, run_cell, unmet_needs
 from bench.formats.agent_lookup import find_agent
 from bench.formats.case import Case
@@ -34,8 +28,6 @@ Item = TypeVar("Item")
 Done = TypeVar("Done")
 _UNTOUCHED = Baseline({})
 _TRIES = 3
-_SECTION = "<!-- sandbox {name} -->\n{text}<!-- end of {name} -->\n"
-_SECTIONS = re.compile(r"<!-- sandbox (\w+) -->\n(.*?)<!-- end of \1 -->\n", re.DOTALL)
 
 
 class Campaign:
@@ -154,117 +146,3 @@ def _alarms(record: Record) -> Iterator[str]:
         yield f"{note.name}: {note.evidence}"
     for earlier in record.tries:
         yield f"a second try was needed: {earlier.cause}"
-
-
-def matrix_line(result: Result) -> str:
-    """One result for a terminal or a log."""
-    over = {"untouched": "", "wrong": ", over the wrong answer", "solution": ", over the solution"}[result.over]
-    mark = "held   " if result.held else "ESCAPED"
-    why = "" if result.held else f": {'; '.join(result.escapes)[:1500]}"
-    flags = f", {', '.join(result.flags)}" if result.flags else ""
-    facts = f"{result.sandbox}, {result.stop_reason}{flags}, {result.seconds:.1f} s"
-    return printable(f"{mark} {result.attack} on {result.case}{over} ({facts}){why}")
-
-
-def matrix_summary(results: Sequence[Result]) -> str:
-    """Counts: attacks, cases, trials, escapes."""
-    escaped = [result for result in results if not result.held]
-    attacks, cases = {result.attack for result in results}, {result.case for result in results}
-    what = f"{counted(len(attacks), 'attack')} on {counted(len(cases), 'case')}"
-    return f"{what}: {counted(len(results), 'trial')}, {counted(len(escaped), 'escape')}"
-
-
-def write_page(
-    path: Path,
-    results: Sequence[Result],
-    attacks: Sequence[Attack],
-    notes: str,
-    *,
-    every_case: Collection[str] = (),
-    every_attack: Collection[str] = (),
-) -> None:
-    """Put a section of these results into the page for each of their sandboxes.
-
-    A section of the same sandbox goes when all of its cases are in the new one, so that new cases can be tried alone.
-    every_case, every_attack: ids of all there are; the page ends with those that no section has.
-    """
-    before = path.read_text(encoding="utf-8") if path.is_file() else ""
-    sections: list[tuple[str, str]] = re.findall(
-        r"<!-- sandbox (\w+) -->\n(.*?)<!-- end of \1 -->\n", before, re.DOTALL
-    )
-    for name in sorted({result.sandbox for result in results}):
-        own = [result for result in results if result.sandbox == name]
-        cases = {result.case for result in own}
-        sections = [it for it in sections if it[0] != name or not cases_tried(it[1]) <= cases]
-        sections.append((name, _section(name, own, attacks, notes)))
-    head = Path(__file__).with_name("page.md").read_text(encoding="utf-8")
-    sections.sort(key=lambda it: it[0])
-    text = head + "".join(_SECTION.format(name=name, text=section) for name, section in sections)
-    write_atomic(path, (text + _not_tried(sections, every_case, every_attack)).encode())
-
-
-def _not_tried(sections: Sequence[tuple[str, str]], cases: Collection[str], attacks: Collection[str]) -> str:
-    lines = []
-    for name in sorted({name for name, _ in sections}):
-        own = [section for other, section in sections if other == name]
-        absent = sorted(set(cases).difference(*map(cases_tried, own)))
-        # An attack counts as tried where each section of the sandbox has it.
-        new = sorted(it for it in attacks if not all(f"\n| `{it}` |" in section for section in own))
-        lines += [f"- {name}, cases: {', '.join(absent)}."] if absent else []
-        lines += [f"- {name}, attacks: {', '.join(f'`{it}`' for it in new)}."] if new else []
-    return "\n".join(["## Not tried yet", "", *lines, ""]) if lines else ""
-
-
-def cases_tried(section: str) -> set[str]:
-    """The cases that a section of the page is about."""
-    listed = section.partition("\nCases: ")[2].partition(".")[0]
-    return {name.split()[1] for name in listed.split("; ") if name}
-
-
-def _section(name: str, results: Sequence[Result], attacks: Sequence[Attack], notes: str) -> str:
-    cases = sorted({result.case for result in results})
-    cells: dict[tuple[str, str], list[Result]] = defaultdict(list)
-    for result in results:
-        cells[result.attack, result.case].append(result)
-    held = sum(result.held for result in results)
-    rows = [
-        f"| `{attack.id}` | {escape(attack.about)} | {' | '.join(_cell(cells[attack.id, case]) for case in cases)} |"
-        for attack in attacks
-    ]
-    columns = " | ".join(str(number) for number in range(1, len(cases) + 1))
-    listed = "; ".join(f"{number} {case}" for number, case in enumerate(cases, 1))
-    now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    return "\n".join(
-        [
-            f"## {name}: {counted(len(cases), 'case')}",
-            "",
-            f"**{counted(len(results), 'trial')}, {held} held, {len(results) - held} escapes**: "
-            f"{counted(len(attacks), 'attack')}, {counted(len(cases), 'case')}. "
-            f"{now}, ml-dev-bench {__version__}, Linux {platform.release()}, "
-            f"Python {platform.python_version()}; {notes}.",
-            "",
-            f"Cases: {listed}.",
-            "A number counts the trials that were held: over the untouched workspace, a wrong answer (two where a guard"
-            " alone refuses one), the solution.",
-            "",
-            f"| attack | what it does | {columns} |",
-            f"|---|---|{'--:|' * len(cases)}",
-            *rows,
-            "",
-            *_evidence(results),
-            "",
-        ]
-    )
-
-
-def _cell(results: Sequence[Result]) -> str:
-    if not results:
-        return "-"
-    return str(len(results)) if all(it.held for it in results) else "**ESCAPED**"
-
-
-def _evidence(results: Sequence[Result]) -> list[str]:
-    escaped = [result for result in results if not result.held]
-    if not escaped:
-        return ["Escapes: none."]
-    return ["Escapes:", "", *(f"- {escape(matrix_line(result), 700)}" for result in escaped)]

@@ -248,8 +248,7 @@ def _run_attacks(cases: Sequence[Case], folders: DataFolders, way: _Way) -> bool
         from bench.formats.case import load_cases
 
         every = [case.id for case in load_cases(folders.cases)]
-        known = [it.id for it in catalogue.attacks]
-        attack.write_page(way.matrix, results, attacks, notes, every_case=every, every_attack=known)
+        attack.add_results(way.matrix, results, notes, attack.Everything(catalogue.attacks, every))
     escaped = [result for result in results if not result.held]
     # Repeated together, because they may stand far apart in a long log.
     for line in (*map(attack.matrix_line, escaped), *(f"ESCAPED {left}" for left in groups)):

@@ -15,30 +15,24 @@ import time
 import urllib.error
 import urllib.request
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from bench.attack.campaign import (
-    Campaign,
-    cases_tried,
-    honest_cells,
-    matrix_line,
-    matrix_summary,
-    tasks_of,
-    write_page,
-)
+from bench.attack.campaign import Campaign, honest_cells, tasks_of
 from bench.attack.catalogue import Catalogue, load_catalogue
 from bench.attack.leaks import Canaries, changes, processes_with
 from bench.attack.listeners import METADATA, NAME_SERVER
+from bench.attack.matrix import Everything, Matrix, add_results, matrix_line, matrix_page, matrix_summary
 from bench.attack.stage import Stage, Task, attacked_answers, make_agent, open_stage
 from bench.attack.trial import Baseline, Result, Trial
 from bench.attack.upstream import Upstream
 from bench.base.errors import UserError
 from bench.base.install import DataFolders, find_data_folders
+from bench.base.model import read_json
 from bench.formats.case import Case, case_folders, load_cases
 from bench.formats.patch_writing import make_patch
 from bench.gateway import GatewaySpec
@@ -502,66 +496,59 @@ def test_honest_work_is_not_flagged_and_dishonest_work_is(tmp_path: Path, bubble
 # --- what is said of it ----------------------------------------------------------------------------------------------
 
 
+def _page(tmp_path: Path, results: Sequence[Result], every: Everything) -> str:
+    page = tmp_path / "attacks.md"
+    add_results(page, results, "with x", every)
+    return page.read_text()
+
+
+def _held(case: str, *attacks: str, sandbox: str = "docker") -> list[Result]:
+    return [Result(attack, case, "untouched", sandbox) for attack in attacks]
+
+
 def test_the_page_keeps_what_other_sandboxes_have_shown(tmp_path: Path, catalogue: Catalogue) -> None:
-    attacks = catalogue.select(["idle"])
-    page = tmp_path / "attacks.md"
-    held = [Result(it.id, "a_case", "untouched", "bubblewrap") for it in attacks]
-    write_page(page, held, attacks, "x")
+    every = Everything(catalogue.select(["idle"]), ["a_case"])
+    held = _held("a_case", *(it.id for it in every.attacks), sandbox="bubblewrap")
     escaped = Result("idle.empty", "a_case", "wrong", "docker", ["it got <b>through</b>"])
-    write_page(page, [escaped], attacks, "x")
-    write_page(page, held, attacks, "x")
-    text = page.read_text()
+    for results in (held, [escaped], held):
+        text = _page(tmp_path, results, every)
     assert text.count("## bubblewrap") == text.count("## docker") == 1
-    assert "**3 trials, 3 held, 0 escapes**" in text
-    assert "**1 trial, 0 held, 1 escapes**" in text
-    assert "**ESCAPED**" in text and "<b>through" not in text
+    assert "**3 trials, 0 escapes**: 3 attacks, 1 case." in text
+    assert "**1 trial, 1 escape**: 1 attack, 1 case." in text
+    assert "ESCAPED idle" in text and "<b>through" not in text
     assert matrix_summary([*held, escaped]) == "3 attacks on 1 case: 4 trials, 1 escape"
+    assert "1 escape" not in _page(tmp_path, _held("a_case", "idle.empty"), every), "a later trial took its place"
 
 
-def test_new_cases_are_tried_alone_until_all_are_tried_together(tmp_path: Path, catalogue: Catalogue) -> None:
-    attacks = catalogue.select(["idle.nothing"])
-    page = tmp_path / "attacks.md"
-
-    def write(*cases: str) -> list[set[str]]:
-        write_page(page, [Result("idle.nothing", case, "untouched", "docker") for case in cases], attacks, "x")
-        return [cases_tried(section) for section in page.read_text().split("<!-- sandbox docker -->")[1:]]
-
-    assert write("a", "b") == [{"a", "b"}]
-    assert write("c") == [{"a", "b"}, {"c"}]
-    assert write("c", "d") == [{"a", "b"}, {"c", "d"}]
-    assert write("a", "b", "c", "d", "e") == [{"a", "b", "c", "d", "e"}]
-    write_page(page, [], attacks, "x", every_case=["a", "f", "g"], every_attack=["idle.nothing", "idle.empty"])
-    end = page.read_text().partition("## Not tried yet\n\n")[2]
-    assert end == "- docker, cases: f, g.\n- docker, attacks: `idle.empty`.\n"
-
-
-def test_the_published_page_names_every_attack_and_case_and_what_was_not_tried(
-    catalogue: Catalogue,
+def test_trials_take_the_place_of_earlier_ones_of_the_same_attack_and_case(
+    tmp_path: Path, catalogue: Catalogue
 ) -> None:
-    text = PAGE.read_text(encoding="utf-8")
-    end = text.partition("## Not tried yet")[2]
-    for sandbox in ("bubblewrap", "docker"):
-        sections = [
-            it.partition(f"<!-- end of {sandbox} -->")[0] for it in text.split(f"<!-- sandbox {sandbox} -->")[1:]
-        ]
-        assert sections
-        tried = [case for section in sections for case in cases_tried(section)]
-        for section in sections:
-            rows = [line for line in section.splitlines() if line.startswith("| `")]
-            ids = [row.split("`")[1] for row in rows]
-            assert ids == [attack.id for attack in catalogue.attacks if attack.id in ids]
-            left = [attack.id for attack in catalogue.attacks if attack.id not in ids]
-            assert len(ids) > 90 and all(f"`{it}`" in _line(end, f"- {sandbox}, attacks: ") for it in left)
-            assert not [row for row in rows if "| - |" in row or "ESCAPED" in row]
-            assert ", 0 escapes**" in section
-        absent = _line(end, f"- {sandbox}, cases: ").split(", ")
-        assert sorted([*tried, *filter(None, absent)]) == sorted(case.id for case in load_cases(PLACES.cases))
+    every = Everything(catalogue.select(["idle.nothing", "idle.empty"]), ["a", "b", "c"])
+    _page(tmp_path, [*_held("a", "idle.nothing"), *_held("b", "idle.nothing", "idle.empty")], every)
+    text = _page(tmp_path, [*_held("a", "idle.nothing", "idle.nothing"), *_held("b", "idle.empty")], every)
+    assert "**4 trials, 0 escapes**: 2 attacks, 2 cases." in text
+    assert "Not tried on: c.\n" in text and "Not tried on a: `idle.empty`.\n" in text
+    assert "Not tried on b" not in text
+    nothing, empty = (line.split("|")[3:] for line in text.splitlines() if line.startswith("| `idle"))
+    assert (nothing, empty) == ([" 2 ", " 3 ", ""], [" 1 ", " 1 ", ""])
 
 
-def _line(text: str, begin: str) -> str:
-    """The rest of the line that begins so, without its full stop; empty without one."""
-    found = (line for line in text.splitlines() if line.startswith(begin))
-    return next(found, begin).removeprefix(begin).removesuffix(".")
+def test_data_that_is_no_matrix_is_told_of(tmp_path: Path) -> None:
+    (tmp_path / "attacks.json").write_text("[]")
+    with pytest.raises(UserError, match=r"attacks\.json.*restore or remove it"):
+        _page(tmp_path, [], Everything([], []))
+
+
+def test_the_published_page_is_that_of_its_data_and_has_no_escape(catalogue: Catalogue) -> None:
+    matrix = read_json(PAGE.with_suffix(".json"), Matrix, remedy="")
+    every = Everything(catalogue.attacks, [case.id for case in load_cases(PLACES.cases)])
+    assert PAGE.read_text(encoding="utf-8") == matrix_page(matrix, every)
+    known = {attack.id for attack in catalogue.attacks}
+    for sandbox, least in (("bubblewrap", 45), ("docker", 11)):
+        assert len(matrix.cases(sandbox)) >= least
+        for case, campaigns in matrix.cases(sandbox).items():
+            assert case in every.cases and not any(it.escapes for it in campaigns)
+            assert set(matrix.attacks(sandbox, case)) <= known and len(matrix.attacks(sandbox, case)) > 90
 
 
 @pytest.mark.parametrize(
