@@ -142,6 +142,12 @@ class RunFolder:
         record = read_record(path) if path.is_file() else None
         return record if record is not None and record.outcome == "graded" else None
 
+    def tries(self) -> Iterator[Record]:
+        """What each try of a cell has left, those without a verdict among them; damaged files are passed over."""
+        for path in self.record_files():
+            with contextlib.suppress(UserError):
+                yield read_record(path)
+
     def set_aside(self, cell: Cell) -> list[Try]:
         """Put an ungraded record aside for another try; returns all tries the cell has had."""
         path = self.path / "cells" / f"{cell.slug}.json"

@@ -138,11 +138,6 @@ def _is_finished(run: RunFolder, cell: Cell) -> bool:
     return False
 
 
-def _shares(cells: Sequence[Cell], run: RunFolder) -> RunShares:
-    finished = (run.finished(cell) for cell in cells if _is_finished(run, cell))
-    return RunShares(cells, [record for record in finished if record is not None])
-
-
 def _require_ready(
     cells: Sequence[Cell], sandbox: Sandbox, folder: Path, folders: DataFolders, options: Options
 ) -> None:
@@ -184,7 +179,7 @@ def run_plan(
         keep_workspaces=options.keep_workspaces,
         cost_limited=options.cost_limited,
         run_limits=options.run_limits,
-        shares=_shares(cells, run) if options.run_limits.any_set else None,
+        shares=RunShares(cells, run.tries()) if options.run_limits.any_set else None,
         snapshots=options.snapshots,
         helper=options.helper,
         watch=progress,

@@ -128,6 +128,14 @@ def test_only_graded_cells_are_finished(run: RunFolder, cell: Cell, tmp_path: Pa
     assert [record.cause for record in run.records()] == ["service_error"]
 
 
+def test_tries_without_a_verdict_are_among_what_a_run_has_used(run: RunFolder, cell: Cell, tmp_path: Path) -> None:
+    ended(tmp_path, cell, "service_error")
+    run.set_aside(cell)
+    ended(tmp_path, cell, "gateway_error")
+    write_files(run.path, {"cells/damaged.json": "{"})
+    assert [record.cause for record in run.tries()] == ["gateway_error", "service_error"]
+
+
 def test_every_try_is_remembered(run: RunFolder, cell: Cell, tmp_path: Path) -> None:
     tries: list[Try] = []
     for cause in ("service_error", "interrupted", "needs_missing"):
