@@ -158,7 +158,7 @@ def test_ways_to_end(stage: Stage, script: str, reason: str, mode: str, evidence
 @pytest.mark.parametrize(
     ("script", "limits", "reason", "mode"),
     [
-        ("import time; time.sleep(15)", {"agent_s": 1}, "time_limit", "out_of_time"),
+        ("import time; time.sleep(60)", {"agent_s": 5}, "time_limit", "out_of_time"),
         ("b = [bytearray(b'x' * (9 << 20)) for _ in range(50)]; import time; time.sleep(5)", {"memory_mb": 150},
          "memory_limit", "out_of_resources"),
         ("import os, time\nfor _ in range(40):\n    os.fork() or (time.sleep(5), os._exit(0))\ntime.sleep(5)",

@@ -85,7 +85,8 @@ def test_a_crowd_leaves_only_the_files_that_the_case_names(
 @pytest.mark.slow
 @pytest.mark.nightly
 def test_two_hundred_thousand_files(context: CellContext) -> None:
-    assert "more than 200,000 files" in flag(run(context, CROWD.format(count=200_001)))
+    record = run(context, CROWD.format(count=200_001), agent_s=900)
+    assert (record.stop_reason, "more than 200,000 files" in flag(record)) == ("finished", True)
 
 
 @pytest.mark.parametrize(
