@@ -64,6 +64,8 @@ def _drawn(columns: Sequence[Column], rows: Sequence[str], axis: Axis, width: in
     last = _STEP * (len(columns) - 1) + 1
     places = [at * _STEP + (value - axis.low) / reach for at in range(len(columns)) for value in _named(axis)]
     shown = f"format(round(((datum.value % {_STEP}) * {reach} + {axis.low}) * 100), '~g') + '%'"
+    if axis.low < 0:  # its name is longer, and would lie on that of the end of the column before
+        shown = f"datum.value % {_STEP} > 0.99 && datum.value < {last - 0.01} ? '' : {shown}"
     below = {"grid": False, "labelOverlap": False, "labelFontSize": 10, "domain": False}
     x = number("x", title=axis.title, scale={"domain": [-0.05, last + 0.05], "nice": False})
     x |= {"axis": {**below, "values": places, "labelExpr": shown}}

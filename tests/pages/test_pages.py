@@ -29,7 +29,7 @@ from bench.cli.pages import _info, case_infos
 from bench.formats.help import HelpGiven
 from bench.formats.model_usage import ModelUsage, Tokens
 from bench.formats.observed import NameQuery, SelfReported
-from bench.formats.record import Record
+from bench.formats.record import Profile, Record
 from bench.pages import words as figures
 from bench.pages.addresses import agent_page, cell_page
 from bench.pages.board import CaseInfo
@@ -679,7 +679,7 @@ def test_words_show_no_marks_of_markdown(built: Path, page: str) -> None:
 
 
 @pytest.mark.parametrize(("profiles", "said"), [(("mini", "full"), True), (("mini",), False)])
-def test_news_of_several_profiles_say_which(tmp_path: Path, profiles: Sequence[str], said: bool) -> None:
+def test_news_of_several_profiles_say_which(tmp_path: Path, profiles: Sequence[Profile], said: bool) -> None:
     records = [make_record(profile=profile) for profile in profiles]
     build_site(records, cases_of(records), tmp_path / "site", SITE)
     text = (tmp_path / "site" / "news.html").read_text()
