@@ -23,7 +23,8 @@ KINDS = {
     "front": "index.html", "costs": "costs.html", "matrix": "matrix.html", "versus": "versus.html",
     "compare": "compare.html", "cases": "cases.html", "news": "news.html", "decisions": "decisions.html",
     "method": "method.html", "data": "data.html", "part": "take-part.html", "case": "cases/*.html",
-    "agent": "agents/*.html", "cell": "runs/*/*.html", "trace": "traces/*/*.html",
+    "agent": "agents/*.html", "cell": "runs/*/*.html", "trace": "traces/*/*.html", "plots": "plots.html",
+    "gone": "404.html",
 }  # fmt: skip
 
 

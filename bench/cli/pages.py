@@ -90,8 +90,10 @@ def _build(
     from bench.cli.console import Ticker
     from bench.cli.stored import stored_results
     from bench.formats.suite import load_suite
+    from bench.pages import start_engine
 
     cases = load_suite(folders.cases, suite).cases
+    start_engine()  # while the index is brought up to date
     with stored_results(source, branch, may_be_new=may_be_new) as results, Ticker() as ticker:
         written = _write(
             results, cases, out, folders, suite=suite, base=base, trace_bytes=trace_bytes, progress=ticker
@@ -284,10 +286,8 @@ def _follow(source: str, folder: Path, branch: str, suite: str) -> None:
 
 def _rebuild(source: str, folder: Path, branch: str, suite: str) -> None:
     began = time.monotonic()
-    built = _build(source, folder, branch, suite, find_data_folders())
-    click.echo(
-        f"site: {'built' if built else 'nothing has changed, seen'} in {time.monotonic() - began:.1f} s", err=True
-    )
+    done = "built" if _build(source, folder, branch, suite, find_data_folders()) else "nothing has changed, seen"
+    click.echo(f"site: {done} in {time.monotonic() - began:.1f} s", err=True)
 
 
 def _state(source: str) -> dict[Path, int]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from bench.base.install import DataFolders
     from bench.formats.record import Record
     from bench.index import Index
-    from bench.stats import CaseNight, Filters, Results, Stored, Suite
+    from bench.stats import Filters, NightPoints, Results, Stored, Suite
 
     ResultsOf = Callable[[Suite | None], Results]
 
@@ -105,7 +105,7 @@ def stored_results(
             yield StoredResults(partial(RecordResults, records), branch, tip, copy.git.folder)
 
 
-def stored_nights(source: str, branch: str, measure: str, runs: str, nights: int) -> Sequence[CaseNight]:
+def stored_nights(source: str, branch: str, measure: str, runs: str, nights: int) -> NightPoints:
     """What trends are made of, from a results branch or a run folder."""
     from bench.index import nightly_points
     from bench.stats import MEASURES, case_nights

@@ -17,7 +17,7 @@ from bench.cli.printing import print_json, print_text
 from bench.cli.trend_text import CategoryDrop, Trend, as_text, notices, series_name
 
 if TYPE_CHECKING:
-    from bench.stats import CaseNight, Series
+    from bench.stats import NightPoints, Series
 
 NIGHTS = 150
 
@@ -88,7 +88,7 @@ def trends(
         sys.exit(EXIT_FAILED)
 
 
-def find_trends(points: Sequence[CaseNight], margin: float, nights: int, control: str = "") -> list[Trend]:
+def find_trends(points: NightPoints, margin: float, nights: int, control: str = "") -> list[Trend]:
     """All series of `points` with their levels, and what explains their drops."""
     from bench.stats import nightly
 

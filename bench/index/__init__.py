@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from bench.base.faces import lazy_face
 
 if TYPE_CHECKING:
-    from bench.index.answers import cell_history, nightly_points, stored_records
+    from bench.index.answers import cell_history, stored_records
+    from bench.index.nights import nightly_points
     from bench.index.query import Format, Index, export, is_available, open_index, to_json, write_csv
     from bench.index.results import IndexedResults
 else:

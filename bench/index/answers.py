@@ -1,11 +1,10 @@
-"""What the planner, `trends` and `compare` ask of the index: a history, nightly points, records of a name."""
+"""What the planner and `compare` ask of the index: a history, records of a name."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from fnmatch import fnmatchcase
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,20 +13,14 @@ from bench.formats.help import HelpGiven
 from bench.formats.model_usage import ModelUsage, Tokens
 from bench.formats.provenance import LimitsSet, Machine, Provenance, Sequential
 from bench.formats.record import AgentRef, CaseRef, Phase, Record
-from bench.stats import AA_RUNS, CaseNight, Entrant
+from bench.stats import AA_RUNS
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from bench.index.query import Index
     from bench.plan import History
     from bench.stats import Filters
 
 
-_INSTANT = "%Y-%m-%dT%H:%M:%S.%fZ"
-"""As records write it."""
-_VALUES = {"success": "success::INT", "score": "score"}
-_SERIES = "profile, agent, model, suite, suite_version"
 _COLUMNS = """cell, arm, models, help, profile, trial, outcome, success, score, cost_usd, cost_status, steps, limits,
     epoch_us(started) AS started, epoch_us(finished) AS finished, agent_seconds, input_tokens, output_tokens,
     {'id': agent, 'digest': agent_digest, 'commit': agent_commit, 'ranked': ranked} AS agent,
@@ -80,58 +73,6 @@ def cell_history(index: Index) -> History:
             for agent, models, case, profile, _, _, found in exact
         },
     )
-
-
-def nightly_points(index: Index, measure: str, runs: str = "*", most: int = 90) -> list[CaseNight]:
-    """As `case_nights` finds them, of each series in its newest `most` runs.
-
-    Only results of the newest version of a case count.
-    """
-    chosen = [run for (run,) in index.rows("SELECT DISTINCT run FROM cells") if fnmatchcase(run, runs)]
-    entrant_of = cache(Entrant)
-    found = index.table(
-        f"""WITH heads AS (
-            SELECT run, profile, agent, model, list(DISTINCT agent_digest) AS digests
-            FROM cells WHERE arm = 'head' GROUP BY ALL
-        ), graded AS NOT MATERIALIZED (
-            SELECT {_SERIES}, run, case_id, case_category, case_version, started, {_VALUES[measure]} AS value
-            FROM cells LEFT JOIN heads USING (run, profile, agent, model)
-            WHERE ranked AND outcome = 'graded' AND run IN (SELECT unnest(?::VARCHAR[]))
-                AND (arm <> 'base' OR digests IS NULL OR list_contains(digests, agent_digest))
-        ), newest AS (
-            SELECT {_SERIES}, case_id, arg_max(case_version, started) AS case_version FROM graded GROUP BY ALL
-        ), counted AS NOT MATERIALIZED (
-            FROM graded SEMI JOIN newest USING ({_SERIES}, case_id, case_version)
-        ), nights AS (
-            SELECT {_SERIES}, run FROM counted GROUP BY {_SERIES}, run
-            QUALIFY row_number() OVER (PARTITION BY {_SERIES} ORDER BY min(started) DESC, run DESC) <= ?
-        )
-        SELECT {_SERIES}, run, strftime(min(started), '{_INSTANT}') AS first,
-            strftime(max(started), '{_INSTANT}') AS last, case_id, case_version,
-            avg(value ORDER BY value), count(*), arg_max(case_category, started)
-        FROM counted SEMI JOIN nights USING ({_SERIES}, run) GROUP BY {_SERIES}, run, case_id, case_version
-        ORDER BY {_SERIES}, run, case_id, case_version""",  # noqa: S608  names of this program
-        [chosen, most],
-    )
-    columns = [_values(column) for column in found.columns]
-    return [
-        CaseNight(entrant_of(profile, agent, model), *facts)
-        for profile, agent, model, *facts in zip(*columns, strict=True)
-    ]
-
-
-def _values(column: pa.ChunkedArray) -> list[Any]:
-    """Half a million points say the same few words: each word is made and held once."""
-    import pyarrow as pa
-
-    whole = column.combine_chunks()
-    if column.null_count:
-        return list(whole.to_pylist())
-    if not pa.types.is_string(column.type):
-        return list(whole.to_numpy(zero_copy_only=False).tolist())
-    coded = whole.dictionary_encode()
-    words = coded.dictionary.to_pylist()
-    return [words[at] for at in coded.indices.to_numpy().tolist()]
 
 
 def stored_records(index: Index, reference: str, filters: Filters) -> list[Record]:

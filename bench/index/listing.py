@@ -32,7 +32,7 @@ def case_months(index: Index) -> list[CaseMonth]:
 
 
 def lines_of_month(index: Index, month: str) -> list[CellLine]:
-    """`month`: as `CaseMonth` has it."""
+    """In `line_order`; `month`: as `CaseMonth` has it."""
     first = datetime.strptime(f"{month} +0000", "%Y-%m %z")
     ends = [first.isoformat(), (first + timedelta(days=31)).replace(day=1).isoformat()]
-    return [CellLine(*row) for row in index.rows(f"FROM ({_LISTED}) ORDER BY ALL", [*ends, *ends])]
+    return [CellLine(*row) for row in index.rows(f"FROM ({_LISTED}) ORDER BY ALL NULLS LAST", [*ends, *ends])]

@@ -29,7 +29,7 @@ _NEEDED = ("duckdb", "msgspec", "pandas", "pyarrow")
 VIEWS = ("records", "cells", "checks", "decisions", "all_records", "tally")
 """`records`: those that count. `cells`: of several attempts at a cell of a run only the one that counts. `checks`: one
 row a check of `cells`. `decisions`: the ledger. `all_records`: the withdrawn ones too. `tally`: counts and sums of
-`cells` by agent, model and case and their versions."""
+`cells` by agent, model and case and their versions. The views of `bench.index.summaries` are internal."""
 MEMORY = "1500MB"
 TIMEOUT_S = 300.0
 Format = Literal["csv", "json", "parquet"]

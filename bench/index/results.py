@@ -10,16 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 from bench.formats.case_metric import Scale
 from bench.formats.record import Profile
-from bench.index.answers import instant_of, nightly_points
+from bench.index.answers import instant_of
 from bench.index.listing import case_months, lines_of_month
+from bench.index.nights import nightly_points
+from bench.index.recent import recent_rows
 from bench.index.summaries import REPEATED
 from bench.index.tally import ADDED, SUMS
+from bench.index.trials import DAYS as RECENT_DAYS
+from bench.index.trials import WHO, near, newest_trials, rarely_run
 from bench.index.whole_records import records_at
 from bench.stats import (
     DAYS,
     PLACES,
     CaseMonth,
-    CaseNight,
     CasePeriod,
     CaseSeen,
     CellLine,
@@ -29,6 +32,7 @@ from bench.stats import (
     Findings,
     Improvement,
     Measured,
+    NightPoints,
     Spent,
     Standing,
     Suite,
@@ -55,7 +59,6 @@ WITH newest AS (
     FROM cells SEMI JOIN newest USING (profile, case_id, case_version) SEMI JOIN members USING (profile, case_id)
 )
 """
-_WHO = "profile, agent, model"
 
 
 def _periods(when: str) -> str:
@@ -90,8 +93,8 @@ class IndexedResults:
 
     def standings(self) -> list[Standing]:
         counted = _CURRENT.replace("FROM cells SEMI", "FROM tally SEMI")
-        select = f"""SELECT {_WHO}, case_id, bool_and(ranked) AS ranked, {ADDED}
-            FROM counted GROUP BY {_WHO}, case_id ORDER BY {_WHO}, case_id"""  # noqa: S608
+        select = f"""SELECT {WHO}, case_id, bool_and(ranked) AS ranked, {ADDED}
+            FROM counted GROUP BY {WHO}, case_id ORDER BY {WHO}, case_id"""  # noqa: S608
         rows = self._index.table(counted + select, self._members).to_pylist()
         tallies = {}
         for row in rows:
@@ -115,8 +118,8 @@ class IndexedResults:
 
     def versions(self) -> Mapping[Entrant, Sequence[Version]]:
         rows = self._rows(
-            f"""SELECT {_WHO}, agent_digest, arg_max(agent_commit, (case_id, started, run, cell))
-            FROM counted GROUP BY {_WHO}, agent_digest ORDER BY min((case_id, started, run, cell))"""  # noqa: S608
+            f"""SELECT {WHO}, agent_digest, arg_max(agent_commit, (case_id, started, run, cell))
+            FROM counted GROUP BY {WHO}, agent_digest ORDER BY min((case_id, started, run, cell))"""  # noqa: S608
         )
         found: dict[Entrant, list[Version]] = defaultdict(list)
         for profile, agent, model, digest, commit in rows:
@@ -125,22 +128,22 @@ class IndexedResults:
 
     def conditions(self) -> Mapping[Entrant, Conditions]:
         rows = self._rows(
-            f"""SELECT {_WHO}, list_sort(list(DISTINCT sandbox)), list_sort(list(DISTINCT machine))
-            FROM counted WHERE outcome = 'graded' GROUP BY {_WHO} ORDER BY {_WHO}"""  # noqa: S608
+            f"""SELECT {WHO}, list_sort(list(DISTINCT sandbox)), list_sort(list(DISTINCT machine))
+            FROM counted WHERE outcome = 'graded' GROUP BY {WHO} ORDER BY {WHO}"""  # noqa: S608
         )
         return {Entrant(*who): Conditions(sandboxes, machines) for *who, sandboxes, machines in rows}
 
     def findings(self) -> Mapping[tuple[Entrant, str], Findings]:
         notes: dict[tuple[Entrant, str], dict[str, dict[str, int]]] = defaultdict(lambda: defaultdict(dict))
         for *who, case, kind, name, times in self._rows(
-            f"""SELECT {_WHO}, case_id, kind, name, sum(times)::BIGINT FROM counted
-            GROUP BY {_WHO}, case_id, kind, name ORDER BY {_WHO}, case_id, kind, name""",  # noqa: S608
+            f"""SELECT {WHO}, case_id, kind, name, sum(times)::BIGINT FROM counted
+            GROUP BY {WHO}, case_id, kind, name ORDER BY {WHO}, case_id, kind, name""",  # noqa: S608
             "notes",
         ):
             notes[Entrant(*who), case][kind][name] = times
         rows = self._rows(
-            f"""SELECT {_WHO}, case_id, sum(flagged)::BIGINT, sum(claims)::BIGINT, sum(overclaims)::BIGINT,
-                epoch_us(max(last)) FROM counted GROUP BY {_WHO}, case_id ORDER BY {_WHO}, case_id""",  # noqa: S608
+            f"""SELECT {WHO}, case_id, sum(flagged)::BIGINT, sum(claims)::BIGINT, sum(overclaims)::BIGINT,
+                epoch_us(max(last)) FROM counted GROUP BY {WHO}, case_id ORDER BY {WHO}, case_id""",  # noqa: S608
             "course",
         )
         found = {}
@@ -154,12 +157,12 @@ class IndexedResults:
     def checks(self) -> Mapping[tuple[Profile, str], Sequence[CheckShares]]:
         rows = self._rows(
             f""", shares AS (
-                SELECT {_WHO}, case_id, check_id, sum(passed)::BIGINT / sum(times)::BIGINT,
+                SELECT {WHO}, case_id, check_id, sum(passed)::BIGINT / sum(times)::BIGINT,
                     max(max(last)) OVER (PARTITION BY profile, case_id, check_id) AS last
-                FROM counted GROUP BY {_WHO}, case_id, check_id
+                FROM counted GROUP BY {WHO}, case_id, check_id
             )
             SELECT * EXCLUDE (last), {{'place': last.place, 'id': last.id}} AS last
-            FROM shares ORDER BY last.place, check_id, {_WHO}, case_id""",  # noqa: S608
+            FROM shares ORDER BY last.place, check_id, {WHO}, case_id""",  # noqa: S608
             "judged",
         )
         records = records_at(self._index, {last["id"] for *_, last in rows})
@@ -172,8 +175,8 @@ class IndexedResults:
 
     def metrics(self) -> Mapping[tuple[Profile, str], Sequence[Measured]]:
         rows = self._rows(
-            f"""SELECT case_id, {_WHO}, it.name, it.unit, list(it.value ORDER BY it.value) AS found
-            FROM (SELECT {_WHO}, case_id, unnest(metrics) AS it FROM counted WHERE outcome = 'graded')
+            f"""SELECT case_id, {WHO}, it.name, it.unit, list(it.value ORDER BY it.value) AS found
+            FROM (SELECT {WHO}, case_id, unnest(metrics) AS it FROM counted WHERE outcome = 'graded')
             GROUP BY ALL ORDER BY ALL"""  # noqa: S608
         )
         found: dict[tuple[Profile, str], list[Measured]] = defaultdict(list)
@@ -185,16 +188,16 @@ class IndexedResults:
     def improvements(self) -> Sequence[Improvement]:
         held = ", ".join(f"'{name}': {column}" for name, column in _SCALE.items())
         rows = self._rows(
-            f"""SELECT {_WHO}, case_id, arg_max({{{held}}}, (started, cell)),
+            f"""SELECT {WHO}, case_id, arg_max({{{held}}}, (started, cell)),
                 list({{'it': headline_value}} ORDER BY headline_value), count(*) FILTER (success)
-            FROM counted WHERE outcome = 'graded' AND headline IS NOT NULL GROUP BY {_WHO}, case_id ORDER BY ALL"""  # noqa: S608
+            FROM counted WHERE outcome = 'graded' AND headline IS NOT NULL GROUP BY {WHO}, case_id ORDER BY ALL"""  # noqa: S608
         )
         return [
             improvement_of(Entrant(*who), case, Scale(**scale), [it["it"] for it in values], succeeded)
             for *who, case, scale, values, succeeded in rows
         ]
 
-    def nights(self, measure: str) -> Sequence[CaseNight]:
+    def nights(self, measure: str) -> NightPoints:
         return nightly_points(self._index, measure)
 
     def case_periods(self) -> Sequence[CasePeriod]:
@@ -216,8 +219,8 @@ class IndexedResults:
             f"sum({it})::BIGINT" for it in ("uncached", "cache_read", "cache_write", "output", "reasoning")
         )
         rows = self._rows(
-            f"""SELECT {_WHO}, sum(metered)::BIGINT, {sums} FROM counted WHERE metered > 0
-            GROUP BY {_WHO} ORDER BY {_WHO}""",  # noqa: S608
+            f"""SELECT {WHO}, sum(metered)::BIGINT, {sums} FROM counted WHERE metered > 0
+            GROUP BY {WHO} ORDER BY {WHO}""",  # noqa: S608
             "course",
         )
         return {Entrant(*row[:3]): TokenUse(*row[3:]) for row in rows}
@@ -233,18 +236,9 @@ class IndexedResults:
         return [Spent(*row) for row in rows]
 
     def trials(self, of_case: int, of_entrant: int) -> Sequence[Trial]:
-        rows = self._rows(
-            f""", wanted AS (
-                SELECT id FROM records LEFT JOIN (
-                    SELECT case_id, {_since(of_case)} FROM cells GROUP BY case_id
-                ) USING (case_id) WHERE since IS NULL OR started >= since
-                UNION SELECT id FROM counted JOIN (
-                    SELECT {_WHO}, case_id, {_since(of_entrant)} FROM counted GROUP BY {_WHO}, case_id
-                ) USING ({_WHO}, case_id) WHERE since IS NULL OR started >= since
-            )
-            SELECT id, id IN (SELECT id FROM cells), (profile, case_id, case_version) IN (FROM newest)
-            FROM records SEMI JOIN wanted USING (id) ORDER BY id"""  # noqa: S608
-        )
+        recent = recent_rows(self._index, RECENT_DAYS)
+        rare = [] if recent.all else self._rows(rarely_run(recent.sql, of_case, of_entrant))
+        rows = self._rows(newest_trials(near(recent.sql, [case for (case,) in rare]), of_case, of_entrant))
         records = records_at(self._index, [number for number, _, _ in rows])
         return [Trial(records[number], kept, current) for number, kept, current in rows]
 
@@ -260,14 +254,6 @@ class IndexedResults:
         Each has an order: DuckDB answers with several threads, and a page is kept as long as its facts read the same.
         """
         return self._index.rows(_CURRENT.replace("FROM cells SEMI", f"FROM {summary} SEMI") + select, self._members)
-
-
-def _since(most: int) -> str:
-    """The second in which the `most`-th newest started, NULL where there are fewer.
-
-    Records order what starts within one second by their text, which is not here: so all of that second are taken.
-    """
-    return f"date_trunc('second', max(started, {most})[{most}]) AS since"
 
 
 def _whole(value: int | Decimal) -> int:

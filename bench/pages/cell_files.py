@@ -10,7 +10,7 @@ from functools import cache
 
 from bench.pages.board import Board
 from bench.pages.words import short, visible
-from bench.stats import CellLine, Results, line_order
+from bench.stats import CellLine, Results
 
 MOST_LISTED = 300_000
 """Cells in all files, about: older months are on the results branch alone."""
@@ -86,8 +86,6 @@ class CellFiles:
             found: dict[str, list[CellLine]] = defaultdict(list)
             for line in self._results.lines_of_month(month):
                 found[line.case].append(line)
-            for lines in found.values():
-                lines.sort(key=line_order)
             self._held = month, found
         return self._held[1]
 

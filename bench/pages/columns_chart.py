@@ -13,7 +13,8 @@ from bench.pages.vega import Spec, ink, layer, layered, number, share, word
 
 _STEP = 1.25
 """From one column to the next, in widths of a column: exact in binary, so that the rest of a division is."""
-_COLUMNS = {"wide": (6, 720), "narrow": (2, 200)}
+_NARROW = 200
+_COLUMNS = {"wide": (6, 720), "narrow": (2, _NARROW)}
 """Columns that fit, and pixels for them."""
 _ROW = 21
 _LONGEST = 22
@@ -64,9 +65,12 @@ def _drawn(columns: Sequence[Column], rows: Sequence[str], axis: Axis, width: in
     last = _STEP * (len(columns) - 1) + 1
     places = [at * _STEP + (value - axis.low) / reach for at in range(len(columns)) for value in _named(axis)]
     shown = f"format(round(((datum.value % {_STEP}) * {reach} + {axis.low}) * 100), '~g') + '%'"
+    if axis.low < 0:  # its name is longer, and would lie on that of the end of the column before
+        shown = f"datum.value % {_STEP} > 0.99 && datum.value < {last - 0.01} ? '' : {shown}"
+    told = [place for place in places if width > _NARROW or place % _STEP not in _left_out(axis)]
     below = {"grid": False, "labelOverlap": False, "labelFontSize": 10, "domain": False}
     x = number("x", title=axis.title, scale={"domain": [-0.05, last + 0.05], "nice": False})
-    x |= {"axis": {**below, "values": places, "labelExpr": shown}}
+    x |= {"axis": {**below, "values": told, "labelExpr": shown}}
     dots = [_dot(it, at, axis) for at, column in enumerate(columns) for it in column.dots if it.row in rows]
     heads = [{"x": at * _STEP, "row": "", "label": _short(it.label)} for at, it in enumerate(columns)]
     shape = word("kind", legend=None, scale={"domain": ["in", "beyond"], "range": ["circle", "triangle-right"]})
@@ -82,6 +86,11 @@ def _drawn(columns: Sequence[Column], rows: Sequence[str], axis: Axis, width: in
         layer(heads, "text", {"x": x, "y": y, "text": word("label")}, color=ink("ink"), aria=False, **named),
     ]  # fmt: skip
     return layered(layers, width, _ROW * (len(rows) + 1))
+
+
+def _left_out(axis: Axis) -> tuple[float, ...]:
+    """The place in a column that is not named where there is no room: Vega would drop every second name."""
+    return (0.0,) if axis.low < 0 else (1.0,)
 
 
 def _named(axis: Axis) -> tuple[float, float, float]:

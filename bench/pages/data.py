@@ -65,13 +65,14 @@ ABOUT: Mapping[str, str] = {
     CASES_PARQUET: "the same as Parquet",
     SCHEMA: "JSON Schema of a record",
     ABOUT_JSON: "the commit that this site was built from",
-    AGENTS_JSON: "the agents that can be compared; `data/pairs/` has a file for each",
+    AGENTS_JSON: "the agents that can be compared; data/pairs/ has a file for each",
 }
 
 
 def about(files: Sequence[tuple[str, int]]) -> list[DataFile]:
-    """The files that readers may want, by address and size."""
-    found = [DataFile(address, ABOUT[address], size) for address, size in files if address in ABOUT]
+    """The files that readers may want, by address and size: in the order of `ABOUT`, which says what is the same."""
+    sizes = dict(files)
+    found = [DataFile(address, text, sizes[address]) for address, text in ABOUT.items() if address in sizes]
     records = [
         DataFile(it, "results that have a page, one JSON object a line", size) for it, size in files if "/records" in it
     ]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 from bench.formats.record import Profile
 from bench.pages.board import Board, CaseInfo, Row, Section
-from bench.stats import Entrant, HeadToHead, Tally, head_to_head
+from bench.stats import Entrant, HeadToHead, Tally, heads_to_heads
 
 MOST_VERSUS = 20
 """Agents in the table of pairs; a file has all of them."""
@@ -92,19 +93,20 @@ def _cell(tally: Tally | None) -> Cell:
 
 def pairs_of(section: Section) -> list[Pair]:
     """Every two competitors once, the better placed one first."""
-    return [
-        Pair(one.standing.entrant, other.standing.entrant, head_to_head(one.standing, other.standing))
-        for one, other in combinations(section.competitors, 2)
-    ]
+    two = combinations([row.standing.entrant for row in section.competitors], 2)
+    results = heads_to_heads([row.standing for row in section.competitors])
+    return [Pair(one, other, result) for (one, other), result in zip(two, results, strict=True)]
 
 
 def versus_of(section: Section, pairs: Sequence[Pair]) -> Versus:
     every = {(it.one, it.other): it.result for it in pairs}
     every |= {(it.other, it.one): turned(it.result) for it in pairs}
+    of_one: dict[Entrant, dict[Entrant, HeadToHead | None]] = defaultdict(dict)
+    for (one, other), result in every.items():
+        of_one[one][other] = result
     rows = []
     for row in section.competitors:
-        who = row.standing.entrant
-        own = {other: result for (one, other), result in every.items() if one == who}
+        own = of_one[row.standing.entrant]
         beats = [other for other, it in own.items() if it and it.sure and it.difference > 0]
         loses = [other for other, it in own.items() if it and it.sure and it.difference < 0]
         rows.append(VersusRow(row, beats, loses, len(own) - len(beats) - len(loses)))

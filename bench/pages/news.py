@@ -67,7 +67,7 @@ class News:
 def trends_of(results: Results, cases: Mapping[str, object]) -> dict[Entrant, Trend]:
     """Of each agent its newest series, over the cases of the suite alone."""
     newest: dict[Entrant, Series] = {}
-    for series in nightly([it for it in results.nights("success") if it.case in cases]):
+    for series in nightly(results.nights("success").of_cases(cases)):
         held = newest.get(series.entrant)
         if series.nights and (held is None or series.nights[-1].started > held.nights[-1].started):
             newest[series.entrant] = series

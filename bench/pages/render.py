@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import jinja2
 from markupsafe import Markup
@@ -41,7 +42,7 @@ from bench.pages.words import (
     visible,
     web_link,
 )
-from bench.stats import agent_seconds, entrant_of, input_tokens, model_label, output_tokens
+from bench.stats import Entrant, agent_seconds, entrant_of, input_tokens, model_label, output_tokens
 
 _FILTERS = (
     absolute,
@@ -104,12 +105,12 @@ class Renderer:
             bytecode_cache=CompiledTemplates(sources) if sources else None,
         )
         self._environment.filters.update({function.__name__: function for function in _FILTERS})
-        self._environment.filters["weights"] = read_open_weights(site).of
+        self._environment.filters["weights"] = cache(read_open_weights(site).of)
         # A page that is handed on alone carries its style; its policy allows this one by digest, and no other.
         style = "".join((site / "static" / name).read_text(encoding="utf-8") for name in _ALONE)
         digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
         own = {"own_style": Markup(style), "own_style_digest": f"sha256-{digest}"}  # noqa: S704  a source of the site
-        self._environment.globals.update(own, places_from=self._places_from)
+        self._environment.globals.update(own, places_from=self._places_from, entrant_link=cache(self._entrant_link))
         # Sources are not read anew for every page.
         self._template = cache(self._environment.get_template)
         self._places = cache(self._rendered_places)
@@ -120,6 +121,12 @@ class Renderer:
         text = self._template(template).render(facts, root=root, address=address)
         # A lone surrogate in a record must not stop the site from being built.
         return text.encode("utf-8", "replace")
+
+    def _entrant_link(self, root: str, who: Entrant, linked: bool = True) -> Markup:
+        """The name of an agent, which a page of a case shows many times."""
+        parts: Any = self._template("parts.html").module
+        link: Markup = parts.entrant(root, who, linked)
+        return link
 
     def _places_from(self, root: str, address: str) -> Markup:
         """The way to the main pages; `root` leads there from the page at `address`."""

@@ -138,7 +138,7 @@ def case_view(board: Board, case: CaseInfo, details: Details) -> CaseView:
 
 
 def _check_row(row: CheckShares, results: Sequence[Entrant], rivals: Sequence[Entrant]) -> CheckRow:
-    known = [row.shares[who] for who in rivals if who in row.shares]
+    known = [share for who in rivals if (share := row.shares.get(who)) is not None]
     mean = math.fsum(known) / len(known) if known else None
     return CheckRow(row.check, [row.shares.get(who) for who in results], mean, len(known))
 

@@ -136,9 +136,10 @@ def visible(value: object) -> object:
 
     The filter through which every expression of every template passes, before it is escaped.
     """
-    if not isinstance(value, str) or hasattr(value, "__html__"):
+    if type(value) is not str and (not isinstance(value, str) or hasattr(value, "__html__")):
         return value  # what has `__html__` is markup of our own
-    value = without_host_paths(value)
+    if "/" in value or "\\" in value:
+        value = without_host_paths(value)
     if value.isprintable():
         return value
     return "".join(_visible(character) for character in value)
@@ -160,7 +161,7 @@ What every such path holds stands before its pattern, and is found in a tenth of
 
 def without_host_paths(text: str) -> str:
     """The paths of a run folder's scratch, of installed packages and of a person's folder, cut down to their ends."""
-    for held, pattern, instead in _HOST_PATHS if "/" in text or "\\" in text else ():
+    for held, pattern, instead in _HOST_PATHS:
         if held in text:
             text = pattern.sub(instead, text)
     return text

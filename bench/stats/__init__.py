@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from bench.stats.improvement import BARS, FEWEST_TRIALS, Improvement, OverCases, improvement_of, over_cases
     from bench.stats.intervals import Correlation, Interval
     from bench.stats.listing import CaseMonth, CellLine, line_order
+    from bench.stats.night_points import NightPoints, Words
     from bench.stats.noise_floor import Losses, NoiseFloor
     from bench.stats.pairing import MEASURES
     from bench.stats.periods import DAYS, MICRO, CasePeriod, Spent, TokenUse
@@ -104,8 +105,8 @@ if TYPE_CHECKING:
         total_of,
     )
     from bench.stats.tests import Rules
-    from bench.stats.trends import CaseNight, Drop, Level, Series, case_nights, nightly, standing_drop
+    from bench.stats.trends import Drop, Level, Series, case_nights, nightly, standing_drop
     from bench.stats.verdict import Judgement
-    from bench.stats.versus import HeadToHead, head_to_head
+    from bench.stats.versus import HeadToHead, heads_to_heads
 else:
     __getattr__ = lazy_face(__name__)

@@ -12,7 +12,7 @@ from bench.formats.record import CheckResult, Note, Profile, Record
 from bench.stats.conditions import Conditions, conditions_of
 from bench.stats.entrants import Entrant, counted_cells, newest_versions, unique_cells
 from bench.stats.improvement import Improvement, improvement_of
-from bench.stats.listing import CaseMonth, CellLine, line_of, months_of
+from bench.stats.listing import CaseMonth, CellLine, line_of, line_order, months_of
 from bench.stats.periods import CasePeriod, Spent, TokenUse, case_periods, spending, token_use
 from bench.stats.results import (
     CaseSeen,
@@ -28,7 +28,7 @@ from bench.stats.standing import Standing, standings_of
 from bench.stats.tally import tally_of
 
 if TYPE_CHECKING:
-    from bench.stats.trends import CaseNight
+    from bench.stats.night_points import NightPoints
 
 
 _Run = tuple[tuple[str, str, str, int], Entrant, CheckResult]
@@ -97,7 +97,7 @@ class RecordResults:
             if own and (scale := max(own, key=lambda it: (it.started, it.cell)).headline) is not None
         ]
 
-    def nights(self, measure: str) -> Sequence[CaseNight]:
+    def nights(self, measure: str) -> NightPoints:
         from bench.stats.pairing import MEASURES
         from bench.stats.trends import case_nights
 
@@ -123,7 +123,8 @@ class RecordResults:
         return months_of({line_of(record) for record in self._records})
 
     def lines_of_month(self, month: str) -> Sequence[CellLine]:
-        return list({line_of(record) for record in self._records if record.started.startswith(month)})
+        found = {line_of(record) for record in self._records if record.started.startswith(month)}
+        return sorted(found, key=line_order)
 
 
 def standings(records: Iterable[Record], suite: Suite) -> list[Standing]:

@@ -16,7 +16,7 @@ from bench.stats.periods import CasePeriod, Spent, TokenUse
 from bench.stats.standing import PROFILES, Standing
 
 if TYPE_CHECKING:
-    from bench.stats.trends import CaseNight
+    from bench.stats.night_points import NightPoints
 
 Suite = Mapping[Profile, Collection[str]]
 """The cases that count, for each profile."""
@@ -118,7 +118,7 @@ class Results(Protocol):
     def improvements(self) -> Sequence[Improvement]:
         """Of each entrant on each case whose records say what its metric is held against, in the order of both."""
 
-    def nights(self, measure: str) -> Sequence[CaseNight]:
+    def nights(self, measure: str) -> NightPoints:
         """What `nightly` makes series of, for a name of `MEASURES`: all suites and cases."""
 
     def case_periods(self) -> Sequence[CasePeriod]:
@@ -138,7 +138,7 @@ class Results(Protocol):
         """By case and month: all results, counted or not."""
 
     def lines_of_month(self, month: str) -> Sequence[CellLine]:
-        """Of all cases, in no order; `month`: as `CaseMonth` has it."""
+        """Of all cases, in `line_order`; `month`: as `CaseMonth` has it."""
 
 
 def suite_of(cases: Iterable[tuple[str, Iterable[Profile]]]) -> Suite:

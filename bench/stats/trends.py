@@ -12,6 +12,8 @@ import numpy as np
 from bench.formats.record import Record
 from bench.stats.entrants import Entrant, entrant_of, unique_cells
 from bench.stats.intervals import Floats
+from bench.stats.night_points import CaseNight, NightPoints
+from bench.stats.night_sums import Ints
 from bench.stats.pairing import Measure
 from bench.stats.steps import MARGIN, Step
 
@@ -65,29 +67,7 @@ class Series:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class CaseNight:
-    """What one agent with its models did on one case in one run."""
-
-    entrant: Entrant
-    suite: str
-    version: str
-    """Of the suite."""
-    run: str
-    first: str
-    """Start of its first trial."""
-    last: str
-    case: str
-    case_version: str
-    """See `Record.case_version`."""
-    mean: float
-    """Over graded trials."""
-    trials: int
-    category: str = ""
-    """Of the case; empty where it is not known."""
-
-
-def case_nights(records: Iterable[Record], measure: Measure, runs: str = "*") -> list[CaseNight]:
+def case_nights(records: Iterable[Record], measure: Measure, runs: str = "*") -> NightPoints:
     """The graded cells of ranked agents in runs whose name matches the pattern `runs`, summed up by run and case.
 
     Of a run whose arms are two versions of one agent, head alone counts: it is what the agent has become, and the mean
@@ -113,59 +93,66 @@ def case_nights(records: Iterable[Record], measure: Measure, runs: str = "*") ->
             mean = float(np.mean(values))
             category = group[-1].case.category
             found.append(CaseNight(who, suite, version, run, *ends, case, case_version, mean, len(values), category))
-    return found
+    return NightPoints.of(found)
 
 
-def nightly(points: Iterable[CaseNight], most: int = 90) -> list[Series]:
+def nightly(points: NightPoints, most: int = 90) -> list[Series]:
     """The series of every agent, the last `most` nights of each.
 
     Another version of the suite begins another series, and only results of the newest version of each case count.
     """
-    groups: dict[tuple[Entrant, str], list[CaseNight]] = defaultdict(list)
-    for point in points:
-        groups[point.entrant, point.suite].append(point)
-    return [_series(who, suite, group, most) for (who, suite), group in sorted(groups.items())]
+    return [_series(them, most) for them in points.by_series()]
 
 
-def _series(entrant: Entrant, suite: str, points: list[CaseNight], most: int) -> Series:
-    version = max(points, key=lambda it: (it.last, it.run)).version
-    by_run: dict[str, list[CaseNight]] = defaultdict(list)
-    for point in _current([it for it in points if it.version == version]):
-        by_run[point.run].append(point)
-    started = {run: min(it.first for it in group) for run, group in by_run.items()}
-    runs = sorted(by_run, key=lambda run: (started[run], run))[-most:]
-    cases = sorted({it.case for run in runs for it in by_run[run]})
-    seen = [{it.case: it for it in by_run[run]} for run in runs]
-    table = np.array([[night[case].mean if case in night else np.nan for case in cases] for night in seen])
-    trials = np.array([[float(night[case].trials) if case in night else 0.0 for case in cases] for night in seen])
+def _series(every: NightPoints, most: int) -> Series:
+    """`every`: of one entrant on one suite."""
+    newest = np.lexsort((every.run.at, every.last))[-1]
+    points = _current(every.rows(every.version.at == every.version.at[newest]))
+    # Run by run in the order of time; of two that began together by name.
+    runs, place = np.unique(points.run.at, return_inverse=True)
+    started = np.full(len(runs), np.iinfo(np.int64).max)
+    np.minimum.at(started, place, points.first)
+    chosen = np.lexsort((runs, started))[-most:]
+    row_of_run = np.full(len(runs), -1)
+    row_of_run[chosen] = np.arange(len(chosen))
+    rows = row_of_run[place]
+    points, rows = points.rows(rows >= 0), rows[rows >= 0]
+    cases, columns = np.unique(points.case.at, return_inverse=True)
+    table, trials = np.full((len(chosen), len(cases)), np.nan), np.zeros((len(chosen), len(cases)))
+    table[rows, columns], trials[rows, columns] = points.mean, points.trials
     full = np.isfinite(table).mean(axis=1) >= LEAST_COVERAGE
-    kept = [run for run, enough in zip(runs, full, strict=True) if enough]
-    nights = [
-        Night(run, started[run], float(value), len(by_run[run]), sum(it.trials for it in by_run[run]))
-        for run, value in zip(kept, adjusted(table[full]), strict=True)
-    ]
-    newest = {it.case: it.category for it in sorted(points, key=lambda it: it.last)}
+    names = [points.run.texts[it] for it in runs[chosen]]
+    starts = [points.instant(it) for it in started[chosen].tolist()]
+    graded, sums = np.isfinite(table).sum(axis=1).tolist(), trials.sum(axis=1).tolist()
+    kept = zip(np.flatnonzero(full).tolist(), adjusted(table[full]).tolist(), strict=True)
     return Series(
-        entrant,
-        suite,
-        version,
-        nights,
-        thin=[run for run in runs if run not in set(kept)],
-        cases=cases,
-        categories=[newest[case] for case in cases],
-        from_start=len(runs) < most,
+        every.entrants[every.entrant[0]],
+        every.suite[0],
+        every.version[newest],
+        [Night(names[it], starts[it], value, graded[it], int(sums[it])) for it, value in kept],
+        thin=[name for name, enough in zip(names, full, strict=True) if not enough],
+        cases=[points.case.texts[it] for it in cases],
+        categories=_categories(every, cases),
+        from_start=len(chosen) < most,
         table=table[full],
         trials=trials[full],
     )
 
 
-def _current(points: list[CaseNight]) -> list[CaseNight]:
-    """Those of the newest version of each case."""
-    newest: dict[str, CaseNight] = {}
-    for point in points:
-        if point.case not in newest or point.last > newest[point.case].last:
-            newest[point.case] = point
-    return [point for point in points if point.case_version == newest[point.case].case_version]
+def _current(points: NightPoints) -> NightPoints:
+    """Those of the newest version of each case; of versions as new as each other that which comes first."""
+    order = np.lexsort((-np.arange(len(points)), points.last))
+    newest = np.zeros(len(points.case.texts), dtype=np.int64)
+    newest[points.case.at[order]] = points.case_version.at[order]  # the last one stays
+    return points.rows(points.case_version.at == newest[points.case.at])
+
+
+def _categories(points: NightPoints, cases: Ints) -> list[str]:
+    """Of each case as its last point has it."""
+    order = np.argsort(points.last, kind="stable")
+    newest = np.zeros(len(points.case.texts), dtype=np.int64)
+    newest[points.case.at[order]] = points.category.at[order]
+    return [points.category.texts[it] for it in newest[cases]]
 
 
 def adjusted(table: Floats) -> Floats:

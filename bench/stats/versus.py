@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 
-from bench.stats.intervals import LEVEL, Interval, difference_intervals
+from bench.stats.intervals import LEVEL, Interval, intervals_of_differences
 from bench.stats.standing import Standing
 
 
@@ -30,16 +31,19 @@ class HeadToHead:
         return self.interval is not None and (self.interval.low > 0 or self.interval.high < 0)
 
 
-def head_to_head(one: Standing, other: Standing) -> HeadToHead | None:
-    """None where no case was graded for both. The interval is that of `compare` between cases, without its nights."""
-    apart = np.array(differences(one, other), dtype=np.float64)
-    if not len(apart):
-        return None
-    (interval,) = difference_intervals(apart, [LEVEL])
-    return HeadToHead(float(apart.mean()), interval, len(apart), int((apart > 0).sum()), int((apart < 0).sum()))
+def heads_to_heads(standings: Sequence[Standing]) -> list[HeadToHead | None]:
+    """Of every two, in the order of `combinations`; None where no case was graded for both.
 
-
-def differences(one: Standing, other: Standing) -> Sequence[float]:
-    """Of each case that both were graded on."""
-    pairs = ((it.success, other.cases[case].success) for case, it in one.cases.items() if case in other.cases)
-    return [mine - its for mine, its in pairs if mine is not None and its is not None]
+    The interval is that of `compare` between cases, without its nights.
+    """
+    cases = sorted({case for it in standings for case in it.cases})
+    success = [{case: it.success for case, it in standing.cases.items()} for standing in standings]
+    table = np.array([[own.get(case) for case in cases] for own in success], dtype=np.float64)
+    apart = [one - other for one, other in combinations(table, 2)]
+    known = [row[np.isfinite(row)] for row in apart]
+    return [
+        HeadToHead(float(row.mean()), interval, len(row), int((row > 0).sum()), int((row < 0).sum()))
+        if len(row)
+        else None
+        for row, interval in zip(known, intervals_of_differences(known, LEVEL), strict=True)
+    ]

@@ -58,7 +58,7 @@ from pathlib import Path
 began = time.monotonic()
 from bench.index.answers import cell_history
 from bench.index.answers import stored_records
-from bench.index.answers import nightly_points
+from bench.index.nights import nightly_points
 from bench.index.query import open_index
 from bench.index.results import IndexedResults
 from bench.stats import rank

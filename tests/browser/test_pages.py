@@ -33,6 +33,8 @@ from tests.helpers.records import START, make_night, make_record
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 pytestmark = pytest.mark.browser
+BASE = "https://example.org/"
+"""Where the site is said to be, so that it has the page of what is not there."""
 
 PROBE = """<!doctype html><meta charset="utf-8"><link rel="icon" href="static/icon.svg">
 <body><pre id="out">not finished</pre><script>
@@ -134,6 +136,7 @@ async function look(frame) {
     opened: step ? [!!kept, doc.querySelectorAll('#steps details').length, !!doc.querySelector('.diff .d-add'),
                     !!doc.querySelector('#log pre'), view.location.hash] : [],
     over: doc.documentElement.scrollWidth - doc.documentElement.clientWidth, title: doc.title, faint, clipped,
+    gone: [...doc.querySelectorAll('#gone:not([hidden])')].map(n => n.textContent).join(),
     scripts: [...doc.scripts].filter(n => !n.src || n.textContent).length,
     ground: view.getComputedStyle(doc.body).backgroundColor,
     reached: [...doc.querySelectorAll('a[href], [tabindex="0"], summary')].every(n => n.tabIndex === 0),
@@ -167,6 +170,7 @@ class Look(TypedDict):
     tools: dict[str, Any]
     shift: float
     opened: list[Any]
+    gone: str
     ground: str
     reached: bool
 
@@ -182,7 +186,10 @@ class Served:
     def looks(self, profile: Path, width: int, *, dark: bool = False, axe: Path | None = None) -> dict[str, Look]:
         """What is found on pages of every kind; `axe`: axe-core's script, which then runs in each."""
         pages = [path.name for path in sorted(self.folder.glob("*.html")) if path.name != "probe.html"]
-        kinds = ("cases/*.html", "agents/*.html", "runs/evil/*.html", "runs/night/*noisy*react-1*.html", "traces/*/*")
+        kinds = (
+            "cases/*.html", "agents/*.html", "runs/evil/*.html", "runs/night/*noisy*react-1*.html", "traces/*/*",
+            "runs/gone/*.html",
+        )  # fmt: skip
         for pattern in kinds:
             pages += [str(path.relative_to(self.folder)) for path in sorted(self.folder.glob(pattern))]
         if axe is not None:
@@ -235,10 +242,14 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     records = [*known, full, traced, *others]
     about = {"why": "It was <b>wrong</b>.", "who": "Ann", "when": "2026-11-21T00:00:00Z"}
     decisions = [Decision(kind="withdrawn", run="night-0", **about), Decision(kind="accepted", run="night-0", **about)]
-    options = SiteOptions(traces=FolderTraces(lambda run: runs), decisions=decisions)
+    options = SiteOptions(base=BASE, traces=FolderTraces(lambda run: runs), decisions=decisions)
     write_site(
         partial(RecordResults, records), cases_of(known, task=HOSTILE * 20, readme=HOSTILE), folder, SITE, options
     )
+    # As a server of pages answers for a cell that has none any more.
+    gone = folder / "runs" / "gone" / f"{known[0].case.id}-react-1-0123456789abcdef.html"
+    gone.parent.mkdir()
+    shutil.copy(folder / "404.html", gone)
     asked: list[tuple[str, int]] = []
 
     class Handler(SimpleHTTPRequestHandler):
@@ -325,6 +336,16 @@ def test_tables_sort_and_filter_and_agents_are_compared_with_the_state_in_the_ad
     assert 0 < cases["rows"] < 4 and cases["every"] and cases["groups"] and cases["address"] == "?cases.suite=second"
     assert compare["compared"] == 3
     assert compare["shared"].count("mini%2F") == 3
+
+
+@pytest.mark.slow
+def test_the_page_of_what_is_not_here_is_looked_at_too_and_where_it_tells_of_a_cell(
+    served: Served, tmp_path: Path
+) -> None:
+    looks = served.looks(tmp_path / "profile", 390)
+    plain, *told = (looks[page]["gone"] for page in looks if "404" in page or "/gone/" in page)
+    assert plain == "" and len(told) == 1
+    assert "run gone" in told[0] and "ml-dev-bench results query" in told[0]
 
 
 @pytest.mark.slow

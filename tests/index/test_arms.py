@@ -10,8 +10,8 @@ from click.testing import CliRunner
 
 from bench.cli.main import cli
 from bench.formats.record import Record
-from bench.index.answers import nightly_points
 from bench.index.line import parse_line
+from bench.index.nights import nightly_points
 from bench.index.query import open_index
 from bench.stats import MEASURES, case_nights, make_sequential, nightly
 from bench.store import Bundle, ResultsBranch

@@ -22,9 +22,10 @@ import pytest
 
 from bench.base.errors import UserError
 from bench.formats.record import Note, Record
-from bench.index import build
-from bench.index.answers import cell_history, nightly_points, stored_records
-from bench.index.query import Index, export, open_index
+from bench.index import build, nights
+from bench.index.answers import cell_history, stored_records
+from bench.index.nights import nightly_points
+from bench.index.query import VIEWS, Index, export, open_index
 from bench.index.results import IndexedResults
 from bench.index.storage import index_folder
 from bench.index.summaries import SUMMARIES
@@ -352,7 +353,7 @@ def test_a_series_is_of_one_case_and_one_judge(tmp_path: Path, facts: dict[str, 
         (standing,) = IndexedResults(index, {"mini": [old.case.id]}).standings()
         assert standing.graded == 3 - series
     records = list(results.records())
-    assert {it.run for it in points} == ({"old", "new"} if series == 1 else {"new"})
+    assert set(points.run.texts) == ({"old", "new"} if series == 1 else {"new"})
     assert (len({it.case_version for it in records}), standings(records, {"mini": [old.case.id]})) == (
         series,
         [standing],
@@ -405,10 +406,14 @@ def test_a_version_that_is_not_there_is_told_from_the_others(branch: ResultsBran
         choose("react@0000000", partial(stored_records, index), filters)
 
 
-@pytest.mark.parametrize(("measure", "most"), [("success", 90), ("score", 2)])
+@pytest.mark.parametrize(
+    ("measure", "most", "days"), [("success", 90, 100), ("score", 2, 100), ("score", 2, 2), ("success", 1, 1)]
+)
 def test_trends_through_the_index_are_those_through_the_records(
-    branch: ResultsBranch, tmp_path: Path, measure: str, most: int
+    branch: ResultsBranch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, measure: str, most: int, days: int
 ) -> None:
+    """Also of an agent that did not run lately, where only the newest days are looked at first."""
+    monkeypatch.setattr(nights, "DAYS", days)
     night = make_night("night-4", seed=11, started=START.replace(day=4))
     one = night[0].case.id
     changed = [
@@ -417,12 +422,23 @@ def test_trends_through_the_index_are_those_through_the_records(
         else it
         for it in night
     ]
-    branch.commit(bundle_of(changed, "night-4", days=4))
+    branch.commit(bundle_of([it for it in changed if it.agent.id != "aide"], "night-4", days=4))
     plain = nightly(case_nights(branch.records(), MEASURES[measure], "night-*"), most)
     with indexed(tmp_path) as index:
         through = nightly(nightly_points(index, measure, "night-*", most), most)
     assert any(it.nights for it in plain)
     assert [rounded(it) for it in through] == [rounded(it) for it in plain]
+
+
+def test_the_documentation_has_every_table_and_says_which_are_internal(branch: ResultsBranch, tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "querying.md").read_text()
+    with indexed(tmp_path) as index:
+        shown = {name for (name,) in index.rows("SHOW TABLES")}
+    assert shown == {*VIEWS, *SUMMARIES}
+    listed, _, rest = text.partition("`SHOW TABLES` lists")
+    assert all(f"| `{name}` |" in listed for name in VIEWS)
+    internal = rest.partition("They are internal")[0]
+    assert {name for name in shown if f"`{name}`" in internal} == set(SUMMARIES)
 
 
 def rounded(series: Series) -> tuple[object, ...]:

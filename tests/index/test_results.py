@@ -16,6 +16,8 @@ from click.testing import CliRunner
 
 from bench.cli.results import show
 from bench.formats.record import Metric, Record
+from bench.index import nights as index_nights
+from bench.index import results as index_results
 from bench.index import whole_records
 from bench.index.query import Index, open_index
 from bench.index.results import IndexedResults
@@ -94,8 +96,14 @@ def results(tmp_path: Path) -> ResultsBranch:
     return branch
 
 
-def test_the_site_from_the_index_is_the_site_from_the_lines(results: ResultsBranch, tmp_path: Path) -> None:
+@pytest.mark.parametrize("days", [100, 2])
+def test_the_site_from_the_index_is_the_site_from_the_lines(
+    results: ResultsBranch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, days: int
+) -> None:
+    """Also where only the newest days are looked at first."""
     nights(results)
+    monkeypatch.setattr(index_nights, "DAYS", days)
+    monkeypatch.setattr(index_results, "RECENT_DAYS", days)
     site = assert_same_site(tmp_path / "results.git", tmp_path)
     text = b"".join(site.values())
     for words in (
@@ -113,6 +121,30 @@ def test_behind_a_url_it_is_the_same_too(results: ResultsBranch, tmp_path: Path)
 
 def test_without_results_it_is_the_same_too(results: ResultsBranch, tmp_path: Path) -> None:
     assert b"No results yet" in assert_same_site(tmp_path / "results.git", tmp_path)["index.html"]
+
+
+@pytest.mark.parametrize("days", [1, 2, 5])
+def test_the_newest_trials_are_the_same_however_few_days_are_looked_at_first(
+    results: ResultsBranch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, days: int
+) -> None:
+    """Agents and cases that ran lately, that did not, and a case of which most attempts were withdrawn or repeated."""
+    nights(results)
+    for number in range(4):
+        started = START + timedelta(days=7 + number, hours=number)
+        later = make_record(run=f"late-{number}", trial=number + 1, started=started)
+        results.commit(bundle_of([later], f"late-{number}", days=7 + number))
+    with open_index(tmp_path / "results.git", cache=tmp_path / "cache") as index:
+        answers = []
+        for recent in (1000, days):
+            monkeypatch.setattr(index_results, "RECENT_DAYS", recent)
+            asked = IndexedResults(index)
+            found = [(n, m, asked.trials(n, m)) for n, m in ((1, 1), (3, 2), (40, 1), (300, 12))]
+            answers.append(
+                [(n, m, [(it.record.to_line(), it.kept, it.current) for it in them]) for n, m, them in found]
+            )
+    assert answers[0] == answers[1]
+    sizes = [len(them) for *_, them in answers[0]]
+    assert sizes == sorted(sizes) and len(set(sizes)) == 4
 
 
 def test_a_large_branch_has_pages_of_the_newest_cells_and_no_other_line_is_read(

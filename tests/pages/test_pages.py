@@ -29,7 +29,7 @@ from bench.cli.pages import _info, case_infos
 from bench.formats.help import HelpGiven
 from bench.formats.model_usage import ModelUsage, Tokens
 from bench.formats.observed import NameQuery, SelfReported
-from bench.formats.record import Record
+from bench.formats.record import Profile, Record
 from bench.pages import words as figures
 from bench.pages.addresses import agent_page, cell_page
 from bench.pages.board import CaseInfo
@@ -663,3 +663,24 @@ def test_a_statement_is_rendered_and_can_do_nothing(tmp_path: Path) -> None:
     assert 'href="https://example.org" rel="noreferrer noopener external"' in text
     assert "javascript:alert" not in text.replace("[here](javascript:alert(1))", "")
     assert "&lt;b onclick=x&gt;" in text
+
+
+def test_files_are_listed_after_those_that_they_are_the_same_as(built: Path) -> None:
+    text = (built / "data.html").read_text()
+    for name in ("leaderboard", "cases"):
+        found = [text.find(f">{name}.{kind}<") for kind in ("csv", "json", "parquet")]
+        shown = [at for at in found if at >= 0]
+        assert len(shown) >= 2 and shown == sorted(shown)
+
+
+@pytest.mark.parametrize("page", ["data.html", "method.html", "take-part.html", "news.html", "decisions.html"])
+def test_words_show_no_marks_of_markdown(built: Path, page: str) -> None:
+    assert "`" not in (built / page).read_text()
+
+
+@pytest.mark.parametrize(("profiles", "said"), [(("mini", "full"), True), (("mini",), False)])
+def test_news_of_several_profiles_say_which(tmp_path: Path, profiles: Sequence[Profile], said: bool) -> None:
+    records = [make_record(profile=profile) for profile in profiles]
+    build_site(records, cases_of(records), tmp_path / "site", SITE)
+    text = (tmp_path / "site" / "news.html").read_text()
+    assert all((f'<span class="tag">profile {profile}</span>' in text) == said for profile in profiles)

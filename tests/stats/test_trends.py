@@ -23,9 +23,10 @@ from bench.cli.trends import find_trends
 from bench.formats.record import Record
 from bench.github.issues import LABEL, Notice, keep_issues
 from bench.stats.intervals import Floats
+from bench.stats.night_points import NightPoints
 from bench.stats.pairing import MEASURES
 from bench.stats.steps import Step, watch
-from bench.stats.trends import CaseNight, Drop, adjusted, case_nights, find_levels, nightly, standing_drop
+from bench.stats.trends import Drop, adjusted, case_nights, find_levels, nightly, standing_drop
 from bench.store.branch import ResultsBranch
 from bench.store.bundle import Bundle
 from tests.helpers.github_rest import TOKEN, Service, github_rest
@@ -36,7 +37,7 @@ REPOSITORY = "owner/agents"
 SERIES = f"{SONNET} mini"
 
 
-def points(records: Sequence[Record], runs: str = "*") -> list[CaseNight]:
+def points(records: Sequence[Record], runs: str = "*") -> NightPoints:
     return case_nights(records, MEASURES["success"], runs)
 
 
