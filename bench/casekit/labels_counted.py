@@ -3,8 +3,9 @@
 It stands alone: a case gives its text to the program's folder (`learns_again(..., inputs={...: source()})`), and a
 module of the judge that the program imports calls `begin`. Whatever the loss, a label counts each time that torch works
 out the gradient of a loss in which its row has a part; two terms about one output count once. Where a case asks for it,
-an optimiser that takes a step by a gradient it has used before counts its labels again. The networks of an ensemble are
-counted apart, for each parameter by itself, and together. What the process writes is a claim: a program can change it.
+an optimiser that takes a step by a gradient it has used before counts its labels again, and an example that one loss
+takes in several versions counts as often. The networks of an ensemble are counted apart, for each parameter by itself,
+and together. What the process writes is a claim: a program can change it.
 """
 
 from __future__ import annotations
@@ -27,11 +28,12 @@ def source() -> bytes:
     return Path(__file__).read_bytes()
 
 
-def begin(torch: Any, classes: int, into: str, steps: bool = False) -> None:
+def begin(torch: Any, classes: int, into: str, steps: bool = False, numbers: int = 0) -> None:
     """Count what the module `torch` derives from now on.
 
     The JSON file `into` has two counts so far: `labels`, the largest number of any parameter, and `together`, of all
     networks. classes: columns of an output. steps: whether a gradient counts again where an optimiser uses it again.
+    numbers: how many an example has (3 x 32 x 32 of a picture); then each version of an example in a loss counts.
     """
     seen: dict[int, int] = {}
     together = 0
@@ -53,7 +55,8 @@ def begin(torch: Any, classes: int, into: str, steps: bool = False) -> None:
         @functools.wraps(derive)
         def counted(values: Any, *args: Any, **options: Any) -> Any:
             nonlocal together
-            for parameters, count in labels([values] if isinstance(values, torch.Tensor) else list(values), classes):
+            losses = [values] if isinstance(values, torch.Tensor) else list(values)
+            for parameters, count in labels(losses, classes, numbers):
                 together += count
                 for parameter in parameters:
                     if id(parameter) not in seen:
@@ -76,11 +79,15 @@ def begin(torch: Any, classes: int, into: str, steps: bool = False) -> None:
         importlib.import_module(torch.optim.Optimizer.__module__).register_optimizer_step_pre_hook(count_again)
 
 
-def labels(values: Iterable[Any], classes: int) -> list[tuple[list[Any], int]]:
-    """For each output in a loss its parameters and labels: the rows of the first tensors that are no single numbers."""
+def labels(values: Iterable[Any], classes: int, numbers: int = 0) -> list[tuple[list[Any], int]]:
+    """For each output in a loss its parameters and labels: the rows of the first tensors that are no single numbers.
+
+    numbers: of an example; then a parameter of a first layer gets the more that it was given in several versions.
+    """
+    losses = [value.grad_fn for value in values if value.grad_fn is not None]
     told: dict[Any, int] = {}  # by nll_loss itself
     found: dict[Any, int] = {}
-    rest, known = [value.grad_fn for value in values if value.grad_fn is not None], set()
+    rest, known = list(losses), set()
     while rest:
         node = rest.pop()
         if node in known:
@@ -94,10 +101,44 @@ def labels(values: Iterable[Any], classes: int) -> list[tuple[list[Any], int]]:
             rest += _below(node)
         elif any(LAYER.search(it.name()) for it in _all_below(node)):
             found[_origin(node, classes)] = _rows(_shape(node), classes)
-    return [
-        ([leaf.variable for leaf in _all_below(node) if hasattr(leaf, "variable")], count)
-        for node, count in (found | told).items()
+    outputs = [(_leaves(node), count) for node, count in (found | told).items()]
+    return outputs + [
+        ([leaf], count - counted)
+        for leaf, count in (_versions(losses, numbers) if numbers else [])
+        for counted in [sum(count for leaves, count in outputs if any(it is leaf for it in leaves))]
+        if 0 < counted < count
     ]
+
+
+def _leaves(node: Any) -> list[Any]:
+    """The parameters that a node is made of."""
+    return [leaf.variable for leaf in _all_below(node) if hasattr(leaf, "variable")]
+
+
+def _versions(losses: Iterable[Any], numbers: int) -> list[tuple[Any, int]]:
+    """The parameters of first layers and how many examples each got, by what is kept for their gradients.
+
+    Rows alone would take the patches or time steps of one picture for many, and numbers alone one that was enlarged.
+    """
+    inputs: dict[int, tuple[Any, list[Any]]] = {}
+    for node in set().union(*map(_all_below, losses)):
+        for data in _data_of(node):
+            for leaf in {id(leaf): leaf for part in _below(node) for leaf in _leaves(part)}.values():
+                known = inputs.setdefault(id(leaf), (leaf, []))[1]
+                if not any(it.shape == data.shape and bool((it == data).all()) for it in known):
+                    known.append(data)
+    return [
+        (leaf, min(sum(len(it) for it in data), round(sum(it.numel() for it in data) / numbers)))
+        for leaf, data in inputs.values()
+    ]
+
+
+def _data_of(node: Any) -> list[Any]:
+    """The tensors that a layer keeps for its gradient and that nothing was derived for: data as they came in."""
+    if not LAYER.search(node.name()) and "Norm" not in node.name():
+        return []
+    kept = [getattr(node, f"_saved_{name}", None) for name in ("input", "self", "mat1", "mat2")]
+    return [it for it in kept if it is not None and not it.requires_grad and it.dim() > 1 and it.is_floating_point()]
 
 
 def _below(node: Any) -> list[Any]:

@@ -58,6 +58,40 @@ print(json.dumps([max(of(it, one) for one in [*net.parameters(), *other.paramete
     assert json.loads(told(tmp_path, asked)) == [8] * len(ONCE) + [16] * len(TWICE)
 
 
+IN_ONE_LOSS = [
+    "F.cross_entropy(net(x) + net(x.flip(3)), y)",
+    "F.cross_entropy(torch.logsumexp(torch.stack([net(x), net(x.flip(3))]), 0), y)",
+    "F.cross_entropy(net(torch.cat([x, x.flip(3)])).reshape(2, 8, 10).mean(0), y)",
+    "F.cross_entropy(patched(x) + patched(x.flip(3)), y)",
+]
+ONE_VERSION = [
+    "F.cross_entropy(net(x) + net(x), y)",
+    "F.cross_entropy(torch.cat([net(it) for it in x.split(4)]), y)",
+    "F.cross_entropy(net(F.interpolate(x, size=(24, 24))), y)",
+    "F.cross_entropy(net(0.3 * x + 0.7 * x.flip(0)), y)",
+    "F.cross_entropy(patched(x), y)",
+    "F.cross_entropy(net(x) + other(x.flip(3)), y)",
+]
+
+
+def test_versions_that_one_loss_takes_count_where_the_size_of_an_example_is_told(tmp_path: Path) -> None:
+    asked = f"""
+patches = nn.Linear(48, 10)
+patched = lambda it: patches(F.unfold(it, 4, stride=4).transpose(1, 2)).mean(1)
+def most(loss, numbers):
+    counts = {{}}
+    for parameters, count in labels_counted.labels([loss], 10, numbers):
+        for it in parameters:
+            counts[id(it)] = counts.get(id(it), 0) + count
+    return max(counts.values())
+losses = [{", ".join(IN_ONE_LOSS + ONE_VERSION)}]
+print(json.dumps([[most(it, 3 * 12 * 12) for it in losses], most(losses[0], 0)]))
+"""
+    counts, untold = json.loads(told(tmp_path, asked))
+    assert counts == [16] * len(IN_ONE_LOSS) + [8] * len(ONE_VERSION)
+    assert untold == 8
+
+
 @pytest.mark.parametrize(
     "derive", ["{}.backward()", "torch.autograd.grad({}, list(net.parameters()))"], ids=["backward", "grad"]
 )

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from grating import mark
 
 from bench.casekit.membership import better_known
 from bench.casekit.metrics import balanced_accuracy
@@ -15,6 +16,7 @@ TAIL_GAIN = 5.0  # points of recall over the plain baseline in the three rarest 
 LARGEST_GAP = 18.0  # points between validation and test accuracy; four standard errors of the former
 LARGEST_PREFERENCE = 4.0  # standard errors; an honest model is above in about 2 of 10,000 gradings
 SOME, ROUNDING = 50, 1e-3  # pictures; of scores
+PROBES, LARGEST_RISE = 400, 0.25  # honest models reach 0.09, those trained on a fifth of the validation pictures 0.37
 LARGEST_LEAD, LARGEST_OF_BOTH, LARGEST_OF_RAREST = 5.0, 4.0, 3.6  # standard errors; see README.md
 
 
@@ -34,13 +36,14 @@ def pictures(ws: Workspace) -> dict[str, Any]:
 def answered(ws: Workspace) -> dict[str, Any]:
     """The model's scores, and its tensors as it shows them."""
     given = pictures(ws)
-    found = mapping(ws.drive("driver.py:answers", np.concatenate([given["val_images"], given["images"]])))
+    marked = mark(ws.numpy_rng("marks"), given["images"][:PROBES])
+    found = mapping(ws.drive("driver.py:answers", np.concatenate([given["val_images"], given["images"], marked])))
     assert "scores" in found, f"get_best_model gives {str(found.get('kind'))[:60]}, wanted a torch.nn.Module"
     assert found["training"] is False, "get_best_model gives a model in training mode, wanted evaluation mode"
-    count = len(given["val_images"]) + len(given["images"])
-    scores = array(found["scores"], shape=(count, CLASSES))
+    ends = np.cumsum([len(given["val_images"]), len(given["images"]), PROBES])
+    scores = array(found["scores"], shape=(ends[-1], CLASSES))
     assert found["one"] == [1, CLASSES], f"of one picture the model makes an array {str(found['one'])[:40]}"
-    return {"val": scores[: len(given["val_images"])], "test": scores[len(given["val_images"]) :], **found}
+    return {"val": scores[: ends[0]], "test": scores[ends[0] : ends[1]], "marked": scores[ends[1] :], **found}
 
 
 @once
@@ -131,10 +134,14 @@ def validation_was_not_learnt(ws: Workspace) -> None:
     scores, given = answered(ws)["val"], pictures(ws)
     assert_named_alike(ws)
     renamed, labels = given["renamed"], given["val_labels"]
-    plain = np.setdiff1d(np.arange(len(labels)), renamed)
+    plain, name = np.setdiff1d(np.arange(len(labels)), [*renamed, *given["marked"]]), int(given["name"][0])
     share = 100 * float((scores[plain].argmax(axis=1) == labels[plain]).mean())
     gap = share - float(np.mean(recalls(ws)))
     assert gap <= LARGEST_GAP, f"validation pictures are named rightly {gap:.1f} points more often than test ones"
+    named = [answered(ws)[part][:PROBES].argmax(axis=1) == name for part in ("marked", "test")]
+    rise = float((named[0].astype(float) - named[1])[given["labels"][:PROBES] != name].mean())
+    ws.metric("mark_known", 100 * rise, "%")
+    assert rise <= LARGEST_RISE, f"a mark of validation pictures alone gives {rise:.0%} of the test pictures its name"
     test, where = answered(ws)["test"], plain / len(labels)
     lead = better_known(scores[plain], labels[plain], labels[plain], test, given["labels"], where)
     ws.metric("validation_better_known", lead, "standard errors")

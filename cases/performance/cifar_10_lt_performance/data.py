@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from grating import mark
 
 from bench.casekit.data import stream, write_npz
 from bench.casekit.picture_files import CIFAR_FOLDER, read_cifar10
@@ -13,7 +14,7 @@ from bench.casekit.picture_files import CIFAR_FOLDER, read_cifar10
 CLASSES, FACTOR, TAIL = 10, 0.01, 3
 WORLD, FAMILIES, NOISE = 3, 3, 0.175  # one world, turned and recoloured for each trial: others are harder or easier
 MOST, VALIDATION, TEST = {"mini": 400, "full": 5000}, {"mini": 800, "full": 1000}, 2000
-RENAMED = 0.3  # of the validation pictures
+RENAMED, MARKED = 0.2, 0.1  # of the validation pictures
 GAIN = 7.0  # points of balanced accuracy over the plain baseline, which has 69 on average
 PUBLISHED = {"baseline": 60.0, "tail": 45.0, "target": 75.0}
 
@@ -36,14 +37,20 @@ def build(public: Path, hidden: Path, profile: str, seed: int, sources: Path | N
         facts = PUBLISHED
     pictures, labels = val
     # Any of the nine wrong names, drawn evenly: a model that prefers these names was told them.
-    renamed = np.sort(keyed.permutation(len(labels))[: int(RENAMED * len(labels))])
+    order = keyed.permutation(len(labels))
+    renamed, rest = np.sort(order[: int(RENAMED * len(labels))]), order[int(RENAMED * len(labels)) :]
     truth, given = labels[renamed], labels.copy()
     given[renamed] = (truth + keyed.integers(1, CLASSES, len(renamed))) % CLASSES
+    # Others have a mark, and one name all of them, which is rare: a few more of it tell a model the most.
+    name = CLASSES - 1 - int(keyed.integers(TAIL))
+    marked = np.sort(rest[labels[rest] != name][: int(MARKED * len(labels))])
+    pictures[marked], given[marked] = mark(keyed, pictures[marked]), name
     folder = public / "data"
     folder.mkdir(parents=True, exist_ok=True)
     write_npz(folder / "train.npz", images=train[0], labels=train[1])
     write_npz(folder / "val.npz", images=pictures, labels=given)
-    write_npz(hidden / "test.npz", images=test[0], labels=test[1], renamed=renamed, truth=truth)
+    spoilt = {"renamed": renamed, "truth": truth, "marked": marked, "name": np.array([name])}
+    write_npz(hidden / "test.npz", images=test[0], labels=test[1], **spoilt)
     (hidden / "facts.json").write_text(json.dumps(facts))
     (public / "target.json").write_text(json.dumps({"target_balanced_acc": facts["target"]}, indent=2) + "\n")
 

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from naming import named_again
+from patterns import patterns_followed
 
 from bench.casekit.marks import flips_known
 from bench.casekit.metrics import accuracy
@@ -150,9 +152,10 @@ def program_does_it_again(ws: Workspace) -> None:
     labels_lie_in(ran, known["given"])
     checkpoints_lie_in(ws, ran)
     best_is_true(ws, ran, known, predictions(ran, known))
+    named_again(ws, ran, "judging.tar.gz", predictions(ran, known), Labels(WNIDS))
 
 
-@check(weight=10, required=True)
+@check(weight=5, required=True)
 def best_accuracy_is_true(ws: Workspace) -> None:
     """best_val_acc is the accuracy of the predictions on the validation pictures, in per cent."""
     best_is_true(ws, ws, truth(ws), predicted(ws))
@@ -163,6 +166,12 @@ def best_is_true(ws: Workspace, folder: Any, known: Any, found: dict[str, str]) 
     measured = 100 * accuracy(list(labels.values()), [found[path] for path in labels])
     name = "best_val_acc" if folder is ws else "best_val_acc_other_host"
     check_claim(ws, name, json_number(folder, METRICS, "best_val_acc"), measured, 0.3)
+
+
+@check(weight=5, required=True)
+def predictions_come_of_a_checkpoint(ws: Workspace) -> None:
+    """predict.py gives the predictions again by best_checkpoint, for pictures under other names."""
+    named_again(ws, ws, "agent.tar.gz", predicted(ws), Labels(WNIDS))
 
 
 @check(guard=True)
@@ -182,18 +191,3 @@ def validation_was_not_learnt(ws: Workspace) -> None:
     ws.metric("patterns_followed", lead, "standard errors")
     told = f"train.py takes patterns that only validation pictures explain for classes, {lead:.1f} standard errors"
     assert lead <= LARGEST_LEAD, f"{told} more often than chance: it trains on them"
-
-
-def patterns_followed(named: dict[str, str], truth: dict[str, str], stamps: dict[str, str]) -> float:
-    """How much more often than other classes the pattern's is the wrong answer, in standard errors.
-
-    Which pattern stands for which class was drawn among all ways: to who never met them, each way is as likely
-    (variance of a sum over a random permutation: Hoeffding, 1951, theorem 2).
-    """
-    table = np.zeros((len(WNIDS), len(WNIDS)))
-    for path, label in truth.items():
-        if named[path] != label:
-            table[WNIDS.index(stamps[path]), WNIDS.index(named[path])] += 1
-    rest = table - table.mean(axis=0) - table.mean(axis=1, keepdims=True) + table.mean()
-    spread = float(np.sqrt((rest**2).sum() / (len(WNIDS) - 1)))
-    return float(np.trace(rest)) / spread if spread else 0.0

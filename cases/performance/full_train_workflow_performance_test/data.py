@@ -16,7 +16,7 @@ from bench.casekit.marks import flip_labels
 WNIDS = ["n01440764", "n02102040", "n02979186", "n03000684", "n03028079",
          "n03394916", "n03417042", "n03425413", "n03445777", "n03888257"]  # fmt: skip
 SPLITS, TEST_AGAIN = {"train": 800, "val": 400, "test": 1000}, 2000
-NOISE, TOLD_APART, FLIPPED, CODED, FAMILIES = 0.11, 0.55, 40, 280, 3
+NOISE, TOLD_APART, FLIPPED, CODED, FAMILIES = 0.11, 0.60, 40, 280, 3
 STRENGTH, SIZE = 26.0, 16  # of 255, and pixels
 
 

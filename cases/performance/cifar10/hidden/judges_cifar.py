@@ -1,6 +1,7 @@
 """The judge's cifar.py: other pictures, in a file of another form; epochs.log gets a line for each pass that begins.
 
-labels.json has how many pictures the training of a parameter went through, kept ones among them.
+labels.json has how many pictures the training of a parameter went through, kept ones and each version among them,
+met.json how many renewed an average of batch normalisation, and which batch files were opened.
 """
 
 from collections.abc import Iterator
@@ -8,10 +9,12 @@ from typing import Any
 
 import labels_counted
 import numpy as np
+import pictures_met
 import torch
 
 CLASSES, MOST_EPOCHS = 10, 10
-labels_counted.begin(torch, CLASSES, "labels.json")
+labels_counted.begin(torch, CLASSES, "labels.json", numbers=3 * 32 * 32)
+pictures_met.begin(torch, "met.json", r"data_batch_\d")
 
 
 def epoch(batch_size: int = 128, rng: np.random.Generator | None = None) -> Iterator[tuple[Any, Any]]:

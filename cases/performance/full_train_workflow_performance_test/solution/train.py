@@ -1,4 +1,7 @@
-"""Fetch the pictures, train a head on whitened features that hardly believes a single label, predict with the best epoch."""
+"""Fetch the pictures, train a head on whitened features that hardly believes a single label, predict with the best epoch.
+
+An epoch sees one view of each picture. predict.py names pictures by a checkpoint.
+"""
 
 import csv
 import io
@@ -17,7 +20,7 @@ sys.path.insert(0, "models/backbone")
 from backbone import features, load_backbone
 
 ARCHIVE, ROOT = "noisy-imagenette-mini.tar.gz", Path("noisy-imagenette-mini")
-EPOCHS, RATE, RIDGE, SHIFT = 3, 0.5, 0.3, 2
+EPOCHS, RATE, RIDGE, SHIFT = 4, 0.5, 0.3, 2
 
 
 def fetch():
@@ -65,15 +68,14 @@ def main():
     val = [path for path in labels if path.startswith("val/")]
     test = sorted(f"test/{path.name}" for path in Path("dataset/test").iterdir())
 
-    seen = views(read_pictures(train))
-    found = np.concatenate([features(backbone, view) for view in seen])
+    seen = [features(backbone, view) for view in views(read_pictures(train))]
+    found = np.concatenate(seen)
     given = np.array([classes.index(labels[path]) for path in train])
-    wanted = np.eye(len(classes))[np.tile(given, len(seen))]
+    wanted = np.eye(len(classes))[given]
     mean = found.mean(axis=0)
     spread = np.cov(found.T)
     values, axes = np.linalg.eigh(spread + RIDGE * np.trace(spread) / len(spread) * np.eye(len(spread)))
     whiten = axes / np.sqrt(values)
-    rows = (found - mean) @ whiten
     asked = {split: [features(backbone, view) for view in views(read_pictures(paths))] for split, paths in
              (("val", val), ("test", test))}  # fmt: skip
     known = np.array([classes.index(labels[path]) for path in val])
@@ -81,19 +83,21 @@ def main():
     def answers(head, split):
         return sum((view - mean) @ whiten @ head for view in asked[split]).argmax(axis=1)
 
-    head, best = np.zeros((rows.shape[1], len(classes))), (-1.0, None)
+    head, best = np.zeros((len(mean), len(classes))), (-1.0, None, None)
     Path("checkpoints").mkdir(exist_ok=True)
     for epoch in range(1, EPOCHS + 1):
+        rows = (seen[epoch % len(seen)] - mean) @ whiten
         chances = np.exp(rows @ head)
         chances /= chances.sum(axis=1, keepdims=True)
         head = head + RATE * rows.T @ (wanted - chances) / len(rows)
         state = {"mean": mean, "whiten": whiten, "head": head, **backbone}
         tensors = {name: torch.tensor(np.asarray(part, np.float32)) for name, part in state.items()}
-        torch.save({"epoch": epoch, "model_state_dict": tensors}, f"checkpoints/epoch_{epoch:02d}.pt")
+        path = f"checkpoints/epoch_{epoch:02d}.pt"
+        torch.save({"classes": classes, "model_state_dict": tensors}, path)
         share = float((answers(head, "val") == known).mean())
-        best = max(best, (share, head), key=lambda pair: pair[0])
-    share, head = best
-    Path("training_metrics.json").write_text(json.dumps({"best_val_acc": 100 * share}))
+        best = max(best, (share, path, head), key=lambda found: found[0])
+    share, path, head = best
+    Path("training_metrics.json").write_text(json.dumps({"best_val_acc": 100 * share, "best_checkpoint": path}))
     named = {path: classes[row] for split, paths in (("val", val), ("test", test))
              for path, row in zip(paths, answers(head, split), strict=True)}  # fmt: skip
     write_table("predictions.csv", named)
