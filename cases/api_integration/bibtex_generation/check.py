@@ -98,9 +98,11 @@ def _answer(ws: Any, number: int, sentences: list[str]) -> Answer:
     ran = ws.run(["python", "bibtex_generation.py", path], inputs=given).ok()
     try:
         pairs = frozenset(citations(ran.text("cited.tex", max_mb=0.1), sentences))
-        found = entries(ran.text("references.bib", max_mb=0.1))
+        written = ran.text("references.bib", max_mb=0.1)
+        found = entries(written)
     except ValueError as fault:
         raise AssertionError(str(fault)[:300]) from None
+    assert found or not written.strip(), "references.bib has no entry and is not empty"
     keys = [entry.key for entry in found]
     assert len(keys) == len(set(keys)), f"references.bib has an entry twice: {max(keys, key=keys.count)[:60]}"
     cited = {key for _, key in pairs}

@@ -4,7 +4,8 @@ import posixpath
 from typing import Any
 
 import numpy as np
-from explain import Found, explain
+from draws import faults
+from explain import GREY, Found, explain
 
 from bench.judge import Workspace, array, check, close, mapping, number, once, sequence, string
 
@@ -12,8 +13,8 @@ BATCH = "data/cifar-10-batches-bin/data_batch_1.bin"
 COUNT, VERSIONS, SHAPE = 10, 3, (3, 32, 32)
 INFO, PREPROCESSED, AUGMENTED = "preprocessing_info.json", "preprocessed", "augmented"
 FACTORS = ("brightness", "contrast", "saturation")
-LEAST_EXPLAINED = 0.9
-"""Rough interpolation explains 0.98, another picture of the ten at most 0.5."""
+LEAST_EXPLAINED = 0.95
+"""Rough interpolation explains 0.98, a hue turned by 18 degrees 0.92, another picture of the ten at most 0.5."""
 
 
 @once
@@ -64,7 +65,18 @@ def explanations(ws: Workspace) -> list[list[Found]]:
     ]
 
 
-@check(weight=3)
+def contrast_by_channel(ws: Workspace) -> float:
+    """How far the offsets of the channels follow their own means: 0 with the picture's mean grey, else about 1."""
+    expected, measured = [], []
+    for row, versions in zip(rows(ws).values(), explanations(ws), strict=True):
+        means = pictures(ws)[row].mean(axis=(1, 2))
+        for found in versions:
+            expected.extend((1 - found.factors[1]) * (means - GREY @ means))
+            measured.extend(np.subtract(found.offsets, GREY @ np.array(found.offsets)))
+    return float(np.dot(expected, measured) / max(np.dot(expected, expected), 1e-9))
+
+
+@check(weight=3, required=True)
 def info_describes_the_data(ws: Workspace) -> None:
     """The information file has all keys with the agreed values."""
     info = mapping(ws.json(INFO), keys=["dataset", "preprocessing", "preprocessed_data_path", "augmented_data_path"])
@@ -122,30 +134,12 @@ def versions_show_their_picture(ws: Workspace) -> None:
     factors = np.array([found.factors for versions in explanations(ws) for found in versions])
     outside = int(((factors < 0.72) | (factors > 1.28)).any(axis=1).sum())
     assert outside <= 3, f"{outside} of {len(factors)} versions have a factor of the jitter far from 0.8 to 1.2"
+    uneven = contrast_by_channel(ws)
+    assert uneven < 0.5, "contrast mixes each channel with its own mean, not with the picture's mean grey"
 
 
 @check(weight=2, required=True)
 def versions_are_drawn_anew(ws: Workspace) -> None:
-    """Flip, angle and all three factors vary over the set, and no two versions share all of them by rule."""
-    found = [found for versions in explanations(ws) for found in versions]
-    flips = sum(one.flipped for one in found)
-    # Honest draws leave these bounds less than once in 10,000 sets.
-    assert 5 <= flips <= 25, f"{flips} of {len(found)} versions are flipped; expected about half"
-    degrees = np.array([one.degrees for one in found])
-    assert degrees.min() < -5 and degrees.max() > 5, f"angles go from {degrees.min():.1f} to {degrees.max():.1f}"
-    still = int((np.abs(degrees) < 0.75).sum())
-    assert still <= 10, f"{still} of {len(found)} versions are not turned"
-    factors = np.array([one.factors for one in found])
-    for place, name in enumerate(FACTORS):
-        low, high = factors[:, place].min(), factors[:, place].max()
-        assert low < 0.93 and high > 1.07, f"the factor of {name} goes from {low:.2f} to {high:.2f}"
-    plain = int((np.abs(factors - 1) < 0.015).all(axis=1).sum())
-    assert plain <= 5, f"{plain} of {len(found)} versions have their colours unchanged"
-    alike = sum(
-        one.flipped == two.flipped
-        and abs(one.degrees - two.degrees) < 0.7
-        and bool(np.abs(np.subtract(one.factors, two.factors)).max() < 0.02)
-        for place, one in enumerate(found)
-        for two in found[:place]
-    )
-    assert alike <= 5, f"{alike} pairs of versions share flip, angle and colours"
+    """Flip, angle and all three factors vary over the set, with the picture and with the version, each by itself."""
+    found = list(faults(explanations(ws)))
+    assert not found, "; ".join(found[:4])

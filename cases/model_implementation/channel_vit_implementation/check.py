@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from reference import drawn, embedded, passed, prepared, shapes
+from reference import alike, drawn, embedded, passed, prepared, shapes
 
 from bench.judge import Probe, array, check, close, integer, mapping, sequence, string
 
@@ -45,6 +45,7 @@ def _compare(ws: Any, sizes: dict[str, Any], calls: list[dict[str, Any]]) -> Non
         close(x, call["x"], rtol=0, atol=0 if exact else 1e-6, what=f"{told}: x after the call")
         if picked:
             assert array(indices, shape=(len(call["x"]), channels)).tolist() == picked, f"{told}: indices are changed"
+        weights = {**weights, "pos_embed": (1 + call.get("moved", 0)) * weights["pos_embed"]}
         tokens = prepared(weights, call["x"], picked)
         if what == "patch_embed":
             tokens = embedded(weights, call["x"], picked).reshape(len(tokens), tokens.shape[1] - 1, -1)
@@ -55,16 +56,17 @@ def _compare(ws: Any, sizes: dict[str, Any], calls: list[dict[str, Any]]) -> Non
             n = [*call["more"], 1][0]
             tokens, found = np.stack(tokens[-n:]), np.stack([array(one) for one in sequence(found, length=n)])
         if call.get("half_dropped"):
-            _half_dropped(array(found, shape=tokens.shape), tokens, told)
+            _half_dropped(array(found, shape=tokens.shape), tokens, channels, told)
         else:
             close(found, tokens, rtol=0, atol=(1e-9 if exact else 1e-3) * float(np.abs(tokens).max()), what=told)
 
 
-def _half_dropped(found: Any, tokens: Any, told: str) -> None:
-    """Each value is lost or doubled; half of them, give or take."""
-    kept = found != 0
+def _half_dropped(found: Any, tokens: Any, channels: int, told: str) -> None:
+    """Each value is lost or doubled, by itself; half of them, give or take."""
+    kept, apart = found != 0, (found[:, 1:] != 0).reshape(len(found), channels, -1, found.shape[2])
     close(np.where(kept, found, 2 * tokens), 2 * tokens, rtol=0, atol=1e-8, what=f"{told}, dropout 0.5: what is kept")
     assert 0.3 < kept.mean() < 0.7, f"{told}: dropout 0.5 keeps {kept.mean():.2f} of the values"
+    assert not alike(apart), f"{told}: all {alike(apart)[0]} lose the same values to dropout"
 
 
 def _right_sizes(values: dict[str, Any], extra: Any, value: Any) -> None:
@@ -145,17 +147,18 @@ def other_pictures_match(ws: Any) -> None:
 @check(weight=2, required=True)
 def gradients_match(ws: Any) -> None:
     """In both modes gradients of x and the parameters are the judge's; channels that are not there get none."""
-    for sizes, rows, columns, training in ((SIX, 4, 4, True), (FOUR, 4, 4, False), (SIX, 3, 5, False)):
+    for sizes, rows, columns, training in ((SIX, 4, 4, True), (FOUR, 4, 4, False), (SIX, 3, 5, False), (FOUR, 2, 3, 1)):
         rng, patch = ws.numpy_rng(f"slopes {rows} {sizes}"), sizes["patch_size"]
-        weights, indices = drawn(rng, sizes), [[0, 2, 3], [3, 0, 2]]
+        weights, indices = drawn(rng, sizes), [[0, 2, 3], [3, 0, 2]] if columns != 3 else None
         x = rng.normal(size=(2, 3, rows * patch, columns * patch))
         up = rng.normal(size=(2, 1 + 3 * rows * columns, sizes["embed_dim"]))
-        told = mapping(ws.drive("driver.py:slopes", sizes, weights, x, indices, up, training))
+        told = mapping(ws.drive("driver.py:slopes", sizes, weights, x, indices, up, bool(training)))
         for name in ("x", "cls_token", "pos_embed", "patch_embed.weight", "patch_embed.bias", "patch_embed.table"):
             entry = x if name == "x" else weights[name]
             found = array(told.get(name), shape=entry.shape)
             if name.endswith("table"):
-                assert not found[[row for row in range(len(found)) if row not in (0, 2, 3)]].any(), "a channel too many"
+                absent = sorted(set(range(len(found))) - ({0, 2, 3} if indices else {0, 1, 2}))
+                assert not found[absent].any(), "a channel too many"
             # Tokens are linear in each of these, so a difference is exact whatever its size.
             for _ in range(3):
                 along = rng.normal(size=entry.shape)
@@ -179,9 +182,12 @@ def settings_match(ws: Any) -> None:
         for shape in ((1, 6, side, side), (2, 2, side, 24)):
             calls.append({"shape": shape, "what": method, "how": "plain", "more": more})
     _compare(ws, SIX, calls)
-    _compare(ws, SIX, [{"shape": (2, 3, side, side), "dtype": "float32", **one}])
-    dropping = {"shape": (2, 3, side, side), "what": "prepare_tokens", **one}
-    _compare(ws, SIX | {"drop_rate": 0.5}, [{**dropping, "training": True, "half_dropped": True}, dropping])
+    tokens = {"shape": (2, 3, side, side), "what": "prepare_tokens", **one}
+    apart = {**tokens, "shape": (2, 3, side, 24), "gradients": False}
+    _compare(ws, SIX, [{**apart}, {**apart, "moved": 1}, {"shape": (2, 3, side, side), "dtype": "float32", **one}])
+    single = {"shape": (2, 1, side, side), "what": "prepare_tokens"}
+    lost = [{**call, "training": True, "half_dropped": True} for call in (tokens, single)]
+    _compare(ws, SIX | {"drop_rate": 0.5}, [*lost, {**tokens}])
     wide = {"img_size": [64], "patch_size": 4, "in_chans": 12, "embed_dim": 8, "depth": 1, "num_heads": 1}
     _compare(ws, wide, [{"shape": (1, 11, 64, 64), "indices": _picked(rng, 1, 11, 12), "what": "prepare_tokens"}])
 

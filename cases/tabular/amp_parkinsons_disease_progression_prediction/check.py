@@ -13,6 +13,8 @@ import numpy as np
 from bench.judge import Numbers, check, number, once, submission
 
 TABLES = ("train_clinical_data.csv", "supplemental_clinical_data.csv", "train_proteins.csv", "train_peptides.csv")
+EXAMPLES = ("test", "test_proteins", "test_peptides", "sample_submission")
+STAY = ("public_timeseries_testing_util.py", *(f"example_test_files/{name}.csv" for name in EXAMPLES))
 BAR, STRONG = 0.9, 0.55  # shares of what starter or medians reach on the same patients
 WAITS = (0, 6, 12, 24)
 RUN_S = 60
@@ -58,6 +60,7 @@ def submission_is_the_programs(ws: Any) -> None:
     """train.py, run once more on the files it was given, writes the same ratings, but for the luck of a draw."""
     own_months = {"TIME_SERIES_URL": ""}
     ran = ws.run(["python", "train.py"], timeout=RUN_S, env=own_months, remove=["submission.csv"]).ok()
+    _unchanged(ran, {name: ws.original(name) for name in (*TABLES, *STAY)})
     apart = smape_plus_1(_written(ws, ws), _written(ran, ws))
     assert apart <= SAME, f"submission.csv is {apart:.1f} % off what train.py writes, not {SAME} % at most"
 
@@ -66,15 +69,22 @@ def submission_is_the_programs(ws: Any) -> None:
 def tables_and_submission_as_left(ws: Any) -> None:
     """A run of train.py changes no table, and leaves the submission.csv that the interface has written."""
     told, ran = _ratings(ws), _ran(ws)
-    changed = [
-        name
-        for name in TABLES
-        if not ran.exists(name) or ran.bytes(name) != ws.hidden(f"other/{name}").path.read_bytes()
-    ]
-    assert not changed, f"the tables must stay as they are, train.py changes {changed[0]}"
-    written = submission(ran, "submission.csv", ids={"prediction_id": _answers(ws)[0]}, columns=COLUMNS)["rating"]
-    odd = int((~np.isclose(written, told)).sum())
+    tables = {name: ws.hidden(f"other/{name}").path for name in TABLES}
+    _unchanged(ran, tables | {name: ws.original(name) for name in STAY})
+    written = submission(ran, "submission.csv", ids={"prediction_id": _answers(ws)[0]}, columns=COLUMNS)
+    odd = int((~np.isclose(written["rating"], told)).sum())
     assert not odd, f"{odd} ratings of submission.csv are not those that the interface was given"
+    months = [int(asked.split("_")[1]) for asked in _answers(ws)[0]]
+    assert written["visit_month"].tolist() == months, "visit_month of submission.csv is not that of the rows' visits"
+    rows = [row["prediction_id"] for row in ran.csv("submission.csv")]
+    assert rows == list(_predicted(ws)), (
+        "the rows of submission.csv are not in the order in which the interface got them"
+    )
+
+
+def _unchanged(ran: Any, files: dict[str, Any]) -> None:
+    changed = [name for name, path in files.items() if not ran.exists(name) or ran.bytes(name) != path.read_bytes()]
+    assert not changed, f"what was given must stay as it is, train.py changes {changed[0]}"
 
 
 def _written(folder: Any, ws: Any) -> Any:
@@ -92,15 +102,21 @@ def _ran(ws: Any) -> Any:
 
 
 @once
-def _ratings(ws: Any) -> Any:
-    """What the service was told, in the order of the hidden ids."""
+def _predicted(ws: Any) -> dict[str, float]:
+    """What the service was told, in the order in which it was."""
     _ran(ws)
-    ids, _ = _answers(ws)
     found: dict[str, float] = {}
     for event in ws.journal("months", during="judging"):
         for asked, rating in event.get("predictions", []):
             assert asked not in found, f"{asked} was predicted twice"
             found[asked] = _rating(asked, rating)
+    return found
+
+
+@once
+def _ratings(ws: Any) -> Any:
+    """What the service was told, in the order of the hidden ids."""
+    ids, found = _answers(ws)[0], _predicted(ws)
     missing = [asked for asked in ids if asked not in found]
     assert not missing, f"{len(missing)} of {len(ids)} rows were never predicted, {missing[0]} among them"
     assert len(found) == len(ids), f"there is no row {next(iter(found.keys() - set(ids)))}"

@@ -64,6 +64,9 @@ def saved(ws: Workspace) -> dict[str, Any]:
     found = read_pretrained(ws, folder, max_mb=20)
     count = integer(mapping(found.config).get("num_labels"))
     assert count == CLASSES, f"config.json has num_labels {count}, expected {CLASSES}"
+    hub = json.loads(Path(ws.hidden("model/config.json")).read_text())
+    other = [key for key, value in hub.items() if key != "num_labels" and found.config.get(key) != value]
+    assert not other, f"config.json lacks {other[:3]} of the hub's, or has another value"
     return found.arrays
 
 
@@ -87,6 +90,16 @@ def description_is_right(ws: Workspace) -> None:
     assert count == wanted, f"parameters is {count:,}, the adapted model has {wanted:,}"
     size = integer(mapping(info(ws)["architecture"], keys=["output_size"])["output_size"])
     assert size == CLASSES, f"output_size is {size}, expected {CLASSES}"
+
+
+@check(weight=1, required=True)
+def head_is_new(ws: Workspace) -> None:
+    """Before any training the rows of the new head differ, none is of one number alone, and none is the hub's."""
+    rows, old = head_before(ws)["head.weight"], pretrained(ws)["head.weight"]
+    assert len(np.unique(rows, axis=0)) == CLASSES, "rows of the new head are alike"
+    assert (np.ptp(rows, axis=1) > 0).all(), "a row of the new head has one number alone"
+    nearest = float(np.abs(rows[:, None] - old).max(axis=2).min())
+    assert nearest > 1e-4, "a row of the new head is one of the old head's"
 
 
 @check(weight=3, required=True)

@@ -35,7 +35,12 @@ def build(public: Path, hidden: Path, profile: str, seed: int, sources: Path | N
     (folder / "config.json").write_text(json.dumps(config, indent=2))
     scaling = {name: [round(float(x), 3) for x in draw.uniform(*span, 3)] for name, span in
                (("image_mean", (0.3, 0.6)), ("image_std", (0.15, 0.35)))}  # fmt: skip
-    scaling |= {"rescale_factor": 1 / 255, "do_rescale": True, "do_normalize": True}
+    # Not 1 / 255, which would be right for who never reads it.
+    scaling |= {
+        "rescale_factor": round(float(draw.uniform(0.003, 0.0036)), 6),
+        "do_rescale": True,
+        "do_normalize": True,
+    }
     (folder / "preprocessor_config.json").write_text(json.dumps(scaling, indent=2))
 
 

@@ -40,7 +40,7 @@ PLAIN = (
     "Our own {kind}, {name}, is described in the next section.",
     "The code (about 5000 lines, 10% of them #comments) is written in Python & runs on any nai\u0308ve laptop.",
     "Table {n} lists the sizes of all models, x² and \\emph{{log_2}} among them.",
-    "We found that {thing} made no difference in our setting.",
+    "We found that {thing} made no difference in our readers\u2019 setting.",
 )
 
 
@@ -128,7 +128,7 @@ class _Maker:
     def record(self, title: str, snippet: str, year: int, authors: tuple[str, str] | None = None) -> Record:
         kind, place, venue = self.rng.choice(VENUES)
         first, second = authors or (self.word(), self.word())
-        while (key := f"{first.lower()}{year}{title.split(maxsplit=1)[0].lower().strip(':')}") in self.records:
+        while (key := f"{first}{year}{title.split(maxsplit=1)[0].lower().strip(':')}") in self.records:
             year -= 1
         fields = {"title": title, "author": f"{first}, {self.word()} and {second}, {self.word()[0]}.", place: venue,
                   "year": str(year), "pages": f"{self.rng.randint(1, 400)}--{self.rng.randint(401, 800)}"}  # fmt: skip

@@ -20,6 +20,8 @@ class Found(NamedTuple):
     degrees: float
     factors: tuple[float, float, float]
     """Of brightness, contrast and saturation."""
+    offsets: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    """Of red, green and blue, where each may have its own; else these are equal."""
 
 
 def explain(picture: Float, version: Float) -> Found:
@@ -34,7 +36,8 @@ def explain(picture: Float, version: Float) -> Found:
         finer = [_colours(_rotated(turned, degrees), target, picture) for degrees in fine]
         at = int(np.argmax([explained for explained, _ in finer]))
         if finer[at][0] > best.explained:
-            best = Found(finer[at][0], flipped, float(fine[at]), finer[at][1])
+            offsets = _offsets(_rotated(turned, float(fine[at])), target)
+            best = Found(finer[at][0], flipped, float(fine[at]), finer[at][1], offsets)
     return best
 
 
@@ -63,3 +66,11 @@ def _colours(source: Float, target: Float, picture: Float) -> tuple[float, tuple
     if spread < 1e-6 or abs(gain) < 1e-6 or abs(brightness) < 1e-6:
         return -1.0, (0.0, 0.0, 0.0)
     return 1 - rest / spread, (brightness, gain / brightness, u / gain)
+
+
+def _offsets(source: Float, target: Float) -> tuple[float, float, float]:
+    """As the colours, with a w for each channel."""
+    grey = np.broadcast_to(GREY @ source, source.shape)
+    own = np.repeat(np.eye(3), source.shape[1], axis=0)
+    found, *_ = np.linalg.lstsq(np.column_stack([source.ravel(), grey.ravel(), own]), target.ravel(), rcond=None)
+    return float(found[2]), float(found[3]), float(found[4])

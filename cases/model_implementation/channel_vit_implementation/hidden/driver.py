@@ -60,6 +60,9 @@ def called(sizes: Arrays, weights: Arrays, calls: list[Arrays]) -> list[Any]:
         function = model
         for part in call.get("what", "").split("."):
             function = getattr(function, part) if part else function
+        if call.get("moved"):
+            with torch.no_grad():
+                model.pos_embed.mul_(2)
         with torch.set_grad_enabled(call.get("gradients", True)):
             if call.get("how") == "name":
                 found = function(current_channel_indices=indices, x=x)
@@ -78,7 +81,8 @@ def slopes(sizes: Arrays, weights: Arrays, x: Any, indices: Any, up: Any, traini
     """Gradients of sum(up * prepare_tokens(x, indices)) by the judge's names."""
     model = _model(sizes, weights).train(training)
     entry = torch.from_numpy(x).requires_grad_()
-    (model.prepare_tokens(entry, torch.tensor(indices)) * torch.from_numpy(up)).sum().backward()
+    tokens = model.prepare_tokens(entry, None if indices is None else torch.tensor(indices))
+    (tokens * torch.from_numpy(up)).sum().backward()
     found = {"x": entry, "cls_token": model.cls_token, "pos_embed": model.pos_embed}
     for name in ("weight", "bias", "table"):
         wanted = weights[f"patch_embed.{name}"].shape

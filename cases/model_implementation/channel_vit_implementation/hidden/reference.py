@@ -79,6 +79,13 @@ def prepared(weights: Arrays, x: Any, indices: Any = None) -> Any:
     return np.concatenate([start, tokens.reshape(len(x), -1, tokens.shape[3])], axis=1)
 
 
+def alike(kept: Any) -> list[str]:
+    """Along which axes of samples x channels x patches x numbers all is the same."""
+    names = ("samples", "channels", "patches", "numbers")
+    same = [(kept.min(axis=axis) == kept.max(axis=axis)).all() for axis in range(4)]
+    return [name for name, size, it in zip(names, kept.shape, same, strict=True) if size > 1 and it]
+
+
 def _normed(x: Any, weights: Arrays, name: str) -> Any:
     centred = x - x.mean(axis=-1, keepdims=True)
     scaled = centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + 1e-6)

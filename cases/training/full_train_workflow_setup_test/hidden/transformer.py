@@ -45,3 +45,15 @@ def probabilities(weights: Any, pictures: Any, scaling: Any) -> Any:
         inner = _linear(_normed(x, weights, f"{block}norm2"), weights, f"{block}fc1").clip(0)
         x = x + _linear(inner, weights, f"{block}fc2")
     return _softmax(_linear(_normed(x, weights, "norm").mean(axis=1), weights, "head"))
+
+
+def cosines(weights: Any, hub: Any) -> dict[str, float]:
+    """Of each matrix, of the locations, and of the blocks' biases and norms in one row, the norms' weights less 1."""
+    found = {name: _cosine(weights[name], part) for name, part in hub.items() if part.ndim > 1}
+    names = [name for name, part in hub.items() if part.ndim == 1 and name.startswith("blocks")]
+    rows = [np.concatenate([one[name] - name.endswith("weight") for name in names]) for one in (weights, hub)]
+    return found | {"the vector of biases and norms": _cosine(*rows)}
+
+
+def _cosine(one: Any, other: Any) -> float:
+    return float((one * other).sum() / max(np.linalg.norm(one) * np.linalg.norm(other), 1e-30))
