@@ -145,10 +145,13 @@ def _not_tried(matrix: Matrix, sandbox: str, every: Everything) -> Iterator[str]
     if absent:
         yield f"Not tried on: {', '.join(absent)}."
         yield ""
+    lacking: dict[tuple[str, ...], list[str]] = {}
     for case in sorted(set(matrix.cases(sandbox)).intersection(every.cases)):
-        if left := [it for it in ids if it not in matrix.attacks(sandbox, case)]:
-            yield f"Not tried on {case}: {', '.join(f'`{it}`' for it in left)}."
-            yield ""
+        if left := tuple(it for it in ids if it not in matrix.attacks(sandbox, case)):
+            lacking.setdefault(left, []).append(case)
+    for left, those in lacking.items():
+        yield f"Not tried on {', '.join(those)}: {', '.join(f'`{it}`' for it in left)}."
+        yield ""
 
 
 def _attacks_section(matrix: Matrix, every: Everything) -> str:
