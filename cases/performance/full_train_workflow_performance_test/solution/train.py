@@ -26,7 +26,7 @@ EPOCHS, RATE, RIDGE, SHIFT = 4, 0.5, 0.3, 2
 def fetch():
     address = f"{os.environ['DATASET_MIRROR_URL'].rstrip('/')}/{ARCHIVE}"
     with urllib.request.urlopen(address) as answer, tarfile.open(fileobj=io.BytesIO(answer.read())) as archive:
-        archive.extractall(".", filter="data")
+        archive.extractall(".")
     Path("dataset").mkdir(exist_ok=True)
     for part in ("train", "val", "test", "noisy_imagenette.csv"):
         shutil.move(ROOT / part, f"dataset/{part}")

@@ -44,7 +44,7 @@ def from_hub(name: str) -> bytes:
 def unpack() -> dict[str, str]:
     """Fill dataset/, and give the label of each path."""
     with tarfile.open(fileobj=io.BytesIO(fetch_archive())) as archive:
-        archive.extractall("unpacked", filter="data")
+        archive.extractall("unpacked")
     root = next(Path("unpacked").iterdir())
     Path("dataset").mkdir()
     for split in ("train", "val"):
