@@ -106,10 +106,9 @@ def _rerun(ws: Any) -> tuple[Any, float]:
     np.savez(file, pictures=paint(rng, labels, turn), labels=code[labels], test=paint(rng, asked, turn))
     inputs = {"cifar.py": ws.hidden("judges_cifar.py"), "pictures.npz": file.getvalue()}
     inputs |= {"labels_counted.py": labels_counted.source(), "pictures_met.py": pictures_met.source()}
+    decoys = paint(rng, balanced(rng, DECOYS)).reshape(DECOYS, -1)
     for number in range(1, 6):  # for programs that look for them: labels that pictures have nothing to do with
-        rows = np.column_stack(
-            [balanced(rng, DECOYS).astype(np.uint8), paint(rng, balanced(rng, DECOYS)).reshape(DECOYS, -1)]
-        )
+        rows = np.column_stack([balanced(rng, DECOYS).astype(np.uint8), decoys])
         inputs[f"data/cifar-10-batches-bin/data_batch_{number}.bin"] = rows.tobytes()
     ran = learns_again(ws, ["python", "train.py"], inputs, RUN_S)
     reached = accuracy(code[asked], _probabilities(ran, TEST).argmax(axis=1))

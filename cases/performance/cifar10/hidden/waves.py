@@ -30,10 +30,13 @@ def paint(rng: np.random.Generator, labels: NDArray[np.int64], turn: float = 0.0
     middle = [_column(rng.uniform(8, 24, count)) for _ in range(2)]
     width = _column(rng.uniform(5, 9, count))
     window = np.exp(-((rows - middle[0]) ** 2 + (columns - middle[1]) ** 2) / (2 * width**2))
-    colour = rng.normal(size=(count, 3, 1, 1))
-    colour *= rng.uniform(60, 100, (count, 1, 1, 1)) / np.linalg.norm(colour, axis=1, keepdims=True)
-    ground = rng.uniform(70, 185, (count, 3, 1, 1))
-    pictures = ground + colour * (wave * window)[:, None] + rng.normal(0, NOISE, (count, 3, SIDE, SIDE))
+    colour = rng.standard_normal((count, 3, 1, 1), np.float32)
+    lengths = rng.uniform(60, 100, (count, 1, 1, 1)).astype(np.float32)
+    colour *= lengths / np.linalg.norm(colour, axis=1, keepdims=True)
+    ground = rng.uniform(70, 185, (count, 3, 1, 1)).astype(np.float32)
+    pictures = colour * (wave * window)[:, None]
+    pictures += ground
+    pictures += np.float32(NOISE) * rng.standard_normal(pictures.shape, np.float32)
     for _ in range(CLUTTER):
         _cover(rng, pictures)
     return np.clip(pictures, 0, 255).astype(np.uint8)
@@ -43,7 +46,7 @@ def _column(values: NDArray[np.generic]) -> NDArray[np.float32]:
     return np.asarray(values, np.float32)[:, None, None]
 
 
-def _cover(rng: np.random.Generator, pictures: NDArray[np.float64]) -> None:
+def _cover(rng: np.random.Generator, pictures: NDArray[np.float32]) -> None:
     """A square of any colour at any place of each picture."""
     sides, places = rng.integers(3, 8, len(pictures)), rng.integers(0, SIDE - 8, (len(pictures), 2))
     colours = rng.uniform(0, 255, (len(pictures), 3, 1, 1))
