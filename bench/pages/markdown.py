@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -14,12 +15,18 @@ if TYPE_CHECKING:
 
 _DEEPER = 2
 """Headings begin below those of the page."""
+_PARSING = threading.Lock()
+"""The parser hands out a table of characters before it has filled it: of two threads one would meet half of it."""
 
 
 def rendered(text: str) -> Markup:
     """Safe HTML; what is too long is cut."""
-    parser = _parser()
-    tokens = parser.parse(str(visible(clip(text))))
+    with _PARSING:
+        return _rendered(_parser(), str(visible(clip(text))))
+
+
+def _rendered(parser: MarkdownIt, text: str) -> Markup:
+    tokens = parser.parse(text)
     for token in tokens:
         if token.type in ("heading_open", "heading_close"):
             token.tag = f"h{min(6, int(token.tag[1]) + _DEEPER)}"
