@@ -14,7 +14,14 @@ if TYPE_CHECKING:
     from bench.attack.catalogue import load_catalogue
     from bench.attack.leaks import groups_of_this_process
     from bench.attack.listeners import enter_own_network
-    from bench.attack.matrix import Everything, add_results, matrix_line, matrix_summary
+    from bench.attack.matrix import (
+        Everything,
+        matrix_line,
+        matrix_summary,
+        read_matrix,
+        with_results,
+        write_matrix,
+    )
     from bench.attack.stage import open_stage
     from bench.attack.trial import Result, starts
 else:

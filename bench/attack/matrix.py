@@ -14,6 +14,7 @@ from pydantic import Field
 from bench import __version__
 from bench.attack.catalogue import Attack
 from bench.attack.trial import Result
+from bench.base.errors import UserError
 from bench.base.files import write_atomic
 from bench.base.model import Model, read_json
 from bench.base.text import counted, escape, printable
@@ -63,20 +64,26 @@ class Everything:
     cases: Sequence[str]
 
 
-def add_results(page: Path, results: Sequence[Result], notes: str, every: Everything) -> None:
-    """Put results in the place of earlier ones of the same attacks, cases and sandboxes, and write the page anew.
+def read_matrix(page: Path) -> Matrix:
+    """The data of a page, which is kept beside it, in a file of the same name that ends with .json.
 
-    The data is kept beside the page, in a file of the same name that ends with .json.
+    Raises `UserError`; so it is read before a campaign, which takes hours.
     """
     data = page.with_suffix(".json")
-    matrix = read_json(data, Matrix, remedy="restore or remove it") if data.is_file() else Matrix()
-    matrix = _with_results(matrix, results, notes)
-    write_atomic(data, _one_line_a_campaign(matrix).encode())
+    if data == page:
+        raise UserError("is where the data of the page would be", where=page, remedy="name a page that ends with .md")
+    return read_json(data, Matrix, remedy="restore or remove it") if data.is_file() else Matrix()
+
+
+def write_matrix(page: Path, matrix: Matrix, every: Everything) -> None:
+    """Write the data, and the page anew."""
+    write_atomic(page.with_suffix(".json"), _one_line_a_campaign(matrix).encode())
     write_atomic(page, matrix_page(matrix, every).encode())
 
 
-def _with_results(matrix: Matrix, results: Sequence[Result], notes: str) -> Matrix:
-    now = datetime.now(UTC).strftime("%Y-%m-%d")
+def with_results(matrix: Matrix, results: Sequence[Result], notes: str) -> Matrix:
+    """The matrix with these in the place of earlier results of the same attacks, cases and sandboxes."""
+    day = datetime.now(UTC).strftime("%Y-%m-%d")
     program = f"ml-dev-bench {__version__}, Linux {platform.release()}, Python {platform.python_version()}"
     tried = {sandbox: dict(cases) for sandbox, cases in matrix.tried.items()}
     for sandbox, case in sorted({(it.sandbox, it.case) for it in results}):
@@ -86,7 +93,7 @@ def _with_results(matrix: Matrix, results: Sequence[Result], notes: str) -> Matr
         for it in own:
             if not it.held:
                 escapes.setdefault(it.attack, []).append(matrix_line(it))
-        new = Tried(day=now, conditions=f"{program}; {notes}", trials=dict(trials), escapes=escapes)
+        new = Tried(day=day, conditions=f"{program}; {notes}", trials=dict(trials), escapes=escapes)
         left = [it.without(trials) for it in matrix.cases(sandbox).get(case, [])]
         tried.setdefault(sandbox, {})[case] = [*(it for it in left if it.trials), new]
     return Matrix(tried=tried)

@@ -224,6 +224,8 @@ def _run_attacks(cases: Sequence[Case], folders: DataFolders, way: _Way) -> bool
             where="cases verify --attacks",
             remedy="install ml-dev-bench[site]",
         )
+    if way.matrix is not None:
+        attack.read_matrix(way.matrix)  # a damaged one is told of now, not after hours
     sandbox = choose_sandbox(way.sandbox)
     # Before any thread starts: a process with threads cannot enter another user namespace.
     own_network = attack.enter_own_network(lambda: attack.starts(sandbox))
@@ -248,7 +250,8 @@ def _run_attacks(cases: Sequence[Case], folders: DataFolders, way: _Way) -> bool
         from bench.formats.case import load_cases
 
         every = [case.id for case in load_cases(folders.cases)]
-        attack.add_results(way.matrix, results, notes, attack.Everything(catalogue.attacks, every))
+        matrix = attack.with_results(attack.read_matrix(way.matrix), results, notes)
+        attack.write_matrix(way.matrix, matrix, attack.Everything(catalogue.attacks, every))
     escaped = [result for result in results if not result.held]
     # Repeated together, because they may stand far apart in a long log.
     for line in (*map(attack.matrix_line, escaped), *(f"ESCAPED {left}" for left in groups)):

@@ -65,7 +65,7 @@ Draw: TypeAlias = Callable[[Spec, str, str, str], Markup]
 
 
 class ChartCache:
-    """Drawings by the digest of their specification: one that has not changed costs neither Vega nor its start."""
+    """Drawings by the digest of their specification: one that has not changed is not drawn again."""
 
     def __init__(self, folder: Path | None) -> None:
         """`folder`: None keeps nothing."""

@@ -92,7 +92,7 @@ def clustered(means: Sequence[float]) -> Interval | None:
     mean = fmean(means)
     imagined = [*means, 0.0, 1.0]
     middle = fmean(imagined)
-    # As exact as `statistics.variance` but for the last digit, which takes ten times as long.
+    # `statistics.variance` differs in the last digit, and takes ten times as long.
     spread = math.fsum((it - middle) ** 2 for it in imagined) / (n + 1)
     phi = min(1.0, spread / (middle * (1 - middle)))
     return _score_interval(mean, n / phi, float(stdtrit(n - 1, (1 + LEVEL) / 2)))

@@ -26,7 +26,16 @@ from bench.attack.campaign import Campaign, honest_cells, tasks_of
 from bench.attack.catalogue import Catalogue, load_catalogue
 from bench.attack.leaks import Canaries, changes, processes_with
 from bench.attack.listeners import METADATA, NAME_SERVER
-from bench.attack.matrix import Everything, Matrix, add_results, matrix_line, matrix_page, matrix_summary
+from bench.attack.matrix import (
+    Everything,
+    Matrix,
+    matrix_line,
+    matrix_page,
+    matrix_summary,
+    read_matrix,
+    with_results,
+    write_matrix,
+)
 from bench.attack.stage import Stage, Task, attacked_answers, make_agent, open_stage
 from bench.attack.trial import Baseline, Result, Trial
 from bench.attack.upstream import Upstream
@@ -498,7 +507,7 @@ def test_honest_work_is_not_flagged_and_dishonest_work_is(tmp_path: Path, bubble
 
 def _page(tmp_path: Path, results: Sequence[Result], every: Everything) -> str:
     page = tmp_path / "attacks.md"
-    add_results(page, results, "with x", every)
+    write_matrix(page, with_results(read_matrix(page), results, "with x"), every)
     return page.read_text()
 
 
@@ -533,10 +542,15 @@ def test_trials_take_the_place_of_earlier_ones_of_the_same_attack_and_case(
     assert (nothing, empty) == ([" 2 ", " 3 ", ""], [" 1 ", " 1 ", ""])
 
 
-def test_data_that_is_no_matrix_is_told_of(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("page", "said"), [("attacks.md", "attacks.json: "), ("attacks.json", "name a page that ends with .md")]
+)
+def test_data_that_is_no_matrix_is_told_of_before_any_trial(tmp_path: Path, page: str, said: str) -> None:
     (tmp_path / "attacks.json").write_text("[]")
-    with pytest.raises(UserError, match=r"attacks\.json.*restore or remove it"):
-        _page(tmp_path, [], Everything([], []))
+    done = command("hello_world", "--attacks", "--only", "idle", "--matrix", str(tmp_path / page))
+    assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+    assert "idle.nothing" not in done.stdout
+    assert (tmp_path / "attacks.json").read_text() == "[]"
 
 
 def test_the_published_page_is_that_of_its_data_and_has_no_escape(catalogue: Catalogue) -> None:
