@@ -136,7 +136,7 @@ class CellFolder:
         ended = _run(orders, _envelope(seconds, limits.grade_s + 2 * seconds), _LIVE_MODULE)
         if ended.by == "exit" and ended.code == 0:
             return LiveCopy(json.loads(ended.answer), ended.cpu_s)
-        bounds = {"time": "time of one snapshot", "memory": "memory of one snapshot"}
+        bounds = {"time": "time of one snapshot", "starved": "time of one snapshot", "memory": "memory of one snapshot"}
         return LiveCopy({"left_out": bounds.get(ended.by, "error")}, ended.cpu_s, broken=True)
 
     def make_harmless(self, root: Path) -> None:
@@ -228,6 +228,8 @@ def _bounded(
             return Snapshot(**{**facts, "folder": Path(facts["folder"])})
         if ended.by == "outside":
             raise InfraError("judge_killed", f"the process that takes the snapshot was ended by signal {-ended.code}")
+        if ended.by == "starved":
+            raise InfraError("starved", "the machine was too busy with other work to take the snapshot")
         what = {"time": f"over {seconds:g} s", "memory": f"over {_MEMORY_MB} MiB"}.get(ended.by, ended.log[-300:])
         orders["why"] = f"too much to look at ({what})"
     raise InfraError("internal_error", f"the snapshot cannot be taken: {ended.log[-1500:]}")

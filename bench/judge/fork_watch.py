@@ -12,10 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from bench.sandbox import Group
+from bench.sandbox import Group, Witness
 
-EndedBy = Literal["exit", "time", "memory", "answer", "outside"]
+EndedBy = Literal["exit", "time", "starved", "memory", "answer", "outside"]
+"""`starved`: over its wall time on a machine that was too busy with other work."""
 _TICK_S = 0.02
+_WITNESS_S = 2.0
 END_S = 10.0
 _MIB = 1 << 20
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -76,6 +78,7 @@ class ForkWatch:
         self._group = group
         self._line = line
         self._began = time.monotonic()
+        self._witness, self._next_witness = Witness(1), self._began + _WITNESS_S
         self._by: EndedBy | None = None
         self._patience = float("inf")
         self.seen = _Seen()
@@ -142,8 +145,14 @@ class ForkWatch:
         self.seen.peak_mb = max(self.seen.peak_mb, held)
         if held > self._envelope.memory_mb:
             self._end("memory")
-        elif self.seen.cpu_s > self._envelope.cpu_s or time.monotonic() - self._began > self._envelope.wall_s:
+        elif self.seen.cpu_s > self._envelope.cpu_s:
             self._end("time")
+        elif (now := time.monotonic()) - self._began > self._envelope.wall_s:
+            self._end("starved" if self._witness.starved() else "time")
+        elif now >= self._next_witness:
+            self._next_witness = now + _WITNESS_S
+            # It mostly awaits what it has started, so what it does itself says nothing.
+            self._witness.look(runnable=True)
 
     def _end(self, by: EndedBy) -> None:
         if self._by is None:

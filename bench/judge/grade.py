@@ -20,6 +20,7 @@ from typing import Any
 
 from bench.base.errors import InfraError
 from bench.formats.case import Case
+from bench.judge.deadline import raise_starved
 from bench.judge.fork_watch import Ended, Envelope
 from bench.judge.forks import run_fork
 from bench.judge.grading import Grading, PartialGrading, Verdict
@@ -183,6 +184,8 @@ class _Reading:
         began = self._read(ended.answer) or known
         if self._broken is not None or (self._checks and self.next == len(self._checks)):
             return True
+        if ended.by == "starved":
+            raise_starved(f"the judge of {self._case.id}")
         if ended.by == "outside":
             said = f"the judge of {self._case.id} was ended by signal {-ended.code}: {ended.log[-1000:]}"
             raise InfraError("judge_killed", said.rstrip())

@@ -21,8 +21,11 @@ from bench.guest.first_process import descendants
 from bench.sandbox.cgroup import GROUP_PREFIX, cpu_time
 from bench.sandbox.cgroup_location import counted_jobs
 
-STARVED_SHARE = 0.2
-"""Of the CPU time that a job may use: a machine that had less to give has starved it."""
+STARVED_SHARE = 0.5
+"""Of the CPU time that a job may use: a machine that had less to give has starved it.
+
+What is left goes to other cells and to the runner, too, which takes up to a quarter of a processor for four cells.
+"""
 _WANTED_SHARE = 0.5
 _KERNEL_THREADS = 2
 _OURS = re.compile(rb"\bfrom bench\.|/bench/(guest|sandbox)/|\0-m\0bench\0")

@@ -34,7 +34,7 @@ _SOLVE = "open('answer.py', 'w').write('while True: pass\\n')\n"
 _BUSY = "while True: pass"
 _LIMITS = {"call_s": 3, "grade_s": 6}
 _BEGUN_S = 0.3
-_LOOK_S = 0.02
+_LOOK_S = 0.1
 
 
 def _used_s(group: Path) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import threading
@@ -15,12 +16,13 @@ from bench.base.errors import InfraError
 from bench.casekit.services import MOST_EVENTS, Service
 from bench.formats.case import Case
 from bench.guest.first_process import children, descendants
-from bench.judge import grade
+from bench.judge import fork_watch, grade
 from bench.judge.fork_watch import Envelope
 from bench.judge.forks import run_fork
 from bench.judge.grading import Grading
-from bench.sandbox import base_environment
+from bench.sandbox import Witness, base_environment
 from bench.sandbox.job import Sandbox
+from bench.sandbox.starvation import Processors
 from tests.helpers.cells import judge, make_case, new_token, processes_with, wait_until_gone, write_files
 
 _CHECKS = """
@@ -87,6 +89,35 @@ def test_a_judge_out_of_time_fails_this_check_and_those_after_it(plain: Sandbox,
     assert "reading the workspace's files took over 1 s" in grading.verdicts[1].message
     assert grading.verdicts[2].message == "the judging time was used up by second"
     assert (grading.broken, grading.success) == ("", False)
+
+
+@pytest.mark.parametrize("left_s", [0.1, 1.9])
+def test_wall_time_is_the_answers_fault_unless_other_work_held_the_machine(
+    plain: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left_s: float
+) -> None:
+    """The rest of the machine's time goes to processes that are not ours."""
+    monkeypatch.setattr(grade, "_GRACE_S", 3.0)
+    monkeypatch.setattr(grade, "wall_backstop", lambda seconds: 0.0)
+    monkeypatch.setattr(fork_watch, "_WITNESS_S", 0.2)
+    looks = itertools.count()
+    monkeypatch.setattr(fork_watch, "Witness", lambda cpus: Witness(cpus, lambda: _busy(next(looks), left_s), _no_own))
+    case = case_of(tmp_path)
+    if left_s < 1:
+        with pytest.raises(InfraError, match="too busy with other work to run the judge of") as caught:
+            judge(case, tmp_path, {"answer.py": "import time; time.sleep(60)"}, plain)
+        assert caught.value.cause == "starved"
+        return
+    grading = judge(case, tmp_path, {"answer.py": "import time; time.sleep(60)"}, plain)
+    assert [it.value for it in grading.verdicts] == [1, 0, 0]
+
+
+def _busy(look: int, left_s: float) -> Processors:
+    """Two processors after so many looks, which come five times a second."""
+    return Processors(idle_s=0.2 * left_s * look, busy_s=0.2 * (2 - left_s) * look, stolen_s=0.0, count=2)
+
+
+def _no_own(containers: object) -> dict[str, float]:
+    return {}
 
 
 def test_no_time_to_load_the_checks_again_is_no_lost_cell(plain: Sandbox, tmp_path: Path) -> None:

@@ -104,6 +104,12 @@ def test_time_that_a_hypervisor_steals_counts_as_foreign(stolen: float) -> None:
     assert _end(machine, machine.meter(_LIMITS), stolen=stolen, job=2 - stolen) == "starved"
 
 
+@pytest.mark.parametrize("ours", [0.2, 0.3, 0.45])
+def test_what_the_runner_itself_needs_beside_foreign_load_does_not_hide_it(ours: float) -> None:
+    machine = _Machine()
+    assert _end(machine, machine.meter(_LIMITS), foreign=1.99 - ours, job=0.01, others=ours) == "starved"
+
+
 def test_four_busy_processes_a_core_leave_enough() -> None:
     machine = _Machine()
     assert _end(machine, machine.meter(_LIMITS), foreign=1.8, job=0.2) == "cpu_limit"
