@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from decimal import Decimal
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -61,12 +62,11 @@ WITH newest AS (
 """
 
 
-def _periods(when: str) -> str:
-    """`bench.stats.periods.period_of` the column `when`."""
-    return f"""dated AS (
-        SELECT *, CASE WHEN date_diff('day', {when}, (SELECT max({when}) FROM counted)) < {DAYS}
-            THEN {when}::DATE ELSE date_trunc('week', {when})::DATE END AS since FROM counted
-    )"""  # noqa: S608
+_PERIODS = f"""dated AS (
+    SELECT *, CASE WHEN date_diff('day', day, (SELECT max(day) FROM counted)) < {DAYS}
+        THEN day ELSE date_trunc('week', day)::DATE END AS since FROM counted
+)"""  # noqa: S608
+"""`bench.stats.periods.period_of` each day."""
 
 
 _SCALE: Mapping[str, str] = {
@@ -118,8 +118,9 @@ class IndexedResults:
 
     def versions(self) -> Mapping[Entrant, Sequence[Version]]:
         rows = self._rows(
-            f"""SELECT {WHO}, agent_digest, arg_max(agent_commit, (case_id, started, run, cell))
-            FROM counted GROUP BY {WHO}, agent_digest ORDER BY min((case_id, started, run, cell))"""  # noqa: S608
+            f"""SELECT {WHO}, agent_digest, arg_max(last.commit, (case_id, last))
+            FROM counted GROUP BY {WHO}, agent_digest ORDER BY min((case_id, first))""",  # noqa: S608
+            "versions",
         )
         found: dict[Entrant, list[Version]] = defaultdict(list)
         for profile, agent, model, digest, commit in rows:
@@ -201,10 +202,23 @@ class IndexedResults:
         return nightly_points(self._index, measure)
 
     def case_periods(self) -> Sequence[CasePeriod]:
+        ((newest,),) = self._rows("SELECT max(last_started)::DATE FROM counted ORDER BY ALL", "tally")
+        if newest is None:
+            return []
+        # All of a week, or its days one by one: only the weeks before the one in which days begin are whole.
+        first_day = newest - timedelta(days=DAYS - 1)
+        first_week = first_day - timedelta(days=first_day.weekday())
+        since = f"CASE WHEN started::DATE >= '{first_day}' THEN started::DATE ELSE '{first_week}'::DATE END"
         rows = self._rows(
-            f""", {_periods("started")}, shares AS (
-                SELECT profile, case_id, since, avg(success::INT) AS share, count(*) AS n
-                FROM dated WHERE ranked AND outcome = 'graded' GROUP BY profile, case_id, since, agent, model
+            f""", periods AS (
+                SELECT {WHO}, case_id, {since} AS since, success::BIGINT AS succeeded, 1 AS graded
+                FROM counted WHERE ranked AND outcome = 'graded' AND started >= '{first_week}'::TIMESTAMPTZ
+                UNION ALL SELECT {WHO}, case_id, week, succeeded, graded FROM weeks
+                SEMI JOIN newest USING (profile, case_id, case_version) SEMI JOIN members USING (profile, case_id)
+                WHERE week < '{first_week}'
+            ), shares AS (
+                SELECT profile, case_id, since, sum(succeeded) / sum(graded) AS share, sum(graded) AS n
+                FROM periods GROUP BY since, case_id, {WHO}
             )
             SELECT profile, case_id, since::VARCHAR, avg(share ORDER BY share), count(*), sum(n)::BIGINT
             FROM shares GROUP BY profile, case_id, since ORDER BY ALL"""  # noqa: S608
@@ -227,7 +241,7 @@ class IndexedResults:
 
     def spending(self) -> Sequence[Spent]:
         rows = self._rows(
-            f""", {_periods("day")}
+            f""", {_PERIODS}
             SELECT profile, since::VARCHAR, sum(cells)::BIGINT, sum(paid)::BIGINT, sum(simulated)::BIGINT,
                 sum(unknown)::BIGINT
             FROM dated GROUP BY profile, since ORDER BY ALL""",  # noqa: S608

@@ -78,6 +78,18 @@ SUMMARIES: Mapping[str, Summary] = {
         FROM cells""",  # noqa: S608
         _sums("cells", "paid", "simulated", "unknown"),
     ),
+    "weeks": Summary(
+        f"{_SERIES}, week",
+        f"""SELECT {_SERIES}, date_trunc('week', started)::DATE AS week, success::BIGINT AS succeeded, 1 AS graded
+        FROM cells WHERE ranked AND outcome = 'graded'""",  # noqa: S608
+        _sums("succeeded", "graded"),
+    ),
+    "versions": Summary(
+        f"{_SERIES}, agent_digest",
+        f"""SELECT {_SERIES}, agent_digest, {{'started': started, 'run': run, 'cell': cell}} AS first,
+            {{'started': started, 'run': run, 'cell': cell, 'commit': agent_commit}} AS last FROM cells""",  # noqa: S608
+        "min(first) AS first, max(last) AS last",
+    ),
     "listed": Summary(
         "run, case_id, month",
         f"""SELECT run, case_id, started[:7] AS month, attempt AS first_attempt, attempt AS last_attempt, 1 AS cells,
@@ -88,7 +100,8 @@ SUMMARIES: Mapping[str, Summary] = {
             max(named) AS named, bit_xor(digest) AS digest""",
     ),
 }
-"""Of each agent at each case: findings and tokens, notes by kind, checks. Dollars by day, and cells by run and month.
+"""Of each agent at each case: findings and tokens, notes by kind, checks, weeks, versions of the agent. Dollars by day,
+and cells by run and month.
 
 A run of which there are several attempts may hold a record twice: who asks `listed` leaves such runs out.
 """
