@@ -176,13 +176,14 @@ class IndexedResults:
 
     def metrics(self) -> Mapping[tuple[Profile, str], Sequence[Measured]]:
         rows = self._rows(
-            f"""SELECT case_id, {WHO}, it.name, it.unit, list(it.value ORDER BY it.value) AS found
+            f"""SELECT case_id, {WHO}, it.name, it.unit, list(it.value), min(it.value), max(it.value)
             FROM (SELECT {WHO}, case_id, unnest(metrics) AS it FROM counted WHERE outcome = 'graded')
-            GROUP BY ALL ORDER BY ALL"""  # noqa: S608
+            GROUP BY ALL ORDER BY case_id, {WHO}, it.name, it.unit"""  # noqa: S608
         )
         found: dict[tuple[Profile, str], list[Measured]] = defaultdict(list)
-        for case, profile, agent, model, name, unit, them in rows:
-            measured = Measured(Entrant(profile, agent, model), name, unit, fmean(them), them[0], them[-1], len(them))
+        for case, profile, agent, model, name, unit, them, low, high in rows:
+            # The mean is exact, so that the order of values makes no difference.
+            measured = Measured(Entrant(profile, agent, model), name, unit, fmean(them), low, high, len(them))
             found[profile, case].append(measured)
         return found
 

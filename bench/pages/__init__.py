@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from bench.pages.asked import asked_of
     from bench.pages.board import BuiltFrom, CaseInfo
     from bench.pages.build import SiteOptions, Written, build_site, write_site
-    from bench.pages.drawing import start_engine
+    from bench.pages.engine import start_engine
     from bench.pages.example import ABOUT, TITLE, example_year
     from bench.pages.made import notes_if_unchanged, remember
     from bench.pages.plot_files import write_plots

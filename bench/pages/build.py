@@ -14,9 +14,10 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 
 from bench.base.errors import UserError
@@ -26,11 +27,12 @@ from bench.formats.record import Record
 from bench.pages.board import MOST_PAGES, Board, BuiltFrom, CaseInfo, make_board, suite_of
 from bench.pages.data import about, compare_files, data_files
 from bench.pages.drawing import ChartCache
+from bench.pages.engine import Engine, engine_beside
 from bench.pages.feeds import SITEMAP, badge_files, feed_files, sitemap
 from bench.pages.fresh import FreshSite
 from bench.pages.made import MARKER
 from bench.pages.matrix import pairs_of
-from bench.pages.news import news_of
+from bench.pages.news import news_of, trends_of
 from bench.pages.program import program_digest
 from bench.pages.render import Renderer
 from bench.pages.sheets import NOT_FOUND, Published, Sheets, SiteFacts
@@ -129,42 +131,48 @@ class _Build:
 
     def write(self, results: Results, cases: Sequence[CaseInfo], options: SiteOptions) -> None:
         fresh = self._fresh
-        board = make_board(results, cases, options.title, options.built_from, options.most_pages)
+        with ThreadPoolExecutor(1) as beside:
+            # The index and NumPy both work without Python's lock.
+            trends = beside.submit(trends_of, results, {case.id for case in cases})
+            board = make_board(results, cases, options.title, options.built_from, options.most_pages)
         said = (options.title, options.suite, options.suite_about, options.base)
         facts = SiteFacts(*said, _published(self._site), options.decisions, options.example)
         charts = ChartCache(options.charts)
-        sheets = Sheets(facts, board, results, Renderer(self._site, fresh.sources), charts)
+        sheets = Sheets(facts, board, results, trends.result(), Renderer(self._site, fresh.sources), charts)
         traces = self._traces(sheets, board, options)
-        with fresh.cells(list(sheets.cells(traces)), facts, self._site) as finish:
-            self._write_rest(sheets, board, options)
+        with ExitStack() as stack:
+            finish = stack.enter_context(fresh.cells(list(sheets.cells(traces)), facts, self._site))
+            if fresh.is_large:
+                charts.engine = stack.enter_context(engine_beside())
+            self._write_rest(sheets, board, options, charts.engine)
             finish()
         if options.base:
-            fresh.pages(social_images(board, options.title, options.suite, made_up=bool(options.example)))
             shown = [address for address, it in fresh.files.items() if it.key and address.endswith(".html")]
             days = dict.fromkeys((it for it in shown if it != NOT_FOUND), board.updated[:10])
             fresh.put(SITEMAP, sitemap(days, options.base))
         charts.forget_old()
         fresh.finish()
 
-    def _write_rest(self, sheets: Sheets, board: Board, options: SiteOptions) -> None:
+    def _write_rest(self, sheets: Sheets, board: Board, options: SiteOptions, engine: Engine) -> None:
         """All but the pages of cells, and what is of all pages."""
         fresh = self._fresh
         for source in sorted((self._site / "static").iterdir()):
             fresh.put(f"static/{source.name}", source.read_bytes())
         with ThreadPoolExecutor(1) as beside:
-            # NumPy and the index both work without Python's lock.
             compared = beside.submit(lambda: {it.profile: pairs_of(it) for it in board.sections})
-            cell_files = sheets.cell_files
+            files = sheets.files()
             self._progress("comparing every two agents")
             pairs = compared.result()
         sizes = [(path, fresh.put(path, content)) for path, content in data_files(board)]
         sizes += [(path, fresh.put(path, content)) for path, content in compare_files(board, pairs)]
-        for keyed in cell_files.every():
-            fresh.page(keyed.file.address, keyed.facts, keyed.make)
         news = [news_of(trend) for trend in sheets.details.trends.values()]
         for path, content in (*feed_files(options.title, news, options.base), *badge_files(board, options.suite)):
             fresh.put(path, content)
-        fresh.pages(sheets.every(pairs, about(sizes)))
+        made_up = bool(options.example)
+        pictures = social_images(board, options.title, options.suite, engine, made_up=made_up) if options.base else ()
+        # In turns: what draws, what renders and what asks the index are then busy beside each other.
+        streams = sheets.every(pairs, about(sizes)), pictures, files
+        fresh.pages(it for several in zip_longest(*streams) for it in several if it)
 
     def _traces(self, sheets: Sheets, board: Board, options: SiteOptions) -> dict[str, tuple[TraceState, Kept | None]]:
         """Write the files of traces until their budget is used up; what the page of each cell says of its trace."""

@@ -7,8 +7,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from threading import Lock
 
 from bench.pages.board import Board
+from bench.pages.sheet import Sheet
 from bench.pages.words import short, visible
 from bench.stats import CellLine, Results
 
@@ -32,21 +34,13 @@ class CellFile:
     cells: int
 
 
-@dataclass(frozen=True)
-class KeyedFile:
-    """A file that can be made; `facts`: the same ones give the same file."""
-
-    file: CellFile
-    facts: str
-    make: Callable[[], bytes]
-
-
 class CellFiles:
     """The files of every case that has more cells than its page lists."""
 
     def __init__(self, results: Results, board: Board, listed: Mapping[str, int]) -> None:
         """`listed`: by case, cells that its page shows."""
         self._results = results
+        self._reading = Lock()
         self._held: tuple[str, Mapping[str, Sequence[CellLine]]] = "", {}
         over = {case for case, seen in board.seen.items() if seen.results > listed.get(case, 0)}
         months = [it for it in results.case_months() if it.case in over] if over else []
@@ -56,11 +50,11 @@ class CellFiles:
     def of_case(self) -> dict[str, list[CellFile]]:
         """The newest month first."""
         found: dict[str, list[CellFile]] = defaultdict(list)
-        for keyed in self.every():
-            found[keyed.file.address.split("/")[2]].append(keyed.file)
+        for file, _ in self.every():
+            found[file.address.split("/")[2]].append(file)
         return {case: sorted(files, key=lambda it: (it.month, it.part), reverse=True) for case, files in found.items()}
 
-    def every(self) -> Iterator[KeyedFile]:
+    def every(self) -> Iterator[tuple[CellFile, Sheet]]:
         """Month by month: the lines of one are held at a time."""
         for it in self._months:
             for part in range(1, -(-it.cells // MOST_LINES) + 1):
@@ -70,11 +64,13 @@ class CellFiles:
                     part=part,
                     cells=min(MOST_LINES, it.cells - (part - 1) * MOST_LINES),
                 )
-                yield KeyedFile(file, f"{file!r} {it!r}", self._maker(it.case, file))
+                yield file, Sheet(file.address, f"{file!r} {it!r}", self._maker(it.case, file))
 
     def _maker(self, case: str, file: CellFile) -> Callable[[], bytes]:
         def make() -> bytes:
-            lines = self._lines(file.month)[case][(file.part - 1) * MOST_LINES : file.part * MOST_LINES]
+            with self._reading:
+                of_case = self._lines(file.month)[case]
+            lines = of_case[(file.part - 1) * MOST_LINES : file.part * MOST_LINES]
             return _content(case, file.month, lines)
 
         return make

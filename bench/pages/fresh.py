@@ -13,11 +13,14 @@ from pathlib import Path
 from bench.base.times import Progress
 from bench.pages.beside import can_be_made_beside, made_beside, pays
 from bench.pages.made import MARKER, LastBuild, MadeFile, file_digest, marker_of
-from bench.pages.sheets import CellSheet, Sheet, SiteFacts
+from bench.pages.sheet import Sheet
+from bench.pages.sheets import CellSheet, SiteFacts
 
 _TELL = 500
-_AT_ONCE = 3
+_AT_ONCE = 4
 """Pages with charts."""
+_WAITING = 40
+"""Pages that are made or wait for their turn to be written."""
 
 
 class FreshSite:
@@ -31,6 +34,8 @@ class FreshSite:
         self._folders: set[Path] = set()
         self.files: dict[str, MadeFile] = {}
         self.made = self.kept = 0
+        self.is_large = False
+        """Are so many pages new that a process beside this one pays? Known once `cells` has begun."""
 
     def finish(self) -> None:
         self._create(MARKER, marker_of(self.sources, self.files))
@@ -45,7 +50,8 @@ class FreshSite:
         keys = {cell.sheet.address: _key(cell.sheet.facts) for cell in cells}
         new = [cell for cell in cells if not self._keep(cell.sheet.address, keys[cell.sheet.address])]
         others = [cell for cell in new if can_be_made_beside(cell)]
-        if not pays(others):
+        self.is_large = pays(others)
+        if not self.is_large:
             for cell in new:
                 self._make(cell.sheet.address, keys[cell.sheet.address], cell.sheet.make)
             yield lambda: None
@@ -77,7 +83,7 @@ class FreshSite:
                 key = _key(sheet.facts)
                 if not self._keep(sheet.address, key):
                     waiting.append((sheet.address, key, pool.submit(sheet.make)))
-                if len(waiting) > 2 * _AT_ONCE:
+                if len(waiting) > _WAITING:
                     self._make_first(waiting)
             while waiting:
                 self._make_first(waiting)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -64,7 +64,7 @@ class News:
         return None if self.before is None else self.now - self.before
 
 
-def trends_of(results: Results, cases: Mapping[str, object]) -> dict[Entrant, Trend]:
+def trends_of(results: Results, cases: Collection[str]) -> dict[Entrant, Trend]:
     """Of each agent its newest series, over the cases of the suite alone."""
     newest: dict[Entrant, Series] = {}
     for series in nightly(results.nights("success").of_cases(cases)):

@@ -14,6 +14,7 @@ from bench.base.files import write_atomic
 from bench.pages.board import CaseInfo, make_board
 from bench.pages.data import harmless
 from bench.pages.drawing import ChartCache
+from bench.pages.news import trends_of
 from bench.pages.plots import Group, Plot, groups_of, plots_of
 from bench.pages.views import details_of
 from bench.stats import Results
@@ -32,7 +33,8 @@ def write_plots(
     results: measured against the suite of `cases`. site: its sources. charts: a folder that keeps drawn charts.
     """
     board = make_board(results, cases, "")
-    files = list(plot_files(groups_of(board, details_of(results, board)), site, ChartCache(charts)))
+    details = details_of(results, board, trends_of(results, board.cases))
+    files = list(plot_files(groups_of(board, details), site, ChartCache(charts)))
     if not files:
         raise UserError(
             "no cell of these cases was graded", where="results", remedy="run some, or name another --suite"

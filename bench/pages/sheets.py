@@ -23,9 +23,10 @@ from bench.pages.entries import Entry
 from bench.pages.history import Spending, by_case, difficulty_chart, spending_chart, spending_of, verdicts_of
 from bench.pages.markdown import rendered
 from bench.pages.matrix import MOST_VERSUS, Pair, matrix_of, versus_of
-from bench.pages.news import tonight
+from bench.pages.news import Trend, tonight
 from bench.pages.plots import groups_of, plots_of
 from bench.pages.render import Renderer
+from bench.pages.sheet import Sheet
 from bench.pages.traces import Kept, TraceState, trace_page
 from bench.pages.views import AgentView, Details, agent_view, case_view, details_of
 from bench.stats import CasePeriod, Entrant, Results, Spent, TokenUse
@@ -34,16 +35,6 @@ from bench.store import Decision
 Facts = Mapping[str, object]
 NOT_FOUND = "404.html"
 _NO_TRACE: tuple[TraceState, None] = TraceState(), None
-
-
-@dataclass(frozen=True)
-class Sheet:
-    """A page, or a picture for links to one, that can be made."""
-
-    address: str
-    facts: str
-    """Everything that it shows, as text: the same facts give the same page."""
-    make: Callable[[], bytes]
 
 
 @dataclass(frozen=True)
@@ -112,22 +103,35 @@ class CostSection:
 class Sheets:
     """Every page of a board."""
 
-    def __init__(self, site: SiteFacts, board: Board, results: Results, renderer: Renderer, charts: ChartCache) -> None:
+    def __init__(
+        self,
+        site: SiteFacts,
+        board: Board,
+        results: Results,
+        trends: Mapping[Entrant, Trend],
+        renderer: Renderer,
+        charts: ChartCache,
+    ) -> None:
         self._site = site
         self._board = board
         self._results = results
+        self._trends = trends
         self._renderer = renderer
         self._draw = charts.svg
         self._read: tuple[str, CellTrace] | None = None
 
     @cached_property
     def details(self) -> Details:
-        return details_of(self._results, self._board)
+        return details_of(self._results, self._board, self._trends)
 
     @cached_property
     def cell_files(self) -> CellFiles:
         listed = {case: len(it) for case, it in self.details.cells.items()}
         return CellFiles(self._results, self._board, listed)
+
+    def files(self) -> list[Sheet]:
+        """Of the cells beyond those that have a page."""
+        return [sheet for _, sheet in self.cell_files.every()]
 
     def trace(self, entry: Entry, kept: Kept) -> Sheet:
         """The file of a trace; making it raises `UserError` where the trace cannot be read."""

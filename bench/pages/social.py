@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from bench.base.text import counted
 from bench.pages.addresses import social_page
 from bench.pages.board import Board, Row, Section
-from bench.pages.drawing import engine
-from bench.pages.sheets import Sheet
+from bench.pages.engine import Engine
+from bench.pages.sheet import Sheet
 from bench.pages.words import UNKNOWN, percent, short, spread, visible
 
 FRONT = "social/board.png"
@@ -30,12 +30,12 @@ class _Line:
     said: str
 
 
-def social_images(board: Board, title: str, suite: str, *, made_up: bool = False) -> Iterator[Sheet]:
+def social_images(board: Board, title: str, suite: str, engine: Engine, *, made_up: bool = False) -> Iterator[Sheet]:
     """One of the board, by its first profile, and one of each agent on it. made_up: the pictures say so."""
     about = f"suite {suite}" if suite else "ml-dev-bench"
     about += " (made-up results)" if made_up else ""
     first = board.sections[0] if board.sections else None
-    yield _image(FRONT, title, f"{about}{_where(first)}", [_line(row) for row in _best(first)])
+    yield _image(FRONT, title, f"{about}{_where(first)}", [_line(row) for row in _best(first)], engine)
     found: dict[str, list[tuple[Section, Row]]] = {}
     for section in board.sections:
         for row in section.everyone:
@@ -45,7 +45,7 @@ def social_images(board: Board, title: str, suite: str, *, made_up: bool = False
         lines = [_line(row, f"profile {section.profile}") for section, row in rows]
         lines += _categories(board, rows[0][1])
         words = " ".join(filter(None, (short(who.model), f"on {about}")))
-        yield _image(address, short(who.agent), words, lines[:_MOST])
+        yield _image(address, short(who.agent), words, lines[:_MOST], engine)
 
 
 def _where(section: Section | None) -> str:
@@ -79,8 +79,8 @@ def _categories(board: Board, row: Row) -> Iterator[_Line]:
         yield _Line(name, f"mean of {counted(len(values), 'case')}", mean, mean, mean, percent(mean))
 
 
-def _image(address: str, title: str, about: str, lines: Sequence[_Line]) -> Sheet:
-    return Sheet(address, repr((title, about, lines)), lambda: _png(_drawn(title, about, lines)))
+def _image(address: str, title: str, about: str, lines: Sequence[_Line], engine: Engine) -> Sheet:
+    return Sheet(address, repr((title, about, lines)), lambda: engine.picture(_drawn(title, about, lines)))
 
 
 def _drawn(title: str, about: str, lines: Sequence[_Line]) -> str:
@@ -121,9 +121,3 @@ def _text(
     style = {"font-family": "sans-serif", "font-size": str(size), "font-weight": weight, "fill": colour}
     made = ET.SubElement(svg, "text", {"x": str(x), "y": str(y), "text-anchor": anchor, **style})
     made.text = plain if len(plain) <= most else f"{plain[: most - 1]}…"
-
-
-def _png(svg: str) -> bytes:
-    with engine() as vega:
-        drawn: bytes = vega.svg_to_png(svg)
-    return drawn

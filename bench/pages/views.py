@@ -11,7 +11,7 @@ from bench.formats.record import CheckResult, Profile
 from bench.pages.board import Board, CaseInfo, Row
 from bench.pages.costs import cost_of, cost_per_success
 from bench.pages.entries import Entry, counted_trials, newest_cells
-from bench.pages.news import Trend, news_of, trends_of
+from bench.pages.news import Trend, news_of
 from bench.pages.own_count import Compared, own_counts
 from bench.stats import (
     CheckShares,
@@ -44,7 +44,7 @@ class Details:
     improvements: Mapping[tuple[Entrant, str], Improvement]
 
 
-def details_of(results: Results, board: Board) -> Details:
+def details_of(results: Results, board: Board, trends: Mapping[Entrant, Trend]) -> Details:
     """`results`: those of the board."""
     return Details(
         results.checks(),
@@ -53,7 +53,7 @@ def details_of(results: Results, board: Board) -> Details:
         results.versions(),
         cells=newest_cells(board.entries, board.listed),
         trials=counted_trials(board.entries, board.listed),
-        trends=trends_of(results, board.cases),
+        trends=trends,
         improvements={(it.entrant, it.case): it for it in results.improvements()},
     )
 

@@ -10,6 +10,7 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
@@ -19,6 +20,7 @@ from bench.formats.record import Metric, Record
 from bench.index import nights as index_nights
 from bench.index import results as index_results
 from bench.index import whole_records
+from bench.index.nights import _different
 from bench.index.query import Index, open_index
 from bench.index.results import IndexedResults
 from bench.pages import cell_files, entries
@@ -251,3 +253,12 @@ def test_every_answer_of_the_index_has_an_order(
     unordered = [sql for sql in asked if sql.rfind("ORDER BY") < sql.rfind("FROM ")]
     assert [sql for sql in unordered if "SELECT DISTINCT run FROM cells" not in sql] == []
     assert [sql for sql in asked if re.search(r"\bavg\((?!success::INT\)|\w+ ORDER BY)", sql)] == []
+
+
+def test_different_rows_are_those_that_numpy_finds() -> None:
+    columns = np.random.default_rng(5).integers(0, [[3], [1], [9]], size=(3, 400))
+    found, places = _different(*columns)
+    expected, inverse = np.unique(columns, axis=1, return_inverse=True)
+    assert found.tolist() == expected.tolist() and places.tolist() == inverse.reshape(-1).tolist()
+    nothing, nowhere = _different(*np.zeros((2, 0), dtype=np.int64))
+    assert nothing.shape == (2, 0) and len(nowhere) == 0

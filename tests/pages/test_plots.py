@@ -22,6 +22,7 @@ from bench.formats.record import Metric, Record
 from bench.pages.board import CaseInfo, make_board
 from bench.pages.build import write_site
 from bench.pages.drawing import ChartCache
+from bench.pages.news import trends_of
 from bench.pages.plot_files import write_plots
 from bench.pages.plots import groups_of, plots_of
 from bench.pages.views import details_of
@@ -69,7 +70,7 @@ def night() -> list[Record]:
 
 def test_each_plot_has_the_numbers_that_it_was_drawn_from() -> None:
     board = make_board(stored := RecordResults(night()), CASES, "")
-    dev, paper = groups_of(board, details_of(stored, board))
+    dev, paper = groups_of(board, details_of(stored, board, trends_of(stored, board.cases)))
     assert (dev.title, paper.title) == ("ML-Dev-Bench", "MLAgentBench")
     plots = {plot.name: plot for plot in plots_of(paper, ChartCache(None).svg)}
     assert list(plots) == KINDS

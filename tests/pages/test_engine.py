@@ -1,0 +1,40 @@
+"""What draws charts and pictures, in this process or beside it."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from bench.pages.engine import Here, engine_beside
+from bench.pages.vega import Spec, ink, layer, layered, number
+
+_SVG = "<svg xmlns='http://www.w3.org/2000/svg' width='20' height='{}'><rect width='20' height='9' fill='#123'/></svg>"
+
+
+def _chart(width: int) -> Spec:
+    return layered(
+        [layer([{"x": width, "\u2028": "ä <b>\n"}], "circle", {"x": number("x")}, color=ink("ink"))], width, 20
+    )
+
+
+def test_a_process_beside_draws_the_same_for_several_threads_at_once() -> None:
+    here, charts, pictures = (
+        Here(),
+        [_chart(width) for width in range(50, 62)],
+        [_SVG.format(it) for it in range(6, 12)],
+    )
+    with engine_beside() as beside, ThreadPoolExecutor(4) as pool:
+        drawn = [pool.submit(beside.chart, it, f"name-{at}") for at, it in enumerate(charts)]
+        images = [pool.submit(beside.picture, it) for it in pictures]
+        assert [it.result() for it in drawn] == [here.chart(it, f"name-{at}") for at, it in enumerate(charts)]
+        assert [it.result() for it in images] == [here.picture(it) for it in pictures]
+        assert len({it.result() for it in images}) == len(pictures)
+
+
+def test_a_process_that_ends_says_why_and_nobody_waits_for_it() -> None:
+    with engine_beside() as beside:
+        with pytest.raises(RuntimeError, match=r"the process that draws ended: (.|\n)*ink"):
+            beside.chart({**_chart(50), "background": "#abcdef", "mark": "bar"}, "name")
+        with pytest.raises(RuntimeError, match="the process that draws ended"):
+            beside.chart(_chart(50), "name")
