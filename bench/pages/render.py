@@ -22,6 +22,7 @@ from bench.pages.compiled import CompiledTemplates
 from bench.pages.costs import cost_of
 from bench.pages.weights import read_open_weights
 from bench.pages.words import (
+    breakable,
     change,
     clip,
     count,
@@ -51,6 +52,7 @@ _FILTERS = (
     points,
     signed,
     short,
+    breakable,
     quoted,
     known_cost,
     cost_of,

@@ -7,6 +7,8 @@ import re
 import shlex
 import unicodedata
 
+from markupsafe import Markup
+
 from bench.stats import Cost, Interval
 
 _MINUTE, _HOUR = 60, 3600
@@ -113,6 +115,11 @@ def cut(text: str, most: int) -> str:
 def short(text: str) -> str:
     """A name that fits a table; its own page has all of it."""
     return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 1]}…"
+
+
+def breakable(text: str) -> Markup:
+    """A name of parts between slashes: where it does not fit, a line ends behind one of them, and not within a word."""
+    return Markup("/<wbr>").join(str(visible(text)).split("/"))
 
 
 def quoted(text: str) -> str:
