@@ -30,7 +30,7 @@ from bench.pages.made import MARKER
 from bench.stats.record_results import RecordResults
 from bench.store.branch import ResultsBranch
 from bench.store.decisions import Decision
-from tests.benchmarks.synthetic_branch import World, make_branch
+from tests.benchmarks.synthetic_branch import World, agent_nights, make_branch
 from tests.helpers.records import START, make_check, make_claim, make_night, make_note, make_record
 from tests.helpers.store import ROOT, bundle_of
 
@@ -262,3 +262,17 @@ def test_different_rows_are_those_that_numpy_finds() -> None:
     assert found.tolist() == expected.tolist() and places.tolist() == inverse.reshape(-1).tolist()
     nothing, nowhere = _different(*np.zeros((2, 0), dtype=np.int64))
     assert nothing.shape == (2, 0) and len(nowhere) == 0
+
+
+@pytest.mark.parametrize("nights", [55, 57, 60, 75])
+def test_periods_are_the_same_wherever_days_end_and_weeks_begin(tmp_path: Path, nights: int) -> None:
+    world = World(seed=3, nights=nights, agents=2, cases=2)
+    make_branch(world, tmp_path / "results.git", lambda line: None)
+    lines = [
+        line for who in range(2) for _, text in agent_nights(world, who, range(nights)) for line in text.splitlines()
+    ]
+    expected = RecordResults(map(Record.model_validate_json, lines))
+    with open_index(tmp_path / "results.git", cache=tmp_path / "cache") as index:
+        found = IndexedResults(index)
+        assert found.case_periods() == expected.case_periods()
+        assert found.versions() == expected.versions()
