@@ -57,3 +57,16 @@ def cosines(weights: Any, hub: Any) -> dict[str, float]:
 
 def _cosine(one: Any, other: Any) -> float:
     return float((one * other).sum() / max(np.linalg.norm(one) * np.linalg.norm(other), 1e-30))
+
+
+def class_likes(table: np.ndarray) -> np.ndarray:
+    """How much likelier a class (column) is for pictures of another one (row) than both make it; the diagonal is 0.
+
+    Some classes are likely for every picture, and some pictures for every class: neither comes from their labels.
+    """
+    outside = ~np.eye(len(table), dtype=bool)
+    found = np.where(outside, table, 0.0)
+    for _ in range(30):
+        for axis in (0, 1):
+            found = np.where(outside, found - found.sum(axis=axis, keepdims=True) / (len(table) - 1), 0.0)
+    return found
