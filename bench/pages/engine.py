@@ -63,8 +63,10 @@ class _Beside:
             try:
                 popen.stdin.write(line)
                 popen.stdin.flush()
-                if said := popen.stdout.readline():
-                    return popen.stdout.read(int(said))
+                said = popen.stdout.readline()
+                # Of a process that was killed at it, an answer may be cut off anywhere.
+                if said.endswith(b"\n") and len(answer := popen.stdout.read(int(said))) == int(said):
+                    return answer
             except BrokenPipeError:
                 pass
         raise RuntimeError(f"the process that draws ended: {log_tail(self._child.log)}")

@@ -21,6 +21,7 @@ _NAME_OF = {ink(name): name for name in INKS}
 
 
 def strict_svg(text: str, name: str) -> str:
+    """`text` as Vega wrote it; `name` begins its ids. Raises `ValueError` for a colour that is none of a chart."""
     root = ET.fromstring(text)  # noqa: S314  made by Vega from our own specification
     made = _copied(root, name)
     box = root.get("viewBox", "0 0 100 100")

@@ -99,8 +99,7 @@ def test_wall_time_is_the_answers_fault_unless_other_work_held_the_machine(
     monkeypatch.setattr(grade, "_GRACE_S", 3.0)
     monkeypatch.setattr(grade, "wall_backstop", lambda seconds: 0.0)
     monkeypatch.setattr(fork_watch, "_WITNESS_S", 0.2)
-    looks = itertools.count()
-    monkeypatch.setattr(fork_watch, "Witness", lambda cpus: Witness(cpus, lambda: _busy(next(looks), left_s), _no_own))
+    monkeypatch.setattr(fork_watch, "Witness", lambda cpus: _witness(cpus, left_s))
     case = case_of(tmp_path)
     if left_s < 1:
         with pytest.raises(InfraError, match="too busy with other work to run the judge of") as caught:
@@ -111,13 +110,19 @@ def test_wall_time_is_the_answers_fault_unless_other_work_held_the_machine(
     assert [it.value for it in grading.verdicts] == [1, 0, 0]
 
 
-def _busy(look: int, left_s: float) -> Processors:
-    """Two processors after so many looks, which come five times a second."""
-    return Processors(idle_s=0.2 * left_s * look, busy_s=0.2 * (2 - left_s) * look, stolen_s=0.0, count=2)
+def _witness(cpus: int, left_s: float) -> Witness:
+    """Of two processors that leave so much of each second: a second a look, however busy this machine is."""
+    seconds = itertools.count(1)
+    now = [0]
 
+    def clock() -> float:
+        now[0] = next(seconds)
+        return now[0]
 
-def _no_own(containers: object) -> dict[str, float]:
-    return {}
+    def processors() -> Processors:
+        return Processors(idle_s=left_s * now[0], busy_s=(2 - left_s) * now[0], stolen_s=0.0, count=2)
+
+    return Witness(cpus, processors, lambda containers: {}, clock)
 
 
 def test_no_time_to_load_the_checks_again_is_no_lost_cell(plain: Sandbox, tmp_path: Path) -> None:

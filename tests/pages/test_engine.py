@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import io
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from bench.pages.engine import Here, engine_beside
+from bench.pages.engine import Here, _Beside, engine_beside
 from bench.pages.vega import Spec, ink, layer, layered, number
 
 _SVG = "<svg xmlns='http://www.w3.org/2000/svg' width='20' height='{}'><rect width='20' height='9' fill='#123'/></svg>"
@@ -38,3 +42,11 @@ def test_a_process_that_ends_says_why_and_nobody_waits_for_it() -> None:
             beside.chart({**_chart(50), "background": "#abcdef", "mark": "bar"}, "name")
         with pytest.raises(RuntimeError, match="the process that draws ended"):
             beside.chart(_chart(50), "name")
+
+
+@pytest.mark.parametrize("said", [b"", b"1", b"10\n", b"10\n<svg></sv"])
+def test_an_answer_that_is_cut_off_is_no_drawing(said: bytes) -> None:
+    with tempfile.TemporaryFile() as log:
+        child: Any = SimpleNamespace(popen=SimpleNamespace(stdin=io.BytesIO(), stdout=io.BytesIO(said)), log=log)
+        with pytest.raises(RuntimeError, match="the process that draws ended"):
+            _Beside(child).picture("<svg/>")
