@@ -48,7 +48,7 @@ from bench.gateway import GatewaySpec
 from bench.sandbox.bubblewrap import BubblewrapSandbox
 from bench.sandbox.process import ProcessSandbox
 from tests.helpers.cells import CHECK, RIGHT, ROOT, WRONG, make_case, new_token, not_here, write_files
-from tests.helpers.sampling import at_night, on_push
+from tests.helpers.sampling import at_night
 
 PAGE = ROOT / "docs" / "attacks.md"
 PLACES = find_data_folders()
@@ -483,7 +483,8 @@ _EIGHTHS = [(attack, number) for number in (0, len(_SAMPLE)) for attack in _SAMP
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("attack", "number"), on_push(_EIGHTHS, _EIGHTHS[:1]))
+@pytest.mark.nightly
+@pytest.mark.parametrize(("attack", "number"), _EIGHTHS)
 def test_every_case_holds_one_of_a_sample_of_attacks(bubblewrap: BubblewrapSandbox, attack: str, number: int) -> None:
     cases = [case.id for case in load_cases(PLACES.cases)][_SAMPLE.index(attack) + number :: len(_EIGHTHS)]
     done = command(*cases, "--attacks", "--sandbox", bubblewrap.name, "--jobs", "2", "--only", attack)
