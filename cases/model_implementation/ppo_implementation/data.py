@@ -139,7 +139,8 @@ def _updates(driver: Any, rng: np.random.Generator, config: dict[str, Any]) -> I
     plans: list[tuple[float, list[tuple[int, str]]]] = [
         (0.02, [(40, "usual"), (9, "whole"), (12, "small"), (20, "endless")]),
         (0.02, [(15, "foreseen"), (24, "drifted")]),
-        (0.02, [(4200, "alike")]),
+        # One long buffer will do.
+        (0.02, [(4200 if config["state_dim"] == 5 else 400, "alike")]),
         (rate, [(12, "unlikely")]),
         (2.5e-10, [(30, "far")]),
         (0.0, [(25, "whole"), (2, "usual")]),
