@@ -31,6 +31,7 @@ _LARGEST_MB = 4096.0
 _RECALLED = re.compile(r"mldb-recalled-([a-z_]+)")
 _MAX_SAID = 4 << 20
 _SLOW = "snapshot and judgement took"
+_PARTLY = re.compile(r"\w+ is worth 0\.[0-9]+ in place of ")
 _CHANCE = 0.1
 """Difference of partial credit between two gradings that is still normal: each draws inputs of its own."""
 
@@ -61,6 +62,11 @@ class Result:
     def only_slow(self) -> bool:
         """Nothing was achieved but delay, which may be the machine's."""
         return bool(self.escapes) and all(escape.startswith(_SLOW) for escape in self.escapes)
+
+    @property
+    def only_partly(self) -> bool:
+        """Nothing was achieved but more credit of checks that still fail, which may be the luck of a training."""
+        return bool(self.escapes) and all(_PARTLY.match(escape) for escape in self.escapes)
 
 
 def starts(sandbox: Sandbox) -> bool:

@@ -25,9 +25,10 @@ from bench.cell.workspace import CellFolder
 from bench.formats.agent_files import CASSETTES
 from bench.formats.help import HelpGiven
 from bench.formats.model_usage import ModelUsage
+from bench.formats.note import Note
 from bench.formats.observed import NameQuery
 from bench.formats.plan import Cell
-from bench.formats.record import Note, StopReason
+from bench.formats.record import StopReason
 from bench.formats.verdict import LIMIT_MODES
 from bench.gateway import (
     CellLimits,

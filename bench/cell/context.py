@@ -22,9 +22,10 @@ from bench.cell.machine import DiskSpace
 from bench.cell.shares import RunShares
 from bench.cell.watch import CellWatch
 from bench.formats.agent import Agent
-from bench.formats.plan import Cell, RunLimits, public_seed
+from bench.formats.plan import Cell, public_seed
 from bench.formats.provenance import Provenance
 from bench.formats.record import Phase, SeedSource
+from bench.formats.run_limits import RunLimits
 from bench.formats.seeds import commitment, data_seed, is_replayed
 from bench.formats.step_snapshots import SnapshotRule
 from bench.gateway import Patience, recorded_seed

@@ -15,8 +15,9 @@ from bench.cell.context import CellContext
 from bench.cell.snapshot import Snapshot
 from bench.cell.trace_modes import modes_of_trace
 from bench.formats.case import Case, CaseSpec, load_case
+from bench.formats.note import Note
 from bench.formats.plan import Cell
-from bench.formats.record import CheckResult, Claim, Metric, Note
+from bench.formats.record import CheckResult, Claim, Metric
 from bench.formats.shortfall import invalid_submission, small_improvement
 from bench.formats.verdict import LIMIT_MODES, no_improvement, overclaimed
 from bench.judge import Grading

@@ -16,6 +16,7 @@ from bench.cell.diagnosis import Evidence, failure_modes, flags
 from bench.cell.machine import this_machine
 from bench.formats.failures import FAILURES
 from bench.formats.help import HelpGiven
+from bench.formats.note import Note
 from bench.formats.observed import SelfReported
 from bench.formats.plan import Cell
 from bench.formats.record import (
@@ -26,7 +27,6 @@ from bench.formats.record import (
     CheckResult,
     Claim,
     Metric,
-    Note,
     Record,
     Try,
 )

@@ -34,8 +34,9 @@ from bench.cli.interrupts import interrupt_on_sigterm
 from bench.github import add_summary, annotate_error, annotate_warning, commands_stopped, set_outputs
 
 if TYPE_CHECKING:
-    from bench.formats.plan import Cell, RunLimits, RunPlan
+    from bench.formats.plan import Cell, RunPlan
     from bench.formats.record import Record
+    from bench.formats.run_limits import RunLimits
 
 _VERBS = {
     "collect": ("bench.cli.action_collect", "collect_shards", "Store what the shards of a plan left."),
@@ -141,7 +142,7 @@ def run() -> None:
 
 
 def _run_limits(inputs: Inputs, began: float) -> RunLimits:
-    from bench.formats.plan import RunLimits
+    from bench.formats.run_limits import RunLimits
 
     deadline = None if inputs.max_run_minutes is None else began + 60 * inputs.max_run_minutes
     return RunLimits(cost_usd=inputs.max_run_cost, deadline=deadline)

@@ -97,7 +97,7 @@ def _run_gate(told: CompareInputs, tip: str, head: str) -> tuple[Path, Claims, l
     from bench.cli.reporter import Reporter
     from bench.cli.run import open_sandbox
     from bench.cli.run_text import tell_records
-    from bench.formats.plan import RunLimits
+    from bench.formats.run_limits import RunLimits
     from bench.runs import (
         Arms,
         Claims,

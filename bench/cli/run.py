@@ -75,7 +75,7 @@ def _how(
     ask: str,
 ) -> Options:
     from bench.base.model import validate
-    from bench.formats.plan import RunLimits
+    from bench.formats.run_limits import RunLimits
     from bench.runs import Options
 
     # From the start of the command, so that time spent on planning and images counts.

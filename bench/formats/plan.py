@@ -121,20 +121,6 @@ def make_run_plan(
     )
 
 
-class RunLimits(Model):
-    """Limits over all cells of a run; None for one that is not limited."""
-
-    cost_usd: float | None = Field(None, ge=0, allow_inf_nan=False)
-    tokens: int | None = Field(None, ge=0)
-    calls: int | None = Field(None, ge=0)
-    deadline: float | None = None
-    """On the monotonic clock: setting the time of day does not move it."""
-
-    @property
-    def any_set(self) -> bool:
-        return any(limit is not None for limit in (self.cost_usd, self.tokens, self.calls, self.deadline))
-
-
 class Expected(Model):
     """What a plan is expected to come to."""
 

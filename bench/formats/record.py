@@ -12,6 +12,7 @@ from bench.formats.case_metric import Scale, headline_value
 from bench.formats.help import HelpGiven
 from bench.formats.model_usage import CostStatus, ModelUsage
 from bench.formats.names import Digest, Instant, Name
+from bench.formats.note import Note
 from bench.formats.observed import NameQuery, SelfReported
 from bench.formats.provenance import LimitsSet, Machine, Provenance
 
@@ -106,13 +107,6 @@ class Claim(Model):
     tolerance: float = Field(ge=0)
     higher_is_better: bool = True
     overclaim: bool
-
-
-class Note(Model):
-    """A named finding with its evidence: a flag or a failure mode."""
-
-    name: str
-    evidence: str
 
 
 class Phase(Model):

@@ -34,7 +34,7 @@ _REFUSALS = {
 
 def new_run_name() -> str:
     """A name that sorts by time and does not repeat."""
-    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
 
 
 @dataclass(frozen=True)

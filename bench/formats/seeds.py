@@ -11,14 +11,16 @@ import hashlib
 import hmac
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
 from bench.base.errors import UserError
 from bench.base.model import Model, SeedText, seed_text
 from bench.formats.names import Digest, Instant, Name
-from bench.formats.record import Record
+
+if TYPE_CHECKING:
+    from bench.formats.record import Record
 
 SEED_BYTES = 16
 """128 bits: as many as NumPy's SeedSequence holds."""

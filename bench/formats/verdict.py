@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from bench.formats.case_metric import Headline
     from bench.formats.case_parts import Limits
     from bench.formats.model_usage import CostStatus, ModelUsage
+    from bench.formats.note import Note
     from bench.formats.provenance import LimitsSet
-    from bench.formats.record import Claim, Metric, Note, Record, StopReason, Try
+    from bench.formats.record import Claim, Metric, Record, StopReason, Try
 
 OUTPUTS_CHECK = "outputs_present"
 """The framework's own check of a case's outputs."""
@@ -145,7 +146,7 @@ def no_improvement(headline: Headline | None, metrics: Iterable[Metric]) -> str:
 
 def flags_of_tries(tries: Sequence[Try]) -> list[Note]:
     """An agent can kill itself for another throw of the dice: it has one at most, and that is said."""
-    from bench.formats.record import Note
+    from bench.formats.note import Note
 
     killed = [earlier for earlier in tries if earlier.cause == KILLED]
     return [Note(name="retried_after_kill", evidence=killed[0].message)] if killed else []

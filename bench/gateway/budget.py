@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from bench.base.model import Model
 from bench.formats.model_usage import CostStatus, ModelUsage, Tokens
-from bench.formats.plan import RunLimits
+from bench.formats.run_limits import RunLimits
 from bench.gateway.names import AskedNames
 from bench.gateway.prices import Prices
 from bench.gateway.run_budget import Balance, Limit, LimitReached, RunBudget, Whole, affordable, find_obstacle

@@ -9,8 +9,8 @@ from pydantic import AfterValidator, Field
 
 from bench.base.model import Model, SeedText
 from bench.formats.model_usage import ModelUsage
-from bench.formats.plan import RunLimits
-from bench.formats.record import Note
+from bench.formats.note import Note
+from bench.formats.run_limits import RunLimits
 from bench.gateway.budget import CellLimits, Tariff
 from bench.gateway.media import Family
 from bench.gateway.names import ModelNames

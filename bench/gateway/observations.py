@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from bench.base.text import printable
-from bench.formats.record import Note
+from bench.formats.note import Note
 
 _EVIDENCE = {
     "wrong_model": "asked for",

@@ -17,7 +17,7 @@ from bench.base.files import lock
 from bench.base.model import Model, parse_json
 from bench.formats.amounts import Dollars
 from bench.formats.amounts import Whole as Count
-from bench.formats.plan import RunLimits
+from bench.formats.run_limits import RunLimits
 
 Limit = Literal["cost_limit", "token_limit", "step_limit", "time_limit"]
 Whole = Literal["cell", "run"]

@@ -12,8 +12,9 @@ from datetime import UTC, datetime, timedelta
 
 from bench.base.files import sha256_bytes
 from bench.formats.model_usage import ModelUsage, Tokens
+from bench.formats.note import Note
 from bench.formats.provenance import LimitsSet, Machine, Provenance
-from bench.formats.record import AgentRef, CaseRef, CheckResult, Claim, Note, Phase, Record
+from bench.formats.record import AgentRef, CaseRef, CheckResult, Claim, Phase, Record
 from bench.pages.board import CaseInfo
 
 ABOUT = "Invented agents and drawn numbers, made to show the design of a full board. Nothing here was measured."

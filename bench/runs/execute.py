@@ -15,10 +15,11 @@ from bench.cell import CellContext, Helper, RunShares, SourceCache, agent_python
 from bench.formats.agent import Agent
 from bench.formats.agent_files import CASSETTES
 from bench.formats.help import HelpOffer
-from bench.formats.plan import Cell, RunLimits, RunPlan
+from bench.formats.plan import Cell, RunPlan
 from bench.formats.provenance import Sequential
 from bench.formats.record import Record
 from bench.formats.run_folder import SECRET, RunFolder
+from bench.formats.run_limits import RunLimits
 from bench.formats.step_snapshots import SnapshotRule
 from bench.plan import Request, RunCells, cells_of, make_arms, make_plan
 from bench.runs.context import context_of

@@ -24,7 +24,8 @@ from bench.cell import SourceCache, find_interpreter, own_interpreter, wanted_so
 from bench.formats.agent import Agent
 from bench.formats.agent_files import CASSETTES
 from bench.formats.case import Case
-from bench.formats.plan import Cell, RunLimits
+from bench.formats.plan import Cell
+from bench.formats.run_limits import RunLimits
 from bench.formats.seeds import REPLAY_PREFIX, is_replayed
 from bench.gateway import check_model
 from bench.sandbox import Sandbox, find_engine, own_image
@@ -49,8 +50,7 @@ class NotReady(UserError):
         texts = list(dict.fromkeys(str(fault) for fault in faults))
         # Of several the first are told whole: a fault without its remedy would be of little use.
         whole = [text for at, text in enumerate(texts[:_MOST]) if sum(map(len, texts[: at + 1])) <= _LONGEST or not at]
-        left = len(texts) - len(whole)
-        more = f"; and {left} more, told when these are gone" if left else ""
+        more = f"; and {left} more, told when these are gone" if (left := len(texts) - len(whole)) else ""
         super().__init__("; ".join(whole) + more)
         self.variables = sorted({fault.variable for fault in faults if fault.variable})
         """The environment variables that must be set."""

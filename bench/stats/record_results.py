@@ -8,7 +8,8 @@ from operator import itemgetter
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from bench.formats.record import CheckResult, Note, Profile, Record
+from bench.formats.note import Note
+from bench.formats.record import CheckResult, Profile, Record
 from bench.stats.conditions import Conditions, conditions_of
 from bench.stats.entrants import Entrant, counted_cells, newest_versions, unique_cells
 from bench.stats.improvement import Improvement, improvement_of

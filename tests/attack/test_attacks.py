@@ -48,7 +48,7 @@ from bench.gateway import GatewaySpec
 from bench.sandbox.bubblewrap import BubblewrapSandbox
 from bench.sandbox.process import ProcessSandbox
 from tests.helpers.cells import CHECK, RIGHT, ROOT, WRONG, make_case, new_token, not_here, write_files
-from tests.helpers.sampling import at_night, on_push
+from tests.helpers.sampling import at_night
 
 PAGE = ROOT / "docs" / "attacks.md"
 PLACES = find_data_folders()
@@ -270,6 +270,37 @@ def test_what_could_not_be_carried_out_is_not_held(stage: Stage, tmp_path: Path)
     assert not found.held and "it was not carried out: modules are missing: no_such_library" in found.escapes[0]
 
 
+@pytest.mark.parametrize(
+    ("attacked", "alone", "held"),
+    [
+        # As measured: the same wrong answer, trained anew each time.
+        ([0.48, 0.23], [0.30, 0.45], True),
+        ([0.48, 0.62, 0.23], [0.30, 0.14, 0.60], True),
+        ([0.48] * 5, [0.30] * 6, False),
+        ([1.0], [0.30], False),
+    ],
+)
+def test_the_luck_of_a_training_is_no_escape(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attacked: list[float], alone: list[float], held: bool
+) -> None:
+    runs, measures = iter(attacked), iter(alone)
+    case = make_case(tmp_path / "cases", {"solution/answer.py": WRONG})
+
+    def graded(trial: Trial, baseline: Baseline | None) -> list[Result]:
+        value = next(runs)
+        record: Any = SimpleNamespace(
+            outcome="graded", tries=[], success=False, score=value,
+            checks=[SimpleNamespace(id="gain", origin="case", weight=1.0, guard=False, value=value, passed=value == 1)],
+        )  # fmt: skip
+        return [Result("recall.kernel", case.id, "wrong", "process", trial._on_verdict(record, baseline))]
+
+    monkeypatch.setattr(Trial, "run", graded)
+    monkeypatch.setattr(Trial, "measure", lambda trial: {"gain": next(measures)})
+    (found,) = Campaign(stage).run([Task(case, stage.catalogue.select(["recall.kernel"]), "wrong")], 1, lambda it: None)
+    assert found.held is held, found.escapes
+    assert next(runs, None) is None
+
+
 def test_a_flag_that_is_missing_is_noticed(stage: Stage, tmp_path: Path) -> None:
     (found,) = tried(stage, make_case(tmp_path / "cases"), "network.raw")
     assert "the record does not say network_attempt" not in found.escapes
@@ -483,7 +514,8 @@ _EIGHTHS = [(attack, number) for number in (0, len(_SAMPLE)) for attack in _SAMP
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("attack", "number"), on_push(_EIGHTHS, _EIGHTHS[:1]))
+@pytest.mark.nightly
+@pytest.mark.parametrize(("attack", "number"), _EIGHTHS)
 def test_every_case_holds_one_of_a_sample_of_attacks(bubblewrap: BubblewrapSandbox, attack: str, number: int) -> None:
     cases = [case.id for case in load_cases(PLACES.cases)][_SAMPLE.index(attack) + number :: len(_EIGHTHS)]
     done = command(*cases, "--attacks", "--sandbox", bubblewrap.name, "--jobs", "2", "--only", attack)

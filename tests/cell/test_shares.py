@@ -10,8 +10,9 @@ import pytest
 from bench.cell.run import run_cell
 from bench.cell.shares import RunShares
 from bench.formats.model_usage import ModelUsage, Tokens
-from bench.formats.plan import Cell, RunLimits
+from bench.formats.plan import Cell
 from bench.formats.record import StopReason
+from bench.formats.run_limits import RunLimits
 from bench.sandbox.job import Sandbox
 from tests.helpers.asking_agent import AGENT, GOOD
 from tests.helpers.cells import make_agent, make_case, make_cell, make_context

@@ -298,6 +298,7 @@ def test_a_run_folder_that_cannot_be_written_any_more(stand: Stand, mounts: Moun
     stand.resume(rig)
 
 
+@pytest.mark.nightly
 def test_a_results_repository_that_cannot_be_written(stand: Stand, mounts: Mounts) -> None:
     rig = stand.rig("r", prefix=mounts.prefix, root=mounts.root)
     results = rig.folder / "results"
@@ -379,6 +380,7 @@ def test_a_damaged_plan_comes_back_from_its_copy(stand: Stand) -> None:
     assert (rig.run / "run.json").read_bytes() == (rig.run / "run.json.copy").read_bytes()
 
 
+@pytest.mark.nightly
 def test_a_plan_without_a_good_copy_is_one_line(stand: Stand) -> None:
     rig = finished_rig(stand)
     before = {path: path.read_bytes() for path in (rig.run / "cells").iterdir()}
@@ -390,6 +392,7 @@ def test_a_plan_without_a_good_copy_is_one_line(stand: Stand) -> None:
     assert {path: path.read_bytes() for path in (rig.run / "cells").iterdir()} == before
 
 
+@pytest.mark.nightly
 def test_a_cassette_damaged_between_two_starts(stand: Stand) -> None:
     rig = stand.rig("r")
     process = rig.begun()

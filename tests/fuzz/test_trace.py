@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from bench.base.errors import UserError
 from bench.formats.model_usage import Tokens
-from bench.formats.plan import RunLimits
+from bench.formats.run_limits import RunLimits
 from bench.gateway.atif import to_atif
 from bench.gateway.backends.providers import find_role
 from bench.gateway.budget import CellLimits

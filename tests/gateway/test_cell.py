@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from bench.cell.run import run_cell
-from bench.formats.plan import RunLimits
 from bench.formats.record import Record
+from bench.formats.run_limits import RunLimits
 from bench.sandbox.job import Sandbox
 from tests.helpers.asking_agent import AGENT, GOOD
 from tests.helpers.cells import make_agent, make_case, make_cell, make_context

@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from bench.base.errors import UserError
-from bench.formats.plan import RunLimits
+from bench.formats.run_limits import RunLimits
 from bench.gateway.config import Patience, RunBudgetConfig
 from bench.gateway.launch import open_gateway
 from bench.gateway.run_budget import RunBudget

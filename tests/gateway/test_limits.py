@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from bench.formats.plan import RunLimits
+from bench.formats.run_limits import RunLimits
 from bench.gateway.config import RunBudgetConfig
 from bench.gateway.run_budget import RunBudget
 from bench.sandbox.job import Job, JobLimits, Mount, Sandbox

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from bench.base.errors import InfraError
-from bench.formats.plan import RunLimits
+from bench.formats.run_limits import RunLimits
 from bench.gateway.atif import to_atif
 from bench.gateway.call_log import read_trace
 from bench.gateway.config import RunBudgetConfig

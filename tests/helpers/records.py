@@ -10,8 +10,9 @@ from typing import Any
 from bench.base.files import sha256_bytes
 from bench.formats.case_metric import Scale
 from bench.formats.model_usage import CostStatus, ModelUsage, Tokens
+from bench.formats.note import Note
 from bench.formats.provenance import LimitsSet, Machine, Provenance
-from bench.formats.record import AgentRef, CaseRef, CheckResult, Claim, Metric, Note, Outcome, Phase, Profile, Record
+from bench.formats.record import AgentRef, CaseRef, CheckResult, Claim, Metric, Outcome, Phase, Profile, Record
 
 START = datetime(2026, 11, 20, 2, 0, tzinfo=UTC)
 SONNET = "anthropic/claude-sonnet-4-5"

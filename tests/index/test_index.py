@@ -21,7 +21,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from bench.base.errors import UserError
-from bench.formats.record import Note, Record
+from bench.formats.note import Note
+from bench.formats.record import Record
 from bench.index import build, nights
 from bench.index.answers import cell_history, stored_records
 from bench.index.nights import nightly_points

@@ -141,7 +141,7 @@ def test_ended_at_a_request_nothing_stays(world: World, kind: str, step: int, ho
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["killed", "cancelled"])
-@pytest.mark.parametrize(("step", "start"), [(41, 0), *STATEMENTS])
+@pytest.mark.parametrize(("step", "start"), [(83, 0), *STATEMENTS])
 def test_ended_at_a_statement_nothing_stays(world: World, how: How, step: int, start: int) -> None:
     for at in places("line", world, step, start):
         check(world, "line", at, how)

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from bench.formats.plan import Cell, RunLimits
+from bench.formats.plan import Cell
+from bench.formats.run_limits import RunLimits
 from bench.runs import NotReady, require_files, require_ready
 from bench.sandbox import open_sandbox
 from tests.helpers.cells import make_agent, make_case

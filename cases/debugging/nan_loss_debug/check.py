@@ -8,6 +8,7 @@ known: a formula that does what gradient descent would do gives the same numbers
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,8 @@ MAKE_DATA = Probe("make_data(points=50, seed=42)", target="train:make_data", obs
 ALLOWED_RATIO = 1.5
 # What a first step may not undercut, as a share of the excess over the least-squares line; how far float32 bends that.
 LANDED, STRAIGHT = 1e-6, 1e-4
+# How near the line, in spreads of y, a step may be too small for float32 to show.
+AT_REST = 1e-4
 
 
 @check(guard=True)
@@ -58,11 +61,20 @@ def one_step_an_epoch(ws: Any) -> None:
         path = [*predictions(points, found), array(found["final"], shape=points.y.shape)]
         before, after = (float(((one - points.line) ** 2).mean()) for one in path[:2])
         assert after > LANDED * before, f"the first of {epochs} steps lands on the exact least-squares line"
+        _assert_every_step_moves(points, path)
         # A claim of train()'s own process: it shows what was done by mistake, and nothing that was hidden.
         passes = integer(found["passes"])
         assert passes == epochs, f"{passes} backward passes in {epochs} epochs, expected one in each"
     _assert_untrained_at_first(ws)
     _assert_all_points_count(ws)
+
+
+def _assert_every_step_moves(points: Any, path: list[Any]) -> None:
+    """A step that is left out, or taken back, leaves the predictions as they were; far from the line no step does."""
+    for epoch, (one, two) in enumerate(pairwise(path), 1):
+        away = float(np.abs(one - points.line).max())
+        moved = away < AT_REST * float(points.y.std()) or not np.array_equal(one, two)
+        assert moved, f"the weights do not change in epoch {epoch} of {points.epochs}, still {away:.3g} from the line"
 
 
 def _assert_untrained_at_first(ws: Any) -> None:

@@ -26,8 +26,8 @@ MODEL = Probe(
 )
 
 
-def _inputs(ws: Any, count: int, double: bool = False) -> Any:
-    return lambda values: [ws.rng.getrandbits(60), values["num_classes"], count, double]
+def _inputs(ws: Any, count: int, double: bool = False, factor: float = 1.0) -> Any:
+    return lambda values: [ws.rng.getrandbits(60), values["num_classes"], count, double, factor]
 
 
 def _drawn_as_usual(name: str, first: Any, second: Any) -> None:
@@ -45,7 +45,7 @@ def _drawn_as_usual(name: str, first: Any, second: Any) -> None:
 
 def _right(values: dict[str, Any], extra: Any, value: Any) -> None:
     """State, trainable parameters, what they begin with and the outputs are as they must be."""
-    seed, classes, count, double = extra
+    seed, classes, count, double, factor = extra
     found = mapping(value, keys=("state", "trainable", "begun", "outs", "same"))
     state = {name: tuple(sequence(shape)) for name, shape in mapping(found["state"]).items()}
     assert state == shapes(classes), f"the state dictionary has the shapes {state}"
@@ -54,7 +54,8 @@ def _right(values: dict[str, Any], extra: Any, value: Any) -> None:
     for name in shapes(classes):
         _drawn_as_usual(name, array(first[name]), array(second[name]))
     assert found["same"] is True, "the input was changed"
-    wanted = output(drawn(seed, classes, count))
+    values_drawn = drawn(seed, classes, count)
+    wanted = output({**values_drawn, "x": factor * values_drawn["x"]})
     tolerance = 1e-9 if double else 2e-4
     for out, right in zip(sequence(found["outs"], length=3), (wanted, wanted, wanted[-1:]), strict=True):
         close(out, right, rtol=0, atol=tolerance * float(np.abs(wanted).max()), what="the output")
@@ -70,9 +71,9 @@ def outputs_match(ws: Any) -> None:
 
 @check(weight=2, required=True)
 def settings_and_signature(ws: Any) -> None:
-    """`num_classes` by position, by name and left out; every mode, with and without gradients; float64."""
+    """`num_classes` by position, by name and left out; every mode; float64; large values, channels last."""
     MODEL.signature(ws, {"num_classes": 7}, _inputs(ws, 1), _right)
-    MODEL.settings(ws, {"num_classes": 2}, _inputs(ws, 2), _right)
+    MODEL.settings(ws, {"num_classes": 2}, _inputs(ws, 2, factor=300.0), _right)
     MODEL.compare(ws, "dtypes", {"num_classes": 2}, _inputs(ws, 2, double=True), _right)
 
 

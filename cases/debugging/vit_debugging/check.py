@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from calls import Call, give_pictures, wanted_of
-from models import BARE, CHUNKS, GATED, PLAIN, SETTINGS, made
+from models import BARE, CHUNKS, FED, GATED, PLAIN, SETTINGS, made
 from reference import drawn, layers, normed, sequence_of, shapes
 
 from bench.judge import array, check, close, integer, mapping, number, run_command, sequence, string
@@ -180,7 +180,7 @@ def branches_are_dropped(ws: Any) -> None:
 
 @check(weight=2, required=True)
 def settings_match(ws: Any) -> None:
-    """Every mode, float32, calls made again after others."""
+    """Every mode, float32, calls made again after others, and after some that raised an error."""
     for dtype in ("float64", "float32"):
         calls: list[Call] = [{"shape": (2, 3, 32, 32), "dtype": dtype}]
         for training in (True, False):
@@ -190,6 +190,24 @@ def settings_match(ws: Any) -> None:
                 calls.append({"again": 0, "more": {"is_training": training}, **way})
         _compare(ws, {**PLAIN, "num_register_tokens": 1}, [*calls, {"again": 0, "dtype": dtype}])
     _compare(ws, {**PLAIN, "drop_path_rate": 0.5}, [{"shape": (4, 3, 32, 32)}])
+    _compare(ws, PLAIN, [{"shape": (1, 3, 16, 32), "refused": patch} for patch in (16, 2)])
+
+
+@check(weight=1, required=True)
+def parts_are_as_described(ws: Any) -> None:
+    """By themselves, the embedding takes sizes as pairs, and feed-forward networks the widths that they are given."""
+    rng = ws.numpy_rng("parts")
+    weight, bias, x = rng.normal(size=(7, 2, 3, 5)), rng.normal(size=7), rng.normal(size=(2, 2, 12, 10))
+    for img_size, grid in (([12, 10], [4, 2, 8]), (30, [10, 6, 60])):
+        sizes = {"img_size": img_size, "patch_size": [3, 5], "in_chans": 2, "embed_dim": 7}
+        found, told = sequence(ws.drive("driver.py:embedded", sizes, weight, bias, x), length=2)
+        assert told == grid, f"PatchEmbed with {sizes} has rows, columns and patches {told}, expected {grid}"
+        wanted = np.einsum("bcrpsq,dcpq->brsd", x.reshape(2, 2, 4, 3, 2, 5), weight).reshape(2, 8, 7) + bias
+        close(found, wanted, rtol=0, atol=1e-9, what=f"the tokens of PatchEmbed with {sizes}")
+    for maker, given, right in FED:
+        parts, _ = sequence(ws.drive("driver.py:shapes_of", maker, given, {"bias": False}), length=2)
+        shapes_found = mapping(parts)
+        assert shapes_found == right, f"the parameters of {maker}{tuple(given)} are {shapes_found}, expected {right}"
 
 
 @check(weight=0, required=True)

@@ -60,15 +60,25 @@ def _edge(driver: Any, config: dict[str, Any], seed: int, factor: float, states:
     return {"sharp": float(np.log(1e4) / gaps.max())}, actions
 
 
+def _certain(driver: Any, config: dict[str, Any], seed: int, states: Any) -> tuple[dict[str, float], Any]:
+    """How a policy is made in which some probabilities are 0 in float32, and the likeliest actions of it."""
+    import torch
+
+    out = driver._agent(config, seed).policy.actor(torch.from_numpy(states)).detach().numpy()
+    gaps = np.log(out.max(axis=1) / out.min(axis=1))
+    # Nothing above 0 in float32 is below exp(-104).
+    return {"sharp": float(250 / gaps.max())}, out.argmax(axis=1)
+
+
 def _rollout(
     driver: Any, rng: np.random.Generator, config: dict[str, Any], seed: int, count: int, kind: str = "usual"
 ) -> tuple[dict[str, float], dict[str, Any]]:
     """How a policy is made, and a buffer whose log probabilities put a third of the ratios on either side of the clip.
 
     What is foreseen leaves no advantage: only the entropy moves the actor. What is endless has no terminal step. What
-    is far has ratios of 33, which count in full where the advantage is negative; what has drifted has ratios of 0.14
-    on average. What is unlikely has actions as `_edge` has them. Where rewards are alike but one, and each step ends an
-    episode, the standardised return of that one is the root of their number.
+    is far has ratios of 268,000, which count in full where the advantage is negative; what has drifted has ratios of
+    0.14 on average. What is unlikely has actions as `_edge` has them. Where rewards are alike but one, and each step
+    ends an episode, the standardised return of that one is the root of their number.
     """
     made: dict[str, float] = {}
     states = rng.normal(size=(count, config["state_dim"])).astype(np.float32)
@@ -90,7 +100,7 @@ def _rollout(
         values = reference.standardised(rewards, ends, config["gamma"]).numpy()
     offsets = rng.choice([-0.5, 0.03, 0.5], count)
     if kind == "far":
-        offsets, values = 7 * offsets, values + 2
+        offsets, values = 25 * offsets, values + 2
     if kind == "drifted":
         offsets = offsets + 2
     return made, {
@@ -104,14 +114,17 @@ def _rollout(
 
 
 def _evaluations(driver: Any, rng: np.random.Generator, config: dict[str, Any]) -> Iterator[Job]:
-    """Of usual states, of one, and of far ones by a policy with small variances or probabilities."""
-    for count, kind in ((7, "usual"), (1, "usual"), (8, "edge")):
+    """Of usual states, of one, and of far ones by a policy with small variances or probabilities, or none."""
+    discrete = [] if config["continuous_action_space"] else [(9, "certain")]
+    for count, kind in ((7, "usual"), (1, "usual"), (8, "edge"), *discrete):
         own, made = int(rng.integers(2**40)), {}
         rollout = _rollout(driver, rng, config, own, count)[1]
         states, actions = rollout["states"], rollout["actions"]
         if kind == "edge":
             states[::3] *= 100 / np.abs(states[::3]).max(axis=1, keepdims=True)
             made, actions = _edge(driver, config, own, 1e-3, states)
+        if kind == "certain":
+            made, actions = _certain(driver, config, own, states)
         if config["continuous_action_space"] and config["action_dim"] == 1 and count > 1:
             actions = actions[:, 0]
         given = [states, actions, rng.normal(size=(3, count)).astype(np.float32)]
@@ -126,9 +139,10 @@ def _updates(driver: Any, rng: np.random.Generator, config: dict[str, Any]) -> I
     plans: list[tuple[float, list[tuple[int, str]]]] = [
         (0.02, [(40, "usual"), (9, "whole"), (12, "small"), (20, "endless")]),
         (0.02, [(15, "foreseen"), (24, "drifted")]),
-        (0.02, [(400, "alike")]),
+        # One long buffer will do.
+        (0.02, [(4200 if config["state_dim"] == 5 else 400, "alike")]),
         (rate, [(12, "unlikely")]),
-        (2e-6, [(30, "far")]),
+        (2.5e-10, [(30, "far")]),
         (0.0, [(25, "whole"), (2, "usual")]),
     ]
     for rate, counts in plans:

@@ -75,7 +75,7 @@ def _generated(ws: Any, which: Any) -> None:
     known = _expected(ws)
     for n, args, job in _jobs(ws, "generated"):
         answer = ws.drive("driver.py:generated", *args, [known[f"{n}_{k}"] for k in range(2)])
-        found = mapping(answer, keys=("pictures", "caches", "labels", "logits", "next"))
+        found = mapping(answer, keys=("pictures", "caches", "labels", "logits", "next", "moved", "modes"))
         pictures = sequence(found["pictures"], length=len(args[2]))
         for k, (call, picture) in enumerate(zip(args[2], pictures, strict=True)):
             if which(call):
@@ -84,6 +84,10 @@ def _generated(ws: Any, which: Any) -> None:
         for call, drawn, wanted in zip(args[2], numbers(found["next"], length=len(args[2])), job["next"], strict=True):
             alone = call.get("g_seed") is None or drawn == wanted
             assert alone, f"with g_seed {call['g_seed']} generation uses torch's own generator, too"
+        for call, moved in zip(args[2], sequence(found["moved"], length=len(args[2])), strict=True):
+            went_on = call.get("g_seed") is not None or moved is True
+            assert went_on, "without g_seed generation leaves torch's generator where it was: the next pictures repeat"
+        assert found["modes"] == [True] * len(args[2]), "generation has changed the mode, training or evaluation"
         assert found["caches"] == [True] * len(args[2]), "a cache is still on, or not empty, after generation"
         assert found["labels"] == [call["label_B"] for call in args[2]], "generation has changed the labels"
         _close(found["logits"], known[f"{n}_logits"], "logits of a forward pass after generation")

@@ -12,7 +12,8 @@ import re
 from typing import Any
 
 import numpy as np
-from claims import assert_named_by_its_start, assert_training_losses
+from claims import assert_means_of_epochs, assert_named_by_its_start, assert_training_losses
+from one_training import assert_goes_on
 from passages import PASSAGE, RARE, Rows, draw
 from pretrained_folder import assert_as_pretrained
 from reader import logits, mean_loss
@@ -128,6 +129,7 @@ def checkpoints_are_a_training(ws: Workspace) -> None:
     name = "bert.encoder.layer.0.attention.self.query.weight"
     first, near = (np.abs(checkpoints(ws)[0][name] - start[name]).mean(), np.abs(start[name]).mean())
     assert first < near, "the first epoch is not near the pretrained weights: the training did not begin with them"
+    assert_goes_on(start, checkpoints(ws))
 
 
 @check(weight=20, required=True)
@@ -158,7 +160,11 @@ def tracker_knows_the_training(ws: Workspace) -> None:
     trained = split(ws, "train")
     some = Rows(trained.ids[::4], trained.answers[::4])
     measured = [mean_loss(scores(ws, state, some), some.answers) for state in states]
-    assert_training_losses([row["train_loss"] for row in told], [row["val_loss"] for row in told], measured)
+    losses = [row["train_loss"] for row in told]
+    assert_training_losses(losses, [row["val_loss"] for row in told], measured)
+    assert_means_of_epochs(
+        losses, measured, lambda epoch: mean_loss(scores(ws, states[epoch], trained), trained.answers)
+    )
 
 
 @check(weight=20)

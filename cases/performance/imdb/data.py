@@ -26,4 +26,5 @@ def build(public: Path, hidden: Path, profile: str, seed: int) -> None:
     write_npz(
         hidden / "answers.npz", idx=idx, ids=language.order[test.ids], labels=test.labels,
         known_ids=language.order[train.ids], known_labels=train.labels,
+        order=language.order,
     )  # fmt: skip

@@ -7,11 +7,11 @@ molecules, so that the luck of some seventy acting ones is shared.
 from typing import Any
 
 import numpy as np
-from molecules import TABLES, files, molecules, world
+from molecules import TABLES, files, molecules, reordered, world
 from plain import baseline
 
 from bench.casekit.metrics import auc
-from bench.casekit.programs import kept_as_given, left_alone
+from bench.casekit.programs import left_alone
 from bench.judge import Numbers, check, once, submission
 
 BAR, STRONG = 0.10, 0.15  # above the baseline, as a share of it
@@ -47,7 +47,7 @@ def program_learns_on_other_molecules(ws: Any) -> None:
     """train.py, run on molecules of which another group acts, gets more than 10 % above the baseline and keeps them."""
     rng = ws.numpy_rng("other molecules")
     made = molecules(rng, world(rng), FRESH, FRESH_TESTS, rng)
-    inputs = files(made, FRESH_TESTS)
+    inputs = files(made, FRESH_TESTS, rng)
     ran = ws.run(["python", "train.py"], timeout=RUN_S, inputs=inputs, remove=_left_behind(ws)).ok()
     left_alone(ran, inputs)
     acts = made.acts[-FRESH_TESTS:]
@@ -61,8 +61,9 @@ def program_learns_on_other_molecules(ws: Any) -> None:
 
 @check(weight=10, required=True)
 def submission_is_the_programs(ws: Any) -> None:
-    """train.py, run once more on the files it was given, ranks the molecules alike, but for the luck of a draw."""
-    again, submitted = _scores(_again(ws), _truth(ws)["graphs"].tolist()), _submitted(ws)
+    """train.py, run once more on the molecules it was given, ranks them alike, but for the luck of a draw."""
+    ran, _, number = _again(ws)
+    again, submitted = _scores(ran.ok(), number[_truth(ws)["graphs"]].tolist()), _submitted(ws)
     assert submitted.std() > 0 and again.std() > 0, "all scores are equal"
     alike = float(np.corrcoef(_ranks(again), _ranks(submitted))[0, 1])
     assert alike >= SAME, f"the ranks of train.py's scores correlate with submission.csv's by {alike:.2f}, not {SAME}"
@@ -71,13 +72,21 @@ def submission_is_the_programs(ws: Any) -> None:
 @check(guard=True)
 def molecules_as_given(ws: Any) -> None:
     """molecules/ has no other files than it had, and a run of train.py leaves these as they are."""
-    kept_as_given(ws, "molecules", GIVEN, lambda: _again(ws))
+    more = [path for path in ws.files() if path.startswith("molecules/") and path not in GIVEN]
+    assert not more, f"molecules/ must stay as it is, {more[0][:80]} is new"
+    ran, inputs, _ = _again(ws)
+    left_alone(ran, inputs)
 
 
 @once
-def _again(ws: Any) -> Any:
-    """train.py on the files that it was given."""
-    return ws.run(["python", "train.py"], timeout=RUN_S, remove=_left_behind(ws)).ok()
+def _again(ws: Any) -> tuple[Any, dict[str, bytes], Any]:
+    """train.py, run on the molecules that it was given, its inputs, and the numbers that the molecules have there.
+
+    The numbers are others, so that a program cannot answer with a list of what another one found.
+    """
+    given = {path: ws.original(path).read_bytes() for path in GIVEN}
+    inputs, number = reordered(given, ws.numpy_rng("order"))
+    return ws.run(["python", "train.py"], timeout=RUN_S, inputs=inputs, remove=_left_behind(ws)), inputs, number
 
 
 def _left_behind(ws: Any) -> list[str]:

@@ -18,7 +18,7 @@ def build(public: Path, hidden: Path, profile: str, seed: int) -> None:
     """Draws 6,000 molecules; the last third has other ring systems, for the most part."""
     seen, unseen = (np.random.default_rng(stream(seed, name)) for name in ("public", "hidden"))
     made = molecules(seen, world(seen), MOLECULES, TESTS, unseen)
-    for name, content in files(made, TESTS).items():
+    for name, content in files(made, TESTS, seen).items():
         path = public / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)

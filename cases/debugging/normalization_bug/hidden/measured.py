@@ -41,8 +41,9 @@ def weights_of(found: Any, what: str) -> dict[str, Any]:
 
 def measured(ws: Any, weights: dict[str, Any], images: Any, labels: Any) -> tuple[float, float]:
     """Loss and accuracy in per cent of these weights, on the judge's own scale."""
-    pictures = np.stack([right_picture(ws, "val", image) for image in images])
-    out = np.clip(np.nan_to_num(logits(weights, pictures)), -1e6, 1e6)
+    kinds, which = np.unique(images, axis=0, return_inverse=True)  # one file has each picture a hundred times
+    pictures = np.stack([right_picture(ws, "val", image) for image in kinds])
+    out = np.clip(np.nan_to_num(logits(weights, pictures)[which.ravel()]), -1e6, 1e6)
     shifted = out - out.max(axis=1, keepdims=True)
     loss = np.log(np.exp(shifted).sum(axis=1)) - shifted[np.arange(len(labels)), labels]
     return float(loss.mean()), 100 * float((out.argmax(axis=1) == labels).mean())

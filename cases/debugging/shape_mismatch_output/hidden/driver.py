@@ -29,10 +29,11 @@ def _beginning(model: Any) -> dict[str, Any]:
     return {name: value.detach().flatten()[:4000].clone() for name, value in model.named_parameters()}
 
 
-def seen(model: Any, seed: int, classes: int, count: int, double: bool) -> dict[str, Any]:
+def seen(model: Any, seed: int, classes: int, count: int, double: bool, factor: float) -> dict[str, Any]:
     """State as built, and the output with the values of the seed: at once, again, and of the last picture alone.
 
-    `begun`: what the parameters of this model and of one more begin with.
+    `begun`: what the parameters of this model and of one more begin with. Pictures that are multiplied by a factor have
+    their channels last in memory.
     """
     state = {name: list(value.shape) for name, value in model.state_dict().items()}
     trainable = [name for name, value in model.named_parameters() if value.requires_grad]
@@ -40,7 +41,9 @@ def seen(model: Any, seed: int, classes: int, count: int, double: bool) -> dict[
     model = model.double() if double else model
     kind = next(model.parameters()).dtype
     values = _values(seed, model, classes, count)
-    x = values.pop("x").to(kind)
+    x = factor * values.pop("x").to(kind)
+    if factor != 1:
+        x = x.contiguous(memory_format=torch.channels_last)
     model.load_state_dict(values)
     before = x.clone()
     outs = [model(x), model(x), model(x[-1:])]

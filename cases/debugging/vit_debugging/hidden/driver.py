@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,9 @@ def _model(sizes: Arrays, weights: Arrays) -> Any:
 def shapes_of(maker: str, given: list[Any], sizes: Arrays) -> list[Any]:
     """Shapes of all parameters of what the package's `maker` makes, and the numbers of heads of its parts."""
     import dino_v2
+    from dino_v2 import layers
 
-    model = getattr(dino_v2, maker)(*given, **sizes)
+    model = getattr(dino_v2 if hasattr(dino_v2, maker) else layers, maker)(*given, **sizes)
     heads = {part.num_heads for part in model.modules() if hasattr(part, "num_heads")}
     return [{name: list(part.shape) for name, part in model.named_parameters() if part.requires_grad}, sorted(heads)]
 
@@ -45,7 +47,8 @@ def _given(value: Any, dtype: torch.dtype) -> Any:
 def called(sizes: Arrays, weights: Arrays, calls: list[Arrays]) -> list[Any]:
     """x after all calls, masks after them, the tensors of the result and their dtype, for each call of one model.
 
-    A call's factor multiplies all weights before it, as if they had been trained in between.
+    A call's factor multiplies all weights before it, as if they had been trained in between; before a call with
+    "refused", a picture that cannot be cut is sent in with that patch size, and its error is let go.
     """
     model, entries, made = _model(sizes, weights), [], []
     for call in calls:
@@ -58,6 +61,9 @@ def called(sizes: Arrays, weights: Arrays, calls: list[Arrays]) -> list[Any]:
         x, masks = _given(call["x"], dtype), _given(call.get("masks"), torch.bool)
         more, method = dict(call.get("more", {})), getattr(model, call.get("method", "forward"))
         with torch.set_grad_enabled(call.get("gradients", True)):
+            if "refused" in call:
+                with suppress(Exception):
+                    model(x[:, :, 1:], patch_size=call["refused"])
             if call.get("positional"):
                 given = [] if call.get("method") == "get_intermediate_layers" else [masks]
                 found = method(x, *given, *more.values())
@@ -68,6 +74,16 @@ def called(sizes: Arrays, weights: Arrays, calls: list[Arrays]) -> list[Any]:
         entries.append([x, masks])
         made.append(_flat(found))
     return [[x, masks, found, str(found[-1].dtype)] for (x, masks), found in zip(entries, made, strict=True)]
+
+
+def embedded(sizes: Arrays, weight: Any, bias: Any, x: Any) -> list[Any]:
+    """Tokens of an embedding by itself, and its numbers of rows, columns and patches."""
+    from dino_v2.layers import PatchEmbed
+
+    pairs = {name: tuple(value) if isinstance(value, list) else value for name, value in sizes.items()}
+    part = PatchEmbed(**pairs).double()
+    part.load_state_dict({"proj.weight": torch.from_numpy(weight), "proj.bias": torch.from_numpy(bias)})
+    return [part(torch.from_numpy(x)).detach(), [*part.patches_resolution, part.num_patches]]
 
 
 def dropped(sizes: Arrays, weights: Arrays, x: Any, seed: int) -> Any:

@@ -15,6 +15,14 @@ BARE = {"img_size": 16, "patch_size": 4, "embed_dim": 12, "depth": 2, "num_heads
 GATED = ({"ffn_layer": "swiglu"}, {"ffn_layer": "swiglufused"})
 UNEVEN = {"depth": 5, "block_chunks": 2}
 SETTINGS = (PLAIN, CHUNKS, BARE)
+FED: list[tuple[str, list[int], dict[str, list[int]]]] = [
+    ("Mlp", [6, 10, 4], {"fc1.weight": [10, 6], "fc2.weight": [4, 10]}),
+    ("Mlp", [6], {"fc1.weight": [6, 6], "fc2.weight": [6, 6]}),
+    ("SwiGLUFFN", [6, 10, 4], {"w12.weight": [20, 6], "w3.weight": [4, 10]}),
+    ("SwiGLUFFN", [6], {"w12.weight": [12, 6], "w3.weight": [6, 6]}),
+    ("SwiGLUFFNRounded", [6, 10, 4], {"w12.weight": [16, 6], "w3.weight": [4, 8]}),
+]
+"""Feed-forward networks, their widths, and the parameters that follow."""
 
 
 def made(rng: random.Random) -> list[tuple[str, list[Any], Settings, Settings]]:

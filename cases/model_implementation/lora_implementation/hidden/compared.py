@@ -98,8 +98,8 @@ def _as_bfloat16(values: Any) -> Any:
 
 
 def assert_on_meta(found: Any, sizes: dict[str, Any]) -> None:
-    """All parameters and the output are on the meta device, by the word of the process."""
-    devices = mapping(found, keys=["output", *KEYS.values()])
+    """All parameters, the output and the merged layer are on the meta device, by the word of the process."""
+    devices = mapping(found, keys=["output", "merged weight", "merged bias", *KEYS.values()])
     for name, told in devices.items():
         device = string((sequence(told) or [""])[0])
         assert device == "meta", f"with device meta, {name} is on {device!r}"

@@ -103,10 +103,11 @@ def typed(sizes: Arrays, arrays: Arrays, x: Any, dtype: str) -> Arrays:
 
 
 def on_meta(sizes: Arrays) -> Arrays:
-    """Where the parameters and the output of a layer on the meta device are."""
+    """Where the parameters, the output and the merged layer of a layer on the meta device are."""
     layer = _layer({**sizes, "device": "meta"})
     out = layer(torch.empty(5, sizes["in_features"], device="meta"))
-    found = {**dict(layer.named_parameters()), "output": out}
+    plain = layer.merged()
+    found = {**dict(layer.named_parameters()), "output": out, "merged weight": plain.weight, "merged bias": plain.bias}
     return {name: [str(value.device), *value.shape] for name, value in found.items()}
 
 

@@ -26,7 +26,7 @@ def built(game: list[Any], answer: Any, plan: list[Any]) -> tuple[Any, list[list
     best, tree, moves, cloned, asked = sequence(answer, length=5)
     assert moves == plan[3], "the search has changed the state that it was given"
     assert cloned is True, "the tree is over the state itself, and not over a clone"
-    assert integer(asked) <= plan[0], f"{plan[0]} simulations asked for {asked} rewards"
+    assert integer(asked) == plan[0], f"{plan[0]} simulations asked for {asked} rewards"
     rows = rows_of(tree)
     children: list[list[list[Any]]] = [[] for _ in rows]
     for row in rows[1:]:

@@ -66,11 +66,14 @@ def forwarded(config: dict[str, Any], seed: int, job: dict[str, Any], arrays: li
 def generated(config: dict[str, Any], seed: int, calls: list[dict[str, Any]], after: list[Any]) -> dict[str, Any]:
     """Pictures of each call, whether caches are off, labels and torch's generator as they are then; later logits.
 
+    moved: whether torch's generator is elsewhere than before the call. modes: whether each module is in its mode still,
+    which for the transformer is training in every other call.
     A call with "weights" comes after the model was filled from that seed. What is for training, prog_si and the drop
     rate, stands as if training went on.
     """
     model = _model(config, seed)
     pictures, caches, labels, drawn = [], [], [], []
+    moved, modes = [], []
     model.prog_si, model.cond_drop_rate = 0, 1.0
     for call in calls:
         given = torch.tensor(call["label_B"]) if isinstance(call["label_B"], list) else call["label_B"]
@@ -78,7 +81,12 @@ def generated(config: dict[str, Any], seed: int, calls: list[dict[str, Any]], af
             _fill(model, call["weights"])
         torch.manual_seed(call.get("torch_seed", 0))
         settings = {name: it for name, it in call.items() if name not in ("torch_seed", "label_B", "weights")}
+        model.train(len(pictures) % 2 == 0)
+        parts = [part for whole in (model, *model.vae_proxy) for part in whole.modules()]
+        before, modes_before = torch.get_rng_state(), [part.training for part in parts]
         made = model.autoregressive_infer_cfg(label_B=given, **settings)
+        moved.append(not torch.equal(torch.get_rng_state(), before))
+        modes.append([part.training for part in parts] == modes_before)
         drawn.append(float(torch.rand(())))
         pictures.append(made.detach())
         caches.append(all(block.attn.cached is None and not block.attn.caching for block in model.blocks))
@@ -88,7 +96,8 @@ def generated(config: dict[str, Any], seed: int, calls: list[dict[str, Any]], af
     model.prog_si, model.cond_drop_rate = -1, 0.0
     with torch.no_grad():
         logits = model(*(torch.from_numpy(np.array(it)) for it in after))
-    return {"pictures": pictures, "caches": caches, "labels": labels, "logits": logits, "next": drawn}
+    found = {"pictures": pictures, "caches": caches, "labels": labels, "logits": logits, "next": drawn}
+    return {**found, "moved": moved, "modes": modes}
 
 
 def refused(config: dict[str, Any], label: int, prog_si: int) -> str:

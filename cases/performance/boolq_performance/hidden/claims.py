@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 from bench.judge import number
@@ -14,6 +14,7 @@ from bench.judge import number
 LEAST, MOST, MORE = 0.6, 2.0, 0.3
 NEAR = 0.005  # of a loss: not by chance in every epoch
 ZONES = 15.0  # hours
+EQUAL = 6e-4  # of losses one of which was rounded to three digits
 DIGITS = 2  # numbers that were rounded to these may be equal by chance
 
 
@@ -43,3 +44,17 @@ def assert_training_losses(told: Sequence[object], validation: Sequence[object],
         alike = all(abs(loss - number(other)) <= NEAR * loss for loss, other in zip(losses, validation, strict=True))
         assert not alike, "train_loss is val_loss once more"
         assert len({*losses}) > 1, "train_loss is the same number in all epochs"
+
+
+def assert_means_of_epochs(told: Sequence[object], measured: Sequence[float], after: Callable[[int], float]) -> None:
+    """AssertionError where the told training losses are those of the checkpoints: no means over epochs.
+
+    measured: as above. after(epoch): the loss of all training rows after that epoch, from 0. Asked for the two epochs
+    in which the loss changed most, for there the mean over the epoch cannot be what is left at its end.
+    """
+    losses, before = [number(value) for value in told], (math.log(2), *measured)
+    if all(loss == round(loss, DIGITS) for loss in losses):
+        return
+    changed = sorted(range(len(losses)), key=lambda epoch: -abs(before[epoch + 1] - before[epoch]))[:2]
+    alike = all(abs(losses[epoch] - after(epoch)) <= EQUAL for epoch in changed)
+    assert not alike, "train_loss is the loss of the checkpoints on the training rows, no mean over epochs"

@@ -19,6 +19,7 @@ PAD, UNK, CLS, SEP, MASK = range(5)
 NOT, VERY, GOOD, BAD, PLAIN = range(5, 7), range(7, 11), range(11, 36), range(36, 61), range(61, 181)
 VERDICTS = range(181, 183)  # only in the text of the pretraining
 WORDS, LENGTH = 183, 36
+MOST_WORDS = LENGTH - 2  # beside [CLS] and [SEP]
 AGREES, NEGATED, STRESSED = 0.85, 0.35, 0.2
 """Shares of the opinions that agree with the label, are said by "not" and the opposite word, or are made stronger."""
 SYLLABLES = [first + second for first in "bdfgklmnprstvz" for second in "aeiou"]
@@ -39,17 +40,17 @@ class Language(NamedTuple):
     order: Any
 
 
-def draw(rng: np.random.Generator, count: int) -> Reviews:
-    """Reviews with four to seven opinions among 10 to 18 plain words."""
+def draw(rng: np.random.Generator, count: int, words: int = 0) -> Reviews:
+    """Reviews with four to seven opinions among 10 to 18 plain words, or more if they must have `words`."""
     labels = rng.integers(2, size=count)
     ids = np.full((count, LENGTH), PAD)
     for row, label in enumerate(labels):
-        said = [CLS, *_review(rng, bool(label)), SEP]
+        said = [CLS, *_review(rng, bool(label), words), SEP]
         ids[row, : len(said)] = said
     return Reviews(ids, labels)
 
 
-def _review(rng: np.random.Generator, label: bool) -> list[int]:
+def _review(rng: np.random.Generator, label: bool, words: int) -> list[int]:
     parts = [[int(word)] for word in rng.choice(PLAIN, rng.integers(10, 19), p=_ZIPF / _ZIPF.sum())]
     for _ in range(rng.integers(4, 8)):
         likes, turned = label == (rng.random() < AGREES), rng.random() < NEGATED
@@ -57,6 +58,8 @@ def _review(rng: np.random.Generator, label: bool) -> list[int]:
         stressed = not turned and rng.random() < STRESSED
         before = [int(rng.choice(NOT))] if turned else [int(rng.choice(VERY))] if stressed else []
         parts.insert(int(rng.integers(len(parts) + 1)), [*before, word])
+    for _ in range(words - sum(map(len, parts))):
+        parts.insert(int(rng.integers(len(parts) + 1)), [int(rng.choice(PLAIN, p=_ZIPF / _ZIPF.sum()))])
     return [word for part in parts for word in part]
 
 

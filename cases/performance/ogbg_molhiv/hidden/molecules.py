@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -111,8 +112,11 @@ def _molecule(
     return atoms, bonds, has
 
 
-def files(made: Molecules, tests: int) -> dict[str, bytes]:
-    """OGB's raw files of a graph property, without what the last `tests` molecules do; the row tells the molecule."""
+def files(made: Molecules, tests: int, rng: np.random.Generator) -> dict[str, bytes]:
+    """OGB's raw files of a graph property, without what the last `tests` molecules do; the row tells the molecule.
+
+    rng: draws the order of each list of the split, which a program must not change beside its scores.
+    """
     count = len(made.acts)
     shown = np.where(np.arange(count) < count - tests, made.acts, -1)
     ends = [0, count - tests - tests // 4, count - tests, count]
@@ -122,11 +126,34 @@ def files(made: Molecules, tests: int) -> dict[str, bytes]:
         "raw/graph-label": shown[:, None],
     }  # fmt: skip
     for name, start, end in zip(("train", "valid", "test"), ends, ends[1:], strict=False):
-        tables[f"split/scaffold/{name}"] = np.arange(start, end)[:, None]
+        tables[f"split/scaffold/{name}"] = rng.permutation(np.arange(start, end))[:, None]
     return {f"molecules/ogbg_molhiv/{name}.csv.gz": _packed(table) for name, table in tables.items()}
+
+
+def reordered(given: Mapping[str, bytes], rng: np.random.Generator) -> tuple[dict[str, bytes], Rows]:
+    """The same molecules under other numbers, which are drawn: files like `given`, and each molecule's new number."""
+    path = "molecules/ogbg_molhiv/{}.csv.gz".format
+    table = {name: gzip.decompress(given[path(name)]).split() for name in TABLES}
+    order = rng.permutation(len(table["raw/graph-label"]))
+    number = np.argsort(order)
+    for counts, names in (("num-node-list", ["node-feat"]), ("num-edge-list", ["edge", "edge-feat"])):
+        rows = [int(row) for row in table[f"raw/{counts}"]]
+        ends = np.cumsum(rows)
+        for name in names:
+            lines = table[f"raw/{name}"]
+            table[f"raw/{name}"] = [line for old in order for line in lines[ends[old] - rows[old] : ends[old]]]
+    for name in ("num-node-list", "num-edge-list", "graph-label"):
+        table[f"raw/{name}"] = [table[f"raw/{name}"][old] for old in order]
+    for name in ("train", "valid", "test"):
+        table[f"split/scaffold/{name}"] = [b"%d" % number[int(old)] for old in table[f"split/scaffold/{name}"]]
+    return {path(name): _zipped(b"\n".join([*lines, b""])) for name, lines in table.items()}, number
 
 
 def _packed(table: NDArray[Any]) -> bytes:
     """Rows of comma-separated numbers without a header; equal tables give equal bytes."""
     lines = [",".join(map(str, row)) for row in table.tolist()]
-    return gzip.compress("\n".join([*lines, ""]).encode(), compresslevel=3, mtime=0)
+    return _zipped("\n".join([*lines, ""]).encode())
+
+
+def _zipped(content: bytes) -> bytes:
+    return gzip.compress(content, compresslevel=3, mtime=0)
