@@ -138,9 +138,10 @@ def validation_improves(ws: Any) -> None:
 
 @check(weight=2, required=True)
 def best_and_last_are_told_apart(ws: Any) -> None:
-    """Where validation gets worse, or stays at none, the best epoch's weights are saved and the last one's returned."""
+    """Where validation gets worse, stays at none, or is long: the best epoch's weights saved, the last's returned."""
     _trained(ws, "falling.npz", 4, 10, positional=True)
     _trained(ws, "single.npz", 3, 6)
+    _trained(ws, "many.npz", 1, 6)
 
 
 @check(weight=2, required=True)

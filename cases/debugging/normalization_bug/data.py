@@ -25,7 +25,7 @@ def _file(rng: np.random.Generator, path: Path, trained: np.ndarray, train: int,
 
 
 def build(public: Path, hidden: Path, profile: str, seed: int) -> None:
-    """Write data/digits.npz for the agent; digits.npz, whose training lacks a class, and three more for the judge."""
+    """Write data/digits.npz for the agent; digits.npz, whose training lacks a class, and four more for the judge."""
     mine, theirs = (np.random.default_rng(stream(seed, name)) for name in ("hidden", "public"))
     (public / "data").mkdir(parents=True, exist_ok=True)
     _file(theirs, public / "data" / "digits.npz", np.arange(10), 600, 200)
@@ -39,14 +39,16 @@ def build(public: Path, hidden: Path, profile: str, seed: int) -> None:
         hidden / "falling.npz",
         train_images=images, train_labels=labels, val_images=val_images, val_labels=(val_labels + 1) % 10,
     )  # fmt: skip
-    # Training has one class and validation the others, by turns of a hundred: nothing is right in any epoch.
+    # Training has one class and validation the others: nothing is right in any epoch. In a longer validation the last
+    # 400 pictures are of the one class, and so far easier than those before.
     alone = int(mine.integers(10))
     images, labels = _split(mine, 60, np.array([alone]))
-    others = np.delete(np.arange(10), alone).astype(np.uint8)
-    write_npz(
-        hidden / "single.npz",
-        train_images=images, train_labels=labels,
-        val_images=digits(mine, others, NOISE).repeat(100, axis=0), val_labels=others.repeat(100),
-    )  # fmt: skip
+    kinds = np.append(np.delete(np.arange(10), alone), alone).astype(np.uint8)
+    pictures, rows = digits(mine, kinds, NOISE), np.append(np.arange(500) % 9, np.full(400, 9))
+    for name, seen in (("single", np.arange(9)), ("many", rows)):
+        write_npz(
+            hidden / f"{name}.npz",
+            train_images=images, train_labels=labels, val_images=pictures[seen], val_labels=kinds[seen],
+        )  # fmt: skip
     images, labels = _split(mine, 200, np.arange(10))
     write_npz(hidden / "probe.npz", images=images, labels=labels, withheld=np.array(withheld))

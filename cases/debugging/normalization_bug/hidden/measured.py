@@ -41,7 +41,7 @@ def weights_of(found: Any, what: str) -> dict[str, Any]:
 
 def measured(ws: Any, weights: dict[str, Any], images: Any, labels: Any) -> tuple[float, float]:
     """Loss and accuracy in per cent of these weights, on the judge's own scale."""
-    kinds, which = np.unique(images, axis=0, return_inverse=True)  # one file has each picture a hundred times
+    kinds, which = np.unique(images, axis=0, return_inverse=True)  # one file has ten of them many times
     pictures = np.stack([right_picture(ws, "val", image) for image in kinds])
     out = np.clip(np.nan_to_num(logits(weights, pictures)[which.ravel()]), -1e6, 1e6)
     shifted = out - out.max(axis=1, keepdims=True)
