@@ -42,8 +42,8 @@ test: test-system $(VENV)/.dev ## lint, types, every kind of test, the cases tha
 
 everything: $(VENV)/.dev
 	@scripts/sandbox_image $(BIN)/ml-dev-bench & image=$$!; $(MAKE) lint; status=$$?; wait $$image; exit $$status
-	$(BIN)/python -m pytest -m "not nightly" --numprocesses $(WORKERS) --dist worksteal --durations 60 --durations-min 4
-	scripts/prove_cases $(BIN)/ml-dev-bench $(PROVE)
+	scripts/beside $(BIN)/python -m pytest -m "not nightly" --numprocesses $(WORKERS) --dist worksteal \
+	    --durations 60 --durations-min 4 -- scripts/prove_cases $(BIN)/ml-dev-bench $(PROVE)
 
 test-fast: $(VENV)/.dev
 	$(BIN)/python -m pytest -m "not slow and not nightly" --numprocesses $(WORKERS) --dist worksteal
@@ -94,18 +94,22 @@ test-system:
 	@rm -f $(SKIPPED)
 	@PYTHON=$(PYTHON) scripts/system_packages git venv bubblewrap chromium curl jq docker
 
-$(VENV)/.demo: pyproject.toml
+$(BIN)/python:
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "Python 3.11 or newer is needed: make PYTHON=python3.11"'
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: pyproject.toml | $(BIN)/python
 	@echo "installing ml-dev-bench and the ML stack of the cases into $(VENV); PyTorch is large, this takes minutes"
 	$(INSTALL) --editable '.[docker,ml,site]'
 	$(COMPILE)
 	touch $@
 
-$(VENV)/.dev: $(VENV)/.demo pyproject.toml
-	$(INSTALL) --editable '.[ml,site,dev]'
+# All at once: packages that were installed before, for `make demo`, stay as they are.
+$(VENV)/.dev: pyproject.toml | $(BIN)/python
+	@echo "installing ml-dev-bench, the ML stack of the cases and what tests need into $(VENV); this takes minutes"
+	$(INSTALL) --editable '.[docker,ml,site,dev]'
 	$(COMPILE)
-	touch $@
+	touch $(VENV)/.demo $@
 
 clean:
 	rm -rf $(VENV) $(SKIPPED) demo dist build .mypy_cache .pytest_cache .ruff_cache

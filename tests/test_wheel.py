@@ -29,6 +29,7 @@ def run(*command: str | Path, cwd: Path, **env: str) -> str:
     return done.stdout
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_wheel_lists_and_runs_without_the_checkout(tmp_path: Path) -> None:
     wheels = tmp_path / "wheels"

@@ -91,7 +91,7 @@ def assert_solved(name: str, cell: Cell, context: CellContext, record: Record, u
     assert record.tries == []
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", on_push(NAMES, ["openhands", "mini_swe_agent"]))
 def test_the_real_package_solves_a_case_and_every_token_is_counted(
     name: str, solved_by: Callable[[str], Solved]
 ) -> None:
@@ -109,7 +109,7 @@ def test_the_real_package_solves_the_other_cases(
     assert_solved(name, cell, context, *solve(cell, context, monkeypatch))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", on_push(NAMES, ["openhands", "mini_swe_agent"]))
 def test_what_it_asks_for_is_neutral(name: str, solved_by: Callable[[str], Solved]) -> None:
     """The provider sees its own model's name, whole answers asked for, and no wish of the package's beyond them."""
     upstream = solved_by(name).upstream

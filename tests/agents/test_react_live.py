@@ -18,6 +18,7 @@ from bench.store.branch import ResultsBranch
 from bench.store.bundle import Bundle
 from tests.helpers.cells import ROOT, make_cell, make_context
 from tests.helpers.records import START
+from tests.helpers.sampling import on_push
 from tests.helpers.workers import CASES, MODEL, assert_counted, assert_no_key, log_of, solve
 
 pytestmark = pytest.mark.slow
@@ -33,7 +34,7 @@ def solved(case: str, folder: Path, sandbox: Sandbox, monkeypatch: pytest.Monkey
     return record
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", on_push(CASES, ["nan_loss_debug"]))
 def test_cases_are_solved_and_every_token_is_counted(
     case: str, tmp_path: Path, bubblewrap: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:

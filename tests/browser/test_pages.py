@@ -30,6 +30,7 @@ from bench.store import Decision
 from tests.helpers.cells import not_here
 from tests.helpers.pages import HOSTILE, SITE, cases_of, hostile_records, keep_trace
 from tests.helpers.records import START, make_night, make_record
+from tests.helpers.sampling import at_night
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 pytestmark = pytest.mark.browser
@@ -295,10 +296,10 @@ def axe(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         (320, False, False),
         (390, True, True),
-        (768, False, False),
-        (1280, False, True),
+        at_night(768, False, False),
+        at_night(1280, False, True),
         (1280, True, True),
-        (1920, True, False),
+        at_night(1920, True, False),
     ],
 )
 def test_every_page_fits_and_can_be_read(

@@ -24,6 +24,7 @@ from bench.formats.case import Case, load_cases
 from bench.formats.plan import public_seed
 from bench.formats.seeds import data_seed
 from bench.formats.suite import load_suite
+from tests.helpers.sampling import at_night
 
 PLACES = find_data_folders()
 CASES = {case.id: case for case in load_cases(PLACES.cases) if case.part("data.py").is_file()}
@@ -129,7 +130,7 @@ def test_hidden_data_cannot_be_recomputed_from_public_facts(
 # --- independent streams ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["small_dataset_overfit", "shape_mismatch_train", "house_price"])
+@pytest.mark.parametrize("name", [at_night("small_dataset_overfit"), at_night("shape_mismatch_train"), "house_price"])
 def test_the_public_part_does_not_determine_the_hidden_part(
     name: str, load: Callable[[str], ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -101,6 +101,7 @@ def test_no_wish_is_the_benchmarks_own_interpreter(tmp_path: Path, context: Cell
     assert not (tmp_path / "cache").exists()
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_many_at_once_build_once(tmp_path: Path, context: CellContext) -> None:
     agent = tiny_agent(tmp_path)
@@ -154,6 +155,7 @@ def test_what_installs_from_the_folder_counts_the_folder(tmp_path: Path, context
     assert agent_python(load_agent(agent.folder), context) != first
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_without_a_name_of_a_file_only_the_requirements_count(
     tmp_path: Path, context: CellContext, monkeypatch: pytest.MonkeyPatch
@@ -739,11 +741,11 @@ json.dump(found, open(os.path.join(os.environ["BENCH_OUT_DIR"], "found.json"), "
 
 
 @pytest.mark.slow
-def test_an_agent_has_its_own_python_and_its_commands_the_cases(tmp_path: Path, sandbox: Sandbox) -> None:
+def test_an_agent_has_its_own_python_and_its_commands_the_cases(tmp_path: Path, variant_sandbox: Sandbox) -> None:
     have(OTHER)
     variables = {"LOOK_HERE": "{agent}/main.py", "BENCH_TASK_FILE": "mine"}
     agent = tiny_agent(tmp_path, LOOK, python=OTHER, variables=variables)
-    cell, context = make_cell(agent, make_case(tmp_path / "cases")), make_context(tmp_path, sandbox)
+    cell, context = make_cell(agent, make_case(tmp_path / "cases")), make_context(tmp_path, variant_sandbox)
     record = run_cell(cell, context)
     assert record.success, record
     found = json.loads((context.trace(cell) / "out" / "found.json").read_text())
@@ -751,13 +753,13 @@ def test_an_agent_has_its_own_python_and_its_commands_the_cases(tmp_path: Path, 
     assert version == [int(part) for part in OTHER.split(".")]
     assert prefix.startswith(str(context.folders.cache))
     # The image has an interpreter of its own, Python 3.11.
-    cases = "(3, 11) /opt/bench" if sandbox.name == "docker" else f"{tuple(sys.version_info[:2])} {sys.prefix}"
+    cases = "(3, 11) /opt/bench" if variant_sandbox.name == "docker" else f"{tuple(sys.version_info[:2])} {sys.prefix}"
     assert found["python"] == cases == found["variable"]
     assert word == found["agents"] == "from the agent"
     assert "No module named 'tinything'" in found["leak"]
     assert found["program"] == "program of the agent"
     assert not found["which"].startswith(str(context.folders.cache))
-    folder = "/agent" if sandbox.isolated else str(agent.staged(context.staged(agent)))
+    folder = "/agent" if variant_sandbox.isolated else str(agent.staged(context.staged(agent)))
     assert found["set"] == [f"{folder}/main.py", True]
 
 

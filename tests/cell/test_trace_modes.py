@@ -18,6 +18,7 @@ from tests.helpers.cells import FILES, make_agent, make_case, make_cell, make_co
 from tests.helpers.failing import FIXTURES, LOOP, OVERFLOW, Fixture, Json, edited
 from tests.helpers.gateway import turn, write_cassette
 from tests.helpers.provider import Reply, ScriptedUpstream
+from tests.helpers.sampling import every_third
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -59,7 +60,7 @@ def test_an_agent_that_fails_in_this_way_is_named(tmp_path: Path, mode: str) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", FIXTURES)
+@pytest.mark.parametrize("mode", every_third(FIXTURES))
 def test_an_agent_that_comes_near_is_not(tmp_path: Path, mode: str) -> None:
     fixture = FIXTURES[mode]
     assert mode not in modes(run_loop(tmp_path, fixture.sound, fixture))

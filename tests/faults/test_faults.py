@@ -138,6 +138,7 @@ def test_a_judge_killed_in_a_check_costs_a_try_and_no_cell(stand: Stand) -> None
     stand.require_same(rig)
 
 
+@pytest.mark.nightly
 def test_the_judges_server_killed_costs_a_try_of_each_grading(stand: Stand) -> None:
     rig = stand.rig("r")
     process = at_the_gate(rig)
@@ -269,6 +270,7 @@ def test_a_disk_that_fills_up_under_the_agents(stand: Stand, mounts: Mounts, lef
     stand.resume(rig)
 
 
+@pytest.mark.nightly
 def test_a_run_folder_that_cannot_be_written_from_the_start(stand: Stand, mounts: Mounts) -> None:
     rig = stand.rig("r", prefix=mounts.prefix, root=mounts.root)
     mounts.read_only(rig.folder / "out")
@@ -475,6 +477,7 @@ def test_two_runs_begun_at_once_under_one_name(stand: Stand) -> None:
     stand.require_same(rig)
 
 
+@pytest.mark.nightly
 def test_two_runs_share_a_cache_that_neither_has_built(stand: Stand) -> None:
     rigs = [stand.rig(name) for name in ("r", "s")]
     for rig in rigs:

@@ -17,6 +17,7 @@ from bench.formats.case import Case, case_folders, load_case
 from bench.formats.record import CheckResult
 from bench.formats.verdict import declared_checks, is_overclaim, score_of, success_of, unreadable_checks
 from tests.helpers.records import make_check
+from tests.helpers.sampling import every_third
 
 CASES = case_folders(find_data_folders().cases)
 _LOADED = """
@@ -29,7 +30,7 @@ print(json.dumps([[it.id, it.about, it.weight, it.required, it.guard] for it in 
 """
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", every_third(CASES))
 def test_the_checks_read_off_a_case_are_those_that_its_judge_runs(name: str) -> None:
     case = load_case(CASES[name])
     command = [sys.executable, "-c", _LOADED, str(case.part("check.py")), str(case.part("hidden"))]

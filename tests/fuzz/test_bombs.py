@@ -72,7 +72,7 @@ SETTINGS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", sorted(SETTINGS))
+@pytest.mark.parametrize("name", every_third(sorted(SETTINGS)))
 def test_settings_and_cassettes(tmp_path: Path, name: str) -> None:
     path = tmp_path / "bomb.yaml"
     path.write_text(SETTINGS[name])
@@ -179,7 +179,7 @@ def holes() -> bytes:
     return tensors({"a": {"dtype": "I8", "shape": [size], "data_offsets": [0, size]}})
 
 
-@pytest.mark.parametrize("name", [*sorted(BOMBS), "holes"])
+@pytest.mark.parametrize("name", every_third(["holes", *sorted(BOMBS)]))
 def test_files_of_an_agent_in_a_judge(plain: Sandbox, tmp_path: Path, name: str) -> None:
     """Each ends in a grading, with a verdict of every check, and of the time that is allowed little is used."""
     kind, make = BOMBS.get(name, ("safetensors", holes))

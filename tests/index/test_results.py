@@ -32,6 +32,7 @@ from bench.store.branch import ResultsBranch
 from bench.store.decisions import Decision
 from tests.benchmarks.synthetic_branch import World, agent_nights, make_branch
 from tests.helpers.records import START, make_check, make_claim, make_night, make_note, make_record
+from tests.helpers.sampling import at_night
 from tests.helpers.store import ROOT, bundle_of
 
 SITE = ROOT / "site"
@@ -125,7 +126,7 @@ def test_without_results_it_is_the_same_too(results: ResultsBranch, tmp_path: Pa
     assert b"No results yet" in assert_same_site(tmp_path / "results.git", tmp_path)["index.html"]
 
 
-@pytest.mark.parametrize("days", [1, 2, 5])
+@pytest.mark.parametrize("days", [at_night(1), 2, at_night(5)])
 def test_the_newest_trials_are_the_same_however_few_days_are_looked_at_first(
     results: ResultsBranch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, days: int
 ) -> None:
@@ -264,7 +265,7 @@ def test_different_rows_are_those_that_numpy_finds() -> None:
     assert nothing.shape == (2, 0) and len(nowhere) == 0
 
 
-@pytest.mark.parametrize("nights", [55, 57, 60, 75])
+@pytest.mark.parametrize("nights", [55, at_night(57), at_night(60), 75])
 def test_periods_are_the_same_wherever_days_end_and_weeks_begin(tmp_path: Path, nights: int) -> None:
     world = World(seed=3, nights=nights, agents=2, cases=2)
     make_branch(world, tmp_path / "results.git", lambda line: None)

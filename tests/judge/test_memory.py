@@ -15,6 +15,7 @@ import pytest
 
 from tests.helpers.arrays import npy, npy_with, tensor, tensors
 from tests.helpers.cells import ROOT, python
+from tests.helpers.sampling import every_third
 
 MIB = 1 << 20
 
@@ -88,7 +89,7 @@ JSON: dict[str, Callable[[], bytes]] = {
 }
 
 
-@pytest.mark.parametrize("name", JSON)
+@pytest.mark.parametrize("name", every_third(JSON))
 def test_json(tmp_path: Path, name: str) -> None:
     size = put(tmp_path, JSON[name]())
     said, taken = read(tmp_path, "json", max_mb=64)

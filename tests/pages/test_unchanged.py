@@ -30,6 +30,7 @@ from tests.benchmarks.synthetic_branch import World, agent_nights, make_branch
 from tests.helpers.cells import make_case
 from tests.helpers.pages import SITE, cases_of, keep_trace
 from tests.helpers.records import START, make_check, make_night, make_record
+from tests.helpers.sampling import at_night
 from tests.helpers.store import BRANCH, ROOT, bundle_of, edit
 
 UNCHANGED = "(nothing has changed)"
@@ -116,12 +117,16 @@ def swap_marker(place: Path) -> None:
         edit_page,
         add_record,
         withdraw,
-        tell_more,
-        swap_marker,
-        lambda place: (place / "site" / "index.html").unlink(),
-        lambda place: (place / "site" / "notes.txt").write_text("mine"),
+        at_night(tell_more),
+        at_night(swap_marker),
+        at_night(lambda place: (place / "site" / "index.html").unlink()),
+        at_night(lambda place: (place / "site" / "notes.txt").write_text("mine")),
         lambda place: (place / "site" / BUILT).write_text("{"),
-        lambda place: (place / "cases" / "suites" / "demo.yaml").write_text(SUITE.replace("title", "about: x\ntitle")),
+        at_night(
+            lambda place: (place / "cases" / "suites" / "demo.yaml").write_text(
+                SUITE.replace("title", "about: x\ntitle")
+            )
+        ),
     ],
 )
 def test_whatever_changed_the_site_is_the_one_that_a_first_build_makes(

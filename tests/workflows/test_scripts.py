@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
@@ -277,3 +279,40 @@ def test_cases_are_proven_in_what_isolates(
     some = machine.run("prove_cases", str(machine.bin / "mldb"), "--changed", "--seed", "7", **variables)
     assert some.stdout.splitlines()[-1] == f"cases verify --changed --seed 7{more} --jobs 3 --sandbox {sandbox}"
     assert machine.skipped.exists() == (sandbox == "process")
+
+
+# --- two at a time ---------------------------------------------------------------------------------------------------
+
+BESIDE = str(ROOT / "scripts" / "beside")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "code"), [("true", "true", 0), ("exit 3", "true", 3), ("true", "exit 4", 4)]
+)
+def test_both_are_heard_and_one_that_fails_is_enough(first: str, second: str, code: int) -> None:
+    commands = ["sh", "-c", f"sleep 0.3; echo one; {first}", "--", "sh", "-c", f"echo two; {second}"]
+    done = subprocess.run([BESIDE, *commands], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (code, "one\ntwo\n", "")
+
+
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_who_ends_them_ends_both_and_hears_what_was_said(sent: signal.Signals, code: int) -> None:
+    """Each tells its id, and then waits for the end of a pipe that only the two hold open."""
+    held, theirs = os.pipe()
+    waits = ["sh", "-c", "echo $$; exec sleep 100"]
+    with subprocess.Popen([BESIDE, *waits, "--", *waits], stdout=subprocess.PIPE, text=True, pass_fds=[theirs]) as both:
+        os.close(theirs)
+        assert both.stdout is not None
+        assert both.stdout.readline().strip().isdigit()
+        both.send_signal(sent)
+        said = both.stdout.read()
+    assert both.returncode == code
+    assert said == "" or said.strip().isdigit()
+    assert os.read(held, 1) == b"", "neither is there any more"
+    os.close(held)
+
+
+@pytest.mark.parametrize("arguments", [[], ["true"], ["true", "--"], ["--", "true"]])
+def test_one_of_two_is_a_line_of_usage(arguments: list[str]) -> None:
+    done = subprocess.run([BESIDE, *arguments], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (2, "usage: scripts/beside COMMAND... -- COMMAND...\n")
