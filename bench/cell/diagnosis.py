@@ -13,7 +13,7 @@ from bench.base.times import TimeOfDay
 from bench.cell.agent_phase import AgentPhase
 from bench.cell.context import CellContext
 from bench.cell.snapshot import Snapshot
-from bench.cell.trace_modes import modes_of_trace
+from bench.cell.trace_reading import read_modes
 from bench.formats.case import Case, CaseSpec, load_case
 from bench.formats.note import Note
 from bench.formats.plan import Cell
@@ -100,7 +100,7 @@ def failure_modes(evidence: Evidence) -> list[Note]:
         ("invalid_submission", _invalid_submission(evidence, metrics)),
     ]
     by_itself = evidence.phase.stop_reason in ("finished", "gave_up")
-    found += modes_of_trace(evidence.ledger, ended_by_itself=by_itself, unimproved=bool(unimproved))
+    found += read_modes(evidence.ledger, ended_by_itself=by_itself, unimproved=bool(unimproved))
     limit, seconds = evidence.phase.stop_reason, evidence.phase.ended.wall_s
     if limit in LIMIT_MODES:
         stopped = f"the agent was stopped by its {limit.replace('_', ' ')} after {seconds:.1f} s"

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, BinaryIO
 
 from bench.base.errors import UserError
 from bench.cell.format_failure import format_failure
@@ -47,14 +48,14 @@ _UNFINISHED = re.compile(
     _FLAGS,
 )
 _FAILS = re.compile(
-    r"Traceback \(most recent call last\)|^\s*\w*(?:Error|Exception)\b|^\s*error:|command not found|"
+    r"Traceback \(most recent call last\)|^[ \t]*\w*(?:Error|Exception)\b|^[ \t]*error:|command not found|"
     r"\b[1-9]\d* failed\b|"
     r"\b(?:exit(?:ed)?(?: with)?(?: status| code)?|status|return ?code)[ :=]+-?(?:[1-9]\d?|1\d\d)\b(?!\d)",
     _FLAGS,
 )
 _NAMED_ERROR = re.compile(r"^\s*[\w.]*(?:Error|Exception)\b")
 _FAILED_EDIT = re.compile(
-    r"IndentationError|SyntaxError|unexpected indent|^\s*(?:error|failed|invalid)\b|\bno (?:match|replacement)|"
+    r"IndentationError|SyntaxError|unexpected indent|^[ \t]*(?:error|failed|invalid)\b|\bno (?:match|replacement)|"
     r"\bnot found\b|\bdid not (?:match|appear)|\bmultiple occurrences\b|does not exist",
     _FLAGS,
 )
@@ -142,6 +143,12 @@ def modes_of_trace(ledger: Path, *, ended_by_itself: bool, unimproved: bool) -> 
             ("job_left_running", _job_left_running(actions)),
         ]
     return found
+
+
+def serve(orders: dict[str, Any], answers: BinaryIO) -> None:
+    """In a fork of the judge's server: the failure modes of the trace at `orders["ledger"]`, as JSON."""
+    found = modes_of_trace(Path(orders["ledger"]), **orders["facts"])
+    answers.write(json.dumps(found).encode())
 
 
 def _steps_of(ledger: Path) -> list[Step]:

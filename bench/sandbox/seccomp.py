@@ -20,7 +20,7 @@ from bench.sandbox.system_calls import ABSENT, LAST_REVIEWED, LOOKED_INTO, REFUS
 
 _ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 """Column in the tables of numbers, and the kernel's name in struct seccomp_data."""
-_LOAD, _EQUAL, _ABOVE, _ANY_BIT, _RETURN = 0x20, 0x15, 0x25, 0x45, 0x06
+_LOAD, _EQUAL, _ABOVE, _ANY_BIT, _KEEP_BITS, _RETURN = 0x20, 0x15, 0x25, 0x45, 0x54, 0x06
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
 _ALLOW, _ERROR, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
 _NEW_NAMESPACE = 0x7E020000
@@ -28,6 +28,10 @@ _NEW_NAMESPACE = 0x7E020000
 _CREATES = os.O_CREAT | 0x400000
 """O_CREAT, and O_TMPFILE without the bit that it shares with O_DIRECTORY."""
 _TIOCSTI, _TIOCLINUX, _F_SETLEASE, _IOPRIO_WHO_PROCESS = 0x5412, 0x541C, 1024, 1
+_IOCTL_KIND, _IOCTL_KINDS = 0xFF00, (0x5400, 0x8900, 0x4600, 0x0000)
+"""The byte of a command that says whose it is: terminals and pipes, sockets, NVIDIA's devices, and those of its
+unified memory, which have none. File systems have others, by which they reserve a disk without writing and freeze it.
+"""
 _FALLOC_PUNCH_HOLE = 2
 _DONE = 0
 """The error that is none: the caller takes the call for done."""
@@ -91,7 +95,7 @@ def _rules(special: int) -> dict[str, list[Instruction]]:
     return {
         "clone": _none_of(0, _NEW_NAMESPACE),
         "socket": _families(),
-        "ioctl": _not(1, _TIOCSTI, _TIOCLINUX),
+        "ioctl": _commands(),
         "personality": _only(0, 0, _NO_CHANGE),
         # A lease on a file of the machine makes every process that opens it wait.
         "fcntl": _not(1, _F_SETLEASE),
@@ -153,6 +157,13 @@ def _only(argument: int, *values: int, otherwise: int = errno.EPERM) -> list[Ins
 def _not(argument: int, *values: int) -> list[Instruction]:
     tests = [(_EQUAL, len(values) - place, 0, value) for place, value in enumerate(values)]
     return [_load(argument), *tests, _allow(), _error(errno.EPERM)]
+
+
+def _commands() -> list[Instruction]:
+    """Of the known kinds; for the others a file is of a kind that has none, as a program expects that tries them."""
+    tests = [(_EQUAL, len(_IOCTL_KINDS) - place, 0, kind) for place, kind in enumerate(_IOCTL_KINDS)]
+    kinds = [_load(1), (_KEEP_BITS, 0, 0, _IOCTL_KIND), *tests, _error(errno.ENOTTY)]
+    return kinds + _not(1, _TIOCSTI, _TIOCLINUX)
 
 
 def _families() -> list[Instruction]:

@@ -40,6 +40,8 @@ def decide(column: int, architecture: int, number: int, *arguments: int, called_
         place += 1
         if code == 0x20:
             value = struct.unpack_from("=I", data, operand)[0]
+        elif code == 0x54:
+            value &= operand
         elif code == 0x06:
             named = {ALLOWED: "allowed", KILLED: "killed"}
             return named.get(operand) or (errno.errorcode[it] if (it := operand & 0xFFFF) else "done nothing")
@@ -98,6 +100,17 @@ def test_the_numbers_of_x32_do_not_exist() -> None:
         ("ioctl", (0, 0x5412), "EPERM"),
         ("ioctl", (0, 0x5412 | 1 << 32), "EPERM"),
         ("ioctl", (0, 0x541C), "EPERM"),
+        ("ioctl", (0, 0x541B), "allowed"),
+        ("ioctl", (0, 0x8910), "allowed"),
+        ("ioctl", (0, 0xC020462A), "allowed"),
+        ("ioctl", (0, 0x30000001), "allowed"),
+        ("ioctl", (0, 0x40305828), "ENOTTY"),
+        ("ioctl", (0, 0x4030582A), "ENOTTY"),
+        ("ioctl", (0, 0x4030582A | 1 << 32), "ENOTTY"),
+        ("ioctl", (0, 0x40305839), "ENOTTY"),
+        ("ioctl", (0, 0xC0045877), "ENOTTY"),
+        ("ioctl", (0, 0x40086602), "ENOTTY"),
+        ("ioctl", (0, 0x50009417), "ENOTTY"),
         ("personality", (0,), "allowed"),
         ("personality", (0xFFFFFFFF,), "allowed"),
         ("personality", (0x40000,), "EPERM"),
@@ -183,6 +196,22 @@ os.chmod("x", 0o755)
     ended = run_code(bubblewrap, tmp_path, code)
     assert (ended.code, ended.stdout) == (0, b""), ended.stderr
     assert [path.name for path in tmp_path.iterdir() if path.stat().st_mode & stat.S_ISUID] == []
+
+
+_RESERVES = """
+import fcntl, os, struct
+held = os.open("held", os.O_RDWR | os.O_CREAT)
+try:
+    fcntl.ioctl(held, 0x4030582A, struct.pack("=hhqqii16x", 0, 0, 0, 1 << 24, 0, 0))
+except OSError as error:
+    print(error.errno, os.fstat(held).st_blocks)
+print(len(os.listdir(".")), os.get_inheritable(held), os.isatty(held))
+"""
+
+
+def test_no_room_is_taken_on_a_disk_by_a_command_to_its_file_system(isolating: Sandbox, tmp_path: Path) -> None:
+    ended = run_code(isolating, tmp_path, _RESERVES)
+    assert (ended.code, ended.stdout.decode()) == (0, f"{errno.ENOTTY} 0\n1 False False\n"), ended.stderr
 
 
 _WORK = """
