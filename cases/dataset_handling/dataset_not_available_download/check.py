@@ -26,7 +26,7 @@ def causes_said(ws: Workspace) -> dict[str, set[str]]:
     text = ws.text(REPORT, max_mb=0.1)
     said: dict[str, set[str]] = {path: set() for path in faults(ws)}
     known = {fault["cause"] for fault in faults(ws).values()}
-    for path, rest in re.findall(r"(?m)^[ \t*`-]*/(\w+)/pebbles-1\.0\.tgz`?:(.*)$", text):
+    for path, rest in re.findall(r"(?m)^[ \t*`-]*/(\w+)/pebbles-1\.0\.tgz`?:[ \t]+(.*)$", text):
         if path in said:
             said[path] |= known & set(re.findall(r"[a-z_]+", rest))
     return said

@@ -7,6 +7,8 @@ from pathlib import Path
 from bench.casekit.data import stream, write_tar
 
 PATHS = ["north", "south", "east", "west", "upper", "lower"]
+BODIES = ["page", "compress", "zip"]  # of what is no archive
+CHANGED = ["header", "middle"]  # where the bytes are that are not as published; with the first it can be unpacked
 CAUSES = ["not_found", "forbidden", "busy", "not_an_archive", "truncated", "checksum_mismatch"]
 
 
@@ -18,7 +20,11 @@ def build(public: Path, hidden: Path, profile: str, seed: int) -> None:
     causes = dict(zip(PATHS, rng.sample(CAUSES, len(CAUSES)), strict=True))
     # One whose answer is an error and one whose answer is a file: a first 503 hides both kinds.
     late = [rng.choice([path for path in PATHS if causes[path] in kinds]) for kinds in (CAUSES[:2], CAUSES[3:])]
-    facts = {path: {"cause": causes[path], "busy": rng.randint(2, 3) if path in late else 0} for path in PATHS}
+    facts: dict[str, dict[str, str | int]] = {
+        path: {"cause": causes[path], "busy": rng.randint(2, 3) if path in late else 0} for path in PATHS
+    }
+    for cause, kinds in ((CAUSES[3], BODIES), (CAUSES[5], CHANGED)):
+        next(fact for fact in facts.values() if fact["cause"] == cause)["kind"] = rng.choice(kinds)
     (hidden / "faults.json").write_text(json.dumps(facts, sort_keys=True))
 
 

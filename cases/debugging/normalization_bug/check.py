@@ -138,8 +138,9 @@ def validation_improves(ws: Any) -> None:
 
 @check(weight=2, required=True)
 def best_and_last_are_told_apart(ws: Any) -> None:
-    """Where validation gets worse, stays at none, or is long: the best epoch's weights saved, the last's returned."""
+    """Where validation gets worse, is torn, stays at none, or is long: the best epoch's weights are saved."""
     _trained(ws, "falling.npz", 4, 10, positional=True)
+    _trained(ws, "torn.npz", 2, 10)
     _trained(ws, "single.npz", 3, 6)
     _trained(ws, "many.npz", 1, 6)
 

@@ -25,7 +25,7 @@ def _file(rng: np.random.Generator, path: Path, trained: np.ndarray, train: int,
 
 
 def build(public: Path, hidden: Path, profile: str, seed: int) -> None:
-    """Write data/digits.npz for the agent; digits.npz, whose training lacks a class, and four more for the judge."""
+    """Write data/digits.npz for the agent; digits.npz, whose training lacks a class, and five more for the judge."""
     mine, theirs = (np.random.default_rng(stream(seed, name)) for name in ("hidden", "public"))
     (public / "data").mkdir(parents=True, exist_ok=True)
     _file(theirs, public / "data" / "digits.npz", np.arange(10), 600, 200)
@@ -39,6 +39,15 @@ def build(public: Path, hidden: Path, profile: str, seed: int) -> None:
         hidden / "falling.npz",
         train_images=images, train_labels=labels, val_images=val_images, val_labels=(val_labels + 1) % 10,
     )  # fmt: skip
+    # Half of validation is called what training never calls anything: the surer the network, the higher the loss, while
+    # more and more of the other half is right.
+    known = np.delete(np.arange(10), int(mine.integers(10)))
+    images, labels = _split(mine, 200, known)
+    val_images, val_labels = _split(mine, 120, known)
+    val_labels[::2] = np.setdiff1d(np.arange(10), known)
+    write_npz(
+        hidden / "torn.npz", train_images=images, train_labels=labels, val_images=val_images, val_labels=val_labels
+    )
     # Training has one class and validation the others: nothing is right in any epoch. In a longer validation the last
     # 400 pictures are of the one class, and so far easier than those before.
     alone = int(mine.integers(10))

@@ -12,21 +12,29 @@ import torch
 from bench.casekit.data import stream, write_npz
 
 DEPTHS = {"resnet18": 2, "resnet10": 1}
+VERSIONS, SETS = 5, 3  # the default is neither the first nor the last, and neither the newest nor the oldest
+SIDES = (160, 176, 192, 208, 232, 240)  # of a cropped picture; not 224, which everybody knows by heart
 
 
 def build(public: Path, hidden: Path, profile: str, seed: int) -> None:
     rng = random.Random(stream(seed, "hidden"))
     index: dict[str, dict[str, object]] = {}
+    sides = iter(rng.sample(SIDES, len(DEPTHS) * SETS))
     for model, blocks in DEPTHS.items():
         config = {"width": rng.randrange(9, 15), "num_classes": rng.randrange(90, 150)}
-        default, weights = rng.choice(["IMAGENET1K_V1", "IMAGENET1K_V2"]), {}
-        for name in ("IMAGENET1K_V1", "IMAGENET1K_V2"):
+        names = [f"IMAGENET1K_V{n}" for n in sorted(rng.sample(range(1, VERSIONS + 1), SETS))]
+        default, weights = names[SETS // 2], {}
+        for name in names:
             arrays = drawn(np.random.default_rng(stream(seed, f"{model} {name}")), blocks, **config)
             file = saved(hidden, model, arrays)
-            weights[name] = {"url": f"/models/{file}", "transforms": {"resize": 256, "center_crop": 224, "channels": 3}}
+            side = next(sides)
+            weights[name] = {
+                "url": f"/models/{file}",
+                "transforms": {"resize": 256, "center_crop": side, "channels": 3},
+            }
             if model == "resnet18" and name == default:
                 write_npz(hidden / "truth.npz", **arrays)
-                (hidden / "truth.json").write_text(json.dumps({"file": file}))
+                (hidden / "truth.json").write_text(json.dumps({"file": file, "input_shape": [3, side, side]}))
         index[model] = {"config": config, "default": default, "weights": weights}
     (hidden / "index.json").write_text(json.dumps(index, sort_keys=True))
 

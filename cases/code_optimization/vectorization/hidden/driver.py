@@ -51,16 +51,17 @@ def outputs(cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """
     results = []
     for case in cases:
-        images = [_view(one) if case["view"] else one for one in case["images"]]
-        layer = _layer(case["weights"][0], case["biases"][0], case["stride"], case["padding"])
+        images = [_laid(one, case["view"], write) for one, write in zip(case["images"], (False, True), strict=True)]
+        weights = [_laid(one, case["view"]) for one in case["weights"]]
+        layer = _layer(weights[0], case["biases"][0], case["stride"], case["padding"])
         found = {"first": _plain(layer.forward(images[0]))}
-        layer.weights, layer.biases = case["weights"][1], case["biases"][1]
+        layer.weights, layer.biases = weights[1], case["biases"][1]
         found["second"] = _plain(layer.forward(images[1]))
         layer.biases = case["biases"][0]
         found["third"] = _plain(layer.forward(images[1]))
-        given = {"images": images, "weights": case["weights"], "biases": case["biases"]}
+        given = {"images": images, "weights": weights, "biases": case["biases"]}
         left = {name: [one.copy() for one in arrays] for name, arrays in given.items()}
-        for name, changed in (("images", images[1]), ("weights", case["weights"][1]), ("biases", case["biases"][0])):
+        for name, changed in (("images", images[1]), ("weights", weights[1]), ("biases", case["biases"][0])):
             np.negative(changed, out=changed)
             found[f"other {name}"] = _plain(layer.forward(images[1]))
         results.append({**found, **left, "own": [layer.weights, layer.biases]})
@@ -82,9 +83,12 @@ def kept(case: dict[str, Any]) -> int:
     return left
 
 
-def _view(images: Array) -> Array:
-    """The same values, with rows and columns in the other order in memory."""
-    return np.ascontiguousarray(images.transpose(0, 2, 1, 3)).transpose(0, 2, 1, 3)
+def _laid(values: Array, view: bool, write: bool = True) -> Array:
+    """The same values; view: with two axes in the other order in memory; not write: nobody can make it writeable."""
+    order = (0, 2, 1, 3) if view else (0, 1, 2, 3)
+    laid = values.transpose(order).copy()
+    laid.flags.writeable = write
+    return laid.transpose(order)
 
 
 def passes(layer: dict[str, Any], stock: Array, starts: Array, signs: Array) -> Array:

@@ -68,8 +68,8 @@ def trained(epochs: int, batches: int, files: list[str], positional: bool, pictu
                 train.run_training(epochs=1, batches=1, data=data, out=out)
         torch.manual_seed(epochs + batches)  # what training starts from does not depend on where the generator stands
         start = time.monotonic()
-        if positional:
-            model = train.run_training(epochs, batches, data, out).eval()
+        if positional:  # and paths that are no text
+            model = train.run_training(epochs, batches, Path(data), Path(out)).eval()
         else:
             model = train.run_training(epochs=epochs, batches=batches, data=data, out=out).eval()
         seconds = time.monotonic() - start

@@ -41,13 +41,14 @@ def transformed(which: str, images: list[Any], seed: int, alike: int = 0) -> dic
 
 
 def _run(epochs: int, batches: int, data: str) -> tuple[nn.Module, dict[str, Any]]:
-    """A training into a folder of its own: the model, and the files it left."""
+    """A training into a folder of its own: the model, and the files it left. Its paths are no text."""
     import train
 
-    with tempfile.TemporaryDirectory() as out:
-        model: nn.Module = train.run_training(epochs=epochs, batches=batches, data=data, out=out)
-        metrics = (Path(out) / "train_metrics.json").read_text()
-        saved = load_file(Path(out) / "best_model.safetensors")
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder)
+        model: nn.Module = train.run_training(epochs=epochs, batches=batches, data=Path(data), out=out)
+        metrics = (out / "train_metrics.json").read_text()
+        saved = load_file(out / "best_model.safetensors")
     return model, {"metrics": metrics, "saved": saved}
 
 
