@@ -79,20 +79,22 @@ def settings_and_signature(ws: Any) -> None:
 
 @check(weight=2, required=True)
 def gradients_match(ws: Any) -> None:
-    """In both modes gradients of every parameter and of the input, along random directions, are the judge's slopes."""
+    """In both modes gradients along random directions are the judge's slopes, of parameters also where x needs none."""
     upstream = ws.numpy_rng("upstream").normal(size=(1, 3))
     seed, along = ws.rng.getrandbits(60), ws.rng.getrandbits(60)
     values, directions = drawn(seed, 3, 1), drawn(along, 3, 1)
     answers = []
-    for training in (True, False):
-        found = mapping(ws.drive("driver.py:slopes", seed, along, 3, upstream, training))
-        assert sorted(found) == sorted(values), f"there are gradients of {sorted(map(str, found))}"
-        answers.append({name: number(found[name]) for name in values})
+    for training, inputs in ((True, True), (False, True), (True, False)):
+        found = mapping(ws.drive("driver.py:slopes", seed, along, 3, upstream, training, inputs))
+        wanted = sorted(shapes(3)) + ["x"] * inputs
+        assert sorted(found) == wanted, f"there are gradients of {sorted(map(str, found))}"
+        mode = f"{'training' if training else 'evaluation'} mode{'' if inputs else ', where x needs none'}"
+        answers.append((mode, {name: number(found[name]) for name in wanted}))
     for name in values:
         right = slope(values, directions, name, upstream)
-        for mode, told in zip(("training", "evaluation"), answers, strict=True):
-            near = abs(told[name] - right) <= 1e-2 * abs(right) + 1e-3
-            assert near, f"in {mode} mode the gradient of {name} is {told[name]:.6g}, not {right:.6g}"
+        for mode, told in answers:
+            near = abs(told.get(name, right) - right) <= 1e-2 * abs(right) + 1e-3
+            assert near, f"in {mode}, the gradient of {name} is {told[name]:.6g}, not {right:.6g}"
 
 
 @check(weight=0, required=True)

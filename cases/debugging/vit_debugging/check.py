@@ -133,23 +133,25 @@ def other_patch_sizes_match(ws: Any) -> None:
 
 @check(weight=2, required=True)
 def gradients_match(ws: Any) -> None:
-    """In both modes gradients of x and every parameter, along random directions, are the judge's slopes."""
+    """In both modes gradients along random directions are the judge's slopes, of parameters also where x needs none."""
     bases = ({**BARE, "num_register_tokens": 2}, {**CHUNKS, "num_register_tokens": 1, "ffn_layer": "swiglu"})
-    for base, patch in ((bases[0], None), (bases[0], 6), (bases[1], 3)):
+    for base, patch, inputs in ((bases[0], None, True), (bases[0], 6, True), (bases[1], 3, True), (bases[0], 6, False)):
         sizes, rng = {**base, "depth": 2}, ws.numpy_rng(f"slopes {patch}")
         weights, edge = drawn(rng, sizes), 2 * (patch or base["patch_size"])
         masks = np.array([[False, True, False, False]] * 2)
         call = {"x": rng.normal(size=(2, 3, edge, edge)), "masks": masks, "patch": patch, "training": patch == 6}
-        entries = {**weights, "x": call["x"]}
-        up = rng.normal(size=(2, 5 + base["num_register_tokens"], base["embed_dim"]))
-        along = {name: rng.normal(size=value.shape) for name, value in entries.items()}
-        told = mapping(ws.drive("driver.py:slopes", sizes, weights, call, up, along))
+        entries, first = {**weights, "x": call["x"]}, 1 + base["num_register_tokens"]
+        ups = [rng.normal(size=(2, count, base["embed_dim"])) for count in (first + 4, 4)]
+        moving = entries if inputs else weights
+        along = {name: rng.normal(size=value.shape) for name, value in moving.items()}
+        told = mapping(ws.drive("driver.py:slopes", sizes, weights, call, ups, along))
         for name, direction in along.items():
             ends = []
             for step in (1e-6, -1e-6):
                 moved = {**entries, name: entries[name] + step * direction}
-                tokens = sequence_of(moved, sizes, moved["x"], call["masks"], patch)
-                ends.append(float((normed(layers(moved, sizes, tokens)[-1], moved, "norm") * up).sum()))
+                hidden, plain = (sequence_of(moved, sizes, moved["x"], it, patch) for it in (masks, None))
+                out, inner = (normed(layers(moved, sizes, it)[-1], moved, "norm") for it in (hidden, plain))
+                ends.append(float((out * ups[0]).sum() + (inner[:, first:] * ups[1]).sum()))
             wanted, found = (ends[0] - ends[1]) / 2e-6, number(told.get(name))
             apart = abs(found - wanted)
             assert apart <= 1e-3 * abs(wanted) + 5e-3, f"the gradient of {name} is {found:.6g}, expected {wanted:.6g}"

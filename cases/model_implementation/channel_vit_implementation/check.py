@@ -8,25 +8,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from reference import alike, drawn, embedded, passed, prepared, shapes
+from reference import FOUR, ONE_PATCH, SIX, SMALL, alike, drawn, picked_of, prepared, shapes, slope, wanted_of
 
-from bench.judge import Probe, array, check, close, integer, mapping, sequence, string
-
-SIX = {"img_size": [32], "patch_size": 8, "in_chans": 6, "embed_dim": 48, "depth": 2, "num_heads": 4}
-FOUR = {"img_size": [24], "patch_size": 6, "in_chans": 4, "embed_dim": 20, "depth": 3, "num_heads": 2,
-        "mlp_ratio": 2.0, "qkv_bias": True}  # fmt: skip
-ONE_PATCH = {"img_size": [8], "patch_size": 8, "in_chans": 5, "embed_dim": 12, "depth": 1, "num_heads": 3}
+from bench.judge import Probe, array, check, close, integer, mapping, number, sequence, string
 
 EMBEDDING = Probe(
     "PatchEmbedPerChannel(img_size=224, patch_size=16, in_chans=3, embed_dim=768)",
     target="channel_vit:PatchEmbedPerChannel",
     observe="driver.py:embedding",
 )
-
-
-def _picked(rng: Any, batch: int, count: int, known: int) -> list[list[int]]:
-    """Channels of each sample, in any order, no two samples alike where that can be."""
-    return [[int(one) for one in rng.permutation(known)[:count]] for _ in range(batch)]
 
 
 def _compare(ws: Any, sizes: dict[str, Any], calls: list[dict[str, Any]]) -> None:
@@ -46,15 +36,9 @@ def _compare(ws: Any, sizes: dict[str, Any], calls: list[dict[str, Any]]) -> Non
         if picked:
             assert array(indices, shape=(len(call["x"]), channels)).tolist() == picked, f"{told}: indices are changed"
         weights = {**weights, "pos_embed": (1 + call.get("moved", 0)) * weights["pos_embed"]}
-        tokens = prepared(weights, call["x"], picked)
-        if what == "patch_embed":
-            tokens = embedded(weights, call["x"], picked).reshape(len(tokens), tokens.shape[1] - 1, -1)
-        elif what != "prepare_tokens":
-            layers, share = passed(weights, tokens, sizes)
-            tokens = {"": layers[-1], "get_last_selfattention": share}.get(what, layers)
+        tokens = wanted_of(weights, sizes, call)
         if what == "get_intermediate_layers":
-            n = [*call["more"], 1][0]
-            tokens, found = np.stack(tokens[-n:]), np.stack([array(one) for one in sequence(found, length=n)])
+            found = np.stack([array(one) for one in sequence(found, length=len(tokens))])
         if call.get("half_dropped"):
             _half_dropped(array(found, shape=tokens.shape), tokens, channels, told)
         else:
@@ -123,10 +107,12 @@ def chosen_channels_match(ws: Any) -> None:
         side, known, rng = sizes["img_size"][0], sizes["in_chans"], ws.numpy_rng(f"channels {sizes}")
         calls: list[dict[str, Any]] = []
         for batch, count in ((2, 3), (3, 2), (4, known), (1, 1)):
-            shape, indices = (batch, count, side, side), _picked(rng, batch, count, known)
+            shape, indices = (batch, count, side, side), picked_of(rng, batch, count, known)
             for more in ({"what": "prepare_tokens"}, {"how": "name"}, {"what": "patch_embed"}):
                 calls.append({"shape": shape, "indices": indices, **more})
-        _compare(ws, sizes, calls)
+        # One channel may be in several slots.
+        indices = [[1, 1, 0, 1], [2, 0, 0, 2]]
+        _compare(ws, sizes, [*calls, {"shape": (2, 4, side, side), "indices": indices, "what": "prepare_tokens"}])
 
 
 @check(weight=2, required=True)
@@ -139,7 +125,7 @@ def other_pictures_match(ws: Any) -> None:
         calls: list[dict[str, Any]] = []
         for rows, columns in ((side // 2, side // 2), (2, 8), (8, 2), (side + 3, side), (1, 1), (side, side)):
             shape = (2, 4, rows * patch, columns * patch)
-            indices = _picked(rng, 2, 4, sizes["in_chans"])
+            indices = picked_of(rng, 2, 4, sizes["in_chans"])
             calls += [{"shape": shape, "indices": indices, "what": "prepare_tokens"}, {"shape": shape, "how": "plain"}]
         _compare(ws, sizes, calls)
 
@@ -167,11 +153,27 @@ def gradients_match(ws: Any) -> None:
                 close((found * along).sum(), (up * step).sum(), rtol=1e-7, atol=1e-6, what=f"the gradient of {name}")
 
 
+@check(weight=1, required=True)
+def gradients_pass_through(ws: Any) -> None:
+    """Gradients of outputs, attention and intermediate layers are the judge's slopes, also where x needs none."""
+    for training, inputs in ((True, False), (False, True)):
+        rng, indices = ws.numpy_rng(f"through {training}"), [[0, 2, 3], [3, 0, 1]]
+        entries = {**drawn(rng, SMALL), "x": rng.normal(size=(2, 3, 4, 8))}
+        # Seven tokens: of a class, and two of each of three channels.
+        ups = [rng.normal(size=size) for size in ((2, 7, 8), (2, 2, 7, 7), (2, 7, 8))]
+        along = {name: rng.normal(size=it.shape) for name, it in entries.items() if inputs or name != "x"}
+        told = mapping(ws.drive("driver.py:slopes_through", SMALL, entries, indices, ups, along, training))
+        for name, direction in along.items():
+            wanted, found = slope(entries, SMALL, indices, ups, name, direction), number(told.get(name))
+            near = abs(found - wanted) <= 1e-3 * abs(wanted) + 5e-3
+            assert near, f"what reaches {name} through the transformer is {found:.6g}, expected {wanted:.6g}"
+
+
 @check(weight=2, required=True)
 def settings_match(ws: Any) -> None:
-    """Every mode, float32, dropout, calls made again, inherited methods, many channels."""
+    """Every mode, float32, dropout, calls made again, inherited methods, a copy of the model, many channels."""
     rng, side = ws.numpy_rng("settings"), SIX["img_size"][0]
-    one = {"indices": _picked(rng, 2, 3, 6)}
+    one = {"indices": picked_of(rng, 2, 3, 6)}
     calls: list[dict[str, Any]] = [{"shape": (2, 3, side, side), **one}]
     for training in (True, False):
         for gradients in (True, False):
@@ -181,7 +183,7 @@ def settings_match(ws: Any) -> None:
     for method, more in inherited:
         for shape in ((1, 6, side, side), (2, 2, side, 24)):
             calls.append({"shape": shape, "what": method, "how": "plain", "more": more})
-    _compare(ws, SIX, calls)
+    _compare(ws, SIX, [*calls, {"again": 0, **one, "copied": True}])
     tokens = {"shape": (2, 3, side, side), "what": "prepare_tokens", **one}
     apart = {**tokens, "shape": (2, 3, side, 24), "gradients": False}
     _compare(ws, SIX, [{**apart}, {**apart, "moved": 1}, {"shape": (2, 3, side, side), "dtype": "float32", **one}])
@@ -189,7 +191,7 @@ def settings_match(ws: Any) -> None:
     lost = [{**call, "training": True, "half_dropped": True} for call in (tokens, single)]
     _compare(ws, SIX | {"drop_rate": 0.5}, [*lost, {**tokens}])
     wide = {"img_size": [64], "patch_size": 4, "in_chans": 12, "embed_dim": 8, "depth": 1, "num_heads": 1}
-    _compare(ws, wide, [{"shape": (1, 11, 64, 64), "indices": _picked(rng, 1, 11, 12), "what": "prepare_tokens"}])
+    _compare(ws, wide, [{"shape": (1, 11, 64, 64), "indices": picked_of(rng, 1, 11, 12), "what": "prepare_tokens"}])
 
 
 @check(weight=0, required=True)

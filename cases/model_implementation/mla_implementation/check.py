@@ -30,7 +30,7 @@ def _calls(ws: Any, d: int, heads: int, calls: list[dict[str, Any]], *, sharp: f
     for call, entry in zip(calls, sequence(answer, length=len(calls)), strict=True):
         x, out, new, kind = sequence(entry, length=4)
         weights = {name: call.get("scaled", 1.0) * value for name, value in weights.items()}
-        cache = None if call.get("cache") is None else caches[call["cache"]]
+        cache = None if call.get("cache") is None else caches[call["cache"]][:, : call["past"]]
         wanted, raw = attention(weights, call["x"], heads, cache, call["past"], more.get("rope_theta", 1e4))
         caches.append(raw)
         exact = call.get("dtype", "float64") == "float64"
@@ -58,7 +58,8 @@ def cached_steps_match(ws: Any) -> None:
     """Token by token, in uneven chunks, and twice from one cache: as if the sequence had been given at once."""
     for d, heads in SIZES:
         steps = [{"shape": (2, 4), "past": 0}] + [{"shape": (2, 1), "past": 4 + n, "cache": n} for n in range(6)]
-        _calls(ws, d, heads, steps)
+        back = [{"shape": (2, length), "past": 5, "cache": 6} for length in (3, 1)]
+        _calls(ws, d, heads, [*steps, *back])
         chunks, past = [{"shape": (1, 3), "past": 0}], 3
         for length in (5, 1, 9, 2):
             chunks.append({"shape": (1, length), "past": past, "cache": len(chunks) - 1})
@@ -72,15 +73,20 @@ def cached_steps_match(ws: Any) -> None:
 
 @check(weight=2, required=True)
 def gradients_match(ws: Any) -> None:
-    """In both modes gradients of parameters, x and the given cache, along random directions, are the judge's slopes."""
-    for d, heads, training in ((24, 2, True), (32, 4, False)):
+    """In both modes gradients along random directions are the judge's slopes, also where x and cache need none.
+
+    The cache is made without gradients before.
+    """
+    ways = ((24, 2, True, 5, True), (32, 4, False, 5, True), (32, 4, True, 1, True), (24, 2, False, 1, True))
+    for d, heads, training, length, inputs in (*ways, (24, 2, True, 4, False), (24, 2, False, 4, False)):
         weights, rng = drawn(ws.rng.getrandbits(60), d, heads), ws.numpy_rng(f"slopes {d}")
-        wide = 2 * d // 3 + d // heads // 2
-        entries = {"x": rng.normal(size=(2, 5, d)), "cache": rng.normal(size=(2, 3, wide))}
-        ups = [rng.normal(size=(2, 5, d)), rng.normal(size=(2, 8, wide))]
-        along = {name: rng.normal(size=value.shape) for name, value in {**weights, **entries}.items()}
+        wide, before, x = 2 * d // 3 + d // heads // 2, rng.normal(size=(2, 3, d)), rng.normal(size=(2, length, d))
+        entries = {"x": x, "cache": attention(weights, before, heads, None, 0)[1]}
+        ups = [rng.normal(size=(2, length, d)), rng.normal(size=(2, 3 + length, wide))]
+        moving = {**weights, **entries} if inputs else weights
+        along = {name: rng.normal(size=value.shape) for name, value in moving.items()}
         sizes = {"d_model": d, "n_heads": heads}
-        told = mapping(ws.drive("driver.py:slopes", sizes, weights, *entries.values(), ups, along, training))
+        told = mapping(ws.drive("driver.py:slopes", sizes, weights, before, x, ups, along, training))
         for name, direction in along.items():
             ends = []
             for step in (1e-6, -1e-6):
@@ -90,7 +96,9 @@ def gradients_match(ws: Any) -> None:
                 ends.append(float((out * ups[0]).sum() + (raw * ups[1]).sum()))
             wanted, found = (ends[0] - ends[1]) / 2e-6, number(told.get(name))
             apart = abs(found - wanted)
-            assert apart <= 1e-3 * abs(wanted) + 5e-3, f"the gradient of {name} is {found:.6g}, expected {wanted:.6g}"
+            assert apart <= 1e-3 * abs(wanted) + 5e-3, (
+                f"the gradient of {name} for {length} positions is {found:.6g}, not {wanted:.6g}"
+            )
 
 
 @check(weight=2, required=True)

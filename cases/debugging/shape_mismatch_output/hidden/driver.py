@@ -56,14 +56,14 @@ def seen(model: Any, seed: int, classes: int, count: int, double: bool, factor: 
     }
 
 
-def slopes(seed: int, along: int, classes: int, upstream: Any, training: bool) -> dict[str, float]:
-    """For each parameter and the input, the gradient of sum(upstream * logits) times the direction of a seed."""
+def slopes(seed: int, along: int, classes: int, upstream: Any, training: bool, inputs: bool) -> dict[str, float]:
+    """The gradient of sum(upstream * logits) times a seed's direction, for each parameter, and for x if wanted."""
     model = ClassifierModel(classes).double().train(training)
     values, directions = (_values(it, model, classes, 1) for it in (seed, along))
-    x = values.pop("x").requires_grad_()
+    x = values.pop("x").requires_grad_(inputs)
     model.load_state_dict(values)
     (model(x) * torch.from_numpy(upstream)).sum().backward()
-    found = {**dict(model.named_parameters()), "x": x}
+    found = {**dict(model.named_parameters()), **({"x": x} if inputs else {})}
     return {
         name: float("inf") if value.grad is None else float((value.grad * directions[name]).sum())
         for name, value in found.items()

@@ -93,12 +93,17 @@ def dropped(sizes: Arrays, weights: Arrays, x: Any, seed: int) -> Any:
         return _model(sizes, weights).train()(torch.from_numpy(x), is_training=True)["x_prenorm"]
 
 
-def slopes(sizes: Arrays, weights: Arrays, call: Arrays, up: Any, along: Arrays) -> dict[str, float]:
-    """Gradients of sum(up * sequence after the blocks), each times the direction that is given for it."""
+def slopes(sizes: Arrays, weights: Arrays, call: Arrays, ups: list[Any], along: Arrays) -> dict[str, float]:
+    """Gradients of the sum of ups times the sequence, and times intermediate tokens, each times its direction.
+
+    The masks are the sequence's. What has no direction needs no gradient.
+    """
     model = _model(sizes, weights).train(call["training"])
-    x = _given(call["x"], torch.float64).requires_grad_()
+    x = _given(call["x"], torch.float64).requires_grad_("x" in along)
     out = model(x, _given(call["masks"], torch.bool), patch_size=call["patch"], is_training=True)["x_prenorm"]
-    (model.norm(out) * torch.from_numpy(up)).sum().backward()
+    (inner,) = model.get_intermediate_layers(x, patch_size=call["patch"])
+    outs = zip((model.norm(out), inner), ups, strict=True)
+    sum((one * torch.from_numpy(up)).sum() for one, up in outs).backward()
     found = {**dict(model.named_parameters()), "x": x}
     return {
         name: 0.0 if found[name].grad is None else float((found[name].grad * torch.from_numpy(value)).sum())

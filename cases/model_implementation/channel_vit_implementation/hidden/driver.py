@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -49,13 +50,20 @@ def embedding(embed: Any) -> list[Any]:
 
 
 def called(sizes: Arrays, weights: Arrays, calls: list[Arrays]) -> list[Any]:
-    """The result of each call of one model; after all calls, pictures and indices are what they are then."""
+    """The result of each call of one model; after all calls, pictures and indices are what they are then.
+
+    Every other x is not contiguous. A call that is "copied" is made of a copy of the model, whose original is wiped.
+    """
     model, made, given = _model(sizes, weights), [], []
-    for call in calls:
+    for count, call in enumerate(calls):
         model.train(call.get("training", False))
         dtype = getattr(torch, call.get("dtype", "float64"))
         model = model.to(dtype)
-        x = torch.from_numpy(np.array(call["x"])).to(dtype)
+        if call.get("copied"):
+            old, model = model, deepcopy(model)
+            for value in old.parameters():
+                value.data.zero_()
+        x = torch.from_numpy(np.array(call["x"], order="CF"[count % 2])).to(dtype)
         indices = None if call.get("indices") is None else torch.tensor(call["indices"])
         function = model
         for part in call.get("what", "").split("."):
@@ -88,3 +96,25 @@ def slopes(sizes: Arrays, weights: Arrays, x: Any, indices: Any, up: Any, traini
         wanted = weights[f"patch_embed.{name}"].shape
         found[f"patch_embed.{name}"] = next(part for part in model.patch_embed.parameters() if part.shape == wanted)
     return {name: torch.zeros_like(part) if part.grad is None else part.grad for name, part in found.items()}
+
+
+def slopes_through(
+    sizes: Arrays, entries: Arrays, indices: Any, ups: list[Any], along: Arrays, training: bool
+) -> dict[str, float]:
+    """Gradients of the sum of ups times output, last attention and last layer, each times its direction.
+
+    What has no direction needs no gradient; the inherited methods get the first channels.
+    """
+    weights = {name: value for name, value in entries.items() if name != "x"}
+    model = _model(sizes, weights).train(training)
+    x = torch.from_numpy(entries["x"]).requires_grad_("x" in along)
+    outs = [model(x, torch.tensor(indices)), model.get_last_selfattention(x), *model.get_intermediate_layers(x)]
+    sum((out * torch.from_numpy(up)).sum() for out, up in zip(outs, ups, strict=True)).backward()
+    found = {"x": x, **dict(model.named_parameters())}
+    for name in along:
+        if name.startswith("patch_embed."):
+            found[name] = next(it for it in model.patch_embed.parameters() if it.shape == along[name].shape)
+    return {
+        name: 0.0 if found[name].grad is None else float((found[name].grad * torch.from_numpy(value)).sum())
+        for name, value in along.items()
+    }

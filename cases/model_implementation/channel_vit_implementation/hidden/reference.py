@@ -10,6 +10,12 @@ import numpy as np
 Arrays = dict[str, Any]
 Sizes = dict[str, Any]
 
+SIX: Sizes = {"img_size": [32], "patch_size": 8, "in_chans": 6, "embed_dim": 48, "depth": 2, "num_heads": 4}
+FOUR: Sizes = {"img_size": [24], "patch_size": 6, "in_chans": 4, "embed_dim": 20, "depth": 3, "num_heads": 2,
+        "mlp_ratio": 2.0, "qkv_bias": True}  # fmt: skip
+SMALL: Sizes = {"img_size": [8], "patch_size": 4, "in_chans": 4, "embed_dim": 8, "depth": 2, "num_heads": 2}
+ONE_PATCH: Sizes = {"img_size": [8], "patch_size": 8, "in_chans": 5, "embed_dim": 12, "depth": 1, "num_heads": 3}
+
 
 def shapes(sizes: Sizes) -> dict[str, tuple[int, ...]]:
     """Names and shapes of all parameters; those of `patch_embed` are told by their shapes alone."""
@@ -71,6 +77,11 @@ def embedded(weights: Arrays, x: Any, indices: Any) -> Any:
     return tokens
 
 
+def picked_of(rng: Any, batch: int, count: int, known: int) -> list[list[int]]:
+    """Channels of each sample, in any order, no two samples alike where that can be."""
+    return [[int(one) for one in rng.permutation(known)[:count]] for _ in range(batch)]
+
+
 def prepared(weights: Arrays, x: Any, indices: Any = None) -> Any:
     """What prepare_tokens must give."""
     patch = weights["patch_embed.weight"].shape[2]
@@ -114,3 +125,28 @@ def passed(weights: Arrays, x: Any, sizes: Sizes) -> tuple[list[Any], Any]:
         x = x + _linear(inner, weights, f"{name}.mlp.fc2")
         layers.append(_normed(x, weights, "norm"))
     return layers, share
+
+
+def wanted_of(weights: Arrays, sizes: Sizes, call: dict[str, Any]) -> Any:
+    """What a call must give; intermediate layers are stacked."""
+    what, x, indices = call.get("what", ""), call["x"], call.get("indices")
+    if what == "patch_embed":
+        return embedded(weights, x, indices).reshape(len(x), -1, sizes["embed_dim"])
+    tokens = prepared(weights, x, indices)
+    if what == "prepare_tokens":
+        return tokens
+    layers, share = passed(weights, tokens, sizes)
+    if what == "get_intermediate_layers":
+        return np.stack(layers[-[*call["more"], 1][0] :])
+    return share if what == "get_last_selfattention" else layers[-1]
+
+
+def slope(entries: Arrays, sizes: Sizes, indices: Any, ups: list[Any], name: str, direction: Any) -> float:
+    """How ups times output (with the indices), attention and last layer (without) change along a direction."""
+    ends = []
+    for step in (1e-6, -1e-6):
+        moved = {**entries, name: entries[name] + step * direction}
+        chosen, _ = passed(moved, prepared(moved, moved["x"], indices), sizes)
+        plain, share = passed(moved, prepared(moved, moved["x"]), sizes)
+        ends.append(sum(float((out * up).sum()) for out, up in zip((chosen[-1], share, plain[-1]), ups, strict=True)))
+    return (ends[0] - ends[1]) / 2e-6

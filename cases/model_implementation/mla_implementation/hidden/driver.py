@@ -22,8 +22,8 @@ def _layer(sizes: Arrays, weights: Arrays, mode: str = "eval") -> Any:
 def called(sizes: Arrays, weights: Arrays, calls: list[Arrays]) -> list[Any]:
     """Output and cache of each call of one layer; a call may take the cache of an earlier one by its number.
 
-    After all calls, caches and inputs are what they are then. Every other x is not contiguous; a call that is "scaled"
-    comes after all parameters were multiplied by that number.
+    Of a longer cache it takes the first positions. After all calls, caches and inputs are what they are then. Every
+    other x is not contiguous; a call that is "scaled" comes after all parameters were multiplied by that number.
     """
     layer, given, made = _layer(sizes, weights), [], []
     for number, call in enumerate(calls):
@@ -34,6 +34,8 @@ def called(sizes: Arrays, weights: Arrays, calls: list[Arrays]) -> list[Any]:
         for value in layer.parameters() if "scaled" in call else ():
             value.data = value.data * call["scaled"]
         cache = None if call.get("cache") is None else made[call["cache"]][1]
+        if cache is not None and cache.shape[1] > call["past"]:
+            cache = cache[:, : call["past"]]
         with torch.set_grad_enabled(call.get("gradients", True)):
             if call.get("plain"):
                 out, new = layer(x)
@@ -48,12 +50,17 @@ def called(sizes: Arrays, weights: Arrays, calls: list[Arrays]) -> list[Any]:
 
 
 def slopes(
-    sizes: Arrays, weights: Arrays, x: Any, cache: Any, ups: list[Any], along: Arrays, training: bool
+    sizes: Arrays, weights: Arrays, before: Any, x: Any, ups: list[Any], along: Arrays, training: bool
 ) -> dict[str, float]:
-    """Gradients of sum(ups[0] * output) + sum(ups[1] * new cache), each times the direction that is given for it."""
+    """Gradients of sum(ups[0] * output) + sum(ups[1] * new cache), each times the direction that is given for it.
+
+    The cache is made of `before`, without gradients. What has no direction needs no gradient.
+    """
     layer = _layer(sizes, weights, "train" if training else "eval")
-    entries = {"x": torch.from_numpy(x).requires_grad_(), "cache": torch.from_numpy(cache).requires_grad_()}
-    out, new = layer(entries["x"], kv_cache=entries["cache"], past_length=cache.shape[1])
+    with torch.no_grad():
+        _, cache = layer(torch.from_numpy(before))
+    entries = {"x": torch.from_numpy(x).requires_grad_("x" in along), "cache": cache.requires_grad_("cache" in along)}
+    out, new = layer(entries["x"], kv_cache=cache, past_length=cache.shape[1])
     ((out * torch.from_numpy(ups[0])).sum() + (new * torch.from_numpy(ups[1])).sum()).backward()
     found = {**dict(layer.named_parameters()), **entries}
     return {
