@@ -166,7 +166,8 @@ def _outcome(check: Check, ws: Workspace) -> dict[str, Any]:
     except InfraError:
         raise
     except Exception as fault:
-        if isinstance(fault, OSError) and fault.errno in (errno.ENOSPC, errno.EDQUOT):
+        full = isinstance(fault, OSError) and fault.errno in (errno.ENOSPC, errno.EDQUOT)
+        if full and not ws.copies.fill_the_disk():
             raise InfraError("disk_full", f"{check.id}: {fault}") from None
         message = f"the check raised {''.join(traceback.format_exception_only(fault)).strip()}"
         raised = traceback.format_exc(limit=-3)

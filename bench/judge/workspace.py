@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import os
 import random
-import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from bench.base.files import lay_over, sha256_file, walk_files
+from bench.base.files import sha256_file, walk_files
 from bench.casekit.data import stream
 from bench.formats.verdict import is_overclaim
 from bench.guest.trees import remove_tree
+from bench.judge.copies import PrivateCopies, place
 from bench.judge.deadline import Deadline, Timed, over_time, raise_starved
 from bench.judge.files import Folder
 from bench.judge.hidden_files import Hidden
@@ -52,7 +50,7 @@ class Workspace(Folder):
         self._journals: dict[str, list[dict[str, Any]]] = {}
         """Of the agent phase, read once: checks ask for them again and again."""
         self._deadline = Deadline(scene.grade_s, scene.limits.cpus, *scene.spent)
-        self._stack = contextlib.ExitStack()
+        self.copies = PrivateCopies(self.root, scene.limits.disk_mb)
         self._subject = self._new_subject(scene.snapshot, self._deadline, scene.warm)
         self._reference: Subject | None = None
 
@@ -74,7 +72,7 @@ class Workspace(Folder):
         self._subject.close()
         if self._reference is not None:
             self._reference.close()
-        self._stack.close()
+        self.copies.close()
         self.findings.network_attempts += self._subject.network_attempts
 
     @property
@@ -192,11 +190,11 @@ class Workspace(Folder):
         timeout: seconds of CPU time on each processor that the case may use; `call_s` of the case by default.
         """
         granted = self._deadline.grant(self._scene.call_s if timeout is None else timeout)
-        root = self._copy()
+        root = self.copies.make()
         for name in remove:
             remove_tree(root / name)
         for name, content in (inputs or {}).items():
-            _place(root, name, content)
+            place(root, name, content)
         mount = Mount(root, "/workspace", writable=True)
         limits = replace(self._scene.limits, **vars(granted))
         sockets, addresses = forwarded(self._scene.services)
@@ -213,20 +211,12 @@ class Workspace(Folder):
         self._deadline.spend(ended.cpu_s, ended.available_s)
         if ended.reason == "starved":
             raise_starved(f"`{' '.join(argv)}`")
+        if ended.reason == "disk_limit":
+            self.copies.empty(root)
         self.findings.network_attempts += ended.network_attempts
         out, err = (stream.decode("utf-8", "replace") for stream in (ended.stdout, ended.stderr))
         stopped = "" if ended.reason == "exit" else over_time(ended.reason, granted, limits.cpus)
         return Ran(root, ended.code, out, err, " ".join(argv), stopped)
-
-    def _copy(self) -> Path:
-        """A private copy of the snapshot, which lives as long as this workspace."""
-        size = sum(entry.stat(follow_symlinks=False).st_size for _, entry in walk_files(self.root))
-        limit = self._scene.limits.disk_mb
-        assert size <= limit << 20, f"the workspace is larger than {limit} MiB"
-        root = Path(tempfile.mkdtemp(prefix="mldb-run-"))
-        self._stack.callback(remove_tree, root)
-        lay_over(self.root, root)
-        return root
 
     def journal(self, service: str, during: Literal["agent", "judging"] = "agent") -> list[dict[str, Any]]:
         """What a service wrote down in the agent phase, or in this grading so far, in order; the service's kit bounds
@@ -282,17 +272,3 @@ class _Left(Hidden):
 
     def read_bytes(self) -> bytes:
         return self._read()
-
-
-def _place(root: Path, name: str, content: Hidden | bytes | str) -> None:
-    """Put a file into `root`, whatever the agent has left in its place or where its folders belong."""
-    path = root / name
-    for parent in reversed(path.relative_to(root).parents):
-        if not (root / parent).is_dir():
-            remove_tree(root / parent)
-            (root / parent).mkdir()
-    remove_tree(path)
-    if isinstance(content, Hidden):
-        shutil.copyfile(content.path, path)
-    else:
-        path.write_bytes(content.encode() if isinstance(content, str) else content)

@@ -66,3 +66,49 @@ def test_who_fills_the_disk_has_met_its_limit(
     done = subprocess.run(argv, capture_output=True, text=True, cwd=_REPOSITORY, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == ["graded", "", "disk_limit"]
+
+
+_JUDGED = """
+import json, os, sys
+from pathlib import Path
+from bench.cell.machine import DiskSpace
+from bench.cell.run import run_cell
+from bench.sandbox.bubblewrap import BubblewrapSandbox
+from tests.helpers.cells import make_agent, make_case, make_cell, make_context
+folder = Path(sys.argv[1])
+os.environ["TMPDIR"] = str(folder)
+limits = {"agent_s": 60, "grade_s": 20, "call_s": 5, "disk_mb": 60, "memory_mb": 1024}
+check = '''
+from bench.casekit import Workspace, check
+
+@check()
+def runs(ws: Workspace) -> None:
+    \"\"\"It can be run eight times.\"\"\"
+    for _ in range(8):
+        ws.run(["python", "answer.py"])
+    raise AssertionError("it never ends well")
+'''
+wrong = {"same": {"about": "the same", "fails": ["runs"]}}
+case = make_case(folder / "cases", {"check.py": check}, limits=limits, wrong=wrong)
+agent = make_agent(folder / "agents", "open('answer.py', 'w').write(" + repr(sys.argv[2]) + ")")
+cell, context = make_cell(agent, case), make_context(folder, BubblewrapSandbox(), space=DiskSpace((folder,)))
+record = run_cell(cell, context)
+print(json.dumps([record.outcome, record.cause, record.success, record.checks[-1].message]))
+"""
+
+
+@pytest.mark.parametrize("megabytes", [50, 200], ids=["within its limit", "over its limit"])
+def test_programs_that_fill_the_disk_while_they_are_judged_fail(
+    tmp_path: Path, bubblewrap: BubblewrapSandbox, megabytes: int
+) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    unshare = shutil.which("unshare")
+    assert unshare is not None
+    script = f"for number in range({megabytes}): open(f'{{number}}', 'wb').write(bytes(1 << 20))"
+    argv = [unshare, "-rm", "sh", "-c", _MOUNT, "sh", str(disk), sys.executable, _JUDGED, script, "30000"]
+    done = subprocess.run(argv, capture_output=True, text=True, cwd=_REPOSITORY, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    outcome, cause, success, message = json.loads(done.stdout)
+    assert (outcome, cause, success) == ("graded", "", False), message
+    assert ("No space left" in message) == (megabytes < 60), message
