@@ -79,10 +79,10 @@ folder = Path(sys.argv[1])
 os.environ["TMPDIR"] = str(folder)
 limits = {"agent_s": 60, "grade_s": 20, "call_s": 5, "disk_mb": 60, "memory_mb": 1024}
 check = '''
-from bench.casekit import Workspace, check
+from bench.judge import check
 
 @check()
-def runs(ws: Workspace) -> None:
+def runs(ws):
     \"\"\"It can be run eight times.\"\"\"
     for _ in range(8):
         ws.run(["python", "answer.py"])
