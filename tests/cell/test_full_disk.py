@@ -81,7 +81,7 @@ limits = {"agent_s": 60, "grade_s": 20, "call_s": 5, "disk_mb": 60, "memory_mb":
 check = '''
 from bench.judge import check
 
-@check()
+@check(required=True)
 def runs(ws):
     \"\"\"It can be run eight times.\"\"\"
     for _ in range(8):
