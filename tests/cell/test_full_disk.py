@@ -13,7 +13,7 @@ import pytest
 from bench.sandbox.bubblewrap import BubblewrapSandbox
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
-_MOUNT = 'mount -t tmpfs -o size=200m,nr_inodes=$5 tmpfs "$1" && exec "$2" -c "$3" "$1" "$4"'
+_MOUNT = 'mount -t tmpfs -o size=200m,nr_inodes=$5 tmpfs "$1" && TMPDIR="$1" exec "$2" -c "$3" "$1" "$4"'
 _RUN = """
 import json, sys
 from pathlib import Path
@@ -69,14 +69,13 @@ def test_who_fills_the_disk_has_met_its_limit(
 
 
 _JUDGED = """
-import json, os, sys
+import json, sys
 from pathlib import Path
 from bench.cell.machine import DiskSpace
 from bench.cell.run import run_cell
 from bench.sandbox.bubblewrap import BubblewrapSandbox
 from tests.helpers.cells import make_agent, make_case, make_cell, make_context
 folder = Path(sys.argv[1])
-os.environ["TMPDIR"] = str(folder)
 limits = {"agent_s": 60, "grade_s": 20, "call_s": 5, "disk_mb": 60, "memory_mb": 1024}
 check = '''
 from bench.judge import check
