@@ -6,6 +6,8 @@ import json
 import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ import pytest
 from bench.sandbox.bubblewrap import BubblewrapSandbox
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
-_MOUNT = 'mount -t tmpfs -o size=200m,nr_inodes=$5 tmpfs "$1" && TMPDIR="$1" exec "$2" -c "$3" "$1" "$4"'
+_MOUNT = 'mount -t tmpfs -o size=200m,nr_inodes=$5 tmpfs "$1" && exec "$2" -c "$3" "$1" "$4"'
 _RUN = """
 import json, sys
 from pathlib import Path
@@ -70,6 +72,7 @@ def test_who_fills_the_disk_has_met_its_limit(
 
 _JUDGED = """
 import json, sys
+from dataclasses import replace
 from pathlib import Path
 from bench.cell.machine import DiskSpace
 from bench.cell.run import run_cell
@@ -90,18 +93,25 @@ def runs(ws):
 wrong = {"same": {"about": "the same", "fails": ["runs"]}}
 case = make_case(folder / "cases", {"check.py": check}, limits=limits, wrong=wrong)
 agent = make_agent(folder / "agents", "open('answer.py', 'w').write(" + repr(sys.argv[2]) + ")")
-cell, context = make_cell(agent, case), make_context(folder, BubblewrapSandbox(), space=DiskSpace((folder,)))
-record = run_cell(cell, context)
+context = make_context(folder, BubblewrapSandbox(), space=DiskSpace((folder,)))
+# Copies for programs that are run lie there.
+record = run_cell(make_cell(agent, case), replace(context, sockets=folder / "s"))
 print(json.dumps([record.outcome, record.cause, record.success, record.error]))
 """
 
 
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """The name of a Unix socket has at most 107 bytes."""
+    with tempfile.TemporaryDirectory(prefix="mldb-", dir="/tmp") as name:
+        yield Path(name)
+
+
 @pytest.mark.parametrize("megabytes", [50, 200], ids=["within its limit", "over its limit"])
 def test_programs_that_fill_the_disk_while_they_are_judged_fail(
-    tmp_path: Path, bubblewrap: BubblewrapSandbox, megabytes: int
+    bubblewrap: BubblewrapSandbox, short_path: Path, megabytes: int
 ) -> None:
-    disk = tmp_path / "disk"
-    disk.mkdir()
+    disk = short_path
     unshare = shutil.which("unshare")
     assert unshare is not None
     script = f"for number in range({megabytes}): open(f'{{number}}', 'wb').write(bytes(1 << 20))"
