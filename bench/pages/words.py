@@ -153,16 +153,17 @@ def visible(value: object) -> object:
 
 
 _HOST_PATHS = (
-    ("/scratch/", re.compile(r"(?:/[^\s/:'\"<>]+)+/scratch/[^\s/:'\"<>]+(?=/|\b)"), "…"),
-    ("/", re.compile(r"(?:/[^\s/:'\"<>]+)+/(?=(?:site|dist)-packages/|lib/python3)"), "…/"),
+    ("/scratch/", re.compile(r"(?:/[^\s/:'\"<>]+){1,64}/scratch/[^\s/:'\"<>]+(?=/|\b)"), "…"),
+    ("/", re.compile(r"(?:/[^\s/:'\"<>]+){1,64}/(?=(?:site|dist)-packages/|lib/python3)"), "…/"),
     ("/", re.compile(r"/(?:home|Users)/[^\s/:'\"<>]+"), "~"),
     ("\\", re.compile(r"(?i)\b[a-z]:\\users\\[^\s\\:'\"<>]+"), "~"),
     ("/root/", re.compile(r"/root(?=/)"), "~"),
-    ("/mldb-", re.compile(r"/(?:tmp|var/folders|run/user/\d+)(?:/[^\s/:'\"<>]+)*?/mldb-[^\s/:'\"<>]+"), "…"),
+    ("/mldb-", re.compile(r"/(?:tmp|var/folders|run/user/\d+)(?:/[^\s/:'\"<>]+){0,64}?/mldb-[^\s/:'\"<>]+"), "…"),
 )
 """Where a machine of ours keeps what an agent meets under other names: who runs it is not a reader's business.
 
-What every such path holds stands before its pattern, and is found in a tenth of the time.
+What every such path holds stands before its pattern, and is found in a tenth of the time. No path has more parts than
+are counted here: an agent's text of slashes alone would be looked through once for each.
 """
 
 

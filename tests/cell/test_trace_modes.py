@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from bench.cell.run import run_cell
-from bench.cell.trace_modes import modes_of_trace
+from bench.cell.trace_modes import _FAILED_EDIT, _FAILS, modes_of_trace
 from bench.cli.results import results
 from bench.formats.failures import FAILURE_MODES, PAPER_TERMS, paper_names
 from bench.formats.record import Record
@@ -130,6 +131,29 @@ def test_a_trace_that_cannot_be_read_shows_nothing(tmp_path: Path, content: byte
     assert modes_of_trace(ledger, ended_by_itself=True, unimproved=True) == []
     ledger.write_bytes(content)
     assert modes_of_trace(ledger, ended_by_itself=True, unimproved=True) == []
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["open(" * 400_000, "test" * 200_000, "ls" + " " * 2_000_000],
+    ids=["opens", "one long word", "spaces"],
+)
+def test_an_agent_cannot_hold_its_runner_up_by_what_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    """Traces are read in a process of its own, which is ended: this one has little CPU time."""
+    monkeypatch.setattr("bench.cell.trace_reading._CPU_S", 2.0)
+    used = time.process_time()
+    record = run_loop(tmp_path, [turn("", ("bash", {"command": given})), *[turn("Well.")] * 2])
+    assert (record.outcome, record.success) == ("graded", False)
+    assert time.process_time() - used < 10, "CPU time of this process"
+
+
+def test_line_breaks_are_no_beginning_of_an_error() -> None:
+    """A search for it took time with their square."""
+    for pattern in (_FAILS, _FAILED_EDIT):
+        assert pattern.search("\n" * 1_000_000) is None
+        assert pattern.search("\n\n   error: x")
 
 
 def test_every_term_of_the_papers_stands_for_a_failure_mode() -> None:
