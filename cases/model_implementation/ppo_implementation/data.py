@@ -60,16 +60,6 @@ def _edge(driver: Any, config: dict[str, Any], seed: int, factor: float, states:
     return {"sharp": float(np.log(1e4) / gaps.max())}, actions
 
 
-def _certain(driver: Any, config: dict[str, Any], seed: int, states: Any) -> tuple[dict[str, float], Any]:
-    """How a policy is made in which some probabilities are 0 in float32, and the likeliest actions of it."""
-    import torch
-
-    out = driver._agent(config, seed).policy.actor(torch.from_numpy(states)).detach().numpy()
-    gaps = np.log(out.max(axis=1) / out.min(axis=1))
-    # Nothing above 0 in float32 is below exp(-104).
-    return {"sharp": float(250 / gaps.max())}, out.argmax(axis=1)
-
-
 def _rollout(
     driver: Any, rng: np.random.Generator, config: dict[str, Any], seed: int, count: int, kind: str = "usual"
 ) -> tuple[dict[str, float], dict[str, Any]]:
@@ -114,17 +104,14 @@ def _rollout(
 
 
 def _evaluations(driver: Any, rng: np.random.Generator, config: dict[str, Any]) -> Iterator[Job]:
-    """Of usual states, of one, and of far ones by a policy with small variances or probabilities, or none."""
-    discrete = [] if config["continuous_action_space"] else [(9, "certain")]
-    for count, kind in ((7, "usual"), (1, "usual"), (8, "edge"), *discrete):
+    """Of usual states, of one, and of far ones by a policy with small variances or probabilities."""
+    for count, kind in ((7, "usual"), (1, "usual"), (8, "edge")):
         own, made = int(rng.integers(2**40)), {}
         rollout = _rollout(driver, rng, config, own, count)[1]
         states, actions = rollout["states"], rollout["actions"]
         if kind == "edge":
             states[::3] *= 100 / np.abs(states[::3]).max(axis=1, keepdims=True)
             made, actions = _edge(driver, config, own, 1e-3, states)
-        if kind == "certain":
-            made, actions = _certain(driver, config, own, states)
         if config["continuous_action_space"] and config["action_dim"] == 1 and count > 1:
             actions = actions[:, 0]
         given = [states, actions, rng.normal(size=(3, count)).astype(np.float32)]

@@ -27,9 +27,7 @@ def completed(ppo: Any) -> None:
     def evaluate(self: Any, state: Any, action: Any) -> Any:
         out, value = self.actor(state), self.critic(state)[:, 0]
         if not self.continuous_action_space:
-            # Beside a probability of 0 any finite logarithm will do.
-            entropy = -(out * out.clamp_min(1e-38).log()).sum(1)
-            return out.gather(1, action.long()[:, None])[:, 0].log(), value, entropy
+            return out.gather(1, action.long()[:, None])[:, 0].log(), value, -(out * out.log()).sum(1)
         var = self.action_var
         offset = action.reshape(out.shape) - out
         logprob = -(offset**2 / (2 * var)).sum(1) - 0.5 * (2 * math.pi * var).log().sum()

@@ -16,6 +16,7 @@ TABLES = (
     *(f"raw/{name}" for name in ("edge", "node-feat", "node-label", "node_year", "num-node-list", "num-edge-list")),
     *(f"split/time/{name}" for name in ("train", "valid", "test")),
 )
+LABELS = "networks/ogbn_arxiv/raw/node-label.csv.gz"
 HIDDEN = -1
 """Stands in node-label.csv.gz for the field of a test paper."""
 
@@ -94,6 +95,12 @@ def files(network: Papers) -> dict[str, bytes]:
         "raw/num-edge-list": np.array([[len(network.citations)]]),
     } | {f"split/time/{name}": rows[:, None] for name, rows in split.items()}  # fmt: skip
     return {f"networks/ogbn_arxiv/{name}.csv.gz": _packed(table) for name, table in tables.items()}
+
+
+def renumbered(packed: bytes, order: NDArray[np.int64]) -> bytes:
+    """The file LABELS, in which field k is order[k]."""
+    labels = np.array(gzip.decompress(packed).decode().split(), np.int64)
+    return _packed(np.where(labels == HIDDEN, HIDDEN, order[labels])[:, None])
 
 
 def _packed(table: NDArray[Any]) -> bytes:
