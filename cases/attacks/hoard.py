@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import fcntl
 import io
 import json
 import os
@@ -21,6 +24,9 @@ _DEPTH = 3000
 _BOMB_MB = 48
 """Of a file that is really written."""
 _TENSOR_BYTES = 487 << 20
+_RESERVED = 4 << 20
+_RESERVES = {"FS_IOC_RESVSP": 0x40305828, "FS_IOC_RESVSP64": 0x4030582A, "FS_IOC_ZERO_RANGE": 0x40305839}
+"""Commands by which a file system sets room aside without a byte written."""
 
 
 def _places(*suffixes: str) -> list[Path]:
@@ -165,3 +171,26 @@ def documents() -> None:
     for number, path in enumerate(_places(".json", ".csv")):
         choice = forms.get(path.suffix, forms[""])
         path.write_text(choice[number % len(choice)])
+
+
+def reserved_room() -> None:
+    """Room on the disk without writing, by `fallocate` and by commands to the file system."""
+    library = ctypes.CDLL(None, use_errno=True)
+    library.fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
+    order = struct.pack("=hhiqqiI16x", 0, 0, 0, 0, _RESERVED, 0, 0)
+
+    def by_command(handle: int, command: int) -> None:
+        fcntl.ioctl(handle, command, order)
+
+    ways = {name: (lambda handle, it=command: by_command(handle, it)) for name, command in _RESERVES.items()}
+    ways |= {
+        f"fallocate {mode}": (lambda handle, it=mode: library.fallocate(handle, it, 0, _RESERVED)) for mode in (0, 1)
+    }
+    for number, (name, take) in enumerate(ways.items()):
+        handle = os.open(facts.WORKSPACE / f"reserved-{number}", os.O_RDWR | os.O_CREAT, 0o644)
+        with contextlib.suppress(OSError):
+            take(handle)
+        if os.fstat(handle).st_blocks:
+            facts.reached(f"{name} took {os.fstat(handle).st_blocks} blocks of the disk without writing")
+        os.close(handle)
+    facts.say("made", ways=len(ways))
