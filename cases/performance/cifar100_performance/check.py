@@ -1,7 +1,6 @@
 """Runs the agent's model on test pictures whose labels were never handed out, and reads the tracker's own record."""
 
 import calendar
-import hashlib
 import json
 import re
 import time
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from bench.casekit.membership import better_known, names_preferred
+from bench.casekit.tensors import unlike
 from bench.judge import Workspace, array, check, check_claim, integer, mapping, number, once, read_checkpoint, string
 
 INFO, PROJECT, CLASSES, CEILING = "wandb_info.json", "cifar100-classification", 100, 50_000_000
@@ -76,20 +76,13 @@ def model_is_the_best_checkpoint(ws: Workspace) -> None:
     tensors, off = mapping(answered(ws)["tensors"]), []
     for path, state in checkpoints(ws).items():
         if path.startswith("best_checkpoint/"):
-            off.append([name for name in sorted(state.keys() | tensors.keys()) if not same(state, tensors, name)])
+            off.append(unlike(state, tensors))
     assert not all(off), f"best_checkpoint has not the model's weights; nearest differs in {min(off, key=len)[:3]}"
     alone, among = array(answered(ws)["alone"], shape=(1, CLASSES)), answered(ws)["val"][:1]
     assert np.allclose(alone, among, atol=0.02 * float(among.std())), "a picture's logits hang on the rest of its batch"
     spread = float(array(answered(ws)["spread"], shape=(), finite=False))
     told = f"with all its tensors even, its logits lie {spread:.2g} apart"
     assert spread <= LARGEST_SPREAD, f"the model tells classes apart by numbers beside its checkpoint: {told}"
-
-
-def same(state: dict[str, Any], tensors: dict[str, Any], name: str) -> bool:
-    if name not in state or name not in tensors:
-        return False
-    part = np.asarray(state[name], np.float64, order="C")
-    return [list(part.shape), hashlib.sha256(part.tobytes()).hexdigest()] == list(tensors[name])
 
 
 @check(weight=5, required=True)

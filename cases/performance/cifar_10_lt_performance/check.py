@@ -9,6 +9,7 @@ from grating import mark
 
 from bench.casekit.membership import better_known
 from bench.casekit.metrics import balanced_accuracy
+from bench.casekit.tensors import unlike
 from bench.judge import Workspace, array, check, check_claim, json_number, mapping, once, read_checkpoint
 
 METRICS, CLASSES, TAIL, CEILING = "training_metrics.json", 10, 3, 30_000_000
@@ -68,16 +69,8 @@ def model_is_a_checkpoint(ws: Workspace) -> None:
         state = read_checkpoint(ws, path, max_mb=130).below("model_state_dict")
         count = sum(part.size for part in state.values())
         assert 0 < count <= CEILING, f"model_state_dict in {path} holds {count:,} numbers, wanted 1 to {CEILING:,}"
-        off.append([name for name in sorted(state.keys() | tensors.keys()) if not same(state, tensors, name)])
+        off.append(unlike(state, tensors))
     assert not all(off), f"no checkpoint has the model's weights; nearest differs in {min(off, key=len)[:3]}"
-
-
-def same(state: dict[str, Any], tensors: dict[str, Any], name: str) -> bool:
-    if name not in state or name not in tensors:
-        return False
-    shape, total = tensors[name]
-    part = state[name]
-    return list(part.shape) == list(shape) and bool(np.isclose(part.astype(np.float64).sum(), total, 1e-4, 1e-3))
 
 
 @check(weight=20)
