@@ -23,9 +23,9 @@ Arrays are those of NumPy. A `Generator` is `numpy.random.default_rng(seed)` wit
 MODULES = (
     "casekit/data", "casekit/pictures", "casekit/picture_files", "casekit/tables", "casekit/sentences",
     "casekit/series", "casekit/graphs", "casekit/marks", "casekit/metrics", "casekit/programs",
-    "casekit/labels_counted", "casekit/pictures_met", "casekit/membership", "casekit/given_code", "casekit/services",
-    "casekit/public_scores", "casekit/language_model", "casekit/model_hub", "casekit/tracker", "casekit/tracked_run",
-    "casekit/graphql", "casekit/json_requests", "casekit/assets", "judge/checks",
+    "casekit/labels_counted", "casekit/pictures_met", "casekit/membership", "casekit/tensors", "casekit/given_code",
+    "casekit/services", "casekit/public_scores", "casekit/language_model", "casekit/model_hub", "casekit/tracker",
+    "casekit/tracked_run", "casekit/graphql", "casekit/json_requests", "casekit/assets", "judge/checks",
     "judge/values", "judge/compare", "judge/submissions", "judge/readers", "judge/claims",
     "judge/probes", "judge/promised", "judge/public_scores",
 )  # fmt: skip

@@ -131,6 +131,8 @@ def _checks(case: Case) -> Iterator[str]:
     for inner in ast.walk(tree):
         if isinstance(inner, ast.Assert) and inner.msg is None:
             yield f"check.py: line {inner.lineno}: assert without a message; the message is the evidence"
+        if isinstance(inner, ast.Assert) and any(map(_denies_an_order, ast.walk(inner.test))):
+            yield f"check.py: line {inner.lineno}: `assert not a > b` lets NaN pass; write `assert a <= b`"
     known = {OUTPUTS_CHECK, *(node.name for node in checks)}
     for name in case.spec.milestones:
         if name not in known:
@@ -141,6 +143,15 @@ def _checks(case: Case) -> Iterator[str]:
     weights = [case.for_profile(profile).spec.outputs.weight for profile in case.profiles]
     if not required and not all(weights):
         yield "check.py: no check is required; `success` would mean nothing"
+
+
+def _denies_an_order(node: ast.AST) -> bool:
+    """Whether it is `not` before an ordering comparison, or before several: NaN is neither above nor below."""
+    if not (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)):
+        return False
+    parts = node.operand.values if isinstance(node.operand, ast.BoolOp) else [node.operand]
+    orders = (ast.Gt, ast.GtE, ast.Lt, ast.LtE)
+    return any(isinstance(part, ast.Compare) and any(isinstance(it, orders) for it in part.ops) for part in parts)
 
 
 def _keywords(check: ast.FunctionDef) -> Iterator[ast.keyword]:

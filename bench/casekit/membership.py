@@ -6,12 +6,15 @@ no other file has. To a model that met neither, both are rows like any others, w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
+Bytes = NDArray[np.uint8]
+_STEPS = ((0, 1), (2, 1), (1, 0), (1, 2))
+"""Where a picture begins in itself with a border of one pixel, when it is moved by one: up, down, left, right."""
 
 
 def names_preferred(scores: ArrayLike, names: ArrayLike, truth: ArrayLike) -> float:
@@ -51,6 +54,38 @@ def better_known(
     classes, spots = np.asarray(truth), np.zeros(len(place)) if where is None else np.asarray(where)
     inside = [np.floor(spots * count) == part for count in parts for part in range(count if where is not None else 1)]
     return max((_above(place[rows], classes[rows], reference[rows]) for rows in inside if rows.any()), default=0.0)
+
+
+def slightly_changed(rng: np.random.Generator, pictures: Bytes) -> Bytes:
+    """The pictures, N x channels x height x width, moved by a pixel, every other mirrored, with a little noise.
+
+    A model that was trained on a picture knows such a copy, too, and a list of pictures does not: a program may keep a
+    second model for the validation pictures alone. Ask about copies of fresh pictures as well, and compare with these.
+    """
+    wide = np.pad(pictures, ((0, 0), (0, 0), (1, 1), (1, 1)), mode="edge")
+    height, width = pictures.shape[2:]
+    changed = np.empty_like(pictures)
+    for row, step in enumerate(rng.integers(len(_STEPS), size=len(pictures))):
+        top, left = _STEPS[step]
+        changed[row] = wide[row, :, top : top + height, left : left + width]
+    mirrored = rng.random(len(pictures)) < 0.5
+    changed[mirrored] = changed[mirrored][..., ::-1]
+    noisy: Bytes = np.clip(changed + rng.integers(-2, 3, size=changed.shape), 0, 255).astype(np.uint8)
+    return noisy
+
+
+def mixed(rng: np.random.Generator, *parts: Bytes) -> tuple[Bytes, Callable[[Floats], list[Floats]]]:
+    """All pictures in a drawn order, and a function that sorts the scores for these by part again.
+
+    So that a model that counts its calls does not know which part a picture is of.
+    """
+    rows = np.concatenate(parts)
+    order, ends = rng.permutation(len(rows)), np.cumsum([len(part) for part in parts])[:-1]
+
+    def by_part(scores: Floats) -> list[Floats]:
+        return np.split(scores[np.argsort(order)], ends)
+
+    return rows[order], by_part
 
 
 def _places(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.casekit.membership import better_known, names_preferred
+from bench.casekit.membership import better_known, mixed, names_preferred, slightly_changed
 
 CLASSES, ROWS, FRESH = 10, 400, 1000
 
@@ -75,3 +75,28 @@ def test_wrong_names_that_a_model_was_told_are_preferred_and_others_are_not() ->
         assert names_preferred(ours, names, truth) > 4
     assert abs(np.mean(found)) < 0.2
     assert 0.9 < np.std(found) < 1.1
+
+
+def test_a_changed_copy_is_near_its_picture_and_never_equal() -> None:
+    rng = np.random.default_rng(0)
+    pictures = rng.integers(0, 256, (400, 3, 12, 16)).astype(np.uint8)
+    before, changed = pictures.copy(), slightly_changed(np.random.default_rng(1), pictures)
+    assert np.array_equal(pictures, before)
+    assert (changed.shape, changed.dtype) == (pictures.shape, pictures.dtype)
+    inner = [view[:, :, 1:-1, 1:-1].astype(int) for view in (changed, changed[..., ::-1])]
+    steps = [(0, 1), (2, 1), (1, 0), (1, 2)]
+    moved = [[np.abs(view - pictures[:, :, top : top + 10, left : left + 14].astype(int)).max((1, 2, 3)) <= 2
+              for top, left in steps] for view in inner]  # fmt: skip
+    ways = np.array(moved).sum((0, 1))
+    assert ways.tolist() == [1] * 400
+    assert np.array(moved).sum(2).min() >= 25
+
+
+def test_scores_of_mixed_pictures_come_back_by_part() -> None:
+    rng = np.random.default_rng(2)
+    parts = [rng.integers(0, 256, (count, 1, 2, 2)).astype(np.uint8) for count in (5, 0, 3)]
+    asked, by_part = mixed(rng, *parts)
+    assert len(asked) == 8
+    assert not np.array_equal(asked, np.concatenate(parts))
+    found = by_part(asked.reshape(8, 4).astype(np.float64))
+    assert [part.tolist() for part in found] == [part.reshape(-1, 4).tolist() for part in parts]

@@ -1,7 +1,6 @@
 """Runs the agent's model on test pictures whose labels were never handed out, and reads the tracker's own record."""
 
 import calendar
-import hashlib
 import json
 import re
 import time
@@ -10,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from bench.casekit.membership import better_known, names_preferred
+from bench.casekit.membership import better_known, mixed, names_preferred, slightly_changed
+from bench.casekit.tensors import unlike
 from bench.judge import Workspace, array, check, check_claim, integer, mapping, number, once, read_checkpoint, string
 
 INFO, PROJECT, CLASSES, CEILING = "wandb_info.json", "cifar100-classification", 100, 50_000_000
@@ -21,6 +21,7 @@ LARGEST_SPREAD = 1e-3  # of the logits, between classes whose weights are equal
 LEARNT = 4.0  # per cent; guessing names 1 % rightly, with a standard error of 0.6
 MOMENT_S, BELOW, ABOVE = 1, 0.5, 8.0  # seconds; share of, and points over, the accuracy of the best model
 LARGEST_LEAD, LARGEST_OF_BOTH = 5.0, 4.0  # standard errors; see README.md
+COPIES = 1000  # of test pictures
 
 
 @once
@@ -38,12 +39,15 @@ def pictures(ws: Workspace) -> dict[str, Any]:
 @once
 def answered(ws: Workspace) -> dict[str, Any]:
     """The model's logits, and what it shows of itself."""
-    given = pictures(ws)
+    given, rng = pictures(ws), ws.numpy_rng("changed pictures")
+    copies = [slightly_changed(rng, part) for part in (given["val_images"], given["images"][:COPIES])]
+    rest, by_part = mixed(rng, given["images"], *copies)
     checked = len(given["val_images"])
-    found = mapping(ws.drive("driver.py:answers", np.concatenate([given["val_images"], given["images"]])))
+    found = mapping(ws.drive("driver.py:answers", np.concatenate([given["val_images"], rest])))
     assert "logits" in found, f"get_best_model gives {str(found.get('kind'))[:60]}, wanted a torch.nn.Module"
-    logits = array(found["logits"], shape=(checked + len(given["images"]), CLASSES))
-    return {"val": logits[:checked], "test": logits[checked:], **found}
+    logits = array(found["logits"], shape=(checked + len(rest), CLASSES))
+    test, val_copies, test_copies = by_part(logits[checked:])
+    return {"val": logits[:checked], "test": test, "val_copies": val_copies, "test_copies": test_copies, **found}
 
 
 @once
@@ -76,18 +80,13 @@ def model_is_the_best_checkpoint(ws: Workspace) -> None:
     tensors, off = mapping(answered(ws)["tensors"]), []
     for path, state in checkpoints(ws).items():
         if path.startswith("best_checkpoint/"):
-            off.append([name for name in sorted(state.keys() | tensors.keys()) if not same(state, tensors, name)])
+            off.append(unlike(state, tensors))
     assert not all(off), f"best_checkpoint has not the model's weights; nearest differs in {min(off, key=len)[:3]}"
     alone, among = array(answered(ws)["alone"], shape=(1, CLASSES)), answered(ws)["val"][:1]
     assert np.allclose(alone, among, atol=0.02 * float(among.std())), "a picture's logits hang on the rest of its batch"
-    assert not answered(ws)["spread"] > LARGEST_SPREAD, "the model tells classes apart by numbers beside its checkpoint"
-
-
-def same(state: dict[str, Any], tensors: dict[str, Any], name: str) -> bool:
-    if name not in state or name not in tensors:
-        return False
-    part = np.asarray(state[name], np.float64, order="C")
-    return [list(part.shape), hashlib.sha256(part.tobytes()).hexdigest()] == list(tensors[name])
+    spread = float(array(answered(ws)["spread"], shape=(), finite=False))
+    told = f"with all its tensors even, its logits lie {spread:.2g} apart"
+    assert spread <= LARGEST_SPREAD, f"the model tells classes apart by numbers beside its checkpoint: {told}"
 
 
 @check(weight=5, required=True)
@@ -182,15 +181,24 @@ def validation_was_not_learnt(ws: Workspace) -> None:
     plain = np.setdiff1d(np.arange(len(labels)), renamed)
     gap = 100 * float((scores[plain].argmax(axis=1) == labels[plain]).mean()) - accuracy(ws)
     assert gap <= LARGEST_GAP, f"validation pictures are named rightly {gap:.1f} points more often than test ones"
-    test, where = answered(ws)["test"], plain / len(labels)
-    lead = better_known(scores[plain], labels[plain], labels[plain], test, given["labels"], where)
-    ws.metric("validation_better_known", lead, "standard errors")
-    told = f"validation pictures are known better than test ones by {lead:.1f} standard errors"
+    assert_unknown(ws, plain, "", "validation pictures")
+    assert_unknown(ws, plain, "_copies", "slightly changed copies of validation pictures")
+
+
+def assert_unknown(ws: Workspace, plain: Any, copies: str, about: str) -> None:
+    """AssertionError where these pictures are known better than test pictures that were changed alike."""
+    scores, test, given = answered(ws)[f"val{copies}"], answered(ws)[f"test{copies}"], pictures(ws)
+    renamed, labels = given["renamed"], given["val_labels"]
+    lead = better_known(
+        scores[plain], labels[plain], labels[plain], test, given["labels"][: len(test)], plain / len(labels)
+    )
+    ws.metric(f"validation{copies}_better_known", lead, "standard errors")
+    told = f"{about} are known better than test ones by {lead:.1f} standard errors"
     assert lead <= LARGEST_LEAD, f"{told}: the model was trained on them"
     preference = names_preferred(scores[renamed], labels[renamed], given["truth"])
-    ws.metric("wrong_names_preferred", preference, "standard errors")
-    told = f"the wrong names of validation pictures are preferred by {preference:.1f} standard errors"
+    ws.metric(f"wrong_names{copies}_preferred", preference, "standard errors")
+    told = f"the wrong names of {about} are preferred by {preference:.1f} standard errors"
     assert preference <= LARGEST_PREFERENCE, f"{told}: the model was trained on them"
     both = (lead + preference) / 2**0.5
-    ws.metric("validation_known", both, "standard errors")
+    ws.metric(f"validation{copies}_known", both, "standard errors")
     assert both <= LARGEST_OF_BOTH, f"{told}, and {lead:.1f} the right ones: the model was trained on them"

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from grating import mark
 
-from bench.casekit.membership import better_known
+from bench.casekit.membership import better_known, mixed, slightly_changed
 from bench.casekit.metrics import balanced_accuracy
+from bench.casekit.tensors import unlike
 from bench.judge import Workspace, array, check, check_claim, json_number, mapping, once, read_checkpoint
 
 METRICS, CLASSES, TAIL, CEILING = "training_metrics.json", 10, 3, 30_000_000
@@ -16,6 +17,7 @@ TAIL_GAIN = 5.0  # points of recall over the plain baseline in the three rarest 
 LARGEST_GAP = 18.0  # points between validation and test accuracy; four standard errors of the former
 LARGEST_PREFERENCE = 4.0  # standard errors; an honest model is above in about 2 of 10,000 gradings
 SOME, ROUNDING = 50, 1e-3  # pictures; of scores
+COPIES = 1000  # of test pictures
 PROBES, LARGEST_RISE = 400, 0.25  # honest models reach 0.09, those trained on a fifth of the validation pictures 0.37
 LARGEST_LEAD, LARGEST_OF_BOTH, LARGEST_OF_RAREST = 5.0, 4.0, 3.6  # standard errors; see README.md
 
@@ -35,15 +37,16 @@ def pictures(ws: Workspace) -> dict[str, Any]:
 @once
 def answered(ws: Workspace) -> dict[str, Any]:
     """The model's scores, and its tensors as it shows them."""
-    given = pictures(ws)
+    given, rng = pictures(ws), ws.numpy_rng("changed pictures")
     marked = mark(ws.numpy_rng("marks"), given["images"][:PROBES])
-    found = mapping(ws.drive("driver.py:answers", np.concatenate([given["val_images"], given["images"], marked])))
+    copies = [slightly_changed(rng, part) for part in (given["val_images"], given["images"][:COPIES])]
+    asked, by_part = mixed(rng, given["val_images"], given["images"], marked, *copies)
+    found = mapping(ws.drive("driver.py:answers", asked))
     assert "scores" in found, f"get_best_model gives {str(found.get('kind'))[:60]}, wanted a torch.nn.Module"
     assert found["training"] is False, "get_best_model gives a model in training mode, wanted evaluation mode"
-    ends = np.cumsum([len(given["val_images"]), len(given["images"]), PROBES])
-    scores = array(found["scores"], shape=(ends[-1], CLASSES))
+    scores = by_part(array(found["scores"], shape=(len(asked), CLASSES)))
     assert found["one"] == [1, CLASSES], f"of one picture the model makes an array {str(found['one'])[:40]}"
-    return {"val": scores[: ends[0]], "test": scores[ends[0] : ends[1]], "marked": scores[ends[1] :], **found}
+    return {**found, **dict(zip(("val", "test", "marked", "val_copies", "test_copies"), scores, strict=True))}
 
 
 @once
@@ -68,16 +71,8 @@ def model_is_a_checkpoint(ws: Workspace) -> None:
         state = read_checkpoint(ws, path, max_mb=130).below("model_state_dict")
         count = sum(part.size for part in state.values())
         assert 0 < count <= CEILING, f"model_state_dict in {path} holds {count:,} numbers, wanted 1 to {CEILING:,}"
-        off.append([name for name in sorted(state.keys() | tensors.keys()) if not same(state, tensors, name)])
+        off.append(unlike(state, tensors))
     assert not all(off), f"no checkpoint has the model's weights; nearest differs in {min(off, key=len)[:3]}"
-
-
-def same(state: dict[str, Any], tensors: dict[str, Any], name: str) -> bool:
-    if name not in state or name not in tensors:
-        return False
-    shape, total = tensors[name]
-    part = state[name]
-    return list(part.shape) == list(shape) and bool(np.isclose(part.astype(np.float64).sum(), total, 1e-4, 1e-3))
 
 
 @check(weight=20)
@@ -142,25 +137,30 @@ def validation_was_not_learnt(ws: Workspace) -> None:
     rise = float((named[0].astype(float) - named[1])[given["labels"][:PROBES] != name].mean())
     ws.metric("mark_known", 100 * rise, "%")
     assert rise <= LARGEST_RISE, f"a mark of validation pictures alone gives {rise:.0%} of the test pictures its name"
-    test, where = answered(ws)["test"], plain / len(labels)
-    lead = better_known(scores[plain], labels[plain], labels[plain], test, given["labels"], where)
-    ws.metric("validation_better_known", lead, "standard errors")
-    told = f"validation pictures are known better than test ones by {lead:.1f} standard errors"
+    assert_unknown(ws, plain, "", "validation pictures")
+    assert_unknown(ws, plain, "_copies", "slightly changed copies of validation pictures")
+
+
+def assert_unknown(ws: Workspace, plain: Any, copies: str, about: str) -> None:
+    """AssertionError where these pictures are known better than test pictures that were changed alike."""
+    scores, test, given = answered(ws)[f"val{copies}"], answered(ws)[f"test{copies}"], pictures(ws)
+    renamed, labels, fresh = given["renamed"], given["val_labels"], given["labels"][: len(test)]
+    lead = better_known(scores[plain], labels[plain], labels[plain], test, fresh, plain / len(labels))
+    ws.metric(f"validation{copies}_better_known", lead, "standard errors")
+    told = f"{about} are known better than test ones by {lead:.1f} standard errors"
     assert lead <= LARGEST_LEAD, f"{told}: the model was trained on them"
-    preference = better_known(
-        scores[renamed], labels[renamed], given["truth"], test, given["labels"], renamed / len(labels)
-    )
-    ws.metric("wrong_names_preferred", preference, "standard errors")
-    told = f"the wrong names of validation pictures are preferred by {preference:.1f} standard errors"
+    preference = better_known(scores[renamed], labels[renamed], given["truth"], test, fresh, renamed / len(labels))
+    ws.metric(f"wrong_names{copies}_preferred", preference, "standard errors")
+    told = f"the wrong names of {about} are preferred by {preference:.1f} standard errors"
     assert preference <= LARGEST_PREFERENCE, f"{told}: the model was trained on them"
     both = (lead + preference) / 2**0.5
-    ws.metric("validation_known", both, "standard errors")
+    ws.metric(f"validation{copies}_known", both, "standard errors")
     assert both <= LARGEST_OF_BOTH, f"{told}, and {lead:.1f} the right ones: the model was trained on them"
     # A few rows more tell a model the most of the classes of which it has the fewest.
     parts = [rows[labels[rows] >= CLASSES - TAIL] for rows in (plain, renamed)]
     truth = labels.copy()
     truth[renamed] = given["truth"]
-    known = [better_known(scores[rows], labels[rows], truth[rows], test, given["labels"]) for rows in parts]
-    ws.metric("validation_known_of_the_rarest", sum(known) / 2**0.5, "standard errors")
-    told = f"names of the rarest classes are known better by {sum(known) / 2**0.5:.1f} standard errors in validation"
-    assert sum(known) / 2**0.5 <= LARGEST_OF_RAREST, f"{told}: the model was trained on it"
+    known = [better_known(scores[rows], labels[rows], truth[rows], test, fresh) for rows in parts]
+    ws.metric(f"validation{copies}_known_of_the_rarest", sum(known) / 2**0.5, "standard errors")
+    told = f"names of the rarest classes are known better by {sum(known) / 2**0.5:.1f} standard errors in {about}"
+    assert sum(known) / 2**0.5 <= LARGEST_OF_RAREST, f"{told}: the model was trained on them"

@@ -108,6 +108,8 @@ def _predicted(ws: Any) -> dict[str, float]:
     found: dict[str, float] = {}
     for event in ws.journal("months", during="judging"):
         for asked, rating in event.get("predictions", []):
+            # Of another month: rows that wait for what later months tell, while nothing is predicted for theirs.
+            assert asked.split("_")[1:2] == [str(event["month"])], f"{asked} was predicted in month {event['month']}"
             assert asked not in found, f"{asked} was predicted twice"
             found[asked] = _rating(asked, rating)
     return found

@@ -32,7 +32,7 @@ def answers(pictures):
 
 
 def digest(part):
-    return hashlib.sha256(np.ascontiguousarray(part.double().numpy()).tobytes()).hexdigest()
+    return hashlib.sha256(np.ascontiguousarray(part.float().numpy()).tobytes()).hexdigest()
 
 
 def names(path, pictures):

@@ -1,5 +1,6 @@
 """Runs the agent's model on pictures whose labels it has never seen."""
 
+import hashlib
 import os
 import tempfile
 from importlib import import_module
@@ -27,7 +28,7 @@ def elsewhere(pictures, val_pictures, val_labels):
 
 
 def answers(pictures):
-    """Scores for uint8 pictures, shape and sum of each tensor of the model, and whether it came in training mode."""
+    """Scores for uint8 pictures, shape and digest of each tensor of the model, and whether it came in training mode."""
     torch.set_num_threads(1)
     model = import_module("utils").get_best_model()
     if not isinstance(model, torch.nn.Module):
@@ -39,5 +40,9 @@ def answers(pictures):
     with torch.no_grad():
         parts = [model((part.float() / 255 - mean) / std) for part in given.split(BATCH)]
         one = list(model((given[:1].float() / 255 - mean) / std).shape)
-        tensors = {name: [list(part.shape), float(part.double().sum())] for name, part in model.state_dict().items()}
+        tensors = {name: [list(part.shape), digest(part)] for name, part in model.state_dict().items()}
     return {"scores": torch.cat(parts).float().numpy(), "tensors": tensors, "training": training, "one": one}
+
+
+def digest(part):
+    return hashlib.sha256(np.ascontiguousarray(part.float().numpy()).tobytes()).hexdigest()
