@@ -16,11 +16,10 @@ from bench.base.files import sha256_file, walk_files
 from bench.casekit.data import stream
 from bench.formats.verdict import is_overclaim
 from bench.guest.trees import remove_tree
-from bench.judge.copies import PrivateCopies, place
 from bench.judge.deadline import Deadline, Timed, over_time, raise_starved
 from bench.judge.files import Folder
 from bench.judge.hidden_files import Hidden
-from bench.judge.ran import Ran
+from bench.judge.ran import PrivateCopies, Ran, place
 from bench.judge.scene import Findings, Scene
 from bench.judge.stopwatch import Stopwatch, Timing, Work
 from bench.judge.subject import Subject, forwarded
