@@ -40,6 +40,8 @@ test: test-system $(VENV)/.dev ## lint, types, every kind of test, the cases tha
 
 # --- parts ----------------------------------------------------------------------------------------------------------
 
+# One case at a time takes what the tests leave.
+everything: export JOBS := 1
 everything: $(VENV)/.dev
 	@scripts/sandbox_image $(BIN)/ml-dev-bench & image=$$!; $(MAKE) lint; status=$$?; wait $$image; exit $$status
 	scripts/beside $(BIN)/python -m pytest -m "not nightly" --numprocesses $(WORKERS) --dist worksteal \

@@ -125,6 +125,7 @@ def test_an_index_from_before_there_were_summaries_gets_them_without_reading_rec
         assert everything(grown) == everything(fresh)
 
 
+@pytest.mark.nightly
 def test_many_nights_do_not_make_many_parts(branch: ResultsBranch, tmp_path: Path) -> None:
     for number in range(3, 18):
         branch.commit(bundle_of([make_record(run=f"night-{number}")], f"night-{number}", days=number))

@@ -21,6 +21,7 @@ from bench.formats.case import Case
 from bench.judge.grading import Grading
 from bench.sandbox.bubblewrap import BubblewrapSandbox
 from bench.sandbox.job import Sandbox
+from bench.sandbox.starvation import Witness
 from tests.helpers.attacks import ATTACKS, FORGERY, HABITS, PLANTED
 from tests.helpers.cells import CHECK, RIGHT, WRONG, judge, make_case, new_token, processes_with, write_files
 
@@ -493,7 +494,9 @@ def test_a_grading_ends_in_time_and_leaves_no_process(variant_sandbox: Sandbox, 
 
 
 @pytest.mark.slow
-def test_a_judge_that_hangs_is_ended(plain: Sandbox, tmp_path: Path) -> None:
+def test_a_judge_that_hangs_is_ended(plain: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The tests beside this one may starve it, which is another cause.
+    monkeypatch.setattr(Witness, "starved", lambda _: False)
     case = make_case(tmp_path / "cases", {"check.py": "import time\ntime.sleep(90)\n"}, limits={"grade_s": 1})
     with pytest.raises(InfraError) as caught:
         judge(case, tmp_path, {"answer.py": RIGHT}, plain)
