@@ -77,6 +77,10 @@ def python_child(
             yield Child(popen, log)
         finally:
             popen.kill()
+            assert popen.stdin is not None
+            # What a child that had ended did not read is nobody's any more.
+            with contextlib.suppress(BrokenPipeError):
+                popen.stdin.close()
 
 
 def _send(popen: subprocess.Popen[bytes], orders: bytes) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from bench.base.child import python_child
 from bench.pages.engine import Here, _Beside, engine_beside
 from bench.pages.vega import Spec, ink, layer, layered, number
 
@@ -42,6 +43,16 @@ def test_a_process_that_ends_says_why_and_nobody_waits_for_it() -> None:
             beside.chart({**_chart(50), "background": "#abcdef", "mark": "bar"}, "name")
         with pytest.raises(RuntimeError, match="the process that draws ended"):
             beside.chart(_chart(50), "name")
+
+
+def test_what_a_process_that_has_ended_did_not_read_is_no_error() -> None:
+    """Whether it has read a line before it ends is a race."""
+    with python_child("bench.pages", b"") as child:
+        assert child.popen.stdin is not None
+        child.popen.wait()
+        child.popen.stdin.write(b"{}\n")
+        with pytest.raises(BrokenPipeError):
+            child.popen.stdin.flush()
 
 
 @pytest.mark.parametrize("said", [b"", b"1", b"10\n", b"10\n<svg></sv"])
