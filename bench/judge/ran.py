@@ -11,8 +11,7 @@ from bench.guest.trees import remove_tree
 from bench.judge.files import Folder
 from bench.judge.hidden_files import Hidden
 from bench.judge.subject import SubjectError
-
-_BLOCK = 512
+from bench.sandbox import disk_mb
 
 
 class Ran(Folder):
@@ -63,8 +62,7 @@ class PrivateCopies:
 
         A disk that is full all the same has too little room for a job, which no agent has brought about.
         """
-        held = (entry for copy in self._made for _, entry in walk_files(copy, skip=frozenset()))
-        return sum(it.stat(follow_symlinks=False).st_blocks for it in held) * _BLOCK > self._limit_mb << 19
+        return disk_mb(self._made)[0] > self._limit_mb / 2
 
     def close(self) -> None:
         for copy in self._made:

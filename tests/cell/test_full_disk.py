@@ -107,14 +107,26 @@ def short_path() -> Iterator[Path]:
         yield Path(name)
 
 
-@pytest.mark.parametrize("megabytes", [50, 200], ids=["within its limit", "over its limit"])
+_DEEP = """
+import os
+for _ in range(3000):
+    os.mkdir("d")
+    os.chdir("d")
+"""
+
+
+@pytest.mark.parametrize(
+    ("megabytes", "after"),
+    [(50, ""), (200, ""), (50, _DEEP), (50, "import os; os.mkdir('locked', 0)")],
+    ids=["within its limit", "over its limit", "deeper than a path", "behind a closed folder"],
+)
 def test_programs_that_fill_the_disk_while_they_are_judged_fail(
-    bubblewrap: BubblewrapSandbox, short_path: Path, megabytes: int
+    bubblewrap: BubblewrapSandbox, short_path: Path, megabytes: int, after: str
 ) -> None:
     disk = short_path
     unshare = shutil.which("unshare")
     assert unshare is not None
-    script = f"for number in range({megabytes}): open(f'{{number}}', 'wb').write(bytes(1 << 20))"
+    script = f"for number in range({megabytes}): open(f'{{number}}', 'wb').write(bytes(1 << 20))\n{after}"
     argv = [unshare, "-rm", "sh", "-c", _MOUNT, "sh", str(disk), sys.executable, _JUDGED, script, "30000"]
     done = subprocess.run(argv, capture_output=True, text=True, cwd=_REPOSITORY, timeout=300, check=False)
     assert done.returncode == 0, done.stderr

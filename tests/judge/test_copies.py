@@ -1,0 +1,36 @@
+"""The room that commands hold in the copies on which they were run, whatever they have left there."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from bench.judge.ran import PrivateCopies
+from tests.helpers.cells import write_files
+
+
+def test_small_copies_do_not_fill_a_disk_and_large_ones_do(tmp_path: Path) -> None:
+    copies = PrivateCopies(write_files(tmp_path / "snapshot", {"x.py": "x = 1\n"}), limit_mb=2)
+    made = [copies.make() for _ in range(3)]
+    assert [(copy / "x.py").read_text() for copy in made] == ["x = 1\n"] * 3
+    assert not copies.fill_the_disk()
+    (made[0] / "large").write_bytes(bytes(1 << 20))
+    assert copies.fill_the_disk()
+    copies.empty(made[0])
+    assert list(made[0].iterdir()) == [] and not copies.fill_the_disk()
+    copies.close()
+    assert not any(copy.exists() for copy in made)
+
+
+def test_what_is_nested_deeper_than_a_path_is_too_much(tmp_path: Path) -> None:
+    """An error here would be the judge's, and the cell lost."""
+    copies = PrivateCopies(write_files(tmp_path / "snapshot", {"x.py": ""}), limit_mb=2)
+    here = os.open(copies.make(), os.O_RDONLY)
+    for _ in range(300):
+        os.mkdir("d" * 100, dir_fd=here)
+        below = os.open("d" * 100, os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(here)
+    assert copies.fill_the_disk()
+    copies.close()
