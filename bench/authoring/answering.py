@@ -11,6 +11,7 @@ from pathlib import Path
 
 from bench.authoring.proof_seeds import ProofContext, ProofSeed
 from bench.authoring.staging import UNLOADABLE, BrokenCodeError, in_one_line
+from bench.authoring.warm_answers import WarmAnswers
 from bench.base.errors import InfraError
 from bench.base.files import temporary_folder
 from bench.base.install import DataFolders
@@ -56,7 +57,11 @@ def open_answering(folders: DataFolders, sandbox: Sandbox) -> Iterator[Answering
         assets.mkdir(parents=True, exist_ok=True)
         # Built once for all: they do not depend on a seed.
         (place / "starts" / "assets").symlink_to(assets.absolute(), target_is_directory=True)
-        yield Answering(folders, sandbox, place)
+        warm = WarmAnswers(sandbox, place / "work")
+        try:
+            yield Answering(folders, sandbox, place, warm)
+        finally:
+            warm.close()
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,8 @@ class Answering:
     sandbox: Sandbox
     place: Path
     """A folder for workspaces, data and copies of cases; what runs answers is made ready for one such, once."""
+    warm: WarmAnswers
+    """Runs wrong answers; for one thread."""
 
     @property
     def cases(self) -> Path:

@@ -16,7 +16,7 @@ from bench.base.errors import InfraError, UserError
 from bench.base.files import digest_folder, lay_over, temporary_folder
 from bench.base.install import DataFolders
 from bench.base.text import counted
-from bench.cell import AgentPhase, Overlay, build_data, run_agent
+from bench.cell import AgentPhase, Overlay, build_data
 from bench.formats.case import Case, missing_modules
 from bench.formats.wrong_answers import materialise
 from bench.judge import grade_submission
@@ -60,7 +60,7 @@ def open_verifier(
 
 
 class Verifier:
-    """Verifies cases in one sandbox, several at a time if asked from several threads."""
+    """Verifies cases in one sandbox, one after the other."""
 
     def __init__(self, answering: Answering, rounds: Rounds, spent: Callable[[], float]) -> None:
         self._answering = answering
@@ -199,7 +199,7 @@ class Verifier:
 
     def _wrong(self, case: Case, judged: Case, name: str, seed: ProofSeed) -> str:
         with temporary_folder("wrong") as laid, self._answering.prepared(judged, seed, 1) as folder:
-            run_agent(folder, Overlay(*materialise(case, name, laid)))
+            self._answering.warm.run(folder, Overlay(*materialise(case, name, laid)))
             folder.take_snapshot()
             with self._answering.submitted(folder, seed.judging(case.id, f"wrong {name}")) as submission:
                 return caught(judged, case.spec.wrong[name], submission)

@@ -26,7 +26,7 @@ from bench.guest import kernel
 from bench.guest.first_process import MAX_DESCRIPTORS, end_descendants, network_counters, set_limits
 from bench.guest.forwarding import forward, listen
 from bench.guest.namespaces import View, leave_namespaces, machine_counters, make_view
-from bench.guest.subject import answer_call
+from bench.guest.subject import answer_call, run_program
 from bench.guest.trees import remove_tree
 
 del sys.path[0]
@@ -91,9 +91,13 @@ class ForkServer:
         workspace, room = request["workspace"], ""
         self._calls.prctl(kernel.PR_SET_DUMPABLE, 0)
         if self._view is not None:
-            make_view(
-                self._calls, View(workspace=workspace, private_mb=request["private_mb"], **self._view), self._counters
+            view = View(
+                workspace=workspace,
+                private_mb=request["private_mb"],
+                writable=request["program"] is not None,
+                **self._view,
             )
+            make_view(self._calls, view, self._counters)
             workspace = self._view["place"]
         else:
             self._calls.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
@@ -130,7 +134,7 @@ class ForkServer:
         os.write(report, json.dumps(facts).encode())
 
     def _call(self, request: dict[str, Any], workspace: str, room: str, data: int, log: int) -> NoReturn:
-        """Become the agent's: from `answer_call` on, everything here is under its control."""
+        """Become the agent's: from `answer_call` or `run_program` on, everything here is under its control."""
         try:
             # Opened anew: what is set on an open file is set for all who share it.
             os.dup2(os.open(os.devnull, os.O_RDWR), 0)
@@ -155,7 +159,9 @@ class ForkServer:
                 if self._filter:
                     self._calls.filter_calls(self._filter)
                 self._calls.prctl(kernel.PR_SET_DUMPABLE, 1)
-                answer_call(workspace, connection)
+                if request["program"] is None:
+                    answer_call(workspace, connection)
+            run_program(workspace, request["program"])
         except BaseException as error:
             os.write(2, f"{type(error).__name__}: {error}\n".encode())
         os._exit(1)

@@ -91,6 +91,8 @@ class View:
     private_mb: int
     devices: Mapping[str, str]
     """By its place in /dev, where the sandbox keeps the device node that belongs there."""
+    writable: bool = False
+    """The fork may write its workspace."""
 
 
 def machine_counters() -> dict[str, bytes]:
@@ -130,7 +132,7 @@ def make_view(calls: Kernel, view: View, counters: Mapping[str, bytes]) -> None:
     for folder in _COVERED:
         if os.path.isdir(folder):
             _empty(calls, folder)
-    _close_writable(calls, {*view.private})
+    _close_writable(calls, {*view.private, view.place} if view.writable else {*view.private})
     kernel.raise_loopback()
 
 

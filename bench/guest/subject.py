@@ -6,14 +6,18 @@ the agent's from here on, and its answer no more than a claim.
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import importlib.util
 import json
 import os
+import runpy
 import socket
 import sys
 import tempfile
+import threading
 import types
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
@@ -29,6 +33,38 @@ def answer_call(workspace: str, connection: socket.socket) -> NoReturn:
     """Read one request from `connection`, carry it out and answer."""
     with connection.makefile("rb") as requests, connection.makefile("wb") as answers:
         _answer(workspace, requests, answers)
+
+
+def run_program(workspace: str, argv: Sequence[str]) -> NoReturn:
+    """Be `python FILE ARGUMENT...` in the folder `workspace`, but for what this process has imported before."""
+    os.chdir(workspace)
+    sys.argv = list(argv)
+    sys.path.insert(0, str(Path(argv[0]).resolve().parent))
+    try:
+        runpy.run_path(argv[0], run_name="__main__")
+        status = 0
+    except SystemExit as end:
+        status = _status(end.code)
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+        status = 1
+    # As an interpreter does at its end: a client may have left its last words to a thread or a handler.
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+
+
+def _status(code: object) -> int:
+    if code is None:
+        return 0
+    if isinstance(code, int):
+        return code & 0xFF
+    print(code, file=sys.stderr)
+    return 1
 
 
 def _answer(workspace: str, requests: BinaryIO, answers: BinaryIO) -> NoReturn:

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import select
 import socket
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,7 +23,7 @@ from bench.sandbox.cgroup_location import Probe
 from bench.sandbox.fork import CannotFork, Fork
 from bench.sandbox.job import GUEST, CellEnvironment, Job, JobLimits, Mount, Sandbox
 from bench.sandbox.orders import resource_limits
-from bench.sandbox.running import Running, start
+from bench.sandbox.running import Running, Tail, start
 from bench.sandbox.seccomp import encoded_filter
 from bench.sandbox.starvation import Witness
 
@@ -31,6 +34,7 @@ _REMEDY = (
     "allow namespaces in namespaces: sysctl kernel.apparmor_restrict_unprivileged_userns=0, or a profile for bwrap"
 )
 _PLACE = "/workspace"
+_TICK_S = 0.1
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,8 @@ class Preparation:
     """Folder that holds the workspaces of its forks, each of which sees only its own."""
     limits: JobLimits
     cell_environment: CellEnvironment = field(default_factory=CellEnvironment)
+    programs: bool = False
+    """Its forks may be programs, which may write their workspaces."""
 
 
 class WarmProcess:
@@ -76,9 +82,11 @@ class WarmProcess:
         limits: JobLimits,
         witness: Witness | None = None,
         services: Mapping[str, Path] | None = None,
+        program: Sequence[str] | None = None,
     ) -> Iterator[Running]:
         """A fork that sees `workspace`, a folder below the arena, and waits for one request of the subject's protocol.
 
+        program: instead of that it runs this file of the workspace, with these arguments, and may write there.
         witness: of the machine, where it has been watched before. services: Unix sockets that are forwarded to ports
         in the fork's own network, by the variable that holds the address there; at most `MOST_SERVICES`.
         Raises `CannotFork` where namespaces are refused, `InfraError` when the warm process is gone, and `RuntimeError`
@@ -90,15 +98,58 @@ class WarmProcess:
             for folder in [parent for parent in workspace.parents if parent.is_relative_to(arena)]:
                 # That user may pass through it, and not see what is there.
                 folder.chmod(folder.stat().st_mode | _PASS)
-        order = {"workspace": seen, "private_mb": limits.disk_mb, "limits": resource_limits(limits)}
+        order = {
+            "workspace": seen,
+            "private_mb": limits.disk_mb,
+            "limits": resource_limits(limits),
+            "program": None if program is None else list(program),
+        }
         started = Fork(limits)
         try:
             started.ask(self.requests, order, services or {})
-            job = Job([], [], Mount(workspace, _PLACE), limits, cell_environment=self.preparation.cell_environment)
+            place = Mount(workspace, _PLACE, writable=program is not None)
+            mounts = [place] if place.writable else []
+            job = Job([], mounts, place, limits, cell_environment=self.preparation.cell_environment)
             started.enter(self._isolated)
             yield Running(job, started, started, self.enforcement, witness, isolated=self._isolated)
         finally:
             started.release()
+
+    def run(
+        self, workspace: Path, program: Sequence[str], limits: JobLimits, services: Mapping[str, Path]
+    ) -> tuple[int, str]:
+        """Run `program` in `workspace` to its end or its limit: its status and the end of what it printed.
+
+        Raises what `fork` does, and `InfraError` when it was ended from outside.
+        """
+        log = Tail(limits.output_mb << 20)
+        with self.fork(workspace, limits, services=services, program=program) as running:
+            _follow(running, log)
+            running.stop()
+            running.settle()
+            if running.lost():
+                raise InfraError("sandbox_error", "a fork of the warm process was killed")
+            return running.code(), log.value().decode("utf-8", "replace")
+
+
+def _follow(running: Running, log: Tail) -> None:
+    """Read what a fork prints until it has ended, while its limits are watched."""
+    stream = running.popen.stderr
+    assert stream is not None
+    printing, tick = True, time.monotonic() + _TICK_S
+    while running.popen.poll() is None:
+        left = max(0.0, tick - time.monotonic())
+        if not printing:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                running.popen.wait(left)
+        elif select.select([stream], [], [], left)[0]:
+            part = os.read(stream.fileno(), 1 << 16)
+            log.feed(part)
+            printing = bool(part)
+        if time.monotonic() >= tick:
+            tick = time.monotonic() + _TICK_S
+            if not running.watch():
+                return
 
 
 @contextlib.contextmanager
@@ -120,7 +171,7 @@ def start_warm(sandbox: Sandbox, preparation: Preparation) -> Iterator[WarmProce
     place = Mount(GUEST, _PLACE)
     job = Job(
         argv=["python", "-I", "-B", script, json.dumps(orders)],
-        mounts=[place, Mount(preparation.arena, _ARENA)],
+        mounts=[place, Mount(preparation.arena, _ARENA, writable=preparation.programs)],
         cwd=place,
         limits=preparation.limits,
         cell_environment=preparation.cell_environment,
