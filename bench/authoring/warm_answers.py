@@ -1,7 +1,7 @@
 """Wrong answers laid over a workspace and run, in a fork of a process that has imported the libraries they need.
 
-The solution runs as an agent would run it, in a sandbox started for it. Most of what the command of a wrong answer would
-take there is the import of the same libraries, once an answer.
+The solution runs as an agent would run it, in a sandbox started for it. Most of what the command of a wrong answer
+would take there is the import of the same libraries, once an answer.
 """
 
 from __future__ import annotations
@@ -46,23 +46,23 @@ class WarmAnswers:
         lay_over(overlay.folder, folder.workspace)
         for path in overlay.removed:
             (folder.workspace / path).unlink()
-        if overlay.run:
-            try:
-                self._fork(folder, overlay.run[1:])
-            except CannotFork:
-                self._forks = False
-                run_agent(folder, Overlay(overlay.folder, overlay.run, last=overlay.last))
+        try:
+            self._fork(folder, overlay.run[1:])
+        except CannotFork:
+            self._forks = False
+            run_agent(folder, Overlay(overlay.folder, overlay.run, last=overlay.last))
+            return
         if overlay.last is not None:
             lay_over(overlay.last, folder.workspace)
 
     def _fork(self, folder: CellFolder, program: list[str]) -> None:
-        case = folder.cell.case
+        case, sockets = folder.cell.case, folder.context.socket_folder(folder.cell)
         limits = job_limits(case.spec.limits, case.spec.limits.agent_s)
-        warm = self._ready(folder, tuple(sorted(_libraries(folder.workspace))))
-        sockets = folder.context.socket_folder(folder.cell)
         with folder.running_services(sockets) as services:
-            named = {case.spec.services[name].env: path for name, path in services.items()}
-            warm.run(folder.workspace, program, limits, named)
+            if program:
+                warm = self._ready(folder, tuple(sorted(_libraries(folder.workspace))))
+                named = {case.spec.services[name].env: path for name, path in services.items()}
+                warm.run(folder.workspace, program, limits, named)
 
     def _ready(self, folder: CellFolder, libraries: tuple[str, ...]) -> WarmProcess:
         """A process that has imported at least `libraries`."""
