@@ -272,15 +272,29 @@ def is_laid_out(ws):
 """
 
 
+_MAKES = """from pathlib import Path
+
+Path("gone.txt" if Path("gone.txt").exists() else "made.txt").write_text("command")
+"""
+
+
 @pytest.mark.slow
-def test_a_wrong_answer_is_laid_base_patch_command_and_whole_files(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "run",
+    [
+        # Where the file to remove is still there, or the command comes last, the check passes, and that is said.
+        ["sh", "-c", "test ! -e gone.txt && echo command > made.txt || echo before > gone.txt"],
+        ["python", "make.py"],
+    ],
+    ids=["command", "program"],
+)
+def test_a_wrong_answer_is_laid_base_patch_command_and_whole_files(tmp_path: Path, run: list[str]) -> None:
     old = {"answer.py": RIGHT.encode(), "gone.txt": b"x\n"}
     files: dict[str, str | bytes | None] = {
         "check.py": CHECK + _LAID, "workspace/gone.txt": "x\n", "wrong/same/made.txt": b"after\n",
+        "workspace/make.py": _MAKES,
         "wrong/same.patch": make_patch(old, {"answer.py": WRONG.encode()}).decode(),
     }  # fmt: skip
-    # Where the file to remove is still there, or the command comes last, the check passes, and that is said.
-    run = ["sh", "-c", "test ! -e gone.txt && echo command > made.txt || echo before > gone.txt"]
     case = make_case(tmp_path / "cases", files, wrong={
         "same": {"about": "x", "fails": ["doubles", "is_laid_out"], "run": run}})  # fmt: skip
     assert detail(tmp_path, case, "wrong: same") == "nothing"
