@@ -82,10 +82,10 @@ def _network_attempts(it: Evidence) -> str:
     return "; ".join(parts)
 
 
-def failure_modes(evidence: Evidence) -> list[Note]:
-    """Why a cell that did not succeed did not; empty for a success."""
+def failure_modes(evidence: Evidence) -> tuple[list[Note], list[Note]]:
+    """Why a cell that did not succeed did not, and a flag where its trace could not be read; empty for a success."""
     if evidence.grading.success:
-        return []
+        return [], []
     over = [claim["name"] for claim in evidence.grading.claims if claim["overclaim"]]
     metrics = [Metric(**metric) for metric in evidence.grading.metrics]
     found = [
@@ -100,12 +100,13 @@ def failure_modes(evidence: Evidence) -> list[Note]:
         ("invalid_submission", _invalid_submission(evidence, metrics)),
     ]
     by_itself = evidence.phase.stop_reason in ("finished", "gave_up")
-    found += read_modes(evidence.ledger, ended_by_itself=by_itself, unimproved=bool(unimproved))
+    shown, unread = read_modes(evidence.ledger, ended_by_itself=by_itself, unimproved=bool(unimproved))
+    found += shown
     limit, seconds = evidence.phase.stop_reason, evidence.phase.ended.wall_s
     if limit in LIMIT_MODES:
         stopped = f"the agent was stopped by its {limit.replace('_', ' ')} after {seconds:.1f} s"
         found.insert(0, (LIMIT_MODES[limit], stopped))
-    return _notes(found)
+    return _notes(found), _notes([("trace_unread", unread)])
 
 
 def _crashed(it: Evidence) -> str:

@@ -50,7 +50,8 @@ class Judged:
 
 def judged(evidence: Evidence) -> Judged:
     """Diagnose a judged cell."""
-    return Judged(evidence, flags(evidence), failure_modes(evidence))
+    modes, unread = failure_modes(evidence)
+    return Judged(evidence, [*flags(evidence), *unread], modes)
 
 
 @dataclass(frozen=True)

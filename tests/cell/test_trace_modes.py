@@ -146,6 +146,13 @@ def test_an_agent_cannot_hold_its_runner_up_by_what_it_says(
     assert time.process_time() - used < 4, "CPU time of this process"
 
 
+def test_a_trace_that_cannot_be_read_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bench.cell.trace_reading._CPU_S", 0.001)
+    record = run_loop(tmp_path, ran("ls"))
+    (flag,) = [flag for flag in record.flags if flag.name == "trace_unread"]
+    assert flag.evidence == "no failure mode was looked for in the trace: over 0.001 s of CPU time"
+
+
 def test_line_breaks_are_no_beginning_of_an_error() -> None:
     """A search for it took time with their square."""
     for pattern in (_FAILS, _FAILED_EDIT):
