@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from bench.cell.run import run_cell
 from bench.cell.trace_modes import _FAILED_EDIT, _FAILS, modes_of_trace
+from bench.cell.trace_reading import read_modes
 from bench.cli.results import results
 from bench.formats.failures import FAILURE_MODES, PAPER_TERMS, paper_names
 from bench.formats.record import Record
@@ -146,11 +147,16 @@ def test_an_agent_cannot_hold_its_runner_up_by_what_it_says(
     assert time.process_time() - used < 4, "CPU time of this process"
 
 
-def test_a_trace_that_cannot_be_read_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bench.cell.trace_reading._CPU_S", 0.001)
+@pytest.mark.slow
+def test_a_trace_that_takes_too_long_to_read_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     record = run_loop(tmp_path, ran("ls"))
-    (flag,) = [flag for flag in record.flags if flag.name == "trace_unread"]
-    assert flag.evidence == "no failure mode was looked for in the trace: over 0.001 s of CPU time"
+    (ledger,) = (tmp_path / "run").rglob("calls.jsonl")
+    assert "trace_unread" not in {flag.name for flag in record.flags}
+    long = tmp_path / "calls.jsonl"
+    long.write_text(ledger.read_text() * 20_000)
+    monkeypatch.setattr("bench.cell.trace_reading._CPU_S", 0.01)
+    shown, unread = read_modes(long, ended_by_itself=True, unimproved=False)
+    assert (shown, unread) == ([], "no failure mode was looked for in the trace: over 0.01 s of CPU time")
 
 
 def test_line_breaks_are_no_beginning_of_an_error() -> None:
