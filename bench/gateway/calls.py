@@ -194,16 +194,18 @@ class CallHandler:
             self._land(flight, {"status": "failed", "http": response.status, "code": "upstream_refused",
                                 "error": response.content[:500].decode("utf-8", "replace")})  # fmt: skip
         else:
-            await self._ended(flight, response.answer, "")
+            await self._ended(flight, response.answer)
         if recorder := self._recorders.get(flight.role):
             recorder.whole(flight.call, response.status, response.content)
 
-    async def _ended(self, flight: _Flight, answer: Answer, fault: str) -> None:
-        """Charge an answer that has come, as far as it has, and write it down."""
+    async def _ended(self, flight: _Flight, answer: Answer, fault: str = "", gone: bool = False) -> None:
+        """Charge an answer that has come, as far as it has, and write it down; gone: the client did not wait for it."""
         call = flight.call
         free = call.dialect in COUNTS
         tokens = Tokens() if free else normalise(flight.backend.rule(call), answer.usage)
         exact = tokens is not None and not fault
+        if gone:
+            flight.history.faults.append("client_gone")
         if tokens is None or fault:
             tokens = estimate(call, answer, tokens)
             flight.history.faults.append(fault or "usage_unknown")
@@ -211,14 +213,14 @@ class CallHandler:
             flight.reservation, tokens, flight.history.retries, exact=exact, ok=not fault, cut=bool(fault)
         )  # fmt: skip
         if 0 < len(answer.id) <= _LONGEST_ID and call.dialect == "responses":
-            # Whoever hangs up does not see how long the answer grows that the provider stores.
+            # Nobody has seen how long the answer grew that the provider stores.
             written = flight.reservation.tokens - call.worst_input if fault else tokens.output or 0
             self._responses[answer.id] = call.worst_input + written
         if not fault:
             flight.backend.answered(call)
             if flight.reservation.step:
                 flight.reservation.account.asked.add(clean(call.model))
-        status = "ok" if not fault else "abandoned" if fault == "client_gone" else "failed"
+        status = "failed" if fault else "ok"
         self._land(flight, {
             "status": status, "code": fault, "answered_by": clean(answer.model), "tokens": None if free else tokens,
             "estimated": not exact, "raw_usage": answer.usage, "cost_usd": cost,

@@ -25,6 +25,8 @@ from bench.gateway.streams import StreamLost
 _MOST_CONNECTIONS = 256
 _IDLE_S = 120.0
 _CHUNK = 1 << 16
+_LAST_ANSWERS_S = 3.0
+"""In which answers that nobody waits for any more may still come to their end, at the end of a cell."""
 _JSON = [("Content-Type", "application/json")]
 _GOOGLE = [f"/v1beta/models/NAME:{method}" for method in ("generateContent", "streamGenerateContent", "countTokens")]
 
@@ -86,7 +88,7 @@ class Endpoint:
         self._path = path
         self._calls = calls
         self._keys = keys
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._clients: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
         self._intake = Intake()
         self._server: asyncio.Server | None = None
 
@@ -97,12 +99,19 @@ class Endpoint:
         self._path.chmod(0o600)
 
     async def stop(self) -> None:
-        """Stop listening, make the keys useless, remove the socket and cut every connection."""
+        """Stop listening, make the keys useless, remove the socket and cut every connection.
+
+        Answers that are under way are read for a little longer, so that what they cost is known.
+        """
         self._keys = {}
         if self._server is not None:
             self._server.close()
         self._path.unlink(missing_ok=True)
-        tasks = list(self._tasks)
+        tasks = list(self._clients)
+        for writer in self._clients.values():
+            writer.transport.abort()
+        if tasks:
+            await asyncio.wait(tasks, timeout=_LAST_ANSWERS_S)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -110,16 +119,16 @@ class Endpoint:
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        if len(self._tasks) >= _MOST_CONNECTIONS:
+        if len(self._clients) >= _MOST_CONNECTIONS:
             writer.close()
             return
-        self._tasks.add(task)
+        self._clients[task] = writer
         try:
             await _Connection(reader, writer, self._intake).serve(self._answer)
         except (_ClientGone, ConnectionError, TimeoutError, h11.ProtocolError):
             pass
         finally:
-            self._tasks.discard(task)
+            self._clients.pop(task, None)
             writer.transport.abort()
 
     async def _answer(self, asked: _Asked, body: bytes | None) -> Response:

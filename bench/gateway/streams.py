@@ -70,24 +70,25 @@ def without_usage(event: bytes, data: Json | None) -> bytes:
 
 
 async def forward(
-    call: Call, chunks: AsyncGenerator[bytes, None], settle: Callable[[Answer, str], Awaitable[None]]
+    call: Call, chunks: AsyncGenerator[bytes, None], settle: Callable[[Answer, str, bool], Awaitable[None]]
 ) -> AsyncGenerator[bytes, None]:
     """Pass on `chunks`; raises `StreamLost` when the stream breaks, so that the client's connection is cut, too.
 
-    settle: told once what the stream said and by what fault it ended, whichever way it ends.
+    For a client that is gone the rest is read, too: the provider bills it all the same, and says so at the end.
+    settle: told once what the stream said, by what fault it ended, and whether the client was gone before. A stream
+    that is cancelled is not settled.
     """
     reader = READERS[call.dialect]()
     reader.copies = call.copies
     events = Events()
     strip = call.dialect == "chat" and not call.wants_stream_usage()
-    fault = "client_gone"
-    settled = False
+    gone = settled = False
 
     async def end(fault: str) -> None:
         nonlocal settled
         if not settled:
             settled = True
-            await settle(reader.finish(), fault)
+            await settle(reader.finish(), fault, gone)
 
     try:
         async with aclosing(chunks):
@@ -101,19 +102,21 @@ async def forward(
                         # The agent may be gone a moment after this event, and the call must be on record by then.
                         await end(reader.fault)
                     passed += without_usage(event, data) if strip else event
-                if passed:
-                    yield bytes(passed)
+                if passed and not gone:
+                    try:
+                        yield bytes(passed)
+                    except GeneratorExit:
+                        gone = True
         rest = events.rest()
         await end(reader.fault)
-        if rest:
+        if rest and not gone:
             yield rest
         if reader.fault:
             raise StreamLost("the upstream's stream ended early")
-    except StreamLost:
-        fault = "stream_broken"
-        raise
-    finally:
-        await end(fault)
+    except Exception:
+        await end("stream_broken")
+        if not gone:
+            raise
 
 
 def estimate(call: Call, answer: Answer, known: Tokens | None) -> Tokens:

@@ -200,31 +200,49 @@ def test_usage_that_makes_no_sense_is_estimated_and_counted(tmp_path: Path, prot
             assert (counted.cost_usd or 0) > (before.cost_usd or 0)
 
 
-def test_a_client_that_hangs_up_is_charged_what_came(tmp_path: Path) -> None:
-    long = Reply("word " * 200_000)
-    with ScriptedUpstream([long]) as upstream, live(tmp_path, upstream, patience=Patience()) as through:
-        asked = {"model": "bench-main", "messages": [{"role": "user", "content": "x"}], "stream": True}
-        url = f"{through.url}/v1/chat/completions"
-        with httpx.stream("POST", url, json=asked, headers=through.headers, timeout=60) as stream:
-            next(stream.iter_bytes())
-        deadline = time.monotonic() + 60
-        while not (lines := through.lines) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert [line["status"] for line in lines] == ["abandoned"]
-        assert through.gateway.state().usage[0].cost_status == "estimated"
+def test_a_client_that_hangs_up_is_charged_the_whole_answer(tmp_path: Path) -> None:
+    """The provider bills it, and an agent may have read all that it wants of it: a step like others."""
+    long = Reply("word " * 20_000, usage=Usage(1000, 30_000, 640))
+    with ScriptedUpstream([long]) as upstream, live(tmp_path, upstream, cost_usd=UNLIMITED) as through:
+        assert hang_up(through, "chat", "chat/completions") == 200
+        (line,) = through.lines
+        usage = role_of(through, "chat")
+    assert (line["status"], line["faults"], line["estimated"]) == ("ok", ["client_gone"], False)
+    assert (usage.calls, usage.cost_status, usage.faults) == (1, "exact", {})
+    assert usage.cost_usd == pytest.approx((1000 * 3 + 640 * 0.3 + 30_000 * 15) / 1e6)
 
 
-def hang_up(through: Live, protocol: str, path: str, **fields: Any) -> int:
+def test_a_stream_that_nobody_waits_for_at_the_end_is_charged_with_its_worst_case(tmp_path: Path) -> None:
+    """Otherwise the last calls of an agent would cost on record what it cared to wait for."""
+    endless = Reply("word " * 20_000, slow_after=20)
+    with (
+        ScriptedUpstream([endless]) as upstream,
+        live(tmp_path, upstream, patience=Patience(), cost_usd=UNLIMITED) as through,
+    ):
+        begin_stream(through, "chat", "chat/completions", max_tokens=10_000)
+    usage = role_of(through, "chat")
+    assert [line["status"] for line in through.lines] == ["abandoned"]
+    assert usage.cost_usd == pytest.approx(_EACH, rel=0.05)
+    assert usage.cost_status == "estimated"
+
+
+def begin_stream(through: Live, protocol: str, path: str, **fields: Any) -> int:
     """Ask for a stream and hang up after its first bytes; the status."""
     asked = {**request(protocol), "stream": True, **fields}
-    before = len(through.lines)
     with httpx.stream("POST", f"{through.url}/v1/{path}", json=asked, headers=through.headers, timeout=60) as stream:
         if stream.status_code == 200:
             next(stream.iter_bytes())
+    return stream.status_code
+
+
+def hang_up(through: Live, protocol: str, path: str, **fields: Any) -> int:
+    """The same, and wait until it is on record."""
+    before = len(through.lines)
+    status = begin_stream(through, protocol, path, **fields)
     deadline = time.monotonic() + 60
     while len(through.lines) == before and time.monotonic() < deadline:
         time.sleep(0.02)
-    return stream.status_code
+    return status
 
 
 _EACH = 10_000 * 15e-6
@@ -234,30 +252,29 @@ _EACH = 10_000 * 15e-6
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("limit", ["cost_limit", "token_limit"])
 def test_streams_that_the_agent_hangs_up_do_not_pass_a_limit(tmp_path: Path, protocol: str, limit: str) -> None:
-    """The provider may bill all that it has generated, up to the cap: a limit of three such calls lets three begin."""
+    """A limit of three such calls lets three begin, and the record has what all of them have cost."""
     path = {"chat": "chat/completions"}.get(protocol, protocol)
     cap = {"max_output_tokens" if protocol == "responses" else "max_tokens": 10_000}
     bounds: dict[str, Any] = (
         {"cost_usd": 3.5 * _EACH} if limit == "cost_limit" else {"cost_usd": None, "tokens": 35_000}
     )
     with (
-        ScriptedUpstream(lambda body, kind: Reply("word " * 20_000, slow_after=20)) as upstream,
+        ScriptedUpstream(lambda body, kind: Reply("word " * 10_000, usage=Usage(10, 10_000))) as upstream,
         live(tmp_path, upstream, patience=Patience(), **bounds) as through,
     ):
         statuses = [hang_up(through, protocol, path, **cap) for _ in range(5)]
         usage, state = role_of(through, protocol), through.gateway.state()
     assert statuses == [200, 200, 200, 402, 402]
     assert (len(upstream.requests), state.limit_hit) == (3, limit)
-    assert (usage.cost_usd or 0) < _EACH, "the record has what is known"
-    assert (usage.cost_usd or 0) + usage.at_risk_usd == pytest.approx(3 * _EACH, rel=0.05)
-    assert (usage.tokens.output or 0) < 10_000
+    assert (usage.calls, usage.tokens.output, usage.at_risk_usd) == (3, 30_000, 0)
+    assert usage.cost_usd == pytest.approx(3 * _EACH, rel=0.05)
 
 
-def test_the_run_counts_what_hung_up_streams_may_have_cost(tmp_path: Path) -> None:
+def test_the_run_counts_what_hung_up_streams_have_cost(tmp_path: Path) -> None:
     limits = RunLimits(cost_usd=1.5 * _EACH, tokens=1_000_000)
     shared = {"run_budget": RunBudgetConfig(path=tmp_path / "budget.json", limits=limits)}
     with (
-        ScriptedUpstream(lambda body, kind: Reply("word " * 20_000, slow_after=20)) as upstream,
+        ScriptedUpstream(lambda body, kind: Reply("word " * 10_000, usage=Usage(10, 10_000))) as upstream,
         live(tmp_path, upstream, patience=Patience(), **shared) as through,
     ):
         statuses = [hang_up(through, "chat", "chat/completions", max_tokens=10_000) for _ in range(2)]
@@ -297,7 +314,7 @@ def test_tries_whose_answer_was_lost_count_for_the_limit_of_tokens(tmp_path: Pat
 
 
 def test_a_call_under_way_at_the_end_is_charged_and_on_record(tmp_path: Path) -> None:
-    with ScriptedUpstream([Reply(hang_s=3.0)]) as upstream:
+    with ScriptedUpstream([Reply(hang_s=8.0)]) as upstream:
         with live(tmp_path, upstream, patience=Patience()) as through:
 
             def ask() -> None:

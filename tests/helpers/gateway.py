@@ -68,7 +68,8 @@ def replaying(folder: Path, turns: list[Json], **changes: Any) -> Iterator[Gatew
 def ledger_lines(path: Path) -> list[Json]:
     """The lines of a ledger, each with the messages that are new in its request."""
     bodies = read_messages(messages_path(path))
-    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    # What comes after the last line break is still being written.
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n")[:-1]]
     return [{**line, "new_messages": [bodies[it] for it in (line["sent"] or {}).get("new", [])]} for line in lines]
 
 

@@ -236,10 +236,10 @@ async def _whole_stream(call: Call, chunks: AsyncGenerator[bytes, None]) -> Answ
     """What a stream says; raises `StreamLost` when it breaks."""
     found: list[Answer] = []
 
-    async def keep(answer: Answer, fault: str) -> None:
+    async def keep(answer: Answer, fault: str, gone: bool) -> None:
         found.append(answer)
 
-    settle: Callable[[Answer, str], Awaitable[None]] = keep
+    settle: Callable[[Answer, str, bool], Awaitable[None]] = keep
     async with aclosing(forward(call, chunks, settle)) as passed:
         async for _ in passed:
             continue
