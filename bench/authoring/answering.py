@@ -87,7 +87,7 @@ class Answering:
 
     def unmet(self, case: Case, profile: Profile) -> str:
         """What this machine lacks for a case in a profile; empty for nothing. No proof begins a download by itself."""
-        if unmet := unmet_needs(case.spec.needs):
+        if unmet := unmet_needs(case.spec.needs, sandbox=self.sandbox):
             return unmet
         here = SourceCache(self.folders.cache / "sources")
         lacking = [it.name for it in sources_of(case, profile) if not here.is_there(it.source)]

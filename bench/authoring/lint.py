@@ -133,6 +133,10 @@ def _checks(case: Case) -> Iterator[str]:
             yield f"check.py: line {inner.lineno}: assert without a message; the message is the evidence"
         if isinstance(inner, ast.Assert) and any(map(_denies_an_order, ast.walk(inner.test))):
             yield f"check.py: line {inner.lineno}: `assert not a > b` lets NaN pass; write `assert a <= b`"
+    if any(isinstance(it, ast.Attribute) and it.attr == "stopwatch" for it in ast.walk(tree)) and not all(
+        case.for_profile(profile).spec.needs.cpu_time for profile in case.profiles
+    ):
+        yield "case.yaml: check.py uses a stopwatch; say `needs: {cpu_time: true}`"
     known = {OUTPUTS_CHECK, *(node.name for node in checks)}
     for name in case.spec.milestones:
         if name not in known:

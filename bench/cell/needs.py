@@ -7,13 +7,13 @@ from pathlib import Path
 
 from bench.formats.case import missing_modules
 from bench.formats.case_parts import Needs
-from bench.sandbox import Gpu, GpuRoots, find_gpus, missing_parts
+from bench.sandbox import Gpu, GpuRoots, JobLimits, Sandbox, find_gpus, missing_parts, new_group
 
 _ROUTES = Path("/proc/net/route")
 _EVERYWHERE = "00000000"
 
 
-def unmet_needs(needs: Needs, roots: GpuRoots | None = None) -> str:
+def unmet_needs(needs: Needs, roots: GpuRoots | None = None, sandbox: Sandbox | None = None) -> str:
     """Why a case with these needs cannot run here, with the remedy; empty where it can. Looks without importing."""
     reasons = []
     if missing := missing_modules(needs.python):
@@ -23,7 +23,25 @@ def unmet_needs(needs: Needs, roots: GpuRoots | None = None) -> str:
     # Of the machine, not of the sandbox: data.py, services and the provider's own tools work outside of it.
     if needs.network and not _has_network():
         reasons.append("a network is missing; use a machine that has one")
+    if needs.cpu_time and sandbox is not None and not _counts_cpu(sandbox):
+        # A process that nobody waits for is in no sum that an ordinary user can make.
+        reasons.append(
+            "CPU time cannot be counted; give the runner a control group, run it as root, or use --sandbox docker"
+        )
     return "; ".join(reasons)
+
+
+def _counts_cpu(sandbox: Sandbox) -> bool:
+    """What does not isolate ranks nothing, and a container's time is counted by its engine."""
+    if not sandbox.isolated or sandbox.name == "docker":
+        return True
+    group = new_group(JobLimits(wall_s=1))
+    if group is None:
+        return False
+    try:
+        return group.counts_cpu
+    finally:
+        group.remove()
 
 
 def _unmet_gpu(gpus: Sequence[Gpu]) -> Iterator[str]:

@@ -66,7 +66,7 @@ def _cause(error: Exception, full: str) -> tuple[str, str]:
 
 
 def _attempt(cell: Cell, context: CellContext, clock: Clock) -> Finished:
-    if unmet := unmet_needs(cell.case.spec.needs, context.gpu_roots):
+    if unmet := unmet_needs(cell.case.spec.needs, context.gpu_roots, context.sandbox):
         raise InfraError("needs_missing", unmet)
     with context.gpu(cell) as gpu:
         return _carry_out(cell, context, clock, gpu)

@@ -42,6 +42,8 @@ class Needs(Model):
     """Modules that the case's environment must be able to import."""
     gpu: bool = False
     network: bool = False
+    cpu_time: bool = False
+    """That the kernel counts what its code uses, wherever this is isolated: for cases that judge how fast it is."""
 
 
 class Limits(Model):

@@ -77,6 +77,8 @@ class Subject:
         self._warm = warm
         self._stack = contextlib.ExitStack()
         self._forks = True
+        self._uncounted = False
+        """Nothing counts the time of forks here."""
         self.network_attempts = NetworkAttempts()
         """Tries to reach a network by the code that was called."""
 
@@ -95,10 +97,12 @@ class Subject:
         timeout: float,
         driver: Hidden | None,
         apart: bool = False,
+        counted: bool = False,
     ) -> Timed:
         """Like `call`, with the CPU time that it took. timeout: seconds of CPU time on each processor.
 
-        apart: the driver cannot import the workspace's modules.
+        apart: the driver cannot import the workspace's modules. counted: in a sandbox of its own where the kernel does
+        not count the time of a fork.
         """
         buffers: list[bytes] = []
         arguments = {
@@ -111,7 +115,7 @@ class Subject:
             buffers.append(driver.read_bytes())
         self._deadline.grant(timeout)
         with contextlib.ExitStack() as stack:
-            running = self._start(stack, timeout)
+            running = self._start(stack, timeout, counted)
             exchange = _Exchange(running, target)
             try:
                 answer, parts = exchange.ask(header, buffers)
@@ -132,11 +136,13 @@ class Subject:
         self._warm = None
         self._stack.close()
 
-    def _start(self, stack: contextlib.ExitStack, timeout: float) -> Running:
+    def _start(self, stack: contextlib.ExitStack, timeout: float, counted: bool) -> Running:
         """A started call of at most `timeout` seconds that waits for its request."""
-        if self._forks:
+        if self._forks and not (counted and self._uncounted):
             try:
-                return self._fork(stack, timeout)
+                running = self._fork(stack, timeout)
+                self._uncounted = not running.control.counts_cpu()
+                return self._cold(stack, timeout) if counted and self._uncounted else running
             except CannotFork:
                 self._forks = False
             except InfraError:
@@ -146,6 +152,9 @@ class Subject:
         return self._cold(stack, timeout)
 
     def _fork(self, stack: contextlib.ExitStack, timeout: float) -> Running:
+        if self._warm is not None and self._warm.hit() is not None:
+            # An earlier call has filled what all of them share.
+            self.close()
         warm = self._warm_process()
         limits = replace(self._limits, **vars(self._deadline.grant(timeout)))
         return stack.enter_context(warm.fork(self._snapshot, limits, self._deadline.witness, self._services))

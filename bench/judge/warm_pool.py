@@ -12,7 +12,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from bench.sandbox import CellEnvironment, JobLimits, Preparation, Sandbox, WarmProcess, open_sandbox, start_warm
+from bench.sandbox import (
+    CellEnvironment,
+    JobLimits,
+    Preparation,
+    Sandbox,
+    WarmProcess,
+    new_group,
+    open_sandbox,
+    start_warm,
+)
 
 _MOST = 4
 """At work or waiting; each holds its libraries in memory, such as 200 MiB of torch."""
@@ -31,10 +40,15 @@ class WarmPool:
     def __init__(self) -> None:
         self._kept: dict[str, _Kept] = {}
         """By what they are made for, the one used last at the end."""
+        self._grouped: bool | None = None
 
     def lease(self, orders: Mapping[str, Any]) -> Lease | None:
-        """The process for a grading of these orders; None where it imports nothing, or where too many are at work."""
-        if not orders.get("preload") or not orders.get("arena"):
+        """The process for a grading of these orders.
+
+        None where it imports nothing, where too many are at work, or where one cell's calls could fill what another's
+        need.
+        """
+        if not orders.get("preload") or not orders.get("arena") or not self._may_share(orders):
             return None
         key = repr((orders["sandbox"], orders["preload"], orders["arena"], orders["limits"], _shared(orders)))
         kept = self._kept.pop(key, None)
@@ -48,6 +62,17 @@ class WarmPool:
         self._kept[key] = kept
         kept.users += 1
         return Lease(kept)
+
+    def _may_share(self, orders: Mapping[str, Any]) -> bool:
+        """A container has one limit for all forks in it: only a group of its own tells which of them has met it."""
+        if orders["sandbox"] != "docker":
+            return True
+        if self._grouped is None:
+            group = new_group(JobLimits(**orders["limits"]))
+            self._grouped = group is not None
+            if group is not None:
+                group.remove()
+        return self._grouped
 
     def close(self) -> None:
         """End all of them."""

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from bench.base.errors import InfraError
 from bench.base.files import sha256_file, walk_files
 from bench.casekit.data import stream
 from bench.formats.verdict import is_overclaim
@@ -156,13 +157,18 @@ class Workspace(Folder):
     def stopwatch(self, work: Work) -> Timing:
         """How many times faster `work` is done here than in the workspace as the agent found it.
 
-        A failed check where a value is wrong while it is timed. See `Work` for what a case gives.
+        A failed check where a value is wrong while it is timed. See `Work` for what a case gives. Raises `InfraError`
+        where the sandbox isolates, and nothing counts the time of what runs in it: a process that nobody waits for
+        would be in no sum.
         """
-        return Stopwatch(work, self._timed, self._timed_reference).compare()
+        timing = Stopwatch(work, self._timed, self._timed_reference).compare()
+        if self._scene.sandbox.isolated and not timing.trusted:
+            raise InfraError("sandbox_error", "the CPU time of the cell's code cannot be counted here")
+        return timing
 
     def _timed(self, target: str, arguments: tuple[Any, ...]) -> Timed:
         driver = self.hidden(target.partition(":")[0])
-        return self._subject.timed_call(target, arguments, {}, timeout=self._scene.call_s, driver=driver)
+        return self._subject.timed_call(target, arguments, {}, timeout=self._scene.call_s, driver=driver, counted=True)
 
     def _timed_reference(self, target: str, arguments: tuple[Any, ...]) -> Timed:
         """In a sandbox that never meets the agent's files, on time that is not the agent's."""
@@ -171,7 +177,9 @@ class Workspace(Folder):
             self._reference = self._new_subject(self._scene.original, deadline)
         driver = self.hidden(target.partition(":")[0])
         try:
-            return self._reference.timed_call(target, arguments, {}, timeout=self._scene.call_s, driver=driver)
+            return self._reference.timed_call(
+                target, arguments, {}, timeout=self._scene.call_s, driver=driver, counted=True
+            )
         except AssertionError as fault:
             raise RuntimeError(f"the reference of the stopwatch failed: {fault}") from None
 

@@ -14,7 +14,7 @@ import socket
 import struct
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -39,8 +39,10 @@ class CannotFork(Exception):
 class Fork:
     """One fork as its asker sees it: a process with streams, and its control."""
 
-    def __init__(self, limits: JobLimits) -> None:
+    def __init__(self, limits: JobLimits, shared_hit: Callable[[], EndReason | None]) -> None:
+        """shared_hit: the limit that the kernel has enforced on all that the warm process and its forks hold."""
         self._limits = limits
+        self._shared_hit = shared_hit
         self._data, self._their_data = socket.socketpair()
         self._report, self._their_report = socket.socketpair()
         self._log, self._their_log = os.pipe()
@@ -174,8 +176,8 @@ class Fork:
         return []
 
     def limit_hit(self) -> EndReason | None:
-        if self._hit is None and self._group is not None:
-            self._hit = self._group.limit_hit()
+        if self._hit is None:
+            self._hit = self._group.limit_hit() if self._group is not None else self._shared_hit()
         return self._hit
 
     def network_attempts(self) -> NetworkAttempts:

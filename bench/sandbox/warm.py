@@ -21,7 +21,7 @@ from pathlib import Path
 from bench.base.errors import InfraError
 from bench.sandbox.cgroup_location import Probe
 from bench.sandbox.fork import CannotFork, Fork
-from bench.sandbox.job import GUEST, CellEnvironment, Job, JobLimits, Mount, Sandbox
+from bench.sandbox.job import GUEST, CellEnvironment, EndReason, Job, JobLimits, Mount, Sandbox
 from bench.sandbox.orders import resource_limits
 from bench.sandbox.running import Running, Tail, start
 from bench.sandbox.seccomp import encoded_filter
@@ -61,12 +61,15 @@ class WarmProcess:
         requests: socket.socket,
         enforcement: str,
         alive: Callable[[], bool] = lambda: True,
+        hit: Callable[[], EndReason | None] = lambda: None,
     ) -> None:
         self.requests = requests
         self.enforcement = enforcement
         self.preparation = preparation
         self.alive = alive
         """Whether it has not ended yet, as far as this process can tell."""
+        self.hit = hit
+        """The limit of what it holds together with its forks that was met, where one holds for them."""
         self._isolated = sandbox.isolated
         self._other_user = sandbox.other_user
 
@@ -104,7 +107,7 @@ class WarmProcess:
             "limits": resource_limits(limits),
             "program": None if program is None else list(program),
         }
-        started = Fork(limits)
+        started = Fork(limits, self.hit)
         try:
             started.ask(self.requests, order, services or {})
             place = Mount(workspace, _PLACE, writable=program is not None)
@@ -185,7 +188,7 @@ def start_warm(sandbox: Sandbox, preparation: Preparation) -> Iterator[WarmProce
         def alive() -> bool:
             return running.popen.poll() is None
 
-        yield WarmProcess(sandbox, preparation, ours, running.enforcement, alive)
+        yield WarmProcess(sandbox, preparation, ours, running.enforcement, alive, running.control.limit_hit)
 
 
 def probe_forks(sandbox: Sandbox) -> Probe:

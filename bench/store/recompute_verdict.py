@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
+from bench.formats.case_parts import Needs
 from bench.formats.failures import FAILURES
 from bench.formats.help import HELP_LOG
 from bench.formats.record import CheckResult, Record
@@ -92,7 +93,7 @@ def _possible(record: Record, basis: Basis) -> bool:
     """Whether what the cause is about exists at all."""
     spec = basis.case.spec
     there: dict[str, bool] = {
-        "needs_missing": bool(spec.needs.python or spec.needs.gpu or spec.needs.network),
+        "needs_missing": spec.needs != Needs(),
         "service_error": bool(spec.services),
         "gateway_error": bool(record.models),
         "run_limit": bool(record.models) and len({(it.agent, it.agent_digest) for it in basis.plan.cells}) > 1,

@@ -6,13 +6,17 @@ import itertools
 import math
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from bench.base.errors import InfraError
 from bench.judge.deadline import Timed
 from bench.judge.stopwatch import Stopwatch, Timing, Work, interval
+from bench.judge.workspace import Workspace
 from bench.sandbox.job import Sandbox
 from tests.helpers.cells import judge, make_case
 
@@ -180,3 +184,19 @@ def test_the_stopwatch_in_a_check(variant_sandbox: Sandbox, tmp_path: Path, text
     trusted = variant_sandbox.isolated
     assert metrics["trusted"]["value"] == trusted
     assert metrics["ratio"]["unit"] == ("times" if trusted else "times (estimated)")
+
+
+def test_what_nothing_counts_earns_nothing() -> None:
+    """Where the sandbox isolates; what does not isolate is never ranked."""
+    scene = SimpleNamespace(sandbox=SimpleNamespace(isolated=True))
+    workspace = SimpleNamespace(_scene=scene)
+    side = _side(lambda: 0.1)
+
+    def untrusted(target: str, arguments: tuple[Any, ...]) -> Timed:
+        return replace(side(target, arguments), trusted=False)
+
+    workspace._timed = workspace._timed_reference = untrusted
+    with pytest.raises(InfraError, match="cannot be counted here"):
+        Workspace.stopwatch(cast(Any, workspace), _work())
+    scene.sandbox.isolated = False
+    assert not Workspace.stopwatch(cast(Any, workspace), _work()).trusted

@@ -362,3 +362,48 @@ def f():
     subject = Subject(bubblewrap, tmp_path, (), make_limits(), Deadline(30))
     assert call(subject, "answer:f") == []
     subject.close()
+
+
+@pytest.fixture
+def no_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A runner that may not make control groups, as ordinary users mostly may not."""
+    monkeypatch.setattr("bench.sandbox.fork.new_group", lambda limits: None)
+
+
+def test_what_is_timed_is_no_fork_where_nothing_counts_forks(
+    start: Start, no_groups: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that nobody waits for is in no sum; a sandbox of its own may have an engine that counts."""
+    del no_groups
+    subject = start("def f():\n    return 1\n")
+    cold: list[bool] = []
+    usual = Subject._cold
+
+    def counted(self: Subject, *args: Any) -> Any:
+        cold.append(True)
+        return usual(self, *args)
+
+    monkeypatch.setattr(Subject, "_cold", counted)
+    assert subject.timed_call("answer:f", (), {}, timeout=5, driver=None).value == 1
+    assert cold == []
+    for _ in range(2):
+        timed = subject.timed_call("answer:f", (), {}, timeout=5, driver=None, counted=True)
+        assert (timed.value, timed.trusted) == (1, True)
+    assert cold == [True, True]
+
+
+def test_a_call_that_fills_what_all_forks_share_has_failed(start: Start, no_groups: None) -> None:
+    """The kernel then ends the largest process, which is another one; the next call starts with another warm one."""
+    del no_groups
+    subject = start("import time\ndef f():\n    time.sleep(60)\ndef g():\n    return 2\n")
+    assert call(subject, "answer:g") == 2
+    warm = subject._warm
+    assert warm is not None
+    warm.hit = lambda: "memory_limit"
+    # It is found out while the call is at work, and not before it.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(subject, "close", lambda: None)
+        failed = pytest.raises(SubjectError, call, subject, "answer:f")
+    assert "memory limit" in str(failed.value)
+    assert call(subject, "answer:g") == 2
+    assert subject._warm is not warm
