@@ -392,7 +392,9 @@ def test_what_is_timed_is_no_fork_where_nothing_counts_forks(
     assert cold == [True, True]
 
 
-def test_a_call_that_fills_what_all_forks_share_has_failed(start: Start, no_groups: None) -> None:
+def test_a_call_that_fills_what_all_forks_share_has_failed(
+    start: Start, no_groups: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The kernel then ends the largest process, which is another one; the next call starts with another warm one."""
     del no_groups
     subject = start("import time\ndef f():\n    time.sleep(60)\ndef g():\n    return 2\n")
@@ -401,9 +403,9 @@ def test_a_call_that_fills_what_all_forks_share_has_failed(start: Start, no_grou
     assert warm is not None
     warm.hit = lambda: "memory_limit"
     # It is found out while the call is at work, and not before it.
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(subject, "close", lambda: None)
-        failed = pytest.raises(SubjectError, call, subject, "answer:f")
-    assert "memory limit" in str(failed.value)
+    monkeypatch.setattr(subject, "close", lambda: None)
+    with pytest.raises(SubjectError, match="memory limit"):
+        call(subject, "answer:f")
+    monkeypatch.undo()
     assert call(subject, "answer:g") == 2
     assert subject._warm is not warm
