@@ -28,7 +28,8 @@ class WarmAnswers:
     def __init__(self, sandbox: Sandbox, arena: Path) -> None:
         self._sandbox = sandbox
         self._arena = arena
-        self._forks = not sandbox.other_user
+        # What a container shares with this machine belongs to another user, or is seen through one limit.
+        self._forks = sandbox.name != "docker"
         self._hold = contextlib.ExitStack()
         self._warm: WarmProcess | None = None
 
