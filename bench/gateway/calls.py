@@ -204,15 +204,15 @@ class CallHandler:
         free = call.dialect in COUNTS
         tokens = Tokens() if free else normalise(flight.backend.rule(call), answer.usage)
         exact = tokens is not None and not fault
-        if tokens is None or fault:
+        if tokens is None or not exact:
             tokens = estimate(call, answer, tokens)
             flight.history.faults.append(fault or "usage_unknown")
         cost = await self._budget.settle(
-            flight.reservation, tokens, flight.history.retries, exact=exact, ok=not fault, cut=bool(fault)
+            flight.reservation, tokens, flight.history.retries, exact=exact, ok=not fault
         )  # fmt: skip
         if 0 < len(answer.id) <= _LONGEST_ID and call.dialect == "responses":
-            # Whoever hangs up does not see how long the answer grows that the provider stores.
-            written = flight.reservation.tokens - call.worst_input if fault else tokens.output or 0
+            # How long the answer grows that the provider stores is not seen by whoever hangs up, for one.
+            written = tokens.output or 0 if exact else flight.reservation.tokens - call.worst_input
             self._responses[answer.id] = call.worst_input + written
         if not fault:
             flight.backend.answered(call)
