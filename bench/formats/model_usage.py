@@ -50,6 +50,7 @@ class ModelUsage(Model):
     """What went wrong upstream, by kind: a status such as `429`, `unreachable`, `lost`, `invalid`, `stream_broken`,
     `usage_unknown`."""
     at_risk_usd: Dollars = 0.0
-    """The most that may have been billed beyond `cost_usd`: for answers that never came, or not to their end."""
+    """The most that may have been billed beyond `cost_usd`: for answers that never came, not to their end, or without
+    usage."""
     waited_s: Seconds = 0.0
     """Time lost to tries that failed and to the waits after them: wall time that is not the agent's working time."""

@@ -49,7 +49,7 @@ class Account:
     retries: int = 0
     cost: float = 0.0
     at_risk: float = 0.0
-    """US dollars that may have been billed for answers which did not come, or not to their end."""
+    """US dollars that may have been billed for answers which did not come, not to their end, or without usage."""
     tokens_at_risk: int = 0
     estimated: bool = False
     tokens: Tokens = field(default_factory=Tokens)
@@ -170,12 +170,12 @@ class CellBudget:
         return self._run_budget is None or self._run_budget.hold_more(reservation.each, reservation.tokens)
 
     async def settle(
-        self, reservation: Reservation, tokens: Tokens, retries: int, *, exact: bool, ok: bool, cut: bool = False
+        self, reservation: Reservation, tokens: Tokens, retries: int, *, exact: bool, ok: bool
     ) -> float | None:
         """Replace the reservation by what the call did cost. None: unpriced.
 
-        cut: the answer did not come to its end, so that the provider may bill more than is known: up to what was
-        reserved, which the limits go on counting.
+        exact: False where the answer did not come to its end or did not say what it used, so that the provider may
+        bill more than is known: up to what was reserved, which the limits go on counting.
         """
         account = reservation.account
         if not self._release(reservation):
@@ -190,7 +190,7 @@ class CellBudget:
         prices = account.tariff.prices
         cost = prices.cost(tokens) if prices else None
         account.cost += cost or 0.0
-        self._spend(reservation, cost or 0.0, tokens.total, cut=cut)
+        self._spend(reservation, cost or 0.0, tokens.total, exact=exact)
         await self._tell()
         return cost
 
@@ -262,10 +262,10 @@ class CellBudget:
         self._open.remove(reservation)
         return True
 
-    def _spend(self, reservation: Reservation, cost: float, tokens: int, *, cut: bool = False) -> None:
+    def _spend(self, reservation: Reservation, cost: float, tokens: int, *, exact: bool = True) -> None:
         """Put at risk what may be billed beyond what is known, and tell the run's budget about the reservation."""
         risk, tokens_at_risk = reservation.each * reservation.lost, reservation.tokens * reservation.lost
-        if cut:
+        if not exact:
             risk += max(reservation.each - cost, 0.0)
             tokens_at_risk += max(reservation.tokens - tokens, 0)
         reservation.account.at_risk += risk

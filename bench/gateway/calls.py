@@ -206,15 +206,15 @@ class CallHandler:
         exact = tokens is not None and not fault
         if gone:
             flight.history.faults.append("client_gone")
-        if tokens is None or fault:
+        if tokens is None or not exact:
             tokens = estimate(call, answer, tokens)
             flight.history.faults.append(fault or "usage_unknown")
         cost = await self._budget.settle(
-            flight.reservation, tokens, flight.history.retries, exact=exact, ok=not fault, cut=bool(fault)
+            flight.reservation, tokens, flight.history.retries, exact=exact, ok=not fault
         )  # fmt: skip
         if 0 < len(answer.id) <= _LONGEST_ID and call.dialect == "responses":
             # Nobody has seen how long the answer grew that the provider stores.
-            written = flight.reservation.tokens - call.worst_input if fault else tokens.output or 0
+            written = tokens.output or 0 if exact else flight.reservation.tokens - call.worst_input
             self._responses[answer.id] = call.worst_input + written
         if not fault:
             flight.backend.answered(call)

@@ -3,12 +3,42 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator
 from typing import Any
 
 from bench.base.files import sha256_bytes
 
 Json = dict[str, Any]
 DEEPEST = 60
+_TOO_DEEP = "[nested too deeply]"
+# A string is taken to its end even where that is missing: looked for again from within, it would take quadratic time.
+_TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
+
+
+def read_shallow(text: str) -> Any:
+    """The JSON value in `text` as far as it is `shallow`, however deep it is; raises `ValueError`."""
+    try:
+        return shallow(json.loads(text))
+    except RecursionError:
+        # A model can be brought to nest without end. What it used is told beside that, and not as deep.
+        return json.loads("".join(_without_depths(text)))
+
+
+def _without_depths(text: str) -> Iterator[str]:
+    """`text` with a string in the place of every list and object that `shallow` would leave out."""
+    depth, kept_to = 0, 0
+    for found in _TOKEN.finditer(text):
+        if found[0] in ("[", "{"):
+            if depth == DEEPEST:
+                yield text[kept_to : found.start()] + json.dumps(_TOO_DEEP)
+            depth += 1
+        elif found[0] in ("]", "}"):
+            depth -= 1
+            if depth == DEEPEST:
+                kept_to = found.end()
+    if depth <= DEEPEST:
+        yield text[kept_to:]
 
 
 def shallow(value: object, levels: int = DEEPEST) -> Any:
@@ -16,7 +46,7 @@ def shallow(value: object, levels: int = DEEPEST) -> Any:
     if not isinstance(value, dict | list):
         return value
     if levels == 0:
-        return "[nested too deeply]"
+        return _TOO_DEEP
     if isinstance(value, list):
         return [shallow(item, levels - 1) for item in value]
     return {key: shallow(item, levels - 1) for key, item in value.items()}

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import aclosing
 
 from bench.formats.model_usage import Tokens
 from bench.gateway.answers import Answer
-from bench.gateway.json_values import Json, shallow
+from bench.gateway.json_values import Json, read_shallow
 from bench.gateway.request import Call
 from bench.gateway.stream_readers import READERS
 
@@ -54,10 +53,10 @@ def event_data(event: bytes) -> Json | None:
     """The JSON object of one event; None for comments, `[DONE]` and anything else."""
     lines = [line[5:].lstrip(b" ") for line in event.splitlines() if line.startswith(b"data:")]
     try:
-        data = json.loads(b"\n".join(lines).decode("utf-8")) if lines else None
-    except (ValueError, RecursionError):
+        data = read_shallow(b"\n".join(lines).decode("utf-8")) if lines else None
+    except ValueError:
         return None
-    return shallow(data) if isinstance(data, dict) else None
+    return data if isinstance(data, dict) else None
 
 
 def without_usage(event: bytes, data: Json | None) -> bytes:

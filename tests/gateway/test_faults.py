@@ -200,6 +200,36 @@ def test_usage_that_makes_no_sense_is_estimated_and_counted(tmp_path: Path, prot
             assert (counted.cost_usd or 0) > (before.cost_usd or 0)
 
 
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_an_answer_without_usage_is_at_risk_up_to_what_was_set_aside(
+    tmp_path: Path, protocol: str, stream: bool
+) -> None:
+    """What was thought unseen is billed, and nothing tells how much it was."""
+    replies = [Reply("hello", wrong_usage={})] * 9
+    with ScriptedUpstream(replies) as upstream, live(tmp_path, upstream, cost_usd=0.05) as through:
+        caps = {"max_output_tokens" if protocol == "responses" else "max_tokens": 1000}
+        statuses = [through.post(protocol, stream=stream, **caps).status_code for _ in range(5)]
+        usage = role_of(through, protocol)
+    assert statuses == [200, 200, 200, 402, 402], "of 15 dollars a million for 1,000 tokens three fit into 5 cents"
+    assert (usage.cost_usd or 0) + usage.at_risk_usd >= 3 * 0.015
+
+
+def test_what_nests_without_end_is_charged_by_its_usage(tmp_path: Path) -> None:
+    counted = {"promptTokenCount": 200, "candidatesTokenCount": 700, "thoughtsTokenCount": 15_000}
+    part = {"functionCall": {"name": "f", "args": {"x": "deep"}}}
+    candidate = {"index": 0, "finishReason": "STOP", "content": {"role": "model", "parts": [part]}}
+    body = json.dumps({"candidates": [candidate], "usageMetadata": counted}).replace('"deep"', "[" * 1500 + "]" * 1500)
+    gemini = {"gemini": "gemini/scripted"}
+    with ScriptedUpstream([Reply(raw=body.encode())]) as upstream, live(tmp_path, upstream, models=gemini) as through:
+        asked = {"contents": [{"role": "user", "parts": [{"text": "x"}]}]}
+        url = f"{through.url}/v1beta/models/bench-gemini:generateContent"
+        answered = httpx.post(url, json=asked, headers=through.headers, timeout=30)
+        usage = through.gateway.state().usage[0]
+    assert (answered.status_code, answered.content) == (200, body.encode())
+    assert (usage.cost_status, usage.tokens.output, usage.at_risk_usd) == ("exact", 15_700, 0.0)
+
+
 def test_a_client_that_hangs_up_is_charged_the_whole_answer(tmp_path: Path) -> None:
     """The provider bills it, and an agent may have read all that it wants of it: a step like others."""
     long = Reply("word " * 20_000, usage=Usage(1000, 30_000, 640))
