@@ -63,7 +63,8 @@ def run_agent(folder: CellFolder, overlay: Overlay | None) -> AgentPhase:
     """Run the agent to its end; raises `InfraError` for faults that are not its own."""
     cell, context = folder.cell, folder.context
     trace = context.trace(cell)
-    (trace / "out").mkdir(parents=True, exist_ok=True)
+    for made in (trace, folder.out):
+        made.mkdir(parents=True, exist_ok=True)
     python = agent_python(cell.agent, context)
     # The agent compares with the time of day, which an administrator may set; the gateway's clock cannot be set.
     deadline, ends = (now + cell.case.spec.limits.agent_s for now in (time.time(), time.monotonic()))
@@ -94,7 +95,7 @@ def run_agent(folder: CellFolder, overlay: Overlay | None) -> AgentPhase:
                 # The agent is gone: whether its last calls met an outage is found out without it.
                 gateway.settle(context.stopped.is_set)
         finally:
-            folder.make_harmless(trace / "out")
+            folder.keep(folder.out, trace / "out")
         opened, unwatched = (decoys.evidence(), decoys.unwatched) if decoys is not None else ("", "")
     if work is not None and gateway is not None:
         work.usage = gateway.usage

@@ -93,9 +93,7 @@ def _carry_out(cell: Cell, context: CellContext, clock: Clock, gpu: Gpu | None) 
             grading = settle(folder, folder.grade())
         require_same_files(cell, context)
         if context.keep_workspaces:
-            kept = context.trace(cell) / "workspace"
-            remove_tree(kept)
-            snapshot.folder.rename(kept)
+            folder.keep(snapshot.folder, context.trace(cell) / "workspace")
         evidence = Evidence(
             cell.case.spec, phase, snapshot, grading, snapshot.changed, context.trace(cell) / "calls.jsonl"
         )
