@@ -178,7 +178,8 @@ def test_an_interrupted_run_says_so_and_goes_on(any_sandbox: Sandbox, tmp_path_f
     assert wait_until_gone(runner.token) == []
     interrupted = [json.loads(content) for content in runner.records().values()]
     assert 0 < len(interrupted) <= 3
-    assert {(record["outcome"], record["cause"]) for record in interrupted} == {("interrupted", "interrupted")}
+    assert {record["outcome"] for record in interrupted} == {"interrupted"}
+    assert {record["cause"] for record in interrupted} <= {"interrupted", "agent_interrupted"}
     assert runner.left_behind() == []
 
 
