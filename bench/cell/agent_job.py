@@ -47,7 +47,7 @@ def agent_job(
     staged = context.staged(cell.agent)
     agent = Mount(cell.agent.staged(staged), "/agent")
     task = Mount(cell.case.task, "/task/task.md")
-    out = Mount(context.trace(cell) / "out", "/out", writable=True)
+    out = Mount(folder.out, "/out", writable=True)
     mounts = [workspace, agent, *_shared(cell, staged), task, out]
     interpreter, image = context.sandbox.interpreter, _image(cell, context)
     variables = cell.agent.spec.environment.variables

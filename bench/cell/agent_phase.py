@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from contextlib import AbstractContextManager, closing, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
@@ -59,11 +59,15 @@ class AgentPhase:
     """None: the agent could not ask."""
 
 
-def run_agent(folder: CellFolder, overlay: Overlay | None) -> AgentPhase:
-    """Run the agent to its end; raises `InfraError` for faults that are not its own."""
+def run_agent(folder: CellFolder, overlay: Overlay | None, withheld: str = "") -> AgentPhase:
+    """Run the agent to its end; raises `InfraError` for faults that are not its own.
+
+    withheld: why its command is not started, and has failed; empty: it is.
+    """
     cell, context = folder.cell, folder.context
     trace = context.trace(cell)
-    (trace / "out").mkdir(parents=True, exist_ok=True)
+    for made in (trace, folder.out):
+        made.mkdir(parents=True, exist_ok=True)
     python = agent_python(cell.agent, context)
     # The agent compares with the time of day, which an administrator may set; the gateway's clock cannot be set.
     deadline, ends = (now + cell.case.spec.limits.agent_s for now in (time.time(), time.monotonic()))
@@ -76,12 +80,12 @@ def run_agent(folder: CellFolder, overlay: Overlay | None) -> AgentPhase:
         context.shares.working(cell) if context.shares is not None else nullcontext() as work,
         open_desk(context.helper, cell.id, ends, context.watch, trace, socket.parent) as (desk, asking),
     ):
-        sockets = {**sockets, **asking}
-        if names is not None:
-            sockets = {**sockets, NAMES: names.path}
+        sockets = {**sockets, **asking, **({NAMES: names.path} if names is not None else {})}
         if gateway is not None:
             sockets = {**sockets, "gateway": socket}
         job = agent_job(folder, decoys, sockets, agent_environment(cell, context, gateway, deadline), overlay, python)
+        if withheld:
+            job = replace(job, argv=["sh", "-c", 'echo "$0" >&2; exit 1', withheld])
         follower = LedgerFollower(trace / "calls.jsonl", partial(context.watch.call, cell))
         try:
             with snapshots_while(folder, trace):
@@ -94,7 +98,7 @@ def run_agent(folder: CellFolder, overlay: Overlay | None) -> AgentPhase:
                 # The agent is gone: whether its last calls met an outage is found out without it.
                 gateway.settle(context.stopped.is_set)
         finally:
-            folder.make_harmless(trace / "out")
+            folder.keep(folder.out, trace / "out")
         opened, unwatched = (decoys.evidence(), decoys.unwatched) if decoys is not None else ("", "")
     if work is not None and gateway is not None:
         work.usage = gateway.usage

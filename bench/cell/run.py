@@ -21,9 +21,13 @@ from bench.cell.workspace import CellFolder, discard
 from bench.formats.failures import FAILURES, MAX_TRIES
 from bench.formats.plan import Cell
 from bench.formats.record import Record, Try
+from bench.formats.verdict import INTERRUPTED, MOST_INTERRUPTED, interrupted_too_often
 from bench.formats.wrong_answers import materialise, telling_answer
 from bench.guest.trees import remove_tree
 from bench.sandbox import Gpu
+
+_UNSEEN_S = 1.0
+"""Of an agent's phase, with its gateway and services coming up: by then nothing was to be seen of its answer."""
 
 
 def run_cell(cell: Cell, context: CellContext, earlier: list[Try] | None = None) -> Record:
@@ -35,7 +39,7 @@ def run_cell(cell: Cell, context: CellContext, earlier: list[Try] | None = None)
     for count in range(1, MAX_TRIES + 1):
         clock = Clock(tell=partial(context.watch.phase, cell))
         try:
-            finished = _attempt(cell, context, clock)
+            finished = _attempt(cell, context, clock, _withheld(tries))
             if full := context.space.full_since(clock.room_since):
                 raise InfraError("disk_full", full)
             break
@@ -48,8 +52,27 @@ def run_cell(cell: Cell, context: CellContext, earlier: list[Try] | None = None)
             context.watch.retry(cell, tries[-1])
     if context.stopped.is_set():
         # Its processes were ended by us, so neither a crash nor a fault that was met means anything.
-        finished = Finished(clock=clock, cause="interrupted", error="the run was stopped from outside")
+        finished = _interrupted(cell, context, clock, tries)
     return write_record(cell, context, finished, tries)
+
+
+def _withheld(tries: list[Try]) -> str:
+    """Why the agent is not started any more; empty where it is."""
+    return f"not started: the run was stopped from outside {MOST_INTERRUPTED} times while the agent worked" * (
+        interrupted_too_often(tries)
+    )
+
+
+def _interrupted(cell: Cell, context: CellContext, clock: Clock, tries: list[Try]) -> Finished:
+    """A try that was stopped from outside: at the agent's work, or before there was anything to see of it."""
+    took = {phase.name: phase.seconds for phase in clock.phases}
+    ledger = context.trace(cell) / "calls.jsonl"
+    asked = "agent" in took and ledger.is_file() and ledger.stat().st_size > 0
+    seen = asked or "snapshot" in took or took.get("agent", 0.0) >= _UNSEEN_S
+    if not seen or _withheld(tries):
+        return Finished(clock=clock, cause="interrupted", error="the run was stopped from outside")
+    said = f"the run was stopped from outside, {took['agent']:.1f} s after the agent's phase began"
+    return Finished(clock=clock, cause=INTERRUPTED, error=said)
 
 
 def _cause(error: Exception, full: str) -> tuple[str, str]:
@@ -65,14 +88,14 @@ def _cause(error: Exception, full: str) -> tuple[str, str]:
     return "internal_error", "".join(traceback.format_exception(error, limit=-4))[-2000:]
 
 
-def _attempt(cell: Cell, context: CellContext, clock: Clock) -> Finished:
+def _attempt(cell: Cell, context: CellContext, clock: Clock, withheld: str) -> Finished:
     if unmet := unmet_needs(cell.case.spec.needs, context.gpu_roots, context.sandbox):
         raise InfraError("needs_missing", unmet)
     with context.gpu(cell) as gpu:
-        return _carry_out(cell, context, clock, gpu)
+        return _carry_out(cell, context, clock, gpu, withheld)
 
 
-def _carry_out(cell: Cell, context: CellContext, clock: Clock, gpu: Gpu | None) -> Finished:
+def _carry_out(cell: Cell, context: CellContext, clock: Clock, gpu: Gpu | None, withheld: str) -> Finished:
     scratch = context.work(cell)
     discard([scratch])
     # What an earlier try has left would pass for this one's.
@@ -82,7 +105,10 @@ def _carry_out(cell: Cell, context: CellContext, clock: Clock, gpu: Gpu | None) 
             folder = CellFolder.prepare(cell, context, scratch, gpu)
         with clock.phase("agent"):
             day = TimeOfDay()
-            phase = run_agent(folder, _overlay(cell, scratch / "answer"))
+            phase = run_agent(folder, _overlay(cell, scratch / "answer"), withheld)
+            if context.stopped.is_set():
+                # Before the next phase begins, by which it would be seen that the agent had ended by itself.
+                raise InfraError("interrupted", "the run was stopped from outside")
             require_calm(day)
         with clock.phase("snapshot"):
             snapshot = folder.take_snapshot(context.trace(cell) / "workspace.json")
@@ -93,9 +119,7 @@ def _carry_out(cell: Cell, context: CellContext, clock: Clock, gpu: Gpu | None) 
             grading = settle(folder, folder.grade())
         require_same_files(cell, context)
         if context.keep_workspaces:
-            kept = context.trace(cell) / "workspace"
-            remove_tree(kept)
-            snapshot.folder.rename(kept)
+            folder.keep(snapshot.folder, context.trace(cell) / "workspace")
         evidence = Evidence(
             cell.case.spec, phase, snapshot, grading, snapshot.changed, context.trace(cell) / "calls.jsonl"
         )

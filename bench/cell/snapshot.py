@@ -18,13 +18,11 @@ from typing import Any, BinaryIO
 
 from bench.base.files import sha256_file, walk_files
 from bench.cell.inventory import MAX_LISTED, keep_inventory
-from bench.cell.reduction import FULL, GONE, Bounds, reduce_to
+from bench.cell.reduction import FULL, GONE, MAX_PATH, Bounds, make_names_portable, reduce_to
 from bench.guest.trees import remove_tree
 
 _MAX_NOTED = 200
 _MAX_NAMED = 5
-_MAX_PATH = 1000
-"""Bytes of a path in the workspace; the system takes 4,096, including the runner's own path before it."""
 _CACHE = "__pycache__"
 _COMPILED = (".so", ".pyd", ".pyc")
 _UNBOUNDED = Bounds()
@@ -78,7 +76,10 @@ class _Aside:
 
 
 def serve(orders: dict[str, Any], answers: BinaryIO) -> None:
-    """Do one of this module's tasks: `snapshot` of a workspace, `harmless` (a folder without a start), `remove`."""
+    """Do one of this module's tasks: `snapshot` of a workspace, `harmless` (a folder without a start), `remove`.
+
+    `portable` is `harmless`, and gives files names under which they can be uploaded.
+    """
     if orders["task"] == "remove":
         for path in orders["paths"]:
             remove_tree(Path(path))
@@ -89,6 +90,8 @@ def serve(orders: dict[str, Any], answers: BinaryIO) -> None:
         restore_protected(made, start, orders["protected"])
         if orders["inventory"]:
             made.changed = keep_inventory(start, made.folder, Path(orders["inventory"]), _told(made))
+    elif orders["task"] == "portable":
+        make_names_portable(made.folder, _Aside(Path(orders["aside"])))
     answers.write(json.dumps(asdict(made), default=str).encode())
 
 
@@ -215,7 +218,7 @@ def _is_sound(entry: os.DirEntry[str], info: os.stat_result, root: Path) -> bool
         length = len(entry.path.encode("utf-8")) - len(str(root))
     except UnicodeEncodeError:
         return False
-    return length <= _MAX_PATH and (stat.S_ISDIR(info.st_mode) or stat.S_ISREG(info.st_mode))
+    return length <= MAX_PATH and (stat.S_ISDIR(info.st_mode) or stat.S_ISREG(info.st_mode))
 
 
 def _drop(entry: os.DirEntry[str], snapshot: Snapshot, take_out: Callable[[Path], None]) -> None:

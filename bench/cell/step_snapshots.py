@@ -74,7 +74,7 @@ class _Taker:
         self._rule = folder.context.snapshots
         self._trace = trace
         self._store = trace / STORE
-        self._signal = trace / "out" / SIGNAL
+        self._signal = folder.out / SIGNAL
         limits = folder.cell.case.spec.limits
         self._cpu_left = limits.agent_s * _SHARE_OF_TIME
         self._room = min(_ROOM_FACTOR * (limits.disk_mb << 20), _MOST_ROOM)

@@ -25,6 +25,7 @@ from bench.cell.snapshot import Snapshot
 from bench.cell.start_state import StartState, prepare_start
 from bench.formats.case_parts import Limits, ServicePhase
 from bench.formats.plan import Cell
+from bench.guest.trees import remove_tree
 from bench.judge import Ended, Envelope, Grading, Submission, grade_submission, run_fork
 from bench.sandbox import Gpu, base_environment
 
@@ -76,6 +77,11 @@ class CellFolder:
     @property
     def workspace(self) -> Path:
         return self.path / "workspace"
+
+    @property
+    def out(self) -> Path:
+        """What the agent writes beside its answer, until its end: with names that keep a folder from its upload."""
+        return self.path / "out"
 
     @property
     def journals(self) -> Path:
@@ -139,15 +145,18 @@ class CellFolder:
         bounds = {"time": "time of one snapshot", "starved": "time of one snapshot", "memory": "memory of one snapshot"}
         return LiveCopy({"left_out": bounds.get(ended.by, "error")}, ended.cpu_s, broken=True)
 
-    def make_harmless(self, root: Path) -> None:
-        """The same for another folder that the agent may have written, on the same disk."""
+    def keep(self, root: Path, place: Path) -> None:
+        """Move a folder that the agent has written to `place`: harmless, with names under which it can be uploaded."""
         os.chmod(root, stat.S_IRWXU)
-        with os.scandir(root) as found:
-            if next(found, None) is None:
-                return
-        orders = {"task": "harmless", "root": str(root), "start": "", "outputs": []}
+        orders = {"task": "portable", "root": str(root), "start": "", "outputs": []}
         limits = self.cell.case.spec.limits
-        _bounded(orders, self.path, limits.model_copy(update={"disk_mb": min(limits.disk_mb, _MOST_OUT_MB)}))
+        most = min(limits.disk_mb, _MOST_OUT_MB) if root == self.out else limits.disk_mb
+        with os.scandir(root) as found:
+            empty = next(found, None) is None
+        if not empty:
+            _bounded(orders, self.path, limits.model_copy(update={"disk_mb": most}))
+        remove_tree(place)
+        root.rename(place)
 
     def make_room(self, out: Path) -> str:
         """Take out what has filled the disk: `out`, then what the case does not name of the workspace. Says so."""

@@ -40,6 +40,7 @@ FAILURES: dict[str, Failure] = {
     "disk_full": Failure("infra", False, "this machine's disk is full"),
     "internal_error": Failure("infra", False, "a fault of the benchmark itself"),
     "interrupted": Failure("interrupted", True, "the run was stopped from outside"),
+    "agent_interrupted": Failure("interrupted", True, "the run was stopped from outside while the agent worked"),
     "needs_missing": Failure("skipped", False, "this machine lacks what the case needs"),
 }
 

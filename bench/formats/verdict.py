@@ -29,6 +29,10 @@ OUTPUTS_CHECK = "outputs_present"
 OUTPUTS_ABOUT = "Every required file is there, regular and within its size."
 KILLED = "agent_killed"
 """The one cause of a lost try that an agent can bring about by itself."""
+INTERRUPTED = "agent_interrupted"
+"""The one cause of a lost try that whoever watches the agent can bring about, once its failure is seen."""
+MOST_INTERRUPTED = 2
+"""Tries of a cell that may end so; after them the agent is not started again, and has failed."""
 LIMIT_MODES: Mapping[str, str] = MappingProxyType(
     {
         "time_limit": "out_of_time",
@@ -145,11 +149,20 @@ def no_improvement(headline: Headline | None, metrics: Iterable[Metric]) -> str:
 
 
 def flags_of_tries(tries: Sequence[Try]) -> list[Note]:
-    """An agent can kill itself for another throw of the dice: it has one at most, and that is said."""
+    """Another throw of the dice after a kill or a stop: there is one at most, and that is said."""
     from bench.formats.note import Note
 
     killed = [earlier for earlier in tries if earlier.cause == KILLED]
-    return [Note(name="retried_after_kill", evidence=killed[0].message)] if killed else []
+    stopped = [earlier for earlier in tries if earlier.cause == INTERRUPTED]
+    found = [Note(name="retried_after_kill", evidence=killed[0].message)] if killed else []
+    if stopped:
+        found.append(Note(name="interrupted_at_work", evidence=f"{len(stopped)} times: {stopped[0].message}"))
+    return found
+
+
+def interrupted_too_often(tries: Sequence[Try]) -> bool:
+    """Whether the next try of the cell is a failure, whatever its agent would do."""
+    return sum(earlier.cause == INTERRUPTED for earlier in tries) >= MOST_INTERRUPTED
 
 
 @dataclass(frozen=True)

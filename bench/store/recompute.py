@@ -18,7 +18,16 @@ from bench.formats.failures import FAILURES, MAX_TRIES
 from bench.formats.model_usage import ModelUsage, Tokens
 from bench.formats.record import Phase, Record, Try
 from bench.formats.seeds import REPLAY_PREFIX, is_replayed
-from bench.formats.verdict import KILLED, limits_hit, limits_of, total_cost, total_steps
+from bench.formats.verdict import (
+    INTERRUPTED,
+    KILLED,
+    MOST_INTERRUPTED,
+    interrupted_too_often,
+    limits_hit,
+    limits_of,
+    total_cost,
+    total_steps,
+)
 from bench.gateway import Prices
 from bench.store.recompute_verdict import VERDICT_RULES
 from bench.store.sources import Basis, Rule, must_be
@@ -234,6 +243,12 @@ def tries(record: Record, basis: Basis) -> Iterator[str]:
     killed = sum(earlier.cause == KILLED for earlier in record.tries) + (record.cause == KILLED)
     if killed > 1:
         yield must_be("tries", f"{killed} with the cause {KILLED}", "at most one", "the second is the agent's crash")
+    stopped = sum(earlier.cause == INTERRUPTED for earlier in record.tries) + (record.cause == INTERRUPTED)
+    if stopped > MOST_INTERRUPTED:
+        most = f"at most {MOST_INTERRUPTED}"
+        yield must_be("tries", f"{stopped} with the cause {INTERRUPTED}", most, "the agent is not started again")
+    if interrupted_too_often(record.tries) and (record.success or record.stop_reason not in (None, "crashed")):
+        yield must_be("stop_reason", record.stop_reason, "crashed, no success", "its agent was not started again")
 
 
 def _one_try(where: str, earlier: Try) -> Iterator[str]:

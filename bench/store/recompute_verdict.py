@@ -181,7 +181,10 @@ def flags(record: Record, basis: Basis) -> Iterator[str]:
     silent = bool(record.usage) and not any(role.calls for role in record.usage)
     derived = {
         "overclaimed": [overclaimed(claim) for claim in record.claims if claim.overclaim and claim.claimed is not None],
-        "retried_after_kill": [note.evidence for note in flags_of_tries(record.tries)],
+        **{
+            name: [note.evidence for note in flags_of_tries(record.tries) if note.name == name]
+            for name in ("retried_after_kill", "interrupted_at_work")
+        },
     }
     for name, wanted in derived.items():
         found = [evidence for flag, evidence in notes if flag == name]

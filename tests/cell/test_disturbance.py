@@ -14,16 +14,19 @@ import pytest
 
 from bench.base.errors import InfraError
 from bench.base.times import TimeOfDay
-from bench.cell.context import Clock
+from bench.cell.context import CellContext, Clock
 from bench.cell.diagnosis import require_calm, require_same_files
 from bench.cell.machine import DiskSpace
 from bench.cell.run import run_cell
+from bench.cell.watch import CellWatch
 from bench.formats.plan import Cell
-from bench.formats.record import Try
+from bench.formats.record import Record, Try
+from bench.formats.run_folder import RunFolder
 from bench.formats.verdict import flags_of_tries
 from bench.gateway.call_log import CallLine, Ledger
 from bench.sandbox.bubblewrap import BubblewrapSandbox
-from tests.helpers.cells import make_agent, make_case, make_cell, make_context, write_files
+from bench.sandbox.process import ProcessSandbox
+from tests.helpers.cells import RIGHT, make_agent, make_case, make_cell, make_context, write_files
 
 
 @pytest.fixture
@@ -41,6 +44,56 @@ def test_a_kill_is_a_crash_whoever_sends_it(tmp_path: Path, bubblewrap: Bubblewr
 def test_a_second_try_of_an_older_version_is_still_said() -> None:
     earlier = Try(outcome="infra", cause="agent_killed", message="killed", at="2026-11-01T00:00:00Z")
     assert [note.name for note in flags_of_tries([earlier])] == ["retried_after_kill"]
+
+
+class _Stopped(CellWatch):
+    """Somebody who looks at the run, and stops it at the beginning or at the end of a phase."""
+
+    def __init__(self, phase: str, *, ends: bool) -> None:
+        self._at = phase, ends
+        self.context: CellContext
+
+    def phase(self, cell: Cell, name: str, seconds: float | None) -> None:
+        if (name, seconds is not None) == self._at:
+            self.context.stopped.set()
+
+
+def _stopped_at(phase: str, cell: Cell, folder: Path, *, ends: bool = False) -> Record:
+    """What the next try of the cell has left, which is stopped there; empty: not at all."""
+    watch = _Stopped(phase, ends=ends)
+    watch.context = make_context(folder, ProcessSandbox(), watch=watch)
+    return run_cell(cell, watch.context, RunFolder(watch.context.folder).set_aside(cell))
+
+
+def test_a_run_that_is_stopped_until_it_looks_good_earns_nothing(tmp_path: Path) -> None:
+    """Whoever sees a failure in the log and stops the run throws the dice once more, and not again."""
+    agent = make_agent(tmp_path / "agents", f"open('answer.py', 'w').write({RIGHT!r}); print('begun')")
+    cell = make_cell(agent, make_case(tmp_path / "cases"))
+    records = [_stopped_at(phase, cell, tmp_path) for phase in ("snapshot", "judge", "agent", "")]
+    assert [record.cause for record in records] == ["agent_interrupted", "agent_interrupted", "interrupted", ""]
+    last = records[-1]
+    assert (last.outcome, last.success, last.score, last.stop_reason) == ("graded", False, 0.0, "crashed")
+    assert [it.cause for it in last.tries] == ["agent_interrupted", "agent_interrupted", "interrupted"]
+    assert "stopped from outside 2 times" in next(it.evidence for it in last.failure_modes if it.name == "crashed")
+    assert [it.evidence for it in last.flags if it.name == "interrupted_at_work"]
+    assert not re.search(r"^begun", (tmp_path / "run" / last.artifacts[0].place).read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("phase", ["prepare", "agent"])
+def test_a_stop_before_the_agent_has_done_anything_does_not_count(tmp_path: Path, cell: Cell, phase: str) -> None:
+    for _ in range(3):
+        assert _stopped_at(phase, cell, tmp_path).cause == "interrupted"
+    record = _stopped_at("", cell, tmp_path)
+    assert (record.outcome, record.stop_reason, len(record.tries)) == ("graded", "finished", 3)
+    assert not [it for it in record.flags if it.name == "interrupted_at_work"]
+
+
+def test_a_run_that_is_stopped_once_goes_on_and_says_so(tmp_path: Path) -> None:
+    cell = make_cell(make_agent(tmp_path / "agents", "import time; time.sleep(1.1)"), make_case(tmp_path / "cases"))
+    assert _stopped_at("agent", cell, tmp_path, ends=True).cause == "agent_interrupted"
+    record = _stopped_at("", cell, tmp_path)
+    assert (record.outcome, record.stop_reason) == ("graded", "finished")
+    assert [it.name for it in record.flags if it.name == "interrupted_at_work"]
 
 
 @pytest.mark.parametrize("seconds", [6, -6, 86400])

@@ -482,6 +482,14 @@ def killed_twice(facts: Document, rng: random.Random, others: Sequence[Document]
 
 
 @forgery(_graded)
+def interrupted_until_it_was_good(facts: Document, rng: random.Random, others: Sequence[Document]) -> None:
+    one = {"outcome": "interrupted", "cause": "agent_interrupted", "message": "x", "at": facts["started"]}
+    count = rng.randint(2 if facts["stop_reason"] != "crashed" else 3, 9)
+    facts["tries"] = [{**one, "resumed": True}] * count
+    facts["flags"].append({"name": "interrupted_at_work", "evidence": f"{count} times: x"})
+
+
+@forgery(_graded)
 def a_copy_of_another_cell(facts: Document, rng: random.Random, others: Sequence[Document]) -> None:
     """A good record under the names of a bad one's cell, with a place for its traces that would be right."""
     # Of two cells with the same traces nothing tells which record is the copy: then neither is taken.

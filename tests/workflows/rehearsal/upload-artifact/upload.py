@@ -23,6 +23,8 @@ files = [
     and not any(part.startswith(".") for part in path.relative_to(folder).parts)
     and not any(pattern.match(str(path)) for pattern in left_out)
 ]
+if refused := [path for path in files if re.search(r'[":<>|*?\r\n]', str(path.relative_to(folder)))]:
+    sys.exit(f"The path for one of the files in artifact is not valid: {str(refused[0])!r}")
 if not files:
     sys.exit(os.environ["NOTHING"] == "error" and f"no files were found in {folder}")
 if target.exists() and os.environ["OVERWRITE"] != "true":
