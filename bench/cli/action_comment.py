@@ -15,8 +15,9 @@ from pydantic import ValidationError
 
 from bench.base.errors import EXIT_FAILED, UserError
 from bench.base.model import explain
+from bench.base.text import printable
 from bench.cli.action_gate import CONCLUSIONS, NO_VERDICT, NOT_GATED, UNCHANGED, GateInputs
-from bench.cli.action_inputs import annotated, own_repository, read_inputs, runner_variable, use_token
+from bench.cli.action_inputs import Words, annotated, own_repository, read_inputs, runner_variable, use_token
 from bench.github import annotate_error, set_outputs
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from bench.runs import Claims
 
 _REFUSED = "refused"
+_MILDEST_FIRST = ("success", "neutral", "failure")
 
 
 WORKFLOWS = ".github/workflows"
@@ -37,13 +39,14 @@ class CommentInputs(GateInputs):
     """The inputs of the step action `comment`."""
 
     actor: str = "github-actions[bot]"
+    branches: Words = []
 
 
 @click.command()
 @annotated
 def comment() -> None:
     """Check the records of a finished gate as untrusted data, and tell its pull request and commit what they say."""
-    from bench.github import open_api, put_check, put_comment
+    from bench.github import find_pulls, open_api, put_check, put_comment
 
     # Out of the environment first: nothing that this step starts may inherit it.
     token = os.environ.pop("MLDB_TOKEN", "")
@@ -60,17 +63,39 @@ def comment() -> None:
         open_api(repository, token, api=api, remedy=remedy) as github,
         tempfile.TemporaryDirectory(dir=runner_variable("RUNNER_TEMP")) as scratch,
     ):
-        found = _examined(github, run, told, Path(scratch), token)
-        if found is None:
-            click.echo(f"nothing to say: no open pull request has the head {run.head_sha[:12]} by now")
-            return
-        pull, said = found
-        click.echo(put_check(github, run, said))
-        click.echo(put_comment(github, pull, run, said, told.actor))
-    set_outputs({"verdict": said.title, "conclusion": said.conclusion})
-    if said.title.startswith(_REFUSED):
-        annotate_error(said.title)
+        every = find_pulls(github, run)
+        judged = _judged(github, every, told.branches, event.repository.default_branch)
+        found = _examined(github, run, told, (every, judged), Path(scratch), token) if judged else []
+        for pull, said in found:
+            click.echo(put_check(github, pull, run, said))
+            click.echo(put_comment(github, pull, run, said, told.actor))
+    if not found:
+        click.echo(_nothing(run, every))
+        return
+    worst = max((said for _, said in found), key=lambda said: _MILDEST_FIRST.index(said.conclusion))
+    set_outputs({"verdict": worst.title, "conclusion": worst.conclusion})
+    if worst.title.startswith(_REFUSED):
+        annotate_error(worst.title)
         sys.exit(EXIT_FAILED)
+
+
+def _judged(github: GitHubApi, pulls: Sequence[Pull], branches: Sequence[str], default: str | None) -> list[Pull]:
+    """Those of `pulls` that go into one of `branches`; without any, into the branch `default` or a protected one.
+
+    Whoever may push any branch makes one that has head's change already: against that one nothing has changed.
+    """
+    from bench.github import is_protected
+
+    if branches:
+        return [pull for pull in pulls if pull.base.ref in branches]
+    return [pull for pull in pulls if pull.base.ref == default or is_protected(github, pull.base.ref)]
+
+
+def _nothing(run: WorkflowRun, every: Sequence[Pull]) -> str:
+    if not every:
+        return f"nothing to say: no open pull request has the head {run.head_sha[:12]} by now"
+    into = ", ".join(f"#{pull.number} into {printable(pull.base.ref)}" for pull in every)
+    return f"nothing to say of {into}: no default or protected branch, or not one of the input `branches`"
 
 
 def _event() -> Event:
@@ -97,34 +122,49 @@ class _Found:
 
 
 def _examined(
-    github: GitHubApi, run: WorkflowRun, told: CommentInputs, scratch: Path, token: str
-) -> tuple[Pull, Said] | None:
-    """The pull request and what is to be said to it; None where no open one has this head any more."""
-    from bench.github import choose_pull, fetch_artifact, find_pulls, shared_commit
+    github: GitHubApi,
+    run: WorkflowRun,
+    told: CommentInputs,
+    pulls: tuple[Sequence[Pull], Sequence[Pull]],
+    scratch: Path,
+    token: str,
+) -> list[tuple[Pull, Said]]:
+    """What is to be said to which pull request.
+
+    pulls: all that have this head, and those of them that are judged. Which of them a run was of, its artifact alone
+    says: one that left none, or one that cannot be read, is told to all that are judged.
+    """
+    from bench.github import choose_pull, fetch_artifact, shared_commit
     from bench.runs import Claims
     from bench.store import Caps, unpack_artifact
 
-    pulls = find_pulls(github, run)
-    if not pulls:
-        return None
+    every, judged = pulls
     name = f"{told.name}-{run.id}-{run.run_attempt}"
     archive = fetch_artifact(github, run, f"mldb-{name}", _ARCHIVE_BYTES)
-    pull, folder = pulls[0], scratch / name
+    claims, folder = None, scratch / name
     try:
-        claims = None
         if archive is not None:
             unpack_artifact(archive, folder, Caps())
             claims = Claims.of(folder)
-            pull = choose_pull(pulls, claims.number)
+            number = choose_pull(every, claims.number).number
+            judged = [pull for pull in judged if pull.number == number]
     except UserError as error:
-        return pull, _said(told.name, run, _Found(_REFUSED, [], [str(error)]))
-    shared = shared_commit(github, pull)
-    clone = _fetched(github.repository, [shared, run.head_sha, pull.base.sha], scratch / "clone", token)
-    try:
-        found = _found(clone, shared, pull, run, told, claims, folder)
-    except UserError as error:
-        found = _Found(_REFUSED, [], [str(error)])
-    return pull, _said(told.name, run, found, _unproven(clone, shared, run))
+        refused = _said(told.name, run, _Found(_REFUSED, [], [str(error)]))
+        return [(pull, refused) for pull in judged]
+    if not judged:
+        return []
+    shared = {pull.number: shared_commit(github, pull) for pull in judged}
+    wanted = [run.head_sha, *shared.values(), *(pull.base.sha for pull in every)]
+    clone = _fetched(github.repository, wanted, scratch / "clone", token)
+    others = [pull for pull in every if pull not in pulls[1]]
+    said = []
+    for pull in judged:
+        try:
+            found = _found(clone, shared[pull.number], pull, run, told, claims, folder)
+        except UserError as error:
+            found = _Found(_REFUSED, [], [str(error)])
+        said.append((pull, _said(told.name, run, found, _unproven(clone, shared[pull.number], pull, others))))
+    return said
 
 
 def _fetched(repository: str, commits: Sequence[str], clone: Path, token: str) -> Path:
@@ -170,12 +210,22 @@ def _found(
     return found
 
 
-def _unproven(clone: Path, shared: str, run: WorkflowRun) -> list[str]:
-    """Why the records prove little: whoever changes the workflows decides what the gate's job did."""
+def _unproven(clone: Path, shared: str, pull: Pull, others: Sequence[Pull]) -> list[str]:
+    """Why the records prove little: whoever changes the workflows decides what the gate's job did.
+
+    What runs is the merge of head with a base branch. That of `pull` is the owners'; those of `others`, which have the
+    same head and are not judged, are anyone's, and any of these may be what ran.
+    """
     from bench.runs import changed_paths
 
-    changed = changed_paths(clone, shared, run.head_sha, WORKFLOWS)
-    return [f"not proven: this pull request changes {', '.join(changed[:5])}, which decide what ran"] if changed else []
+    notes = []
+    if changed := changed_paths(clone, shared, pull.head.sha, WORKFLOWS):
+        notes.append(f"not proven: this pull request changes {', '.join(changed[:5])}, which decide what ran")
+    for other in others:
+        if changed := changed_paths(clone, pull.base.sha, other.base.sha, WORKFLOWS):
+            where = f"{printable(other.base.ref)}, the base of #{other.number} with the same head"
+            notes.append(f"not proven: {', '.join(changed[:5])} differ in {where}, and may have decided what ran")
+    return notes
 
 
 def _said(name: str, run: WorkflowRun, found: _Found, unproven: Sequence[str] = ()) -> Said:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         choose_pull,
         fetch_artifact,
         find_pulls,
+        is_protected,
         put_check,
         put_comment,
         shared_commit,

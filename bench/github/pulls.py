@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
+from urllib.parse import quote
 
 from pydantic import Field
 
@@ -31,6 +32,7 @@ class Named(Answer):
     """A repository by its name."""
 
     full_name: str
+    default_branch: str | None = None
 
 
 class WorkflowRun(Answer):
@@ -59,6 +61,12 @@ class Event(Answer):
 
     workflow_run: WorkflowRun
     repository: Named
+
+
+class Branch(Answer):
+    """What is read of a branch."""
+
+    protected: bool
 
 
 class Side(Answer):
@@ -135,7 +143,7 @@ class Said:
     """What is to be shown."""
 
     name: str
-    """Of the Check; tells the gates of a repository apart."""
+    """Tells the gates of a repository apart; with the base branch, the name of the Check."""
     title: str
     """One line."""
     body: str
@@ -155,6 +163,11 @@ def find_pulls(github: GitHubApi, run: WorkflowRun) -> list[Pull]:
     owner = run.head_repository.full_name.partition("/")[0]
     listed = github.pages(Pull, "/pulls", state="open", head=f"{owner}:{run.head_branch}")
     return [pull for pull in listed if _is_of(pull, run, github.repository)]
+
+
+def is_protected(github: GitHubApi, branch: str) -> bool:
+    """Do the repository's rules protect this branch of it?"""
+    return github.get(Branch, f"/branches/{quote(branch, safe='')}").protected
 
 
 def choose_pull(pulls: Sequence[Pull], claimed: int | None) -> Pull:
@@ -199,14 +212,18 @@ def fetch_artifact(github: GitHubApi, run: WorkflowRun, name: str, most: int) ->
     return github.download(f"/actions/artifacts/{found[0].id}/zip", most)
 
 
-def put_check(github: GitHubApi, run: WorkflowRun, said: Said) -> str:
-    """Show `said` as the Check of the run's head commit; one line about what was done."""
-    path = f"/commits/{run.head_sha}/check-runs"
-    listed = github.pages(CheckRun, path, "check_runs", check_name=said.name, filter="all")
+def put_check(github: GitHubApi, pull: Pull, run: WorkflowRun, said: Said) -> str:
+    """Show `said` as the Check of the run's head commit; one line about what was done.
+
+    A commit may be the head of several pull requests, and GitHub requires a Check by its name: each base branch has
+    one of its own, so that what is said against one branch never replaces what was said against another.
+    """
+    path, name = f"/commits/{run.head_sha}/check-runs", f"{said.name} ({pull.base.ref})"
+    listed = github.pages(CheckRun, path, "check_runs", check_name=name, filter="all")
     own = [(order, it) for it in listed if (order := _order_of(it)) is not None]
     output = {"title": said.title, "summary": said.body}
     facts: dict[str, object] = {
-        "name": said.name,
+        "name": name,
         "status": "completed",
         "conclusion": said.conclusion,
         "external_id": f"ml-dev-bench:{run.id}-{run.run_attempt}",

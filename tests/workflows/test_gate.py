@@ -52,10 +52,10 @@ class Stage:
     records: Path
     steps: list[int] = field(default_factory=list)
 
-    def say(self, status: int = 0, *, attempt: int = 1, run: int = RUN, **facts: object) -> str:
+    def say(self, status: int = 0, *, attempt: int = 1, run: int = RUN, branches: str = "", **facts: object) -> str:
         """What the job `comment` prints on the event of this run."""
         event = {"action": "completed", "workflow_run": {**self.hub.actions.runs[run], "run_attempt": attempt, **facts}}
-        event["repository"] = {"full_name": NAME}
+        event["repository"] = {"full_name": NAME, "default_branch": "main"}
         self.steps.append(run)
         folder = self.folder / f"step-{len(self.steps)}"
         folder.mkdir(parents=True)
@@ -65,6 +65,7 @@ class Stage:
             "comment",
             folder,
             MLDB_TOKEN=TOKEN,
+            MLDB_BRANCHES=branches,
             MLDB_SANDBOX="process",
             GITHUB_EVENT_PATH=str(folder / "event.json"),
             GITHUB_API_URL=self.hub.api,
@@ -76,7 +77,9 @@ class Stage:
         assert TOKEN not in done.stdout + done.stderr
         return done.stdout
 
-    def upload(self, content: Path | bytes | None = None, *, run: int = RUN, attempt: int = 1) -> None:
+    def upload(
+        self, content: Path | dict[str, bytes] | bytes | None = None, *, run: int = RUN, attempt: int = 1
+    ) -> None:
         self.hub.actions.upload(run, f"mldb-gate-{run}-{attempt}", self.records if content is None else content)
 
     def forged(self, change: Callable[[Path], None]) -> Path:
@@ -304,7 +307,7 @@ def test_a_regression_is_said_once_and_nothing_is_written_again(stage: Stage) ->
         stage.hub.hub.comment(1, f"a person's comment {number}", "ada")
     said = stage.say()
     assert "made Check" in said and "commented on #1" in said
-    assert (stage.check["conclusion"], stage.check["name"]) == ("failure", "ml-dev-bench gate")
+    assert (stage.check["conclusion"], stage.check["name"]) == ("failure", "ml-dev-bench gate (main)")
     assert stage.check["head_sha"] == stage.commits.broken
     own = [text for text in stage.hub.hub.comments_on(1) if "ml-dev-bench:gate" in text]
     assert len(own) == 1
@@ -466,6 +469,57 @@ def test_a_gate_that_left_nothing_is_no_success(stage: Stage) -> None:
     assert "left no records" in stage.comment
     assert "nothing to say" in stage.say(conclusion="cancelled")
     assert "nothing to say" in stage.say(event="push")
+
+
+def open_aside(stage: Stage, tip: str) -> int:
+    """A second pull request of the same head, into a branch of its author's; its number."""
+    return int(stage.hub.hub.open_pull(stage.commits.broken, tip, branch="broken", into="aside")["number"])
+
+
+def unchanged_run(stage: Stage, number: int, tip: str, run: int = RUN + 1) -> None:
+    """The honest run of a gate whose base branch has the agent's change already."""
+    stage.hub.actions.make_run(run, stage.commits.broken, branch="broken").update(times())
+    claims = {"number": number, "base": tip, "head": tip, "run": f"gate-{run}-1", "verdict": "unchanged"}
+    stage.upload({"gate.json": json.dumps(claims).encode()}, run=run)
+
+
+@pytest.mark.parametrize("protected", [False, True])
+def test_a_second_pull_request_of_the_same_head_leaves_the_check_of_the_first(stage: Stage, protected: bool) -> None:
+    stage.upload()
+    stage.say()
+    red = dict(stage.check)
+    number = open_aside(stage, stage.commits.broken)
+    stage.hub.protected |= {"aside"} if protected else set()
+    unchanged_run(stage, number, stage.commits.broken)
+    said = stage.say(run=RUN + 1)
+    assert stage.hub.actions.checks[0] == red
+    others = [(it["name"], it["conclusion"]) for it in stage.hub.actions.checks[1:]]
+    assert others == ([("ml-dev-bench gate (aside)", "success")] if protected else []), said
+    assert protected or "nothing to say of #2 into aside, #1 into main" in said
+
+
+def test_a_gate_that_left_nothing_is_told_to_every_pull_request_that_may_be_its_own(stage: Stage) -> None:
+    open_aside(stage, stage.commits.broken)
+    stage.hub.protected |= {"aside"}
+    stage.say(conclusion="failure")
+    told = {it["name"]: it["conclusion"] for it in stage.hub.actions.checks}
+    assert told == {"ml-dev-bench gate (main)": "failure", "ml-dev-bench gate (aside)": "success"}
+
+
+def test_a_base_branch_that_nobody_watches_may_have_changed_what_ran(stage: Stage) -> None:
+    """What runs is the merge of head with a base branch: the workflows of that branch are in it."""
+    pull = stage.hub.hub.pulls[1]
+    pull["base"] |= {"sha": stage.commits.docs}
+    open_aside(stage, stage.commits.sneaky)
+    stage.say(conclusion="failure")
+    told = stage.comment.replace("&#46;", ".").replace("&#58;", ":").replace("&#35;", "#")
+    assert "not proven: .github/workflows/other.yml differ in aside, the base of #2" in told
+
+
+def test_the_input_names_the_branches_that_are_judged(stage: Stage) -> None:
+    stage.upload()
+    assert "nothing to say of #1 into main" in stage.say(branches="release, next")
+    assert stage.hub.actions.checks == []
 
 
 def answered(body: bytes, method: str, path: str) -> tuple[int, bytes]:

@@ -35,6 +35,8 @@ class Service:
         self.hub = Issues(name, page)
         self.actions = Actions(name)
         self.runners = SelfHosted()
+        self.protected = {"main"}
+        """Names of the branches that are protected."""
         self.app_rights: list[dict[str, str]] = []
         """What Apps have asked their tokens to be good for."""
         self.host = ""
@@ -130,10 +132,15 @@ class Service:
             *self.runners.routes(),
             ("GET", "/compare/(.+)[.]{3}(.+)", self._compare),
             ("GET", "/commits/([^/]+)", self._commit),
+            ("GET", "/branches/(.+)", self._branch),
             ("GET", "/contents/(.+)", self._contents),
             ("PUT", "/contents/(.+)", self._write),
         ]
         return find_route(routes, request)
+
+    def _branch(self, request: Request, name: str) -> Answer:
+        """https://docs.github.com/en/rest/branches/branches#get-a-branch"""
+        return Answer(200, {"name": name, "protected": name in self.protected})
 
     def _bare(self) -> GitData:
         if self.git is None:
