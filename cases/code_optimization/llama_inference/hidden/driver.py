@@ -12,14 +12,18 @@ Array = NDArray[Any]
 def outputs(weights: list[dict[str, Array]], calls: list[dict[str, Any]]) -> dict[str, Any]:
     """What generate gives for each call, in one process, and what it has left of weights and tokens.
 
-    A call names its weights by their place, and parts of them whose rows are turned about in place before it.
+    A call names its weights by their place, and parts of them that change in place before it: one number, or (-1) the
+    order of the rows.
     """
     generate = importlib.import_module("inference").generate
     found = []
     for call in calls:
         chosen = weights[call["weights"]]
-        for name in call["turned"]:
-            chosen[name][:] = chosen[name][::-1].copy()
+        for name, place in call["changed"]:
+            if place < 0:
+                chosen[name][:] = chosen[name][::-1].copy()
+            else:
+                chosen[name].flat[place] += 4
         tokens = call["tokens"].copy()
         following, logits = (_plain(part) for part in generate(tokens, chosen))
         found.append({"following": following, "logits": logits, "tokens": tokens})

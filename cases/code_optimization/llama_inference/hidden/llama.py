@@ -16,8 +16,12 @@ SCALES = {
     # What is added under the root counts, gates go to where exp ends, and the first or the last token often wins.
     "small": {"embedding": 3e-3, "output": 1e-2, "down": 5e-5, "gate": 60.0},
     "sharp": {"query": 3.2, "key": 3.2},
+    "huge": {"layer2.query": 64.0, "layer2.key": 64.0},
 }
-"""What a set of weights multiplies its parts with; sharp ones give attention scores up to about 118."""
+"""What a set of weights multiplies its parts with; sharp ones give attention scores up to about 118.
+
+Huge ones give some far beyond 10,000: what is to be ignored must not win by them.
+"""
 
 
 def draw_weights(seed: int, kind: str = "plain") -> Weights:
@@ -37,7 +41,7 @@ def draw_weights(seed: int, kind: str = "plain") -> Weights:
         weights[f"{name}.down"] = normal(INNER, WIDTH, scale=0.08)
         weights[f"{name}.norm1"], weights[f"{name}.norm2"] = (1 + normal(WIDTH, scale=0.1) for _ in range(2))
     for part, factor in SCALES[kind].items():
-        for name in (name for name in weights if name.split(".")[-1] == part):
+        for name in (name for name in weights if name.endswith(part)):
             weights[name] *= np.float32(factor)
     # Twins, whose logits are more apart than is allowed and less than half precision tells.
     apart = np.float32(TWINS) * rng.choice(np.array([-1, 1], np.float32), VOCABULARY // 2)

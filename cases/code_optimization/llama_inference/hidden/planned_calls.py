@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 FIRST = (
     ((4, 128), 0, ()), ((1, 1), 0, ()), ((9, 37), 1, ()), ((4, 128), 1, ()), ((2, 256), 2, ()), ((16, 5), 0, ()),
     ((4, 128), 0, ("head", "layer1.query", "layer3.up")), ((4, 128), 1, ("embedding", "layer0.value", "layer2.norm1")),
-    ((4, 128), 2, ("layer3.output",)), ((16, 256), 0, ()),
+    ((4, 128), 2, ("layer3.output",)), ((16, 256), 0, ()), ((3, 8), 3, ()),
 )  # fmt: skip
 LENGTHS = (2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 20, 24, 31, 32, 33)
 """One for each number of rows, in any order."""
@@ -25,18 +25,21 @@ def planned(rng: np.random.Generator, weights: Weights) -> list[dict[str, Any]]:
     """Calls of every number of rows, of rows that are nearly the same, and after a change of each part alone."""
     # The same tokens come again with other weights: what was remembered of them is wrong then.
     drawn = {shape: draw_tokens(rng, *shape) for shape, _, _ in FIRST}
-    calls = [_call(drawn[shape], at, parts) for shape, at, parts in FIRST]
+    calls = [_call(drawn[shape], at, [(part, -1) for part in parts]) for shape, at, parts in FIRST]
     sizes = [(rows, int(length)) for rows, length in enumerate(rng.permutation(LENGTHS), 1)]
     sizes += [(int(rng.integers(1, 17)), int(rng.integers(1, 257))) for _ in range(DRAWN)]
     calls += [_call(draw_tokens(rng, *size), at % 2) for at, size in enumerate(sizes)]
     calls.append(_call(_nearly_the_same(rng), 0))
     few = draw_tokens(rng, 2, 6)
-    # Rows that change places leave every sum as it was.
-    return calls + [_call(few, 0, (str(name),)) for name in rng.permutation(sorted(weights))]
+    # Rows that change places leave every sum as it was; one number of each part is rarely among some that are compared.
+    calls += [_call(few, 0, [(str(name), -1)]) for name in rng.permutation(sorted(weights))]
+    places = {name: int(rng.integers(part.size)) for name, part in weights.items()}
+    places["embedding"] = 128 * int(few[0, -1]) + places["embedding"] % 128
+    return [*calls, _call(few, 0, list(places.items()))]
 
 
-def _call(tokens: NDArray[np.int64], weights: int, turned: tuple[str, ...] = ()) -> dict[str, Any]:
-    return {"tokens": tokens, "weights": weights, "turned": list(turned)}
+def _call(tokens: NDArray[np.int64], weights: int, changed: list[tuple[str, int]] | None = None) -> dict[str, Any]:
+    return {"tokens": tokens, "weights": weights, "changed": changed or []}
 
 
 def _nearly_the_same(rng: np.random.Generator) -> NDArray[np.int64]:
