@@ -134,7 +134,7 @@ class Rig:
         finally:
             writer.close()
             # Let the other side come to its end within this example.
-            while self._endpoint._tasks:
+            while self._endpoint._clients:
                 await asyncio.sleep(0)
 
     def state(self) -> State:
