@@ -18,7 +18,7 @@ from bench.gateway.budget import CellBudget, Reservation
 from bench.gateway.call_log import CallLine, Ledger, clean
 from bench.gateway.config import State
 from bench.gateway.google import Target
-from bench.gateway.media import Formula, media_bound
+from bench.gateway.media import Formula, set_media_aside
 from bench.gateway.names import ModelNames, alias
 from bench.gateway.observations import Observations
 from bench.gateway.policy import apply_policy
@@ -151,9 +151,7 @@ class CallHandler:
 
     def _price_media(self, call: Call, role: str) -> None:
         if call.dialect not in COUNTS and self._budget.needs_caps and role in self._formulas:
-            bound = media_bound(call, self._formulas[role])
-            call.media_tokens, call.media_bytes = bound.tokens, bound.encoded
-            call.text_tokens -= bound.as_text
+            set_media_aside(call, self._formulas[role])
 
     def _go_on(self, call: Call) -> None:
         earlier = call.data.get("previous_response_id")

@@ -23,6 +23,7 @@ MOST_EXPENSIVE = 1000.0
 _Price = Annotated[float, Field(ge=0, le=MOST_EXPENSIVE, allow_inf_nan=False)]
 _OwnPrice = Annotated[float, Field(ge=0, le=MOST_EXPENSIVE * 1e6)]
 _Most = Annotated[int, Field(ge=0, le=10**9)]
+_Known = Annotated[int, Field(ge=1, le=10**9)]
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,8 @@ class Prices:
     """Input tokens above which the whole call is billed at the `long` rates."""
     max_output: _Most = 0
     """The most tokens the model answers with; 0: unknown."""
+    max_input: _Most = 0
+    """The most tokens that its window takes in; 0: unknown."""
 
     def cost(self, tokens: Tokens) -> float:
         size = sum(part or 0 for part in (tokens.input_uncached, tokens.cache_read, tokens.cache_write))
@@ -94,7 +97,8 @@ class _Entry(BaseModel):
     cache_read_input_token_cost: _Price | None = None
     cache_creation_input_token_cost: _Price | None = None
     cache_creation_input_token_cost_above_1hr: _Price | None = None
-    max_output_tokens: Annotated[int, Field(ge=1, le=10**9)] | None = None
+    max_output_tokens: _Known | None = None
+    max_input_tokens: _Known | None = None
 
 
 class OwnRates(Model):
@@ -106,6 +110,8 @@ class OwnRates(Model):
     cache_write: _OwnPrice | None = None
     cache_write_1h: _OwnPrice | None = None
     max_output: _Most = 0
+    max_input: _Most = 0
+    """What its window takes in: set aside for a request with a document."""
 
     def as_prices(self, version: str) -> Prices:
         """Prices per token; a rate of the cache that is not given is the nearest one that is."""
@@ -113,7 +119,7 @@ class OwnRates(Model):
         write = self.input if self.cache_write is None else self.cache_write
         hour = write if self.cache_write_1h is None else self.cache_write_1h
         rates = Rates(*(rate / 1_000_000 for rate in (self.input, self.output, read, write, hour)))
-        return Prices(rates, version, max_output=self.max_output)
+        return Prices(rates, version, max_output=self.max_output, max_input=self.max_input)
 
 
 class OwnPrices(Model):
@@ -171,7 +177,7 @@ def _prices(entry: dict[str, object], version: str) -> Prices:
     known = _Entry.model_validate(entry)
     thresholds = [int(found[1]) for key in entry if (found := _TIER.fullmatch(key))]
     if not thresholds:
-        return Prices(_rates(known), version, max_output=known.max_output_tokens or 0)
+        return Prices(_rates(known), version, None, 0, known.max_output_tokens or 0, known.max_input_tokens or 0)
     # One threshold is all that OpenAI's models have; with several the lowest is the cautious one.
     above = min(thresholds)
     suffix = f"_above_{above}k_tokens"
@@ -182,7 +188,9 @@ def _prices(entry: dict[str, object], version: str) -> Prices:
             if name + suffix in entry
         }
     )
-    return Prices(_rates(known), version, _rates(long), above * 1000, known.max_output_tokens or 0)
+    return Prices(
+        _rates(known), version, _rates(long), above * 1000, known.max_output_tokens or 0, known.max_input_tokens or 0
+    )  # fmt: skip
 
 
 def _rates(entry: _Entry) -> Rates:
