@@ -25,7 +25,7 @@ from bench.gateway.policy import apply_policy
 from bench.gateway.request import COUNTS, Call, Dialect, RequestRefused, read_call
 from bench.gateway.run_budget import LimitReached
 from bench.gateway.streams import estimate, forward
-from bench.gateway.usage import normalise
+from bench.gateway.usage import heard_tokens, normalise
 
 DEFAULT_OUTPUT_CAP = 16_384
 """Tokens that a call may bring back when it names no cap of its own and there is a limit to keep."""
@@ -201,16 +201,19 @@ class CallHandler:
         call = flight.call
         free = call.dialect in COUNTS
         tokens = Tokens() if free else normalise(flight.backend.rule(call), answer.usage)
-        exact = tokens is not None and not fault
-        if tokens is None or not exact:
+        told = tokens is not None and not fault
+        if tokens is None or not told:
             tokens = estimate(call, answer, tokens)
             flight.history.faults.append(fault or "usage_unknown")
+        heard = 0 if free else heard_tokens(answer.usage)
+        prices = flight.reservation.account.tariff.prices
+        exact = told and not (heard and prices and prices.base.audio is None)
         cost = await self._budget.settle(
-            flight.reservation, tokens, flight.history.retries, exact=exact, ok=not fault
+            flight.reservation, tokens, flight.history.retries, exact=exact, ok=not fault, heard=heard
         )  # fmt: skip
         if 0 < len(answer.id) <= _LONGEST_ID and call.dialect == "responses":
             # How long the answer grows that the provider stores is not seen by whoever hangs up, for one.
-            written = tokens.output or 0 if exact else flight.reservation.tokens - call.worst_input
+            written = tokens.output or 0 if told else flight.reservation.tokens - call.worst_input
             self._responses[answer.id] = call.worst_input + written
         if not fault:
             flight.backend.answered(call)
