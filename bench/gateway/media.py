@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 import math
 import re
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 from bench.gateway import google
 from bench.gateway.image_size import read_image
 from bench.gateway.json_values import Json
-from bench.gateway.request import Call, RequestRefused
+from bench.gateway.request import Call, Dialect, RequestRefused
 from bench.gateway.text_bound import most_tokens
 
 Family = Literal["openai", "anthropic", "gemini", "other"]
@@ -25,6 +26,8 @@ Family = Literal["openai", "anthropic", "gemini", "other"]
 _LARGEST_SIDE = 65_535
 _LONG_CONTEXT, _LONG_WINDOW = "context-1m", 1_000_000
 """Anthropic's beta, by which some models take more than their window."""
+_REWRITTEN: tuple[Dialect, ...] = ("messages", "responses")
+"""Of these litellm writes calls of tools anew for other providers, each character that is not ASCII as six."""
 _DOCUMENTS = ("application/", "text/")
 """Beginnings of the media types that are billed as text, and as pictures of pages."""
 _DATA_URL = re.compile(r"data:([\w.+/-]*)(?:;[\w=.+-]+)*;base64,")
@@ -85,6 +88,8 @@ class Formula:
     model: str
     window: int = 0
     """The most tokens that its input can have; 0: unknown."""
+    native: tuple[Dialect, ...] = ()
+    """Protocols in which a request reaches the provider as the gateway has read it."""
 
     def image(self, width: int, height: int) -> int:
         """Tokens of one image, at the most expensive setting of detail."""
@@ -127,6 +132,8 @@ def _open_models(width: int, height: int) -> int:
 def set_media_aside(call: Call, formula: Formula) -> None:
     """Write the bound of all media into `call`; raises `RequestRefused` for what has none."""
     bound = media_bound(call, formula)
+    if call.dialect in _REWRITTEN and call.dialect not in formula.native:
+        call.text_tokens = max(call.text_tokens, most_tokens(json.dumps(call.data).encode("ascii")))
     call.media_tokens, call.media_bytes = bound.tokens, bound.encoded
     call.text_tokens -= bound.as_text + bound.documents
     if bound.documents:

@@ -81,7 +81,12 @@ async def _serve(config: Config, told: BinaryIO) -> None:
     budget = CellBudget(config.roles, config.limits, run_budget)
     # What a cassette answers is billed by no provider.
     formulas = {
-        role: Formula(it.family, it.model, it.prices.max_input if it.prices else 0)
+        role: Formula(
+            it.family,
+            it.model,
+            it.prices.max_input if it.prices else 0,
+            tuple(it.provider.dialects if it.provider else ()),
+        )
         for role, it in config.roles.items()
         if not it.simulated
     }

@@ -221,5 +221,17 @@ def test_text_is_bounded_as_it_is_sent_after_a_translation(value: Any) -> None:
     assert sum(most_tokens(text.encode()) for text in texts) <= call.text_tokens
 
 
+def test_what_litellm_writes_anew_is_bounded_as_it_writes_it() -> None:
+    value = "\u00e9\U00013000" * 500
+    use = {"type": "tool_use", "id": "c", "name": "f", "input": {"r": value}}
+    body = {"model": "m", "max_tokens": 9, "messages": [{"role": "assistant", "content": [use]}]}
+    raw = json.dumps(body, ensure_ascii=False).encode()
+    native, foreign = read_call("messages", raw, {}), read_call("messages", raw, {})
+    set_media_aside(native, Formula("anthropic", "m", native=("messages",)))
+    set_media_aside(foreign, Formula("openai", "m", native=("chat", "responses")))
+    assert native.text_tokens <= most_tokens(raw)
+    assert foreign.text_tokens >= most_tokens(json.dumps({"r": value}).encode()) > native.text_tokens
+
+
 def test_media_cost_nothing_extra_where_there_are_none() -> None:
     assert media_bound(call_of({"type": "text", "text": "x" * 1000}), Formula("other", "m")) == Bound()
