@@ -21,8 +21,8 @@ _TIER = re.compile(r"([a-z0-9_]+)_above_([0-9]{1,6})k_tokens")
 _PRICE = re.compile("cost|pric|multiplier|(?:^|_)fees?(?:_|$)")
 """In the names of fields that tell of money."""
 _UNASKED = re.compile(
-    # Tiers of service that no request may ask for, and tools of the provider.
-    r".+_(?:batches|flex|priority|ultrafast|balanced|decisions)|.+_uplift_multiplier(?:_\w+)?"
+    # Tiers of service and lives of caches that no request may ask for, and tools of the provider.
+    r".+_(?:batches|flex|priority|ultrafast|balanced|decisions)|.+_uplift_multiplier(?:_\w+)?|.+_above_12hr"
     r"|search_context_cost_per_query|google_maps_grounding_cost_per_query|code_interpreter_cost_per_session"
     r"|(?:file|web)_search_\w+"
     # What comes back besides text, other ways to say the same price, and what makes it less.
@@ -139,7 +139,6 @@ class _Entry(BaseModel):
     cache_read_input_token_cost: _Price | None = None
     cache_creation_input_token_cost: _Price | None = None
     cache_creation_input_token_cost_above_1hr: _Price | None = None
-    cache_creation_input_token_cost_above_12hr: _Price | None = None
     output_cost_per_reasoning_token: _Price | None = None
     input_cost_per_audio_token: _Price | None = None
     max_output_tokens: _Known | None = None
@@ -280,8 +279,7 @@ def _rates(entry: _Entry) -> Rates:
     read, write = entry.cache_read_input_token_cost, entry.cache_creation_input_token_cost or None
     price = entry.input_cost_per_token
     write = price if write is None else write
-    # OpenAI's longest retention: usage does not tell it apart, but it is set aside.
-    hour = entry.cache_creation_input_token_cost_above_1hr or entry.cache_creation_input_token_cost_above_12hr
+    hour = entry.cache_creation_input_token_cost_above_1hr
     return Rates(
         price, entry.output_cost_per_token, price if read is None else read, write, write if hour is None else hour,
         entry.output_cost_per_reasoning_token, entry.input_cost_per_audio_token,

@@ -70,6 +70,7 @@ UNASKED: dict[str, object] = {
     "input_cost_per_token_batches": 1e-6, "output_cost_per_token_above_272k_tokens_priority": 1.0,
     "search_context_cost_per_query": {"search_context_size_low": 0.03}, "regional_processing_uplift_multiplier_eu": 1.1,
     "input_cost_per_image_token": 2e-6, "output_cost_per_image": 0.04, "input_cost_per_request": 0.0,
+    "cache_creation_input_token_cost_above_12hr_above_272k_tokens": 1.0,
     "off_peak_pricing": {"windows": []}, "supports_web_search": True, "pricing_source": "https://x",
 }  # fmt: skip
 
