@@ -22,5 +22,6 @@ if TYPE_CHECKING:
     from bench.gateway.launch import Gateway, GatewaySpec, open_gateway
     from bench.gateway.prices import Prices
     from bench.gateway.steps import Said, Step, ToolUse, TraceSteps, read_steps
+    from bench.gateway.usage import heard_tokens
 else:
     __getattr__ = lazy_face(__name__)

@@ -170,12 +170,12 @@ class CellBudget:
         return self._run_budget is None or self._run_budget.hold_more(reservation.each, reservation.tokens)
 
     async def settle(
-        self, reservation: Reservation, tokens: Tokens, retries: int, *, exact: bool, ok: bool
+        self, reservation: Reservation, tokens: Tokens, retries: int, *, exact: bool, ok: bool, heard: int = 0
     ) -> float | None:
         """Replace the reservation by what the call did cost. None: unpriced.
 
         exact: False where the answer did not come to its end or did not say what it used, so that the provider may
-        bill more than is known: up to what was reserved, which the limits go on counting.
+        bill more than is known: up to what was reserved, which the limits go on counting. heard: input that was sound.
         """
         account = reservation.account
         if not self._release(reservation):
@@ -188,7 +188,7 @@ class CellBudget:
         account.estimated |= not exact
         account.tokens = _add(account.tokens, tokens)
         prices = account.tariff.prices
-        cost = prices.cost(tokens) if prices else None
+        cost = prices.cost(tokens, heard) if prices else None
         account.cost += cost or 0.0
         self._spend(reservation, cost or 0.0, tokens.total, exact=exact)
         await self._tell()

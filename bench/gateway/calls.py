@@ -18,14 +18,14 @@ from bench.gateway.budget import CellBudget, Reservation
 from bench.gateway.call_log import CallLine, Ledger, clean
 from bench.gateway.config import State
 from bench.gateway.google import Target
-from bench.gateway.media import Formula, media_bound
+from bench.gateway.media import Formula, set_media_aside
 from bench.gateway.names import ModelNames, alias
 from bench.gateway.observations import Observations
 from bench.gateway.policy import apply_policy
 from bench.gateway.request import COUNTS, Call, Dialect, RequestRefused, read_call
 from bench.gateway.run_budget import LimitReached
 from bench.gateway.streams import estimate, forward
-from bench.gateway.usage import normalise
+from bench.gateway.usage import heard_tokens, normalise
 
 DEFAULT_OUTPUT_CAP = 16_384
 """Tokens that a call may bring back when it names no cap of its own and there is a limit to keep."""
@@ -151,9 +151,7 @@ class CallHandler:
 
     def _price_media(self, call: Call, role: str) -> None:
         if call.dialect not in COUNTS and self._budget.needs_caps and role in self._formulas:
-            bound = media_bound(call, self._formulas[role])
-            call.media_tokens, call.media_bytes = bound.tokens, bound.encoded
-            call.text_tokens -= bound.as_text
+            set_media_aside(call, self._formulas[role])
 
     def _go_on(self, call: Call) -> None:
         earlier = call.data.get("previous_response_id")
@@ -203,18 +201,21 @@ class CallHandler:
         call = flight.call
         free = call.dialect in COUNTS
         tokens = Tokens() if free else normalise(flight.backend.rule(call), answer.usage)
-        exact = tokens is not None and not fault
+        told = tokens is not None and not fault
         if gone:
             flight.history.faults.append("client_gone")
-        if tokens is None or not exact:
+        if tokens is None or not told:
             tokens = estimate(call, answer, tokens)
             flight.history.faults.append(fault or "usage_unknown")
+        heard = 0 if free else heard_tokens(answer.usage)
+        prices = flight.reservation.account.tariff.prices
+        exact = told and not (heard and prices and prices.base.audio is None)
         cost = await self._budget.settle(
-            flight.reservation, tokens, flight.history.retries, exact=exact, ok=not fault
+            flight.reservation, tokens, flight.history.retries, exact=exact, ok=not fault, heard=heard
         )  # fmt: skip
         if 0 < len(answer.id) <= _LONGEST_ID and call.dialect == "responses":
             # Nobody has seen how long the answer grew that the provider stores.
-            written = tokens.output or 0 if exact else flight.reservation.tokens - call.worst_input
+            written = tokens.output or 0 if told else flight.reservation.tokens - call.worst_input
             self._responses[answer.id] = call.worst_input + written
         if not fault:
             flight.backend.answered(call)

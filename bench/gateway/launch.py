@@ -20,7 +20,7 @@ from bench.formats.model_usage import ModelUsage
 from bench.gateway.backends.providers import find_role, secrets_in
 from bench.gateway.config import SETTLE, Config, GatewayBase, Role, State
 from bench.gateway.names import alias, real_name
-from bench.gateway.prices import check_price_limit
+from bench.gateway.prices import check_price_limit, check_search
 
 _LONGEST_SOCKET_PATH = 107
 """Linux keeps a Unix socket's address in 108 bytes, the closing zero among them."""
@@ -262,6 +262,7 @@ def _roles(spec: GatewaySpec) -> dict[str, Role]:
     limits = [spec.limits.cost_usd, spec.run_budget.limits.cost_usd if spec.run_budget else None]
     limit = min((it for it in limits if it is not None), default=None)
     for role in roles.values():
+        check_search(role.model, spec.hosted_tools or role.simulated)
         check_price_limit(role.model, role.prices, limit)
         if role.task_sha256 and spec.task_sha256 and role.task_sha256 != spec.task_sha256:
             message = f"cassette {role.cassette} was made for another task.md of case {spec.case}; record it again"

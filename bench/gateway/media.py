@@ -1,12 +1,14 @@
 """The most tokens that images and documents of a request can be billed as; what cannot be bounded is refused.
 
 The formulas are the providers' own, rounded up where models differ: of one provider the most expensive rule counts.
+What a document holds is known to its reader alone: with one, the whole input is what the model's window can hold.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import json
 import math
 import re
 from collections.abc import Iterator
@@ -14,16 +16,20 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from bench.gateway import google
-from bench.gateway.file_bounds import image_size, pdf_bound
+from bench.gateway.image_size import read_image
 from bench.gateway.json_values import Json
-from bench.gateway.request import Call, RequestRefused
+from bench.gateway.request import Call, Dialect, RequestRefused
 from bench.gateway.text_bound import most_tokens
 
 Family = Literal["openai", "anthropic", "gemini", "other"]
 """Whose rule counts; `other`: unknown, so the most expensive of all."""
 _LARGEST_SIDE = 65_535
-_HEAD = 1 << 16
-"""Characters of base64 in which a size is looked for first; whole groups of four."""
+_LONG_CONTEXT, _LONG_WINDOW = "context-1m", 1_000_000
+"""Anthropic's beta, by which some models take more than their window."""
+_REWRITTEN: tuple[Dialect, ...] = ("messages", "responses")
+"""Of these litellm writes calls of tools anew for other providers, each character that is not ASCII as six."""
+_DOCUMENTS = ("application/", "text/")
+"""Beginnings of the media types that are billed as text, and as pictures of pages."""
 _DATA_URL = re.compile(r"data:([\w.+/-]*)(?:;[\w=.+-]+)*;base64,")
 _TEXT = frozenset(
     {
@@ -48,31 +54,42 @@ _TOOLS = 500
 class Bound(NamedTuple):
     """Of the media of one request."""
 
-    tokens: int
-    encoded: int
+    tokens: int = 0
+    encoded: int = 0
     """Bytes of the body that are not billed as text."""
-    as_text: int
+    as_text: int = 0
     """The most tokens that these bytes would be billed as if they were text."""
+    documents: int = 0
+    """The same of the documents' bytes; 0: there are none."""
 
     def plus(self, tokens: int, data: str = "") -> Bound:
         """This and what `data` shows, for `tokens`."""
         more = most_tokens(data.encode("utf-8", "replace")) if data else 0
-        return Bound(self.tokens + tokens, self.encoded + len(data), self.as_text + more)
+        return self._replace(
+            tokens=self.tokens + tokens, encoded=self.encoded + len(data), as_text=self.as_text + more
+        )  # fmt: skip
+
+    def with_document(self, data: str) -> Bound:
+        return self._replace(documents=self.documents + most_tokens(data.encode("utf-8", "replace")))
 
     def seen_by(self, formula: Formula) -> Bound:
         """Of an unknown provider it is not known whether it takes pictures for what they are."""
-        return self if formula.family != "other" else Bound(self.tokens, 0, 0)
+        return self if formula.family != "other" else self._replace(encoded=0, as_text=0)
 
 
-_NO_MEDIA = Bound(0, 0, 0)
+_NO_MEDIA = Bound()
 
 
 @dataclass(frozen=True)
 class Formula:
-    """How one model's provider bills images and pages."""
+    """How one model's provider bills images and documents."""
 
     family: Family
     model: str
+    window: int = 0
+    """The most tokens that its input can have; 0: unknown."""
+    native: tuple[Dialect, ...] = ()
+    """Protocols in which a request reaches the provider as the gateway has read it."""
 
     def image(self, width: int, height: int) -> int:
         """Tokens of one image, at the most expensive setting of detail."""
@@ -80,10 +97,6 @@ class Formula:
         if self.family == "other":
             return max(*(rule(width, height) for rule in rules.values()), _open_models(width, height))
         return rules[self.family](width, height)
-
-    def page(self) -> int:
-        """Tokens of one page of a PDF besides its text: its picture."""
-        return 3000 + self.image(2000, 2800)
 
     def _openai(self, width: int, height: int) -> int:
         base, tile = (2833, 5667) if "4o-mini" in self.model else (85, 170)
@@ -116,6 +129,18 @@ def _open_models(width: int, height: int) -> int:
     return max(min(math.ceil(width / 14) * math.ceil(height / 14), 16_384), 8000)
 
 
+def set_media_aside(call: Call, formula: Formula) -> None:
+    """Write the bound of all media into `call`; raises `RequestRefused` for what has none."""
+    bound = media_bound(call, formula)
+    if call.dialect in _REWRITTEN and call.dialect not in formula.native:
+        call.text_tokens = max(call.text_tokens, most_tokens(json.dumps(call.data).encode("ascii")))
+    call.media_tokens, call.media_bytes = bound.tokens, bound.encoded
+    call.text_tokens -= bound.as_text + bound.documents
+    if bound.documents:
+        long = _LONG_CONTEXT in call.headers.get("anthropic-beta", "")
+        call.window = max(formula.window, _LONG_WINDOW if long else 0)
+
+
 def media_bound(call: Call, formula: Formula) -> Bound:
     """The bound of all media in `call`; raises `RequestRefused` for what has none."""
     if call.dialect == "generate":
@@ -130,8 +155,8 @@ def media_bound(call: Call, formula: Formula) -> Bound:
         if kind in _TEXT:
             continue
         if kind in _IMAGES:
-            name, data = _image(part, kind)
-            bound = bound.plus(formula.image(*_sized(name, data)), data)
+            name, declared, data = _image(part, kind)
+            bound = bound.plus(formula.image(*_sized(name, declared, data)), data)
         elif kind in _FILES:
             bound = _with_file(bound, part, str(kind), formula)
         else:
@@ -160,12 +185,9 @@ def _google_bound(call: Call, formula: Formula) -> Bound:
             if not isinstance(data, str):
                 raise _refused("inlineData", "its `data` must be base64")
             if kind.startswith("image/"):
-                tokens = formula.image(*_sized("inlineData", data))
-            elif kind == "application/pdf":
-                tokens = _pages("inlineData", data, formula)
+                bound = bound.plus(formula.image(*_sized("inlineData", [kind], data)), data)
             else:
-                raise _refused("inlineData", "only images and PDFs have a known price")
-            bound = bound.plus(tokens, data)
+                bound = _with_document(bound, "inlineData", [kind], data, formula)
     tools = call.data.get("tools")
     if isinstance(tools, list) and tools:
         bound = bound.plus(_TOOLS + _TYPED_TOOL * sum("computerUse" in it for it in tools))
@@ -198,32 +220,34 @@ def _tools(call: Call) -> int:
     return _TOOLS + _TYPED_TOOL * typed
 
 
-def _image(part: Json, kind: str) -> tuple[str, str]:
-    """The name of the field with the image, and its base64."""
+def _image(part: Json, kind: str) -> tuple[str, list[Any], str]:
+    """The name of the field with the image, the media types that are declared for it, and its base64."""
     if kind == "image":
         source = part.get("source")
         if isinstance(source, dict) and source.get("type") == "base64" and isinstance(source.get("data"), str):
-            return "source.data", source["data"]
+            return "source.data", [source.get("media_type")], source["data"]
         raise _refused("source", "send the image itself as base64: what another one costs is not known")
     picture = part.get("image_url")
     address = picture.get("url") if isinstance(picture, dict) else picture
     if not isinstance(address, str) or not (head := _DATA_URL.match(address)):
         raise _refused("image_url", "send the image itself as a data: URL with base64")
-    return "image_url", address[head.end() :]
+    more = [picture["format"]] if isinstance(picture, dict) and picture.get("format") is not None else []
+    return "image_url", [head[1], *more], address[head.end() :]
 
 
-def _sized(name: str, data: str) -> tuple[int, int]:
-    found = image_size(_decoded(name, data[:_HEAD])) or image_size(_decoded(name, data))
+def _sized(name: str, declared: list[Any], data: str) -> tuple[int, int]:
+    found = read_image(_decoded(name, data))
     if found is None:
         raise _refused(name, "this is not a PNG, JPEG, GIF or WebP image whose size can be read")
-    if max(found) > _LARGEST_SIDE:
+    # By which type an image is read is the provider's choice.
+    if wrong := [it for it in declared if str(it).lower().replace("/jpg", "/jpeg") != found.kind]:
+        raise _refused(name, f"it is declared as {str(wrong[0])[:60]!r} and is {found.kind}; declare what it is")
+    if max(found.width, found.height) > _LARGEST_SIDE:
         raise _refused(name, f"a side has at most {_LARGEST_SIDE} pixels")
-    return found
+    return found.width, found.height
 
 
 def _with_file(bound: Bound, part: Json, kind: str, formula: Formula) -> Bound:
-    """`bound` and what a document costs besides what its bytes count as text."""
-    name, data = "source.data", ""
     if kind == "document":
         source = part.get("source")
         how = source.get("type") if isinstance(source, dict) else None
@@ -233,22 +257,28 @@ def _with_file(bound: Bound, part: Json, kind: str, formula: Formula) -> Bound:
             # A text, or blocks that are no different from those outside of documents.
             inner = Call("messages", {"messages": [{"content": source.get("content")}]}, 0, "", "", {})
             return Bound(*map(sum, zip(bound, media_bound(inner, formula), strict=True)))
-        data = source["data"] if isinstance(source, dict) and isinstance(source.get("data"), str) else ""
-    else:
-        held = part.get("file") if kind == "file" else part
-        name, given = "file_data", held.get("file_data") if isinstance(held, dict) else None
-        head = _DATA_URL.match(given) if isinstance(given, str) else None
-        data = given[head.end() :] if head and isinstance(given, str) else given if isinstance(given, str) else ""
-    return bound.plus(_pages(name, data, formula), data)
+        data = source.get("data") if isinstance(source, dict) else None
+        declared = source.get("media_type") if isinstance(source, dict) else None
+        return _with_document(bound, "source.data", [declared], data, formula)
+    held = part.get("file") if kind == "file" else part
+    held = held if isinstance(held, dict) else {}
+    data, declared = held.get("file_data"), [held.get("format"), held.get("mime_type")]
+    if isinstance(data, str) and (head := _DATA_URL.match(data)):
+        data, declared = data[head.end() :], [*declared, head[1]]
+    return _with_document(bound, "file_data", declared, data, formula)
 
 
-def _pages(name: str, data: str, formula: Formula) -> int:
-    """Tokens of a PDF: its pages, and the text that it packs."""
-    bound_of_pdf = pdf_bound(_decoded(name, data)) if data else None
-    if bound_of_pdf is None:
-        raise _refused(name, "only a PDF whose pages and text can be counted has a known price; send its text instead")
-    pages, text = bound_of_pdf
-    return pages * formula.page() + text // 2
+def _with_document(bound: Bound, name: str, declared: list[Any], data: Any, formula: Formula) -> Bound:
+    if not isinstance(data, str) or not data:
+        raise _refused(name, "send the document itself as base64")
+    if wrong := [it for it in declared if it and not str(it).lower().startswith(_DOCUMENTS)]:
+        raise _refused(name, f"what {str(wrong[0])[:60]!r} costs is not known; send its text instead")
+    if not formula.window:
+        raise _refused(
+            name, "a document can be as much as the model's window holds, and no price table says how much that is."
+            " Send its text instead; whoever runs this can name `max_input` of the model in the file MLDB_PRICES",
+        )  # fmt: skip
+    return bound.with_document(data)
 
 
 def _decoded(name: str, data: str) -> bytes:

@@ -14,6 +14,8 @@ from bench.gateway.reaching_out import find_fetched
 from bench.gateway.request import ITEMS, Call, not_allowed
 
 _PLAIN_TIERS = frozenset({"auto", "default", "standard", "standard_only"})
+_PLAIN_LIVES = (None, "5m", "30m", "1h")
+"""Of a cache of OpenAI's: half a day and more has a price of its own, which usage does not tell apart."""
 _EXPENSIVE = "more expensive service is not part of the benchmark"
 _FETCHED = "the provider would fetch it; send the content itself"
 _OTHER_PARTS = (
@@ -68,6 +70,9 @@ def _check_price(data: Json) -> None:
     reasoning = data.get("reasoning")
     if isinstance(reasoning, dict) and not _is_plain(reasoning.get("mode")):
         raise not_allowed("reasoning.mode", "several answers are thought out and billed, of which a cap bounds one")
+    cache = data.get("prompt_cache_options")
+    if isinstance(cache, dict) and cache.get("ttl") not in _PLAIN_LIVES:
+        raise not_allowed("prompt_cache_options.ttl", _EXPENSIVE)
     if data.get("background"):
         raise not_allowed("background", "answers are taken while the cell lives")
 

@@ -80,7 +80,16 @@ async def _serve(config: Config, told: BinaryIO) -> None:
     }
     budget = CellBudget(config.roles, config.limits, run_budget)
     # What a cassette answers is billed by no provider.
-    formulas = {role: Formula(it.family, it.model) for role, it in config.roles.items() if not it.simulated}
+    formulas = {
+        role: Formula(
+            it.family,
+            it.model,
+            it.prices.max_input if it.prices else 0,
+            tuple(it.provider.dialects if it.provider else ()),
+        )
+        for role, it in config.roles.items()
+        if not it.simulated
+    }
     calls = CallHandler(backends, budget, ledger, config.hosted_tools, recorders, config.names, formulas)
     endpoint = Endpoint(config.socket, calls, config.keys)
     await endpoint.start()

@@ -95,9 +95,11 @@ class Call:
     earlier_tokens: int = 0
     """Tokens of an earlier answer that this request goes on from without sending it again."""
     media_tokens: int = 0
-    """The most that images and documents can be billed as."""
+    """The most that images can be billed as."""
     media_bytes: int = 0
-    """Of the body, in images and documents that are not billed as text."""
+    """Of the body, in images that are not billed as text."""
+    window: int = 0
+    """Where there are documents: the most that the whole input can be, for nothing less bounds them."""
     text_tokens: int = 0
     """The most that the body can be billed as, without what is not billed as text."""
     stripped: list[str] = field(default_factory=list)
@@ -119,12 +121,13 @@ class Call:
     @property
     def worst_input(self) -> int:
         """The most tokens that the input can be billed as."""
-        return self.text_tokens + self.earlier_tokens + self.media_tokens
+        return max(self.text_tokens + self.earlier_tokens + self.media_tokens, self.window)
 
     @property
     def likely_input(self) -> int:
         """What the input probably counts, for answers that do not say."""
-        return (self.size - self.media_bytes) // 3 + 1 + self.earlier_tokens + self.media_tokens
+        likely = (self.size - self.media_bytes) // 3 + 1 + self.earlier_tokens + self.media_tokens
+        return min(likely, self.window) if self.window else likely
 
     @property
     def counts_as_step(self) -> bool:
@@ -173,7 +176,7 @@ def read_call(dialect: Dialect, body: bytes, headers: Mapping[str, str], target:
     call = Call(
         dialect, data, len(body), sha256_bytes(body), model, headers, bool(stream), cap, copies, _thinking(data)
     )  # fmt: skip
-    call.text_tokens = most_tokens(body)
+    call.text_tokens = _most_tokens(data)
     if dialect == "messages" and call.output_cap is None:
         raise _invalid("field `max_tokens`: is required")
     return call
@@ -196,8 +199,13 @@ def _read_google(dialect: Dialect, data: Json, body: bytes, headers: Mapping[str
     cap = _whole_number(config or {}, "maxOutputTokens", MAX_OUTPUT_CAP)
     copies = _whole_number(config or {}, "candidateCount", _MOST_COPIES) or 1
     call = Call(dialect, data, len(body), sha256_bytes(body), target.model, headers, target.stream, cap, copies)
-    call.text_tokens = most_tokens(body)
+    call.text_tokens = _most_tokens(data)
     return call
+
+
+def _most_tokens(data: Json) -> int:
+    """Of `data` as it is sent on: written anew, which makes some numbers longer and no character one of many."""
+    return most_tokens(json.dumps(data, ensure_ascii=False).encode("utf-8"))
 
 
 def _check_items(dialect: Dialect, data: Json) -> None:

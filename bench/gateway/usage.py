@@ -50,6 +50,7 @@ class _Details(_Loose):
     cache_creation_token_details: _Creation | None = None
     reasoning_tokens: _Count | None = None
     thinking_tokens: _Count | None = None
+    audio_tokens: _Count | None = None
 
 
 _NONE = _Details()
@@ -108,6 +109,29 @@ def normalise(rule: Rule, usage: JsonValue) -> Tokens | None:
         return _chat_tokens(read, rule)
     except ValidationError:
         return None
+
+
+class _Modality(_Loose):
+    modality: str = ""
+    tokenCount: _Count = 0
+
+
+class _Sound(_Loose):
+    """Where the protocols tell of sound; one of them at a time."""
+
+    prompt_tokens_details: _Details = _NONE
+    input_tokens_details: _Details = _NONE
+    promptTokensDetails: list[_Modality] = []
+
+
+def heard_tokens(usage: JsonValue) -> int:
+    """How much of the input was sound, which has a price of its own."""
+    try:
+        told = _Sound.model_validate({name: it for name, it in usage.items() if it} if isinstance(usage, dict) else {})
+    except ValidationError:
+        return 0
+    google = sum(it.tokenCount for it in told.promptTokensDetails if it.modality.upper() == "AUDIO")
+    return google + sum(it.audio_tokens or 0 for it in (told.prompt_tokens_details, told.input_tokens_details))
 
 
 def _chat_tokens(read: _Chat, rule: Rule) -> Tokens | None:

@@ -119,12 +119,12 @@ def _checks(
         limit = min((it for it in costs if it is not None), default=None)
         for role, model in cell.models.items():
             # A price is missing for every limit alike.
-            if is_replayed({role: model}) or (model, limit is None) in seen:
+            if is_replayed({role: model}) or (key := (model, limit is None, cell.case.spec.needs.network)) in seen:
                 continue
-            seen.add((model, limit is None))
+            seen.add(key)
             yield partial(
                 check_model, model, role, cell.case.id, cassettes=None, own_prices=Path(prices) if prices else None,
-                max_cost_usd=limit, environment=environment, ask=ask,
+                max_cost_usd=limit, environment=environment, network=cell.case.spec.needs.network, ask=ask,
             )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from bench.formats.help import HELP_LOG, HelpGiven, questions_in
 from bench.formats.model_usage import ModelUsage, Tokens
 from bench.formats.plan import slug_of
 from bench.formats.record import MOST_ARTIFACTS, Record
-from bench.gateway import CallLine
+from bench.gateway import CallLine, heard_tokens
 from bench.store.artifacts import Artifact, Refusal, read_file
 from bench.store.sources import Basis, must_be
 
@@ -226,7 +226,7 @@ def _price_fault(line: CallLine, role: ModelUsage, basis: Basis) -> str:
         known = basis.prices(role)
     except UserError:
         return ""
-    wanted = known.cost(line.tokens) if known is not None else None
+    wanted = known.cost(line.tokens, heard_tokens(line.raw_usage)) if known is not None else None
     if wanted is None or line.cost_usd is None:
         return ""
     return must_be("cost_usd", line.cost_usd, wanted, "its tokens' price") if _differ(line.cost_usd, wanted) else ""

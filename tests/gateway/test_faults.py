@@ -200,8 +200,7 @@ def test_usage_that_makes_no_sense_is_estimated_and_counted(tmp_path: Path, prot
             assert (counted.cost_usd or 0) > (before.cost_usd or 0)
 
 
-@pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize(("protocol", "stream"), [("chat", False), ("responses", True), ("messages", False)])
 def test_an_answer_without_usage_is_at_risk_up_to_what_was_set_aside(
     tmp_path: Path, protocol: str, stream: bool
 ) -> None:
@@ -213,6 +212,22 @@ def test_an_answer_without_usage_is_at_risk_up_to_what_was_set_aside(
         usage = role_of(through, protocol)
     assert statuses == [200, 200, 200, 402, 402], "of 15 dollars a million for 1,000 tokens three fit into 5 cents"
     assert (usage.cost_usd or 0) + usage.at_risk_usd >= 3 * 0.015
+
+
+def test_sound_is_charged_at_its_own_price_or_by_an_estimate(tmp_path: Path) -> None:
+    usage = {"prompt_tokens": 20_000, "completion_tokens": 1, "prompt_tokens_details": {"audio_tokens": 19_000}}
+    models, prices = {"main": "openai/priced", "other": "openai/unpriced"}, tmp_path / "own.json"
+    known = {"openai/priced": {"input": 3, "output": 15, "audio": 40}, "openai/unpriced": {"input": 3, "output": 15}}
+    prices.write_text(json.dumps({"schema": 1, "version": "sound", "models": known}))
+    facts: Any = {"models": models, "own_prices": prices, "cost_usd": UNLIMITED}
+    replies = [Reply("x", wrong_usage=usage)] * 2
+    with ScriptedUpstream(replies) as upstream, live(tmp_path, upstream, **facts) as through:
+        for role in models:
+            assert through.post("chat", model=f"bench-{role}").status_code == 200
+        priced, unpriced = through.gateway.state().usage
+    assert priced.cost_status == "exact"
+    assert priced.cost_usd == pytest.approx((1000 * 3 + 19_000 * 40 + 15) / 1e6)
+    assert (unpriced.cost_status, unpriced.faults) == ("estimated", {})
 
 
 def test_what_nests_without_end_is_charged_by_its_usage(tmp_path: Path) -> None:

@@ -10,11 +10,14 @@ from typing import Any
 
 import pytest
 
-from bench.gateway.file_bounds import MOST_PAGES, image_size, pdf_bound
-from bench.gateway.media import Formula, media_bound
+from bench.gateway.backends.google_translation import as_chat
+from bench.gateway.google import Target
+from bench.gateway.image_size import read_image
+from bench.gateway.media import Bound, Formula, media_bound, set_media_aside
 from bench.gateway.request import Call, RequestRefused, read_call
+from bench.gateway.text_bound import most_tokens
 from tests.helpers import media
-from tests.helpers.gateway_live import UNLIMITED, live
+from tests.helpers.gateway_live import UNLIMITED, WINDOW, live
 from tests.helpers.media import MODELS, SHAPES, Json
 from tests.helpers.provider import Reply, ScriptedUpstream, Usage
 from tests.helpers.sampling import at_night
@@ -34,8 +37,20 @@ def sizes(rng: random.Random, count: int) -> list[tuple[int, int]]:
 def test_a_size_is_read_from_the_header(shape: str) -> None:
     for width, height in sizes(random.Random(1), 50):
         data = SHAPES[shape](width, height)
-        assert image_size(data) == (width, height)
-        assert image_size(data[:9]) is None
+        found = read_image(data)
+        assert found is not None
+        assert found[1:] == (width, height)
+        assert read_image(data[:9]) is None
+
+
+def test_of_several_headers_the_largest_counts() -> None:
+    """Readers differ in which of them they take."""
+    small, large = media.png(16, 16), media.png(4000, 3000)
+    assert read_image(small + large[8:]) == ("image/png", 4000, 3000)
+    frame, scan = media.jpeg(4000, 3000)[20:-4], b"\xff\xda\x00\x02pixels\xff\x00\xff\xd0more"
+    assert read_image(media.jpeg(16, 16)[:-4] + scan + frame + scan) == ("image/jpeg", 4000, 3000)
+    assert read_image(media.webp(16, 16) + media.webp(4000, 3000)[12:]) == ("image/webp", 4000, 3000)
+    assert read_image(media.jpeg(16, 16)[:-4] + b"\xff\xdc\x00\x04\x0f\xa0" + scan) is None, "a later count of lines"
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -62,18 +77,18 @@ def test_the_dollar_limit_holds_whatever_is_shown(tmp_path: Path, protocol: str,
     with ScriptedUpstream(script) as upstream, live(tmp_path, upstream, cost_usd=limit, calls=1000) as through:
         statuses = []
         for number in range(25):
-            parts, tokens = [media.text_part(protocol, "look")], 0
+            parts, tokens, window = [media.text_part(protocol, "look")], 0, UNLIMITED
             for _ in range(rng.randint(1, 3)):
                 if rng.random() < 0.2:
-                    pages = rng.randint(1, 3)
-                    parts.append(media.pdf_part(protocol, media.pdf(pages, b"word " * 50)))
-                    tokens += pages * (3000 + bill(2000, 2800, None))
+                    parts.append(media.document_part(protocol, b"%PDF-1.7 whatever it packs"))
+                    tokens += rng.randint(1, WINDOW)
+                    window = WINDOW
                     continue
                 (width, height), detail = rng.choice(sizes(rng, 1)), rng.choice(DETAILS)
                 data = SHAPES[rng.choice(list(SHAPES))](width, height)
                 parts.append(media.image_part(protocol, data, detail))
                 tokens += bill(width, height, detail)
-            worth[str(number)] = tokens
+            worth[str(number)] = min(tokens, (window or tokens) - 100)
             asked = media.request_with(protocol, parts, result)
             statuses.append(through.post(protocol, **asked, metadata={"n": str(number)}).status_code)
         assert set(statuses) <= {200, 402}
@@ -98,8 +113,13 @@ _UNPRICED: list[tuple[Json, str]] = [
     ({"type": "image_url", "image_url": {"url": "data:image/png,raw"}}, "image_url"),
     ({"type": "input_image", "image_url": "data:image/png;base64,%%%"}, "image_url"),
     ({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}, "source.data"),
-    ({"type": "file", "file": {"file_data": "data:application/msword;base64,AAAA"}}, "file_data"),
-    ({"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "AAAA"}}, "source"),
+    ({"type": "file", "file": {"file_data": "data:audio/wav;base64,AAAA"}}, "file_data"),
+    ({"type": "file", "file": {"file_data": "AAAA", "format": "audio/wav"}}, "file_data"),
+    ({"type": "document", "source": {"type": "base64", "media_type": "video/mp4", "data": "AAAA"}}, "source"),
+    (
+        {"type": "image_url", "image_url": {"url": "data:image/gif;base64," + media.encoded(media.png(9, 9))}},
+        "image_url",
+    ),
 ]
 
 
@@ -129,7 +149,7 @@ def call_of(*parts: Any) -> Call:
 def test_documents_of_text_count_as_text_and_their_images_as_images() -> None:
     formula = Formula("anthropic", "anthropic/claude")
     text = {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "words"}}
-    assert media_bound(call_of(text), formula) == (0, 0, 0)
+    assert media_bound(call_of(text), formula) == Bound()
     image = media.image_part("messages", media.png(700, 700))
     inside = {"type": "document", "source": {"type": "content", "content": [image, {"type": "text", "text": "x"}]}}
     assert media_bound(call_of(inside), formula) == media_bound(call_of(image), formula)
@@ -138,22 +158,80 @@ def test_documents_of_text_count_as_text_and_their_images_as_images() -> None:
         media_bound(call_of(hidden), formula)
 
 
-def test_pages_and_text_of_a_pdf_are_bounded() -> None:
-    plain, packed = media.pdf(3, b"word " * 1000, packed=False), media.pdf(3, b"word " * 1000)
-    for data in (plain, packed):
-        found = pdf_bound(data)
-        assert found is not None
-        assert found[0] == 3
-        assert found[1] >= 3 * 5000
-    twice = plain.replace(b"10 0 R 11 0 R", b"10 0 R 10 0 R")
-    assert pdf_bound(twice) is not None
-    assert (pdf_bound(twice) or (0, 0))[0] == MOST_PAGES, "the same page many times over"
-    escaped = plain.replace(b"/Kids", b"/K#69ds").replace(b"/Type/Page/", b"/Type/P#61ge/").replace(b"/Count 3", b"")
-    assert (pdf_bound(escaped) or (0, 0))[0] == 3
-    for unread in (b"", b"%PDF-1.4 /Encrypt", b"%PDF-1.4 /Encr#79pt", b"%PDF-1.4 /LZWDecode", b"PK\x03\x04"):
-        assert pdf_bound(unread) is None
-    assert pdf_bound(media.pdf(1, bytes(60_000_000))) is None, "a bomb is not unpacked to its end"
+PACKED = {
+    "a PDF": ("application/pdf", b"%PDF-1.7 streams in streams"),
+    "an office file that begins as a PDF": (
+        "application/vnd.openxmlformats-officedocument.wordprocessingml.document", b"%PDF-1.4 PK"
+    ),
+    "a table": ("text/csv", b"7$9%3!1@" * 50),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("family", ["openai", "anthropic", "gemini", "other"])
+@pytest.mark.parametrize("kind", PACKED)
+def test_a_document_sets_aside_what_the_window_holds(kind: str, family: Any) -> None:
+    """However many there are, and whatever their bytes say: nothing less is a bound."""
+    declared, data = PACKED[kind]
+    part = media.document_part("messages", data, declared)
+    formula = Formula(family, "m", 200_000)
+    for parts in ([part], [part, part, media.image_part("messages", media.png(99, 99))]):
+        call = call_of(*parts)
+        set_media_aside(call, formula)
+        assert call.worst_input == 200_000
+        assert call.likely_input < 20_000, "an answer without usage is not charged with a whole window"
+    long = call_of({"type": "text", "text": "7" * 300_000}, part)
+    set_media_aside(long, formula)
+    assert long.worst_input > 300_000, "a table may be wrong about the window"
+    beta = call_of(part)
+    beta.headers = {"anthropic-beta": "context-1m-2025-08-07"}
+    set_media_aside(beta, formula)
+    assert beta.worst_input == 1_000_000
+
+
+def test_a_document_for_a_window_that_is_unknown_is_refused_with_a_remedy() -> None:
+    with pytest.raises(RequestRefused, match="`max_input`"):
+        media_bound(call_of(media.document_part("messages", b"%PDF-1.7")), Formula("openai", "m"))
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_an_honest_document_passes_beside_a_limit_that_holds_a_window(tmp_path: Path, protocol: str) -> None:
+    asked = media.request_with(protocol, [media.document_part(protocol, b"%PDF-1.7 and three pages")], False)
+    replies = [Reply("ok", usage=Usage(9000, 10))] * 3
+    with ScriptedUpstream(replies) as upstream, live(tmp_path, upstream, cost_usd=0.35) as through:
+        assert [through.post(protocol, **asked).status_code for _ in range(3)] == [200, 200, 402]
+        usage = through.gateway.state().usage[1 if protocol == "messages" else 0]
+    assert (usage.cost_status, usage.tokens.input_uncached) == ("exact", 18_000), "what it did cost takes its place"
+
+
+@pytest.mark.parametrize(
+    "value", ["\U0001f600\U00013000" * 500, [1e15] * 500, {"\u00e9" * 400: [1e-5, "\u00e9" * 400]}]
+)
+def test_text_is_bounded_as_it_is_sent_after_a_translation(value: Any) -> None:
+    """Numbers and characters can be longer there than in what the agent has sent."""
+    parts = [
+        {"functionResponse": {"name": "f", "response": {"r": value}}},
+        {"functionCall": {"name": "f", "args": {"r": value}}},
+    ]
+    asked = {"contents": [{"role": role, "parts": [part]} for role, part in zip(("user", "model"), parts, strict=True)]}
+    body = json.dumps(asked, ensure_ascii=False, separators=(",", ":")).replace("000000000000000.0", "e15").encode()
+    call = read_call("generate", body, {}, Target("generate", "m", False, False))
+    _, sent = as_chat(call, {**call.data, "model": "m"})
+    result, asking = sent["messages"]
+    texts = result["content"], asking["tool_calls"][0]["function"]["arguments"]
+    assert sum(most_tokens(text.encode()) for text in texts) <= call.text_tokens
+
+
+def test_what_litellm_writes_anew_is_bounded_as_it_writes_it() -> None:
+    value = "\u00e9\U00013000" * 500
+    use = {"type": "tool_use", "id": "c", "name": "f", "input": {"r": value}}
+    body = {"model": "m", "max_tokens": 9, "messages": [{"role": "assistant", "content": [use]}]}
+    raw = json.dumps(body, ensure_ascii=False).encode()
+    native, foreign = read_call("messages", raw, {}), read_call("messages", raw, {})
+    set_media_aside(native, Formula("anthropic", "m", native=("messages",)))
+    set_media_aside(foreign, Formula("openai", "m", native=("chat", "responses")))
+    assert native.text_tokens <= most_tokens(raw)
+    assert foreign.text_tokens >= most_tokens(json.dumps({"r": value}).encode()) > native.text_tokens
 
 
 def test_media_cost_nothing_extra_where_there_are_none() -> None:
-    assert media_bound(call_of({"type": "text", "text": "x" * 1000}), Formula("other", "m")) == (0, 0, 0)
+    assert media_bound(call_of({"type": "text", "text": "x" * 1000}), Formula("other", "m")) == Bound()

@@ -213,7 +213,8 @@ def test_with_hosted_tools_allowed_only_prices_are_looked_at(dialect: Dialect) -
     assert {name: call.data[name] for name in fields} == fields
     assert (call.stripped, call.removed) == ([], [])
     if dialect != "generate":
-        for price in ({"service_tier": "priority"}, {"background": True}, {"speed": "fast"}):
+        half_a_day = {"prompt_cache_options": {"ttl": "24h"}}
+        for price in ({"service_tier": "priority"}, {"background": True}, {"speed": "fast"}, half_a_day):
             with pytest.raises(RequestRefused, match=next(iter(price))):
                 passed(dialect, hosted=True, **price)
 

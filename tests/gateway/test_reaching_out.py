@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bench.base.errors import UserError
+from bench.gateway.backends.readiness import check_model
+from bench.gateway.launch import open_gateway
 from bench.gateway.request import Dialect, RequestRefused
-from tests.helpers.gateway import Json
+from tests.helpers.gateway import Json, spec_in
 from tests.helpers.policy import SAID, passed
 
 FAR = "https://example.com/x.png"
@@ -253,3 +258,23 @@ def test_the_agents_own_data_passes_whatever_it_is_called(dialect: Dialect, fiel
     call = passed(dialect, **fields)
     assert {name: call.data[name] for name in fields} == fields
     assert (call.stripped, call.removed) == ([], [])
+
+
+def test_no_gateway_opens_on_a_model_that_searches_where_a_case_has_no_network(tmp_path: Path) -> None:
+    """Also with a price of one's own, and before the run as well."""
+    model, prices = "openai/gpt-4o-search-preview", tmp_path / "own.json"
+    prices.write_text(json.dumps({"schema": 1, "version": "x", "models": {model: {"input": 1, "output": 1}}}))
+    environment = {"OPENAI_API_KEY": "sk-fake-0123456789abcdef"}
+    spec = spec_in(tmp_path, models={"main": model}, own_prices=prices, environment=environment, cassettes=None)
+    with pytest.raises(UserError, match="searches the web by itself"), open_gateway(spec):
+        pytest.fail("it was opened")
+    facts: Any = {
+        "cassettes": None,
+        "own_prices": prices,
+        "max_cost_usd": 1.0,
+        "environment": environment,
+        "ask": False,
+    }
+    check_model(model, "main", "demo_case", network=True, **facts)
+    with pytest.raises(UserError, match="searches the web by itself"):
+        check_model(model, "main", "demo_case", network=False, **facts)

@@ -10,7 +10,7 @@ import pytest
 from bench.base.errors import UserError
 from bench.formats.model_usage import Tokens
 from bench.gateway.prices import find_prices
-from bench.gateway.usage import Rule, normalise
+from bench.gateway.usage import Rule, heard_tokens, normalise
 from tests.helpers.usage_fixtures import FIXTURES
 
 
@@ -29,6 +29,22 @@ def test_counts_are_normalised(rule: Rule, usage: dict[str, Any], tokens: Tokens
 )  # fmt: skip
 def test_counts_that_make_no_sense_are_unknown(rule: Rule, usage: Any) -> None:
     assert normalise(rule, usage) is None
+
+
+@pytest.mark.parametrize(
+    ("heard", "usage"),
+    [
+        (19_990, {"prompt_tokens": 20_000, "prompt_tokens_details": {"audio_tokens": 19_990, "cached_tokens": 0}}),
+        (7, {"input_tokens": 9, "input_tokens_details": {"audio_tokens": 7}, "output_tokens_details": None}),
+        (5, {"promptTokensDetails": [{"modality": "TEXT", "tokenCount": 1}, {"modality": "AUDIO", "tokenCount": 5}]}),
+        (0, {"prompt_tokens": 5, "prompt_tokens_details": None}),
+        (0, {"prompt_tokens_details": {"audio_tokens": -5}}),
+        (0, {"prompt_tokens_details": "none"}),
+        (0, None),
+    ],
+)
+def test_sound_is_told_from_the_rest_of_the_input(heard: int, usage: Any) -> None:
+    assert heard_tokens(usage) == heard
 
 
 def test_more_cached_than_sent_makes_no_sense() -> None:

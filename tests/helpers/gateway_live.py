@@ -23,6 +23,8 @@ QUICK = Patience(
 )  # fmt: skip
 HASTY = QUICK.model_copy(update={"answer_s": 0.5, "probe_s": 0.5})
 MODELS = {"main": "openai/scripted", "claude": "anthropic/scripted"}
+WINDOW = 50_000
+"""Tokens that the scripted models take in."""
 ALL_MODELS = {**MODELS, "gemini": "gemini/scripted"}
 _ENDPOINTS = {"chat": "chat/completions", "responses": "responses", "messages": "messages"}
 
@@ -71,7 +73,7 @@ def storm(through: Live, callers: int, **fields: Any) -> list[int]:
 def own_prices(folder: Path) -> Path:
     """A file with the prices by which the scripted upstream counts."""
     path = folder / "prices.json"
-    renamed = {name.replace("_5m", ""): value for name, value in PRICES.items()}
+    renamed = {name.replace("_5m", ""): value for name, value in PRICES.items()} | {"max_input": WINDOW}
     path.write_text(
         json.dumps({"schema": 1, "version": "tests", "models": dict.fromkeys(ALL_MODELS.values(), renamed)})
     )
@@ -103,7 +105,7 @@ def written_below(folder: Path) -> str:
 
 
 __all__ = [
-    "ALL_MODELS", "CANARY", "HASTY", "MODELS", "QUICK", "UNLIMITED", "Live", "asked_by_agent", "live", "own_prices",
-    "request", "written_below",
+    "ALL_MODELS", "CANARY", "HASTY", "MODELS", "QUICK", "UNLIMITED", "WINDOW", "Live", "asked_by_agent", "live",
+    "own_prices", "request", "written_below",
 ]  # fmt: skip
 UNLIMITED = None

@@ -22,7 +22,7 @@ def jpeg(width: int, height: int, before: int = 0) -> bytes:
     """With `before` segments of 60,000 bytes ahead of the size."""
     extra = (b"\xff\xe1" + struct.pack(">H", 60_000) + bytes(59_998)) * before
     frame = struct.pack(">HBHHB", 17, 8, height, width, 3) + bytes(9)
-    return b"\xff\xd8\xff\xe0" + struct.pack(">H", 16) + bytes(14) + extra + b"\xff\xc0" + frame + b"\xff\xda"
+    return b"\xff\xd8\xff\xe0" + struct.pack(">H", 16) + bytes(14) + extra + b"\xff\xc0" + frame + b"\xff\xda\x00\x02"
 
 
 def gif(width: int, height: int) -> bytes:
@@ -35,38 +35,30 @@ def webp(width: int, height: int) -> bytes:
     return b"RIFF" + bytes(4) + b"WEBPVP8X" + struct.pack("<I", 10) + bytes(4) + size
 
 
-def pdf(pages: int, text: bytes = b"", packed: bool = True) -> bytes:
-    """Pages that all show `text`."""
-    content = b"BT (" + text + b") Tj ET"
-    body = zlib.compress(content) if packed else content
-    kids = b" ".join(b"%d 0 R" % (10 + n) for n in range(pages))
-    parts = [b"%%PDF-1.4\n1 0 obj<</Type/Pages/Count %d/Kids[%s]>>endobj\n" % (pages, kids)]
-    for n in range(pages):
-        parts.append(b"%d 0 obj<</Type/Page/Parent 1 0 R/Contents %d 0 R>>endobj\n" % (10 + n, 5000 + n))
-        parts.append(b"%d 0 obj<</Length %d>>stream\n%s\nendstream endobj\n" % (5000 + n, len(body), body))
-    return b"".join(parts)
-
-
 def encoded(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
+_KINDS = {b"GIF8": "image/gif", b"\xff\xd8": "image/jpeg", b"RIFF": "image/webp"}
+
+
 def image_part(protocol: str, data: bytes, detail: str | None = None) -> Json:
     """An image as a part of a message in `protocol`."""
+    kind = next((kind for start, kind in _KINDS.items() if data.startswith(start)), "image/png")
     if protocol == "messages":
-        return {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": encoded(data)}}
-    url = f"data:image/png;base64,{encoded(data)}"
+        return {"type": "image", "source": {"type": "base64", "media_type": kind, "data": encoded(data)}}
+    url = f"data:{kind};base64,{encoded(data)}"
     more = {"detail": detail} if detail else {}
     if protocol == "responses":
         return {"type": "input_image", "image_url": url, **more}
     return {"type": "image_url", "image_url": {"url": url, **more}}
 
 
-def pdf_part(protocol: str, data: bytes) -> Json:
+def document_part(protocol: str, data: bytes, kind: str = "application/pdf") -> Json:
     if protocol == "messages":
-        source = {"type": "base64", "media_type": "application/pdf", "data": encoded(data)}
+        source = {"type": "base64", "media_type": kind, "data": encoded(data)}
         return {"type": "document", "source": source}
-    url = f"data:application/pdf;base64,{encoded(data)}"
+    url = f"data:{kind};base64,{encoded(data)}"
     if protocol == "responses":
         return {"type": "input_file", "filename": "a.pdf", "file_data": url}
     return {"type": "file", "file": {"filename": "a.pdf", "file_data": url}}

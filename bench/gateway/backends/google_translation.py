@@ -84,7 +84,7 @@ def _assistant(parts: list[Json], number: int, waiting: list[tuple[str, str]]) -
         if isinstance(call := part.get("functionCall"), dict):
             identity = str(call.get("id") or f"call_{number}_{at}")
             waiting.append((str(call.get("name")), identity))
-            function = {"name": str(call.get("name")), "arguments": json.dumps(call.get("args") or {})}
+            function = {"name": str(call.get("name")), "arguments": _written(call.get("args") or {})}
             calls.append({"id": identity, "type": "function", "function": function})
     text = "".join(part["text"] for part in parts if isinstance(part.get("text"), str) and not part.get("thought"))
     return {"role": "assistant", "content": text or None, **({"tool_calls": calls} if calls else {})}
@@ -99,8 +99,13 @@ def _result(result: Json, number: int, waiting: list[tuple[str, str]]) -> Json:
     content = result.get("response")
     return {
         "role": "tool", "tool_call_id": found[1] if found else identity or f"call_{number}",
-        "content": content if isinstance(content, str) else json.dumps(content),
+        "content": content if isinstance(content, str) else _written(content),
     }  # fmt: skip
+
+
+def _written(value: Any) -> str:
+    # A character that is escaped would be billed as the six that it is written with.
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _said(part: Json) -> list[Json]:

@@ -19,7 +19,7 @@ from urllib.parse import quote, urlsplit
 from bench.base.errors import UserError
 from bench.gateway.backends.providers import find_role
 from bench.gateway.config import Role
-from bench.gateway.prices import check_price_limit
+from bench.gateway.prices import check_price_limit, check_search
 
 _ANSWER_S = 10.0
 _WAITS_S = (0.5, 2.0)
@@ -46,10 +46,15 @@ def check_model(
     own_prices: Path | None,
     max_cost_usd: float | None,
     environment: Mapping[str, str],
+    network: bool,
     ask: bool = True,
 ) -> None:
-    """Raise `UserError` when `model` cannot be served; ask: also ask its provider, which takes ten seconds at most."""
+    """Raise `UserError` when `model` cannot be served; ask: also ask its provider, which takes ten seconds at most.
+
+    network: the case allows one.
+    """
     found = find_role(model, role, case, cassettes, own_prices, environment)
+    check_search(model, network)
     check_price_limit(model, found.prices, max_cost_usd)
     if found.provider is not None and ask:
         _ask_provider(found)
