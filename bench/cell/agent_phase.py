@@ -31,6 +31,7 @@ from bench.formats.plan import Cell
 from bench.formats.record import StopReason
 from bench.formats.verdict import LIMIT_MODES
 from bench.gateway import (
+    USED_UP,
     CellLimits,
     Gateway,
     GatewaySpec,
@@ -123,12 +124,16 @@ def _with_calls(ended: Ended, gateway: Gateway | None, notes: list[Note], folder
     # Read after the gateway has closed: only then are calls that were still open charged.
     calls = gateway.state()
     usage = calls.usage
-    if calls.error and ended.reason != "disk_limit":
+    fault = calls.error if ended.reason != "disk_limit" else None
+    if fault and fault.startswith(USED_UP):
+        _require_own_use(folder, fault)
+        notes = [*notes, Note(name="quota_used_up", evidence=fault)]
+    elif fault:
         sockets = folder.context.socket_folder(folder.cell)
         if not calls.broken or not broken_by_cell(calls.exit_status, sockets):
-            raise InfraError("gateway_error", calls.error)
+            raise InfraError("gateway_error", fault)
         usage = usage_so_far(usage, folder.context.trace(folder.cell) / "calls.jsonl")
-        notes = [*notes, Note(name="gateway_broken", evidence=f"{calls.error}; a fresh one answers")]
+        notes = [*notes, Note(name="gateway_broken", evidence=f"{fault}; a fresh one answers")]
     _require_own_limit(folder, calls)
     return AgentPhase(ended, _stop_reason(ended, calls.limit_hit), usage, [*calls.notes, *notes])
 
@@ -140,6 +145,13 @@ def _require_own_limit(folder: CellFolder, calls: State) -> None:
         return
     if others := shares.used_by_others(folder.cell, calls.limit_hit):
         raise InfraError("run_limit", f"the run's {calls.limit_hit} was reached, and by others: {others}")
+
+
+def _require_own_use(folder: CellFolder, error: str) -> None:
+    """Raise `InfraError` where others have used up the account with the provider of which this cell has used, too."""
+    shares = folder.context.shares
+    if shares is not None and (others := shares.account_used_by_others(folder.cell)):
+        raise InfraError("quota_used_up", f"{error}; {others}")
 
 
 def _should_stop(gateway: Gateway, follower: LedgerFollower, work: Work | None) -> bool:

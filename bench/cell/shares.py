@@ -41,8 +41,12 @@ class Work:
 class RunShares:
     """What each agent of a run has used, in dollars, tokens, calls and seconds. Safe to use from several threads."""
 
-    def __init__(self, cells: Sequence[Cell], earlier: Iterable[Record] = ()) -> None:
-        """`earlier`: what cells have used before this process began."""
+    def __init__(self, cells: Sequence[Cell], earlier: Iterable[Record] = (), *, elsewhere: bool = False) -> None:
+        """`earlier`: what cells have used before this process began.
+
+        elsewhere: cells of other agents of the run are in other shards.
+        """
+        self._elsewhere = elsewhere
         agents = [_name(cell) for cell in cells]
         self._parts = {agent: agents.count(agent) / len(agents) for agent in set(agents)}
         self._works = [
@@ -71,6 +75,14 @@ class RunShares:
         if own >= part * every:
             return ""
         return f"agent {cell.agent.id} has {part:.0%} of the cells and used {own:.4g} of {every:.4g} {unit}"
+
+    def account_used_by_others(self, cell: Cell) -> str:
+        """The same for an account with a provider, which all shards of a run share; its bounds are not known."""
+        if self._elsewhere:
+            return "agents in other shards of the run share the account"
+        with self._lock:
+            priced = any(work.used("dollars", 0.0) for work in self._works)
+        return self.used_by_others(cell, "cost_limit" if priced else "token_limit")
 
 
 def _name(cell: Cell) -> str:

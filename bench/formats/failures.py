@@ -34,6 +34,7 @@ FAILURES: dict[str, Failure] = {
     "clock_jump": Failure("infra", True, "the machine's clock was set anew, and with it the agent's deadline"),
     "gateway_error": Failure("infra", True, "the provider did not answer a known-good request either"),
     "run_limit": Failure("infra", False, "other agents of the run had used up a limit that all its cells share"),
+    "quota_used_up": Failure("infra", False, "other agents of the run had used up the account with the provider"),
     "cassette_miss": Failure("infra", False, "the replayed conversation was made for another task"),
     "environment_error": Failure("infra", True, "the agent's environment could not be built"),
     "setup_error": Failure("infra", False, "the settings of the run do not fit the cell, or its files have changed"),

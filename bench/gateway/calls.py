@@ -123,7 +123,7 @@ class CallHandler:
         self._open = False
         for backend in self._backends.values():
             if self._error is None and (outage := await backend.outage()):
-                self._error = f"upstream_broken: {outage}"
+                self._error = outage
 
     async def close(self) -> None:
         """End what is under way and make the totals final; the ledger is complete afterwards."""

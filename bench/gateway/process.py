@@ -226,7 +226,8 @@ def _backend(config: Config, role: str, redactor: Redactor, paid: _Paid) -> Back
     known_by = sha256_bytes(f"{facts.model} {provider.url if provider else ''}".encode())[-16:]
     last = LastAnswer(config.answered / known_by if config.answered else None)
     probe = Probe(
-        facts.name, transport.dialects, transport, config.patience, account, paid.traffic, last, redactor.known
+        facts.name, transport.dialects, transport, config.patience, account, paid.traffic, last, redactor.known,
+        provider.url if provider else facts.model.partition("/")[0],
     )  # fmt: skip
     return LiveBackend(
         facts.name, transport, config.patience, config.limits.deadline, redactor.known, probe, paid.traffic

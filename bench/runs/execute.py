@@ -180,7 +180,7 @@ def run_plan(
         keep_workspaces=options.keep_workspaces,
         cost_limited=options.cost_limited,
         run_limits=options.run_limits,
-        shares=RunShares(cells, run.tries()) if options.run_limits.any_set else None,
+        shares=RunShares(cells, run.tries(), elsewhere=_others_elsewhere(stored, cells)),
         snapshots=options.snapshots,
         helper=options.helper,
         watch=progress,
@@ -195,6 +195,13 @@ def run_plan(
         if stored.sequential is None or not options.looks:
             return run_some(cells)
         return run_rounds(cells, stored.sequential, run, run_some, progress.note)
+
+
+def _others_elsewhere(stored: RunPlan, cells: Sequence[Cell]) -> bool:
+    """Whether cells of other agents of the run are in other shards."""
+    here = {cell.id for cell in cells}
+    mine = {cell.agent.digest for cell in cells}
+    return any(planned.cell not in here and planned.agent_digest not in mine for planned in stored.cells)
 
 
 def _require_same_help(stored: RunPlan, options: Options) -> None:

@@ -20,7 +20,7 @@ from bench.formats.help import HELP_LOG, HelpGiven, questions_in
 from bench.formats.model_usage import ModelUsage, Tokens
 from bench.formats.plan import slug_of
 from bench.formats.record import MOST_ARTIFACTS, Record
-from bench.gateway import CallLine, heard_tokens
+from bench.gateway import CallLine, heard_tokens, is_used_up
 from bench.store.artifacts import Artifact, Refusal, read_file
 from bench.store.sources import Basis, must_be
 
@@ -31,6 +31,7 @@ _FREE = ("count_tokens", "embeddings")
 """Calls that are not steps."""
 _PAID_BY_THE_RUN: tuple[str, ...] = ("probe",)
 """Lines of the gateway's own requests: they are in no cell's usage."""
+_ANSWERED = 200
 _PARTS = ("input_uncached", "cache_read", "cache_write", "cache_write_1h", "output", "reasoning")
 _ROUNDING = 1e-8
 
@@ -173,8 +174,31 @@ def trace_faults(record: Record, basis: Basis, artifact: Artifact) -> Iterator[s
         unnamed = not any(named.name == name for named in record.artifacts) and len(record.artifacts) < MOST_ARTIFACTS
         if unnamed and isinstance(read_file(artifact, place, _LARGEST), bytes):
             yield must_be("artifacts", f"without {name}", "with it", "it lies beside the record")
+    if record.cause == "gateway_error" and (said := _account_used_up(ledger)):
+        yield must_be("cause", record.cause, "quota_used_up, or a verdict", f"by its {_LEDGER}: {said}")
     if ledger and record.outcome == "graded":
         yield from _ledger_faults(record, basis, ledger)
+
+
+def _account_used_up(content: bytes) -> str:
+    """How it is seen that the provider was no longer paid for what it had answered before; empty where it is not."""
+    answered, said = set[str](), list[CallLine]()
+    for raw in content.split(b"\n")[:-1]:
+        try:
+            line = CallLine.model_validate_json(raw)
+        except ValidationError:
+            return ""
+        if line.status not in _PAID_BY_THE_RUN and line.http == _ANSWERED:
+            answered.add(_provider(line))
+        if line.status in _PAID_BY_THE_RUN:
+            said = [] if line.code == "ok" else [*said, line]
+    # One that failed in another way may be what the gateway believed.
+    shown = all(is_used_up(line.http, line.error) and _provider(line) in answered for line in said)
+    return said[-1].error if said and shown else ""
+
+
+def _provider(line: CallLine) -> str:
+    return line.model.partition("/")[0]
 
 
 def _help_faults(said: HelpGiven, content: bytes) -> Iterator[str]:

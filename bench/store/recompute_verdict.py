@@ -92,11 +92,13 @@ def outcome(record: Record, basis: Basis) -> Iterator[str]:
 def _possible(record: Record, basis: Basis) -> bool:
     """Whether what the cause is about exists at all."""
     spec = basis.case.spec
+    several = bool(record.models) and len({(it.agent, it.agent_digest) for it in basis.plan.cells}) > 1
     there: dict[str, bool] = {
         "needs_missing": spec.needs != Needs(),
         "service_error": bool(spec.services),
         "gateway_error": bool(record.models),
-        "run_limit": bool(record.models) and len({(it.agent, it.agent_digest) for it in basis.plan.cells}) > 1,
+        "run_limit": several,
+        "quota_used_up": several,
         "cassette_miss": is_replayed(record.models),
     }
     return there.get(record.cause, True)

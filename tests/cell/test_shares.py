@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from pathlib import Path
 
@@ -13,11 +14,12 @@ from bench.formats.model_usage import ModelUsage, Tokens
 from bench.formats.plan import Cell
 from bench.formats.record import StopReason
 from bench.formats.run_limits import RunLimits
+from bench.gateway import Patience
 from bench.sandbox.job import Sandbox
 from tests.helpers.asking_agent import AGENT, GOOD
 from tests.helpers.cells import make_agent, make_case, make_cell, make_context
 from tests.helpers.gateway_live import own_prices
-from tests.helpers.provider import ScriptedUpstream
+from tests.helpers.provider import Reply, ScriptedUpstream
 
 
 def usage(calls: int = 0, dollars: float = 0.0, tokens: int = 0) -> list[ModelUsage]:
@@ -84,3 +86,33 @@ def test_a_neighbours_spending_costs_a_cell_and_no_verdict(
     assert (second.outcome, second.cause, second.tries) == ("infra", "run_limit", [])
     assert "used 0 of 4 calls" in second.error
     assert (third.outcome, third.stop_reason) == ("graded", "step_limit"), "what it has used up itself, it bears"
+
+
+@pytest.mark.parametrize("planned", ["alone", "beside another", "of several shards"])
+def test_an_account_that_an_agent_uses_up_is_its_own_doing_unless_others_have(
+    tmp_path: Path, plain: Sandbox, monkeypatch: pytest.MonkeyPatch, planned: str
+) -> None:
+    """A failure in sight, an agent could else spend what is left, and be lost in place of judged."""
+    case = make_case(tmp_path / "cases")
+    script = AGENT.replace("return 2 * x", "return 0") + "\nfor _ in range(6): ask('chat/completions')\n"
+    cell, other = (
+        make_cell(make_agent(tmp_path / name, script, name=name, models={"main": "openai/scripted"}), case)
+        for name in ("burns", "other")
+    )
+    left = itertools.count(3, -1)
+    empty = Reply(status=429, error="insufficient_quota")
+    with ScriptedUpstream(lambda body, protocol: GOOD if next(left) > 0 else empty) as upstream:
+        for name, value in upstream.environment().items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("MLDB_PRICES", str(own_prices(tmp_path)))
+        shares = RunShares([cell, other] if planned == "beside another" else [cell],
+                           elsewhere=planned == "of several shards")  # fmt: skip
+        patience = Patience(tries=2, first_wait_s=0.01, longest_wait_s=0.1, quiet_s=0.05)
+        with shares.working(other) as work:
+            work.usage = usage(9, 9.0, 9000) if planned == "beside another" else []
+            record = run_cell(cell, make_context(tmp_path, plain, shares=shares, patience=patience))
+    if planned == "alone":
+        assert (record.outcome, record.success, record.steps, record.tries) == ("graded", False, 3, [])
+        assert "insufficient_quota" in next(it.evidence for it in record.flags if it.name == "quota_used_up")
+    else:
+        assert (record.outcome, record.cause, record.tries) == ("infra", "quota_used_up", [])

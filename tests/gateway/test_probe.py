@@ -145,6 +145,42 @@ def test_another_cell_that_is_answered_shows_that_the_provider_works(tmp_path: P
         assert "429" in (alone.gateway.state().error or "")
 
 
+def _account(calls: int, refusal: Reply) -> Any:
+    """An account that is good for so many calls, whoever makes them, over all models."""
+    left = itertools.count(calls, -1)
+    return lambda body, protocol: Reply("OK") if next(left) > 0 else refusal
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        Reply(status=429, error="insufficient_quota"),
+        Reply(status=429),
+        Reply(status=402),
+        Reply(status=400, error="Your credit balance is too low"),
+    ],
+    ids=["quota", "rate", "payment", "credit"],
+)
+def test_an_account_that_the_cell_has_used_of_is_told_from_an_outage(tmp_path: Path, refusal: Reply) -> None:
+    """An agent can use it up at will; so who has is found out by the runner, which knows the others."""
+    with ScriptedUpstream(_account(2, refusal)) as upstream, live(tmp_path, upstream) as through:
+        assert [through.post("chat").status_code for _ in range(3)] == [200, 200, 502]
+        assert str(through.gateway.state().error).startswith("upstream_used_up: ")
+
+
+@pytest.mark.parametrize("status", [429, 402])
+def test_an_account_that_was_empty_before_is_an_outage(tmp_path: Path, status: int) -> None:
+    with ScriptedUpstream(_account(0, Reply(status=status))) as upstream, live(tmp_path, upstream) as through:
+        assert through.post("chat").status_code == 502
+        assert str(through.gateway.state().error).startswith("upstream_broken: ")
+
+
+def test_a_provider_that_breaks_after_its_answers_is_an_outage(tmp_path: Path) -> None:
+    with ScriptedUpstream(_account(1, Reply(status=503))) as upstream, live(tmp_path, upstream) as through:
+        assert [through.post("chat").status_code for _ in range(2)] == [200, 502]
+        assert str(through.gateway.state().error).startswith("upstream_broken: ")
+
+
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_protocol_that_worked_and_fails_is_an_outage(tmp_path: Path, protocol: str) -> None:
     """What never worked may not be offered; what did is broken, even where another protocol still works."""

@@ -97,7 +97,10 @@ class Backend(Protocol):
         ...
 
     async def outage(self) -> str:
-        """After the last call: what shows that the provider is down, if the last calls had no answer; or nothing."""
+        """After the last call: what shows that the provider is down, if the last calls had no answer; or nothing.
+
+        It begins with its code.
+        """
         ...
 
     async def close(self) -> None: ...

@@ -84,7 +84,7 @@ class LiveBackend:
         if self._doubt is None:
             return ""
         verdict = await self._probe.settle_finally(*self._doubt)
-        return f"the last calls had no answer; {verdict.outage}" if verdict.outage else ""
+        return f"{verdict.code}: the last calls had no answer; {verdict.outage}" if verdict.outage else ""
 
     def _pause(self, fault: TransportFault, number: int, history: CallHistory) -> float | None:
         """Seconds until the next try; None when there is none."""
@@ -99,7 +99,7 @@ class LiveBackend:
         """What the agent gets for `fault`; raises `BackendError`, as infrastructure's where the provider is down."""
         verdict = await self._probe.settle(call.dialect, call.stream, self._deadline)
         if verdict.outage:
-            raise BackendError(502, "upstream_broken", f"{fault}, after {tries} tries; {verdict.outage}", infra=True)
+            raise BackendError(502, verdict.code, f"{fault}, after {tries} tries; {verdict.outage}", infra=True)
         if verdict.works:
             self._doubt = None
         if time.monotonic() >= self._deadline:
@@ -122,6 +122,8 @@ class LiveBackend:
             # The transport's own timeout starts anew with every byte.
             async with asyncio.timeout(left):
                 response = await self._transport.send(call, body, left)
+            if response.status == 200:
+                self._probe.answering()
             if response.chunks is not None:
                 flows = True
                 return replace(response, chunks=self._watched(response.chunks))

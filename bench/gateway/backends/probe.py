@@ -43,9 +43,17 @@ _REFUSED = frozenset({400, 403, 404, 405, 422})
 """Statuses of a protocol that is not offered for a model."""
 _NO_MONEY = ("insufficient_quota", "credit balance is too low")
 """What providers say when waiting does not help."""
+_USED_UP = (402, 429)
 _BREATH_S = 5.0
 """Longest silence before the second probe, where it is not the rate that was refused."""
 _SHOWN = 300
+USED_UP = "upstream_used_up"
+"""Code of an error that agents can bring about: whether others have is seen by their shares."""
+
+
+def is_used_up(status: int, said: str) -> bool:
+    """Whether a refusal is about how much the account may use."""
+    return status in _USED_UP or is_out_of_money(said)
 
 
 def is_out_of_money(said: str) -> bool:
@@ -89,6 +97,12 @@ class Verdict:
 
     works: bool
     outage: str = ""
+    used_up: bool = False
+    """The outage is that the account is used up, and of that account this cell has used."""
+
+    @property
+    def code(self) -> str:
+        return USED_UP if self.used_up else "upstream_broken"
 
 
 _WORKS, _UNKNOWN = Verdict(True), Verdict(False)
@@ -99,9 +113,10 @@ class Probe:
 
     def __init__(
         self, name: str, dialects: Collection[Dialect], sender: Sender, patience: Patience, account: ProbeAccount,
-        traffic: Traffic, last: LastAnswer, redact: Callable[[str], str],
+        traffic: Traffic, last: LastAnswer, redact: Callable[[str], str], provider: str = "",
     ) -> None:  # fmt: skip
         self._name = name
+        self._provider = provider
         self._dialects = dialects
         self._sender = sender
         self._patience = patience
@@ -115,7 +130,11 @@ class Probe:
         """Protocols, streamed or not, in which the provider has answered in this cell."""
         self._good_since = -float("inf")
         """When the last probe that was answered began."""
-        self._outage = ""
+        self._outage = Verdict(False)
+
+    def answering(self) -> None:
+        """The provider begins to answer a call of the cell, and so to bill it."""
+        self._traffic.answered.add(self._provider)
 
     def worked(self, dialect: Dialect, stream: bool) -> None:
         """The provider has answered a call of the cell."""
@@ -133,8 +152,8 @@ class Probe:
     async def _settle(self, dialect: Dialect, stream: bool, until: float, *, final: bool) -> Verdict:
         failed = time.monotonic()
         async with self._lock:
-            if self._outage:
-                return Verdict(False, self._outage)
+            if self._outage.outage:
+                return self._outage
             if self._good_since > failed:
                 return _WORKS
             if self._left <= 0 and not final:
@@ -150,8 +169,10 @@ class Probe:
                 self._good_since = began
                 self._last.note()
                 return _WORKS
-            self._outage = f"our own known-good request was not answered either ({seen.said})"
-            return Verdict(False, self._outage)
+            used_up = is_used_up(seen.status, seen.said) and self._provider in self._traffic.answered
+            shown = f"our own known-good request was not answered either ({seen.said})"
+            self._outage = Verdict(False, shown, used_up)
+            return self._outage
 
     async def _look_alone(
         self, first: Probed, dialect: Dialect, stream: bool, until: float, *, final: bool

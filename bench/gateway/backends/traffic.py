@@ -21,6 +21,8 @@ class Traffic:
         self._under_way = 0
         self._last = -float("inf")
         self._holds = 0
+        self.answered: set[str] = set()
+        """Providers that have begun an answer to this cell, of whatever model."""
         self._free = asyncio.Event()
         self._free.set()
 
