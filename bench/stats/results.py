@@ -40,7 +40,7 @@ class Trial:
     kept: bool
     """False: of several attempts at this cell another one counts."""
     current: bool
-    """Is it of the newest version of its case?"""
+    """Is it of the version of its case that counts?"""
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ class Standing:
     ranked: bool
     """False: a reference such as the oracle, which does not compete."""
     cases: Mapping[str, Tally]
-    """Each in its newest version, by id in their order; those that were never tried are not here."""
+    """Each in the version that counts, by id in their order; those that were never tried are not here."""
     suite_size: int
     success: Estimate | None
     score: Estimate | None

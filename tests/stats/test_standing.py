@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.formats.record import Profile, Record, Try
-from bench.stats import RankedStanding, Standing, model_label, rank, standings
+from bench.stats import RankedStanding, RecordResults, Standing, model_label, rank, standings
 from bench.stats.entrants import unique_cells
 from bench.stats.intervals import clustered, wilson
 from bench.stats.ranking import pass_at, pass_hat
@@ -200,6 +200,17 @@ def test_only_the_newest_version_of_a_case_counts_for_everybody() -> None:
     assert set(react.cases) == {"two"}
     assert react.lost == 0
     assert next(row for row in table if row.entrant.agent == "other").covered == 1
+
+
+def test_one_added_result_of_a_changed_case_takes_no_others_off_the_board() -> None:
+    """Of two versions that are not known, the one that more agents met counts; of known ones the installed."""
+    later = START + timedelta(days=1)
+    own = [make_record(case="one"), make_record(agent="other", case="one")]
+    changed = make_record(agent="lazy", case="one", case_version=2, started=later)
+    assert {row.entrant.agent for row in standings([*own, changed], SUITE)} == {"react", "other"}
+    for installed, left in ((own[0].case.digest, {"react"}), (changed.case.digest, {"lazy"}), ("", {"lazy"})):
+        table = RecordResults([own[0], changed], SUITE, {"one": installed}.__getitem__).standings()
+        assert {row.entrant.agent for row in table} == left
 
 
 def test_only_verdicts_of_the_newest_judge_count() -> None:
