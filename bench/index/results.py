@@ -109,13 +109,13 @@ class IndexedResults:
 
     def standings(self) -> list[Standing]:
         counted = _CURRENT.replace("FROM cells SEMI", "FROM tally SEMI")
-        select = f"""SELECT {WHO}, case_id, bool_and(ranked) AS ranked, {ADDED}
-            FROM counted GROUP BY {WHO}, case_id ORDER BY {WHO}, case_id"""  # noqa: S608
+        keys = f"{WHO}, ranked, case_id"
+        select = f"SELECT {keys}, {ADDED} FROM counted GROUP BY {keys} ORDER BY {keys}"  # noqa: S608
         rows = self._index.table(counted + select, self._given).to_pylist()
         tallies = {}
         for row in rows:
             tally = Tally(**{name: _whole(row[name]) for name in SUMS})
-            tallies[Entrant(row["profile"], row["agent"], row["model"]), row["case_id"]] = tally, row["ranked"]
+            tallies[Entrant(row["profile"], row["agent"], row["model"]), row["ranked"], row["case_id"]] = tally
         return standings_of(tallies, self._suite)
 
     def cases(self) -> Mapping[str, CaseSeen]:

@@ -137,8 +137,11 @@ def standings(records: Iterable[Record], suite: Suite) -> list[Standing]:
 
 
 def _standings_of_cells(cells: Mapping[tuple[Entrant, str], Sequence[Record]], suite: Suite) -> list[Standing]:
-    tallies = {key: (tally_of(records), all(it.agent.ranked for it in records)) for key, records in cells.items()}
-    return standings_of(tallies, suite)
+    groups: dict[tuple[Entrant, bool, str], list[Record]] = defaultdict(list)
+    for (entrant, case), records in cells.items():
+        for record in records:
+            groups[entrant, record.agent.ranked, case].append(record)
+    return standings_of({key: tally_of(records) for key, records in groups.items()}, suite)
 
 
 def _different(records: Iterable[Record]) -> list[Record]:

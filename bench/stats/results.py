@@ -95,7 +95,7 @@ class Results(Protocol):
     """
 
     def standings(self) -> list[Standing]:
-        """One for each entrant."""
+        """One for each entrant; two where some of its results are ranked and others are not."""
 
     def cases(self) -> Mapping[str, CaseSeen]:
         """Every case that has a result, in the suite or not."""

@@ -92,14 +92,16 @@ class RankedStanding:
 
 
 def standings_of(
-    tallies: Mapping[tuple[Entrant, str], tuple[Tally, bool]], suite: Mapping[Profile, Collection[str]]
+    tallies: Mapping[tuple[Entrant, bool, str], Tally], suite: Mapping[Profile, Collection[str]]
 ) -> list[Standing]:
-    """One standing per entrant, from what counts of it by case, each with whether all of it is ranked."""
-    cases: dict[Entrant, dict[str, Tally]] = defaultdict(dict)
-    for (entrant, case), (tally, _) in sorted(tallies.items(), key=itemgetter(0)):
-        cases[entrant][case] = tally
-    references = {entrant for (entrant, _), (_, ranked) in tallies.items() if not ranked}
-    return [_standing(who, who not in references, found, len(suite[who.profile])) for who, found in cases.items()]
+    """One standing per entrant, from what counts of it by whether it is ranked, and by case.
+
+    Two where some of it is not ranked: records that do not compete take neither rank nor mean of those that do.
+    """
+    cases: dict[tuple[Entrant, bool], dict[str, Tally]] = defaultdict(dict)
+    for (entrant, ranked, case), tally in sorted(tallies.items(), key=itemgetter(0)):
+        cases[entrant, ranked][case] = tally
+    return [_standing(who, ranked, found, len(suite[who.profile])) for (who, ranked), found in cases.items()]
 
 
 def rank(table: Iterable[Standing]) -> list[RankedStanding]:

@@ -87,6 +87,8 @@ def nights(results: ResultsBranch) -> None:
         it.model_copy(update={"provenance": it.provenance.model_copy(update={"sandbox": "process"})})
         for it in odd[11:14]
     ]
+    # A stranger's records of the same name, which do not compete.
+    odd += [make_record(run="odd", trial=n, ranked=False, cell=f"stranger/{n}") for n in (1, 2)]
     results.commit(bundle_of(odd, "odd", days=6))
     facts = {"why": "x", "who": "me", "when": "2026-11-21T00:00:00Z"}
     results.decide(Decision(kind="withdrawn", run="night-1", agent="aide", **facts))
@@ -220,7 +222,7 @@ def test_the_table_is_the_same_with_and_without_the_index(
         assert done.exit_code == 0, done.output
         shown.append(done.stdout)
     assert shown[0] == shown[1]
-    assert "407 records" in shown[0]
+    assert "409 records" in shown[0]
     assert "warning: react with" in shown[0] and "sandboxes (" in shown[0]
 
 

@@ -213,6 +213,14 @@ def test_one_added_result_of_a_changed_case_takes_no_others_off_the_board() -> N
         assert {row.entrant.agent for row in table} == left
 
 
+def test_results_that_are_not_ranked_take_neither_rank_nor_mean_of_those_that_are() -> None:
+    fair = [make_record(case=case) for case in ("one", "two")]
+    stranger = [make_record(case="one", checks=FAIL, ranked=False, run="s", started=START + timedelta(days=1))]
+    competing, reference = (it.standing for it in rank(standings([*fair, *stranger], SUITE)))
+    assert (competing.ranked, competing.graded, competing.success and competing.success.mean) == (True, 2, 1.0)
+    assert (reference.ranked, reference.graded, reference.entrant) == (False, 1, competing.entrant)
+
+
 def test_only_verdicts_of_the_newest_judge_count() -> None:
     newer = make_record(case="one", agent="other", started=START + timedelta(days=1))
     newer = newer.model_copy(update={"provenance": newer.provenance.model_copy(update={"judge": "2"})})
