@@ -17,9 +17,9 @@ from bench.index.listing import case_months, lines_of_month
 from bench.index.nights import nightly_points
 from bench.index.recent import recent_rows
 from bench.index.summaries import REPEATED
-from bench.index.tally import ADDED, SUMS
+from bench.index.tally import ADDED, SUMS, tally_select
 from bench.index.trials import DAYS as RECENT_DAYS
-from bench.index.trials import WHO, near, newest_trials, rarely_run
+from bench.index.trials import REPEATS, WHO, near, newest_trials, rarely_run
 from bench.index.whole_records import records_at
 from bench.stats import (
     DAYS,
@@ -82,6 +82,7 @@ _PERIODS = f"""dated AS (
 """`bench.stats.periods.period_of` each day."""
 
 
+_STANDING = f"{WHO}, ranked, case_id"
 _SCALE: Mapping[str, str] = {
     "name": "headline",
     "direction": "headline_direction",
@@ -109,14 +110,17 @@ class IndexedResults:
 
     def standings(self) -> list[Standing]:
         counted = _CURRENT.replace("FROM cells SEMI", "FROM tally SEMI")
-        keys = f"{WHO}, ranked, case_id"
-        select = f"SELECT {keys}, {ADDED} FROM counted GROUP BY {keys} ORDER BY {keys}"  # noqa: S608
-        rows = self._index.table(counted + select, self._given).to_pylist()
-        tallies = {}
-        for row in rows:
-            tally = Tally(**{name: _whole(row[name]) for name in SUMS})
-            tallies[Entrant(row["profile"], row["agent"], row["model"]), row["ranked"], row["case_id"]] = tally
-        return standings_of(tallies, self._suite)
+        select = f"SELECT {_STANDING}, {ADDED} FROM counted GROUP BY {_STANDING} ORDER BY {_STANDING}"  # noqa: S608
+        repeated = f"{REPEATS} {tally_select('repeats', _STANDING)} ORDER BY {_STANDING}"
+        return standings_of(self._tallies(counted + select), self._suite, self._tallies(_CURRENT + repeated))
+
+    def _tallies(self, select: str) -> dict[tuple[Entrant, bool, str], Tally]:
+        return {
+            (Entrant(row["profile"], row["agent"], row["model"]), row["ranked"], row["case_id"]): Tally(
+                **{name: _whole(row[name]) for name in SUMS}
+            )
+            for row in self._index.table(select, self._given).to_pylist()
+        }
 
     def cases(self) -> Mapping[str, CaseSeen]:
         rows = self._index.rows(

@@ -14,6 +14,22 @@ DAYS = 8
 WHO = "profile, agent, model"
 
 
+_ROUND = f"{WHO}, ranked, run, trial"
+REPEATS = f""", met AS (
+    SELECT {WHO}, ranked, case_id, min(started) AS first FROM counted WHERE outcome = 'graded'
+    GROUP BY {WHO}, ranked, case_id
+), rounds AS (
+    SELECT {_ROUND}, min(started) AS began, list(DISTINCT case_id) AS tried FROM counted GROUP BY {_ROUND}
+), chosen AS (
+    SELECT DISTINCT {_ROUND}, began FROM rounds JOIN met USING ({WHO}, ranked)
+    WHERE first < began AND NOT list_contains(tried, case_id)
+), repeats AS (
+    SELECT counted.* FROM counted JOIN chosen USING ({_ROUND}) JOIN met USING ({WHO}, ranked, case_id)
+    WHERE first < began
+)"""  # noqa: S608  names of this program
+"""Goes on a WITH of `counted`: as `bench.stats.entrants.repeats` finds them."""
+
+
 def rarely_run(recent: str, of_case: int, of_entrant: int) -> str:
     """Goes on a WITH of `counting`, `members` and `counted`: the cases of which the `recent` rows are too few."""
     return f""", of_case AS (

@@ -88,6 +88,28 @@ def counting_versions(records: Iterable[Record], installed: Installed = unknown_
     }
 
 
+def repeats(records: Iterable[Record]) -> list[Record]:
+    """Those of one entrant's records by which only some of the cases that it had met were tried again.
+
+    A round is one trial of each case within a run. One that began when other cases had a verdict already, and leaves
+    any of them out, may have been chosen by these verdicts: who tries again only what failed has a mean above the
+    truth. First trials of a case are no repeats, nor are whole rounds, however many a sequential experiment takes.
+    """
+    rounds: dict[tuple[str, int], list[Record]] = defaultdict(list)
+    met: dict[str, str] = {}
+    for record in records:
+        rounds[record.provenance.run, record.trial].append(record)
+        if record.outcome == "graded":
+            met[record.case.id] = min(record.started, met.get(record.case.id, record.started))
+    found = []
+    for them in rounds.values():
+        began = min(record.started for record in them)
+        before = {case for case, first in met.items() if first < began}
+        if not before <= {record.case.id for record in them}:
+            found += [record for record in them if record.case.id in before]
+    return found
+
+
 def current(records: Sequence[Record]) -> list[Record]:
     """The records of the version of each case that counts where nothing is known of the installed ones."""
     versions = counting_versions(records)

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING
 from bench.formats.note import Note
 from bench.formats.record import CheckResult, Profile, Record
 from bench.stats.conditions import Conditions, conditions_of
-from bench.stats.entrants import Entrant, Installed, counted_cells, counting_versions, unique_cells, unknown_case
+from bench.stats.entrants import (
+    Entrant,
+    Installed,
+    counted_cells,
+    counting_versions,
+    repeats,
+    unique_cells,
+    unknown_case,
+)
 from bench.stats.improvement import Improvement, improvement_of
 from bench.stats.listing import CaseMonth, CellLine, line_of, line_order, months_of
 from bench.stats.periods import CasePeriod, Spent, TokenUse, case_periods, spending, token_use
@@ -26,7 +34,7 @@ from bench.stats.results import (
     suite_of_records,
 )
 from bench.stats.standing import Standing, standings_of
-from bench.stats.tally import tally_of
+from bench.stats.tally import Tally, tally_of
 
 if TYPE_CHECKING:
     from bench.stats.night_points import NightPoints
@@ -141,7 +149,26 @@ def _standings_of_cells(cells: Mapping[tuple[Entrant, str], Sequence[Record]], s
     for (entrant, case), records in cells.items():
         for record in records:
             groups[entrant, record.agent.ranked, case].append(record)
-    return standings_of({key: tally_of(records) for key, records in groups.items()}, suite)
+    return standings_of(_tallies(groups), suite, _tallies(_repeats(groups)))
+
+
+_Cells = Mapping[tuple[Entrant, bool, str], Sequence[Record]]
+"""By entrant, whether they are ranked, and case."""
+
+
+def _tallies(groups: _Cells) -> dict[tuple[Entrant, bool, str], Tally]:
+    return {key: tally_of(records) for key, records in groups.items()}
+
+
+def _repeats(groups: _Cells) -> _Cells:
+    every: dict[tuple[Entrant, bool], list[Record]] = defaultdict(list)
+    for (entrant, ranked, _), records in groups.items():
+        every[entrant, ranked] += records
+    found: dict[tuple[Entrant, bool, str], list[Record]] = defaultdict(list)
+    for (entrant, ranked), records in every.items():
+        for record in repeats(records):
+            found[entrant, ranked, record.case.id].append(record)
+    return found
 
 
 def _different(records: Iterable[Record]) -> list[Record]:

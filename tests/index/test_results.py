@@ -223,6 +223,7 @@ def test_the_table_is_the_same_with_and_without_the_index(
         shown.append(done.stdout)
     assert shown[0] == shown[1]
     assert "409 records" in shown[0]
+    assert "trials left out: they repeat only some of the cases" in shown[0]
     assert "warning: react with" in shown[0] and "sandboxes (" in shown[0]
 
 

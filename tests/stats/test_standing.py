@@ -221,6 +221,30 @@ def test_results_that_are_not_ranked_take_neither_rank_nor_mean_of_those_that_ar
     assert (reference.ranked, reference.graded, reference.entrant) == (False, 1, competing.entrant)
 
 
+def _round(run: str, day: int, trials: int = 1, **passed: bool) -> list[Record]:
+    return [
+        make_record(case=case, run=run, trial=trial, checks=None if good else FAIL, started=START + timedelta(days=day))
+        for case, good in passed.items()
+        for trial in range(1, trials + 1)
+    ]
+
+
+def test_trials_of_what_failed_alone_raise_no_mean() -> None:
+    suite: dict[Profile, list[str]] = {"mini": ["one", "two"], "full": []}
+    whole = _round("first", 0, one=True, two=False)
+    again = _round("again", 1, trials=4, two=True)
+    row = only(standings([*whole, *again], suite))
+    assert (row.success and row.success.mean, row.graded, row.repeats) == (0.5, 2, 4)
+    # Under the name of the first run it is the same.
+    more = [it for it in _round("first", 1, trials=4, two=True) if it.trial > 1]
+    assert only(standings([*whole, *more], suite)).repeats == 3
+    # What is planned over all cases counts, whatever was seen before it; so do first trials of a case.
+    row = only(standings([*whole, *_round("night", 1, trials=3, one=True, two=True)], suite))
+    assert (row.graded, row.repeats) == (8, 0)
+    row = only(standings([*_round("first", 0, one=True), *_round("second", 1, trials=3, two=True)], suite))
+    assert (row.graded, row.repeats) == (4, 0)
+
+
 def test_only_verdicts_of_the_newest_judge_count() -> None:
     newer = make_record(case="one", agent="other", started=START + timedelta(days=1))
     newer = newer.model_copy(update={"provenance": newer.provenance.model_copy(update={"judge": "2"})})
