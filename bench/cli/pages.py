@@ -94,7 +94,7 @@ def _build(
 
     cases = load_suite(folders.cases, suite).cases
     start_engine()  # while the index is brought up to date
-    with stored_results(source, branch, may_be_new=may_be_new) as results, Ticker() as ticker:
+    with stored_results(source, branch, folders=folders, may_be_new=may_be_new) as results, Ticker() as ticker:
         written = _write(
             results, cases, out, folders, suite=suite, base=base, trace_bytes=trace_bytes, progress=ticker
         )  # fmt: skip

@@ -90,7 +90,7 @@ def show(
         if arm or is_run_folder(source):
             _show_arms(read_records(source, branch, withdrawn=withdrawn), counted, arm)
             return
-        with stored_results(source, branch, withdrawn=withdrawn) as results_of:
+        with stored_results(source, branch, folders=folders, withdrawn=withdrawn) as results_of:
             print_text(leaderboard(results_of(counted)))
         return
     for record in read_records(source, branch, withdrawn=withdrawn):

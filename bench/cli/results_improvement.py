@@ -35,7 +35,7 @@ def improvement(source: str, branch: str, suite: str, folders: DataFolders, as_j
     from bench.cli.stored import counted_cases, stored_results
     from bench.stats import over_cases
 
-    with stored_results(source, branch) as results_of:
+    with stored_results(source, branch, folders=folders) as results_of:
         found = results_of(counted_cases(suite, folders) if suite else None).improvements()
     totals = over_cases(found)
     if as_json:
@@ -64,7 +64,7 @@ def plots(source: str, out: Path, branch: str, suite: str, folders: DataFolders,
     from bench.stats import suite_of
 
     infos = case_infos(folders, load_suite(folders.cases, suite).cases if suite else ["*"])
-    with stored_results(source, branch) as results_of:
+    with stored_results(source, branch, folders=folders) as results_of:
         results = results_of(suite_of((it.id, it.profiles) for it in infos))
         files = write_plots(results, infos, out, folders.site, folders.cache / "charts")
     if as_json:

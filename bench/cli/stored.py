@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from bench.base.install import DataFolders
     from bench.formats.record import Record
     from bench.index import Index
-    from bench.stats import Filters, NightPoints, Results, Stored, Suite
+    from bench.stats import Filters, Installed, NightPoints, Results, Stored, Suite
 
     ResultsOf = Callable[[Suite | None], Results]
 
@@ -78,10 +78,16 @@ class StoredResults:
 
 @contextmanager
 def stored_results(
-    source: str, branch: str, *, withdrawn: bool = False, may_be_new: bool = False
+    source: str,
+    branch: str,
+    *,
+    folders: DataFolders | None = None,
+    withdrawn: bool = False,
+    may_be_new: bool = False,
 ) -> Iterator[StoredResults]:
     """The source of tables and pages: the index of a results branch, or the records of a run folder.
 
+    folders: where the cases are of which one version counts.
     may_be_new: a branch that does not exist has no results yet; else it is a mistake.
     """
     from bench.formats.run_folder import RunFolder
@@ -89,20 +95,24 @@ def stored_results(
     from bench.stats import RecordResults
     from bench.store import open_copy, require_branch
 
+    installed = installed_digests(folders)
     with ExitStack() as stack:
         index = None if withdrawn else stack.enter_context(indexed(source, branch, may_be_new=may_be_new))
         if index is not None:
             notes = skipped_notes(index)
-            yield StoredResults(partial(IndexedResults, index), branch, index.state.tip, index.local, notes)
+            yield StoredResults(
+                partial(IndexedResults, index, installed=installed), branch, index.state.tip, index.local, notes
+            )
         elif is_run_folder(source):
-            yield StoredResults(partial(RecordResults, RunFolder(Path(source)).records()), branch, "", Path(source))
+            results = partial(RecordResults, RunFolder(Path(source)).records(), installed=installed)
+            yield StoredResults(results, branch, "", Path(source))
         else:
             require_source(source)
             copy = stack.enter_context(open_copy(source, branch))
             # Records and tip of one copy, so that the page names what it was made from.
             require_branch(source, branch, copy.tip, may_be_new=may_be_new)
             records, tip = list(copy.records(withdrawn=withdrawn)), copy.tip or ""
-            yield StoredResults(partial(RecordResults, records), branch, tip, copy.git.folder)
+            yield StoredResults(partial(RecordResults, records, installed=installed), branch, tip, copy.git.folder)
 
 
 def stored_nights(source: str, branch: str, measure: str, runs: str, nights: int) -> NightPoints:
@@ -131,6 +141,21 @@ def indexed(source: str, branch: str, *, quiet: bool = False, may_be_new: bool =
         require_branch(source, branch, index.state.tip, may_be_new=may_be_new)
         tell_skipped(index)
         yield index
+
+
+def installed_digests(folders: DataFolders | None = None) -> Installed:
+    """Digests of the cases as they are here, each read where it is asked for."""
+    from bench.base.install import find_data_folders
+    from bench.formats.case import case_folders, load_case
+
+    root = (folders or find_data_folders()).cases
+
+    @cache
+    def digest(case: str) -> str:
+        folder = case_folders(root).get(case)
+        return load_case(folder).digest if folder is not None else ""
+
+    return digest
 
 
 def counted_cases(suite: str, folders: DataFolders) -> Suite:

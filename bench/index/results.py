@@ -10,15 +10,16 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from bench.formats.case_metric import Scale
-from bench.formats.record import Profile
+from bench.formats.judge_version import JUDGE
+from bench.formats.record import Profile, case_version
 from bench.index.answers import instant_of
 from bench.index.listing import case_months, lines_of_month
 from bench.index.nights import nightly_points
 from bench.index.recent import recent_rows
 from bench.index.summaries import REPEATED
-from bench.index.tally import ADDED, SUMS
+from bench.index.tally import ADDED, SUMS, tally_select
 from bench.index.trials import DAYS as RECENT_DAYS
-from bench.index.trials import WHO, near, newest_trials, rarely_run
+from bench.index.trials import REPEATS, WHO, near, newest_trials, rarely_run
 from bench.index.whole_records import records_at
 from bench.stats import (
     DAYS,
@@ -32,6 +33,7 @@ from bench.stats import (
     Entrant,
     Findings,
     Improvement,
+    Installed,
     Measured,
     NightPoints,
     Spent,
@@ -44,22 +46,33 @@ from bench.stats import (
     improvement_of,
     standings_of,
     suite_of,
+    unknown_case,
 )
 
 if TYPE_CHECKING:
     from bench.index.query import Index
 
-_CURRENT = """
-WITH newest AS (
-    SELECT profile, case_id,
-        arg_max(case_version, (last_graded IS NOT NULL, coalesce(last_graded, last_started))) AS case_version
-    FROM tally GROUP BY profile, case_id
+_CURRENT = f"""
+WITH installed AS (
+    SELECT unnest(?::VARCHAR[]) AS case_id, unnest(?::VARCHAR[]) AS own
+), versions_met AS (
+    SELECT profile, case_id, case_version, count(DISTINCT agent) FILTER (graded > 0) AS agents,
+        max(last_graded) AS graded, max(last_started) AS tried
+    FROM tally GROUP BY profile, case_id, case_version
+), counting AS (
+    SELECT profile, case_id, arg_max(case_version, (
+        graded IS NOT NULL,
+        coalesce(starts_with(case_version, own)::INT + (case_version = own || '{JUDGE}')::INT, 0),
+        agents, coalesce(graded, tried), case_version
+    )) AS case_version
+    FROM versions_met LEFT JOIN installed USING (case_id) GROUP BY profile, case_id
 ), members AS (
     SELECT unnest(?::VARCHAR[]) AS profile, unnest(?::VARCHAR[]) AS case_id
 ), counted AS NOT MATERIALIZED (
-    FROM cells SEMI JOIN newest USING (profile, case_id, case_version) SEMI JOIN members USING (profile, case_id)
+    FROM cells SEMI JOIN counting USING (profile, case_id, case_version) SEMI JOIN members USING (profile, case_id)
 )
-"""
+"""  # noqa: S608  names of this program
+"""`bench.stats.entrants.counting_versions`, and what counts."""
 
 
 _PERIODS = f"""dated AS (
@@ -69,6 +82,7 @@ _PERIODS = f"""dated AS (
 """`bench.stats.periods.period_of` each day."""
 
 
+_STANDING = f"{WHO}, ranked, case_id"
 _SCALE: Mapping[str, str] = {
     "name": "headline",
     "direction": "headline_direction",
@@ -81,7 +95,7 @@ _SCALE: Mapping[str, str] = {
 class IndexedResults:
     """`Results` of an index; `suite`: None takes every case with a result, in each profile."""
 
-    def __init__(self, index: Index, suite: Suite | None = None) -> None:
+    def __init__(self, index: Index, suite: Suite | None = None, installed: Installed = unknown_case) -> None:
         self._index = index
         if suite is None:
             profiles = "list_sort(list(DISTINCT profile))"
@@ -89,18 +103,24 @@ class IndexedResults:
             suite = suite_of(rows)
         self._suite = suite
         members = [(profile, case) for profile, cases in suite.items() for case in cases]
-        self._members = [[profile for profile, _ in members], [case for _, case in members]]
+        several = "SELECT case_id FROM tally GROUP BY ALL HAVING count(DISTINCT case_version) > 1 ORDER BY case_id"
+        own = {case: case_version(installed(case), "") for (case,) in index.rows(several)}
+        self._given = [list(own), list(own.values()), [it for it, _ in members], [case for _, case in members]]
+        """The values of `_CURRENT`."""
 
     def standings(self) -> list[Standing]:
         counted = _CURRENT.replace("FROM cells SEMI", "FROM tally SEMI")
-        select = f"""SELECT {WHO}, case_id, bool_and(ranked) AS ranked, {ADDED}
-            FROM counted GROUP BY {WHO}, case_id ORDER BY {WHO}, case_id"""  # noqa: S608
-        rows = self._index.table(counted + select, self._members).to_pylist()
-        tallies = {}
-        for row in rows:
-            tally = Tally(**{name: _whole(row[name]) for name in SUMS})
-            tallies[Entrant(row["profile"], row["agent"], row["model"]), row["case_id"]] = tally, row["ranked"]
-        return standings_of(tallies, self._suite)
+        select = f"SELECT {_STANDING}, {ADDED} FROM counted GROUP BY {_STANDING} ORDER BY {_STANDING}"  # noqa: S608
+        repeated = f"{REPEATS} {tally_select('repeats', _STANDING)} ORDER BY {_STANDING}"
+        return standings_of(self._tallies(counted + select), self._suite, self._tallies(_CURRENT + repeated))
+
+    def _tallies(self, select: str) -> dict[tuple[Entrant, bool, str], Tally]:
+        return {
+            (Entrant(row["profile"], row["agent"], row["model"]), row["ranked"], row["case_id"]): Tally(
+                **{name: _whole(row[name]) for name in SUMS}
+            )
+            for row in self._index.table(select, self._given).to_pylist()
+        }
 
     def cases(self) -> Mapping[str, CaseSeen]:
         rows = self._index.rows(
@@ -215,7 +235,7 @@ class IndexedResults:
                 SELECT {WHO}, case_id, {since} AS since, success::BIGINT AS succeeded, 1 AS graded
                 FROM counted WHERE ranked AND outcome = 'graded' AND started >= '{first_week}'::TIMESTAMPTZ
                 UNION ALL SELECT {WHO}, case_id, week, succeeded, graded FROM weeks
-                SEMI JOIN newest USING (profile, case_id, case_version) SEMI JOIN members USING (profile, case_id)
+                SEMI JOIN counting USING (profile, case_id, case_version) SEMI JOIN members USING (profile, case_id)
                 WHERE week < '{first_week}'
             ), shares AS (
                 SELECT profile, case_id, since, sum(succeeded) / sum(graded) AS share, sum(graded) AS n
@@ -268,7 +288,7 @@ class IndexedResults:
 
         Each has an order: DuckDB answers with several threads, and a page is kept as long as its facts read the same.
         """
-        return self._index.rows(_CURRENT.replace("FROM cells SEMI", f"FROM {summary} SEMI") + select, self._members)
+        return self._index.rows(_CURRENT.replace("FROM cells SEMI", f"FROM {summary} SEMI") + select, self._given)
 
 
 def _whole(value: int | Decimal) -> int:

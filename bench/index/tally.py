@@ -86,6 +86,13 @@ def ignored_rows(connection: duckdb.DuckDBPyConnection, rows: str, decisions: Pa
 
 def tally(connection: duckdb.DuckDBPyConnection, rows: str, ignored: str) -> pa.Table:
     """Counts and sums of the rows that count, one row for each agent, model and case in each of their versions."""
+    return connection.sql(
+        tally_select(f"(FROM {rows} WHERE id NOT IN (SELECT id FROM {ignored}))", _KEYS)  # noqa: S608
+    ).to_arrow_table()
+
+
+def tally_select(rows: str, keys: str) -> str:
+    """The tally of `rows`, one row for each of the `keys`."""
     statuses = "\n".join(
         f"count(*) FILTER (outcome = 'graded' AND status = '{status}') AS {status}_cells,"
         f"{_exact('cost_usd', status)} AS {status}_usd,"
@@ -95,8 +102,7 @@ def tally(connection: duckdb.DuckDBPyConnection, rows: str, ignored: str) -> pa.
         f"count({column}) FILTER (outcome = 'graded') AS {name}_known,{_exact(column)} AS {name}_sum,"
         for name, column in (("seconds", "agent_seconds"), ("input", "input_tokens"), ("output", "output_tokens"))
     )
-    return connection.sql(
-        f"""SELECT {_KEYS}, count(*) AS cells,
+    return f"""SELECT {keys}, count(*) AS cells,
             count(*) FILTER (outcome = 'graded') AS graded,
             count(*) FILTER (outcome IN {LOST}) AS lost,
             coalesce(sum(tries), 0)::BIGINT AS retried,
@@ -107,10 +113,8 @@ def tally(connection: duckdb.DuckDBPyConnection, rows: str, ignored: str) -> pa.
             count(*) FILTER (outcome = 'graded' AND status = 'unknown') AS cost_unknown,
             {statuses}
             max(started) FILTER (outcome = 'graded') AS last_graded, max(started) AS last_started
-        FROM (SELECT *, if(cost_usd IS NULL, 'unknown', cost_status) AS status
-              FROM {rows} WHERE id NOT IN (SELECT id FROM {ignored}))
-        GROUP BY {_KEYS}"""  # noqa: S608
-    ).to_arrow_table()
+        FROM (SELECT *, if(cost_usd IS NULL, 'unknown', cost_status) AS status FROM {rows})
+        GROUP BY {keys}"""  # noqa: S608
 
 
 def add_tallies(connection: duckdb.DuckDBPyConnection, one: str, other: str) -> pa.Table:

@@ -14,8 +14,24 @@ DAYS = 8
 WHO = "profile, agent, model"
 
 
+_ROUND = f"{WHO}, ranked, run, trial"
+REPEATS = f""", met AS (
+    SELECT {WHO}, ranked, case_id, min(started) AS first FROM counted WHERE outcome = 'graded'
+    GROUP BY {WHO}, ranked, case_id
+), rounds AS (
+    SELECT {_ROUND}, min(started) AS began, list(DISTINCT case_id) AS tried FROM counted GROUP BY {_ROUND}
+), chosen AS (
+    SELECT DISTINCT {_ROUND}, began FROM rounds JOIN met USING ({WHO}, ranked)
+    WHERE first < began AND NOT list_contains(tried, case_id)
+), repeats AS (
+    SELECT counted.* FROM counted JOIN chosen USING ({_ROUND}) JOIN met USING ({WHO}, ranked, case_id)
+    WHERE first < began
+)"""  # noqa: S608  names of this program
+"""Goes on a WITH of `counted`: as `bench.stats.entrants.repeats` finds them."""
+
+
 def rarely_run(recent: str, of_case: int, of_entrant: int) -> str:
-    """Goes on a WITH of `newest`, `members` and `counted`: the cases of which the `recent` rows are too few."""
+    """Goes on a WITH of `counting`, `members` and `counted`: the cases of which the `recent` rows are too few."""
     return f""", of_case AS (
             SELECT case_id, sum(cells) AS n FROM listed GROUP BY case_id
         ), near_of_case AS (
@@ -24,7 +40,7 @@ def rarely_run(recent: str, of_case: int, of_entrant: int) -> str:
             SELECT case_id, count(*) AS cells FROM cells WHERE {recent} GROUP BY case_id
         ), of_entrant AS (
             SELECT {WHO}, case_id, sum(cells) AS n
-            FROM tally SEMI JOIN newest USING (profile, case_id, case_version)
+            FROM tally SEMI JOIN counting USING (profile, case_id, case_version)
             SEMI JOIN members USING (profile, case_id)
             GROUP BY {WHO}, case_id
         ), near_of_entrant AS (
@@ -42,7 +58,7 @@ def near(recent: str, rare: Collection[str]) -> str:
 
 
 def newest_trials(near: str, of_case: int, of_entrant: int) -> str:
-    """Goes on the same WITH: id, whether its attempt counts, and whether its case is as it is now."""
+    """Goes on the same WITH: id, whether its attempt counts, and whether its version of the case counts."""
     return f""", near AS NOT MATERIALIZED (
             FROM cells WHERE {near}
         ), near_counted AS NOT MATERIALIZED (
@@ -57,7 +73,7 @@ def newest_trials(near: str, of_case: int, of_entrant: int) -> str:
                 SELECT {WHO}, case_id, {_since(of_entrant)} FROM near_counted GROUP BY {WHO}, case_id
             ) USING ({WHO}, case_id) WHERE since IS NULL OR started >= since
         )
-        SELECT id, id IN (SELECT id FROM near), (profile, case_id, case_version) IN (FROM newest)
+        SELECT id, id IN (SELECT id FROM near), (profile, case_id, case_version) IN (FROM counting)
         FROM near_records SEMI JOIN wanted USING (id) ORDER BY id"""  # noqa: S608  names of this program
 
 

@@ -15,8 +15,9 @@ from bench.base.install import DataFolders, find_data_folders
 from bench.pages.program import program_digest
 from bench.store import Git, GitError, git_folder, is_remote
 
-_READ = (".md", ".yaml")
-"""Of a case and of the suites: what the site shows. That another file is there can be a condition of a case."""
+_READ = (".md", ".yaml", ".py")
+"""Of a case and of the suites: what the site shows, and programs by which the version of a case may be another one.
+That another file is there can be a condition of a case."""
 _DEEP = 2
 """Folders above the files of a case, and above those of a suite."""
 

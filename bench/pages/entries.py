@@ -99,7 +99,7 @@ def _why_not(trial: Trial, suite: Mapping[str, Collection[Profile]]) -> str:
         return "the case is not in the suite"
     if not trial.kept:
         return "another attempt at this cell counts"
-    return "" if trial.current else "an older version of the case"
+    return "" if trial.current else "another version of the case"
 
 
 def _time(entry: Entry) -> tuple[str, str, str]:

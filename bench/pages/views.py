@@ -115,11 +115,9 @@ class CaseView:
 def case_view(board: Board, case: CaseInfo, details: Details) -> CaseView:
     sections = []
     for section in board.sections:
-        results = {
-            row.standing.entrant: row.standing.cases[case.id]
-            for row in section.everyone
-            if case.id in row.standing.cases
-        }
+        # Those that compete come last: a reference of the same name does not stand in their place.
+        ends = {row.standing.entrant: row for row in reversed(section.everyone) if case.id in row.standing.cases}
+        results = {who: row.standing.cases[case.id] for who, row in reversed(ends.items())}
         if results:
             key = section.profile, case.id
             rivals = [row.standing.entrant for row in section.charted]
@@ -211,7 +209,7 @@ def agent_view(board: Board, entrants: Sequence[Entrant], details: Details) -> A
     ]
     rows = [part.row for part in parts]
     versions = {version.digest: version for row in rows for version in details.versions.get(row.standing.entrant, ())}
-    return AgentView(entrants[0], all(row.standing.ranked for row in rows), list(versions.values()), parts)
+    return AgentView(entrants[0], any(row.standing.ranked for row in rows), list(versions.values()), parts)
 
 
 def _agent_section(board: Board, row: Row, rivals: int, details: Details) -> AgentSection:

@@ -43,7 +43,9 @@ def leaderboard(results: Results) -> str:
     several = len({it.standing.entrant.profile for it in ranked}) > 1
     columns = (*_LEADERBOARD[:2], "profile", *_LEADERBOARD[2:]) if several else _LEADERBOARD
     rows = [(_rank(it), *standing_cells(it, columns)) for it in ranked]
-    notes = "".join(f"\nwarning: {line}" for line in mixed_conditions(results.conditions()))
+    warnings = mixed_conditions(results.conditions())
+    warnings += [_left_out(it.standing) for it in ranked if it.standing.repeats]
+    notes = "".join(f"\nwarning: {line}" for line in warnings)
     said = (
         f"{table(rows, header=('', *columns))}\n"
         "n = cases; 95 % intervals over cases; ranks in brackets: those that success cannot exclude; "
@@ -52,6 +54,14 @@ def leaderboard(results: Results) -> str:
     )
     improved = improvement_table(results.improvements())
     return f"{said}\n\n{improved}" if improved else said
+
+
+def _left_out(standing: Standing) -> str:
+    who = f"{standing.entrant.agent} {standing.entrant.model}".strip()
+    return (
+        f"{who}: {counted(standing.repeats, 'trial')} left out: they repeat only some of the cases that it had met, "
+        "and so could be chosen by their results"
+    )
 
 
 def improvement_table(found: Sequence[Improvement]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.formats.record import Record
-from bench.stats.entrants import Entrant, entrant_of, newest_versions
+from bench.stats.entrants import Entrant, counting_versions, entrant_of
 
 _NAMED = 5
 _CONDITIONS: tuple[tuple[str, Callable[[Record], str]], ...] = (
@@ -74,7 +74,7 @@ def _changes(entrant: Entrant, now: Sequence[Record], before: Sequence[Record]) 
                 f"{who}: {name} {_listed(one)}, and {_listed(other)} in its earlier results; "
                 "a difference between them may come from that alone"
             )
-    versions = newest_versions(before)
+    versions = counting_versions(before)
     cases = {it.case.id for it in now if versions.get((it.profile, it.case.id), it.case_version) != it.case_version}
     if cases:
         lines.append(f"{who}: {_listed(cases)}: not the version of its earlier results, which no longer count with it")

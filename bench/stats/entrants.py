@@ -1,16 +1,17 @@
 """Who was measured, and which of the records count for them.
 
-Only records of one profile, and of the newest version of each case, are ever put together.
+Only records of one profile, and of one version of each case, are ever put together.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.formats.help import HELPED
-from bench.formats.record import Profile, Record
+from bench.formats.judge_version import JUDGE
+from bench.formats.record import Profile, Record, case_version
 
 
 @dataclass(frozen=True, order=True)
@@ -22,16 +23,28 @@ class Entrant:
     model: str
 
 
+Installed = Callable[[str], str]
+"""The digest of a case as it is installed, by its id; empty where it is not."""
+
+
+def unknown_case(case: str) -> str:
+    """`Installed` where nothing is known of the cases."""
+    return ""
+
+
 def counted_cells(
-    unique: Sequence[Record], suite: Mapping[Profile, Collection[str]]
+    unique: Sequence[Record],
+    suite: Mapping[Profile, Collection[str]],
+    versions: Mapping[tuple[Profile, str], str],
 ) -> dict[tuple[Entrant, str], list[Record]]:
     """Those of `unique_cells` that count, by entrant and case in their order.
 
-    Records of cases outside the suite, or of older versions of a case, do not count.
+    Records of cases outside the suite, or of other than these `versions` of a case, do not count.
     """
     groups: dict[tuple[Entrant, str], list[Record]] = defaultdict(list)
-    for record in current(unique):
-        if record.case.id in suite.get(record.profile, ()):
+    for record in unique:
+        key = record.profile, record.case.id
+        if record.case.id in suite.get(record.profile, ()) and record.case_version == versions[key]:
             groups[entrant_of(record), record.case.id].append(record)
     return dict(sorted(groups.items()))
 
@@ -60,30 +73,64 @@ def unique_cells(records: Iterable[Record]) -> list[Record]:
     return sorted(kept.values(), key=lambda record: (record.started, record.provenance.run, record.cell))
 
 
-def newest_versions(records: Iterable[Record]) -> dict[tuple[Profile, str], str]:
-    """The version of each case that counts: the one graded last, or tried last where none was ever graded."""
-    newest: dict[tuple[Profile, str], Record] = {}
+def counting_versions(records: Iterable[Record], installed: Installed = unknown_case) -> dict[tuple[Profile, str], str]:
+    """The version of each case that counts, of those that were ever graded: the case as it is installed.
+
+    Where that has no verdict yet, the one that most agents met, and of equals the newest. By its time alone, one added
+    result of a changed copy of the case would take all others' off the board.
+    """
+    found: dict[tuple[Profile, str], dict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
     for record in records:
-        key = (record.profile, record.case.id)
-        if key not in newest or _recency(record) > _recency(newest[key]):
-            newest[key] = record
-    return {key: record.case_version for key, record in newest.items()}
+        found[record.profile, record.case.id][record.case_version].append(record)
+    return {
+        key: next(iter(versions)) if len(versions) == 1 else _counting(versions, installed(key[1]))
+        for key, versions in found.items()
+    }
+
+
+def repeats(records: Iterable[Record]) -> list[Record]:
+    """Those of one entrant's records by which only some of the cases that it had met were tried again.
+
+    A round is one trial of each case within a run. One that began when other cases had a verdict already, and leaves
+    any of them out, may have been chosen by these verdicts: who tries again only what failed has a mean above the
+    truth. First trials of a case are no repeats, nor are whole rounds, however many a sequential experiment takes.
+    """
+    rounds: dict[tuple[str, int], list[Record]] = defaultdict(list)
+    met: dict[str, str] = {}
+    for record in records:
+        rounds[record.provenance.run, record.trial].append(record)
+        if record.outcome == "graded":
+            met[record.case.id] = min(record.started, met.get(record.case.id, record.started))
+    found = []
+    for them in rounds.values():
+        began = min(record.started for record in them)
+        before = {case for case, first in met.items() if first < began}
+        if not before <= {record.case.id for record in them}:
+            found += [record for record in them if record.case.id in before]
+    return found
 
 
 def current(records: Sequence[Record]) -> list[Record]:
-    """The records of the newest version of each case."""
-    newest = newest_versions(records)
-    return [record for record in records if record.case_version == newest[record.profile, record.case.id]]
+    """The records of the version of each case that counts where nothing is known of the installed ones."""
+    versions = counting_versions(records)
+    return [record for record in records if record.case_version == versions[record.profile, record.case.id]]
+
+
+def _counting(versions: Mapping[str, Sequence[Record]], digest: str) -> str:
+    def claim(version: str) -> tuple[bool, int, int, str, str]:
+        graded = [record for record in versions[version] if record.outcome == "graded"]
+        met = len({record.agent.id for record in graded})
+        newest = max(record.started for record in graded or versions[version])
+        own = version.startswith(case_version(digest, "")) + (version == case_version(digest, JUDGE))
+        return bool(graded), own, met, newest, version
+
+    return max(versions, key=claim)
 
 
 def _precedence(record: Record) -> tuple[bool, str, str]:
     """The first verdict wins, so that running again until chance is kind gains nothing; then the latest failure."""
     graded = record.outcome == "graded"
     return not graded, record.finished if graded else "", "" if graded else _reversed(record.finished)
-
-
-def _recency(record: Record) -> tuple[bool, str]:
-    return record.outcome == "graded", record.started
 
 
 def _reversed(instant: str) -> str:

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING
 from bench.formats.note import Note
 from bench.formats.record import CheckResult, Profile, Record
 from bench.stats.conditions import Conditions, conditions_of
-from bench.stats.entrants import Entrant, counted_cells, newest_versions, unique_cells
+from bench.stats.entrants import (
+    Entrant,
+    Installed,
+    counted_cells,
+    counting_versions,
+    repeats,
+    unique_cells,
+    unknown_case,
+)
 from bench.stats.improvement import Improvement, improvement_of
 from bench.stats.listing import CaseMonth, CellLine, line_of, line_order, months_of
 from bench.stats.periods import CasePeriod, Spent, TokenUse, case_periods, spending, token_use
@@ -26,7 +34,7 @@ from bench.stats.results import (
     suite_of_records,
 )
 from bench.stats.standing import Standing, standings_of
-from bench.stats.tally import tally_of
+from bench.stats.tally import Tally, tally_of
 
 if TYPE_CHECKING:
     from bench.stats.night_points import NightPoints
@@ -39,12 +47,14 @@ _Run = tuple[tuple[str, str, str, int], Entrant, CheckResult]
 class RecordResults:
     """`Results` from records; `suite`: None takes every case that they know, in each profile."""
 
-    def __init__(self, records: Iterable[Record], suite: Suite | None = None) -> None:
+    def __init__(
+        self, records: Iterable[Record], suite: Suite | None = None, installed: Installed = unknown_case
+    ) -> None:
         self._records = _different(records)
         self._suite: Suite = suite_of_records(self._records) if suite is None else suite
         self._unique = unique_cells(self._records)
-        self._newest = newest_versions(self._unique)
-        self._counted = counted_cells(self._unique, self._suite)
+        self._versions = counting_versions(self._unique, installed)
+        self._counted = counted_cells(self._unique, self._suite, self._versions)
 
     def standings(self) -> list[Standing]:
         return _standings_of_cells(self._counted, self._suite)
@@ -116,7 +126,7 @@ class RecordResults:
     def trials(self, of_case: int, of_entrant: int) -> Sequence[Trial]:
         kept = {id(record) for record in self._unique}
         return [
-            Trial(it, id(it) in kept, self._newest.get((it.profile, it.case.id)) == it.case_version)
+            Trial(it, id(it) in kept, self._versions.get((it.profile, it.case.id)) == it.case_version)
             for it in self._records
         ]
 
@@ -129,13 +139,36 @@ class RecordResults:
 
 
 def standings(records: Iterable[Record], suite: Suite) -> list[Standing]:
-    """One standing per entrant; records of cases outside the suite, or of older versions of a case, do not count."""
-    return _standings_of_cells(counted_cells(unique_cells(records), suite), suite)
+    """One standing per entrant; records of cases outside the suite, or of other versions of a case, do not count."""
+    unique = unique_cells(records)
+    return _standings_of_cells(counted_cells(unique, suite, counting_versions(unique)), suite)
 
 
 def _standings_of_cells(cells: Mapping[tuple[Entrant, str], Sequence[Record]], suite: Suite) -> list[Standing]:
-    tallies = {key: (tally_of(records), all(it.agent.ranked for it in records)) for key, records in cells.items()}
-    return standings_of(tallies, suite)
+    groups: dict[tuple[Entrant, bool, str], list[Record]] = defaultdict(list)
+    for (entrant, case), records in cells.items():
+        for record in records:
+            groups[entrant, record.agent.ranked, case].append(record)
+    return standings_of(_tallies(groups), suite, _tallies(_repeats(groups)))
+
+
+_Cells = Mapping[tuple[Entrant, bool, str], Sequence[Record]]
+"""By entrant, whether they are ranked, and case."""
+
+
+def _tallies(groups: _Cells) -> dict[tuple[Entrant, bool, str], Tally]:
+    return {key: tally_of(records) for key, records in groups.items()}
+
+
+def _repeats(groups: _Cells) -> _Cells:
+    every: dict[tuple[Entrant, bool], list[Record]] = defaultdict(list)
+    for (entrant, ranked, _), records in groups.items():
+        every[entrant, ranked] += records
+    found: dict[tuple[Entrant, bool, str], list[Record]] = defaultdict(list)
+    for (entrant, ranked), records in every.items():
+        for record in repeats(records):
+            found[entrant, ranked, record.case.id].append(record)
+    return found
 
 
 def _different(records: Iterable[Record]) -> list[Record]:

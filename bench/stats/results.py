@@ -40,7 +40,7 @@ class Trial:
     kept: bool
     """False: of several attempts at this cell another one counts."""
     current: bool
-    """Is it of the newest version of its case?"""
+    """Is it of the version of its case that counts?"""
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Results(Protocol):
     """
 
     def standings(self) -> list[Standing]:
-        """One for each entrant."""
+        """One for each entrant; two where some of its results are ranked and others are not."""
 
     def cases(self) -> Mapping[str, CaseSeen]:
         """Every case that has a result, in the suite or not."""

@@ -5,9 +5,9 @@ Infrastructure failures are counted and never scored.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from statistics import fmean
 
@@ -15,7 +15,7 @@ from bench.formats.record import Profile
 from bench.stats.entrants import Entrant
 from bench.stats.intervals import Interval, clustered
 from bench.stats.ranking import pass_at, pass_hat
-from bench.stats.tally import Cost, Effort, Tally, total_of
+from bench.stats.tally import Cost, Effort, Tally, total_of, without
 
 PROFILES: tuple[Profile, ...] = ("mini", "full")
 """In the order of tables and pages."""
@@ -51,7 +51,7 @@ class Standing:
     ranked: bool
     """False: a reference such as the oracle, which does not compete."""
     cases: Mapping[str, Tally]
-    """Each in its newest version, by id in their order; those that were never tried are not here."""
+    """Each in the version that counts, by id in their order; those that were never tried are not here."""
     suite_size: int
     success: Estimate | None
     score: Estimate | None
@@ -69,6 +69,8 @@ class Standing:
     """The share of lost cells: mean over the cases. An agent that can bring its losses about has a high one."""
     retried: int
     """Tries that were lost before another one of the same cell."""
+    repeats: int = 0
+    """Cells that are in no other figure here: see `bench.stats.entrants.repeats`."""
 
     @property
     def covered(self) -> int:
@@ -92,14 +94,25 @@ class RankedStanding:
 
 
 def standings_of(
-    tallies: Mapping[tuple[Entrant, str], tuple[Tally, bool]], suite: Mapping[Profile, Collection[str]]
+    tallies: Mapping[tuple[Entrant, bool, str], Tally],
+    suite: Mapping[Profile, Collection[str]],
+    repeated: Mapping[tuple[Entrant, bool, str], Tally],
 ) -> list[Standing]:
-    """One standing per entrant, from what counts of it by case, each with whether all of it is ranked."""
-    cases: dict[Entrant, dict[str, Tally]] = defaultdict(dict)
-    for (entrant, case), (tally, _) in sorted(tallies.items(), key=itemgetter(0)):
-        cases[entrant][case] = tally
-    references = {entrant for (entrant, _), (_, ranked) in tallies.items() if not ranked}
-    return [_standing(who, who not in references, found, len(suite[who.profile])) for who, found in cases.items()]
+    """One standing per entrant, from what counts of it by whether it is ranked, and by case.
+
+    Two where some of it is not ranked: records that do not compete take neither rank nor mean of those that do.
+    repeated: what of `tallies` are repeats.
+    """
+    cases: dict[tuple[Entrant, bool], dict[str, Tally]] = defaultdict(dict)
+    left_out: Counter[tuple[Entrant, bool]] = Counter()
+    for key, tally in sorted(tallies.items(), key=itemgetter(0)):
+        entrant, ranked, case = key
+        cases[entrant, ranked][case] = without(tally, repeated[key]) if key in repeated else tally
+        left_out[entrant, ranked] += repeated[key].cells if key in repeated else 0
+    return [
+        replace(_standing(who, ranked, found, len(suite[who.profile])), repeats=left_out[who, ranked])
+        for (who, ranked), found in cases.items()
+    ]
 
 
 def rank(table: Iterable[Standing]) -> list[RankedStanding]:

@@ -135,6 +135,11 @@ def total_of(tallies: Iterable[Tally]) -> Tally:
     return Tally(**found)
 
 
+def without(tally: Tally, part: Tally) -> Tally:
+    """`tally` less the cells of `part`, which are among its own."""
+    return Tally(**{name: value - getattr(part, name) for name, value in vars(tally).items()})
+
+
 def units(value: float) -> int:
     """`value` in the unit of sums, halves away from zero: as DuckDB makes a DECIMAL of it."""
     if isinstance(value, int):

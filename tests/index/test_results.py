@@ -83,10 +83,12 @@ def nights(results: ResultsBranch) -> None:
         for n in range(1, 30)
     ]  # fmt: skip
     # Some in another sandbox, so that tables warn of it.
-    odd[24:27] = [
+    odd[11:14] = [
         it.model_copy(update={"provenance": it.provenance.model_copy(update={"sandbox": "process"})})
-        for it in odd[24:27]
+        for it in odd[11:14]
     ]
+    # A stranger's records of the same name, which do not compete.
+    odd += [make_record(run="odd", trial=n, ranked=False, cell=f"stranger/{n}") for n in (1, 2)]
     results.commit(bundle_of(odd, "odd", days=6))
     facts = {"why": "x", "who": "me", "when": "2026-11-21T00:00:00Z"}
     results.decide(Decision(kind="withdrawn", run="night-1", agent="aide", **facts))
@@ -111,7 +113,7 @@ def test_the_site_from_the_index_is_the_site_from_the_lines(
     text = b"".join(site.values())
     for words in (
         b"another attempt at this cell counts",
-        b"an older version of the case",
+        b"another version of the case",
         b"the case is not in the suite",
     ):
         assert words in text
@@ -220,8 +222,31 @@ def test_the_table_is_the_same_with_and_without_the_index(
         assert done.exit_code == 0, done.output
         shown.append(done.stdout)
     assert shown[0] == shown[1]
-    assert "407 records" in shown[0]
+    assert "409 records" in shown[0]
+    assert "trials left out: they repeat only some of the cases" in shown[0]
     assert "warning: react with" in shown[0] and "sandboxes (" in shown[0]
+
+
+def _known(digests: dict[str, str], case: str) -> str:
+    return digests.get(case, "")
+
+
+def test_the_version_of_a_case_that_counts_is_the_same(results: ResultsBranch, tmp_path: Path) -> None:
+    records = [
+        make_record(agent=agent, case=case, case_version=version, run=f"run-{day}", started=START + timedelta(days=day))
+        for day, (agent, case, version) in enumerate(
+            [("a", "x", 1), ("b", "x", 1), ("c", "x", 2), ("a", "y", 1), ("b", "y", 2), ("a", "z", 3), ("b", "z", 3)]
+        )
+    ]
+    for record in records:
+        results.commit(bundle_of([record], record.provenance.run))
+    digests = {it.case.id: it.case.digest for it in records if it.agent.id == "a"}
+    with open_index(tmp_path / "results.git", cache=tmp_path / "cache") as index:
+        for known in ({}, digests, {"x": records[2].case.digest}):
+            installed = partial(_known, known)
+            found = IndexedResults(index, None, installed).standings()
+            assert found == RecordResults(records, None, installed).standings()
+            assert len(found) > 1
 
 
 def test_results_in_any_order_are_the_same_results() -> None:

@@ -285,7 +285,7 @@ def test_a_cell_that_does_not_count_says_why(tmp_path: Path) -> None:
     }
     assert "another attempt at this cell counts" in texts[99]
     assert "the case is not in the suite" in texts[0]
-    assert "an older version of the case" in Page(tmp_path / "site" / cell_page(records[0])).text
+    assert "another version of the case" in Page(tmp_path / "site" / cell_page(records[0])).text
     assert "Not counted" not in Page(tmp_path / "site" / cell_page(records[1])).text
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.formats.record import Profile, Record, Try
-from bench.stats import RankedStanding, Standing, model_label, rank, standings
+from bench.stats import RankedStanding, RecordResults, Standing, model_label, rank, standings
 from bench.stats.entrants import unique_cells
 from bench.stats.intervals import clustered, wilson
 from bench.stats.ranking import pass_at, pass_hat
@@ -200,6 +200,49 @@ def test_only_the_newest_version_of_a_case_counts_for_everybody() -> None:
     assert set(react.cases) == {"two"}
     assert react.lost == 0
     assert next(row for row in table if row.entrant.agent == "other").covered == 1
+
+
+def test_one_added_result_of_a_changed_case_takes_no_others_off_the_board() -> None:
+    """Of two versions that are not known, the one that more agents met counts; of known ones the installed."""
+    later = START + timedelta(days=1)
+    own = [make_record(case="one"), make_record(agent="other", case="one")]
+    changed = make_record(agent="lazy", case="one", case_version=2, started=later)
+    assert {row.entrant.agent for row in standings([*own, changed], SUITE)} == {"react", "other"}
+    for installed, left in ((own[0].case.digest, {"react"}), (changed.case.digest, {"lazy"}), ("", {"lazy"})):
+        table = RecordResults([own[0], changed], SUITE, {"one": installed}.__getitem__).standings()
+        assert {row.entrant.agent for row in table} == left
+
+
+def test_results_that_are_not_ranked_take_neither_rank_nor_mean_of_those_that_are() -> None:
+    fair = [make_record(case=case) for case in ("one", "two")]
+    stranger = [make_record(case="one", checks=FAIL, ranked=False, run="s", started=START + timedelta(days=1))]
+    competing, reference = (it.standing for it in rank(standings([*fair, *stranger], SUITE)))
+    assert (competing.ranked, competing.graded, competing.success and competing.success.mean) == (True, 2, 1.0)
+    assert (reference.ranked, reference.graded, reference.entrant) == (False, 1, competing.entrant)
+
+
+def _round(run: str, day: int, trials: int = 1, **passed: bool) -> list[Record]:
+    return [
+        make_record(case=case, run=run, trial=trial, checks=None if good else FAIL, started=START + timedelta(days=day))
+        for case, good in passed.items()
+        for trial in range(1, trials + 1)
+    ]
+
+
+def test_trials_of_what_failed_alone_raise_no_mean() -> None:
+    suite: dict[Profile, list[str]] = {"mini": ["one", "two"], "full": []}
+    whole = _round("first", 0, one=True, two=False)
+    again = _round("again", 1, trials=4, two=True)
+    row = only(standings([*whole, *again], suite))
+    assert (row.success and row.success.mean, row.graded, row.repeats) == (0.5, 2, 4)
+    # Under the name of the first run it is the same.
+    more = [it for it in _round("first", 1, trials=4, two=True) if it.trial > 1]
+    assert only(standings([*whole, *more], suite)).repeats == 3
+    # What is planned over all cases counts, whatever was seen before it; so do first trials of a case.
+    row = only(standings([*whole, *_round("night", 1, trials=3, one=True, two=True)], suite))
+    assert (row.graded, row.repeats) == (8, 0)
+    row = only(standings([*_round("first", 0, one=True), *_round("second", 1, trials=3, two=True)], suite))
+    assert (row.graded, row.repeats) == (4, 0)
 
 
 def test_only_verdicts_of_the_newest_judge_count() -> None:
