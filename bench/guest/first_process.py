@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 MAX_DESCRIPTORS = 4096
+_REPORTED = {"status": range(-64, 256), "addresses": range(1 << 63), "names": range(1 << 63)}
+"""What a report holds: the status of the command, or -n for signal n, and what the kernel counted."""
 NAMES = "@names"
 """The socket to which queries for names are passed on: the name that no service can have."""
 
@@ -159,6 +161,20 @@ def run(orders: dict[str, Any], begun: Callable[[], None] | None = None) -> int:
             facts = ", ".join(f'"{name}": {count}' for name, count in report.items())
             os.write(status, f"{{{facts}}}".encode())
             return code
+
+
+def read_report(said: bytes) -> dict[str, int]:
+    """The report of `run`; empty where it is none, as from a process that has taken the place of ours."""
+    import json
+
+    try:
+        found = json.loads(said)
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(found, dict) or "status" not in found:
+        return {}
+    sound = all(type(value) is int and value in _REPORTED.get(name, ()) for name, value in found.items())
+    return found if sound else {}
 
 
 def _become_command(orders: dict[str, Any], environment: dict[str, str], gate: int, opened: int) -> NoReturn:
