@@ -43,6 +43,13 @@ def set_limits(limits: dict[str, int]) -> None:
         resource.setrlimit(kind, (value, value))
 
 
+def confine(orders: dict[str, Any]) -> None:
+    """Give this process the limits and the filter of the command."""
+    set_limits(orders["limits"])
+    if orders["filter"]:
+        Kernel().filter_calls(bytes.fromhex(orders["filter"]))
+
+
 def hide() -> None:
     """Have /proc keep what this process has open from the job, which has the same user."""
     Kernel().prctl(kernel.PR_SET_DUMPABLE, 0)
@@ -188,9 +195,7 @@ def _become_command(orders: dict[str, Any], environment: dict[str, str], gate: i
         os.setsid()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGPIPE):
             signal.signal(number, signal.SIG_DFL)
-        set_limits(orders["limits"])
-        if orders["filter"]:
-            Kernel().filter_calls(bytes.fromhex(orders["filter"]))
+        confine(orders)
         os.execvpe(argv[0], argv, environment)
     except BaseException as error:
         os.write(2, f"cannot start {argv[0]!r}: {error}\n".encode())

@@ -117,7 +117,8 @@ class DockerSandbox:
             "guest": {
                 **(guest if parts.own is None else in_own_image(guest, job, parts.own)),
                 "folder": job.cwd.target,
-                "interpreters": [str(path) for path in job.interpreters],
+                # The bases of environments: an environment itself holds what its build has put there.
+                "interpreters": [str(path.resolve()) for path in job.interpreters],
             },
         }
         descriptor = os.memfd_create("orders")
