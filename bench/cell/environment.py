@@ -29,7 +29,7 @@ from bench.cell.package_index import PackageSources, package_sources
 from bench.cell.wanted_packages import NpmLock, Requirements, lines
 from bench.formats.agent import Agent
 from bench.guest import npm_install
-from bench.guest.trees import remove_tree
+from bench.guest.trees import remove_tree, stays_within
 from bench.sandbox import CellEnvironment, Ended, Job, JobLimits, Mount, run_job
 
 if TYPE_CHECKING:
@@ -239,8 +239,9 @@ def _variables(sources: PackageSources, scratch: str) -> dict[str, str]:
 def make_harmless(root: Path, place: Path, base: Interpreter) -> None:
     """Leave only folders, regular files and links within `root`, which is to lie at `place`, and the link to `base`.
 
-    The runner resolves that link to see what else to mount: it is made here, whatever the build has put there. Nothing
-    of the build lives any more. Raises `InfraError` where there is too much to look at.
+    The runner resolves that link to see what else to mount: it is made here, whatever the build has put there, and so
+    is what says where the standard library lies. Nothing of the build lives any more. Raises `InfraError` where there
+    is too much to look at.
     """
     pending, count = [(str(root), 0)], 0
     while pending:
@@ -253,7 +254,7 @@ def make_harmless(root: Path, place: Path, base: Interpreter) -> None:
         for entry in entries:
             info = entry.stat(follow_symlinks=False)
             if stat.S_ISLNK(info.st_mode):
-                if not _stays_within(entry.path, root, place):
+                if not stays_within(entry.path, root, place):
                     os.unlink(entry.path)
                 continue
             if not (stat.S_ISDIR(info.st_mode) or stat.S_ISREG(info.st_mode)):
@@ -264,21 +265,7 @@ def make_harmless(root: Path, place: Path, base: Interpreter) -> None:
             if info.st_uid != os.getuid():
                 os.chown(entry.path, os.getuid(), os.getgid(), follow_symlinks=False)
             os.chmod(entry.path, 0o755 if stat.S_ISDIR(info.st_mode) or info.st_mode & stat.S_IXUSR else 0o644)
-    programs = root / "bin"
-    if programs.is_symlink() or not programs.is_dir():
-        remove_tree(programs)
-        programs.mkdir()
-    for name in ("python", "python3", f"python{'.'.join(base.version.split('.')[:2])}"):
-        remove_tree(programs / name)
-        (programs / name).symlink_to(base.path)
-
-
-def _stays_within(link: str, root: Path, place: Path) -> bool:
-    """Whether a link leads below `root`, or to where that will lie, by what it says."""
-    target = os.readlink(link)
-    if os.path.isabs(target):
-        return os.path.normpath(target).startswith(f"{place}/")
-    return os.path.normpath(os.path.join(os.path.dirname(link), target)).startswith(f"{root}/")
+    base.stand_in(root)
 
 
 def _readable(mounts: Sequence[Mount], copies: Path) -> list[Mount]:

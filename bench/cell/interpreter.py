@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.base.errors import UserError
+from bench.guest.trees import remove_tree
 
 _ANSWER_S = 60
 # A shim of pyenv, a link of uv, the python of some virtual environment: what counts is the installation behind it.
@@ -37,6 +38,20 @@ class Interpreter:
     """With three parts, such as 3.12.1."""
     able: bool
     """Whether it can make virtual environments."""
+
+    def stand_in(self, environment: Path) -> None:
+        """Be the interpreter of a virtual environment, with this standard library, whatever was written there."""
+        programs = environment / "bin"
+        if programs.is_symlink() or not programs.is_dir():
+            remove_tree(programs)
+            programs.mkdir()
+        for name in ("python", "python3", f"python{'.'.join(self.version.split('.')[:2])}"):
+            remove_tree(programs / name)
+            (programs / name).symlink_to(self.path)
+        facts = {"home": self.path.parent, "include-system-site-packages": "false", "version": self.version}
+        remove_tree(environment / "pyvenv.cfg")
+        (environment / "pyvenv.cfg").write_text("".join(f"{name} = {value}\n" for name, value in facts.items()))
+        (environment / "pyvenv.cfg").chmod(0o644)
 
 
 def find_interpreter(version: str, where: Path) -> Interpreter:

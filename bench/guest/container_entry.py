@@ -33,7 +33,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.chdir(orders["folder"])
     for python in orders["interpreters"]:
-        if fault := does_not_start(python):
+        if fault := does_not_start(python, orders):
             os.write(2, f"{python} does not start in the image: {fault}\n".encode())
             os._exit(125)
     go_on = threading.Event()
@@ -57,8 +57,11 @@ def receive(runner: socket.socket) -> Any:
     return json.loads(line)
 
 
-def does_not_start(python: str) -> str:
-    """Why an interpreter of the machine cannot be used in this image; empty when it can."""
+def does_not_start(python: str, orders: dict[str, Any]) -> str:
+    """Why an interpreter of the machine cannot be used in this image; empty when it can.
+
+    Asked as the command is run, and with nothing of it left.
+    """
     import subprocess
 
     try:
@@ -68,9 +71,13 @@ def does_not_start(python: str) -> str:
             capture_output=True,
             timeout=_START_S,
             check=False,
+            # There are no threads yet.
+            preexec_fn=lambda: first_process.confine(orders),
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except (OSError, subprocess.SubprocessError) as error:
         return str(error)
+    finally:
+        first_process.end_descendants()
     said = done.stderr.decode("utf-8", "replace").strip().splitlines()
     return "" if done.returncode == 0 else (said or [f"status {done.returncode}"])[-1]
 

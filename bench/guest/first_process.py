@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 MAX_DESCRIPTORS = 4096
+_REPORTED = {"status": range(-64, 256), "addresses": range(1 << 63), "names": range(1 << 63)}
+"""What a report holds: the status of the command, or -n for signal n, and what the kernel counted."""
 NAMES = "@names"
 """The socket to which queries for names are passed on: the name that no service can have."""
 
@@ -39,6 +41,13 @@ def set_limits(limits: dict[str, int]) -> None:
         hard = resource.getrlimit(kind)[1]
         value = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(kind, (value, value))
+
+
+def confine(orders: dict[str, Any]) -> None:
+    """Give this process the limits and the filter of the command."""
+    set_limits(orders["limits"])
+    if orders["filter"]:
+        Kernel().filter_calls(bytes.fromhex(orders["filter"]))
 
 
 def hide() -> None:
@@ -161,6 +170,20 @@ def run(orders: dict[str, Any], begun: Callable[[], None] | None = None) -> int:
             return code
 
 
+def read_report(said: bytes) -> dict[str, int]:
+    """The report of `run`; empty where it is none, as from a process that has taken the place of ours."""
+    import json
+
+    try:
+        found = json.loads(said)
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(found, dict) or "status" not in found:
+        return {}
+    sound = all(type(value) is int and value in _REPORTED.get(name, ()) for name, value in found.items())
+    return found if sound else {}
+
+
 def _become_command(orders: dict[str, Any], environment: dict[str, str], gate: int, opened: int) -> NoReturn:
     """In the child: wait until the gate is closed, give up what is not the command's, and become it."""
     argv = orders["argv"]
@@ -172,9 +195,7 @@ def _become_command(orders: dict[str, Any], environment: dict[str, str], gate: i
         os.setsid()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGPIPE):
             signal.signal(number, signal.SIG_DFL)
-        set_limits(orders["limits"])
-        if orders["filter"]:
-            Kernel().filter_calls(bytes.fromhex(orders["filter"]))
+        confine(orders)
         os.execvpe(argv[0], argv, environment)
     except BaseException as error:
         os.write(2, f"cannot start {argv[0]!r}: {error}\n".encode())

@@ -1,4 +1,4 @@
-"""Removing what untrusted code has left, however deep and however locked. Standard library only."""
+"""Removing what untrusted code has left, however deep and locked, and where its links lead. Standard library only."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import stat
 from pathlib import Path
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_MOST_LINKS = 40
+"""On one way, as the kernel has it."""
 
 
 def remove_tree(path: Path) -> None:
@@ -93,3 +95,29 @@ def clear(folder: str, kept: set[str]) -> None:
                 remove_tree(Path(entry.path))
             elif stat.S_ISDIR(info.st_mode) and info.st_dev == device:
                 pending.append(entry.path)
+
+
+def stays_within(link: str, root: Path, place: Path) -> bool:
+    """Whether a link really leads below `root`, through all others on its way.
+
+    place: where `root` will lie, which links may name already.
+    """
+    at, words, followed = os.path.dirname(link), [os.path.basename(link)], 0
+    while words:
+        word = words.pop()
+        if word in ("", "."):
+            continue
+        at = os.path.dirname(at) if word == ".." else os.path.join(at, word)
+        if not f"{at}/".startswith(f"{root}/"):
+            return False
+        if os.path.islink(at):
+            followed += 1
+            target, at = os.readlink(at), os.path.dirname(at)
+            if os.path.isabs(target):
+                inside, target, at = target.startswith(f"{place}/"), target.removeprefix(f"{place}/"), str(root)
+                if not inside:
+                    return False
+            if followed > _MOST_LINKS:
+                return False
+            words += reversed(target.split("/"))
+    return at != str(root)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import socket
@@ -13,9 +12,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
-from bench.guest.first_process import descendants, network_counters
+from bench.guest.first_process import descendants, network_counters, read_report
 from bench.sandbox.cgroup import Group
 from bench.sandbox.job import EndReason, NetworkAttempts
 
@@ -42,12 +40,9 @@ class StatusPipe:
     def came_up(self) -> bool:
         return bool(self._listen())
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> dict[str, int]:
         """What it has told of the end; nothing when it was killed before it could."""
-        try:
-            return dict(json.loads(self._listen().partition(b"\n")[2]))
-        except (ValueError, TypeError):
-            return {}
+        return read_report(self._listen().partition(b"\n")[2])
 
     def _listen(self) -> bytes:
         """Everything that was said so far: a line when it came up, and the report."""

@@ -453,6 +453,64 @@ def test_the_runner_makes_the_link_to_the_interpreter_itself(tmp_path: Path, kin
     assert (home / "deep" / "bin" / "python").read_text() == "secret"
 
 
+def test_the_runner_says_itself_where_the_standard_library_is(tmp_path: Path) -> None:
+    """An interpreter that is started through the environment's link would take it from where the build says."""
+    base = find_interpreter(sys.version.split()[0], WHERE)
+    root, place = tmp_path / "made", tmp_path / "place"
+    for number, kind in enumerate(("file", "folder", "link")):
+        made = write_files(root / str(number), {"lib/a": "x", "other": "home = /evil\n"})
+        if kind == "link":
+            (made / "pyvenv.cfg").symlink_to("other")
+        else:
+            write_files(made, {"pyvenv.cfg/x" if kind == "folder" else "pyvenv.cfg": f"home = {place}/evil/bin\n"})
+        make_harmless(made, place, base)
+        facts = dict(line.split(" = ") for line in (made / "pyvenv.cfg").read_text().splitlines())
+        assert facts["home"] == str(base.path.parent) and facts["include-system-site-packages"] == "false"
+        assert not (made / "pyvenv.cfg").is_symlink()
+        assert (made / "other").read_text() == "home = /evil\n"
+        asked = [str(made / "bin" / "python"), "-I", "-c", "import os, sys; print(sys.prefix, os.__file__)"]
+        prefix, library = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.split()
+        assert prefix == str(made) and not library.startswith(str(tmp_path))
+
+
+LEADS_OUT = {
+    "through a link": {"a/b/c/y": "../../../x", "a/b/c/z": "y/../../secret"},
+    "through a link by its place": {"a/y": "PLACE/x", "a/b/c/z": "PLACE/a/y/../../secret"},
+    "through two": {"a/b/c/y": "../w", "a/b/w": "../../x", "z": "a/b/c/y/../../secret"},
+    "by its place and up": {"z": "PLACE/../secret"},
+    "in a circle": {"z": "y", "y": "z"},
+    "at once": {"z": "../secret"},
+}
+STAYS_IN = {
+    "up and down": {"a/b/z": "../../x/file"},
+    "through a link": {"a/b/c/y": "../../../x", "a/z": "b/c/y/file"},
+    "by its place": {"z": "PLACE/x/../x/file"},
+    "to a link by its place": {"y": "PLACE/x", "z": "./y//file"},
+}
+
+
+@pytest.mark.parametrize(
+    ("links", "stays"),
+    [(it, False) for it in LEADS_OUT.values()] + [(it, True) for it in STAYS_IN.values()],
+    ids=[*LEADS_OUT, *(f"in: {name}" for name in STAYS_IN)],
+)
+def test_links_are_judged_by_where_they_really_lead(tmp_path: Path, links: dict[str, str], stays: bool) -> None:
+    base = find_interpreter(sys.version.split()[0], WHERE)
+    write_files(tmp_path / "around", {"secret": "secret"})
+    root, place = (
+        write_files(tmp_path / "around" / "made", {"x/file": "x", "a/b/c/d": "x"}),
+        tmp_path / "around" / "place",
+    )
+    for name, target in links.items():
+        (root / name).symlink_to(target.replace("PLACE", str(place)))
+    link = root / next(name for name in links if name.endswith("z"))
+    make_harmless(root, place, base)
+    root.rename(place)
+    link = place / link.relative_to(root)
+    assert os.path.lexists(link) is stays
+    assert not stays or link.read_text() == "x"
+
+
 LOOK_AGAIN = """
 import os, tinything
 

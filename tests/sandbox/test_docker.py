@@ -370,6 +370,33 @@ def test_an_interpreter_that_does_not_start_in_the_image_is_our_fault(docker: Do
         run_job(docker, make_job(tmp_path / "work", ["true"], interpreters=[broken]))
 
 
+def test_only_the_base_of_an_environment_is_asked_whether_it_starts(docker: DockerSandbox, tmp_path: Path) -> None:
+    """What the build has put into the environment is the agent's: it runs as the agent, or not at all."""
+    venv = tmp_path / "environment"
+    subprocess.run(python("-m", "venv", "--without-pip", str(venv)), check=True)
+    evil = f"lib/python{sys.version_info[0]}.{sys.version_info[1]}"
+    write_files(venv / "evil", {f"{evil}/encodings/__init__.py": "import posix\nposix._exit(1)\n", f"{evil}/os.py": ""})
+    write_files(venv, {"pyvenv.cfg": f"home = {venv}/evil/bin\n", "evil/bin/x": "", f"evil/{evil}/lib-dynload/x": ""})
+    (tmp_path / "work").mkdir()
+    ended = run_job(docker, make_job(tmp_path / "work", ["true"], interpreters=[venv / "bin" / "python"]))
+    assert (ended.reason, ended.code) == ("exit", 0), ended
+
+
+def test_an_interpreter_is_asked_as_the_job_is_run(docker: DockerSandbox, tmp_path: Path) -> None:
+    """Under the job's filter and limits; none of its processes is left when the job starts."""
+    facts = 'import os; open("/workspace/asked", "w").write(open("/proc/self/status").read())'
+    daemon = "if os.fork() == 0:\n    os.setsid()\n    os.closerange(0, 9)\n    os.execvp('sleep', ['sleep', '300'])\n"
+    script = f"#!{IMAGE_PYTHON}\n{facts}\n{daemon}"
+    asked = write_files(tmp_path, {"environment/bin/python": script}) / "environment/bin/python"
+    asked.chmod(0o755)
+    (tmp_path / "work").mkdir()
+    code = "import glob; print([it for it in glob.glob('/proc/[0-9]*/cmdline') if open(it, 'rb').read(5) == b'sleep'])"
+    job = make_job(tmp_path / "work", [IMAGE_PYTHON, "-c", code], interpreters=[asked])
+    ended = run_job(docker, job)
+    assert (ended.code, ended.stdout) == (0, b"[]\n"), ended
+    assert "Seccomp_filters:\t2" in (tmp_path / "work" / "asked").read_text()
+
+
 @pytest.mark.slow
 @pytest.mark.nightly
 def test_an_agent_with_packages_of_its_own_works_in_a_container(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
+import socket
 import subprocess
 import sys
 import tarfile
@@ -20,9 +21,10 @@ from bench.formats.agent import Agent, load_agent
 from bench.runs.preflight import NotReady, require_ready
 from bench.sandbox.docker.backend import _UNPRIVILEGED, DockerSandbox
 from bench.sandbox.docker.client import find_engine
-from bench.sandbox.docker.guest_python import guest_python
-from bench.sandbox.docker.own_image import own_image
-from bench.sandbox.job import Sandbox
+from bench.sandbox.docker.container import Parts, User, container
+from bench.sandbox.docker.guest_python import GuestPython, guest_python
+from bench.sandbox.docker.own_image import OwnImage, own_image
+from bench.sandbox.job import Mount, Sandbox
 from bench.sandbox.running import run_job
 from tests.helpers.cells import as_settings, make_case, make_cell, make_context, make_job, make_limits, write_files
 from tests.helpers.provider import PRICES, Reply, ScriptedUpstream, Usage
@@ -59,9 +61,13 @@ printf 'def double(x):\n    return 2 * x\n' >"$BENCH_WORKSPACE/answer.py"
 """
 
 
-def archive_of(files: Mapping[str, bytes | Path], place: Path) -> Path:
-    """A tar of these files, all of them executable."""
+def archive_of(files: Mapping[str, bytes | Path], place: Path, links: Mapping[str, str] = {}) -> Path:
+    """A tar of these files, all of them executable, and of links by their targets."""
     with tarfile.open(place, "w") as tar:
+        for name, target in links.items():
+            entry = tarfile.TarInfo(name.lstrip("/"))
+            entry.type, entry.linkname = tarfile.SYMTYPE, target
+            tar.addfile(entry)
         for name, content in files.items():
             data = content.read_bytes() if isinstance(content, Path) else content
             entry = tarfile.TarInfo(name.lstrip("/"))
@@ -181,6 +187,52 @@ def test_limits_hold_in_it(with_shell: str, docker: Sandbox, tmp_path: Path) -> 
         make_job(tmp_path, ["bash", "-c", "while true; do :; done"], limits=make_limits(wall_s=2)), image=with_shell
     )
     assert run_job(docker, spin).reason == "time_limit"
+
+
+TAKES_OVER = b"import os\nos.write(1, b'taken over')\nos._exit(3)\n"
+TAKEN_PLACES = ("library/bench/__init__", "library/bench/guest/__init__", "library/resource", "python/lib/os")
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize("place", ["/run/bench/library", "/run/bench/library/bench", "/run/bench/python"])
+def test_nothing_of_the_image_becomes_our_first_process(
+    place: str, images: list[str], docker: DockerSandbox, tmp_path: Path
+) -> None:
+    """Neither what lies where ours is mounted, nor files of the agent that a link of its image brings there."""
+    content: dict[str, bytes | Path] = {f"/run/bench/{name}.py": TAKES_OVER for name in TAKEN_PLACES}
+    content |= {"/run/bench/ask.sock/is/a-folder": b"", "/tools/cat": Path("/bin/cat")}
+    said = subprocess.run(["ldd", "/bin/cat"], capture_output=True, text=True, check=True).stdout
+    content |= {path: Path(path) for path in re.findall(r"(/\S+) \(0x", said)}
+    archive = archive_of(content, tmp_path / "image.tar", {"/_shared/x": place})
+    images.append(imported(archive, "ENV LC_ALL=xx_XX.EVIL8", "ENV LOCPATH=/evil", "ENV GCONV_PATH=/evil"))
+    names = ("__init__", "library/bench/__init__", "bench/__init__", "guest/__init__", "resource", "os", "lib/x")
+    shared = write_files(tmp_path / "shared", {f"{name}.py": TAKES_OVER.decode() for name in names})
+    (tmp_path / "work").mkdir()
+    with socket.socket(socket.AF_UNIX) as ask:
+        ask.bind(str(tmp_path / "ask"))
+        ask.listen()
+        job = make_job(tmp_path / "work", ["/tools/cat", "/proc/self/status"], image=images[-1])
+        mounts = [*job.mounts, Mount(shared, "/_shared/x")]
+        ended = run_job(docker, replace(job, mounts=mounts, sockets={"ask": tmp_path / "ask"}))
+    assert (ended.reason, ended.code) == ("exit", 0), ended
+    assert b"taken over" not in ended.stdout
+    # The engine's and ours.
+    assert b"Seccomp_filters:\t2" in ended.stdout, ended.stdout
+
+
+def test_the_engine_holds_what_the_image_must_not_decide(tmp_path: Path) -> None:
+    """The description of a container: nothing of the image's language and variables, and limits on its processes."""
+    own = OwnImage("sha256:1", {"LC_ALL": "xx_XX.EVIL8", "LD_PRELOAD": "/evil.so"})
+    python = GuestPython(tmp_path, ["loader"])
+    job = make_job(tmp_path, ["true"], limits=make_limits(wall_s=10))
+    parts = Parts("name", own.content, User(1, 1), tmp_path, tmp_path, {}, own, python)
+    made = container(job, parts)
+    assert made["Env"] == ["LD_PRELOAD", "LC_ALL=C"]
+    assert made["HostConfig"]["Tmpfs"]["/run/bench"].startswith("ro,")
+    limits = {it["Name"]: it["Hard"] for it in made["HostConfig"]["Ulimits"]}
+    assert limits["cpu"] == 100 and limits["core"] == 1
+    targets = [mount["Target"] for mount in made["HostConfig"]["Mounts"]]
+    assert targets.index("/run/bench/library") < targets.index("/run/bench/library/bench/guest")
 
 
 @pytest.mark.docker

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from bench.sandbox.cgroup import Group
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
-from bench.guest.first_process import network_counters
+from bench.guest.first_process import network_counters, read_report
 from bench.sandbox.docker.engine import Engine, EngineError, Pending
 
 del sys.path[0]
@@ -40,6 +40,8 @@ class Attendant:
         self._engine = Engine(Path(orders["engine"]))
         self._name: str = orders["name"]
         self._container: dict[str, Any] = orders["container"]
+        self._own_image: bool = orders["own_image"]
+        """Whether the agent's image is the file system in which the first process runs."""
         self._guest_orders: bytes = json.dumps(orders["guest"]).encode() + b"\n"
         self._notes = notes
         self._lifeline = lifeline
@@ -70,7 +72,17 @@ class Attendant:
         if self._job is None:
             os.write(2, f"the container ended with status {code} before its first process called\n".encode())
         self._look_back()
+        self.conclude(code)
         return code
+
+    def conclude(self, code: int) -> None:
+        """Take the end of a container in an agent's image for the agent's, where its first process did not report it.
+
+        The image has no part in our first process, as far as we know. If it found one, its agent could choose to be
+        lost: so what the engine has started and has not been stopped by us counts as the agent's, however it ended.
+        """
+        if self._own_image and not self._reported and not self._ending:
+            self._note({"up": True, "report": {"status": code}})
 
     def remove(self) -> None:
         """Remove the container; while the engine is away, go on trying in the background for a while."""
@@ -158,9 +170,9 @@ class Attendant:
         if not self._up:
             self._up = True
             self._note({"up": True})
-        if not self._reported and report.endswith(b"}"):
+        if not self._reported and (found := read_report(report)):
             self._reported = True
-            self._note({"hit": self._group.limit_hit() if self._group else None, "report": json.loads(report)})
+            self._note({"hit": self._group.limit_hit() if self._group else None, "report": found})
             with contextlib.suppress(OSError):
                 self._job.send(b"g")
 

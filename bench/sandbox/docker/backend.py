@@ -24,7 +24,7 @@ from bench.sandbox.docker.guest_python import guest_python
 from bench.sandbox.docker.images import case_image, shared_image
 from bench.sandbox.docker.own_image import OwnImage, in_own_image, own_image
 from bench.sandbox.gpu import GPU_LIMIT
-from bench.sandbox.job import GUEST_LIBRARY, GUEST_PRIVATE, OWN_ETC, Job, Launch, Mount
+from bench.sandbox.job import GUEST, GUEST_LIBRARY, GUEST_PRIVATE, OWN_ETC, Job, Launch, Mount
 from bench.sandbox.orders import orders_for
 
 _ATTENDANT = Path(__file__).resolve().parent / "attendant.py"
@@ -112,11 +112,13 @@ class DockerSandbox:
         orders = {
             "engine": str(self._engine.address),
             "name": name,
+            "own_image": parts.own is not None,
             "container": container(job, parts),
             "guest": {
                 **(guest if parts.own is None else in_own_image(guest, job, parts.own)),
                 "folder": job.cwd.target,
-                "interpreters": [str(path) for path in job.interpreters],
+                # The bases of environments: an environment itself holds what its build has put there.
+                "interpreters": [str(path.resolve()) for path in job.interpreters],
             },
         }
         descriptor = os.memfd_create("orders")
@@ -127,13 +129,13 @@ class DockerSandbox:
 
 
 def _parts(name: str, image: str | OwnImage, user: User, folder: Path) -> Parts:
-    etc, control = _system_files(folder, user), folder / "control"
+    etc, control, library = _system_files(folder, user), folder / "control", _library(folder / "library")
     if isinstance(image, str):
-        return Parts(name, image, user, control, etc)
+        return Parts(name, image, user, control, library, etc)
     # What the image's loader puts into every program stays out of our first process.
     etc["ld.so.preload"] = folder / "ld.so.preload"
     etc["ld.so.preload"].touch(mode=0o644)
-    return Parts(name, image.content, user, control, etc, own=image, python=guest_python())
+    return Parts(name, image.content, user, control, library, etc, own=image, python=guest_python())
 
 
 def _listener(path: Path) -> int:
@@ -148,6 +150,15 @@ def _listener(path: Path) -> int:
     path.chmod(0o666)
     listener.listen(1)
     return listener.detach()
+
+
+def _library(folder: Path) -> Path:
+    """The import root of the first process, whole: what an image has at its place is never imported."""
+    (folder / "bench" / GUEST.name).mkdir(parents=True)
+    (folder / "bench" / "__init__.py").touch()
+    for path in (folder, *folder.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    return folder
 
 
 def _system_files(folder: Path, user: User) -> dict[str, Path]:

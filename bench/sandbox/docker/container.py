@@ -15,12 +15,15 @@ from bench.sandbox.docker.guest_python import GUEST_PYTHON, GuestPython
 from bench.sandbox.docker.own_image import OwnImage
 from bench.sandbox.gpu import NO_DEVICE
 from bench.sandbox.job import GUEST, GUEST_LIBRARY, GUEST_PRIVATE, Job, JobLimits
-from bench.sandbox.orders import NO_CORE, guest_socket
+from bench.sandbox.orders import guest_socket, resource_limits
 
 IMAGE_PYTHON = "/opt/bench/bin/python"
 """The interpreter of the image that has the cases' libraries."""
 SHARED_PYTHON = (IMAGE_PYTHON, "-I", "-S", "-B")
-_CONTROL = "/run/bench/.control"
+_OURS = "/run/bench"
+_CONTROL = f"{_OURS}/.control"
+_LANGUAGE = "LC_ALL"
+_ULIMITS = {"core": "RLIMIT_CORE", "fsize": "RLIMIT_FSIZE", "cpu": "RLIMIT_CPU"}
 _MIB = 1 << 20
 _SYSTEM = (Path("/usr"), Path("/bin"))
 RUN_LABEL = "ml-dev-bench.run"
@@ -46,6 +49,8 @@ class Parts:
     user: User
     control: Path
     """The socket that its first process calls."""
+    library: Path
+    """What its first process imports, without `bench.guest`, which is mounted in there."""
     etc: Mapping[str, Path]
     own: OwnImage | None = None
     """The image, where it is the agent's own."""
@@ -64,8 +69,7 @@ def container(job: Job, parts: Parts) -> dict[str, Any]:
         "Image": parts.image,
         "Entrypoint": [*parts.interpreter, f"{GUEST_LIBRARY}/bench/guest/container_entry.py", _CONTROL],
         "Cmd": [],
-        # A name without a value takes away the image's: one such as LD_PRELOAD would run its code in our first process.
-        "Env": sorted(parts.own.variables) if parts.own is not None else [],
+        "Env": _variables(parts.own),
         "User": f"{parts.user.uid}:{parts.user.gid}",
         "WorkingDir": "/",
         "Hostname": "bench",
@@ -77,10 +81,19 @@ def container(job: Job, parts: Parts) -> dict[str, Any]:
             **_isolation(job.trusted),
             **_limits(job.limits),
             "Mounts": list(_mounts(job, parts)),
-            "Tmpfs": _folders_in_memory(job, parts.user),
+            "Tmpfs": _folders_in_memory(job, parts),
             "Devices": list(_devices(job)),
         },
     }
+
+
+def _variables(image: OwnImage | None) -> list[str]:
+    """Those of the first process, which runs nothing of an agent's image.
+
+    A name without a value takes away the image's, such as LD_PRELOAD. Of the language C the C library knows all by
+    itself: for another one it reads files of the image, and loads the modules for the character set that they name.
+    """
+    return [] if image is None else [*sorted(set(image.variables) - {_LANGUAGE}), f"{_LANGUAGE}=C"]
 
 
 def _isolation(trusted: bool) -> dict[str, Any]:
@@ -107,7 +120,7 @@ def _isolation(trusted: bool) -> dict[str, Any]:
 
 
 def _limits(limits: JobLimits) -> dict[str, Any]:
-    memory = memory_cap_mb(limits) * _MIB
+    memory, own = memory_cap_mb(limits) * _MIB, resource_limits(limits)
     return {
         "Memory": memory,
         # Together with swap: none.
@@ -115,17 +128,19 @@ def _limits(limits: JobLimits) -> dict[str, Any]:
         "NanoCpus": min(limits.cpus, os.cpu_count() or 1) * 10**9,
         "PidsLimit": tasks_cap(limits),
         "Ulimits": [
-            {"Name": "core", "Soft": NO_CORE, "Hard": NO_CORE},
-            {"Name": "fsize", "Soft": limits.disk_mb * _MIB, "Hard": limits.disk_mb * _MIB},
+            *({"Name": name, "Soft": own[key], "Hard": own[key]} for name, key in _ULIMITS.items()),
             # The job's own limit is lower: its first process forwards sockets beside it.
             {"Name": "nofile", "Soft": limits.open_files + 1024, "Hard": limits.open_files + 1024},
         ],
     }
 
 
-def _folders_in_memory(job: Job, user: User) -> dict[str, str]:
+def _folders_in_memory(job: Job, parts: Parts) -> dict[str, str]:
+    user = parts.user
     options = f"rw,nosuid,nodev,exec,size={job.limits.disk_mb}m,mode=0700,uid={user.uid},gid={user.gid}"
-    return dict.fromkeys(GUEST_PRIVATE, options)
+    # Over what an agent's image has there: it could keep our mounts out, for some cases and not for others.
+    covered = {_OURS: "ro,nosuid,nodev,noexec,size=1m,mode=0755"} if parts.own is not None else {}
+    return dict.fromkeys(GUEST_PRIVATE, options) | covered
 
 
 def _mounts(job: Job, parts: Parts) -> Iterator[dict[str, Any]]:
@@ -133,6 +148,9 @@ def _mounts(job: Job, parts: Parts) -> Iterator[dict[str, Any]]:
         yield _bind(root, str(root))
     for mount in job.mounts:
         yield _bind(mount.source, mount.target, mount.writable)
+    # Engines mount by depth. Both lie deeper than all mounts of the agent's files, which links in its image could lead
+    # to where our first process looks for modules: then ours cover them.
+    yield _bind(parts.library, GUEST_LIBRARY)
     yield _bind(GUEST, f"{GUEST_LIBRARY}/bench/guest")
     if parts.python is not None:
         yield _bind(parts.python.folder, GUEST_PYTHON)
