@@ -23,8 +23,9 @@ from bench.guest.first_process import descendants
 from bench.sandbox.cgroup import Group
 from bench.sandbox.cgroup_files import write_file
 from bench.sandbox.cgroup_location import new_group
-from bench.sandbox.control import cpu_s, memory_mb
+from bench.sandbox.control import cpu_s
 from bench.sandbox.job import EndReason, JobLimits, NetworkAttempts
+from bench.sandbox.memory_watch import MemoryWatch
 
 _PACKET = 1 << 16
 _START_S = 120.0
@@ -56,6 +57,7 @@ class Fork:
         self._said = b""
         self._over = False
         self._counted = False
+        self._memory = MemoryWatch(self.processes)
         self._cpu_s = 0.0
         self._hit: EndReason | None = None
 
@@ -158,7 +160,7 @@ class Fork:
     def memory_mb(self, limit_mb: float) -> float:
         if self._group is not None and self._group.counts_memory:
             return self._group.memory_mb()
-        return memory_mb(self.processes(), limit_mb)
+        return self._memory.mb(limit_mb)
 
     def cpu_s(self) -> float | None:
         counted = self._group.cpu_s() if self._group is not None else None

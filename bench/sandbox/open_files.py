@@ -36,10 +36,16 @@ def look_at(processes: Sequence[int], disks: Collection[int], most: int) -> Held
     look = _Look(disks, most)
     for process in processes:
         look.at_regions(process)
-        # A thread can have files of its own.
-        for thread in _listed(f"/proc/{process}/task"):
-            look.at_open_files(f"/proc/{process}/task/{thread}")
+        look.at_open_files(process)
     return look.found()
+
+
+def bytes_open(processes: Sequence[int], disks: Collection[int], most: int) -> int:
+    """Bytes of files without a name that `processes` have open on `disks`, without those that are only mapped."""
+    look = _Look(disks, most)
+    for process in processes:
+        look.at_open_files(process)
+    return look.found().nameless
 
 
 class _Look:
@@ -53,8 +59,12 @@ class _Look:
         self._regions: dict[tuple[int, int], int] = {}
         """Removed files that could not be looked at, with the bytes that a write to memory can fill."""
 
-    def at_open_files(self, task: str) -> None:
-        """What a thread has open; `task`: its folder."""
+    def at_open_files(self, process: int) -> None:
+        """What a process has open; a thread can have files of its own."""
+        for thread in _listed(f"/proc/{process}/task"):
+            self._at_task(f"/proc/{process}/task/{thread}")
+
+    def _at_task(self, task: str) -> None:
         try:
             names = os.listdir(f"{task}/fd")
         except PermissionError:
