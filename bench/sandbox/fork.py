@@ -26,6 +26,7 @@ from bench.sandbox.cgroup_location import new_group
 from bench.sandbox.control import cpu_s
 from bench.sandbox.job import EndReason, JobLimits, NetworkAttempts
 from bench.sandbox.memory_watch import MemoryWatch
+from bench.sandbox.starvation import groups_like
 
 _PACKET = 1 << 16
 _START_S = 120.0
@@ -40,8 +41,10 @@ class CannotFork(Exception):
 class Fork:
     """One fork as its asker sees it: a process with streams, and its control."""
 
-    def __init__(self, limits: JobLimits) -> None:
+    def __init__(self, limits: JobLimits, container: Path | None = None) -> None:
+        """container: group of one container of the engine in which it is forked, if any."""
         self._limits = limits
+        self._container = container
         self._data, self._their_data = socket.socketpair()
         self._report, self._their_report = socket.socketpair()
         self._log, self._their_log = os.pipe()
@@ -173,7 +176,7 @@ class Fork:
         return self._counted
 
     def groups_beside(self) -> Sequence[Path]:
-        return []
+        return [] if self._container is None else groups_like(self._container)
 
     def limit_hit(self) -> EndReason | None:
         if self._hit is None and self._group is not None:

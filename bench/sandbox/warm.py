@@ -61,19 +61,24 @@ class WarmProcess:
         requests: socket.socket,
         enforcement: str,
         alive: Callable[[], bool] = lambda: True,
+        container: Path | None = None,
     ) -> None:
         self.requests = requests
         self.enforcement = enforcement
         self.preparation = preparation
         self.alive = alive
         """Whether it has not ended yet, as far as this process can tell."""
+        self.container = container
+        """Group of one container of the engine in which it lives, if any."""
         self._isolated = sandbox.isolated
         self._other_user = sandbox.other_user
 
     @classmethod
-    def reached(cls, sandbox: Sandbox, preparation: Preparation, descriptor: int, enforcement: str) -> WarmProcess:
+    def reached(
+        cls, sandbox: Sandbox, preparation: Preparation, descriptor: int, enforcement: str, container: Path | None
+    ) -> WarmProcess:
         """One that another process has started, by the descriptor of its socket."""
-        return cls(sandbox, preparation, socket.socket(fileno=descriptor), enforcement)
+        return cls(sandbox, preparation, socket.socket(fileno=descriptor), enforcement, container=container)
 
     @contextlib.contextmanager
     def fork(
@@ -104,7 +109,7 @@ class WarmProcess:
             "limits": resource_limits(limits),
             "program": None if program is None else list(program),
         }
-        started = Fork(limits)
+        started = Fork(limits, self.container)
         try:
             started.ask(self.requests, order, services or {})
             place = Mount(workspace, _PLACE, writable=program is not None)
@@ -185,7 +190,8 @@ def start_warm(sandbox: Sandbox, preparation: Preparation) -> Iterator[WarmProce
         def alive() -> bool:
             return running.popen.poll() is None
 
-        yield WarmProcess(sandbox, preparation, ours, running.enforcement, alive)
+        container = next(iter(running.control.groups_beside()), None)
+        yield WarmProcess(sandbox, preparation, ours, running.enforcement, alive, container)
 
 
 def probe_forks(sandbox: Sandbox) -> Probe:
