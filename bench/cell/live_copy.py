@@ -20,6 +20,12 @@ _MAX_PATH = 1000
 """Bytes, as in the final snapshot."""
 _CACHE = "__pycache__"
 _CHUNK = 1 << 20
+_BLOCK = 4096
+"""Of a disk: what the smallest file takes."""
+_LONGEST_LIST = 32 << 20
+"""Bytes of the list of a snapshot's files, which `score-steps` reads whole."""
+_LIST_ENTRY = 90
+"""Bytes of a file in that list beside its name."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _LOWEST = 19
@@ -33,7 +39,7 @@ def serve(orders: dict[str, Any], answers: BinaryIO) -> None:
     """Remove from the store what none of the trees `keep` names, where `prune` says so; then copy `root`, if any."""
     with contextlib.suppress(OSError):
         os.nice(_LOWEST)
-    store = _Store(Path(orders["store"]), orders["stored"])
+    store = _Store(Path(orders["store"]), orders["stored"], orders["objects"])
     if orders["prune"]:
         store.prune(orders["keep"])
     if not orders["root"]:
@@ -50,12 +56,12 @@ def serve(orders: dict[str, Any], answers: BinaryIO) -> None:
 class _Store:
     """Files by the SHA-256 of their content."""
 
-    def __init__(self, folder: Path, most: int) -> None:
+    def __init__(self, folder: Path, most: int, most_objects: int) -> None:
+        """most: bytes that all files together may take of the disk, and most_objects: how many they may be."""
         self._folder = folder
-        self._most = most
-        """Bytes of all files together."""
+        self._most, self._most_objects = most, most_objects
         folder.mkdir(parents=True, exist_ok=True)
-        self._held = sum(entry.stat(follow_symlinks=False).st_size for entry in os.scandir(folder))
+        self._held, self._objects = held_by(folder)
         self._new: list[Path] = []
 
     def add(self, descriptor: int, size: int) -> str:
@@ -83,9 +89,12 @@ class _Store:
         return name
 
     def _make_room(self, size: int) -> None:
+        size = _on_disk(size)
         if self._held + size > self._most:
             raise _FullError("bytes of all snapshots")
-        self._held += size
+        if self._objects >= self._most_objects:
+            raise _FullError("files of all snapshots")
+        self._held, self._objects = self._held + size, self._objects + 1
 
     def _take(self, draft: Path, name: str) -> str:
         place = self._folder / name
@@ -105,8 +114,22 @@ class _Store:
             wanted.update(digest for digest, _, _ in files.values())
         for path in list(self._folder.iterdir()):
             if path.name not in wanted:
-                self._held -= path.stat().st_size
                 path.unlink()
+        self._held, self._objects = held_by(self._folder)
+
+
+def held_by(store: Path) -> tuple[int, int]:
+    """Bytes that the files of a store take of the disk, and how many they are."""
+    size = count = 0
+    with contextlib.suppress(FileNotFoundError), os.scandir(store) as found:
+        for entry in found:
+            info = entry.stat(follow_symlinks=False)
+            size, count = size + max(_on_disk(info.st_size), info.st_blocks * 512), count + 1
+    return size, count
+
+
+def _on_disk(size: int) -> int:
+    return -(-size // _BLOCK) * _BLOCK
 
 
 def _pieces(descriptor: int, size: int) -> Iterator[bytes]:
@@ -135,8 +158,9 @@ class _Copy:
         self._bytes = 0
         self._dropped = 0
         self._unsteady = 0
+        self._list_bytes = 0
         self._files: dict[str, tuple[str, int, bool]] = {}
-        self._folders: list[str] = []
+        self._folders: dict[str, None] = {}
 
     def made(self) -> dict[str, Any]:
         """Copy everything; raises `_FullError`."""
@@ -168,9 +192,14 @@ class _Copy:
         try:
             for name, info in self._listed(here):
                 inner = f"{path}/{name}" if path else name
+                if inner in self._files or inner in self._folders:
+                    # Removed and made anew meanwhile: what a name was first, it stays.
+                    self._unsteady += 1
+                    continue
+                self._list(inner)
                 if stat.S_ISDIR(info.st_mode):
                     if name != _CACHE:
-                        self._folders.append(inner)
+                        self._folders[inner] = None
                         below.append(inner)
                 elif stat.S_ISREG(info.st_mode):
                     self._file(here, name, inner)
@@ -179,6 +208,11 @@ class _Copy:
         finally:
             os.close(here)
         return below
+
+    def _list(self, path: str) -> None:
+        self._list_bytes += len(json.dumps(path)) + _LIST_ENTRY
+        if self._list_bytes > _LONGEST_LIST:
+            raise _FullError("list of the files")
 
     def _listed(self, here: int) -> Iterator[tuple[str, os.stat_result]]:
         with os.scandir(here) as found:

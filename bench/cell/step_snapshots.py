@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import stat
 import threading
 import time
@@ -20,8 +19,9 @@ from types import MappingProxyType
 
 from bench.base.files import sha256_bytes, write_atomic
 from bench.base.text import printable
+from bench.cell.live_copy import held_by
 from bench.cell.watch import LedgerFollower
-from bench.cell.workspace import CellFolder
+from bench.cell.workspace import MOST_ENTRIES, CellFolder, Room
 from bench.formats.step_snapshots import (
     INDEX,
     JOURNAL,
@@ -41,9 +41,9 @@ _SHARE_OF_TIME = 0.1
 """Of the agent's limit: CPU time of all copies of a cell."""
 _ROOM_FACTOR = 2
 _MOST_ROOM = 4 << 30
-"""Bytes of all copies of a cell: twice what a workspace may hold, and never more than this."""
+"""Bytes that all copies of a cell take: twice what a workspace may hold, and never more than this."""
 _SHARE_OF_DISK = 0.5
-"""Of what is free when a copy begins."""
+"""Of what is free, bytes and files, when a copy begins."""
 _LARGEST_SIGNAL = 2000
 _LONGEST_NAME = 100
 
@@ -77,7 +77,7 @@ class _Taker:
         self._signal = folder.out / SIGNAL
         limits = folder.cell.case.spec.limits
         self._cpu_left = limits.agent_s * _SHARE_OF_TIME
-        self._room = min(_ROOM_FACTOR * (limits.disk_mb << 20), _MOST_ROOM)
+        self._room = Room(min(_ROOM_FACTOR * (limits.disk_mb << 20), _MOST_ROOM), _ROOM_FACTOR * MOST_ENTRIES)
         self._follower = LedgerFollower(trace / "calls.jsonl", self._called)
         self._began = self._last = time.monotonic()
         self._steps = self._steps_taken = 0
@@ -153,8 +153,7 @@ class _Taker:
             self._left_out["time of all snapshots"] += 1
             return
         journals = {path.stem: path.stat().st_size for path in sorted(self._folder.journals.glob("*.jsonl"))}
-        room = min(self._room, int(_held(self._store) + shutil.disk_usage(self._trace).free * _SHARE_OF_DISK))
-        copy = self._folder.copy_live(self._store, room, self._trees, prune=self._prune)
+        copy = self._folder.copy_live(self._store, self._room_now(), self._trees, prune=self._prune)
         self._prune = copy.broken
         self._cpu_left -= copy.cpu_s
         facts = copy.facts
@@ -175,6 +174,14 @@ class _Taker:
             self._prune |= gone > 0
         self._write()
 
+    def _room_now(self) -> Room:
+        held, objects = held_by(self._store)
+        disk = os.statvfs(self._trace)
+        size = min(self._room.size, held + int(disk.f_bavail * disk.f_frsize * _SHARE_OF_DISK))
+        # Some file systems count no inodes.
+        free = int(disk.f_favail * _SHARE_OF_DISK) if disk.f_files else self._room.objects
+        return Room(size, min(self._room.objects, objects + free))
+
     def _write(self, journals: Mapping[str, str] = MappingProxyType({})) -> None:
         found = StepSnapshots(
             rule=str(self._rule),
@@ -185,12 +192,6 @@ class _Taker:
         )
         with contextlib.suppress(OSError):
             write_atomic(self._trace / INDEX, found.model_dump_json(by_alias=True, indent=1).encode() + b"\n")
-
-
-def _held(store: Path) -> int:
-    with contextlib.suppress(FileNotFoundError), os.scandir(store) as found:
-        return sum(entry.stat(follow_symlinks=False).st_size for entry in found)
-    return 0
 
 
 def _name_in(data: bytes) -> str:

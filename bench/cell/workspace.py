@@ -122,8 +122,8 @@ class CellFolder:
             _remove(self.path.glob(f"{GONE}*"))
         return snapshot
 
-    def copy_live(self, store: Path, room: int, keep: Sequence[str], *, prune: bool, take: bool = True) -> LiveCopy:
-        """Copy the workspace at whose files an agent is still at work into `store`, which has `room` bytes.
+    def copy_live(self, store: Path, room: Room, keep: Sequence[str], *, prune: bool, take: bool = True) -> LiveCopy:
+        """Copy the workspace at whose files an agent is still at work into `store`, which has this `room`.
 
         keep: trees of the store that stay; prune: everything else of it goes first. take: False only prunes. The bounds
         are those of the final snapshot; what exceeds one is not copied, and the answer says which it was.
@@ -133,7 +133,8 @@ class CellFolder:
         orders = {
             "root": str(self.workspace) if take else "",
             "store": str(store),
-            "stored": room,
+            "stored": room.size,
+            "objects": room.objects,
             "keep": list(keep),
             "prune": prune,
             "size": limits.disk_mb << 20,
@@ -206,6 +207,16 @@ class CellFolder:
             cell=self.cell.id,
             gpu=self.gpu,
         )
+
+
+@dataclass(frozen=True)
+class Room:
+    """What a store of copies may take of the disk."""
+
+    size: int
+    """Bytes."""
+    objects: int
+    """Files."""
 
 
 @dataclass(frozen=True)

@@ -148,11 +148,15 @@ class ForkWatch:
         elif self.seen.cpu_s > self._envelope.cpu_s:
             self._end("time")
         elif (now := time.monotonic()) - self._began > self._envelope.wall_s:
-            self._end("starved" if self._witness.starved() else "time")
+            self._end("starved" if self._counted() and self._witness.starved() else "time")
         elif now >= self._next_witness:
             self._next_witness = now + _WITNESS_S
             # It mostly awaits what it has started, so what it does itself says nothing.
             self._witness.look(runnable=True)
+
+    def _counted(self) -> bool:
+        """Whether the kernel counts the work that it awaits; one without a group awaits none of an agent's."""
+        return not self._envelope.grouped or (self._group is not None and self._group.counts_cpu)
 
     def _end(self, by: EndedBy) -> None:
         if self._by is None:

@@ -191,7 +191,8 @@ def _judged(taken: _Taken, snapshot: StepSnapshot, context: CellContext, gpu: Gp
         folder.take_snapshot()
         seed = taken.record.judge_seed
         grading = settle(folder, folder.grade(None if seed is None else int(seed, 16)))
-    except InfraError as error:
+    except (InfraError, OSError) as error:
+        # A tree that cannot be laid out is no reason to leave the other snapshots and cells without a verdict.
         return StepScore.model_validate({**_facts(snapshot), "error": str(error)[:500]})
     finally:
         remove_tree(place)

@@ -16,6 +16,7 @@ from types import TracebackType
 from bench.guest.first_process import descendants, network_counters, read_report
 from bench.sandbox.cgroup import Group
 from bench.sandbox.job import EndReason, NetworkAttempts
+from bench.sandbox.memory_watch import MemoryWatch
 
 _REPORT_BYTES = 4096
 _END_S = 5.0
@@ -61,6 +62,7 @@ class TreeControl:
         self._popen = popen
         self._isolated = isolated
         self._seen = NetworkAttempts()
+        self._memory = MemoryWatch(self.processes)
         self._cpu_s = 0.0
 
     def came_up(self) -> bool:
@@ -77,7 +79,7 @@ class TreeControl:
     def memory_mb(self, limit_mb: float) -> float:
         if self._group is not None and self._group.counts_memory:
             return self._group.memory_mb()
-        return memory_mb(self.processes(), limit_mb)
+        return self._memory.mb(limit_mb)
 
     def cpu_s(self) -> float | None:
         counted = self._group.cpu_s() if self._group is not None else None
@@ -132,35 +134,6 @@ def send_signal(pid: int, number: int) -> None:
     """Signal a process that may be gone."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, number)
-
-
-def memory_mb(pids: Iterable[int], limit_mb: float) -> float:
-    """MiB of memory that the processes hold; exact where it matters.
-
-    The cheap sum counts pages that forks share once per fork, so it is only believed below the limit.
-    """
-    known = list(pids)
-    bound = sum(map(_resident_mb, known))
-    return bound if bound <= limit_mb else min(bound, sum(map(_proportional_mb, known)))
-
-
-def _resident_mb(pid: int) -> float:
-    """Anonymous and shared memory; pages of files can be dropped by the system and do not count."""
-    return _fields_mb(f"/proc/{pid}/status", (b"RssAnon:", b"RssShmem:"))
-
-
-def _proportional_mb(pid: int) -> float:
-    """Like `_resident_mb`, with each shared page divided by the number of processes that map it."""
-    fields = (b"Pss_Anon:", b"Pss_Shmem:")
-    return _fields_mb(f"/proc/{pid}/smaps_rollup", fields) or _resident_mb(pid)
-
-
-def _fields_mb(path: str, names: tuple[bytes, ...]) -> float:
-    try:
-        with open(path, "rb") as file:
-            return sum(int(line.split()[1]) for line in file if line.startswith(names)) / 1024
-    except (OSError, ValueError, IndexError):
-        return 0.0
 
 
 def cpu_s(pids: Iterable[int]) -> float:

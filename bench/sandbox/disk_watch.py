@@ -23,8 +23,8 @@ _SHARE_OF_TIME = 20
 """At most one of so many seconds goes into looking, however many files there are."""
 _SHARE_OF_LIMIT = 4
 """Of the limit, what may go from the disk between two looks."""
-_UNDER_WAY_S = 3.0
-"""Whoever sends open files to another process has them received before."""
+_HIDDEN_S = 3.0
+"""Whoever sends open files to another process has them received before; ours are closed to others while they start."""
 _TRIES = 3
 """To enter a folder that the job closes again and again."""
 
@@ -40,11 +40,16 @@ class _Free:
 
 @dataclass(frozen=True)
 class _Look:
-    """The last look at which nothing of the job's was where nobody can see it."""
+    """What was seen at one moment."""
 
     at: float
     free: int
     used_mb: float
+    held: Held
+
+    def lost_mb(self, later: _Look) -> float:
+        """What has gone from the disk until `later` and is not in sight."""
+        return max(0.0, (self.free - later.free) / (1 << 20) - (later.used_mb - self.used_mb))
 
 
 class DiskWatch:
@@ -65,7 +70,10 @@ class DiskWatch:
         self._most_entries = min(_MAX_ENTRIES, free.entries // 2) if free.entries else _MAX_ENTRIES
         now = time.monotonic()
         self._soonest, self._next = now, now + _TICK_S
-        self._whole: _Look | None = None
+        # What is there at the start is not looked for, which would take time; it is within the limit.
+        self._last = self._whole = _Look(now, free.size, 0.0, Held(0, 0))
+        """Of these, `_whole` is the last at which nothing of the job's was where nobody can see it."""
+        self._mapped_mb = 0.0
 
     def over(self) -> bool:
         """Whether the job holds more than its limit, as far as it is time to look."""
@@ -82,7 +90,7 @@ class DiskWatch:
         used = float("inf")
         if held is not None:
             used = disk_mb(self._folders, self._most_entries)[0] + held.nameless / (1 << 20)
-            used += self._hidden_mb(used, held.under_way, began)
+            used += self._unseen_mb(_Look(began, self._free.size, used, held))
         now = time.monotonic()
         seconds = now - began
         # Other jobs may be what the disk shrinks by: then half of the time goes into looking, and not all of it.
@@ -100,13 +108,18 @@ class DiskWatch:
         except TooManyError:
             return None
 
-    def _hidden_mb(self, used: float, under_way: int, now: float) -> float:
-        """What else has gone from the disk while the job kept open files in sockets, where nobody sees which."""
-        if under_way == 0 or self._whole is None:
-            self._whole = _Look(now, self._free.size, used)
-        if now - self._whole.at < _UNDER_WAY_S:
-            return 0.0
-        return max(0.0, (self._whole.free - self._free.size) / (1 << 20) - (used - self._whole.used_mb))
+    def _unseen_mb(self, now: _Look) -> float:
+        """What has gone from the disk while the job kept files where nobody sees which, or how large they are."""
+        last, self._last = self._last, now
+        if not now.held.mapped:
+            self._mapped_mb = 0.0
+        elif now.held.mapped - last.held.mapped or now.held.hidden or last.held.hidden:
+            # What is mapped and nowhere open cannot grow any more: only what came to it since the last look counts.
+            self._mapped_mb += last.lost_mb(now)
+        if now.held.hidden == 0:
+            self._whole = now
+        hidden_mb = self._whole.lost_mb(now) if now.at - self._whole.at >= _HIDDEN_S else 0.0
+        return max(self._mapped_mb, hidden_mb)
 
     def _shrunk(self) -> bool:
         """Whether so much has gone from the disk since the last look that the job may be over its limit."""

@@ -23,8 +23,10 @@ from bench.guest.first_process import descendants
 from bench.sandbox.cgroup import Group
 from bench.sandbox.cgroup_files import write_file
 from bench.sandbox.cgroup_location import new_group
-from bench.sandbox.control import cpu_s, memory_mb
+from bench.sandbox.control import cpu_s
 from bench.sandbox.job import EndReason, JobLimits, NetworkAttempts
+from bench.sandbox.memory_watch import MemoryWatch
+from bench.sandbox.starvation import groups_like
 
 _PACKET = 1 << 16
 _START_S = 120.0
@@ -39,10 +41,16 @@ class CannotFork(Exception):
 class Fork:
     """One fork as its asker sees it: a process with streams, and its control."""
 
-    def __init__(self, limits: JobLimits, shared_hit: Callable[[], EndReason | None]) -> None:
-        """shared_hit: the limit that the kernel has enforced on all that the warm process and its forks hold."""
+    def __init__(
+        self, limits: JobLimits, shared_hit: Callable[[], EndReason | None], container: Path | None = None
+    ) -> None:
+        """shared_hit: the limit that the kernel has enforced on all that the warm process and its forks hold.
+
+        container: group of one container of the engine in which it is forked, if any.
+        """
         self._limits = limits
         self._shared_hit = shared_hit
+        self._container = container
         self._data, self._their_data = socket.socketpair()
         self._report, self._their_report = socket.socketpair()
         self._log, self._their_log = os.pipe()
@@ -58,6 +66,7 @@ class Fork:
         self._said = b""
         self._over = False
         self._counted = False
+        self._memory = MemoryWatch(self.processes)
         self._cpu_s = 0.0
         self._hit: EndReason | None = None
 
@@ -160,7 +169,7 @@ class Fork:
     def memory_mb(self, limit_mb: float) -> float:
         if self._group is not None and self._group.counts_memory:
             return self._group.memory_mb()
-        return memory_mb(self.processes(), limit_mb)
+        return self._memory.mb(limit_mb)
 
     def cpu_s(self) -> float | None:
         counted = self._group.cpu_s() if self._group is not None else None
@@ -173,7 +182,7 @@ class Fork:
         return self._counted
 
     def groups_beside(self) -> Sequence[Path]:
-        return []
+        return [] if self._container is None else groups_like(self._container)
 
     def limit_hit(self) -> EndReason | None:
         if self._hit is None:

@@ -136,6 +136,7 @@ class Running:
             # A starved machine may not even come to start the job.
             lambda: [self.popen.pid, *control.processes()],
             groups_beside=control.groups_beside,
+            counted=control.counts_cpu,
             witness=witness,
         )
 

@@ -71,6 +71,13 @@ def own_counters(containers: Iterable[Path] = ()) -> dict[str, float]:
     return counted
 
 
+def groups_like(group: Path) -> list[Path]:
+    """The groups of all containers of the engine that made `group`: whose they are is not asked, it takes long."""
+    # With systemd they lie among the system's own services.
+    prefix, dash, _ = group.name.rpartition("-")
+    return list(group.parent.glob(f"{prefix}{dash}*" if group.suffix == ".scope" else "*/"))
+
+
 def _own_processes() -> list[int]:
     """The runner, its helpers and what these have started, without the jobs that have groups.
 

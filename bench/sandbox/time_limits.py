@@ -49,6 +49,8 @@ class TimeMeter:
     """The time of one piece of work, from now on: ask `over` about ten times a second.
 
     cpu_s: CPU time of what does the work, since whenever. tasks: its processes. groups_beside: see `Control`.
+    counted: whether `cpu_s` is the kernel's count. Where it is a sum from which processes can hide, what hides would
+    pass for other work on the machine: then nothing is `starved`.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class TimeMeter:
         tasks: Callable[[], Sequence[int]],
         *,
         groups_beside: Callable[[], Sequence[Path]] = lambda: (),
+        counted: Callable[[], bool] = lambda: True,
         witness: Witness | None = None,
         processors: Callable[[], Processors] = read_processors,
         clock: Callable[[], float] = time.monotonic,
@@ -66,7 +69,7 @@ class TimeMeter:
         self.limits = limits
         self.available_s = 0.0
         self._cpus = max(cpus, 1)
-        self._read_cpu, self._tasks, self._groups_beside = cpu_s, tasks, groups_beside
+        self._read_cpu, self._tasks, self._groups_beside, self._counted = cpu_s, tasks, groups_beside, counted
         self._processors, self._clock = processors, clock
         self._witness = witness or Witness(self._cpus)
         self._began = self._last = clock()
@@ -95,7 +98,7 @@ class TimeMeter:
             return "time_limit"
         if self.wall_s <= limits.wall_s:
             return None
-        return "starved" if self._witness.starved() else "time_limit"
+        return "starved" if self._counted() and self._witness.starved() else "time_limit"
 
     def read(self) -> None:
         """Bring the clocks up to date."""

@@ -62,6 +62,7 @@ class WarmProcess:
         enforcement: str,
         alive: Callable[[], bool] = lambda: True,
         hit: Callable[[], EndReason | None] = lambda: None,
+        container: Path | None = None,
     ) -> None:
         self.requests = requests
         self.enforcement = enforcement
@@ -70,13 +71,17 @@ class WarmProcess:
         """Whether it has not ended yet, as far as this process can tell."""
         self.hit = hit
         """The limit of what it holds together with its forks that was met, where one holds for them."""
+        self.container = container
+        """Group of one container of the engine in which it lives, if any."""
         self._isolated = sandbox.isolated
         self._other_user = sandbox.other_user
 
     @classmethod
-    def reached(cls, sandbox: Sandbox, preparation: Preparation, descriptor: int, enforcement: str) -> WarmProcess:
+    def reached(
+        cls, sandbox: Sandbox, preparation: Preparation, descriptor: int, enforcement: str, container: Path | None
+    ) -> WarmProcess:
         """One that another process has started, by the descriptor of its socket."""
-        return cls(sandbox, preparation, socket.socket(fileno=descriptor), enforcement)
+        return cls(sandbox, preparation, socket.socket(fileno=descriptor), enforcement, container=container)
 
     @contextlib.contextmanager
     def fork(
@@ -107,7 +112,7 @@ class WarmProcess:
             "limits": resource_limits(limits),
             "program": None if program is None else list(program),
         }
-        started = Fork(limits, self.hit)
+        started = Fork(limits, self.hit, self.container)
         try:
             started.ask(self.requests, order, services or {})
             place = Mount(workspace, _PLACE, writable=program is not None)
@@ -188,7 +193,10 @@ def start_warm(sandbox: Sandbox, preparation: Preparation) -> Iterator[WarmProce
         def alive() -> bool:
             return running.popen.poll() is None
 
-        yield WarmProcess(sandbox, preparation, ours, running.enforcement, alive, running.control.limit_hit)
+        container = next(iter(running.control.groups_beside()), None)
+        yield WarmProcess(
+            sandbox, preparation, ours, running.enforcement, alive, hit=running.control.limit_hit, container=container
+        )
 
 
 def probe_forks(sandbox: Sandbox) -> Probe:

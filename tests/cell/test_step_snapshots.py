@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import os
+import stat
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from typing import Any
 import pytest
 
 from bench.base.errors import UserError
+from bench.cell import live_copy
 from bench.cell.live_copy import serve
 from bench.cell.step_snapshots import thinned
 from bench.formats.step_snapshots import SnapshotRule, StepSnapshot, Tree
@@ -57,8 +60,8 @@ def test_a_rule_is_read_and_said_again() -> None:
 
 def copied(tmp_path: Path, **changes: Any) -> dict[str, Any]:
     orders = {
-        "root": str(tmp_path / "work"), "store": str(tmp_path / "store"), "stored": 1 << 20, "keep": [],
-        "prune": False, "size": 1 << 20, "entries": 100,
+        "root": str(tmp_path / "work"), "store": str(tmp_path / "store"), "stored": 1 << 20, "objects": 1000,
+        "keep": [], "prune": False, "size": 1 << 20, "entries": 100,
     }  # fmt: skip
     answers = io.BytesIO()
     serve({**orders, **changes}, answers)
@@ -99,6 +102,8 @@ def test_a_copy_holds_regular_files_alone_and_stores_a_content_once(tmp_path: Pa
     [
         ({"size": 5000}, "bytes of the workspace"),
         ({"stored": 15}, "bytes of all snapshots"),
+        ({"stored": 4 * 4096 - 1}, "bytes of all snapshots"),
+        ({"objects": 3}, "files of all snapshots"),
         ({"entries": 2}, "files and folders"),
     ],
 )
@@ -110,3 +115,29 @@ def test_a_copy_beyond_a_bound_is_not_made_and_leaves_nothing(tmp_path: Path, bo
         file.truncate(1 << 40)
     # Its holes are never read.
     assert copied(tmp_path) == {"left_out": "bytes of the workspace"}
+
+
+def test_a_list_of_files_that_is_too_long_to_be_read_is_not_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Names outside of ASCII take up to three times their bytes in it."""
+    monkeypatch.setattr(live_copy, "_LONGEST_LIST", 4000)
+    write_files(tmp_path / "work", {"\N{GRINNING FACE}" * 50 + str(number): "x" for number in range(6)})
+    assert copied(tmp_path) == {"left_out": "list of the files"}
+
+
+def test_a_name_that_becomes_another_thing_is_listed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder that lists while its entries are removed and made anew can tell a name twice."""
+    work = write_files(tmp_path / "work", {"a/b.txt": "x", "c.txt": "y"})
+    file = (work / "c.txt").stat()
+    real = live_copy._Copy._listed
+
+    def twice(self: Any, here: int) -> Iterator[tuple[str, os.stat_result]]:
+        found = list(real(self, here))
+        yield from found
+        yield from ((name, file) for name, info in found if not stat.S_ISREG(info.st_mode))
+
+    monkeypatch.setattr(live_copy._Copy, "_listed", twice)
+    facts = copied(tmp_path)
+    tree = Tree.model_validate_json((tmp_path / "store" / facts["tree"]).read_bytes())
+    assert (sorted(tree.files), tree.folders, facts["unsteady"]) == (["a/b.txt", "c.txt"], ["a"], 1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -11,10 +13,12 @@ import pytest
 from bench.base.errors import InfraError
 from bench.formats.failures import FAILURES
 from bench.judge.deadline import Deadline, over_time
+from bench.judge.fork_watch import Envelope, ForkWatch
 from bench.judge.scene import Scene
 from bench.judge.subject import SubjectError
 from bench.judge.workspace import Workspace
-from bench.sandbox import judging_limits, wall_backstop
+from bench.sandbox import Witness, judging_limits, wall_backstop
+from bench.sandbox.cgroup import CPU_TIME, Group
 from bench.sandbox.job import Ended, EndReason
 from bench.sandbox.process import ProcessSandbox
 from tests.helpers.cells import make_limits, write_files
@@ -92,3 +96,17 @@ def test_only_a_starved_machine_is_no_fault_of_the_answer(
         with pytest.raises(SubjectError, match="10 s"):
             ws.run(["python", "x.py"]).ok()
     ws.close()
+
+
+@pytest.mark.parametrize(("counts", "by"), [(True, "starved"), (False, "time"), (None, "time")])
+def test_the_judge_is_starved_only_where_what_it_awaits_is_counted(
+    counts: bool | None, by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group = None if counts is None else Group({CPU_TIME: Path("/nowhere")} if counts else {}, {}, 0)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        watch = ForkWatch(Envelope(cpu_s=60, wall_s=-1, memory_mb=4096), group, ours, 0, 0)
+        watch.seen.pid = os.getpid()
+        monkeypatch.setattr(Witness, "starved", lambda _: True)
+        watch._look()
+    assert watch._by == by

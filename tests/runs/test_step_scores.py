@@ -19,6 +19,7 @@ from bench.formats.record import Record
 from bench.formats.run_folder import RunFolder
 from bench.formats.step_snapshots import INDEX, SCORES, STORE, CellStepScores, SnapshotRule, StepSnapshots
 from bench.plan.selection import Request
+from bench.runs import step_scores
 from bench.runs.execute import Options, plan_and_run
 from bench.runs.observer import RunObserver
 from bench.runs.step_scores import score_steps
@@ -111,7 +112,7 @@ def opener(sandbox: Sandbox) -> Callable[[str], Sandbox]:
 
 
 def test_success_that_was_lost_is_found_and_the_record_stays_as_it_is(
-    places: DataFolders, tmp_path: Path, bubblewrap: Sandbox
+    places: DataFolders, tmp_path: Path, bubblewrap: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = AGENT.format(right=RIGHT, wrong=WRONG)
     record = run_once(places, tmp_path, bubblewrap, script, "every=2,milestones")
@@ -158,8 +159,17 @@ def test_success_that_was_lost_is_found_and_the_record_stays_as_it_is(
         "cells": 1, "succeeded_once": 1, "succeeded_at_end": 0, "lost_it": 1, "unjudged_snapshots": 0,
     }  # fmt: skip
 
-    (store / index.snapshots[0].tree.removeprefix("sha256:")).write_bytes(b"{}")
+    def collides(*_: object) -> None:
+        raise FileExistsError(17, "File exists")
+
     file.unlink()
+    with monkeypatch.context() as patch:
+        patch.setattr(step_scores, "_restore", collides)
+        (unjudged,) = score_steps(run, "", places, opener(bubblewrap))
+    assert [(it.success, it.error) for it in unjudged.scores[:2]] == [(None, "[Errno 17] File exists")] * 2
+
+    (store / index.snapshots[0].tree.removeprefix("sha256:")).write_bytes(b"{}")
+    file.unlink(missing_ok=True)
     with pytest.raises(UserError, match="is not what was stored"):
         score_steps(run, "", places, opener(bubblewrap))
     (path,) = run.glob(f"traces/*/{INDEX}")

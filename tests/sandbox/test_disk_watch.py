@@ -130,6 +130,7 @@ def test_who_sends_files_is_not_charged_for_what_others_write(
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     monkeypatch.setattr(disk_watch, "look_at", lambda *_: Held(0, under_way[0]))
     watch = DiskWatch([tmp_path], limit_mb=1)
+    assert not watch.look()
     for sent in (0, 1, 1, 0, 1, 1, 0):
         now[0], under_way[0] = now[0] + 1, sent
         disk.size -= _GIB
@@ -139,6 +140,77 @@ def test_who_sends_files_is_not_charged_for_what_others_write(
         now[0] += 1
         disk.size -= _GIB
     assert watch.look()
+
+
+def test_what_is_only_mapped_counts_with_what_the_disk_lost(
+    tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only root sees how large a removed file is of which a page is mapped; what others write later is not its size."""
+    mapped: set[tuple[int, int]] = set()
+    monkeypatch.setattr(disk_watch, "look_at", lambda *_: Held(0, 0, frozenset(mapped)))
+    watch = DiskWatch([tmp_path], limit_mb=10)
+    disk.size -= _GIB
+    assert not watch.look()
+    mapped.add((1, 1))
+    disk.size -= 6 << 20
+    assert not watch.look()
+    disk.size -= _GIB
+    assert not watch.look(), "charged for what others have written"
+    mapped.add((1, 2))
+    disk.size -= 6 << 20
+    assert watch.look()
+    mapped.clear()
+    assert not watch.look()
+
+
+_UNSEEN = """
+import ctypes, mmap, os, sys, time
+sys.path.insert(0, sys.argv[1])
+from bench.sandbox.disk_watch import DiskWatch
+# As a sandbox's: the owner of the namespace may look into what is in it, and root's rights end there.
+calls = ctypes.CDLL(None, use_errno=True)
+asks, answers = os.pipe(), os.pipe()
+if (child := os.fork()) == 0:
+    assert calls.unshare(0x10000000 | 0x20000000) == 0, ctypes.get_errno()
+    if os.fork() == 0:
+        time.sleep(60)
+    if os.fork() == 0:
+        os.read(asks[0], 1)
+        held = []
+        for name in map(str, range(4)):
+            file = os.open(name, os.O_CREAT | os.O_RDWR)
+            os.write(file, bytes(4 << 20))
+            os.fsync(file)
+            os.unlink(name)
+            if sys.argv[2] == "mapped":
+                calls.mmap.restype = ctypes.c_void_p
+                calls.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + [ctypes.c_int] * 3 + [ctypes.c_long]
+                calls.mmap(None, 4096, 1, 2, file, 0)
+                os.close(file)
+        if sys.argv[2] == "closed to us":
+            calls.prctl(4, 0)
+        os.write(answers[1], b"1")
+        time.sleep(60)
+    time.sleep(60)
+def below(pid):
+    found = [int(it) for it in open(f"/proc/{pid}/task/{pid}/children").read().split()]
+    return found + [it for one in found for it in below(one)]
+from bench.sandbox import disk_watch
+disk_watch._HIDDEN_S = 0
+watch = DiskWatch(["."], 12, lambda: below(child))
+before = watch.look()
+os.write(asks[1], b"1")
+os.read(answers[0], 1)
+print(before, watch.look())
+for pid in [child, *below(child)]:
+    os.kill(pid, 9)
+"""
+
+
+@pytest.mark.parametrize("how", ["mapped", "closed to us", "open"])
+def test_what_an_ordinary_user_may_not_look_into_counts(how: str) -> None:
+    """Only root may follow what is mapped, and a process can close the list of its open files to everybody else."""
+    assert _as_ordinary_user(_UNSEEN, how) == "False True\n"
 
 
 _CLOSED = """
@@ -156,7 +228,12 @@ print(disk_mb(["."])[0] >= 2)
 
 def test_a_folder_that_the_job_has_closed_counts() -> None:
     """To a runner that is a plain user, a closed folder shows nothing."""
-    argv = [sys.executable, "-c", _CLOSED, str(ROOT)]
+    assert _as_ordinary_user(_CLOSED) == "True\n"
+
+
+def _as_ordinary_user(code: str, *arguments: str) -> str:
+    """What Python text that may import `bench` prints, in a folder of its own, as a user without rights."""
+    argv = [sys.executable, "-c", code, str(ROOT), *arguments]
     with tempfile.TemporaryDirectory(prefix="mldb-test-") as folder:
         if os.geteuid() == 0:
             if not os.access("/usr/bin/python3", os.X_OK) or shutil.which("setpriv") is None:
@@ -165,7 +242,8 @@ def test_a_folder_that_the_job_has_closed_counts() -> None:
             drop = ["setpriv", "--reuid=65002", "--regid=65002", "--clear-groups", "--"]
             argv = [*drop, "/usr/bin/python3", "-B", *argv[1:]]
         done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False, timeout=60)
-    assert done.stdout == "True\n", done.stderr[-2000:]
+    assert not done.stderr, done.stderr[-2000:]
+    return done.stdout
 
 
 def test_a_file_that_vanishes_hides_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

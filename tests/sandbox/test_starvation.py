@@ -18,6 +18,7 @@ from bench.sandbox import cgroup_location
 from bench.sandbox.bubblewrap import BubblewrapSandbox
 from bench.sandbox.cgroup import Group
 from bench.sandbox.cgroup_files import write_file
+from bench.sandbox.fork import Fork
 from bench.sandbox.job import EndReason, JobLimits, Sandbox
 from bench.sandbox.starvation import Processors, Witness, own_counters, read_processors
 from bench.sandbox.time_limits import TimeLimits, TimeMeter, any_runnable, judging_limits, wall_backstop
@@ -60,7 +61,7 @@ class _Machine:
     def processors(self) -> Processors:
         return Processors(self.idle, self.busy, self.stolen, self.count)
 
-    def meter(self, limits: TimeLimits, cpus: int = 1) -> TimeMeter:
+    def meter(self, limits: TimeLimits, cpus: int = 1, *, counted: bool = True) -> TimeMeter:
         def own(_: object) -> Mapping[str, float]:
             return dict(self.own)
 
@@ -71,6 +72,7 @@ class _Machine:
             cpus,
             lambda: self.job,
             lambda: [os.getpid()] if self.runnable else [],
+            counted=lambda: counted,
             witness=witness,
             processors=self.processors,
             clock=lambda: self.now,
@@ -153,6 +155,24 @@ def test_what_sleeps_on_a_starved_machine_was_not_starved() -> None:
     machine = _Machine()
     machine.runnable = False
     assert _end(machine, machine.meter(_LIMITS), foreign=2.0) == "time_limit"
+
+
+def test_work_that_hides_from_the_count_starves_nobody() -> None:
+    """Where the kernel does not count it, the time of children whose end is ignored looks like a stranger's."""
+    machine = _Machine()
+    assert _end(machine, machine.meter(_LIMITS, counted=False), foreign=1.95, job=0.05) == "time_limit"
+
+
+def test_what_is_forked_in_a_container_has_the_others_of_its_engine_beside_it(tmp_path: Path) -> None:
+    """Other cells' containers are our own, whatever they do."""
+    limits = make_limits()
+    assert Fork(limits).groups_beside() == []
+    for name in ("docker/one", "docker/two", "docker-1.scope", "docker-2.scope", "ssh.service"):
+        (tmp_path / name).mkdir(parents=True)
+    beside = {path.name for path in Fork(limits, tmp_path / "docker/one").groups_beside()}
+    assert beside == {"one", "two"}
+    beside = {path.name for path in Fork(limits, tmp_path / "docker-1.scope").groups_beside()}
+    assert beside == {"docker-1.scope", "docker-2.scope"}
 
 
 def test_a_witness_that_has_not_looked_twice_says_nothing() -> None:

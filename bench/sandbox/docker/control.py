@@ -15,6 +15,7 @@ from bench.guest.trees import remove_tree
 from bench.sandbox.cgroup import CONTROLLERS, CPU_TIME, Group
 from bench.sandbox.docker.engine import Engine, EngineError
 from bench.sandbox.job import EndReason, NetworkAttempts
+from bench.sandbox.starvation import groups_like
 
 _END_S = 20.0
 _STATISTICS_S = 5.0
@@ -118,14 +119,10 @@ class DockerControl:
         return self.cpu_s() is not None
 
     def groups_beside(self) -> Sequence[Path]:
-        """Of all containers of the engine: whose they are is not asked, since that takes long."""
+        """Of all containers of the engine."""
         self._notes()
         folder = self._group.folders.get(CPU_TIME) if self._group is not None else None
-        if folder is None:
-            return []
-        # With systemd they lie among the system's own services.
-        prefix, dash, _ = folder.name.rpartition("-")
-        return list(folder.parent.glob(f"{prefix}{dash}*" if folder.suffix == ".scope" else "*/"))
+        return [] if folder is None else groups_like(folder)
 
     def limit_hit(self) -> EndReason | None:
         self._notes()
