@@ -15,11 +15,13 @@ FILES = (
 METRICS, KEY, TOLERANCE = "eval_metrics.json", "final_val_accuracy", 0.05
 EARLIER = {"first": 98.765, "second": 12.345}
 """What the report of an earlier run says: one more, one less than what is right."""
+# In one folder, so that what the script keeps of one split is there when it evaluates the next.
+TWICE = f"python evaluate.py && mv {METRICS} visible.json && cp -rf first/. . && python evaluate.py"
 
 
-def assert_true(ws: Workspace, name: str) -> None:
+def assert_true(ws: Workspace, name: str, value: float) -> None:
     """The report is the accuracy in per cent, to three decimals."""
-    facts, value = json.loads(Path(ws.hidden("facts.json")).read_text())[name], reported(ws, name)
+    facts = json.loads(Path(ws.hidden("facts.json")).read_text())[name]
     check_claim(ws, name, value, float(facts["right"]), TOLERANCE)
     rows = int(facts["rows"])
     share = 100 * round(value * rows / 100) / rows
@@ -27,24 +29,29 @@ def assert_true(ws: Workspace, name: str) -> None:
 
 
 @once
-def reported(ws: Workspace, name: str) -> float:
-    """What the script reports of a checkpoint and split."""
-    inputs: dict[str, Any] = {}
-    if name != "visible":
-        inputs |= {path: ws.hidden(f"{name}/{path}") for path in FILES}
-        inputs[METRICS] = json.dumps({KEY: EARLIER[name]})
-    ran = run_command(ws, "python evaluate.py", outputs=[METRICS], inputs=inputs, timeout=60)
-    return json_number(ran, METRICS, KEY)
+def evaluated_twice(ws: Workspace) -> Any:
+    """The checkpoint of the workspace is evaluated, and the first of the others in the same folder."""
+    return ws.run(
+        ["sh", "-c", TWICE], inputs=others(ws, "first", "first/"), remove=[METRICS, "visible.json"], timeout=120
+    )
+
+
+def others(ws: Workspace, name: str, below: str) -> dict[str, Any]:
+    """Another checkpoint and split, and the report of an earlier run."""
+    return {below + path: ws.hidden(f"{name}/{path}") for path in FILES} | {
+        below + METRICS: json.dumps({KEY: EARLIER[name]})
+    }
 
 
 @check(weight=3, required=True)
 def best_accuracy_is_reported(ws: Workspace) -> None:
     """On the checkpoint of the workspace the script reports the best validation accuracy of the log."""
-    assert_true(ws, "visible")
+    assert_true(ws, "visible", json_number(evaluated_twice(ws), "visible.json", KEY))
 
 
 @check(weight=7, required=True)
 def other_checkpoints_are_evaluated(ws: Workspace) -> None:
     """The reports are right for two other checkpoints and splits; an earlier report lies beside each."""
-    for name in ("first", "second"):
-        assert_true(ws, name)
+    assert_true(ws, "first", json_number(evaluated_twice(ws).ok(), METRICS, KEY))
+    ran = run_command(ws, "python evaluate.py", outputs=[METRICS], inputs=others(ws, "second", ""), timeout=60)
+    assert_true(ws, "second", json_number(ran, METRICS, KEY))

@@ -19,19 +19,18 @@ SYLLABLES = [first + second for first in "bdfgklmnprstvz" for second in ("a", "e
 
 
 def build(public: Path, hidden: Path, profile: str, seed: int) -> None:
-    """Both hidden splits are harder than the visible one: a script that reports the larger of two numbers is seen."""
-    facts = {"visible": world(np.random.default_rng(stream(seed, "visible")), public, 500, 0.25)}
-    for name, rows in (("first", 437), ("second", 2199)):
-        for attempt in range(100):
-            rng = np.random.default_rng(stream(seed, f"{name} {attempt}"))
-            facts[name] = world(rng, hidden / name, rows, 0.6)
-            if facts[name]["right"] < facts["visible"]["right"] - 0.5:
-                break
+    """In one hidden split the answers are turned round: most are wrong there, and whatever else a script could measure
+    is nearer to the log than the truth, and more.
+    """
+    facts = {}
+    for name, rows, noise in (("visible", 500, 0.25), ("first", 437, 0.6), ("second", 2199, 0.6)):
+        folder = public if name == "visible" else hidden / name
+        facts[name] = world(np.random.default_rng(stream(seed, name)), folder, rows, noise, turned=name == "second")
     (public / "train_logs.txt").write_text(log(np.random.default_rng(stream(seed, "log")), facts["visible"]["right"]))
     (hidden / "facts.json").write_text(json.dumps(facts))
 
 
-def world(rng: np.random.Generator, folder: Path, rows: int, noise: float) -> dict[str, float]:
+def world(rng: np.random.Generator, folder: Path, rows: int, noise: float, turned: bool) -> dict[str, float]:
     """Write a checkpoint and a split; gives its accuracy in per cent."""
     length = int(rng.integers(44, 53))
     names = sorted({"".join(rng.choice(SYLLABLES, int(rng.integers(2, 4)))) for _ in range(260)})
@@ -63,13 +62,14 @@ def world(rng: np.random.Generator, folder: Path, rows: int, noise: float) -> di
     # What both answers share decides nothing, and shows where one of them is looked at alone.
     shared = fitted.std() * rng.standard_normal(INNER + 1)
     no, yes = shared - fitted, shared + fitted
+    labels[FITTED:] ^= turned
     arrays["classifier.weight"], arrays["classifier.bias"] = np.stack([no[:-1], yes[:-1]]), np.array([no[-1], yes[-1]])
     arrays = {name: array.astype(np.float32) for name, array in arrays.items()}
 
     weight, bias = (
         (arrays[f"classifier.{name}"][1] - arrays[f"classifier.{name}"][0]) / 2 for name in ("weight", "bias")
     )
-    margin = pooled(arrays, ids, types, mask) @ weight + bias
+    margin = features @ weight + bias
     # Rows that rounding could decide are left out.
     sure = [row for row in range(FITTED, count) if abs(margin[row]) > 1e-3]
     # Their accuracy has a third decimal, so that one which is rounded to two shows.

@@ -2,6 +2,7 @@
 
 import json
 import posixpath
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,12 @@ from bench.judge import Workspace, check, close, integer, mapping, once, read_pr
 
 NAME, INFO = "bench/bert-base-uncased", "model_info.json"
 FACTS = ("hidden_size", "num_attention_heads", "num_hidden_layers", "vocab_size")
+KINDS = {
+    "config": r"config\.json",
+    "weights": r".*\.safetensors|pytorch_model.*\.bin",
+    "tokenizer": r"tokenizer_config\.json|vocab\.txt|tokenizer\.json",
+}
+FORMS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin")
 SHARDS = ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors")
 
 
@@ -40,7 +47,16 @@ def folder(ws: Workspace) -> str:
 
 @once
 def saved(ws: Workspace) -> Any:
+    forms = [form for form in FORMS if ws.exists(f"{folder(ws)}/{form}")]
+    assert len(forms) == 1, f"the weights are there as {forms}, not in one form"
     return read_pretrained(ws, folder(ws), max_mb=20)
+
+
+def assert_kept(ws: Workspace, file: str, found: dict[str, Any]) -> None:
+    """What the hub's file says is said; libraries add to it."""
+    truth = json.loads(of_hub(ws, file).read_text())
+    wrong = [key for key, value in truth.items() if key not in found or found[key] != value]
+    assert not wrong, f"{file} differs from the hub's in {wrong}"
 
 
 @once
@@ -75,23 +91,22 @@ def architecture_is_right(ws: Workspace) -> None:
 
 @check(weight=2, required=True)
 def listed_files_exist(ws: Workspace) -> None:
-    """Every listed path is a saved file, below model_path, and each of the three lists has one."""
-    lists = mapping(info(ws)["files"], keys=["config", "weights", "tokenizer"])
-    for kind in ("config", "weights", "tokenizer"):
-        paths = [string(path) for path in sequence(lists[kind])]
+    """Every listed path is a saved file, below model_path, and no file of the three kinds is left out."""
+    lists = mapping(info(ws)["files"], keys=list(KINDS))
+    there = [path for path in ws.files() if posixpath.dirname(path) == folder(ws)]
+    for kind, pattern in KINDS.items():
+        paths = [posixpath.normpath(string(path)) for path in sequence(lists[kind])]
         assert paths, f"files has no path for {kind}"
         for path in paths:
-            plain = posixpath.normpath(path)
-            assert plain.startswith(f"{folder(ws)}/") and ws.exists(plain), f"{kind}: {path[:100]!r} is no saved file"
+            assert path.startswith(f"{folder(ws)}/") and ws.exists(path), f"{kind}: {path[:100]!r} is no saved file"
+        left = [path for path in there if re.fullmatch(pattern, posixpath.basename(path)) and path not in paths]
+        assert not left, f"{kind} leaves out {left[:3]}"
 
 
 @check(weight=6, required=True)
 def weights_equal_the_hubs(ws: Workspace) -> None:
-    """The saved weights have the names, types and values of the hub's, and a configuration of the same sizes."""
-    config = mapping(saved(ws).config, keys=[*FACTS, "model_type"])
-    truth = json.loads(of_hub(ws, "config.json").read_text())
-    wrong = [key for key in (*FACTS, "model_type") if config[key] != truth[key]]
-    assert not wrong, f"config.json differs from the hub's in {wrong}"
+    """The saved weights have the names, types and values of the hub's, and its configuration."""
+    assert_kept(ws, "config.json", mapping(saved(ws).config))
     found, wanted = saved(ws).arrays, weights(ws)
     odd = sorted(set(found) ^ set(wanted))
     assert not odd, f"{len(odd)} names are missing or too many, e.g. {odd[:2]}"
@@ -102,11 +117,10 @@ def weights_equal_the_hubs(ws: Workspace) -> None:
 
 @check(weight=4, required=True)
 def tokenizer_gives_the_same_ids(ws: Workspace) -> None:
-    """The saved tokenizer has the words of the hub's under the same ids, and turns letters into small ones."""
-    words = of_hub(ws, "vocab.txt").read_text().split()
+    """The saved tokenizer has the words of the hub's under the same ids, and its settings."""
+    words = of_hub(ws, "vocab.txt").read_text(encoding="utf-8").removesuffix("\n").split("\n")
     found, wanted = vocabulary(ws), {word: number for number, word in enumerate(words)}
     wrong = [word for word in wanted if found.get(word) != wanted[word]]
     assert not wrong, f"{len(wrong)} of {len(wanted)} words have other ids, e.g. {wrong[0]!r}"
     assert len(found) == len(wanted), f"the tokenizer has {len(found)} words, the hub's {len(wanted)}"
-    settings = mapping(ws.json(f"{folder(ws)}/tokenizer_config.json"))
-    assert settings.get("do_lower_case", True) is True, "tokenizer_config.json says that letters stay as they are"
+    assert_kept(ws, "tokenizer_config.json", mapping(ws.json(f"{folder(ws)}/tokenizer_config.json")))

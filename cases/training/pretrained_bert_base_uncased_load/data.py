@@ -24,18 +24,27 @@ def repository(rng: random.Random, drawn: np.random.Generator, folder: Path, low
     heads = rng.choice([2, 3, 4])
     config = {
         "architectures": ["BertModel"], "model_type": "bert", "hidden_size": heads * rng.choice([8, 12, 16]),
-        "num_attention_heads": heads, "num_hidden_layers": rng.choice([1, 2, 3, 5]), "hidden_act": "gelu",
+        "num_attention_heads": heads, "num_hidden_layers": rng.choice([1, 2, 3, 5]),
+        # Not what a library takes where they are missing.
+        "hidden_act": rng.choice(["relu", "silu", "gelu_new"]), "layer_norm_eps": rng.choice([1e-5, 1e-6, 1e-7]),
         "intermediate_size": rng.choice([80, 96, 112]), "max_position_embeddings": 64, "type_vocab_size": 2,
-        "layer_norm_eps": 1e-12, "pad_token_id": 0,
+        "pad_token_id": 0,
     }  # fmt: skip
     words = sorted({"".join(rng.choices(SYLLABLES, k=rng.randint(1, 3))) for _ in range(rng.randint(300, 400))})
     rng.shuffle(words)
+    # Accents stay, as the settings say; and a line ends with \n alone, as in vocabularies of many languages.
+    words[7:7] = ["b\u00e9da", "l\u00fc", "go\u2028do"]
     words = [*SPECIAL, *words, *(f"##{syllable}" for syllable in SYLLABLES)]
     # As in real models, there are more rows of embeddings than words.
     config["vocab_size"] = (len(words) + 16) // 8 * 8
     (folder / "config.json").write_text(json.dumps(config, indent=2))
-    (folder / "vocab.txt").write_text("\n".join(words) + "\n")
-    tokenizer = {"tokenizer_class": "BertTokenizer", "do_lower_case": lower, "model_max_length": 64}
+    (folder / "vocab.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
+    tokenizer = {
+        "tokenizer_class": "BertTokenizer",
+        "do_lower_case": lower,
+        "strip_accents": False,
+        "model_max_length": 64,
+    }
     (folder / "tokenizer_config.json").write_text(json.dumps(tokenizer, indent=2))
     (folder / "README.md").write_text(f"# A small BERT, {folder.name}\n")
     arrays = {name: (0.02 * drawn.standard_normal(shape)).astype(np.float32) for name, shape in shapes(config).items()}
