@@ -1,8 +1,9 @@
-"""Whether a sentence is supported by an abstract, and whether it was copied out of it: rules of words, no model."""
+"""Whether a sentence is supported by an abstract, copied out of it or said before: rules of words, no model."""
 
 from __future__ import annotations
 
 import re
+from difflib import SequenceMatcher
 
 
 def words(text: str) -> list[str]:
@@ -33,7 +34,20 @@ def supported(sentence: str, abstract: str) -> bool:
     return bool(content) and sum(word[:5] in stems for word in content) >= 0.7 * len(content)
 
 
+def different(found: list[str]) -> list[str]:
+    """Of the sentences those with a third of words that no earlier one has."""
+    kept, known = [], set()
+    for sentence in found:
+        own = set(words(sentence))
+        if len(own - known) * 3 >= len(own):
+            kept.append(sentence)
+        known |= own
+    return kept
+
+
 def copied(sentence: str, abstract: str, run: int = 10) -> bool:
-    """Whether ten words in a row stand in the abstract."""
-    of, within = words(sentence), f" {' '.join(words(abstract))} "
-    return any(f" {' '.join(of[at : at + run])} " in within for at in range(len(of) - run + 1))
+    """Whether ten words in a row stand in the abstract, or nine in ten of so many do, in its order."""
+    of, within = words(sentence), words(abstract)
+    blocks = SequenceMatcher(None, of, within, autojunk=False).get_matching_blocks()
+    nearly = 10 * sum(block.size for block in blocks) >= 9 * len(of)
+    return max(block.size for block in blocks) >= run or (len(of) >= run and nearly)

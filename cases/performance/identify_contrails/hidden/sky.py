@@ -48,7 +48,9 @@ def scenes(rng: np.random.Generator, count: int, direction: float = HERE) -> lis
 def _scene(rng: np.random.Generator, name: str, direction: float, lines: int, decoys: int) -> Scene:
     ends = [_segment(rng) for _ in range(lines)]
     blobs = [(rng.uniform(4, SIDE - 4, 2), rng.uniform(3, 5.5)) for _ in range(decoys)]
-    drift, clouds = rng.uniform(-2.5, 2.5, 2), [_field(rng) for _ in range(3)]
+    # More than the width of a contrail, so that masks of another frame do not do.
+    way, far, clouds = rng.uniform(0, 2 * np.pi), rng.uniform(5, 8), [_field(rng) for _ in range(3)]
+    drift = far * np.array([np.sin(way), np.cos(way)])
     bands: dict[int, list[Float]] = {11: [], 14: [], 15: []}
     for frame in range(FRAMES):
         moved = (frame - LABELLED) * drift
