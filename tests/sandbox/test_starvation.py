@@ -165,14 +165,15 @@ def test_work_that_hides_from_the_count_starves_nobody() -> None:
 
 def test_what_is_forked_in_a_container_has_the_others_of_its_engine_beside_it(tmp_path: Path) -> None:
     """Other cells' containers are our own, whatever they do."""
-    limits = make_limits()
-    assert Fork(limits).groups_beside() == []
+
+    def beside(container: Path | None) -> set[str]:
+        return {path.name for path in Fork(make_limits(), lambda: None, container).groups_beside()}
+
+    assert beside(None) == set()
     for name in ("docker/one", "docker/two", "docker-1.scope", "docker-2.scope", "ssh.service"):
         (tmp_path / name).mkdir(parents=True)
-    beside = {path.name for path in Fork(limits, tmp_path / "docker/one").groups_beside()}
-    assert beside == {"one", "two"}
-    beside = {path.name for path in Fork(limits, tmp_path / "docker-1.scope").groups_beside()}
-    assert beside == {"docker-1.scope", "docker-2.scope"}
+    assert beside(tmp_path / "docker/one") == {"one", "two"}
+    assert beside(tmp_path / "docker-1.scope") == {"docker-1.scope", "docker-2.scope"}
 
 
 def test_a_witness_that_has_not_looked_twice_says_nothing() -> None:
