@@ -18,7 +18,7 @@ from bench.pages.example import ABOUT, TITLE, example_year
 from bench.pages.history import verdicts_of
 from bench.pages.vega import Spec, ink, layer, layered, number
 from bench.stats import RecordResults
-from bench.stats.entrants import counted_cells, unique_cells
+from bench.stats.entrants import counted_cells, counting_versions, unique_cells
 from bench.stats.periods import case_periods, period_of, spending, token_use
 from bench.stats.results import suite_of_records
 from bench.store import Decision
@@ -45,7 +45,8 @@ def test_days_far_back_are_put_together_by_weeks() -> None:
     assert period_of("2026-09-27T01:00:00Z", newest) == "2026-09-27"
     assert period_of("2026-09-26T23:59:59Z", newest) == "2026-09-21"
     records = over_time((0, 1, 2, 70, 71))
-    counted = counted_cells(unique_cells(records), suite_of_records(records))
+    unique = unique_cells(records)
+    counted = counted_cells(unique, suite_of_records(records), counting_versions(unique))
     periods = case_periods(counted)
     assert [(it.since, it.success, it.agents, it.cells) for it in periods] == [
         ("2026-11-16", 0.0, 1, 6), ("2027-01-29", 0.5, 1, 2), ("2027-01-30", 0.5, 1, 2),
