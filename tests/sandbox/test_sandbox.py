@@ -573,7 +573,8 @@ try:
     print("imported", bench.judge.__file__)
 except ImportError:
     print("not there")
-print(sorted(os.listdir("/run/bench/library/bench")))
+found = "/run/bench/library/bench"
+print(sorted(name for name in os.listdir(found) if os.path.isdir(f"{found}/{name}") or os.path.getsize(f"{found}/{name}")))
 """
     ended = run_code(isolating, tmp_path, code, str(package))
     assert ended.stdout.decode().split("\n")[:3] == ["[]", "not there", "['guest']"]
