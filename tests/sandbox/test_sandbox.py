@@ -574,7 +574,8 @@ try:
 except ImportError:
     print("not there")
 found = "/run/bench/library/bench"
-print(sorted(name for name in os.listdir(found) if os.path.isdir(f"{found}/{name}") or os.path.getsize(f"{found}/{name}")))
+empty = os.path.join(found, "__init__.py")
+print(sorted(it for it in os.listdir(found) if it != "__init__.py" or os.path.getsize(empty)))
 """
     ended = run_code(isolating, tmp_path, code, str(package))
     assert ended.stdout.decode().split("\n")[:3] == ["[]", "not there", "['guest']"]
