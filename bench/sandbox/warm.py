@@ -61,24 +61,20 @@ class WarmProcess:
         requests: socket.socket,
         enforcement: str,
         alive: Callable[[], bool] = lambda: True,
-        container: Path | None = None,
     ) -> None:
         self.requests = requests
         self.enforcement = enforcement
         self.preparation = preparation
         self.alive = alive
         """Whether it has not ended yet, as far as this process can tell."""
-        self.container = container
-        """Group of one container of the engine in which it lives, if any."""
         self._isolated = sandbox.isolated
         self._other_user = sandbox.other_user
+        self._contained = bool(sandbox.image)
 
     @classmethod
-    def reached(
-        cls, sandbox: Sandbox, preparation: Preparation, descriptor: int, enforcement: str, container: Path | None
-    ) -> WarmProcess:
+    def reached(cls, sandbox: Sandbox, preparation: Preparation, descriptor: int, enforcement: str) -> WarmProcess:
         """One that another process has started, by the descriptor of its socket."""
-        return cls(sandbox, preparation, socket.socket(fileno=descriptor), enforcement, container=container)
+        return cls(sandbox, preparation, socket.socket(fileno=descriptor), enforcement)
 
     @contextlib.contextmanager
     def fork(
@@ -109,13 +105,13 @@ class WarmProcess:
             "limits": resource_limits(limits),
             "program": None if program is None else list(program),
         }
-        started = Fork(limits, self.container)
+        started = Fork(limits)
         try:
             started.ask(self.requests, order, services or {})
             place = Mount(workspace, _PLACE, writable=program is not None)
             mounts = [place] if place.writable else []
             job = Job([], mounts, place, limits, cell_environment=self.preparation.cell_environment)
-            started.enter(self._isolated)
+            started.enter(self._isolated, contained=self._contained)
             yield Running(job, started, started, self.enforcement, witness, isolated=self._isolated)
         finally:
             started.release()
@@ -190,8 +186,7 @@ def start_warm(sandbox: Sandbox, preparation: Preparation) -> Iterator[WarmProce
         def alive() -> bool:
             return running.popen.poll() is None
 
-        container = next(iter(running.control.groups_beside()), None)
-        yield WarmProcess(sandbox, preparation, ours, running.enforcement, alive, container)
+        yield WarmProcess(sandbox, preparation, ours, running.enforcement, alive)
 
 
 def probe_forks(sandbox: Sandbox) -> Probe:
