@@ -212,9 +212,9 @@ def test_a_fork_in_a_container_knows_the_containers_beside_it(docker: DockerSand
     (tmp_path / "arena/one").mkdir(parents=True)
     limits = make_limits()
     try:
-        with start_warm(docker, Preparation((), tmp_path / "arena", limits)) as warm:
-            with warm.fork(tmp_path / "arena/one", limits) as running:
-                assert running.control.groups_beside() or not running.control.counts_cpu()
+        preparation = Preparation((), tmp_path / "arena", limits)
+        with start_warm(docker, preparation) as warm, warm.fork(tmp_path / "arena/one", limits) as running:
+            assert running.control.groups_beside() or not running.control.counts_cpu()
     except CannotFork:
         not_here("namespaces in containers")
 
