@@ -102,7 +102,7 @@ class _Server:
             module = importlib.import_module(name)
             lease = self._warm.lease(orders)
             inherited = () if lease is None else (lease.descriptor,)
-            orders["warm"] = None if lease is None else lease.orders
+            orders["warm"] = None if lease is None else (lease.descriptor, lease.enforcement)
             server, pid = os.getpid(), os.fork()
             if pid == 0:
                 _be_fork(module, orders, (answers, log, *inherited), server)

@@ -105,9 +105,8 @@ class Lease:
         return self._kept.warm.requests.fileno()
 
     @property
-    def orders(self) -> tuple[int, str, str]:
-        """What `leased` needs to know."""
-        return self.descriptor, self._kept.warm.enforcement, str(self._kept.warm.container or "")
+    def enforcement(self) -> str:
+        return self._kept.warm.enforcement
 
     def release(self) -> None:
         self._kept.users -= 1
@@ -122,9 +121,8 @@ def leased(sandbox: Sandbox, orders: Mapping[str, Any], cell_environment: CellEn
     """In a fork of the server: the process that was leased for it, if any."""
     if orders.get("warm") is None:
         return None
-    descriptor, enforcement, container = orders["warm"]
-    beside = Path(container) if container else None
-    return WarmProcess.reached(sandbox, preparation(orders, cell_environment), descriptor, enforcement, beside)
+    descriptor, enforcement = orders["warm"]
+    return WarmProcess.reached(sandbox, preparation(orders, cell_environment), descriptor, enforcement)
 
 
 def _shared(orders: Mapping[str, Any]) -> CellEnvironment:

@@ -20,10 +20,11 @@ from typing import IO, Any
 
 from bench.base.errors import InfraError
 from bench.guest.first_process import descendants
-from bench.sandbox.cgroup import Group
+from bench.sandbox.cgroup import CPU_TIME, Group
 from bench.sandbox.cgroup_files import write_file
 from bench.sandbox.cgroup_location import new_group
 from bench.sandbox.control import cpu_s
+from bench.sandbox.docker.control import group_of, memberships
 from bench.sandbox.job import EndReason, JobLimits, NetworkAttempts
 from bench.sandbox.memory_watch import MemoryWatch
 from bench.sandbox.starvation import groups_like
@@ -41,16 +42,12 @@ class CannotFork(Exception):
 class Fork:
     """One fork as its asker sees it: a process with streams, and its control."""
 
-    def __init__(
-        self, limits: JobLimits, shared_hit: Callable[[], EndReason | None], container: Path | None = None
-    ) -> None:
-        """shared_hit: the limit that the kernel has enforced on all that the warm process and its forks hold.
-
-        container: group of one container of the engine in which it is forked, if any.
-        """
+    def __init__(self, limits: JobLimits, shared_hit: Callable[[], EndReason | None]) -> None:
+        """shared_hit: the limit that the kernel has enforced on all that the warm process and its forks hold."""
         self._limits = limits
         self._shared_hit = shared_hit
-        self._container = container
+        self._container: Path | None = None
+        """Group of the container in which it was forked, if in one."""
         self._data, self._their_data = socket.socketpair()
         self._report, self._their_report = socket.socketpair()
         self._log, self._their_log = os.pipe()
@@ -86,8 +83,11 @@ class Fork:
             self._their_report.close()
             os.close(self._their_log)
 
-    def enter(self, isolated: bool) -> None:
-        """Wait until the fork stands in its namespaces, and put it into its group before it does anything."""
+    def enter(self, isolated: bool, *, contained: bool = False) -> None:
+        """Wait until the fork stands in its namespaces, and put it into its group before it does anything.
+
+        contained: it is forked in a container of an engine.
+        """
         guard = self._sender(self._report)
         with contextlib.suppress(OSError):
             self._guard = os.pidfd_open(guard)
@@ -101,6 +101,8 @@ class Fork:
             if "fault" not in facts:
                 raise InfraError("sandbox_error", "the judge's warm process did not come up, or has ended")
             raise CannotFork(str(facts["fault"]))
+        if contained and (container := group_of(memberships(self.pid), 0)) is not None:
+            self._container = container.folders.get(CPU_TIME)
         self._group = new_group(self._limits) if self.pid > 0 else None
         if self._group is not None:
             try:

@@ -62,7 +62,6 @@ class WarmProcess:
         enforcement: str,
         alive: Callable[[], bool] = lambda: True,
         hit: Callable[[], EndReason | None] = lambda: None,
-        container: Path | None = None,
     ) -> None:
         self.requests = requests
         self.enforcement = enforcement
@@ -71,17 +70,14 @@ class WarmProcess:
         """Whether it has not ended yet, as far as this process can tell."""
         self.hit = hit
         """The limit of what it holds together with its forks that was met, where one holds for them."""
-        self.container = container
-        """Group of one container of the engine in which it lives, if any."""
         self._isolated = sandbox.isolated
         self._other_user = sandbox.other_user
+        self._contained = bool(sandbox.image)
 
     @classmethod
-    def reached(
-        cls, sandbox: Sandbox, preparation: Preparation, descriptor: int, enforcement: str, container: Path | None
-    ) -> WarmProcess:
+    def reached(cls, sandbox: Sandbox, preparation: Preparation, descriptor: int, enforcement: str) -> WarmProcess:
         """One that another process has started, by the descriptor of its socket."""
-        return cls(sandbox, preparation, socket.socket(fileno=descriptor), enforcement, container=container)
+        return cls(sandbox, preparation, socket.socket(fileno=descriptor), enforcement)
 
     @contextlib.contextmanager
     def fork(
@@ -112,13 +108,13 @@ class WarmProcess:
             "limits": resource_limits(limits),
             "program": None if program is None else list(program),
         }
-        started = Fork(limits, self.hit, self.container)
+        started = Fork(limits, self.hit)
         try:
             started.ask(self.requests, order, services or {})
             place = Mount(workspace, _PLACE, writable=program is not None)
             mounts = [place] if place.writable else []
             job = Job([], mounts, place, limits, cell_environment=self.preparation.cell_environment)
-            started.enter(self._isolated)
+            started.enter(self._isolated, contained=self._contained)
             yield Running(job, started, started, self.enforcement, witness, isolated=self._isolated)
         finally:
             started.release()
@@ -193,10 +189,7 @@ def start_warm(sandbox: Sandbox, preparation: Preparation) -> Iterator[WarmProce
         def alive() -> bool:
             return running.popen.poll() is None
 
-        container = next(iter(running.control.groups_beside()), None)
-        yield WarmProcess(
-            sandbox, preparation, ours, running.enforcement, alive, hit=running.control.limit_hit, container=container
-        )
+        yield WarmProcess(sandbox, preparation, ours, running.enforcement, alive, running.control.limit_hit)
 
 
 def probe_forks(sandbox: Sandbox) -> Probe:

@@ -34,8 +34,10 @@ from bench.sandbox.docker.container import (
 )
 from bench.sandbox.docker.engine import Engine, EngineError
 from bench.sandbox.docker.images import case_tag, shared_tag
+from bench.sandbox.fork import CannotFork
 from bench.sandbox.job import CellEnvironment, Ended, Job
 from bench.sandbox.running import run_job
+from bench.sandbox.warm import Preparation, start_warm
 from tests.helpers.cells import (
     ROOT,
     make_agent,
@@ -203,6 +205,18 @@ os.chmod("locked", 0)
 
 
 # --- limits ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_fork_in_a_container_knows_the_containers_beside_it(docker: DockerSandbox, tmp_path: Path) -> None:
+    """What other cells do there is not other work on the machine."""
+    (tmp_path / "arena/one").mkdir(parents=True)
+    limits = make_limits()
+    try:
+        preparation = Preparation((), tmp_path / "arena", limits)
+        with start_warm(docker, preparation) as warm, warm.fork(tmp_path / "arena/one", limits) as running:
+            assert running.control.groups_beside() or not running.control.counts_cpu()
+    except CannotFork:
+        not_here("namespaces in containers")
 
 
 def test_memory_that_belongs_to_no_process_is_limited(docker: DockerSandbox, tmp_path: Path) -> None:

@@ -18,9 +18,8 @@ from bench.sandbox import cgroup_location
 from bench.sandbox.bubblewrap import BubblewrapSandbox
 from bench.sandbox.cgroup import Group
 from bench.sandbox.cgroup_files import write_file
-from bench.sandbox.fork import Fork
 from bench.sandbox.job import EndReason, JobLimits, Sandbox
-from bench.sandbox.starvation import Processors, Witness, own_counters, read_processors
+from bench.sandbox.starvation import Processors, Witness, groups_like, own_counters, read_processors
 from bench.sandbox.time_limits import TimeLimits, TimeMeter, any_runnable, judging_limits, wall_backstop
 from tests.helpers.cells import make_limits, new_token, processes_with, run_code
 from tests.helpers.sampling import on_push
@@ -163,17 +162,12 @@ def test_work_that_hides_from_the_count_starves_nobody() -> None:
     assert _end(machine, machine.meter(_LIMITS, counted=False), foreign=1.95, job=0.05) == "time_limit"
 
 
-def test_what_is_forked_in_a_container_has_the_others_of_its_engine_beside_it(tmp_path: Path) -> None:
+def test_one_container_leads_to_all_of_its_engine(tmp_path: Path) -> None:
     """Other cells' containers are our own, whatever they do."""
-
-    def beside(container: Path | None) -> set[str]:
-        return {path.name for path in Fork(make_limits(), lambda: None, container).groups_beside()}
-
-    assert beside(None) == set()
     for name in ("docker/one", "docker/two", "docker-1.scope", "docker-2.scope", "ssh.service"):
         (tmp_path / name).mkdir(parents=True)
-    assert beside(tmp_path / "docker/one") == {"one", "two"}
-    assert beside(tmp_path / "docker-1.scope") == {"docker-1.scope", "docker-2.scope"}
+    assert {path.name for path in groups_like(tmp_path / "docker/one")} == {"one", "two"}
+    assert {path.name for path in groups_like(tmp_path / "docker-1.scope")} == {"docker-1.scope", "docker-2.scope"}
 
 
 def test_a_witness_that_has_not_looked_twice_says_nothing() -> None:
