@@ -5,5 +5,5 @@
 
 JUDGE = "2"
 """Raised when a change of the sources may give another verdict of the same workspace."""
-SOURCES = "sha256:44066d41fa9843a551bd366fe338e5ef2c666bf7085037ff535b72d6649c098c"
+SOURCES = "sha256:6f8acfb5f1dc83aabeecb7754615bca2d77417b5f974b44eccdad5e703099b82"
 """Of the sources that were last decided upon: see `bench.authoring.judge_sources`."""
