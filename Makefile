@@ -25,7 +25,8 @@ export LITELLM_LOCAL_MODEL_COST_MAP := True
 test-fast everything every-variant: export OPENBLAS_NUM_THREADS := 1
 test-fast everything every-variant: export OMP_NUM_THREADS := 1
 
-.PHONY: demo demo-system test test-system everything test-fast test-nightly every-variant lint docs fuzz attacks cases
+.PHONY: demo demo-system test test-system everything types-and-proofs test-fast test-nightly every-variant lint docs fuzz
+.PHONY: attacks cases
 .PHONY: locks image clean
 
 # --- what people type -----------------------------------------------------------------------------------------------
@@ -40,12 +41,15 @@ test: test-system $(VENV)/.dev ## lint, types, every kind of test, the cases tha
 
 # --- parts ----------------------------------------------------------------------------------------------------------
 
-# One case at a time takes what the tests leave.
+# One case at a time takes what the tests leave; so do the types, which one core looks at.
 everything: export JOBS := 1
 everything: $(VENV)/.dev
-	@scripts/sandbox_image $(BIN)/ml-dev-bench & image=$$!; $(MAKE) lint; status=$$?; wait $$image; exit $$status
+	@scripts/sandbox_image $(BIN)/ml-dev-bench || true
 	scripts/beside $(BIN)/python -m pytest -m "not nightly" --numprocesses $(WORKERS) --dist worksteal \
-	    --durations 60 --durations-min 4 -- scripts/prove_cases $(BIN)/ml-dev-bench $(PROVE)
+	    --durations 60 --durations-min 4 -- $(MAKE) --no-print-directory types-and-proofs
+
+types-and-proofs: lint
+	scripts/prove_cases $(BIN)/ml-dev-bench $(PROVE)
 
 test-fast: $(VENV)/.dev
 	$(BIN)/python -m pytest -m "not slow and not nightly" --numprocesses $(WORKERS) --dist worksteal

@@ -105,7 +105,8 @@ def test_the_judge_is_starved_only_where_what_it_awaits_is_counted(
     group = None if counts is None else Group({CPU_TIME: Path("/nowhere")} if counts else {}, {}, 0)
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        watch = ForkWatch(Envelope(cpu_s=60, wall_s=-1, memory_mb=4096), group, ours, 0, 0)
+        # By its CPU time alone this process may have had enough long ago.
+        watch = ForkWatch(Envelope(cpu_s=1e9, wall_s=-1, memory_mb=4096), group, ours, 0, 0)
         watch.seen.pid = os.getpid()
         monkeypatch.setattr(Witness, "starved", lambda _: True)
         watch._look()
