@@ -142,7 +142,8 @@ def calls_as_promised(ws: Any) -> None:
 
     TRAIN.repeats(ws, given(points), given(other), lambda it: unseen(both[it["x"].array.tobytes()]), repeated)
     again = float(np.abs(losses[2] / losses[0] - 1).max())
-    assert again < 1e-5, f"a call that is made again, after another one, has losses that are off by {again:.2g} of them"
+    # Where other weights begin as far from the line, the losses differ by less than that once in ten thousand seeds.
+    assert again < 1e-7, f"a call that is made again, after another one, has losses that are off by {again:.2g} of them"
     for count, seed in ((400, 7), (ws.rng.randint(51, 99), 0)):
         MAKE_DATA.signature(ws, {"points": count, "seed": seed}, lambda it: [it["points"], it["seed"]], made_data)
 
