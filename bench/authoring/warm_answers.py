@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import importlib.util
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bench.base.files import lay_over
@@ -40,8 +40,7 @@ class WarmAnswers:
 
     def run(self, folder: CellFolder, overlay: Overlay) -> None:
         """Lay `overlay` over the workspace of `folder` and run its command, with the services of the agent phase."""
-        is_program = overlay.run[:1] == ["python"] and overlay.run[1:2] != [] and not overlay.run[1].startswith("-")
-        if overlay.run and not (is_program and self._forks):
+        if overlay.run and not (self._forks and _is_program(overlay.run)):
             run_agent(folder, overlay)
             return
         lay_over(overlay.folder, folder.workspace)
@@ -49,36 +48,41 @@ class WarmAnswers:
             (folder.workspace / path).unlink()
         try:
             self._fork(folder, overlay.run[1:])
-        except CannotFork:
+        except (CannotFork, RuntimeError):
+            # Namespaces are refused, or a library that is there cannot be imported, which the answer need not do.
             self._forks = False
+            self.close()
             run_agent(folder, Overlay(overlay.folder, overlay.run, last=overlay.last))
             return
         if overlay.last is not None:
             lay_over(overlay.last, folder.workspace)
 
     def _fork(self, folder: CellFolder, program: list[str]) -> None:
-        case, sockets = folder.cell.case, folder.context.socket_folder(folder.cell)
-        limits = job_limits(case.spec.limits, case.spec.limits.agent_s)
-        with folder.running_services(sockets) as services:
+        specs = folder.cell.case.spec.services
+        with folder.running_services(folder.context.socket_folder(folder.cell)) as services:
             if program:
-                warm = self._ready(folder, tuple(sorted(_libraries(folder.workspace))))
-                named = {case.spec.services[name].env: path for name, path in services.items()}
-                warm.run(folder.workspace, program, limits, named)
+                warm = self._ready(folder, set(_libraries(folder.workspace)))
+                named = {specs[name].env: path for name, path in services.items()}
+                warm.run(folder.workspace, program, warm.preparation.limits, named)
 
-    def _ready(self, folder: CellFolder, libraries: tuple[str, ...]) -> WarmProcess:
+    def _ready(self, folder: CellFolder, libraries: set[str]) -> WarmProcess:
         """A process that has imported at least `libraries`."""
-        earlier = self._warm.preparation if self._warm is not None else None
-        limits = job_limits(folder.cell.case.spec.limits, folder.cell.case.spec.limits.agent_s)
-        if self._warm is not None and earlier is not None:
-            if earlier.limits == limits and set(libraries) <= set(earlier.preload) and self._warm.alive():
-                return self._warm
-            libraries = tuple(sorted({*earlier.preload, *libraries}))
-            self.close()
         case = folder.cell.case
+        limits = job_limits(case.spec.limits, case.spec.limits.agent_s)
+        if self._warm is not None:
+            earlier = self._warm.preparation
+            if earlier.limits == limits and libraries <= set(earlier.preload) and self._warm.alive():
+                return self._warm
+            libraries = libraries | set(earlier.preload)
+            self.close()
         surroundings = cell_environment(case, folder.context.provenance.run, "", folder.gpu)
-        preparation = Preparation(libraries, self._arena, limits, surroundings, programs=True)
+        preparation = Preparation(tuple(sorted(libraries)), self._arena, limits, surroundings, programs=True)
         self._warm = self._hold.enter_context(start_warm(self._sandbox, preparation))
         return self._warm
+
+
+def _is_program(command: Sequence[str]) -> bool:
+    return len(command) > 1 and command[0] == "python" and not command[1].startswith("-")
 
 
 def _libraries(workspace: Path) -> Iterator[str]:
@@ -88,10 +92,10 @@ def _libraries(workspace: Path) -> Iterator[str]:
             tree = ast.parse(path.read_bytes())
         except (SyntaxError, ValueError):
             continue
-        for node in ast.walk(tree):
-            for name in _named(node):
-                if not (workspace / name.partition(".")[0]).is_dir() and _is_inert(name):
-                    yield name
+        for name in (name for node in ast.walk(tree) for name in _named(node)):
+            own = workspace / name.partition(".")[0]
+            if not own.is_dir() and not own.with_suffix(".py").is_file() and _is_inert(name):
+                yield name
 
 
 def _named(node: ast.AST) -> list[str]:

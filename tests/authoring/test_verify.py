@@ -14,6 +14,7 @@ import pytest
 from bench.authoring.lint import lint
 from bench.authoring.scaffold import KINDS, SMALLEST, scaffold_case
 from bench.authoring.verify import Proof, open_verifier
+from bench.authoring.warm_answers import _libraries
 from bench.authoring.wrong_answers import caught
 from bench.base.errors import UserError
 from bench.base.files import walk_files
@@ -398,3 +399,29 @@ def test_a_partial_grading_has_neither_score_nor_success(tmp_path: Path) -> None
     assert [(it.id, it.value) for it in found.verdicts] == [("outputs_present", 1.0), ("doubles", 0.0)]
     assert not {"score", "success"} & set(dir(found))
     assert grade_checks(case, submission, ["no_such_check"]).broken == "the case has none of the checks no_such_check"
+
+
+def test_only_libraries_that_look_at_nothing_are_imported_before(tmp_path: Path) -> None:
+    """And none for which the workspace has a module of its own."""
+    text = "import os, numpy, wandb\nimport numpy.no_such_part\nfrom safetensors.numpy import load\nimport pandas\n"
+    write_files(
+        tmp_path, {"train.py": text, "pandas.py": "", "broken.py": "import (", "deep/net.py": "import numpy.fft"}
+    )
+    assert set(_libraries(tmp_path)) == {"numpy", "numpy.fft", "safetensors.numpy"}
+
+
+@pytest.mark.slow
+def test_a_library_that_cannot_be_imported_is_the_answers_own_affair(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its command runs as the solution's does."""
+    monkeypatch.setattr("bench.authoring.warm_answers._libraries", lambda workspace: ["no_such_library"])
+    right = RIGHT.encode()
+    files: dict[str, str | bytes | None] = {
+        "workspace/make.py": f"open('answer.py', 'w').write({WRONG!r})\n",
+        "wrong/same.patch": make_patch({"answer.py": right}, {"answer.py": right + b"# more\n"}).decode(),
+    }
+    # Without its command it succeeds.
+    case = make_case(tmp_path / "cases", files, wrong={
+        "same": {"about": "x", "fails": ["doubles"], "run": ["python", "make.py"]}})  # fmt: skip
+    assert detail(tmp_path, case, "wrong: same") == "nothing"

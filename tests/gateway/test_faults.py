@@ -359,7 +359,7 @@ def test_tries_whose_answer_was_lost_count_for_the_limit_of_tokens(tmp_path: Pat
 
 
 def test_a_call_under_way_at_the_end_is_charged_and_on_record(tmp_path: Path) -> None:
-    with ScriptedUpstream([Reply(hang_s=8.0)]) as upstream:
+    with ScriptedUpstream([Reply(hang_s=60.0)]) as upstream:
         with live(tmp_path, upstream, patience=Patience()) as through:
 
             def ask() -> None:
