@@ -12,9 +12,9 @@ PROVE ?= --changed
 BIN := $(VENV)/bin
 # pip takes its settings from the environment, so a machine may constrain versions: PIP_CONSTRAINT=constraints.txt
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-# pip would compile with one core what all of them can.
+# pip would compile with one core what all of them can, and the tests of libraries, which nobody imports, too.
 INSTALL := $(PIP) install --no-compile
-COMPILE := $(BIN)/python -m compileall -q -j 0 $(VENV)/lib >/dev/null || true
+COMPILE := $(BIN)/python -m compileall -q -j 0 -x '/tests/' $(VENV)/lib >/dev/null || true
 
 # What was skipped, to be told at the end of `make test`.
 SKIPPED := $(CURDIR)/.skipped
@@ -25,7 +25,7 @@ export LITELLM_LOCAL_MODEL_COST_MAP := True
 test-fast everything every-variant: export OPENBLAS_NUM_THREADS := 1
 test-fast everything every-variant: export OMP_NUM_THREADS := 1
 
-.PHONY: demo demo-system test test-system everything types-and-proofs test-fast test-nightly every-variant lint docs fuzz
+.PHONY: demo demo-system test test-setup test-system everything types-and-proofs test-fast test-nightly every-variant lint docs fuzz
 .PHONY: attacks cases
 .PHONY: locks image clean
 
@@ -35,7 +35,7 @@ demo: demo-system $(VENV)/.demo ## run the demo suite, offline, and build its le
 	$(BIN)/ml-dev-bench demo --out demo --example-year
 
 test: export MLDB_SKIPPED := $(SKIPPED)
-test: test-system $(VENV)/.dev ## lint, types, every kind of test, the cases that changed; at the end what was skipped
+test: test-setup ## lint, types, every kind of test, the cases that changed; at the end what was skipped
 	@scripts/with_engine $(MAKE) --no-print-directory everything; status=$$?; \
 	if test -s $(SKIPPED); then echo; echo "skipped or missing here:"; cat $(SKIPPED); fi; exit $$status
 
@@ -95,6 +95,11 @@ image: $(VENV)/.demo ## the image of the docker sandbox
 
 demo-system:
 	@PYTHON=$(PYTHON) scripts/system_packages git venv bubblewrap
+
+# The packages of the system mostly load and unpack, those of Python mostly compute.
+test-setup:
+	@PYTHON=$(PYTHON) scripts/system_packages venv
+	@scripts/beside $(MAKE) --silent $(VENV)/.dev -- $(MAKE) --silent test-system
 
 test-system:
 	@rm -f $(SKIPPED)

@@ -5,5 +5,5 @@
 
 JUDGE = "2"
 """Raised when a change of the sources may give another verdict of the same workspace."""
-SOURCES = "sha256:6f8acfb5f1dc83aabeecb7754615bca2d77417b5f974b44eccdad5e703099b82"
+SOURCES = "sha256:b02c1a76db4dd52c739590d89af28c0653352656b1c36cf09a07efc303c71045"
 """Of the sources that were last decided upon: see `bench.authoring.judge_sources`."""

@@ -8,6 +8,7 @@ guard, first process of new namespaces, which ends whatever the call leaves and 
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import json
 import os
@@ -47,7 +48,12 @@ class ForkServer:
         self._view: dict[str, Any] | None = orders["view"]
         self._filter = bytes.fromhex(orders["filter"])
         self._variables: dict[str, str] = orders["variables"]
+        # What a library makes when it is imported stays: to look for rubbish in it takes a tenth of the import, and in
+        # a fork a copy of what is looked at.
+        gc.disable()
         self._missing = [fault for name in orders["preload"] if (fault := _preload(name))]
+        gc.freeze()
+        gc.enable()
         if orders["preload"]:
             # Most of what a fork costs is the copy of the tables of this memory, three times a call.
             self._calls.gather_memory()
