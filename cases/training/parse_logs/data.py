@@ -84,12 +84,18 @@ def build(public: Path, hidden: Path, profile: str, seed: int) -> None:
     """Two runs in one log: an earlier one, and the one in question with the opposite end."""
     rng = random.Random(seed)
     succeeds = rng.random() < 0.25
-    first, second = rng.sample(range(0x1000, 0x10000), 2)
+    # What was started last is not last in the order of names.
+    second, first = sorted(rng.sample(range(0x1000, 0x10000), 2))
     began = datetime(2026, 1, 6, 10) + timedelta(hours=rng.randrange(2000))
     earlier = Run(f"{first:04x}", began, rng.randint(90, 130), rng)
     earlier_run(earlier, completes=not succeeds)
     run = Run(f"{second:04x}", earlier.clock + timedelta(minutes=rng.randint(5, 90)), rng.randint(160, 240), rng)
     error = main_run(run, succeeds)
+    # It also fails once more between the failure in question and the end.
+    earlier.clock = run.clock
+    clean_up(earlier)
+    run.clock = earlier.clock
+    ends(run, succeeds)
     # The earlier run has the last record of all: what comes last is not of the run that started last.
     earlier.clock = run.clock + timedelta(minutes=rng.randint(5, 90))
     clean_up(earlier)
@@ -98,7 +104,7 @@ def build(public: Path, hidden: Path, profile: str, seed: int) -> None:
     later = midnight.replace(hour=0, minute=0, second=0) + timedelta(days=1) - midnight
     records = [f"{(time + later).isoformat(' ', 'milliseconds')} {text}" for time, text in late_blocks(earlier, run)]
     (public / "training").mkdir()
-    (public / "training" / "training_logs.txt").write_text("\n".join(records) + "\n")
+    (public / "training" / "training_logs.txt").write_text("\n".join(records) + "\n", encoding="utf-8")
     kind, _, message = error.partition(": ")
     record = {
         "status": "success" if succeeds else "failed",
@@ -177,7 +183,6 @@ def main_run(run: Run, succeeds: bool) -> str:
         run.epoch(dead + 1, steps=rng.randint(1, STEPS - 2))
         error = _error(rng, fatal_kind)
         run.fails((dead + 1) % 2, f"epoch {dead + 1}", error)
-    ends(run, succeeds)
     return error
 
 
@@ -206,12 +211,13 @@ def late_blocks(earlier: Run, run: Run) -> Iterator[tuple[datetime, str]]:
 
 
 def _error(rng: random.Random, kind: int) -> str:
+    node = f"jülich-{rng.randint(1, 40)}"
     errors = [
         f"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate: {rng.uniform(0.5, 4):.2f} GiB. "
-        f"GPU 0 has a total capacity of 15.77 GiB of which {rng.randint(100, 490)}.{rng.randint(10, 99)} MiB is free.",
-        f"RuntimeError: DataLoader worker (pid {rng.randint(1000, 60000)}) is killed by signal: Bus error.",
-        f"OSError: [Errno 28] No space left on device: /scratch/blob_{rng.randint(100000, 999999)}.",
-        f"RuntimeError: CUDA error: an illegal memory access was encountered at 0x{rng.randrange(16**10):010x}.",
-        f"ValueError: cannot decode sample {rng.randint(10000, 99999)} of shard {rng.randint(0, 511)}: image ends.",
+        f"GPU 0 of {node} has 15.77 GiB; {rng.randint(100, 490)}.{rng.randint(10, 99)} MiB is free.",
+        f"RuntimeError: DataLoader worker (pid {rng.randint(1000, 60000)}; {node}) is killed by signal: Bus error.",
+        f"OSError: [Errno 28] No space left on device; {node}: /scratch/blob_{rng.randint(100000, 999999)}.",
+        f"torch.AcceleratorError: CUDA error: illegal memory access at 0x{rng.randrange(16**10):010x}; {node}.",
+        f"PIL.UnidentifiedImageError: sample {rng.randint(10000, 99999)}; {node}:/shard_{rng.randint(0, 511)} ends.",
     ]
     return errors[kind]
