@@ -15,7 +15,7 @@ from pydantic import Field
 
 from bench.base.errors import EXIT_FAILED
 from bench.cli.action_inputs import KEEP_LOCAL, annotated, own_repository, read_inputs, runner_variable
-from bench.cli.action_shards import BranchInputs, artifact_of, plan_in, plan_of_rounds, work_folder
+from bench.cli.action_shards import BranchInputs, PlanDigest, artifact_of, plan_in, plan_of_rounds, work_folder
 from bench.github import add_summary, annotate_error, annotate_warning, commands_stopped, set_outputs
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ _MOST_NAMED = 5
 
 class _CollectInputs(BranchInputs):
     plan: Path
+    plan_digest: PlanDigest = Field("", alias="plan-digest")
     artifacts: Path
     fail_on_lost: bool = Field(True, alias="fail-on-lost")
     machines: Path | None = None
@@ -65,7 +66,7 @@ def collect_shards() -> None:
 
     token = os.environ.pop("MLDB_TOKEN", "")
     told = read_inputs(_CollectInputs)
-    file = plan_in(told.plan)
+    file = plan_in(told.plan, told.plan_digest)
     document = read_plan_file(file)
     stored = told.results_repository != KEEP_LOCAL
     repository = told.open(token) if stored else KEEP_LOCAL

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from bench.base.errors import UserError
 from bench.base.model import Model
+from bench.cli.action_shards import PlanDigest
 
 if TYPE_CHECKING:
     from bench.github import AppKey
@@ -43,6 +44,7 @@ class ProvisionInputs(EngineInputs):
     """What is to be made."""
 
     plan: Path
+    plan_digest: PlanDigest = Field("", alias="plan-digest")
     single_use: bool = Field(False, alias="single-use")
     budget_usd: float | None = Field(None, ge=0, alias="budget-usd")
     matrix: str = ""
@@ -63,6 +65,7 @@ class ReleaseInputs(EngineInputs):
     """Whose machines are to end: those of this workflow run."""
 
     plan: Path | None = None
+    plan_digest: PlanDigest = Field("", alias="plan-digest")
 
 
 class SweepInputs(EngineInputs):

@@ -40,7 +40,7 @@ def provision() -> None:
 
     credential = take_credential()
     told = read_inputs(ProvisionInputs)
-    document = read_plan_file(plan_in(told.plan))
+    document = read_plan_file(plan_in(told.plan, told.plan_digest))
     if told.matrix:
         # Before anything is made: a matrix of another plan is a mistake that would cost.
         told.matrix_for({shard.id: shard.labels for shard in document.shards})
@@ -74,7 +74,7 @@ def release() -> None:
         click.echo("label: runners of others are released by what started them; nothing to do")
         return
     if told.engine == "local":
-        document = read_plan_file(plan_in(told.plan or Path()))
+        document = read_plan_file(plan_in(told.plan or Path(), told.plan_digest))
         _clean_up([path for shard in document.shards for path in _shard_folders(artifact_of(document, shard.id))])
         return
     release_machines(told, credential)

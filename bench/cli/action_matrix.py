@@ -23,7 +23,9 @@ from bench.cli.action_shards import (
     FIRST,
     PLAN,
     BranchInputs,
+    PlanDigest,
     artifact_of,
+    plan_digest,
     plan_in,
     plan_of_rounds,
     settle_secret,
@@ -50,6 +52,7 @@ class _PlanInputs(BranchInputs):
     models: Words = []
     trials: int | None = Field(None, ge=1, le=1000)
     missing_from: Path | None = Field(None, alias="missing-from")
+    missing_from_digest: PlanDigest = Field("", alias="missing-from-digest")
     sandbox: Literal["auto", "docker", "bubblewrap", "process"] = "auto"
     runner: RunnerKind = "auto"
     engine: Literal["", "label", "local", "ec2", "batch", "sky"] = ""
@@ -59,6 +62,7 @@ class _PlanInputs(BranchInputs):
 
 class _ShardInputs(Model):
     plan: Path
+    plan_digest: PlanDigest = Field("", alias="plan-digest")
     shard: str
     jobs: int | None = Field(None, ge=1, le=256)
     sandbox: Literal["", "auto", "docker", "bubblewrap", "process"] = ""
@@ -81,7 +85,7 @@ def plan_shards() -> None:
     words = ["--out", str(file), "--github-output", "--sandbox", told.sandbox, "--runner", told.runner]
     first = None
     if told.missing_from is not None:
-        earlier = plan_in(told.missing_from)
+        earlier = plan_in(told.missing_from, told.missing_from_digest)
         first = plan_of_rounds(earlier)
         words += ["--missing-from", str(earlier)] if first is None else ["--next-round", str(first)]
     if told.results_repository != KEEP_LOCAL:
@@ -93,12 +97,13 @@ def plan_shards() -> None:
     # After `--`, so that no input passes for an option.
     plan.main([*words, "--", *filter(None, [told.experiment]), *_overrides(told)], standalone_mode=False)
     if not file.is_file():
-        set_outputs({"plan": "", "name": "", "artifacts": ""})
+        set_outputs({"plan": "", "name": "", "digest": "", "artifacts": ""})
         return
     if first is not None:
         write_atomic(file.with_name(FIRST), first.read_bytes())
     document = read_plan_file(file)
-    set_outputs({"plan": str(file.parent), "name": document.name, "artifacts": _artifact_pattern(document)})
+    outputs = {"name": document.name, "digest": plan_digest(file), "artifacts": _artifact_pattern(document)}
+    set_outputs({"plan": str(file.parent), **outputs})
 
 
 def _check_machines(engine: str, machines: Path) -> None:
@@ -138,7 +143,7 @@ def run_one_shard() -> None:
     from bench.formats.plan import read_plan_file
 
     told = read_inputs(_ShardInputs)
-    file = plan_in(told.plan)
+    file = plan_in(told.plan, told.plan_digest)
     document = read_plan_file(file)
     shard = document.shard(told.shard)
     planned = {run.sandbox for run in document.runs}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
+from bench.base.errors import UserError
+from bench.base.files import sha256_bytes, sha256_file
 from bench.base.model import Model
 from bench.cli.action_inputs import own_repository, runner_variable, use_token
 
@@ -25,6 +27,10 @@ FIRST = "first.json"
 """Beside the plan of a later round: the plan of all rounds, which the looks need."""
 
 
+PlanDigest = Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")]
+"""What the job that planned has told of its plan, as an output that no other job can write; empty: it was not asked."""
+
+
 class BranchInputs(Model):
     """Where records are, and where they go."""
 
@@ -38,8 +44,20 @@ class BranchInputs(Model):
         return repository
 
 
-def plan_in(path: Path) -> Path:
-    """plan.json at `path`, or in the folder that its artifact made; of several attempts at planning the last."""
+def plan_digest(plan: Path) -> str:
+    """Of plan.json, and of the plan of all rounds where one lies beside it."""
+    parts = [sha256_file(it) for it in (plan, plan.with_name(FIRST)) if it.is_file()]
+    return sha256_bytes("\n".join(parts).encode()).removeprefix("sha256:")
+
+
+def plan_in(path: Path, digest: str = "") -> Path:
+    """plan.json at `path`, or in the folder that its artifact made.
+
+    digest: what the job that planned has told. Every job of a workflow run can upload an artifact of any name, so that
+    the name alone, which says of several attempts at planning the last, is its word. Raises `UserError`.
+    """
+    if digest:
+        return _plan_of(path, digest)
     if not path.is_dir() or (path / PLAN).is_file():
         return path / PLAN if path.is_dir() else path
 
@@ -48,6 +66,16 @@ def plan_in(path: Path) -> Path:
         return int(number) if number.isascii() and number.isdigit() else 0
 
     return max(path.glob(f"*/{PLAN}"), key=attempt, default=path / PLAN)
+
+
+def _plan_of(path: Path, digest: str) -> Path:
+    files = [path / PLAN, *sorted(path.glob(f"*/{PLAN}"))] if path.is_dir() else [path]
+    found = next((file for file in files if file.is_file() and plan_digest(file) == digest), None)
+    if found is None:
+        fault = "holds no plan with the digest that the job which planned has told"
+        remedy = "upload the folder `plan` whole, and pass the output `digest` of the step that made it"
+        raise UserError(fault, where=path, remedy=remedy)
+    return found
 
 
 def plan_of_rounds(earlier: Path) -> Path | None:

@@ -16,7 +16,7 @@ from bench.base.documents import is_file
 from bench.base.errors import UserError
 from bench.base.files import sha256_bytes
 from bench.base.model import Model, read_yaml
-from bench.formats.agent_files import CASSETTES, AgentFiles, agent_files, digest_files, regular_files
+from bench.formats.agent_files import CASSETTES, AgentFiles, agent_files, digest_files, linked_cassette, regular_files
 from bench.formats.names import Name
 
 Capability = Literal["shell", "solution", "wrong_answer", "person"]
@@ -205,6 +205,8 @@ def load_agent(where: Path, *, trusted: bool = False) -> Agent:
             fault = f"field `helper_models`, {name!r}: {role!r} is not a role of `models`"
             raise UserError(fault, where=path, remedy=f"name one of {', '.join(spec.models) or 'the roles'} there")
     agent = Agent(path.resolve(), spec, trusted)
+    if link := linked_cassette(agent.folder):
+        raise UserError(f"{link} is a link", where=path, remedy="replace it by the cassettes that it leads to")
     for name, folder in agent.shared.items():
         _require_shared(agent, name, folder)
     return agent

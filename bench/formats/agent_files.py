@@ -126,6 +126,18 @@ def regular_files(folder: Path, prefix: str = "") -> dict[str, Path]:
     return {f"{prefix}{name}": Path(entry.path) for name, entry in found if _is_kept_kind(entry)}
 
 
+def linked_cassette(folder: Path) -> str:
+    """The first link among the cassettes of the agent in `folder`; empty where there is none.
+
+    Cassettes are read from outside the sandbox, where a link could lead anywhere; and a digest holds where it leads,
+    not what lies there.
+    """
+    top = folder / CASSETTES
+    if top.is_symlink():
+        return CASSETTES
+    return next((f"{CASSETTES}/{name}" for name, entry in walk_files(top, skip=frozenset()) if entry.is_symlink()), "")
+
+
 def _is_kept_kind(entry: os.DirEntry[str]) -> bool:
     return entry.is_file(follow_symlinks=False) or entry.is_symlink()
 

@@ -16,6 +16,8 @@ from pydantic import Field, model_validator
 from bench.base.model import Model
 
 _ROUNDING = 1e-12
+_LARGEST = 1e100
+"""Of what is put together: sums of its squares are numbers still."""
 Direction = Literal["higher", "lower"]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
@@ -56,11 +58,15 @@ class Scale(Model):
         return self._sign * (value - than) > 0
 
     def relative(self, value: float) -> float | None:
-        """The change against the baseline as a share of it, positive when better; none for a baseline of 0."""
+        """The change against the baseline as a share of it, positive when better.
+
+        None for a baseline of 0, and for a change of which no mean could be made.
+        """
         if self.baseline == 0 or not math.isfinite(value):
             return None
         # No minus before nothing: the baseline itself is neither better nor worse.
-        return self._sign * (value - self.baseline) / abs(self.baseline) + 0.0
+        share = self._sign * (value - self.baseline) / abs(self.baseline) + 0.0
+        return share if abs(share) <= _LARGEST else None
 
     def is_over(self, value: float, bar: float) -> bool:
         """Whether the relative change is strictly more than `bar`; never for a baseline of 0."""
@@ -130,8 +136,11 @@ class _Guarded(Protocol):
 
 
 def headline_value(name: str, metrics: Iterable[_Named], checks: Iterable[_Guarded]) -> float | None:
-    """The finite value of the metric `name`; None where it was not measured, or where a guard failed."""
+    """The value of the metric `name`; None where it was not measured, where a guard failed, and beyond `_LARGEST`.
+
+    One result must not end the means and the pages of all.
+    """
     if any(check.guard and check.value < 1 for check in checks):
         return None
     value = next((metric.value for metric in metrics if metric.name == name), None)
-    return value if value is not None and math.isfinite(value) else None
+    return value if value is not None and abs(value) <= _LARGEST else None

@@ -18,6 +18,7 @@ from bench.github.rest import API, Answer, GitHubApi, open_api
 LABEL = "benchmark-regression"
 _MARKER = re.compile(r"<!-- ml-dev-bench:drop (\{[^\n]*\}) -->")
 _SAME_DROP = timedelta(days=7)
+_WITHIN = ("OWNER", "MEMBER", "COLLABORATOR")
 Key = tuple[str, str]
 """Agent and suite."""
 
@@ -49,6 +50,12 @@ class Notice:
         return f"{self.body}\n\n<!-- ml-dev-bench:drop {hidden} -->\n"
 
 
+class Author(Answer):
+    """Who opened an issue."""
+
+    type: str = ""
+
+
 class Issue(Answer):
     """What is read of an issue."""
 
@@ -57,6 +64,13 @@ class Issue(Answer):
     body: str | None = None
     state: str
     pull_request: dict[str, object] | None = None
+    user: Author | None = None
+    author_association: str = ""
+
+    @property
+    def of_the_project(self) -> bool:
+        """Written by a program or a person that the repository has let in: who opens an issue may always edit it."""
+        return self.author_association in _WITHIN or (self.user is not None and self.user.type == "Bot")
 
 
 class Label(Answer):
@@ -91,9 +105,9 @@ def keep_issues(
     """Bring the issues of `repository` (owner/name) in line with `notices`; returns one line for each action.
 
     watched: the agents and suites that were looked at, with the worse of the last two nights of each of their series.
-    Only issues about these are touched, and only those with the label `LABEL` and our marker. An issue closes when no
-    drop stands and every series it names has been back for two nights. An issue that was closed by hand while its
-    drop still stood stays closed: the new level was accepted.
+    Only issues about these are touched, of the project's own and with the label `LABEL` and our marker. An issue closes
+    when no drop stands and every series it names has been back for two nights. An issue that was closed by hand while
+    its drop still stood stays closed: the new level was accepted.
     Raises `UserError` when GitHub cannot be reached, refuses, or answers something else than its documentation says.
     """
     remedy = "the token needs the right `issues: write`"
@@ -130,7 +144,7 @@ def _known(github: GitHubApi) -> Iterable[Known]:
     for issue in github.pages(Issue, "/issues", state="all", labels=LABEL):
         found = _MARKER.search(issue.body or "")
         # GitHub lists pull requests among the issues.
-        if not found or issue.pull_request is not None:
+        if not found or issue.pull_request is not None or not issue.of_the_project:
             continue
         try:
             facts = json.loads(found[1])

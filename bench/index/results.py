@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from decimal import Decimal
-from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from bench.formats.case_metric import Scale
@@ -196,15 +195,13 @@ class IndexedResults:
 
     def metrics(self) -> Mapping[tuple[Profile, str], Sequence[Measured]]:
         rows = self._rows(
-            f"""SELECT case_id, {WHO}, it.name, it.unit, list(it.value), min(it.value), max(it.value)
+            f"""SELECT case_id, {WHO}, it.name, it.unit, list(it.value)
             FROM (SELECT {WHO}, case_id, unnest(metrics) AS it FROM counted WHERE outcome = 'graded')
             GROUP BY ALL ORDER BY case_id, {WHO}, it.name, it.unit"""  # noqa: S608
         )
         found: dict[tuple[Profile, str], list[Measured]] = defaultdict(list)
-        for case, profile, agent, model, name, unit, them, low, high in rows:
-            # The mean is exact, so that the order of values makes no difference.
-            measured = Measured(Entrant(profile, agent, model), name, unit, fmean(them), low, high, len(them))
-            found[profile, case].append(measured)
+        for case, profile, agent, model, name, unit, them in rows:
+            found[profile, case].append(Measured.of(Entrant(profile, agent, model), name, unit, them))
         return found
 
     def improvements(self) -> Sequence[Improvement]:

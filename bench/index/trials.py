@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from bench.index.tally import literal
+from bench.stats import MOST_STOPPED
 
 DAYS = 8
 """A night of each day, or of a week."""
@@ -19,13 +20,17 @@ REPEATS = f""", met AS (
     SELECT {WHO}, ranked, case_id, min(started) AS first FROM counted WHERE outcome = 'graded'
     GROUP BY {WHO}, ranked, case_id
 ), rounds AS (
-    SELECT {_ROUND}, min(started) AS began, list(DISTINCT case_id) AS tried FROM counted GROUP BY {_ROUND}
+    SELECT {_ROUND},
+        coalesce(list(DISTINCT case_id) FILTER (outcome NOT IN ('skipped', 'interrupted')), []) AS tried,
+        coalesce(list(DISTINCT case_id) FILTER (outcome = 'interrupted'), []) AS stopped,
+        count(*) FILTER (outcome = 'interrupted') <= {MOST_STOPPED} * count(*) AS few
+    FROM counted GROUP BY {_ROUND}
 ), chosen AS (
-    SELECT DISTINCT {_ROUND}, began FROM rounds JOIN met USING ({WHO}, ranked)
-    WHERE first < began AND NOT list_contains(tried, case_id)
+    SELECT {_ROUND}, min(first) AS since FROM rounds JOIN met USING ({WHO}, ranked)
+    WHERE NOT list_contains(tried, case_id) AND NOT (few AND list_contains(stopped, case_id)) GROUP BY {_ROUND}
 ), repeats AS (
     SELECT counted.* FROM counted JOIN chosen USING ({_ROUND}) JOIN met USING ({WHO}, ranked, case_id)
-    WHERE first < began
+    WHERE first < started AND since < started
 )"""  # noqa: S608  names of this program
 """Goes on a WITH of `counted`: as `bench.stats.entrants.repeats` finds them."""
 

@@ -137,16 +137,18 @@ def outcome_line(record: Record) -> str:
     head = f"{record.agent.id}{arm} on {record.case.id}, trial {record.trial}"
     if record.outcome != "graded":
         first = printable(next(iter(record.error.splitlines()), ""))
-        return f"{head}: {click.style(record.outcome, fg='cyan')} ({record.cause}): {first[:200]}"
+        return f"{head}: {click.style(record.outcome, fg='cyan')} ({printable(record.cause)}): {first[:200]}"
     assert record.score is not None
     verdict = click.style("success", fg="green") if record.success else click.style("no success", fg="bright_red")
-    modes = ", ".join(note.name for note in record.failure_modes)
-    flags = ", ".join(note.name for note in record.flags)
+    modes, flags = (
+        printable(", ".join(note.name for note in notes), _LONGEST_CELL)
+        for notes in (record.failure_modes, record.flags)
+    )
     from bench.formats.verdict import reached_text
     from bench.report.improvement import improvement_text
     from bench.report.why import failed_check_line
 
-    reached = ", ".join(part for part in (reached_text(record), improvement_text(record)) if part)
+    reached = printable(", ".join(part for part in (reached_text(record), improvement_text(record)) if part))
     failed = "" if record.success else failed_check_line(record)
     helped = f", {counted(record.help.questions, 'question')} asked" if record.help else ""
     return (

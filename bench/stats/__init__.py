@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from bench.stats.compare import Compared, Comparison, compare_records
     from bench.stats.conditions import Conditions, changed_conditions, mixed_conditions
     from bench.stats.effects import FactorEffects, Interaction, MeasureEffects
-    from bench.stats.entrants import Entrant, Installed, entrant_of, model_label, unknown_case
+    from bench.stats.entrants import MOST_STOPPED, Entrant, Installed, entrant_of, model_label, unknown_case
     from bench.stats.factor import factor_effects, factor_faults
     from bench.stats.improvement import BARS, FEWEST_TRIALS, Improvement, OverCases, improvement_of, over_cases
     from bench.stats.intervals import Correlation, Interval

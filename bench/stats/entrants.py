@@ -27,6 +27,13 @@ Installed = Callable[[str], str]
 """The digest of a case as it is installed, by its id; empty where it is not."""
 
 
+MOST_STOPPED = 0.1
+"""The share of a round's trials that may have been stopped, and the round still count as whole."""
+
+_NEVER = "~"
+"""After every instant."""
+
+
 def unknown_case(case: str) -> str:
     """`Installed` where nothing is known of the cases."""
     return ""
@@ -91,9 +98,11 @@ def counting_versions(records: Iterable[Record], installed: Installed = unknown_
 def repeats(records: Iterable[Record]) -> list[Record]:
     """Those of one entrant's records by which only some of the cases that it had met were tried again.
 
-    A round is one trial of each case within a run. One that began when other cases had a verdict already, and leaves
-    any of them out, may have been chosen by these verdicts: who tries again only what failed has a mean above the
-    truth. First trials of a case are no repeats, nor are whole rounds, however many a sequential experiment takes.
+    A round is one trial of each case within a run. A trial that began when other cases had a verdict already, in a
+    round that leaves any of them out, may have been chosen by these verdicts: who tries again only what failed has a
+    mean above the truth. First trials of a case are no repeats, nor are whole rounds, however many a sequential
+    experiment takes. What was skipped or stopped was left out, since who runs it can choose that; a few that were
+    stopped leave a round whole.
     """
     rounds: dict[tuple[str, int], list[Record]] = defaultdict(list)
     met: dict[str, str] = {}
@@ -103,10 +112,12 @@ def repeats(records: Iterable[Record]) -> list[Record]:
             met[record.case.id] = min(record.started, met.get(record.case.id, record.started))
     found = []
     for them in rounds.values():
-        began = min(record.started for record in them)
-        before = {case for case, first in met.items() if first < began}
-        if not before <= {record.case.id for record in them}:
-            found += [record for record in them if record.case.id in before]
+        stopped = sum(record.outcome == "interrupted" for record in them)
+        untried = {"skipped"} if stopped <= MOST_STOPPED * len(them) else {"skipped", "interrupted"}
+        tried = {record.case.id for record in them if record.outcome not in untried}
+        # Each trial by its own time: a round of which one ran early could be filled by choice ever after.
+        since = min((first for case, first in met.items() if case not in tried), default=_NEVER)
+        found += [it for it in them if since < it.started and met.get(it.case.id, _NEVER) < it.started]
     return found
 
 

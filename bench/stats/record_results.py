@@ -95,8 +95,7 @@ class RecordResults:
                 for metric in record.metrics if record.outcome == "graded" else ():
                     values[metric.name, metric.unit].append(metric.value)
             found[entrant.profile, case] += [
-                Measured(entrant, name, unit, fmean(them), min(them), max(them), len(them))
-                for (name, unit), them in values.items()
+                Measured.of(entrant, name, unit, them) for (name, unit), them in values.items()
             ]
         return found
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from statistics import fmean
+from typing import TYPE_CHECKING, Protocol, Self
 
 from bench.formats.record import CheckResult, Profile, Record
 from bench.stats.conditions import Conditions
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 Suite = Mapping[Profile, Collection[str]]
 """The cases that count, for each profile."""
+_HUGE = 2.0**64
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,17 @@ class Measured:
     low: float
     high: float
     n: int
+
+    @classmethod
+    def of(cls, entrant: Entrant, name: str, unit: str, values: Sequence[float]) -> Self:
+        """Of the values in any order: the mean is exact. Also where no number holds their sum."""
+        low, high = min(values), max(values)
+        try:
+            mean = fmean(values)
+        except OverflowError:
+            # A power of two changes no digit of numbers that are large.
+            mean = min(high, max(low, fmean(value / _HUGE for value in values) * _HUGE))
+        return cls(entrant, name, unit, mean, low, high, len(values))
 
 
 class Results(Protocol):

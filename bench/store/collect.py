@@ -86,8 +86,10 @@ class PlanCheck:
             record = Record.model_validate_json(content)
         except ValidationError as error:
             return f"is not a record of this schema: {explain(error, Record)}"
-        fault = next(self._plan_faults(record, artifact), "") or self._first_of(record, self._own_faults(record))
-        if fault:
+        plain = _told(self._plan_faults(record, artifact))
+        if plain:
+            return plain[0]
+        if fault := self._first_of(record, self._own_faults(record)):
             return fault
         try:
             # What is stored must be what was checked here.
@@ -111,13 +113,7 @@ class PlanCheck:
 
     def _first_of(self, record: Record, faults: Iterator[str]) -> str:
         """The first fault of a record of the plan, and how many more there are; empty without one."""
-        found: list[str] = []
-        try:
-            for fault in faults:
-                found.append(fault)
-        except Exception as error:
-            # Only the record can have broken a rule, and it shall not take the others with it.
-            found.append(f"cannot be recomputed: {type(error).__name__}: {error}")
+        found = _told(faults)
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
         return f"cell {record.cell}: {found[0]}{more}" if found else ""
 
@@ -175,7 +171,8 @@ class PlanCheck:
         except ValueError:
             yield "contains a time that does not exist"
             return
-        if not created - _SLACK <= started <= finished + _SLACK or not finished <= self.now + _SLACK:
+        # Differences: a sum can leave the calendar.
+        if max(created - started, started - finished, finished - self.now) > _SLACK:
             yield f"ran from {record.started} to {record.finished}, before its plan or after now"
 
 
@@ -212,6 +209,18 @@ def _of_plan_file(path: Path, shards: Path | None, run_url: str | None, sources:
         }
         checks.append(PlanCheck.to(run, Shards(run=run.run, artifacts=artifacts), run_url, sources))
     return checks
+
+
+def _told(faults: Iterator[str]) -> list[str]:
+    """All of them; a rule that breaks is one more."""
+    found: list[str] = []
+    try:
+        for fault in faults:
+            found.append(fault)
+    except Exception as error:
+        # Only the record can have broken a rule, and it shall not take the others with it.
+        found.append(f"cannot be recomputed: {type(error).__name__}: {error}")
+    return found
 
 
 def _leaves(path: str) -> bool:

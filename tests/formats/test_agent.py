@@ -123,6 +123,22 @@ def test_a_shared_folder_is_not_a_link(tmp_path: Path, link: str) -> None:
         make_agent(tmp_path / "agents", "pass", shared=["../_shared/loop" if place.name == "loop" else "../_shared/a"])
 
 
+@pytest.mark.parametrize("link", ["cassettes", "cassettes/demo", "cassettes/demo/hello_world.yaml"])
+def test_no_cassette_is_a_link(tmp_path: Path, link: str) -> None:
+    """Its digest would be that of an agent whose model says something else; and a link can lead anywhere."""
+    agent = make_agent(tmp_path, "pass")
+    write_files(tmp_path / "talks", {"demo/hello_world.yaml": "turns: []"})
+    whole = agent.folder / "cassettes"
+    shutil.copytree(tmp_path / "talks", whole)
+    load_agent(agent.folder)
+    place = agent.folder / link
+    shutil.rmtree(place) if place.is_dir() else place.unlink()
+    place.symlink_to(tmp_path / "talks" / place.relative_to(whole))
+    with pytest.raises(UserError, match=f"{link} is a link") as caught:
+        load_agent(agent.folder)
+    assert "replace it by the cassettes" in str(caught.value)
+
+
 def test_what_is_outside_a_repository_is_not_shared(tmp_path: Path) -> None:
     write_files(tmp_path, {"_shared/a/x.py": "", "tester/.git": "gitdir: elsewhere\n"})
     with pytest.raises(UserError, match="outside the agent's repository"):

@@ -231,6 +231,8 @@ FORGERIES: dict[str, Callable[[Document], Document]] = {
     "no score": put({"score": None}),
     "a year that never comes": put({"started": "9999-99-99T99:99:99Z"}),
     "tomorrow's tomorrow": put({"finished": "2999-01-01T00:00:00Z"}),
+    "the last second of the calendar": put({"finished": "9999-12-31T23:59:59Z"}),
+    "the first second of the calendar": put({"started": "0001-01-01T00:00:00Z"}),
     "before its plan": put({"started": "2001-01-01T00:00:00Z"}),
     "a phase at no time": put({"phases.0.start": "2026-02-31T25:61:61Z"}),
     "another price": put({"usage.0.cost_usd": 0.0, "cost_usd": 0.0}),

@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ import pytest
 from click.testing import CliRunner
 
 from bench.cli.results import show
-from bench.formats.record import Metric, Record
+from bench.formats.record import Metric, Outcome, Profile, Record
 from bench.index import nights as index_nights
 from bench.index import results as index_results
 from bench.index import whole_records
@@ -36,6 +37,32 @@ from tests.helpers.sampling import at_night
 from tests.helpers.store import ROOT, bundle_of
 
 SITE = ROOT / "site"
+
+
+_OUTCOMES: Sequence[Outcome] = ("graded", "graded", "graded", "infra", "skipped", "interrupted")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_same_trials_are_repeats(tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    cases = [f"case_{number}" for number in range(12)]
+    branch = ResultsBranch(tmp_path / "results.git")
+    branch.ensure()
+    records: list[Record] = []
+    for run in [f"run-{number}" for number in range(4)]:
+        own = []
+        for case, trial in product(cases, (1, 2)):
+            outcome = rng.choice(_OUTCOMES) if rng.random() < 0.2 else "graded"
+            started = START + timedelta(minutes=rng.randrange(60))
+            if rng.random() < 0.98:
+                own.append(make_record(case=case, run=run, trial=trial, outcome=outcome, started=started))
+        branch.commit(bundle_of(own, run))
+        records += own
+    suite: dict[Profile, list[str]] = {"mini": cases, "full": []}
+    expected = RecordResults(records, suite).standings()
+    assert 0 < expected[0].repeats < len(records)
+    with open_index(tmp_path / "results.git", cache=tmp_path / "cache") as index:
+        assert IndexedResults(index, suite).standings() == expected
 
 
 def files_of(folder: Path) -> dict[str, bytes]:

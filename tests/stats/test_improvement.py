@@ -122,3 +122,26 @@ def test_the_index_says_the_same_and_has_columns_for_it(tmp_path: Path) -> None:
         asked = "SELECT run, headline_value, relative, bounded FROM cells WHERE case_id = 'house' AND bounded = 0"
         assert sorted(index.rows(asked)) == [("guarded", None, None, 0.0), ("one", None, None, 0.0)]
     assert len(RecordResults(records).improvements()[0].over) == len(BARS)
+
+
+@pytest.mark.parametrize("values", [[1e308, 1e308], [1.7976931348623157e308] * 3, [-1e308, 1e308, 1e308, -1e308]])
+def test_a_measurement_too_large_to_be_added_up_ends_no_table(tmp_path: Path, values: list[float | None]) -> None:
+    """One result must not take the board from all: it is no valid trial, and its mean is still one of numbers."""
+    records = [*trials(values, run="one"), *trials([150.0], "other", run="two")]
+    branch = ResultsBranch(tmp_path / "results.git")
+    branch.ensure()
+    for run in ("one", "two"):
+        branch.commit(bundle_of([it for it in records if it.provenance.run == run], run))
+    (found, other) = RecordResults(records).improvements()
+    assert (found.valid, found.value, found.relative, other.valid) == (0, None, None, 1)
+    ((measured,), _) = RecordResults(records).metrics().values()
+    assert measured.low <= measured.mean <= measured.high
+    with open_index(tmp_path / "results.git", cache=tmp_path / "cache") as index:
+        assert IndexedResults(index).improvements() == [found, other]
+        assert IndexedResults(index).metrics() == RecordResults(records).metrics()
+
+
+def test_a_change_beyond_all_numbers_is_none() -> None:
+    tiny = ERROR.model_copy(update={"baseline": 5e-324})
+    assert tiny.relative(1e100) is None
+    assert not tiny.is_over(1e100, 0.1)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.formats.record import Profile, Record, Try
+from bench.formats.record import Outcome, Profile, Record, Try
 from bench.stats import RankedStanding, RecordResults, Standing, model_label, rank, standings
 from bench.stats.entrants import unique_cells
 from bench.stats.intervals import clustered, wilson
@@ -243,6 +243,38 @@ def test_trials_of_what_failed_alone_raise_no_mean() -> None:
     assert (row.graded, row.repeats) == (8, 0)
     row = only(standings([*_round("first", 0, one=True), *_round("second", 1, trials=3, two=True)], suite))
     assert (row.graded, row.repeats) == (4, 0)
+
+
+def _without_verdict(run: str, day: int, outcome: Outcome, *cases: str) -> list[Record]:
+    started = START + timedelta(days=day)
+    return [make_record(case=case, run=run, outcome=outcome, cause="x", started=started) for case in cases]
+
+
+@pytest.mark.parametrize(("outcome", "left_out"), [("skipped", 1), ("interrupted", 1), ("infra", 0)])
+def test_what_was_skipped_or_stopped_makes_no_round_whole(outcome: Outcome, left_out: int) -> None:
+    """A machine that lacks what the good cases need, or Ctrl-C in time, would choose what is tried again."""
+    suite: dict[Profile, list[str]] = {"mini": ["one", "two"], "full": []}
+    again = [*_without_verdict("again", 1, outcome, "one"), *_round("again", 1, two=True)]
+    row = only(standings([*_round("first", 0, one=True, two=False), *again], suite))
+    # The trial without a verdict repeats a case, too; it is in no mean.
+    assert row.repeats == 2 * left_out
+    assert row.success is not None and row.success.mean == (0.5 if left_out else 0.75)
+    # A few that were stopped, as when a machine is taken away, do not cost the rest of a night its place.
+    suite["mini"] = cases = [f"case_{number}" for number in range(20)]
+    night = [*_without_verdict("night", 1, outcome, *cases[:2]), *_round("night", 1, **dict.fromkeys(cases[2:], True))]
+    row = only(standings([*_round("first", 0, **dict.fromkeys(cases, False)), *night], suite))
+    assert row.repeats == (20 if outcome == "skipped" else 0)
+
+
+def test_a_round_that_began_early_is_not_filled_by_choice() -> None:
+    suite: dict[Profile, list[str]] = {"mini": ["one", "two", "three"], "full": []}
+    whole = _round("first", 1, one=True, two=False, three=False)
+    early = [*_round("again", 0, three=False), *_round("again", 2, two=True)]
+    row = only(standings([*whole, *early], suite))
+    assert (row.graded, row.repeats) == (4, 1), "what came before any verdict counts, what came after does not"
+    # A round whose last cells came on another day is a round.
+    late = [*_round("again", 0, one=True, three=False), *_round("again", 2, two=True)]
+    assert only(standings([*whole, *late], suite)).repeats == 0
 
 
 def test_only_verdicts_of_the_newest_judge_count() -> None:

@@ -375,6 +375,17 @@ def test_only_our_own_issues_about_watched_agents_are_touched(github: Service) -
     assert json.dumps(github.hub.issues) == before
 
 
+@pytest.mark.parametrize(("association", "ours"), [("NONE", False), ("CONTRIBUTOR", False), ("COLLABORATOR", True)])
+def test_an_issue_of_a_stranger_is_not_ours(github: Service, association: str, ours: bool) -> None:
+    """Who opened an issue may edit it: a drop that is written into a closed one would count as accepted."""
+    github.hub.actor = "somebody"
+    issue = github.hub.open_issue("Mine", notice().marked(), [LABEL])
+    issue |= {"state": "closed", "author_association": association}
+    github.hub.actor = "github-actions[bot]"
+    said = "left #1 closed: this drop was accepted" if ours else "opened #2: react: success fell"
+    assert keep(github, notice()) == [said]
+
+
 def test_of_two_open_issues_the_older_stays(github: Service) -> None:
     for _ in range(5):
         github.hub.open_issue("react: success fell", notice().marked(), [LABEL])

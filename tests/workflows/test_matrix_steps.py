@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from bench.cli.action_shards import plan_digest
 from bench.formats.plan import PlanFile, read_plan_file
 from bench.formats.shards import MachineClass
 from bench.store.branch import ResultsBranch
@@ -74,6 +75,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
     told = {"MLDB_EXPERIMENT": "nightly.yaml", "MLDB_SANDBOX": "process", "MLDB_RESULTS_REPOSITORY": "none"}
     planner.step("plan", **told, MLDB_SEED_SECRET=SECRET)
     assert planner.outputs["shards"] == "2"
+    assert planner.outputs["digest"] == plan_digest(Path(planner.outputs["plan"]) / "plan.json")
     shutil.copytree(planner.outputs["plan"], root / "plan" / "mldb-plan-99-1")
     for entry in json.loads(planner.outputs["matrix"])["include"]:
         machine = StepRunner(root / entry["shard"])
@@ -198,6 +200,23 @@ def test_a_shard_brings_its_own_cells_and_no_others(night: Night) -> None:
     assert len(refused) == 5 and night.runner.outputs["refused"] == "5", done.stderr
     assert len(night.stored()) == 2
     assert "5 files of the shards were refused" in errors(done)[0]
+
+
+@pytest.mark.slow
+def test_a_job_cannot_bring_a_plan_of_its_own(night: Night, ran: Path, tmp_path: Path) -> None:
+    """Any job can upload an artifact under the name of a later attempt at planning."""
+    plans = shutil.copytree(ran / "plan", tmp_path / "plan")
+    (plans / "mldb-plan-99-7").mkdir()
+    honest = plans / "mldb-plan-99-1" / "plan.json"
+    forged = honest.read_text(encoding="utf-8").replace("greeter/", "rival/")
+    (plans / "mldb-plan-99-7" / "plan.json").write_text(forged, encoding="utf-8")
+    told: dict[str, str | Path] = {"MLDB_PLAN": plans, "MLDB_PLAN_DIGEST": plan_digest(honest)}
+    night.runner.step("collect", **night.facts(**told))
+    assert {cell.partition("/")[0] for cell in night.stored()} == {"greeter"}
+    honest.unlink()
+    for verb in ("collect", "run-shard", "provision"):
+        done = night.runner.step(verb, 2, **night.facts(**told, MLDB_SHARD="box-001"))
+        assert "holds no plan with the digest" in errors(done)[0]
 
 
 @pytest.mark.slow
