@@ -220,7 +220,7 @@ def _gateway(cell: Cell, context: CellContext, socket: Path, deadline: float) ->
 def _stop_reason(ended: Ended, limit_hit: StopReason | None = None, passed: Sequence[StopReason] = ()) -> StopReason:
     """limit_hit: what a call was refused for. passed: of which more was used, whether anything was refused or not."""
     if ended.reason == "stopped":
-        return limit_hit or next(iter(passed), "crashed")
+        return limit_hit or (passed[0] if passed else "crashed")
     if ended.reason != "exit":
         # The agent phase waits for models: its time is wall time.
         assert ended.reason != "cpu_limit" and ended.reason != "starved"

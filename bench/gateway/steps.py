@@ -193,9 +193,13 @@ def _parts(item: object) -> Iterator[tuple[Speaker, str, str]]:
     elif role == "user":
         parts = content if isinstance(content, list) else [content]
         # Each part is looked at once: an agent may send as many as a body holds, and all readers of traces would wait.
-        results, others = list[Json](), []
+        results: list[Json] = []
+        others: list[Any] = []
         for it in parts:
-            (results if isinstance(it, dict) and it.get("type") == "tool_result" else others).append(it)
+            if isinstance(it, dict) and it.get("type") == "tool_result":
+                results.append(it)
+            else:
+                others.append(it)
         for result in results:
             yield "tool", words(result.get("content")), str(result.get("tool_use_id") or "")
         said = words(others)

@@ -48,7 +48,7 @@ def test_an_outage_that_was_a_used_up_account_is_refused(tmp_path: Path, lines: 
 
 @pytest.mark.parametrize("protocol", get_args(Dialect))
 def test_a_call_counts_in_the_trace_as_the_gateway_counts_it(tmp_path: Path, protocol: Dialect) -> None:
-    """Whatever an agent may ask for, its record must not contradict its trace: it could keep a failure from being stored."""
+    """A record that contradicts its trace is refused: an agent could so keep its failures from being stored."""
     lines = [line("ok", 200), line("ok", 200).model_copy(update={"protocol": protocol})]
     ledger = b"".join(it.model_dump_json().encode() + b"\n" for it in lines)
     usage = [ModelUsage(model="openai/a", calls=1 + (protocol in CONVERSATIONS))]
