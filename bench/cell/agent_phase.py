@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
@@ -29,7 +30,7 @@ from bench.formats.note import Note
 from bench.formats.observed import NameQuery
 from bench.formats.plan import Cell
 from bench.formats.record import StopReason
-from bench.formats.verdict import LIMIT_MODES
+from bench.formats.verdict import LIMIT_MODES, limits_of, passed_limits
 from bench.gateway import (
     USED_UP,
     CellLimits,
@@ -120,7 +121,7 @@ def run_agent(folder: CellFolder, overlay: Overlay | None, withheld: str = "") -
 def _with_calls(ended: Ended, gateway: Gateway | None, notes: list[Note], folder: CellFolder) -> AgentPhase:
     """How the agent ended, with its model calls; raises `InfraError` where the gateway has failed."""
     if gateway is None:
-        return AgentPhase(ended, _stop_reason(ended, None), notes=notes)
+        return AgentPhase(ended, _stop_reason(ended), notes=notes)
     # Read after the gateway has closed: only then are calls that were still open charged.
     calls = gateway.state()
     usage = calls.usage
@@ -135,7 +136,9 @@ def _with_calls(ended: Ended, gateway: Gateway | None, notes: list[Note], folder
         usage = usage_so_far(usage, folder.context.trace(folder.cell) / "calls.jsonl")
         notes = [*notes, Note(name="gateway_broken", evidence=f"{fault}; a fresh one answers")]
     _require_own_limit(folder, calls)
-    return AgentPhase(ended, _stop_reason(ended, calls.limit_hit), usage, [*calls.notes, *notes])
+    limits = limits_of(folder.cell.case.spec.limits, cost_limited=folder.context.cost_limited)
+    passed = [it.name for it in passed_limits(usage, limits)]
+    return AgentPhase(ended, _stop_reason(ended, calls.limit_hit, passed), usage, [*calls.notes, *notes])
 
 
 def _require_own_limit(folder: CellFolder, calls: State) -> None:
@@ -214,13 +217,16 @@ def _gateway(cell: Cell, context: CellContext, socket: Path, deadline: float) ->
     return open_gateway(spec)
 
 
-def _stop_reason(ended: Ended, limit_hit: StopReason | None) -> StopReason:
+def _stop_reason(ended: Ended, limit_hit: StopReason | None = None, passed: Sequence[StopReason] = ()) -> StopReason:
+    """limit_hit: what a call was refused for. passed: of which more was used, whether anything was refused or not."""
     if ended.reason == "stopped":
-        return limit_hit or "crashed"
+        return limit_hit or (passed[0] if passed else "crashed")
     if ended.reason != "exit":
         # The agent phase waits for models: its time is wall time.
         assert ended.reason != "cpu_limit" and ended.reason != "starved"
         return ended.reason
+    if passed:
+        return passed[0]
     if ended.code == 0:
         return "finished"
     if limit_hit is not None:

@@ -7,6 +7,7 @@ import hashlib
 import os
 import re
 import secrets
+import shutil
 import stat
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -83,7 +84,8 @@ def _size_within(path: Path, root: Path) -> int | None:
 def make_names_portable(root: Path, take_out: Callable[[Path], None]) -> None:
     """Rename what some system or archive would refuse, or take for another; all of it is harmless already.
 
-    One such name would keep the whole folder that it lies in from being uploaded, with all that lies there.
+    One such name would keep the whole folder that it lies in from being uploaded, with all that lies there. A file of
+    several names becomes several files: `results collect` refuses it else, since it could be another one's.
     """
     pending = [("", 0)]
     while pending:
@@ -99,6 +101,22 @@ def make_names_portable(root: Path, take_out: Callable[[Path], None]) -> None:
                 take_out(path)
             elif is_folder:
                 pending.append((f"{relative}/", depth + 1))
+            elif path.stat().st_nlink > 1:
+                _separate(path, take_out)
+
+
+def _separate(path: Path, take_out: Callable[[Path], None]) -> None:
+    """Make the file at `path` one of its own, or take it out where there is no room."""
+    copy = path.with_name(f"{GONE}{secrets.token_hex(6)}")
+    try:
+        shutil.copy(path, copy)
+    except OSError as error:
+        copy.unlink(missing_ok=True)
+        if error.errno not in FULL:
+            raise
+        take_out(path)
+    else:
+        copy.replace(path)
 
 
 def _chosen(names: Sequence[str]) -> list[str]:

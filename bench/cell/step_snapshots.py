@@ -114,7 +114,7 @@ class _Taker:
         return sorted({it.tree.removeprefix("sha256:") for it in self._taken})
 
     def _called(self, line: CallLine) -> None:
-        self._steps += line.status == "ok" and line.protocol != "embeddings"
+        self._steps += line.is_step
         if line.status == "ok" and line.cost_usd is None:
             self._usd = None
         elif self._usd is not None:

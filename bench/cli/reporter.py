@@ -107,7 +107,7 @@ class Reporter(RunObserver, LiveLine):
     def call(self, cell: Cell, line: CallLine) -> None:
         with self._lock:
             if (live := self._cells.get(cell.id)) is not None:
-                live.steps += line.status == "ok" and line.protocol != "embeddings"
+                live.steps += line.is_step
                 live.cost += line.cost_usd or 0.0
 
     def retry(self, cell: Cell, lost: Try) -> None:

@@ -46,6 +46,8 @@ LIMIT_MODES: Mapping[str, str] = MappingProxyType(
     }
 )
 """The failure mode of a cell that was stopped by a limit and did not succeed."""
+CENT_PARTS = 1e-8
+"""US dollars by which sums of rounded parts may differ."""
 _STATUSES: tuple[CostStatus, ...] = ("none", "exact", "simulated", "estimated", "unknown")
 """From the most certain cost to the least."""
 _DECORATOR = "check"
@@ -124,6 +126,32 @@ def total_steps(usage: Iterable[ModelUsage]) -> int:
 def limits_hit(stop_reason: StopReason) -> list[str]:
     """The limits that ended the agent phase."""
     return [stop_reason] if stop_reason in LIMIT_MODES else []
+
+
+@dataclass(frozen=True)
+class PassedLimit:
+    """A limit of which more was used than it allows: a provider may bill more than was set aside for a call."""
+
+    name: StopReason
+    field: str
+    """Of the record."""
+    used: float
+    limit: float
+
+
+def passed_limits(usage: Sequence[ModelUsage], limits: LimitsSet) -> list[PassedLimit]:
+    """The limits on models that were passed."""
+    cost, _ = total_cost(usage)
+    uses: tuple[tuple[StopReason, str, float | None, float | None], ...] = (
+        ("step_limit", "steps", total_steps(usage), limits.steps),
+        ("cost_limit", "cost_usd", cost, limits.cost_usd),
+        ("token_limit", "usage.tokens", sum(role.tokens.total for role in usage), limits.tokens),
+    )
+    return [
+        PassedLimit(name, field, used, limit)
+        for name, field, used, limit in uses
+        if used is not None and limit is not None and used > limit + CENT_PARTS
+    ]
 
 
 def limits_of(limits: Limits, *, cost_limited: bool) -> LimitsSet:

@@ -79,7 +79,7 @@ def _more(told: ModelUsage, lines: list[CallLine]) -> ModelUsage:
     status = "estimated" if told.cost_status in ("none", "exact") else told.cost_status
     return told.model_copy(
         update={
-            "calls": max(told.calls, ended["ok"]),
+            "calls": max(told.calls, sum(line.is_step for line in lines)),
             "failed_calls": max(told.failed_calls, failed),
             "refused_calls": max(told.refused_calls, ended["refused"]),
             "tokens": _larger(told.tokens, [line.tokens for line in lines if line.tokens is not None]),

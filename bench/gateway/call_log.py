@@ -18,7 +18,7 @@ from bench.base.model import Model, explain
 from bench.formats.model_usage import Tokens
 from bench.formats.names import Instant
 from bench.gateway.json_values import count_shared, shallow
-from bench.gateway.request import Call, Dialect
+from bench.gateway.request import CONVERSATIONS, Call, Dialect
 
 Status = Literal["ok", "failed", "refused", "abandoned", "probe"]
 """`probe`: a request of our own, paid by the run."""
@@ -82,6 +82,11 @@ class CallLine(Model):
     finish_reason: str = ""
     answer: JsonValue = None
     """The answer as a chat message, long texts cut in the middle."""
+
+    @property
+    def is_step(self) -> bool:
+        """A successful call of a conversation, for which an agent has a limit."""
+        return self.status == "ok" and self.protocol in CONVERSATIONS
 
 
 class Ledger:

@@ -29,6 +29,8 @@ from bench.gateway.usage import heard_tokens, normalise
 
 DEFAULT_OUTPUT_CAP = 16_384
 """Tokens that a call may bring back when it names no cap of its own and there is a limit to keep."""
+_MOST_TAKEN_OUT = 50
+"""Names in a line: an agent may invent as many fields as a body holds, and a large trace is not stored."""
 # Ids of answers are remembered for the life of the cell.
 _LONGEST_ID = 1000
 
@@ -265,8 +267,13 @@ class CallHandler:
         return CallLine(
             time=began, role=role, alias=call.model, model=self._budget.account(role).tariff.model,
             protocol=call.dialect, stream=call.stream, request=call.digest, status="ok", http=200,
-            taken_out=call.stripped + call.removed, seconds=round(time.monotonic() - start, 6),
+            taken_out=_named(call.stripped + call.removed), seconds=round(time.monotonic() - start, 6),
         )  # fmt: skip
+
+
+def _named(taken_out: list[str]) -> list[str]:
+    more = len(taken_out) - _MOST_TAKEN_OUT
+    return taken_out if more <= 0 else [*taken_out[:_MOST_TAKEN_OUT], f"and {more} more"]
 
 
 def _gateway_fault(fault: object) -> RequestRefused:

@@ -42,6 +42,8 @@ ITEMS: dict[Dialect, str] = {
     "count_generate": "contents",
 }
 """The field that grows as a conversation goes on."""
+CONVERSATIONS: frozenset[Dialect] = frozenset({"chat", "responses", "messages", "generate"})
+"""Protocols in which an answer is a step."""
 COUNTS: frozenset[Dialect] = frozenset({"count_tokens", "count_generate"})
 """Protocols that count tokens and bring no answer."""
 _CAPS: dict[Dialect, tuple[str, ...]] = {
@@ -131,7 +133,7 @@ class Call:
 
     @property
     def counts_as_step(self) -> bool:
-        return self.dialect in ("chat", "responses", "messages", "generate")
+        return self.dialect in CONVERSATIONS
 
     def wants_stream_usage(self) -> bool:
         """Whether a chat client asked for usage in its stream by itself."""

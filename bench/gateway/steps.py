@@ -16,6 +16,7 @@ from bench.base.model import Model
 from bench.formats.model_usage import Tokens
 from bench.gateway.answers import blocks_message
 from bench.gateway.call_log import Status, TracedCall
+from bench.gateway.json_values import Json
 from bench.gateway.request import COUNTS, Dialect
 
 Speaker = Literal["system", "user", "tool"]
@@ -106,12 +107,13 @@ class _Reader:
     def __init__(self) -> None:
         self._count = 0
         self._conversations: dict[tuple[str, Dialect], _Conversation] = {}
-        self._asked: dict[tuple[str, str], ToolUse] = {}
-        """Tool calls by role and id: ids of two roles may be the same, and of one role the last call counts."""
+        self._asked: dict[tuple[str, str], tuple[ToolUse, set[str]]] = {}
+        """Tool calls by role and id, and what each has brought: ids of two roles may be the same, and of one role the
+        last call counts."""
 
     def step(self, call: TracedCall) -> Step:
         line = call.line
-        counts = line.status == "ok" and line.protocol != "embeddings"
+        counts = line.is_step
         self._count += counts
         step = Step(
             call=line.seq,
@@ -152,16 +154,19 @@ class _Reader:
                 asked = self._asked.get((role, identity)) if speaker == "tool" else None
                 if asked is None:
                     yield Said(speaker, text, repeated)
+                    continue
                 # History that is sent again shows once more what a tool brought, and ids may be used again.
-                elif not repeated and text not in asked.observations:
-                    asked.observations.append(text)
+                use, brought = asked
+                if not repeated and text not in brought:
+                    brought.add(text)
+                    use.observations.append(text)
 
     def _answer(self, step: Step, message: dict[str, Any]) -> None:
         step.text = words(message.get("content")) or words(message.get("refusal"))
         step.thought = words(message.get("reasoning_content")) or words(message.get("reasoning"))
         calls = message.get("tool_calls")
         step.tools = [_tool_use(it) for it in calls if isinstance(it, dict)] if isinstance(calls, list) else []
-        self._asked.update({(step.role, it.id): it for it in step.tools})
+        self._asked.update({(step.role, it.id): (it, set()) for it in step.tools})
 
 
 def _parts(item: object) -> Iterator[tuple[Speaker, str, str]]:
@@ -187,10 +192,17 @@ def _parts(item: object) -> Iterator[tuple[Speaker, str, str]]:
         yield "system", words(content), ""
     elif role == "user":
         parts = content if isinstance(content, list) else [content]
-        results = [it for it in parts if isinstance(it, dict) and it.get("type") == "tool_result"]
+        # Each part is looked at once: an agent may send as many as a body holds, and all readers of traces would wait.
+        results: list[Json] = []
+        others: list[Any] = []
+        for it in parts:
+            if isinstance(it, dict) and it.get("type") == "tool_result":
+                results.append(it)
+            else:
+                others.append(it)
         for result in results:
             yield "tool", words(result.get("content")), str(result.get("tool_use_id") or "")
-        said = words([it for it in parts if it not in results])
+        said = words(others)
         if said or not results:
             yield "user", said, ""
 

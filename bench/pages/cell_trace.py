@@ -10,7 +10,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,8 @@ _LEDGER, _CHANGES, _INVENTORY, _LOG = READ[0], *READ[2:]
 _MOST_STEPS = 150
 _MOST_TEXT = 300_000
 """Characters of all steps of a page."""
+_MOST_PARTS = 100
+"""Texts of one kind in a step: each takes room on the page, however short it is."""
 MOST_WORDS = 5000
 """Characters of one text of a step."""
 _HEADLINE = 110
@@ -115,7 +117,7 @@ def _shown(steps: Sequence[Step]) -> list[Step]:
     """The first steps, as many as a page of bounded size holds."""
     found: list[Step] = []
     room = _MOST_TEXT
-    for step in steps[:_MOST_STEPS]:
+    for step in map(_shortened, steps[:_MOST_STEPS]):
         texts = [step.text, step.thought, step.error, *(said.text for said in step.said)]
         texts += [text for tool in step.tools for text in (tool.arguments, *tool.observations)]
         room -= sum(min(len(text), MOST_WORDS) for text in texts)
@@ -123,6 +125,17 @@ def _shown(steps: Sequence[Step]) -> list[Step]:
             break
         found.append(step)
     return found
+
+
+def _shortened(step: Step) -> Step:
+    """The step with as many texts as a page shows of it, and a word on how many are left out."""
+    said, tools = step.said[:_MOST_PARTS], step.tools[:_MOST_PARTS]
+    if more := len(step.said) - len(said):
+        said.append(replace(said[-1], text=f"[{more} more are in the archive alone]"))
+    if more := len(step.tools) - len(tools):
+        tools.append(replace(tools[-1], name=f"[{more} more are in the archive alone]", arguments="", observations=[]))
+    tools = [replace(it, observations=it.observations[:_MOST_PARTS]) for it in tools]
+    return replace(step, said=said, tools=tools)
 
 
 def headline(step: Step) -> tuple[str, str]:

@@ -27,8 +27,6 @@ from bench.store.sources import Basis, must_be
 _LEDGER = "calls.jsonl"
 _LARGEST = 64 << 20
 """Of the files of one cell; larger ones are not read, as they are not stored."""
-_FREE = ("count_tokens", "embeddings")
-"""Calls that are not steps."""
 _PAID_BY_THE_RUN: tuple[str, ...] = ("probe",)
 """Lines of the gateway's own requests: they are in no cell's usage."""
 _ANSWERED = 200
@@ -257,7 +255,7 @@ def _price_fault(line: CallLine, role: ModelUsage, basis: Basis) -> str:
 
 
 def _add(sums: _Sums, line: CallLine) -> None:
-    sums.calls += line.status == "ok" and line.protocol not in _FREE
+    sums.calls += line.is_step
     sums.cost += line.cost_usd or 0.0
     sums.open |= line.status == "abandoned" and line.tokens is None
     tokens = line.tokens or Tokens()

@@ -19,12 +19,14 @@ from bench.formats.model_usage import ModelUsage, Tokens
 from bench.formats.record import Phase, Record, Try
 from bench.formats.seeds import REPLAY_PREFIX, is_replayed
 from bench.formats.verdict import (
+    CENT_PARTS,
     INTERRUPTED,
     KILLED,
     MOST_INTERRUPTED,
     interrupted_too_often,
     limits_hit,
     limits_of,
+    passed_limits,
     total_cost,
     total_steps,
 )
@@ -33,8 +35,6 @@ from bench.store.recompute_verdict import VERDICT_RULES
 from bench.store.sources import Basis, Rule, must_be
 
 _LITELLM = "litellm "
-_CENT_PARTS = 1e-8
-"""US dollars by which sums of rounded parts may differ."""
 _ORDER = ("prepare", "agent", "snapshot", "judge")
 _TOLERANCE_S = 1.0
 """Instants are cut to milliseconds; a person's attempt is timed by the time of day."""
@@ -139,7 +139,7 @@ def _priced(where: str, role: ModelUsage, known: Prices) -> Iterator[str]:
     # Calls under way at the end are charged with their worst case, and are in no count of tokens.
     if role.failed_calls and role.cost_status != "exact":
         most = math.inf
-    if not least - _CENT_PARTS <= cost <= most + _CENT_PARTS:
+    if not least - CENT_PARTS <= cost <= most + CENT_PARTS:
         exact = f"{least:.10g}" if least == most else f"{least:.10g} to {most:.10g}"
         yield must_be(f"{where}.cost_usd", cost, exact, f"its tokens at the prices of {known.version}")
 
@@ -149,7 +149,7 @@ def totals(record: Record, basis: Basis) -> Iterator[str]:
     cost, status = total_cost(record.usage)
     if record.cost_status != status:
         yield must_be("cost_status", record.cost_status, status, "by the record's own usage")
-    elif (cost is None) != (record.cost_usd is None) or abs((cost or 0) - (record.cost_usd or 0)) > _CENT_PARTS:
+    elif (cost is None) != (record.cost_usd is None) or abs((cost or 0) - (record.cost_usd or 0)) > CENT_PARTS:
         yield must_be("cost_usd", record.cost_usd, cost, "the sum over its roles")
     if record.steps != total_steps(record.usage):
         yield must_be("steps", record.steps, total_steps(record.usage), "the sum of its roles' calls")
@@ -165,14 +165,8 @@ def limits(record: Record, basis: Basis) -> Iterator[str]:
         yield must_be("limits_hit", record.limits_hit, hit, f"the agent phase ended with {record.stop_reason}")
     if not record.models and record.stop_reason in ("cost_limit", "token_limit", "step_limit"):
         yield must_be("stop_reason", record.stop_reason, "another one", "the agent was given no model")
-    tokens = sum(role.tokens.total for role in record.usage)
-    for field, name, used, limit in (
-        ("steps", "step_limit", record.steps, wanted.steps),
-        ("cost_usd", "cost_limit", record.cost_usd, wanted.cost_usd),
-        ("usage.tokens", "token_limit", tokens, wanted.tokens),
-    ):
-        if used is not None and limit is not None and used > limit + _CENT_PARTS and name not in hit:
-            yield must_be(field, used, f"at most {limit}", "the case's limit, and limits_hit does not name it")
+    for it in passed_limits(record.usage, wanted) if record.outcome == "graded" and not hit else ():
+        yield must_be(it.field, it.used, f"at most {it.limit}", f"the case's limit, and limits_hit lacks {it.name}")
 
 
 def place(record: Record, basis: Basis) -> Iterator[str]:

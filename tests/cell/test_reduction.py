@@ -72,6 +72,18 @@ def test_what_lies_too_deep_for_an_archive_goes(tmp_path: Path) -> None:
     assert max(name.count("/") for name in names) < 30 and max(len(name.encode()) for name in names) <= 1000
 
 
+def test_a_file_of_several_names_becomes_several_files(tmp_path: Path) -> None:
+    """Collecting refuses a hard link by name, and ends with a status that stops whoever collects for all agents."""
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "a").write_text("same")
+    for name in ("b", "inner/c:d"):
+        (tmp_path / name).hardlink_to(tmp_path / "a")
+    make_names_portable(tmp_path, remove_tree)
+    found = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert sorted(path.name for path in found) == ["a", "b", "c%3Ad"]
+    assert {(path.read_text(), path.stat().st_nlink) for path in found} == {("same", 1)}
+
+
 @pytest.mark.parametrize("place", ["BENCH_OUT_DIR", "BENCH_WORKSPACE"])
 def test_no_name_of_an_agents_keeps_a_run_from_its_upload(tmp_path: Path, plain: Sandbox, place: str) -> None:
     """Such an upload is one of all cells of a shard: a name that it refuses would cost them all their records."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from bench.sandbox.job import Sandbox
 from tests.helpers.asking_agent import AGENT, GOOD
 from tests.helpers.cells import make_agent, make_case, make_cell, make_context
 from tests.helpers.gateway_live import CANARY, own_prices, written_below
-from tests.helpers.provider import Reply, ScriptedUpstream
+from tests.helpers.provider import Reply, ScriptedUpstream, Usage
 
 
 def run(
@@ -72,6 +73,18 @@ while True:
         record = run(tmp_path, plain, upstream, monkeypatch, tail, {"steps": 2, "agent_s": 300})
     assert (record.outcome, record.stop_reason, record.success) == ("graded", "step_limit", True)
     assert (record.steps, record.limits_hit) == (2, ["step_limit"])
+
+
+def test_an_agent_whose_last_call_cost_more_than_was_left_has_met_its_limit(
+    tmp_path: Path, plain: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A provider may bill more than its cap allows. A record that does not say so is refused, and its failure lost."""
+    dear = replace(GOOD, usage=Usage(input=100, output=200_000))
+    with ScriptedUpstream([dear]) as upstream:
+        record = run(tmp_path, plain, upstream, monkeypatch, "ask('chat/completions')\n", {"cost_usd": 2.0})
+    assert record.cost_usd is not None and record.cost_usd > 2
+    assert (record.outcome, record.success, record.stop_reason) == ("graded", True, "cost_limit")
+    assert record.limits_hit == ["cost_limit"]
 
 
 def test_a_provider_that_stays_broken_ends_the_cell_as_infra(

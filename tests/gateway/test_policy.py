@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.gateway.backends.litellm import plain_caches
 from bench.gateway.call_log import read_trace
 from bench.gateway.media import Formula, media_bound
 from bench.gateway.request import Dialect, RequestRefused
@@ -219,6 +220,27 @@ def test_with_hosted_tools_allowed_only_prices_are_looked_at(dialect: Dialect) -
                 passed(dialect, hosted=True, **price)
 
 
+@pytest.mark.parametrize(
+    ("model", "kept"),
+    [
+        ("gemini/gemini-2.5-pro", None), ("vertex_ai/gemini-2.5-pro", None), ("mistral/x", None),
+        ("vertex_ai/x/claude/../../gemini-x", None), ("anthropic/claude-x", {"type": "ephemeral"}),
+        ("bedrock/us.anthropic.claude-x-v1:0", {"type": "ephemeral"}),
+    ],
+)  # fmt: skip
+def test_litellm_is_asked_for_no_cache_that_the_answer_does_not_bill(model: str, kept: Json | None) -> None:
+    """For Gemini it stores what is marked at Google, which bills that by the hour, for as long as the mark says."""
+    mark: Json = {"cache_control": {"type": "ephemeral", "ttl": "876000h"}}
+    schema: Json = {"type": "object", "properties": {"cache_control": {"type": "string"}}}
+    taken: set[str] = set()
+    said = [{"role": "user", "content": [{"type": "text", "text": "x", **mark}], **mark}]
+    tools = [{"type": "function", "function": {"name": "f", "parameters": schema}, **mark}]
+    found, tool = plain_caches(said, model, taken)[0], plain_caches(tools, model, taken)[0]
+    assert [it.get("cache_control") for it in (found, found["content"][0], tool)] == [kept] * 3
+    assert tool["function"]["parameters"] == schema, "what a schema names is no mark"
+    assert taken == {"cache_control" if kept is None else "cache_control.ttl"}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("hosted", [at_night(False), True])
 def test_no_field_of_a_request_leads_litellm_elsewhere(tmp_path: Path, hosted: bool) -> None:
@@ -241,6 +263,14 @@ def test_no_field_of_a_request_leads_litellm_elsewhere(tmp_path: Path, hosted: b
     assert len(upstream.requests) == 6
     assert not any("x" in seen.headers for seen in upstream.requests)
     assert ("api_base" in through.lines[0]["taken_out"]) == (not hosted)
+
+
+def test_invented_fields_fill_no_trace(tmp_path: Path) -> None:
+    """What is taken out is written down with every call, and of a trace that is too large nothing is kept."""
+    with ScriptedUpstream([Reply("hello")]) as upstream, live(tmp_path, upstream) as through:
+        assert through.post("chat", **{f"f{it:040}": 1 for it in range(5000)}).status_code == 200
+        (line,) = through.lines
+    assert len(line["taken_out"]) == 51 and line["taken_out"][-1] == "and 4950 more"
 
 
 @pytest.mark.parametrize("odd", [{}, [], {"a": 1}, ["x"], 5, True, 1.5, ""])

@@ -133,3 +133,34 @@ def test_roles_are_apart_and_what_is_not_of_the_conversation_is_left_out() -> No
 )
 def test_words_of_a_content(content: object, text: str) -> None:
     assert words(content) == text
+
+
+def many_parts(count: int) -> list[TracedCall]:
+    """A tool call, and as many results and words after it."""
+    asked = {"tool_calls": [{"id": "a", "function": {"name": "run", "arguments": "{}"}}]}
+    line = {"time": "2026-11-01T00:00:00Z", "role": "main", "alias": "m", "model": "m", "status": "ok", "http": 200}
+    results = [{"type": "tool_result", "tool_use_id": "a", "content": f"r{it}"} for it in range(count)]
+    said = [{"type": "text", "text": f"t{it}"} for it in range(count)]
+    lines = [CallLine.model_validate({**line, "seq": 1, "answer": asked}), CallLine.model_validate({**line, "seq": 2})]
+    return [TracedCall(lines[0], {}, [], 0), TracedCall(lines[1], {}, [{"role": "user", "content": results + said}], 0)]
+
+
+def test_a_message_of_many_parts_is_read_in_time_in_proportion_to_them() -> None:
+    """A site is built of the traces of all agents: one agent must not hold it for hours by one message."""
+    compared = 0
+
+    class Text(str):
+        def __eq__(self, other: object) -> bool:
+            nonlocal compared
+            compared += 1
+            return str.__eq__(self, other)
+
+        __hash__ = str.__hash__
+
+    calls = many_parts(500)
+    for part in calls[1].items[0]["content"]:
+        part.update({name: Text(it) for name, it in part.items()})
+    acting, telling = read_steps(calls)
+    assert acting.tools[0].observations == [f"r{it}" for it in range(500)]
+    assert telling.said == [Said("user", "\n".join(f"t{it}" for it in range(500)))]
+    assert compared < 20 * 1000, "each part is compared with a few others, not with all"

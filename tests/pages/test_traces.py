@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import re
 from dataclasses import replace
 from functools import partial
@@ -156,6 +157,17 @@ def test_a_text_that_would_take_long_to_compare_is_shown_whole(tmp_path: Path) -
     keep_inventory(start, after, tmp_path / "workspace.json", {})
     (file,) = read_cell(tmp_path).files
     assert (file.removed, file.added, file.more) == (1500, 3000, 4100)
+
+
+def test_a_step_of_many_short_texts_has_a_page_of_bounded_size(tmp_path: Path) -> None:
+    results = [{"type": "tool_result", "content": "y"}] * 5000
+    sent = {"frame": "", "new": ["a"]}
+    line = {"time": "2026-11-01T00:00:00Z", "role": "main", "alias": "m", "model": "m", "status": "ok", "http": 200}
+    (tmp_path / "calls.jsonl").write_text(json.dumps({**line, "seq": 1, "sent": sent}) + "\n")
+    stored = {"id": "a", "value": {"role": "user", "content": results}}
+    (tmp_path / "calls.bodies.jsonl").write_text(json.dumps(stored) + "\n")
+    (step,) = read_cell(tmp_path).steps
+    assert len(step.said) == 101 and step.said[-1].text == "[4900 more are in the archive alone]"
 
 
 def test_a_cell_of_which_little_was_kept_says_so(tmp_path: Path) -> None:

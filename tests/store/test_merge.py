@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import cast
+from typing import cast, get_args
 
 import pytest
 
+from bench.formats.model_usage import ModelUsage
 from bench.gateway import CallLine
+from bench.gateway.request import CONVERSATIONS, Dialect
 from bench.store.merge import trace_faults
 from bench.store.sources import Basis
 from tests.helpers.store import taken
@@ -42,3 +44,13 @@ def test_an_outage_that_was_a_used_up_account_is_refused(tmp_path: Path, lines: 
     faults = list(trace_faults(item.record, cast(Basis, None), item.artifact))
     assert bool(faults) == refused
     assert not refused or "field `cause` is 'gateway_error', and must be 'quota_used_up, or a verdict'" in faults[0]
+
+
+@pytest.mark.parametrize("protocol", get_args(Dialect))
+def test_a_call_counts_in_the_trace_as_the_gateway_counts_it(tmp_path: Path, protocol: Dialect) -> None:
+    """A record that contradicts its trace is refused: an agent could so keep its failures from being stored."""
+    lines = [line("ok", 200), line("ok", 200).model_copy(update={"protocol": protocol})]
+    ledger = b"".join(it.model_dump_json().encode() + b"\n" for it in lines)
+    usage = [ModelUsage(model="openai/a", calls=1 + (protocol in CONVERSATIONS))]
+    item = taken(tmp_path / "run", {"calls.jsonl": ledger}, usage=usage)
+    assert list(trace_faults(item.record, cast(Basis, None), item.artifact)) == []

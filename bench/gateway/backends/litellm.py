@@ -35,6 +35,9 @@ _FIELDS: dict[Dialect, str] = {
 }
 """What of a body goes to litellm. Its functions take addresses, keys, headers and fallbacks from the same arguments,
 and none of these is the agent's to choose."""
+_MARK, _LIFE = "cache_control", "ttl"
+_OWN_DATA = frozenset({"parameters", "input_schema", "output_schema", "arguments", "input"})
+"""What is in these is an agent's own, whatever its fields are called."""
 _EVENTS = [("content-type", "text/event-stream; charset=utf-8")]
 
 
@@ -53,7 +56,13 @@ class LitellmTransport:
 
     async def send(self, call: Call, body: Json, timeout_s: float) -> Response:
         asked = self._function(call)
-        known = {name: value for name, value in body.items() if name in _FIELDS[call.dialect].split()}
+        taken: set[str] = set()
+        known = {
+            name: plain_caches(value, str(body["model"]), taken)
+            for name, value in body.items()
+            if name in _FIELDS[call.dialect].split()
+        }
+        call.removed += sorted(taken - set(call.removed))
         # For some providers it replaces references by what they name, without a bound and before it asks anybody.
         if not can_be_written_out(value for name, value in known.items() if name != ITEMS[call.dialect]):
             refused = RequestRefused(400, "too_large", "with their references replaced, the schemas are too large")
@@ -80,6 +89,29 @@ class LitellmTransport:
         if call.dialect not in _FUNCTIONS:
             raise BackendError(404, "not_supported", f"this provider does not speak {call.dialect}", infra=False)
         return getattr(self._litellm, _FUNCTIONS[call.dialect])
+
+
+def plain_caches(value: Any, model: str, taken: set[str]) -> Any:
+    """`value` without marks for caches that are billed by more than the usage of an answer; adds these to `taken`.
+
+    For Gemini's models litellm stores what is marked at the provider, for as long as the mark says: that is billed by
+    the hour, in no answer, and goes on after the cell. For Claude's a mark is billed in the answer; how long its cache
+    lives decides the price, and gets lost where the answer is translated.
+    """
+    if isinstance(value, list):
+        return [plain_caches(it, model, taken) for it in value]
+    if not isinstance(value, dict):
+        return value
+    made: Json = {}
+    for name, it in value.items():
+        if name != _MARK:
+            made[name] = it if name in _OWN_DATA else plain_caches(it, model, taken)
+        elif not isinstance(it, dict) or "claude" not in model.rpartition("/")[2].lower():
+            taken.add(_MARK)
+        else:
+            taken |= {f"{_MARK}.{_LIFE}"} & {f"{_MARK}.{part}" for part in it}
+            made[name] = {part: held for part, held in it.items() if part != _LIFE}
+    return made
 
 
 class NativeOrLitellm:
