@@ -10,7 +10,7 @@ import numpy as np
 from town import houses, other_town
 
 from bench.casekit.metrics import mae
-from bench.casekit.programs import learns_again, left_alone
+from bench.casekit.programs import left_alone
 from bench.casekit.tables import to_csv
 from bench.judge import Numbers, check, once, submission
 
@@ -55,7 +55,8 @@ def program_works_on_new_houses(ws: Any) -> None:
         "SalePrice": prices[:FRESH_TRAIN].astype(int)
     }
     inputs = {"train.csv": to_csv(train), "test.csv": to_csv(test)}
-    ran = learns_again(ws, ["python", "train.py"], inputs, RUN_S)
+    ran = ws.run(["python", "train.py"], timeout=RUN_S, inputs=inputs, remove=["submission.csv"]).ok()
+    left_alone(ran, inputs)
     share = mae(prices[order], _prices(ran, test["Id"])) / float(prices[order].mean())
     ws.metric("mae_new_houses", 100 * share, "% of the mean price")
     assert share <= BAR_SHARE, f"mean absolute error {share:.1%} of the mean price, wanted at most {BAR_SHARE:.0%}"
@@ -66,7 +67,7 @@ def submission_is_the_programs(ws: Any) -> None:
     """train.py, run once more on the files it was given, writes the same submission, but for the luck of a draw."""
     given = {name: ws.bytes(name) for name in ("train.csv", "test.csv")}
     # A submission that lies there is no reason to write none, nor is it to be written where the program once lay.
-    elsewhere = "cp -R . /tmp/town && (cd /tmp/town && python train.py) && cp -R /tmp/town/. ."
+    elsewhere = "cp -R . /tmp/town && (cd /tmp/town && python train.py) && cp -Rf /tmp/town/. ."
     ran = ws.run(["sh", "-c", elsewhere], timeout=RUN_S, inputs={"submission.csv": "Id,SalePrice\n0,1\n"}).ok()
     left_alone(ran, given)
     submitted = _submitted(ws)

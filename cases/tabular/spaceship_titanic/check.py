@@ -11,9 +11,9 @@ import numpy as np
 from plain import baseline
 from ship import other_ship, passengers
 
-from bench.casekit.programs import learns_again, left_alone
+from bench.casekit.programs import left_alone
 from bench.casekit.tables import to_csv
-from bench.judge import Labels, check, once, submission
+from bench.judge import Labels, check, once, run_command, submission
 
 BAR, STRONG = 0.05, 0.10  # above the baseline, as a share of it; the best known answer is 12 % above
 SAME = 0.92  # two unseeded forests agree on 96 % of the passengers, a forest and a regression on 90 %
@@ -52,7 +52,8 @@ def program_learns_on_another_ship(ws: Any) -> None:
     train = {name: values[:FRESH_TRAIN] for name, values in table.items()}
     test = {name: values[order] for name, values in table.items()}
     inputs = {"train.csv": to_csv(train | {"Transported": transported[:FRESH_TRAIN]}), "test.csv": to_csv(test)}
-    ran = learns_again(ws, ["python", "train.py"], inputs, RUN_S)
+    ran = run_command(ws, "python train.py", outputs=["submission.csv"], inputs=inputs, timeout=RUN_S)
+    left_alone(ran, inputs)
     truth = transported[order]
     accuracy = float((_answers(ran, test["PassengerId"].tolist()) == truth).mean())
     plain = float((baseline(train, transported[:FRESH_TRAIN], test) == truth).mean())
@@ -67,7 +68,7 @@ def submission_is_the_programs(ws: Any) -> None:
     """train.py, run once more on the files it was given, gives the same answers, but for the luck of a draw."""
     given = {name: ws.bytes(name) for name in ("train.csv", "test.csv")}
     # A submission that lies there is no reason to write none, nor is it to be written where the program once lay.
-    elsewhere = "cp -R . /tmp/ship && (cd /tmp/ship && python train.py) && cp -R /tmp/ship/. ."
+    elsewhere = "cp -R . /tmp/ship && (cd /tmp/ship && python train.py) && cp -Rf /tmp/ship/. ."
     stale = {"submission.csv": "PassengerId,Transported\n0,True\n"}
     ran = ws.run(["sh", "-c", elsewhere], timeout=RUN_S, inputs=stale).ok()
     left_alone(ran, given)
