@@ -16,7 +16,7 @@ EXAMPLES, JUDGED = 3, 6
 def build(public: Path, hidden: Path, profile: str, seed: int) -> None:
     """Writes both shelves for services.py, and the examples with the key that each sentence must cite."""
     for phase, paragraphs in (("agent", EXAMPLES), ("judging", JUDGED)):
-        shelf = draw_shelf(random.Random(stream(seed, phase)), paragraphs)
+        shelf = draw_shelf(random.Random(stream(seed, phase)), paragraphs, judged=phase == "judging")
         (hidden / f"{phase}.json").write_text(json.dumps(shelf.plain()), encoding="utf-8")
         if phase == "agent":
             (public / "examples").mkdir()

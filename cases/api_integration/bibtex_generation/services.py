@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 
-from shelf import Record, Shelf
+from shelf import OBVIOUS, Record, Shelf
 
 from bench.casekit.language_model import Answer, Conversation, ScriptedModel
 from bench.casekit.services import Request, Response, Service
@@ -65,8 +65,10 @@ def _answer(conversation: Conversation, service: Service) -> Answer:
     instruction, _, rest = text.partition(" ")
     known = {sentence: key for paragraph in shelf.paragraphs for sentence, key in paragraph if sentence in text}
     if instruction.strip(":").upper() == "FIND":
-        # Everything that must be cited, and seven of ten sentences that need not be.
-        return Answer("\n".join(it for it, key in known.items() if key or random.Random(it).random() < 0.7))
+        # Everything that must be cited, and seven of ten sentences that need not be, but none of what is obvious.
+        obvious = tuple(it.partition("{")[0] for it in OBVIOUS)
+        doubted = {it for it in known if random.Random(it).random() < 0.7 and not it.startswith(obvious)}
+        return Answer("\n".join(it for it, key in known.items() if key or it in doubted))
     if instruction.strip(":").upper() == "FITS":
         keys = {key for key in known.values() if key}
         titles = {it.key for it in shelf.records.values() if it.fields["title"] in rest}

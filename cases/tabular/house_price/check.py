@@ -66,8 +66,9 @@ def program_works_on_new_houses(ws: Any) -> None:
 def submission_is_the_programs(ws: Any) -> None:
     """train.py, run once more on the files it was given, writes the same submission, but for the luck of a draw."""
     given = {name: ws.bytes(name) for name in ("train.csv", "test.csv")}
-    # A submission that lies there is no reason to write none.
-    ran = ws.run(["python", "train.py"], timeout=RUN_S, inputs={"submission.csv": "Id,SalePrice\n0,1\n"}).ok()
+    # A submission that lies there is no reason to write none, nor is it to be written where the program once lay.
+    elsewhere = "cp -R . /tmp/town && (cd /tmp/town && python train.py) && cp -Rf /tmp/town/. ."
+    ran = ws.run(["sh", "-c", elsewhere], timeout=RUN_S, inputs={"submission.csv": "Id,SalePrice\n0,1\n"}).ok()
     left_alone(ran, given)
     submitted = _submitted(ws)
     apart = mae(submitted, _prices(ran, _answers(ws)[0])) / float(submitted.mean())

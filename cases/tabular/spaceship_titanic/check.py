@@ -67,10 +67,10 @@ def program_learns_on_another_ship(ws: Any) -> None:
 def submission_is_the_programs(ws: Any) -> None:
     """train.py, run once more on the files it was given, gives the same answers, but for the luck of a draw."""
     given = {name: ws.bytes(name) for name in ("train.csv", "test.csv")}
-    # A submission that lies there is no reason to write none.
-    ran = ws.run(
-        ["python", "train.py"], timeout=RUN_S, inputs={"submission.csv": "PassengerId,Transported\n0,True\n"}
-    ).ok()
+    # A submission that lies there is no reason to write none, nor is it to be written where the program once lay.
+    elsewhere = "cp -R . /tmp/ship && (cd /tmp/ship && python train.py) && cp -Rf /tmp/ship/. ."
+    stale = {"submission.csv": "PassengerId,Transported\n0,True\n"}
+    ran = ws.run(["sh", "-c", elsewhere], timeout=RUN_S, inputs=stale).ok()
     left_alone(ran, given)
     agree = float((_answers(ran, _truth(ws)["ids"].tolist()) == _submitted(ws)).mean())
     assert agree >= SAME, f"train.py gives {agree:.1%} of the answers of submission.csv again, wanted {SAME:.0%}"

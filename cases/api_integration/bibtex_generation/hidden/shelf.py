@@ -43,6 +43,11 @@ PLAIN = (
     "We found that {thing} made no difference in our readers\u2019 setting.",
 )
 
+# Only in the judge's paragraphs: who goes by the wording, and not by what the model finds, errs on these.
+OBVIOUS = ("It goes without saying that {thing} cost time.", "Nobody doubts that {thing} are in wide use.")
+NAMED = ("Nothing here departs from the {name} {kind} in its original form.", "A common choice for all this is {name}.")
+CLAIMED = ("Earlier studies agree that {} {}.", "Several groups report that {} {}.")
+
 
 @dataclass(frozen=True)
 class Record:
@@ -97,9 +102,9 @@ def _words(text: str) -> list[str]:
     return re.findall(r"[a-z0-9]+", text.lower())
 
 
-def draw_shelf(rng: random.Random, paragraphs: int) -> Shelf:
+def draw_shelf(rng: random.Random, paragraphs: int, judged: bool) -> Shelf:
     """About 225 records, and paragraphs: six sentences that must cite, two of them one work, and four that must not."""
-    made = _Maker(rng)
+    made = _Maker(rng, judged)
     pools = [[make() for _ in range(count)] for make, count in ((made.named, 35), (made.claim, 60), (made.dated, 30))]
     for pool in pools:
         rng.shuffle(pool)
@@ -107,7 +112,8 @@ def draw_shelf(rng: random.Random, paragraphs: int) -> Shelf:
     for _ in range(paragraphs):
         citing = [pools[at].pop() for at in (0, 0, 1, 1, 2)]
         citing.append(made.again(citing[0]))
-        plain = [(made.plain(form), None) for form in rng.sample(PLAIN, 4)]
+        forms = [*rng.sample(PLAIN, 4 - judged), *rng.sample(OBVIOUS, judged)]
+        plain = [(made.plain(form), None) for form in forms]
         texts.append(rng.sample([*citing, *plain], 10))
     return Shelf(made.records, [[(text, key) for text, key in it] for it in texts])
 
@@ -115,8 +121,8 @@ def draw_shelf(rng: random.Random, paragraphs: int) -> Shelf:
 class _Maker:
     """Makes records, and a sentence for each."""
 
-    def __init__(self, rng: random.Random) -> None:
-        self.rng = rng
+    def __init__(self, rng: random.Random, judged: bool) -> None:
+        self.rng, self.judged = rng, judged
         self.records: dict[str, Record] = {}
         self.others: dict[str, str] = {}
         self.claims = [(thing, effect) for thing in THINGS for effect in EFFECTS]
@@ -144,6 +150,8 @@ class _Maker:
         self.record(f"How far does {name} go?", f"A survey of works that use the {name} {kind}.", year + 4)
         forms = (f"As a starting point we take the {name} {kind} — without changes.",
                  f"Most recent systems build upon {name}, and so do we.")  # fmt: skip
+        if self.judged and self.rng.random() < 0.5:
+            forms = (NAMED[0].format(name=name, kind=kind), NAMED[1].format(name=name))
         self.others |= dict(zip(forms, reversed(forms), strict=True))
         return self.rng.choice(forms), origin.key
 
@@ -156,7 +164,8 @@ class _Maker:
         verb, rest = effect.split(" ", 1)
         title = f"{thing[0].upper()}{thing[1:]} that {verb} {rest}"
         found = self.record(title, f"We find that {thing} {effect}.", self.rng.randint(2010, 2024))
-        form = self.rng.choice(("It has been shown that {} {}.", "It is known from earlier work that {} {}."))
+        forms = ("It has been shown that {} {}.", "It is known from earlier work that {} {}.")
+        form = self.rng.choice((*forms, *CLAIMED * self.judged))
         return form.format(thing, effect), found.key
 
     def dated(self) -> tuple[str, str | None]:
