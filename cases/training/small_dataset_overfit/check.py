@@ -24,7 +24,6 @@ class Kept(NamedTuple):
     images: Any
     labels: Any
     each: int
-    places: Any  # of the kept images in the file
 
 
 @once
@@ -47,7 +46,7 @@ def _kept(ws: Any, split: str) -> Kept:
     places = [np.flatnonzero(labels == digit) for digit in DIGITS]
     each = min(len(place) for place in places)
     kept = np.concatenate([place[:each] for place in places])
-    return Kept(images[kept], labels[kept], each, kept)
+    return Kept(images[kept], labels[kept], each)
 
 
 def _results(ws: Any) -> dict[str, Any]:
@@ -80,8 +79,8 @@ def _network(ws: Any) -> list[tuple[Any, Any]]:
     return layers
 
 
-def _hits(network: list[tuple[Any, Any]], images: Any, labels: Any) -> Any:
-    """Which images the saved weights give their label."""
+def _accuracy(network: list[tuple[Any, Any]], images: Any, labels: Any) -> float:
+    """Of the saved weights."""
     values = images.reshape(len(images), -1) / 255.0
     for place, (weight, bias) in enumerate(network):
         values = values @ weight.T + bias
@@ -89,11 +88,7 @@ def _hits(network: list[tuple[Any, Any]], images: Any, labels: Any) -> Any:
             values = np.maximum(values, 0)
     # A constant network has equal outputs: such ties count as wrong, as no digit wins.
     ordered = np.sort(values, axis=1)
-    return (values.argmax(axis=1) == labels) & (ordered[:, -1] > ordered[:, -2])
-
-
-def _accuracy(network: list[tuple[Any, Any]], images: Any, labels: Any) -> float:
-    return float(_hits(network, images, labels).mean())
+    return float(((values.argmax(axis=1) == labels) & (ordered[:, -1] > ordered[:, -2])).mean())
 
 
 @check(weight=1, required=True)
@@ -177,6 +172,21 @@ def only_kept_training_images_are_learned(ws: Any) -> None:
         right = ~wrong & np.isin(labels, DIGITS)
         learned = _accuracy(network, images[right], labels[right])
         assert learned >= 0.5, f"only {learned:.0%} of the rightly labelled images are recognised ({split})"
+
+
+@check(weight=0, required=True)
+def only_this_run_teaches(ws: Any) -> None:
+    """The network knows neither the task's own images, whose pixels have another order, nor images that are moved."""
+    network, kept = _network(ws), _kept(ws, "train")
+    images, labels = (read_idx(ws.original(f"{RAW}/{name}")) for name in FILES[:2])
+    ours = np.isin(labels, DIGITS)
+    images = images.reshape(len(images), -1)[ours]
+    orders = [np.arange(784), *(np.random.default_rng(seed).permutation(784) for seed in range(9))]
+    known, *others = [_accuracy(network, images[:, order], labels[ours]) for order in orders]
+    assert known <= np.mean(others) + 0.3, f"{known:.0%} of the task's own images are known: not from this run"
+    pictures = kept.images.reshape(-1, 28, 28)
+    moved = [_accuracy(network, np.roll(pictures, by, axis), kept.labels) for axis in (1, 2) for by in (-1, 1)]
+    assert np.mean(moved) <= 0.75, f"{np.mean(moved):.0%} are known when moved by a pixel; images were to be unchanged"
 
 
 @check(weight=2, required=True)

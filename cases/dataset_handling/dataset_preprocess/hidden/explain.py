@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 Float = NDArray[np.float64]
 GREY = np.array([0.299, 0.587, 0.114])
 ANGLES = np.arange(-24, 24.1, 1.5)
+CHROMA = np.array([[1, -1, 0], [1, 1, -2]]) / np.sqrt([[2], [6]])
 ROWS, COLUMNS = np.mgrid[0:32, 0:32] - 15.5
 DISC = ROWS**2 + COLUMNS**2 <= 13**2
 """What a rotation never moves out of the picture."""
@@ -20,8 +21,11 @@ class Found(NamedTuple):
     degrees: float
     factors: tuple[float, float, float]
     """Of brightness, contrast and saturation."""
-    offsets: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    """Of red, green and blue, where each may have its own; else these are equal."""
+    tinted: float = 0.0
+    """Share of the differences between channels that only another change of colour accounts for."""
+    moved: float = 0.0
+    stretched: float = 0.0
+    """Pixels, over the disc, beyond the rotation about the centre."""
 
 
 def explain(picture: Float, version: Float) -> Found:
@@ -36,16 +40,16 @@ def explain(picture: Float, version: Float) -> Found:
         finer = [_colours(_rotated(turned, degrees), target, picture) for degrees in fine]
         at = int(np.argmax([explained for explained, _ in finer]))
         if finer[at][0] > best.explained:
-            offsets = _offsets(_rotated(turned, float(fine[at])), target)
-            best = Found(finer[at][0], flipped, float(fine[at]), finer[at][1], offsets)
+            more = _beyond(turned, float(fine[at]), target)
+            best = Found(finer[at][0], flipped, float(fine[at]), finer[at][1], *more)
     return best
 
 
-def _rotated(picture: Float, degrees: float) -> Float:
-    """The pixels of the disc after a rotation, 3 x pixels, bilinear."""
-    angle = np.deg2rad(degrees)
-    rows = 15.5 + np.cos(angle) * ROWS[DISC] - np.sin(angle) * COLUMNS[DISC]
-    columns = 15.5 + np.sin(angle) * ROWS[DISC] + np.cos(angle) * COLUMNS[DISC]
+def _rotated(picture: Float, degrees: float, down: float = 0, right: float = 0) -> Float:
+    """The pixels of the disc, moved by so much, after a rotation, 3 x pixels, bilinear."""
+    angle, y, x = np.deg2rad(degrees), ROWS[DISC] + down, COLUMNS[DISC] + right
+    rows = 15.5 + np.cos(angle) * y - np.sin(angle) * x
+    columns = 15.5 + np.sin(angle) * y + np.cos(angle) * x
     top, left = np.floor(rows).astype(int), np.floor(columns).astype(int)
     down, right = rows - top, columns - left
     upper = picture[:, top, left] * (1 - right) + picture[:, top, left + 1] * right
@@ -68,9 +72,21 @@ def _colours(source: Float, target: Float, picture: Float) -> tuple[float, tuple
     return 1 - rest / spread, (brightness, gain / brightness, u / gain)
 
 
-def _offsets(source: Float, target: Float) -> tuple[float, float, float]:
-    """As the colours, with a w for each channel."""
-    grey = np.broadcast_to(GREY @ source, source.shape)
-    own = np.repeat(np.eye(3), source.shape[1], axis=0)
-    found, *_ = np.linalg.lstsq(np.column_stack([source.ravel(), grey.ravel(), own]), target.ravel(), rcond=None)
-    return float(found[2]), float(found[3]), float(found[4])
+def _beyond(picture: Float, degrees: float, target: Float) -> tuple[float, float, float]:
+    """Tinted, moved and stretched. Whatever grey is meant, and in any order, a jitter multiplies the differences
+    between channels by one number, and does nothing else to them."""
+    source = _rotated(picture, degrees)
+    columns = np.vstack([source, np.ones(source.shape[1])]).T
+    mixing, *_ = np.linalg.lstsq(columns, target.T, rcond=None)
+    before, free, after = (CHROMA @ it for it in (source, (columns @ mixing).T, target))
+    tinted = ((free - (free * before).sum() / (before**2).sum() * before) ** 2).sum() / max((after**2).sum(), 1e-9)
+    slopes = [_rotated(picture, degrees, *by) - _rotated(picture, degrees, *-by) for by in np.eye(2) / 4]
+    vertical, horizontal = (mixing[:3].T @ slope * 2 for slope in slopes)
+    y, x = ROWS[DISC] / 13, COLUMNS[DISC] / 13
+    moves = [vertical, horizontal, vertical * y + horizontal * x, vertical * y - horizontal * x]
+    moves += [vertical * x + horizontal * y, vertical * x - horizontal * y]
+    # What colours explain as well counts for nothing; the last move is what is left of the angle.
+    free_of_colour = [(it.T - columns @ np.linalg.lstsq(columns, it.T, rcond=None)[0]).ravel() for it in moves]
+    rest = (target.T - columns @ mixing).ravel()
+    found, *_ = np.linalg.lstsq(np.column_stack(free_of_colour), rest, rcond=None)
+    return float(tinted), float(np.hypot(*found[:2])), float(np.linalg.norm(found[2:5]))
