@@ -39,7 +39,7 @@ def parts_and_freezing(ws: Any) -> None:
     """The layer has exactly the stated parameters; training moves all of them but the base weight, as it should."""
     for rank, bias in ((1, True), (3, False), (7, True)):
         sizes = sizes_of(ws, rank, bias=bias)
-        keys = ("state", "trainable", "base_is_linear", "buffers", "attributes")
+        keys = ("state", "trainable", "base_is_linear", "buffers", "attributes", "defaults")
         found = mapping(ws.drive("driver.py:describe", sizes), keys=keys)
         shapes = {name: array(value).shape for name, value in mapping(found["state"]).items()}
         assert shapes == shapes_of(sizes), f"the state dictionary holds {shapes}, expected {shapes_of(sizes)}"
@@ -47,6 +47,7 @@ def parts_and_freezing(ws: Any) -> None:
         assert frozen == ["linear.weight"], f"without requires_grad are {frozen}, expected only linear.weight"
         assert found["base_is_linear"] is True, "the attribute linear is not a torch.nn.Linear"
         assert not sequence(found["buffers"]), "the layer has buffers"
+        assert found["defaults"] == ["meta torch.float64"], f"torch's defaults are not kept: {found['defaults']}"
         assert_attributes(found["attributes"], sizes)
         arrays, draw = arrays_of(ws, sizes)
         data = tuple(draw.normal(size=(16, sizes[side])).astype(np.float32) for side in ("in_features", "out_features"))
@@ -137,7 +138,7 @@ def merged_layer_is_equal(ws: Any) -> None:
         x = draw.normal(size=(5, sizes["in_features"])).astype(np.float32)
         keys = ("weight", "bias", "out", "after", "is_plain", "modes")
         found = mapping(ws.drive("driver.py:merge", sizes, arrays, x), keys=keys)
-        assert found["is_plain"] is True, "merged() did not return a plain torch.nn.Linear"
+        assert found["is_plain"] is True, "merged() did not return a plain, trainable torch.nn.Linear"
         assert found["modes"] == [True, False], "merged() changes the mode of the layer"
         assert_near(found["weight"], dense(sizes, arrays), "merged weight")
         if bias:

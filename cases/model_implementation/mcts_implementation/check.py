@@ -156,9 +156,10 @@ def ends_and_sizes(ws: Any) -> None:
     assert first == again, "the same seed has built another tree"
     assert first != other, "another seed has built the same tree"
     # Here playouts decide what the tree becomes.
-    plans = [[120, seed, *DEFAULT], [120, seed, *DEFAULT], [120, None, *DEFAULT]]
-    [(_, first), (_, again), (_, after)] = _searches(ws, trap(ws)[0], plans, 0.7)
-    assert first == again, "after the same random.seed playouts have built another tree"
+    plans = [[120, it, "hashed", [0]] for it in (seed, seed, seed, seed, None)]
+    *same, (_, after) = _searches(ws, trap(ws)[0], plans, 0.7)
+    first = same[0][1]
+    assert all(rows == first for _, rows in same), "after the same random.seed playouts have built another tree"
     assert first != after, "the next search draws again what the last one drew"
     plans = [[1, seed if n == 0 else None, *DEFAULT] for n in range(12)]
     firsts = {rows[1][1] for _, rows in _searches(ws, arms([0.0] * 6, 1), plans, C_PUCT)}

@@ -146,14 +146,14 @@ def updates_match(ws: Any) -> None:
 
 @check(weight=1, required=True)
 def torch_is_left_alone(ws: Any) -> None:
-    """Neither the import nor a method changes whether gradients are computed, or puts torch's generator elsewhere."""
+    """Neither the import nor a method changes whether gradients are computed or parts of an agent, or seeds torch."""
     starts = [ws.seed_for(name, bits=31) for name in ("start", "other start")]
     for config in (CONTINUOUS, DISCRETE):
         answer = ws.drive("driver.py:left_alone", config, ws.rng.getrandbits(40), starts)
         found = mapping(answer, keys=CALLS)
         for name in CALLS:
             stays, apart = sequence(found[name], length=2)
-            assert stays is True, f"{name} changes whether gradients are computed"
+            assert stays is True, f"{name} changes whether gradients are computed, or parts of the agent"
             assert apart is True, f"{name} seeds torch's generator"
 
 

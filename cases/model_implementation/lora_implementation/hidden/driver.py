@@ -42,7 +42,17 @@ def describe(sizes: Arrays) -> Arrays:
         "base_is_linear": type(layer.linear) is nn.Linear,
         "buffers": [name for name, _ in layer.named_buffers()],
         "attributes": {name: getattr(layer, name) for name in ("in_features", "out_features", "rank", "alpha")},
+        "defaults": _defaults(sizes),
     }
+
+
+def _defaults(sizes: Arrays) -> list[str]:
+    """Where a layer's parameters are, and of which dtype, when torch's own defaults are others."""
+    torch.set_default_dtype(torch.float64)
+    with torch.device("meta"):
+        layer = _layer(sizes)
+    torch.set_default_dtype(torch.float32)
+    return sorted({f"{value.device} {value.dtype}" for value in layer.parameters()})
 
 
 def fresh(sizes: Arrays, x: Any, seed: int) -> list[Arrays]:
@@ -67,7 +77,7 @@ def merge(sizes: Arrays, arrays: Arrays, x: Any) -> Arrays:
         "bias": None if plain.bias is None else plain.bias.detach().clone(),
     }
     out = plain(torch.from_numpy(x))
-    is_plain, modes = type(plain) is nn.Linear, [layer.training]
+    is_plain, modes = type(plain) is nn.Linear and all(it.requires_grad for it in plain.parameters()), [layer.training]
     layer.eval().merged()
     modes.append(layer.training)
     with torch.no_grad():

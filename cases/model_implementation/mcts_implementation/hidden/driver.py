@@ -10,8 +10,19 @@ from typing import Any
 
 import mcts
 
+
+class Hashed(int):
+    """A number whose hash is another one in each search, as that of a text is in each process."""
+
+    salt = 0
+
+    def __hash__(self) -> int:
+        return hash((Hashed.salt, int(self)))
+
+
 KINDS: dict[str, Any] = {
     "number": int,
+    "hashed": Hashed,
     "text": lambda n: "xyzuvw"[:n],
     "pair": lambda n: (0, -n),
     "mixed": lambda n: (0, "", (), frozenset("a"), 1.5, ("b", 2))[n],
@@ -168,6 +179,7 @@ def searched(game: list[Any], plans: list[list[Any]], constant: float) -> list[A
         mcts.C_PUCT, search = constant, searches[count]
         state = states.setdefault((kind, *moves), Played(game, kind, moves))
         state.asked.clear()
+        Hashed.salt += 1
         if seed is not None:
             random.seed(seed)
         action = search.search(state)

@@ -19,6 +19,13 @@ def _layer(sizes: Arrays, weights: Arrays, mode: str = "eval") -> Any:
     return layer.train(mode == "train")
 
 
+def _settings(layer: Any) -> list[Any]:
+    """What no call may change, in torch and in the layer."""
+    kept = [value.requires_grad for value in layer.parameters()]
+    random = torch.random.get_rng_state().tolist()
+    return [torch.get_default_dtype(), torch.is_grad_enabled(), random, layer.training, kept]
+
+
 def called(sizes: Arrays, weights: Arrays, calls: list[Arrays]) -> list[Any]:
     """Output and cache of each call of one layer; a call may take the cache of an earlier one by its number.
 
@@ -37,12 +44,14 @@ def called(sizes: Arrays, weights: Arrays, calls: list[Arrays]) -> list[Any]:
         if cache is not None and cache.shape[1] > call["past"]:
             cache = cache[:, : call["past"]]
         with torch.set_grad_enabled(call.get("gradients", True)):
+            before = _settings(layer)
             if call.get("plain"):
                 out, new = layer(x)
             elif call.get("positional"):
                 out, new = layer(x, cache, call["past"])
             else:
                 out, new = layer(past_length=call["past"], kv_cache=cache, x=x)
+            assert _settings(layer) == before, "a call changed settings of torch or of the layer"
         given.append(x)
         made.append((out, new))
     kinds = [str(out.dtype) for out, _ in made]
@@ -57,6 +66,8 @@ def slopes(
     The cache is made of `before`, without gradients. What has no direction needs no gradient.
     """
     layer = _layer(sizes, weights, "train" if training else "eval")
+    for name, value in layer.named_parameters():
+        value.requires_grad_(name in along)
     with torch.no_grad():
         _, cache = layer(torch.from_numpy(before))
     entries = {"x": torch.from_numpy(x).requires_grad_("x" in along), "cache": cache.requires_grad_("cache" in along)}

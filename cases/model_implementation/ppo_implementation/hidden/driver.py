@@ -80,9 +80,19 @@ def acted(config: Arrays, seed: int, factor: float, state: Any, times: int, torc
     }
 
 
+def _kept(agent: Any) -> list[Any]:
+    """What no method may change: objects of the agent, and what its policies have beside their weights."""
+    policies = [
+        [policy.training, policy.action_var.tolist(), [value.requires_grad for value in policy.parameters()]]
+        for policy in (agent.policy, agent.policy_old)
+    ]
+    return [{name: id(it) for name, it in vars(agent).items()}, policies, torch.get_default_dtype()]
+
+
 def left_alone(config: Arrays, seed: int, starts: list[int]) -> dict[str, list[bool]]:
-    """Of the import and each method: whether gradients are computed as before, and whether torch's generator, started
-    in two places, is in two places afterwards. Gradients are off before the second call, but for an update.
+    """Of the import and each method: whether gradients are computed and the agent's parts are as before, and whether
+    torch's generator, started in two places, is in two places afterwards. Gradients are off before the second call,
+    but for an update; the old policy is in evaluation mode, then in training mode, and has variances of its own.
     """
     torch.manual_seed(starts[0])
     before = torch.is_grad_enabled()
@@ -92,11 +102,13 @@ def left_alone(config: Arrays, seed: int, starts: list[int]) -> dict[str, list[b
     for name in ("act", "evaluate", "select_action", "update"):
         stays, ends = True, []
         for start, before in zip(starts, (True, name == "update"), strict=True):
-            call = _call(name, _agent(config, seed), config)
+            agent = _agent(config, seed)
+            agent.policy_old.train(start == starts[1]).action_var.mul_(2)
+            call, kept = _call(name, agent, config), _kept(agent)
             torch.set_grad_enabled(before)
             torch.manual_seed(start)
             call()
-            stays &= torch.is_grad_enabled() == before
+            stays &= torch.is_grad_enabled() == before and _kept(agent) == kept
             ends.append(torch.get_rng_state())
         found[name] = [stays, not torch.equal(*ends)]
     return found
