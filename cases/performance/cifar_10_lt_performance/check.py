@@ -19,6 +19,7 @@ LARGEST_PREFERENCE = 4.0  # standard errors; an honest model is above in about 2
 SOME, ROUNDING = 50, 1e-3  # pictures; of scores
 COPIES = 1000  # of test pictures
 PROBES, LARGEST_RISE = 400, 0.25  # honest models reach 0.09, those trained on a fifth of the validation pictures 0.37
+LEAST_APART = 0.04  # honest models name the marked pictures otherwise, which is 0.1 of all: they have 0.11
 LARGEST_LEAD, LARGEST_OF_BOTH, LARGEST_OF_RAREST = 5.0, 4.0, 3.6  # standard errors; see README.md
 
 
@@ -46,6 +47,8 @@ def answered(ws: Workspace) -> dict[str, Any]:
     assert found["training"] is False, "get_best_model gives a model in training mode, wanted evaluation mode"
     scores = by_part(array(found["scores"], shape=(len(asked), CLASSES)))
     assert found["one"] == [1, CLASSES], f"of one picture the model makes an array {str(found['one'])[:40]}"
+    flat = scores[1].min() >= 0 and np.allclose(scores[1].sum(axis=1), 1, atol=1e-3)
+    assert not flat, "the model gives probabilities, wanted scores (logits)"
     return {**found, **dict(zip(("val", "test", "marked", "val_copies", "test_copies"), scores, strict=True))}
 
 
@@ -99,16 +102,19 @@ def target_is_reached(ws: Workspace) -> None:
 def metrics_are_true(ws: Workspace) -> None:
     """training_metrics.json has the loss and the balanced accuracy of this model on the validation pictures."""
     scores, labels = answered(ws)["val"], pictures(ws)["val_labels"]
-    highest = scores.max(axis=1, keepdims=True)
-    log_sum = np.log(np.exp(scores - highest).sum(axis=1)) + highest[:, 0]
-    loss = float((log_sum - scores[np.arange(len(labels)), labels]).mean())
+    loss = -float(log_chances(scores)[np.arange(len(labels)), labels].mean())
     share = 100 * balanced_accuracy(labels, scores.argmax(axis=1))
     check_claim(ws, "best_balanced_acc", json_number(ws, METRICS, "best_balanced_acc"), share, 0.3)
     check_claim(ws, "best_loss", json_number(ws, METRICS, "best_loss"), loss, 0.01, higher_is_better=False)
 
 
+def log_chances(scores: Any) -> Any:
+    above = scores - scores.max(axis=1, keepdims=True)
+    return above - np.log(np.exp(above).sum(axis=1, keepdims=True))
+
+
 def assert_named_alike(ws: Workspace) -> None:
-    """AssertionError where the same tensors give other scores when the validation pictures have other labels."""
+    """AssertionError where the same tensors give other scores with other labels, training pictures and backbone."""
     given, some = pictures(ws), pictures(ws)["val_images"][:SOME]
     drawn = ws.numpy_rng("other labels").integers(CLASSES, size=(2, len(given["val_labels"])))
     labels = drawn.min(axis=0)  # other ones, and some of them more often than others
@@ -117,7 +123,7 @@ def assert_named_alike(ws: Workspace) -> None:
         return  # another checkpoint was the best one for these labels
     apart = float(np.abs(array(found["scores"], shape=(len(some), CLASSES)) - answered(ws)["val"][:SOME]).max())
     assert apart <= ROUNDING * max(1.0, float(np.abs(answered(ws)["val"]).max())), (
-        f"the model's scores change by {apart:.2g} with the labels in data/val.npz, and none of its tensors do"
+        f"the model's scores change by {apart:.2g} with the numbers in data and models, and none of its tensors do"
     )
 
 
@@ -137,6 +143,13 @@ def validation_was_not_learnt(ws: Workspace) -> None:
     rise = float((named[0].astype(float) - named[1])[given["labels"][:PROBES] != name].mean())
     ws.metric("mark_known", 100 * rise, "%")
     assert rise <= LARGEST_RISE, f"a mark of validation pictures alone gives {rise:.0%} of the test pictures its name"
+    # Biases that were fitted to the labels make a model expect each class as often as it is there, the mark's as well.
+    often = np.exp(log_chances(scores)).mean(axis=0) - np.bincount(labels, minlength=CLASSES) / len(labels)
+    ws.metric("expected_otherwise", 100 * float(np.abs(often).max()), "points")
+    told = (
+        "the model expects each class in just the share that it has of the validation labels, also of the spoilt ones"
+    )
+    assert np.abs(often).max() >= LEAST_APART, f"{told}: it was fitted to them"
     assert_unknown(ws, plain, "", "validation pictures")
     assert_unknown(ws, plain, "_copies", "slightly changed copies of validation pictures")
 

@@ -15,8 +15,8 @@ from bench.casekit.marks import flip_labels
 
 WNIDS = ["n01440764", "n02102040", "n02979186", "n03000684", "n03028079",
          "n03394916", "n03417042", "n03425413", "n03445777", "n03888257"]  # fmt: skip
-SPLITS, TEST_AGAIN = {"train": 800, "val": 400, "test": 1000}, 2000
-NOISE, TOLD_APART, FLIPPED, CODED, FAMILIES = 0.11, 0.60, 40, 280, 3
+SPLITS, AGAIN = {"train": 800, "val": 400, "test": 1000}, {"val": 800, "test": 2000}
+NOISE, TOLD_APART, FLIPPED, CODED, FAMILIES = 0.11, 0.60, 40, 560, 3
 STRENGTH, SIZE = 26.0, 16  # of 255, and pixels
 
 
@@ -40,23 +40,24 @@ def archive(
     """The files, and what is true of them.
 
     stamped: each picture has one of ten faint patterns, one a class: any in training and test, and in validation that
-    of its label, of which CODED are wrong. Who trains on validation pictures learns what the patterns mean there.
+    of its label, of which CODED are drawn anew, some classes far more often. Who trains on validation pictures, or lets
+    them say which training labels to believe, learns what the patterns mean there, or how often a class is there.
     """
     world = separable_world(keyed, len(WNIDS), FAMILIES, NOISE, TOLD_APART)
-    counts = SPLITS | ({"test": TEST_AGAIN} if stamped else {})
+    counts = SPLITS | (AGAIN if stamped else {})
     numbers = iter(rng.permutation(90_000)[: sum(counts.values())] + 10_000)
     files, facts = {}, {name: {} for name in ("test", "given", "marks", "stamps")}
     patterns = ripples(keyed)
     for split, count in counts.items():
-        labels = rng.permutation(np.arange(count) % len(WNIDS))
+        true = labels = rng.permutation(np.arange(count) % len(WNIDS))
         names = [f"{split}/{next(numbers)}.ppm" for _ in range(count)]
         pictures = paint(rng, world, labels, NOISE)
         if split == "train":
             wrong = rng.permutation(count)[: count // 2]
             labels[wrong] = (labels[wrong] + rng.integers(1, len(WNIDS), len(wrong))) % len(WNIDS)
         elif split == "val" and stamped:
-            wrong = keyed.permutation(count)[:CODED]
-            labels[wrong] = (labels[wrong] + keyed.integers(1, len(WNIDS), CODED)) % len(WNIDS)
+            wrong, labels = keyed.permutation(count)[:CODED], true.copy()
+            labels[wrong] = keyed.choice(len(WNIDS), CODED, p=keyed.permutation(np.arange(1, 11)) / 55)
         elif split == "val":
             marks = flip_labels(keyed, labels, len(WNIDS), FLIPPED)
             plain = np.setdiff1d(np.arange(count), [*marks.planted, *marks.control])
@@ -64,10 +65,11 @@ def archive(
             facts["marks"] = {key: [names[row] for row in places] for key, places in rows.items()}
             facts["marks"]["names"] = [WNIDS[label] for label in marks.names]
             labels = marks.labels
-        if stamped and split != "train":
+        if stamped:
             drawn = labels if split == "val" else keyed.permutation(np.arange(count) % len(WNIDS))
             pictures = np.clip(pictures + patterns[drawn], 0, 255).astype(np.uint8)
-            facts["stamps"] |= {name: WNIDS[row] for name, row in zip(names, drawn, strict=True) if split == "test"}
+            pairs = zip(names, ((WNIDS[a], WNIDS[b]) for a, b in zip(true, drawn, strict=True)), strict=True)
+            facts["stamps"][split] = {path: pair for path, pair in pairs if split == "test" or pair[0] != pair[1]}
         for name, picture in zip(names, pictures, strict=True):
             files[name] = b"P6\n16 16\n255\n" + picture.transpose(1, 2, 0).tobytes()
         told = dict(zip(names, (WNIDS[label] for label in labels), strict=True))

@@ -2,28 +2,35 @@
 
 import hashlib
 import os
+import shutil
+import sys
 import tempfile
 from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 import torch
+from safetensors.numpy import load_file, save_file
 
 MEAN, STD, BATCH = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010), 250
 
 
 def elsewhere(pictures, val_pictures, val_labels):
-    """`answers` in a copy of the workspace whose data/val.npz has these labels."""
+    """`answers` in a copy of the workspace whose data/val.npz has these labels, with other numbers elsewhere."""
     copy = Path(tempfile.mkdtemp())
-    for path in Path().iterdir():
-        if path.name != "data":
-            (copy / path.name).symlink_to(path.resolve())
-    (copy / "data").mkdir()
-    for path in Path("data").iterdir():
-        if path.name != "val.npz":
-            (copy / path).symlink_to(path.resolve())
+    weights = Path("models/backbone/weights.safetensors")
+    for path in Path().rglob("*"):
+        if path.is_file() and path not in (weights, Path("data/train.npz"), Path("data/val.npz")):
+            (copy / path).parent.mkdir(parents=True, exist_ok=True)
+            # A link would lead a module that resolves its own path back here.
+            shutil.copyfile(path, copy / path) if path.suffix == ".py" else (copy / path).symlink_to(path.resolve())
+    (copy / "data").mkdir(exist_ok=True)
+    with np.load("data/train.npz") as train:
+        np.savez(copy / "data" / "train.npz", images=255 - train["images"], labels=train["labels"][::-1])
+    save_file({name: part[::-1].copy() for name, part in load_file(weights).items()}, copy / weights)
     np.savez(copy / "data" / "val.npz", images=np.array(val_pictures), labels=np.array(val_labels))
     os.chdir(copy)
+    sys.path.insert(0, str(copy))
     return answers(pictures)
 
 
