@@ -41,7 +41,7 @@ with Reporter() as reporter:
         reporter.begin(cell)
     reporter.phase(cells[1], "agent", None)
     for _ in range(3):
-        reporter.call(cells[1], SimpleNamespace(status="ok", protocol="chat", cost_usd=0.01))
+        reporter.call(cells[1], SimpleNamespace(is_step=True, cost_usd=0.01))
     reporter.tick()
     reporter.end(fresh[0], False)
     reporter.note("[red]\\x1b[2J")
