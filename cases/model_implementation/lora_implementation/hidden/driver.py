@@ -42,11 +42,10 @@ def describe(sizes: Arrays) -> Arrays:
         "base_is_linear": type(layer.linear) is nn.Linear,
         "buffers": [name for name, _ in layer.named_buffers()],
         "attributes": {name: getattr(layer, name) for name in ("in_features", "out_features", "rank", "alpha")},
-        "defaults": _defaults(sizes),
     }
 
 
-def _defaults(sizes: Arrays) -> list[str]:
+def defaults(sizes: Arrays) -> list[str]:
     """Where a layer's parameters are, and of which dtype, when torch's own defaults are others."""
     torch.set_default_dtype(torch.float64)
     with torch.device("meta"):
