@@ -46,7 +46,7 @@ def _compare_forward(ws: Any, wanted_jobs: Any) -> None:
         for name, slope in slopes.items():
             apart = abs(number(gradients[name]) - slope)
             assert apart <= 2e-3 * abs(slope) + 2e-5 * largest, f"{told}: the gradient of {name} is off by {apart:.4g}"
-        assert found["same"] is True, "forward has changed its arguments"
+        assert found["same"] is True, "forward has changed its arguments, or settings"
 
 
 @check(weight=3, required=True)
@@ -75,7 +75,7 @@ def _generated(ws: Any, which: Any) -> None:
     known = _expected(ws)
     for n, args, job in _jobs(ws, "generated"):
         answer = ws.drive("driver.py:generated", *args, [known[f"{n}_{k}"] for k in range(2)])
-        found = mapping(answer, keys=("pictures", "caches", "labels", "logits", "next", "moved", "modes"))
+        found = mapping(answer, keys=("pictures", "caches", "labels", "logits", "next", "moved", "kept"))
         pictures = sequence(found["pictures"], length=len(args[2]))
         for k, (call, picture) in enumerate(zip(args[2], pictures, strict=True)):
             if which(call):
@@ -87,7 +87,8 @@ def _generated(ws: Any, which: Any) -> None:
         for call, moved in zip(args[2], sequence(found["moved"], length=len(args[2])), strict=True):
             went_on = call.get("g_seed") is not None or moved is True
             assert went_on, "without g_seed generation leaves torch's generator where it was: the next pictures repeat"
-        assert found["modes"] == [True] * len(args[2]), "generation has changed the mode, training or evaluation"
+        told = "generation has changed a mode, an attribute, or what is trained"
+        assert found["kept"] == [True] * len(args[2]), told
         assert found["caches"] == [True] * len(args[2]), "a cache is still on, or not empty, after generation"
         assert found["labels"] == [call["label_B"] for call in args[2]], "generation has changed the labels"
         _close(found["logits"], known[f"{n}_logits"], "logits of a forward pass after generation")
@@ -95,13 +96,13 @@ def _generated(ws: Any, which: Any) -> None:
 
 @check(weight=3, required=True)
 def generation_matches(ws: Any) -> None:
-    """With the same seed the pictures are the judge's, for guidance 0 to 4, top-k, top-p, and labels of every kind."""
+    """With the same seed the pictures are the judge's, for guidance 0 to 2, top-k, top-p, and labels of every kind."""
     _generated(ws, lambda call: not call.get("more_smooth"))
 
 
 @check(weight=1, required=True)
 def smooth_generation_matches(ws: Any) -> None:
-    """With more_smooth the vectors are means of the table under the masked, sharpened logits."""
+    """With more_smooth the vectors are means of the table under the masked, sharpened logits; guidance is -0.5 to 4."""
     _generated(ws, lambda call: call.get("more_smooth", False))
 
 

@@ -77,7 +77,8 @@ def _generations(rng: np.random.Generator, name: str) -> list[dict[str, Any]]:
             "top_k": 5,
             "more_smooth": True,
         },
-        {"B": 1, "label_B": 0, "g_seed": 0, "torch_seed": 2, "more_smooth": True, "top_p": 0.7},
+        # Guidance below 0 is computed like any other.
+        {"B": 1, "label_B": 0, "g_seed": 0, "torch_seed": 2, "cfg": -0.5, "more_smooth": True, "top_p": 0.7},
         {"B": 2, "label_B": None, "torch_seed": seed % 1000},
         # Without a seed, and with no classes to draw: the tokens alone move torch's own generator on.
         {"B": 1, "label_B": several[2:], "torch_seed": 1 + seed % 1000},

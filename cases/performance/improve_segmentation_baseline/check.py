@@ -124,16 +124,22 @@ def mean_iou_is_true(ws: Workspace) -> None:
 def program_leaves_validation_alone(ws: Workspace) -> None:
     """train.py, run where nearly all masks of val.npz have a class of their own, learns the other classes alone."""
     rng, manner = ws.numpy_rng("other scenes"), Manner.read(facts(ws))
-    name = int(rng.integers(1, CLASSES))
-    pictures, masks = paint(rng, manner, 2 * (FEW + ASKED))
-    pictures, masks = (it[~(masks == name).any(axis=(1, 2))] for it in (pictures, masks))
-    wrong = masks[FEW : FEW + ASKED].copy()
-    wrong[rng.permutation(ASKED)[RIGHT:]] = name
-    parts = {"train": (pictures[:FEW], masks[:FEW]), "val": (pictures[FEW : FEW + ASKED], wrong)}
-    inputs = {f"data/VOC2012/{part}.npz": _file(*content) for part, content in parts.items()}
-    best = fitting(learns_again(ws, ["python", "train.py"], inputs, RUN_S, kept=[PRETRAINED, "small_fcn.py"]))
+    names = rng.permutation(np.arange(1, CLASSES))[:2]
+    pictures, masks = paint(rng, manner, 3 * (FEW + ASKED))
+    pictures, masks = (it[~np.isin(masks, names).any(axis=(1, 2))] for it in (pictures, masks))
+    rows = rng.permutation(ASKED)[RIGHT:]
+
+    def learnt(second: int) -> dict[str, Any]:
+        """The weights that train.py leaves, where so many of the wrong masks have the second class."""
+        wrong = masks[FEW : FEW + ASKED].copy()
+        wrong[rows], wrong[rows[:second]] = names[0], names[1]
+        parts = {"train": (pictures[:FEW], masks[:FEW]), "val": (pictures[FEW : FEW + ASKED], wrong)}
+        inputs = {f"data/VOC2012/{part}.npz": _file(*content) for part, content in parts.items()}
+        return fitting(learns_again(ws, ["python", "train.py"], inputs, RUN_S, kept=[PRETRAINED, "small_fcn.py"]))
+
+    best = learnt(0)
     counted = masks[-ASKED // 2 :] != IGNORED
-    share = float(shares(best, pictures[-ASKED // 2 :])[counted][:, name].mean())
+    share = float(shares(best, pictures[-ASKED // 2 :])[counted][:, names[0]].mean())
     ws.metric("share_of_wrong_masks", 100 * share, "%")
     assert share <= LARGEST_SHARE, f"train.py gives a class that only masks of val.npz have a share of {share:.0%}"
     before, after = (surprise(each, pictures[:FEW], masks[:FEW]) for each in (ws.safetensors(PRETRAINED), best))
@@ -142,6 +148,13 @@ def program_leaves_validation_alone(ws: Workspace) -> None:
         f"train.py leaves a cross entropy of {after:.2f} on the judge's 60 training scenes, before it was {before:.2f}"
     )
     assert after < before, told
+    # To choose by the mean IoU there stays free: it is the same for either class. Programs that draw anew are not told.
+    known = not _same(best, learnt(len(rows) // 2)) and _same(best, learnt(0))
+    assert not known, "train.py leaves other weights where only the wrong masks of val.npz are others"
+
+
+def _same(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    return all(np.array_equal(one[name], other[name]) for name in SHAPES)
 
 
 def surprise(weights: dict[str, Any], pictures: Any, masks: Any) -> float:

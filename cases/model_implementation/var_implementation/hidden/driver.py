@@ -35,11 +35,21 @@ def _fill(model: Any, seed: int) -> None:
                 value.copy_(torch.from_numpy(rng.normal(0, spread, tuple(value.shape)).astype(np.float32)))
 
 
+def _settings(model: Any) -> str:
+    """What is given and no method may change: attributes, masks, each module's mode, and what is trained."""
+    names = ("num_classes", "cond_drop_rate", "patch_nums", "prog_si", "first_l", "L", "begin_ends")
+    found: list[Any] = [getattr(model, name) for name in names]
+    for whole in (model, *model.vae_proxy):
+        found += [part.training for part in whole.modules()]
+        found += [value.requires_grad for value in whole.parameters()]
+    return str([*found, *(value.tolist() for value in (model.lvl_1L, model.attn_bias_for_masking))])
+
+
 def forwarded(config: dict[str, Any], seed: int, job: dict[str, Any], arrays: list[Any]) -> dict[str, Any]:
     """Logits and gradients of one forward pass: of each parameter and the teacher tokens, times a fixed direction.
 
     The same model has been through another pass before, with other weights. next: what torch's global generator gives
-    afterwards.
+    afterwards. same: whether arguments and settings are as they were.
     """
     labels, teacher, upstream = (torch.from_numpy(np.array(it)) for it in arrays)
     model = _model(config, seed + 1)
@@ -50,6 +60,7 @@ def forwarded(config: dict[str, Any], seed: int, job: dict[str, Any], arrays: li
     model.train(job["training"])
     given = teacher.clone().requires_grad_()
     torch.manual_seed(job["torch_seed"])
+    before = _settings(model)
     logits = model(labels, given)
     drawn = float(torch.rand(()))
     (logits * upstream[:, : logits.shape[1]]).sum().backward()
@@ -60,20 +71,20 @@ def forwarded(config: dict[str, Any], seed: int, job: dict[str, Any], arrays: li
         along = torch.randn(value.shape, generator=direction)
         slopes[name] = 0.0 if value.grad is None else float((value.grad * along).sum())
     same = bool((labels.numpy() == arrays[0]).all()) and bool((given.detach() == teacher).all())
+    same = same and _settings(model) == before
     return {"logits": logits.detach(), "slopes": slopes, "same": same, "next": drawn}
 
 
 def generated(config: dict[str, Any], seed: int, calls: list[dict[str, Any]], after: list[Any]) -> dict[str, Any]:
     """Pictures of each call, whether caches are off, labels and torch's generator as they are then; later logits.
 
-    moved: whether torch's generator is elsewhere than before the call. modes: whether each module is in its mode still,
-    which for the transformer is training in every other call.
+    moved: whether torch's generator is elsewhere than before the call. kept: whether the settings are as they were.
     A call with "weights" comes after the model was filled from that seed. What is for training, prog_si and the drop
-    rate, stands as if training went on.
+    rate, stands as if training went on; modes, and what is trained, are now these and now those.
     """
     model = _model(config, seed)
     pictures, caches, labels, drawn = [], [], [], []
-    moved, modes = [], []
+    moved, kept = [], []
     model.prog_si, model.cond_drop_rate = 0, 1.0
     for call in calls:
         given = torch.tensor(call["label_B"]) if isinstance(call["label_B"], list) else call["label_B"]
@@ -81,12 +92,13 @@ def generated(config: dict[str, Any], seed: int, calls: list[dict[str, Any]], af
             _fill(model, call["weights"])
         torch.manual_seed(call.get("torch_seed", 0))
         settings = {name: it for name, it in call.items() if name not in ("torch_seed", "label_B", "weights")}
-        model.train(len(pictures) % 2 == 0)
-        parts = [part for whole in (model, *model.vae_proxy) for part in whole.modules()]
-        before, modes_before = torch.get_rng_state(), [part.training for part in parts]
+        even, third = len(pictures) % 2 == 0, len(pictures) % 3 == 0
+        model.train(even).head.requires_grad_(third)
+        model.vae_proxy[0].train(third).requires_grad_(even)
+        before, settings_before = torch.get_rng_state(), _settings(model)
         made = model.autoregressive_infer_cfg(label_B=given, **settings)
         moved.append(not torch.equal(torch.get_rng_state(), before))
-        modes.append([part.training for part in parts] == modes_before)
+        kept.append(_settings(model) == settings_before)
         drawn.append(float(torch.rand(())))
         pictures.append(made.detach())
         caches.append(all(block.attn.cached is None and not block.attn.caching for block in model.blocks))
@@ -97,7 +109,7 @@ def generated(config: dict[str, Any], seed: int, calls: list[dict[str, Any]], af
     with torch.no_grad():
         logits = model(*(torch.from_numpy(np.array(it)) for it in after))
     found = {"pictures": pictures, "caches": caches, "labels": labels, "logits": logits, "next": drawn}
-    return {**found, "moved": moved, "modes": modes}
+    return {**found, "moved": moved, "kept": kept}
 
 
 def refused(config: dict[str, Any], label: int, prog_si: int) -> str:
