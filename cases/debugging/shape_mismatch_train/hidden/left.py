@@ -20,8 +20,8 @@ def staged(digits: dict[str, Any]) -> Any:
     return lambda values: [digits, values["data"], values["out"]]
 
 
-def left(digits: dict[str, Any], counts: list[int] | None = None, states: list[Any] | None = None) -> Any:
-    """counts: takes the images of each epoch of three batches that were right. states: takes the returned networks."""
+def left(digits: dict[str, Any], states: list[Any] | None = None) -> Any:
+    """states: takes the returned networks."""
     seen, validated_on = prepared(digits["train_images"])[:, 0], validated(digits)
 
     def right(values: dict[str, Any], extra: Any, value: Any) -> None:
@@ -29,8 +29,6 @@ def left(digits: dict[str, Any], counts: list[int] | None = None, states: list[A
         epochs, batches = values["epochs"], values["batches"]
         history = history_of(found["metrics"], epochs)
         assert_plausible(history, batches)
-        if counts is not None and batches == 3:
-            counts.extend(round(entry["train_acc"] * batches * BATCH / 100) for entry in history)
         spent = sum(entry["epoch_time"] for entry in history)
         assert spent <= number(found["seconds"]), f"the epochs took {spent:.4g} seconds, more than all of the training"
         assert_weights(history, found["state"], found["saved"], validated_on)
