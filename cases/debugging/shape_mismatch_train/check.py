@@ -86,10 +86,7 @@ def training_keeps_its_arguments(ws: Any) -> None:
     TRAINING.repeats(ws, {"batches": 4}, {"epochs": 1, "out": "results"}, staged(few), left(few, states=states))
     apart = float(np.abs(states[2] - states[0]).max())
     assert apart < 1e-4, f"the same training twice gives weights that are apart by up to {apart:.2g}"
-    counts: list[int] = []
-    TRAINING.signature(ws, given, staged(few), left(few, counts))
-    # By chance all of them are multiples once in billions of times.
-    assert any(count % 3 for count in counts), "train_acc is not that of all images of an epoch"
+    TRAINING.signature(ws, given, staged(few), left(few))
 
 
 @check(weight=1, required=True)

@@ -5,8 +5,10 @@ All that comes out is the word of the agent's process. What it is worth is measu
 
 from __future__ import annotations
 
+import json
 import os
 import random
+import shutil
 import tempfile
 import time
 from functools import partial
@@ -135,7 +137,18 @@ def staged(arrays: dict[str, Any], data: str, out: str) -> None:
     os.chdir(_stages[-1].folder)
     for folder in (Path(data).parent, Path(out)):
         folder.mkdir(parents=True, exist_ok=True)
+    if len(_stages) > 1:
+        _trained_before(Path(out))
     np.savez(data, **arrays)
+
+
+def _trained_before(out: Path) -> None:
+    """Files of another training lie in `out`, one that was right about every image: they must count for nothing."""
+    numbers = {"train_loss": 0.001, "train_acc": 100.0, "val_loss": 0.002, "val_acc": 100.0, "epoch_time": 1.0}
+    metrics = {"metrics_history": [{"epoch": 1, **numbers}], "best_val_acc": 100.0}
+    (out / "train_metrics.json").write_text(json.dumps(metrics))
+    for saved in _stages[0].folder.rglob("best_model.safetensors"):
+        shutil.copy(saved, out)
 
 
 def left(model: Any, arrays: dict[str, Any], data: str, out: str) -> dict[str, Any]:

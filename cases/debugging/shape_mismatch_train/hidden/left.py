@@ -8,7 +8,7 @@ import numpy as np
 from changes import assert_turned
 from colour_net import CLASSES
 from descent import assert_every_step, assert_steps, means
-from metrics import BATCH, History, assert_plausible, assert_told, assert_weights, history_of
+from metrics import BATCH, History, assert_kept, assert_plausible, assert_told, assert_weights, history_of
 from worth import MEAN, SIDE, STD, prepared, validated
 
 from bench.judge import array, integer, mapping, number, sequence, string
@@ -20,8 +20,8 @@ def staged(digits: dict[str, Any]) -> Any:
     return lambda values: [digits, values["data"], values["out"]]
 
 
-def left(digits: dict[str, Any], counts: list[int] | None = None, states: list[Any] | None = None) -> Any:
-    """counts: takes the images of each epoch of three batches that were right. states: takes the returned networks."""
+def left(digits: dict[str, Any], states: list[Any] | None = None) -> Any:
+    """states: takes the returned networks."""
     seen, validated_on = prepared(digits["train_images"])[:, 0], validated(digits)
 
     def right(values: dict[str, Any], extra: Any, value: Any) -> None:
@@ -29,8 +29,6 @@ def left(digits: dict[str, Any], counts: list[int] | None = None, states: list[A
         epochs, batches = values["epochs"], values["batches"]
         history = history_of(found["metrics"], epochs)
         assert_plausible(history, batches)
-        if counts is not None and batches == 3:
-            counts.extend(round(entry["train_acc"] * batches * BATCH / 100) for entry in history)
         spent = sum(entry["epoch_time"] for entry in history)
         assert spent <= number(found["seconds"]), f"the epochs took {spent:.4g} seconds, more than all of the training"
         assert_weights(history, found["state"], found["saved"], validated_on)
@@ -40,6 +38,9 @@ def left(digits: dict[str, Any], counts: list[int] | None = None, states: list[A
         _assert_passes(found, epochs, batches, len(validated_on[1]))
         met = array(found["entries"], shape=(epochs * batches * BATCH, SIDE, SIDE))
         _assert_varied(met, seen)
+        params = array(found["params"])
+        assert len(params) == epochs * batches + 1, "the network changed while it was trained"
+        assert_kept(history, params, found["state"], found["saved"])
         if (digits["train_images"] == digits["train_images"][0]).all():
             assert_turned(met * STD + MEAN)
         _assert_only_into(values, [string(it) for it in sequence(found["files"])])
@@ -90,7 +91,6 @@ def _assert_one_label(history: History, found: dict[str, Any], digits: dict[str,
         for entry, loss, accuracy in zip(history, *means(given, label, epochs), strict=True):
             assert_told(f"{split}_loss", entry[f"{split}_loss"], loss, 0.001 * loss + 1e-4)
             assert_told(f"{split}_acc", entry[f"{split}_acc"], accuracy, 0.01)
-    assert (len(params) - 1) * BATCH == len(out), "the network changed while it was trained"
     validation = [entry["val_loss"] for entry in history]
     assert_steps(out.reshape(-1, BATCH, CLASSES), train, params[:, -CLASSES:], validation)  # the bias comes last
     if found["slopes"] is not None:

@@ -60,6 +60,23 @@ def assert_weights(history: History, state: Any, saved: Any, validated_on: tuple
         )
 
 
+def assert_kept(history: History, params: Any, state: Any, saved: Any) -> None:
+    """What was saved is, number by number, what was trained at the end of an epoch of the highest accuracy.
+
+    params: all that is trained, before each step and after the last one.
+    """
+    kept, last = (weights_of(it, what) for it, what in ((saved, "best_model.safetensors"), (state, "what came back")))
+    told = [entry["val_acc"] for entry in history]
+    best = [epoch for epoch, accuracy in enumerate(told, 1) if accuracy == max(told)]
+    if best == [len(told)]:
+        off = max(float(np.abs(kept[name] - last[name]).max()) for name in last)
+    else:
+        trained = np.concatenate([kept[it].ravel() for it in kept if "running" not in it and "tracked" not in it])
+        ends = params[:: (len(params) - 1) // len(told)]
+        off = min(float(np.abs(trained - ends[epoch]).max()) for epoch in best)
+    assert off < 1e-6, f"best_model.safetensors is off by {off:.2g} from the weights of epoch {best}"
+
+
 def assert_best(history: History, saved: Any, validated_on: tuple[Any, Any]) -> None:
     """The saved weights are those of the best epoch."""
     best = max(entry["val_acc"] for entry in history)
