@@ -48,7 +48,7 @@ class ForkServer:
         self._view: dict[str, Any] | None = orders["view"]
         self._filter = bytes.fromhex(orders["filter"])
         self._variables: dict[str, str] = orders["variables"]
-        # What a library makes when it is imported stays: to look for rubbish in it takes a tenth of the import, and in
+        # What a library makes when it is imported stays: to look for rubbish in it takes a fifth of the import, and in
         # a fork a copy of what is looked at.
         gc.disable()
         self._missing = [fault for name in orders["preload"] if (fault := _preload(name))]
