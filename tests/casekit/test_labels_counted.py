@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from bench.casekit import labels_counted
+from tests.helpers.torch_scripts import run_script
 
 BEGUN = """
 import json
@@ -44,8 +43,7 @@ TWICE = [
 
 def told(folder: Path, text: str) -> str:
     (folder / "labels_counted.py").write_bytes(labels_counted.source())
-    run = [sys.executable, "-c", BEGUN + text]
-    return subprocess.run(run, cwd=folder, check=True, timeout=300, capture_output=True, text=True).stdout
+    return run_script(folder, BEGUN + text)
 
 
 def test_each_version_of_a_picture_counts_once_for_a_parameter(tmp_path: Path) -> None:

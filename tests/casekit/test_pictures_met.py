@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bench.casekit import pictures_met
+from tests.helpers.torch_scripts import run_script
 
 BEGUN = """
 import pathlib, torch
@@ -26,7 +25,7 @@ x = torch.randn(8, 3, 12, 12)
 def met(folder: Path, text: str) -> Any:
     (folder / "pictures_met.py").write_bytes(pictures_met.source())
     (folder / "batch_1.bin").write_bytes(bytes(8))
-    subprocess.run([sys.executable, "-c", BEGUN + text], cwd=folder, check=True, timeout=300)
+    run_script(folder, BEGUN + text)
     return json.loads((folder / "met.json").read_text())
 
 

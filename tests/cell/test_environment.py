@@ -172,6 +172,7 @@ def test_without_a_name_of_a_file_only_the_requirements_count(
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_an_environment_may_be_a_python_alone(tmp_path: Path, context: CellContext) -> None:
     base = have(OTHER)
     python = agent_python(make_agent(tmp_path, "", environment={"python": OTHER}), context)
@@ -822,6 +823,7 @@ def test_an_agent_has_its_own_python_and_its_commands_the_cases(tmp_path: Path, 
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_the_command_may_be_a_program_of_its_packages(tmp_path: Path, bubblewrap: Sandbox) -> None:
     tiny_agent(tmp_path)
     environment = {"requirements": "requirements.txt"}

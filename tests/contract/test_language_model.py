@@ -66,7 +66,7 @@ def journal(room: Path) -> list[dict[str, Any]]:
 
 def test_the_real_client_talks_with_it_over_several_turns(client: openai.OpenAI, room: Path) -> None:
     messages: list[Any] = [{"role": "user", "content": "What is the weather in Rome?"}]
-    first = client.chat.completions.create(model="tiny", messages=messages, tools=[TOOL]).choices[0]  # type: ignore[list-item]
+    first = client.chat.completions.create(model="tiny", messages=messages, tools=[TOOL]).choices[0]
     call = (first.message.tool_calls or [])[0]
     assert first.finish_reason == "tool_calls" and call.type == "function"
     assert (call.function.name, json.loads(call.function.arguments)) == ("look_up", {"town": "Rome", "days": 1})

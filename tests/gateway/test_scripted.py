@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,12 +79,13 @@ def test_every_protocol_is_refused_as_a_limit_refuses(tmp_path: Path) -> None:
     import openai
 
     with asking(tmp_path, REFUSES) as asked:
-        for ask in (
+        ways: tuple[Callable[[], object], ...] = (
             lambda: asked.openai.chat.completions.create(model="bench-main", messages=ASKED),
             lambda: asked.openai.chat.completions.create(model="bench-main", messages=ASKED, stream=True),
             lambda: asked.openai.responses.create(model="bench-main", input="x"),
             lambda: asked.anthropic.messages.create(model="bench-main", max_tokens=5, messages=ASKED),
-        ):
+        )
+        for ask in ways:
             with pytest.raises((openai.APIStatusError, anthropic.APIStatusError)) as refused:
                 ask()
             assert isinstance(refused.value, openai.APIStatusError | anthropic.APIStatusError)

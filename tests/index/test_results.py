@@ -128,7 +128,7 @@ def results(tmp_path: Path) -> ResultsBranch:
     return branch
 
 
-@pytest.mark.parametrize("days", [100, 2])
+@pytest.mark.parametrize("days", [at_night(100), 2])
 def test_the_site_from_the_index_is_the_site_from_the_lines(
     results: ResultsBranch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, days: int
 ) -> None:
@@ -317,7 +317,7 @@ def test_different_rows_are_those_that_numpy_finds() -> None:
     assert nothing.shape == (2, 0) and len(nowhere) == 0
 
 
-@pytest.mark.parametrize("nights", [55, at_night(57), at_night(60), 75])
+@pytest.mark.parametrize("nights", [55, at_night(57), at_night(60), at_night(75)])
 def test_periods_are_the_same_wherever_days_end_and_weeks_begin(tmp_path: Path, nights: int) -> None:
     world = World(seed=3, nights=nights, agents=2, cases=2)
     make_branch(world, tmp_path / "results.git", lambda line: None)
