@@ -24,6 +24,7 @@ from tests.helpers.gateway import spec_in
 from tests.helpers.gateway_live import (
     CANARY,
     HASTY,
+    NO_TLS,
     QUICK,
     UNLIMITED,
     Live,
@@ -239,7 +240,7 @@ def test_what_nests_without_end_is_charged_by_its_usage(tmp_path: Path) -> None:
     with ScriptedUpstream([Reply(raw=body.encode())]) as upstream, live(tmp_path, upstream, models=gemini) as through:
         asked = {"contents": [{"role": "user", "parts": [{"text": "x"}]}]}
         url = f"{through.url}/v1beta/models/bench-gemini:generateContent"
-        answered = httpx.post(url, json=asked, headers=through.headers, timeout=30)
+        answered = httpx.post(url, json=asked, headers=through.headers, timeout=30, verify=NO_TLS)
         usage = through.gateway.state().usage[0]
     assert (answered.status_code, answered.content) == (200, body.encode())
     assert (usage.cost_status, usage.tokens.output, usage.at_risk_usd) == ("exact", 15_700, 0.0)
@@ -274,7 +275,9 @@ def test_a_stream_that_nobody_waits_for_at_the_end_is_charged_with_its_worst_cas
 def begin_stream(through: Live, protocol: str, path: str, **fields: Any) -> int:
     """Ask for a stream and hang up after its first bytes; the status."""
     asked = {**request(protocol), "stream": True, **fields}
-    with httpx.stream("POST", f"{through.url}/v1/{path}", json=asked, headers=through.headers, timeout=60) as stream:
+    with httpx.stream(
+        "POST", f"{through.url}/v1/{path}", json=asked, headers=through.headers, timeout=60, verify=NO_TLS
+    ) as stream:
         if stream.status_code == 200:
             next(stream.iter_bytes())
     return stream.status_code

@@ -22,7 +22,7 @@ from bench.gateway.policy import apply_policy
 from bench.gateway.request import Call, RequestRefused, read_call
 from bench.gateway.steps import read_steps
 from tests.helpers.gateway import Json
-from tests.helpers.gateway_live import ALL_MODELS, CANARY, Live, asked_by_agent, written_below
+from tests.helpers.gateway_live import ALL_MODELS, CANARY, NO_TLS, Live, asked_by_agent, written_below
 from tests.helpers.gateway_live import live as open_live
 from tests.helpers.provider import PRICES, Reply, ScriptedUpstream, ToolCall, Usage
 
@@ -70,7 +70,9 @@ def talk(url: str, key: str, model: str) -> list[Any]:
 
 def ask(through: Live, method: str = "generateContent", model: str = "bench-gemini", **body: Any) -> httpx.Response:
     asked: Json = {"contents": [{"role": "user", "parts": [{"text": "hello"}]}], **body}
-    return httpx.post(f"{through.url}/v1beta/models/{model}:{method}", json=asked, headers=key_of(through), timeout=30)
+    return httpx.post(
+        f"{through.url}/v1beta/models/{model}:{method}", json=asked, headers=key_of(through), timeout=30, verify=NO_TLS
+    )
 
 
 def key_of(through: Live) -> dict[str, str]:
@@ -145,14 +147,14 @@ def test_a_stream_is_events_or_one_array(through: Live, query: str) -> None:
 def test_every_way_to_send_the_key_works_and_none_shows_it(through: Live, tmp_path: Path) -> None:
     body = {"contents": [{"role": "user", "parts": [{"text": "hello"}]}]}
     url, key = f"{through.url}/v1beta/models/bench-gemini:generateContent", through.gateway.key
-    assert httpx.post(f"{url}?key={key}", json=body, timeout=30).status_code == 200
+    assert httpx.post(f"{url}?key={key}", json=body, timeout=30, verify=NO_TLS).status_code == 200
     for headers in ({"x-goog-api-key": key}, {"Authorization": f"Bearer {key}"}):
-        assert httpx.post(url, json=body, headers=headers, timeout=30).status_code == 200
-    refused = httpx.post(f"{url}?key=wrong", json=body, timeout=30)
+        assert httpx.post(url, json=body, headers=headers, timeout=30, verify=NO_TLS).status_code == 200
+    refused = httpx.post(f"{url}?key=wrong", json=body, timeout=30, verify=NO_TLS)
     assert (refused.status_code, refused.json()["error"]["status"]) == (401, "UNAUTHENTICATED")
-    lost = httpx.post(f"{through.url}/v1beta/nothing?key={key}", json=body, timeout=30)
+    lost = httpx.post(f"{through.url}/v1beta/nothing?key={key}", json=body, timeout=30, verify=NO_TLS)
     assert lost.status_code == 404
-    httpx.post(f"{through.url}/v1beta/http://example.org/?key={key}", json=body, timeout=30)
+    httpx.post(f"{through.url}/v1beta/http://example.org/?key={key}", json=body, timeout=30, verify=NO_TLS)
     notes = json.dumps([note.model_dump() for note in through.gateway.state().notes])
     assert key not in written_below(tmp_path) + lost.text + notes
     assert CANARY not in written_below(tmp_path)
