@@ -15,6 +15,7 @@ from bench.judge import check, mapping, once, sequence, string
 
 PAPERS, MOST_WORDS, LEAST_SENTENCES, RUN_S = 10, 60, 2, 60
 EARLIER = json.dumps({"query": "an earlier question", "papers": [], "conclusion": "", "notes": "earlier " * 20_000})
+BOTH = 'python literature_review.py "$0" && mv report.json first.json && python literature_review.py "$1"'
 BAR, STRONG, LEAST_ORDER, LEAST_OF_ONE, LEAST_SUPPORTED = 1.1, 0.95, 0.85, 0.6, 0.95
 
 
@@ -102,25 +103,27 @@ def _library(ws: Any) -> tuple[dict[str, Paper], Library]:
 def _reviews(ws: Any) -> dict[str, Review]:
     """For each question the listed ids, in order, with their summaries."""
     papers, library = _library(ws)
-    reports: dict[str, dict[str, Any]] = {}
-    for query in library.queries:
-        # From the second on it is a report of its own that lies there.
-        earlier = json.dumps(list(reports.values())[-1]) if reports else EARLIER
-        reports[query] = _report(ws, query, earlier)
+    first, *others, last = library.queries
+    # In one folder, as what the first leaves there must not count for the last, which finds many of the same papers.
+    both = _reports(ws, ["sh", "-c", BOTH, first, last], EARLIER, "first.json", "report.json")
+    reports: dict[str, dict[str, Any]] = dict(zip((last, first), both[::-1], strict=True))
+    for query in others:
+        earlier = json.dumps(list(reports.values())[-1])
+        [reports[query]] = _reports(ws, ["python", "literature_review.py", query], earlier, "report.json")
     conclusions = {string(report["conclusion"]) for report in reports.values()}
     assert len(conclusions) == len(reports), "two questions have the same conclusion"
     return {query: _review(report, query, papers) for query, report in reports.items()}
 
 
-def _report(ws: Any, query: str, earlier: str = EARLIER) -> dict[str, Any]:
+def _reports(ws: Any, command: list[str], earlier: str, *names: str) -> list[dict[str, Any]]:
     """What the program writes where the report of an earlier question lies."""
     before = len(ws.journal("model", during="judging"))
-    ran = ws.run(["python", "literature_review.py", query], inputs={"report.json": earlier}, timeout=RUN_S).ok()
-    report: dict[str, Any] = mapping(ran.json("report.json"), keys=("query", "papers", "conclusion"))
-    assert "notes" not in report, "the report has a part of an earlier one"
+    ran = ws.run(command, inputs={"report.json": earlier}, timeout=len(names) * RUN_S).ok()
+    reports = [mapping(ran.json(name), keys=("query", "papers", "conclusion")) for name in names]
+    assert not any("notes" in it for it in reports), "the report has a part of an earlier one"
     asked = [event for event in ws.journal("model", during="judging")[before:] if event["event"] == "asked"]
-    assert asked, f"the language model was not asked anything about {query!r}"
-    return report
+    assert asked, f"the language model was not asked anything about {command[-1]!r}"
+    return reports
 
 
 def _review(report: dict[str, Any], query: str, known: dict[str, Paper]) -> Review:

@@ -61,10 +61,10 @@ INVENTED = (
     "A hospital in Oslo has used it every day for a year.",
     "Three independent teams later failed to reproduce the finding.",
 )
-QUESTIONS = ("how to deal with {} in {}", "- detecting {} in {}", "What causes {} (and its harm) in {}?",
+QUESTIONS = ("how to deal with {} in {}", "-how to detect {} in {}", "What causes {} (and its harm) in {}?",
              "recent work on {}  &\n{}", " methods against {} — for {} ", "measuring {}: the case of {}",
              'is "{}" in {} 100% avoidable?', "Mu\u0308ller's question of {} + {}")  # fmt: skip
-"""With what programs like to tidy up: blanks, a line break, a dash at the beginning, an accent of its own."""
+"""With what programs like to tidy up: blanks, a line break, what looks like an option, an accent of its own."""
 FAULTS = ("a number", "none", "an invention", "none")
 
 
@@ -108,18 +108,19 @@ class Library:
 def draw_library(rng: random.Random, phenomena: list[int], queries: int) -> Library:
     """A library of about 50 papers a query over these phenomena; other phases get others, and so other names."""
     fields = rng.sample(range(len(FIELDS)), queries)
-    asked = list(zip(rng.sample(phenomena, queries), fields, strict=True))
+    chosen = rng.sample(phenomena, queries - 1)
+    # The last asks for the first one's phenomenon in another field: ratings for the one are wrong for the other.
+    asked = list(zip([*chosen, chosen[0]], fields, strict=True))
     topics = [topic for topic in asked for _ in range(rng.randint(3, 6))]
     for phenomenon, field in asked:
-        others = [it for it in range(len(FIELDS)) if it != field]
-        topics += [(phenomenon, rng.choice(others)) for _ in range(25)]
-        topics += [(it, field) for it in rng.choices([it for it in phenomena if it != phenomenon], k=12)]
+        topics += [(phenomenon, rng.choice(_elsewhere(phenomenon, asked))) for _ in range(25)]
+        topics += [(it, field) for it in rng.choices([it for it in phenomena if (it, field) not in asked], k=12)]
     names: set[str] = set()
     numbers = rng.sample(range(10_000, 99_999), 2 * len(topics))
     papers = [_paper(rng, topic, numbers.pop(), names, FAULTS[at % 4]) for at, topic in enumerate(topics)]
     # These have all words of what is asked for, and are about something else.
     for at, topic in enumerate(topic for topic in asked for _ in range(10)):
-        other = (topic[0], rng.choice([it for it in range(len(FIELDS)) if it != topic[1]]))
+        other = (topic[0], rng.choice(_elsewhere(topic[0], asked)))
         paper = _paper(rng, other, numbers.pop(), names, FAULTS[at % 4])
         aside = f" Unlike work on {_called(rng, topic)[0]} in {_called(rng, topic)[1]}, it needs no access to the data."
         papers.append(replace(paper, abstract=paper.abstract + aside))
@@ -127,6 +128,11 @@ def draw_library(rng: random.Random, phenomena: list[int], queries: int) -> Libr
     forms = rng.sample(QUESTIONS, queries)
     named = {_question(form, topic): topic for form, topic in zip(forms, asked, strict=True)}
     return Library(papers, named)
+
+
+def _elsewhere(phenomenon: int, asked: list[tuple[int, int]]) -> list[int]:
+    """Fields in which nobody asks for this phenomenon."""
+    return [it for it in range(len(FIELDS)) if (phenomenon, it) not in asked]
 
 
 def _question(form: str, topic: tuple[int, int]) -> str:

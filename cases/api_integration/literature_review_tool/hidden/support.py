@@ -45,9 +45,9 @@ def different(found: list[str]) -> list[str]:
     return kept
 
 
-def copied(sentence: str, abstract: str, run: int = 10) -> bool:
-    """Whether ten words in a row stand in the abstract, or nine in ten of so many do, in its order."""
+def copied(sentence: str, abstract: str, run: int = 10, least: int = 5) -> bool:
+    """Whether the abstract has ten words in a row; or, of five and more, all but one, or but a tenth, in its order."""
     of, within = words(sentence), words(abstract)
     blocks = SequenceMatcher(None, of, within, autojunk=False).get_matching_blocks()
-    nearly = 10 * sum(block.size for block in blocks) >= 9 * len(of)
-    return max(block.size for block in blocks) >= run or (len(of) >= run and nearly)
+    own = len(of) - sum(block.size for block in blocks)
+    return max(block.size for block in blocks) >= run or (len(of) >= least and own <= max(1, len(of) / 10))

@@ -64,16 +64,16 @@ def _review(rng: np.random.Generator, label: bool, words: int) -> list[int]:
 
 
 def new_language(rng: np.random.Generator) -> Language:
-    """Invented words in an order of their own; the special ones stay in front."""
-    order = np.concatenate([np.arange(5), 5 + rng.permutation(WORDS - 5)])
+    """Invented words and the special ones in an order of their own; only the padding stays in front."""
+    order = np.concatenate([[PAD], 1 + rng.permutation(WORDS - 1)])
     invented = dict.fromkeys("".join(rng.choice(SYLLABLES, 2)) for _ in range(4 * WORDS))
-    return Language([*SPECIAL, *invented][:WORDS], order)
+    words = [*SPECIAL, *invented]
+    return Language([words[role] for role in np.argsort(order)], order)
 
 
 def texts(reviews: Reviews, language: Language) -> list[str]:
     """The reviews in words, without the special ones."""
-    rows = language.order[reviews.ids]
-    return [" ".join(language.words[at] for at in row if at >= len(SPECIAL)) for row in rows]
+    return [" ".join(language.words[language.order[it]] for it in row if it >= len(SPECIAL)) for row in reviews.ids]
 
 
 def model_files(asset: Path, language: Language) -> dict[str, bytes]:
