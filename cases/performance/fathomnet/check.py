@@ -19,6 +19,7 @@ BASELINE, TARGET = 0.254, 0.75
 BAR = 1.1 * BASELINE
 MOST_NAMED, TRAIN, SHALLOW, DEEP = 20, 600, 150, 150
 APART, RUN_S = 0.15, 60
+FOLDERS = ("images/", "multilabel_classification/")
 GIVEN = ("category_key.csv", "metric.py")
 LEAST_MAP, LEAST_AUC = 0.45, 0.6  # the most frequent categories for all reach 0.40, a coin 0.5
 
@@ -52,6 +53,13 @@ def submission_is_the_programs(ws: Any) -> None:
     """submission.csv is not much better than what train.py reaches where the judge runs it."""
     ahead = _score(*_submission_halves(ws)) - _score(*_rerun(ws))
     assert ahead <= APART, f"submission.csv has a score {ahead:.3f} above that of train.py in another sea"
+
+
+@check(guard=True)
+def folders_as_given(ws: Any) -> None:
+    """The folders of the pictures and of their categories have no other files than they had."""
+    more = [path for path in ws.files() if path.startswith(FOLDERS) and not ws.original(path).is_file()]
+    assert not more, f"{FOLDERS} must stay as they are, {more[0][:80]} is new"
 
 
 def average_precision(true: list[int], named: list[int]) -> float:
