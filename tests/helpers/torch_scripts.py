@@ -20,6 +20,7 @@ def run_script(folder: Path, text: str) -> str:
     script.join(300)
     if script.exitcode is None:
         script.kill()
+        script.join()
     assert script.exitcode == 0, f"status {script.exitcode}"
     return (folder / _PRINTED).read_text()
 

@@ -15,7 +15,6 @@ from bench.judge import check, mapping, once, sequence, string
 
 PAPERS, MOST_WORDS, LEAST_SENTENCES, RUN_S = 10, 60, 2, 60
 EARLIER = json.dumps({"query": "an earlier question", "papers": [], "conclusion": "", "notes": "earlier " * 20_000})
-BOTH = 'python literature_review.py "$0" && mv report.json first.json && python literature_review.py "$1"'
 BAR, STRONG, LEAST_ORDER, LEAST_OF_ONE, LEAST_SUPPORTED = 1.1, 0.95, 0.85, 0.6, 0.95
 
 
@@ -44,7 +43,7 @@ def reviews_are_complete(ws: Any) -> None:
 
 @check(guard=True)
 def summaries_are_own_words(ws: Any) -> None:
-    """At most a tenth of all sentences of the summaries has ten words in a row from the abstract."""
+    """At most a tenth of all sentences of the summaries is copied from the abstract, whole or in pieces."""
     papers, _ = _library(ws)
     told = [
         (sentence, papers[paper])
@@ -103,27 +102,26 @@ def _library(ws: Any) -> tuple[dict[str, Paper], Library]:
 def _reviews(ws: Any) -> dict[str, Review]:
     """For each question the listed ids, in order, with their summaries."""
     papers, library = _library(ws)
-    first, *others, last = library.queries
-    # In one folder, as what the first leaves there must not count for the last, which finds many of the same papers.
-    both = _reports(ws, ["sh", "-c", BOTH, first, last], EARLIER, "first.json", "report.json")
-    reports: dict[str, dict[str, Any]] = dict(zip((last, first), both[::-1], strict=True))
-    for query in others:
-        earlier = json.dumps(list(reports.values())[-1])
-        [reports[query]] = _reports(ws, ["python", "literature_review.py", query], earlier, "report.json")
+    reports: dict[str, dict[str, Any]] = {}
+    left: dict[str, bytes | str] = {"report.json": EARLIER}
+    for query in library.queries:
+        # Where the one before was asked: what the first leaves must not count for the last, about many of its papers.
+        reports[query], left = _report(ws, query, left)
     conclusions = {string(report["conclusion"]) for report in reports.values()}
     assert len(conclusions) == len(reports), "two questions have the same conclusion"
     return {query: _review(report, query, papers) for query, report in reports.items()}
 
 
-def _reports(ws: Any, command: list[str], earlier: str, *names: str) -> list[dict[str, Any]]:
-    """What the program writes where the report of an earlier question lies."""
+def _report(ws: Any, query: str, lies_there: dict[str, bytes | str]) -> tuple[dict[str, Any], dict[str, bytes | str]]:
+    """What the program writes where an earlier question was asked, and all that it leaves there."""
     before = len(ws.journal("model", during="judging"))
-    ran = ws.run(command, inputs={"report.json": earlier}, timeout=len(names) * RUN_S).ok()
-    reports = [mapping(ran.json(name), keys=("query", "papers", "conclusion")) for name in names]
-    assert not any("notes" in it for it in reports), "the report has a part of an earlier one"
+    ran = ws.run(["python", "literature_review.py", query], inputs=lies_there, timeout=RUN_S).ok()
+    report: dict[str, Any] = mapping(ran.json("report.json"), keys=("query", "papers", "conclusion"))
+    assert "notes" not in report, "the report has a part of an earlier one"
     asked = [event for event in ws.journal("model", during="judging")[before:] if event["event"] == "asked"]
-    assert asked, f"the language model was not asked anything about {command[-1]!r}"
-    return reports
+    assert asked, f"the language model was not asked anything about {query!r}"
+    left = [path for path in ran.files() if not ws.exists(path) or ran.sha256(path) != ws.sha256(path)]
+    return report, {path: ran.bytes(path) for path in left}
 
 
 def _review(report: dict[str, Any], query: str, known: dict[str, Paper]) -> Review:

@@ -59,7 +59,7 @@ def submission_is_the_programs(ws: Any) -> None:
 def folders_as_given(ws: Any) -> None:
     """The folders of the pictures and of their categories have no other files than they had."""
     more = [path for path in ws.files() if path.startswith(FOLDERS) and not ws.original(path).is_file()]
-    assert not more, f"{FOLDERS} must stay as they are, {more[0][:80]} is new"
+    assert not more, f"{' and '.join(FOLDERS)} must stay as they are, {more[0][:80]} is new"
 
 
 def average_precision(true: list[int], named: list[int]) -> float:
