@@ -1,7 +1,7 @@
 """Runs train.py as `python train.py` does, and notes what it goes through.
 
 counted.json has the labels of its losses, libraries.json the libraries that its programs ask for, whichever way they
-name them; those that a library asks for are the library's own affair.
+name them, started.json the ways in which they start processes; what a library asks for is the library's own affair.
 """
 
 import importlib
@@ -15,6 +15,7 @@ from pathlib import Path
 from types import FrameType
 
 FIELDS = 16
+STARTS = {"os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.system", "subprocess.Popen"}
 OWN, STANDARD = os.path.abspath(sys.path.pop(0)), sysconfig.get_path("stdlib")
 
 
@@ -30,7 +31,11 @@ class Libraries:
         """Note a module that lies neither in the program's folder nor in one of its packages."""
         if path is None and name not in self.found and not by_a_library(sys._getframe(1)):
             spec = PathFinder.find_spec(name)
-            if spec is not None and not (spec.origin or "").startswith(OWN + os.sep):
+            if spec is None:
+                return
+            # A folder without __init__.py has no origin.
+            places = [spec.origin] if spec.origin else list(spec.submodule_search_locations or ())
+            if not all(place.startswith(OWN + os.sep) for place in places):
                 self.found.add(name)
                 self.into.write_text(json.dumps(sorted(self.found)))
 
@@ -47,9 +52,23 @@ def by_a_library(frame: FrameType | None) -> bool:
     return False
 
 
+def hear_processes(into: str) -> None:
+    """Note from now on how the program starts processes, in which nothing is counted."""
+    file, found = Path(into).absolute(), set[str]()
+    file.write_text("[]")
+
+    def hear(event: str, _: object) -> None:
+        if event in STARTS and event not in found and not by_a_library(sys._getframe(1)):
+            found.add(event)
+            file.write_text(json.dumps(sorted(found)))
+
+    sys.addaudithook(hear)
+
+
 torch = importlib.import_module("torch")
 sys.path.insert(0, OWN)
 importlib.import_module("labels_counted").begin(torch, FIELDS, "counted.json", steps=True)
 sys.meta_path.insert(0, Libraries("libraries.json"))
+hear_processes("started.json")
 sys.argv = ["train.py"]
 runpy.run_path(os.path.join(OWN, "train.py"), run_name="__main__")
