@@ -27,6 +27,7 @@ from bench.guest.trees import remove_tree
 
 NAME = "SHA256SUMS"
 _LOCK_TICK_S = 0.1
+_COMPILED = (".so", ".pyd", ".pyc")
 _LINE = re.compile(r"([0-9a-f]{64})  (\S.*)")
 
 
@@ -107,6 +108,17 @@ def walk_files(
                     found.append((relative, entry))
     found.sort(key=lambda item: item[0])
     yield from found
+
+
+def shadows(module: Path) -> Iterator[Path]:
+    """What lies beside the file `module` and Python would import in its place: a package, or something compiled."""
+    if module.suffix != ".py":
+        return
+    for path in module.parent.iterdir():
+        if path.name == module.stem and path.is_dir():
+            yield from [path] * any(path.glob("__init__.*"))
+        elif path.name.startswith(f"{module.stem}.") and path.suffix in _COMPILED:
+            yield path
 
 
 def digest_folder(

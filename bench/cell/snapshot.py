@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from bench.base.files import sha256_file, walk_files
+from bench.base.files import sha256_file, shadows, walk_files
 from bench.cell.inventory import MAX_LISTED, keep_inventory
 from bench.cell.reduction import FULL, GONE, MAX_PATH, Bounds, make_names_portable, reduce_to
 from bench.guest.trees import remove_tree
@@ -24,7 +24,6 @@ from bench.guest.trees import remove_tree
 _MAX_NOTED = 200
 _MAX_NAMED = 5
 _CACHE = "__pycache__"
-_COMPILED = (".so", ".pyd", ".pyc")
 _UNBOUNDED = Bounds()
 
 
@@ -138,7 +137,7 @@ def restore_protected(snapshot: Snapshot, start: Path, protected: list[str]) -> 
         if not _is_plain(present, workspace) or sha256_file(present) != sha256_file(original):
             snapshot.tampered.append(name)
             _restore(original, present, workspace)
-        for shadow in list(_shadows(present)):
+        for shadow in list(shadows(present)):
             place = shadow.relative_to(workspace)
             if not (start / place).exists():
                 snapshot.tampered.append(str(place))
@@ -258,14 +257,3 @@ def _restore(original: Path, place: Path, root: Path) -> None:
         (root / parent).mkdir(exist_ok=True)
     remove_tree(place)
     shutil.copy(original, place)
-
-
-def _shadows(place: Path) -> Iterator[Path]:
-    """What Python would import in place of the module at `place`."""
-    if place.suffix != ".py":
-        return
-    for path in place.parent.iterdir():
-        if path.name == place.stem and path.is_dir():
-            yield from [path] * any(path.glob("__init__.*"))
-        elif path.name.startswith(f"{place.stem}.") and path.suffix in _COMPILED:
-            yield path

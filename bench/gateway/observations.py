@@ -21,12 +21,13 @@ _LONGEST_NAME = 100
 _LONGEST_MISS = 300
 SHOWN = "[key]"
 _SHORTEST = 8
-# In the text of a JSON document, what stands before a key may be an escape, which ends with a letter or digit.
+# In the text of a JSON document, what stands before a key may be an escape, which ends with a letter or digit. The head
+# of a token is bounded: "-eyJ-eyJ", without an end, would be read to the end from each of its dashes.
 _LOOKS_LIKE_A_KEY = re.compile(
     r"""(?:\b|(?<=\\[bfnrt])|(?<=\\u[0-9a-f]{4}))
     (?:sk-[A-Za-z0-9_-]{16,}|bench-[A-Za-z0-9_-]{40,}|gh[pousr]_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{30,}
     |AIza[A-Za-z0-9_-]{30,}|hf_[A-Za-z0-9]{30,}|AKIA[A-Z0-9]{16}|xox[abprs]-[A-Za-z0-9-]{20,}
-    |eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,})""",
+    |eyJ[A-Za-z0-9_-]{10,2000}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,})""",
     re.VERBOSE,
 )
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from bench.base.errors import InfraError
-from bench.base.files import sha256_file, walk_files
+from bench.base.files import sha256_file, shadows, walk_files
 from bench.casekit.data import stream
 from bench.formats.verdict import is_overclaim
 from bench.guest.trees import remove_tree
@@ -111,12 +111,25 @@ class Workspace(Folder):
     def handed_in(self, *paths: str) -> bool:
         """Whether the agent made, changed or removed one of the files: a guard looks at what was handed in, or fails.
 
-        Anything counts that lies at a path, such as a folder or a link in the file's place.
+        Anything counts that lies at a path, such as a folder or a link in the file's place, or `shadows` it.
         """
         return any(
-            not self._as_found(path) if self.original(path).is_file() else os.path.lexists(self.root / path)
+            not self._as_found(path) or self.shadows(path)
+            if self.original(path).is_file()
+            else os.path.lexists(self.root / path)
             for path in paths
         )
+
+    def source(self, path: str, max_mb: float = 1) -> str:
+        """The text of a module that the agent's code is imported from; a failed check where Python imports another."""
+        beside = self.shadows(path)
+        assert not beside, f"Python imports {beside[0][:80]} in place of {path}"
+        return self.text(path, max_mb)
+
+    def shadows(self, path: str) -> list[str]:
+        """What the agent has put beside the module at `path` that Python imports in its place, such as a package."""
+        found = (str(it.relative_to(self.root)) for it in shadows(self.path(path)))
+        return sorted(it for it in found if not self.original(it).exists())
 
     def _as_found(self, name: str) -> bool:
         before = self.original(name)

@@ -85,6 +85,16 @@ def test_a_changed_file_of_those_kept_is_named(left: Path, tmp_path_factory: pyt
         learns_again(workspace, ["python", "train.py"], INPUTS, 1.0, kept=["weights.npy"])
 
 
+def test_names_count_with_the_python_files(left: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    before = tmp_path_factory.mktemp("before")
+    for number in range(10):
+        (before / f"{number:0200}.py").touch()
+    workspace = Workspace(before, left)
+    with pytest.raises(AssertionError, match="have 2,030 bytes, wanted at most 2,000"):
+        learns_again(workspace, ["python", "train.py"], INPUTS, 1.0, most_kb=2)
+    learns_again(workspace, ["python", "train.py"], INPUTS, 1.0, most_kb=3)
+
+
 def test_folders_of_what_is_taken_away_are_not_there_either(
     left: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -240,6 +240,10 @@ def is_known(ws):
         ({"model.json": "{"}, False),
         ({"model.json/x": "2"}, False),
         ({"answer.py": "pass"}, False),
+        ({"answer/__init__.py": "pass"}, False),
+        ({"answer.abi3.so": "pass"}, False),
+        ({"answer/data.txt": "no package"}, True),
+        ({"answers/__init__.py": "another name"}, True),
     ],
 )
 def test_a_guard_looks_at_what_was_handed_in(
@@ -249,6 +253,31 @@ def test_a_guard_looks_at_what_was_handed_in(
     starter = {"answer.py": case.part("workspace/answer.py").read_bytes()}
     grading = judge(case, tmp_path, {**starter, **files}, variant_sandbox)
     assert [it.value for it in grading.verdicts if it.id == "is_known"] == [float(passes)]
+
+
+_READS = '''
+@check(guard=True)
+def keeps_a_rule(ws):
+    """The source has no word of it."""
+    assert "forbidden" not in ws.source("answer.py"), "it has"
+'''
+
+
+@pytest.mark.parametrize(
+    ("beside", "said"),
+    [
+        ({"answer/__init__.py": "forbidden = 1"}, "Python imports answer in place of answer.py"),
+        ({"answer.abi3.so": "\x7fELF"}, "Python imports answer.abi3.so in place of answer.py"),
+        ({"answer.py": "forbidden = 1"}, "it has"),
+        ({"answer/data.txt": "no package", "other/__init__.py": "forbidden = 1"}, ""),
+    ],
+)
+def test_the_source_that_is_read_is_that_of_what_is_imported(
+    plain: Sandbox, tmp_path: Path, beside: dict[str, str | bytes], said: str
+) -> None:
+    case = make_case(tmp_path / "cases", {"check.py": CHECK + _READS})
+    grading = judge(case, tmp_path, {"answer.py": RIGHT, **beside}, plain)
+    assert [it.message for it in grading.verdicts if it.id == "keeps_a_rule"] == [said]
 
 
 @pytest.mark.parametrize(

@@ -103,8 +103,19 @@ time.sleep(30)
     assert ended.reason == "disk_limit", (ended.code, ended.stderr)
 
 
-def test_files_that_are_only_in_a_socket_count(sandbox: Sandbox, tmp_path: Path) -> None:
-    """Sent, closed, and not yet received: no process has them open, and they fill the disk."""
+def test_files_that_are_only_in_a_socket_count(
+    sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sent, closed, and not yet received: no process has them open, and they fill the disk.
+
+    The disk's own word is ours: other tests fill and empty the real one meanwhile.
+    """
+
+    def answer(_: object) -> os.statvfs_result:
+        lost = 360 << 20 if (tmp_path / "all").exists() else 0
+        return os.statvfs_result((4096, 4096, 0, 0, (100 * _GIB - lost) // 4096, 0, 0, 1_000_000, 0, 255))
+
+    monkeypatch.setattr(os, "statvfs", answer)
     code = """
 import os, socket, time
 ours, theirs = socket.socketpair()
@@ -116,6 +127,7 @@ def hide(size):
 time.sleep(3)
 for _ in range(6):
     hide(60 << 20)
+open('all', 'w').close()
 time.sleep(30)
 """
     ended = run_code(sandbox, tmp_path, code, limits=make_limits(disk_mb=64))

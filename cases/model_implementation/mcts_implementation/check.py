@@ -185,7 +185,7 @@ def called_as_promised(ws: Any) -> None:
 @check(weight=0, guard=True)
 def given_code_stays(ws: Any) -> None:
     """What `mcts.py` gives is as it was; comments, docstrings, form and further definitions are free."""
-    changed = altered(ws.original("mcts.py").read_text("utf-8"), ws.text("mcts.py", max_mb=1), WRITTEN)
+    changed = altered(ws.original("mcts.py").read_text("utf-8"), ws.source("mcts.py"), WRITTEN)
     assert not changed, f"given in mcts.py, and changed: {', '.join(changed)}"
 
 

@@ -191,5 +191,5 @@ def visible_test_passes(ws: Any) -> None:
 @check(weight=0, guard=True)
 def given_code_stays(ws: Any) -> None:
     """What `ppo.py` gives is as it was; comments, docstrings, form and further definitions are free."""
-    changed = altered(ws.original("ppo.py").read_text("utf-8"), ws.text("ppo.py", max_mb=1), WRITTEN)
+    changed = altered(ws.original("ppo.py").read_text("utf-8"), ws.source("ppo.py"), WRITTEN)
     assert not changed, f"given in ppo.py, and changed: {', '.join(changed)}"

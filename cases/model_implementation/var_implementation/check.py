@@ -115,5 +115,5 @@ def visible_test_passes(ws: Any) -> None:
 @check(weight=0, guard=True)
 def given_code_stays(ws: Any) -> None:
     """What `var.py` gives is as it was; comments, docstrings, form and further definitions are free."""
-    changed = altered(ws.original("var.py").read_text("utf-8"), ws.text("var.py", max_mb=1), WRITTEN)
+    changed = altered(ws.original("var.py").read_text("utf-8"), ws.source("var.py"), WRITTEN)
     assert not changed, f"given in var.py, and changed: {', '.join(changed)}"

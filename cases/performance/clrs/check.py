@@ -52,10 +52,12 @@ def program_learns_another_rule(ws: Any) -> None:
 
 @check(weight=5, required=True)
 def submission_is_the_programs(ws: Any) -> None:
-    """train.py, run once more on the files it was given, is not much worse than submission.csv."""
-    submitted = _right(ws)
-    again = accuracy(_truth(ws)["pointers"], _pointers(_again(ws), _truth(ws)["pairs"].tolist()))
-    assert submitted - again <= APART, f"submission.csv has {submitted:.4f} right, train.py makes one with {again:.4f}"
+    """train.py, run again on the files it was given, at most twice, is not much worse than submission.csv."""
+    submitted, best = _right(ws), 0.0
+    for again in (_again, _once_more):
+        if submitted - best > APART:
+            best = max(best, accuracy(_truth(ws)["pointers"], _pointers(again(ws), _truth(ws)["pairs"].tolist())))
+    assert submitted - best <= APART, f"submission.csv has {submitted:.4f} right, train.py makes one with {best:.4f}"
 
 
 @check(guard=True)
@@ -64,10 +66,14 @@ def graphs_as_given(ws: Any) -> None:
     kept_as_given(ws, "graphs", GIVEN, lambda: _again(ws))
 
 
-@once
-def _again(ws: Any) -> Any:
+def _once_more(ws: Any) -> Any:
     """train.py on the files that it was given."""
     return run_command(ws, "python train.py", outputs=["submission.csv"], timeout=RUN_S)
+
+
+@once
+def _again(ws: Any) -> Any:
+    return _once_more(ws)
 
 
 def _pointers(folder: Any, names: list[str]) -> Any:

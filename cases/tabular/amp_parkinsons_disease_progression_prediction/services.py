@@ -14,7 +14,9 @@ def months(request: Request, service: Service) -> Response:
     """GET /month gives a month that has not been given; POST /predictions takes its predictions, once."""
     with service.lock:
         if "months" not in service.state:
-            service.state["months"] = json.loads((service.hidden / "months.json").read_text("utf-8"))
+            # A service that ended and began anew goes on behind what was predicted: no month is given twice.
+            given = len(service.journaled("predicted"))
+            service.state["months"] = json.loads((service.hidden / "months.json").read_text("utf-8"))[given:]
             service.state["open"] = None
         if (request.method, request.path) == ("GET", "/month"):
             return _give(service)

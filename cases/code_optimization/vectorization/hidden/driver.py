@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-# Whatever road the code takes to it: an audit hook cannot be taken off again. NumPy itself imports some of the
-# standard library at first use, so that is free, and what it could be used for is refused instead.
+# Whatever road the code takes to it: an audit hook cannot be taken off again, though who looks for the hook can change
+# what it does. NumPy itself imports some of the standard library at first use, so that is free, and what it could be
+# used for is refused instead.
 MODULES = {*sys.stdlib_module_names, "numpy", "train"}
 SHAPE = (8, 64, 64, 3)
 EVENTS = {

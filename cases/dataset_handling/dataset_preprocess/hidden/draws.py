@@ -51,7 +51,9 @@ def _spread(name: str, drawn: NDArray[np.float64]) -> Iterator[str]:
 
 def _repeats(every: list[Found]) -> Iterator[str]:
     still = sum(abs(one.degrees) < 0.75 for one in every)
-    if still > 10:
+    # Where the nearest pixel is taken, which explains 0.990 (any other interpolation 0.999), 2 degrees turn nothing.
+    rough = float(np.median([one.explained for one in every])) < 0.995
+    if still > (13 if rough else 7):
         yield f"{still} of {len(every)} versions are not turned"
     plain = sum(bool((np.abs(np.subtract(one.factors, 1)) < 0.015).all()) for one in every)
     if plain > 5:

@@ -33,7 +33,11 @@ class Libraries:
         """Note a module that lies neither in the program's folder nor in one of its packages."""
         if path is None and name not in self.found and not by_a_library(sys._getframe(1)):
             spec = PathFinder.find_spec(name)
-            if spec is not None and not (spec.origin or "").startswith(OWN + os.sep):
+            if spec is None:
+                return
+            # A folder without __init__.py has no origin.
+            places = [spec.origin] if spec.origin else list(spec.submodule_search_locations or ())
+            if not all(place.startswith(OWN + os.sep) for place in places):
                 self.found.add(name)
                 self.into.write_text(json.dumps(sorted(self.found)))
 
