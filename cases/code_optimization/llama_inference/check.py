@@ -77,10 +77,10 @@ def _compare_tokens(following: Any, right: NDArray[np.float64], near: float, abo
 
 @check(guard=True)
 def script_runs(ws: Workspace) -> None:
-    """python inference.py ends without an error and writes timing.txt."""
-    ran = run_command(ws, "python inference.py", outputs=["timing.txt"])
+    """python inference.py ends without an error and writes timing.txt, whatever stood there."""
+    ran = run_command(ws, "python inference.py", inputs={"timing.txt": "1e-9\n"})
     seconds = _time(ran.text("timing.txt", max_mb=1))
-    assert seconds is not None and 0 < seconds < 3600, "timing.txt does not hold a number of seconds"
+    assert seconds is not None and 1e-6 < seconds < 3600, "timing.txt does not hold the seconds of this run"
 
 
 @check(weight=2, required=True)
