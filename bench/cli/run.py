@@ -270,7 +270,7 @@ def open_sandbox(name: str, *, quiet: bool = False) -> Sandbox:
 
     chosen = choose_sandbox(name)
     if not quiet:
-        click.echo(f"sandbox: {chosen.name}{'' if chosen.isolated else ', which does not isolate'}", err=True)
+        click.echo(f"sandbox: {chosen.name}{'' if chosen.isolated else ', which does not isolate: no rank'}", err=True)
     return chosen
 
 

@@ -55,7 +55,7 @@ class AgentRef(Model):
     commit: str = ""
     """Commit of the agent's own repository, empty when it is not one."""
     ranked: bool = True
-    """False for oracle and nop, which prove the benchmark and are not competitors."""
+    """False for oracle and nop, which prove the benchmark and are not competitors; see `Record.competes`."""
 
 
 class CaseRef(Model):
@@ -217,6 +217,11 @@ class Record(Model):
     def case_version(self) -> str:
         """What identifies a series of results of a case: see `case_version`."""
         return case_version(self.case.digest, self.provenance.judge)
+
+    @property
+    def competes(self) -> bool:
+        """Whether it takes part in ranks and trends: of a ranked agent that could not read the runner's disk."""
+        return self.agent.ranked and self.provenance.isolated
 
     @property
     def headline_value(self) -> float | None:

@@ -19,7 +19,7 @@ from bench.formats.record import case_version
 from bench.index.line import Line, UsagePart
 from bench.stats import model_label, sum_known
 
-INDEX_SCHEMA = 6
+INDEX_SCHEMA = 7
 """Raised with every change of what is below: an index of another one is made anew."""
 LINE_BITS = 24
 """`id` is the number of the file times 2 ** LINE_BITS, plus the line; no file has so many lines."""
@@ -128,7 +128,7 @@ _LINE_COLUMNS: tuple[Column, ...] = (
     Column("agent", _TEXT, attrgetter("agent.id")),
     Column("agent_digest", _TEXT, attrgetter("agent.digest")),
     Column("agent_commit", _TEXT, attrgetter("agent.commit")),
-    Column("ranked", _BOOL, attrgetter("agent.ranked")),
+    Column("ranked", _BOOL, lambda line: line.agent.ranked and line.provenance.isolated),
     Column("case_id", _TEXT, attrgetter("case.id")),
     Column("case_category", _TEXT, attrgetter("case.category")),
     Column("case_title", _TEXT, attrgetter("case.title")),

@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from bench.base.files import lay_over, walk_files
+from bench.base.files import lay_over, shadows, walk_files
 from bench.guest.trees import remove_tree
 from bench.judge.files import Folder
 from bench.judge.hidden_files import Hidden
@@ -71,13 +71,14 @@ class PrivateCopies:
 
 
 def place(root: Path, name: str, content: Hidden | bytes | str) -> None:
-    """Put a file into `root`, whatever the agent has left in its place or where its folders belong."""
+    """Put a file into `root`, whatever the agent has left in its place, where its folders belong, or to be imported."""
     path = root / name
     for parent in reversed(path.relative_to(root).parents):
         if not (root / parent).is_dir():
             remove_tree(root / parent)
             (root / parent).mkdir()
-    remove_tree(path)
+    for left in (path, *shadows(path)):
+        remove_tree(left)
     if isinstance(content, Hidden):
         shutil.copyfile(content.path, path)
     else:

@@ -55,7 +55,7 @@ def choose(reference: str, stored: Stored, filters: Filters) -> Chosen:
         raise UserError("holds two arms", where=reference, remedy=f"say {reference}:base or {reference}:head")
     if not groups:
         raise _nothing_left(reference, filters)
-    competing = {who: group for who, group in groups.items() if all(record.agent.ranked for record in group)}
+    competing = {who: group for who, group in groups.items() if all(record.competes for record in group)}
     if len(groups) > 1 and len(competing) == 1:
         groups = competing
     if len(groups) > 1:

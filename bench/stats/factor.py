@@ -97,7 +97,7 @@ def _other_agents(
     for record in unique_cells(others):
         if _who(record) in own:
             arms = True
-        elif record.agent.ranked and record.profile == profile and record.outcome == "graded":
+        elif record.competes and record.profile == profile and record.outcome == "graded":
             known = found[_label(record)]
             if versions.get(record.case.id) == record.case_version:
                 known[record.case.id].append(record)

@@ -83,7 +83,7 @@ def case_periods(counted: Mapping[tuple[Entrant, str], Sequence[Record]]) -> lis
     values: dict[tuple[Profile, str, str], dict[Entrant, list[bool]]] = defaultdict(lambda: defaultdict(list))
     for (entrant, case), records in counted.items():
         for record in records:
-            if record.agent.ranked and record.outcome == "graded":
+            if record.competes and record.outcome == "graded":
                 key = entrant.profile, case, period_of(record.started, newest)
                 values[key][entrant].append(bool(record.success))
     return [

@@ -147,7 +147,7 @@ def _standings_of_cells(cells: Mapping[tuple[Entrant, str], Sequence[Record]], s
     groups: dict[tuple[Entrant, bool, str], list[Record]] = defaultdict(list)
     for (entrant, case), records in cells.items():
         for record in records:
-            groups[entrant, record.agent.ranked, case].append(record)
+            groups[entrant, record.competes, case].append(record)
     return standings_of(_tallies(groups), suite, _tallies(_repeats(groups)))
 
 

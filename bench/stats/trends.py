@@ -81,7 +81,7 @@ def case_nights(records: Iterable[Record], measure: Measure, runs: str = "*") ->
             heads[record.provenance.run, entrant_of(record)].add(record.agent.digest)
     for record in unique:
         of_head = heads.get((record.provenance.run, entrant_of(record)), set()) if record.arm == "base" else set()
-        if record.agent.ranked and record.outcome == "graded" and (not of_head or record.agent.digest in of_head):
+        if record.competes and record.outcome == "graded" and (not of_head or record.agent.digest in of_head):
             said = record.provenance
             key = (entrant_of(record), said.suite, said.suite_version, said.run, record.case.id, record.case_version)
             groups[key].append(record)

@@ -32,7 +32,7 @@ from bench.stats.record_results import RecordResults
 from bench.store.branch import ResultsBranch
 from bench.store.decisions import Decision
 from tests.benchmarks.synthetic_branch import World, agent_nights, make_branch
-from tests.helpers.records import START, make_check, make_claim, make_night, make_note, make_record
+from tests.helpers.records import START, make_check, make_claim, make_night, make_note, make_record, without_isolation
 from tests.helpers.sampling import at_night
 from tests.helpers.store import ROOT, bundle_of
 
@@ -109,11 +109,8 @@ def nights(results: ResultsBranch) -> None:
         )
         for n in range(1, 30)
     ]  # fmt: skip
-    # Some in another sandbox, so that tables warn of it.
-    odd[11:14] = [
-        it.model_copy(update={"provenance": it.provenance.model_copy(update={"sandbox": "process"})})
-        for it in odd[11:14]
-    ]
+    # Some in another sandbox, so that tables warn of it, and do not rank them.
+    odd[11:14] = [without_isolation(it) for it in odd[11:14]]
     # A stranger's records of the same name, which do not compete.
     odd += [make_record(run="odd", trial=n, ranked=False, cell=f"stranger/{n}") for n in (1, 2)]
     results.commit(bundle_of(odd, "odd", days=6))

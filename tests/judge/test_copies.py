@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from bench.judge.ran import PrivateCopies
+from bench.judge.ran import PrivateCopies, place
 from tests.helpers.cells import write_files
 
 
@@ -34,3 +34,24 @@ def test_what_is_nested_deeper_than_a_path_is_too_much(tmp_path: Path) -> None:
     os.close(here)
     assert copies.fill_the_disk()
     copies.close()
+
+
+def test_a_module_of_the_judge_is_what_python_imports(tmp_path: Path) -> None:
+    """A package or a compiled module of its name, left beside it, was imported in its place, and counted nothing."""
+    left = {
+        "counted.py": "x = 1\n",
+        "counted/__init__.py": "",
+        "counted/more.py": "",
+        "counted.abi3.so": "",
+        "own.so": "",
+    }
+    root = write_files(tmp_path / "copy", {**left, "data/__init__.py": ""})
+    place(root, "counted.py", "x = 2\n")
+    place(root, "data.csv", "1\n")
+    assert {str(it.relative_to(root)) for it in root.rglob("*") if it.is_file()} == {
+        "counted.py",
+        "own.so",
+        "data.csv",
+        "data/__init__.py",
+    }
+    assert (root / "counted.py").read_text() == "x = 2\n"

@@ -16,7 +16,7 @@ from bench.stats.entrants import unique_cells
 from bench.stats.intervals import clustered, wilson
 from bench.stats.ranking import pass_at, pass_hat
 from bench.stats.tally import tally_of
-from tests.helpers.records import GPT, SONNET, START, make_check, make_night, make_record
+from tests.helpers.records import GPT, SONNET, START, make_check, make_night, make_record, without_isolation
 
 FAIL = [make_check(value=0.0)]
 HALF = [make_check("a"), make_check("b", 0.0, required=False)]
@@ -219,6 +219,15 @@ def test_results_that_are_not_ranked_take_neither_rank_nor_mean_of_those_that_ar
     competing, reference = (it.standing for it in rank(standings([*fair, *stranger], SUITE)))
     assert (competing.ranked, competing.graded, competing.success and competing.success.mean) == (True, 2, 1.0)
     assert (reference.ranked, reference.graded, reference.entrant) == (False, 1, competing.entrant)
+
+
+def test_what_ran_without_isolation_is_not_ranked() -> None:
+    """An agent that lays solutions from the runner's disk over its workspace was the leader."""
+    fair = make_record(case="one", profile="full", checks=FAIL)
+    free = without_isolation(make_record(agent="reader", case="one", profile="full"))
+    leader, other = rank(standings([fair, free], SUITE))
+    assert (leader.standing.entrant.agent, leader.rank) == ("react", 1)
+    assert (other.standing.entrant.agent, other.rank, other.standing.ranked) == ("reader", None, False)
 
 
 def _round(run: str, day: int, trials: int = 1, **passed: bool) -> list[Record]:
