@@ -1,4 +1,4 @@
-"""The judge's cifar.py: other pictures, in a file of another form; epochs.log gets a line for each pass that begins.
+"""The judge's cifar.py: other pictures, in a file of another form; epochs.log gets a line for each pass handed out.
 
 labels.json has how many pictures the training of a parameter went through, kept ones and each version among them,
 met.json how many renewed an average of batch normalisation, and which batch files were opened.
@@ -20,12 +20,12 @@ pictures_met.begin(torch, "met.json", r"data_batch_\d")
 def epoch(batch_size: int = 128, rng: np.random.Generator | None = None) -> Iterator[tuple[Any, Any]]:
     """As in the cifar.py of the task."""
     with open("epochs.log", "a+") as log:
-        log.write("epoch\n")
         log.seek(0)
-        if len(log.readlines()) > MOST_EPOCHS:
+        if len(log.readlines()) >= MOST_EPOCHS:  # and no line: a program may go on until it is refused
             raise RuntimeError(
                 f"train for at most {MOST_EPOCHS} epochs: one more pass over the training pictures began"
             )
+        log.write("epoch\n")
     with np.load("pictures.npz") as file:
         pictures, labels = file["pictures"], file["labels"]
     order = (rng or np.random.default_rng()).permutation(len(labels))
