@@ -8,6 +8,7 @@ import numpy as np
 from reference import layers, normed, sequence_of
 
 Call = dict[str, Any]
+NAMES = ["masks", "x_norm_clstoken", "x_norm_patchtokens", "x_norm_regtokens", "x_prenorm"]
 
 
 def give_pictures(rng: np.random.Generator, patch_size: int, calls: list[Call]) -> None:
@@ -19,6 +20,7 @@ def give_pictures(rng: np.random.Generator, patch_size: int, calls: list[Call]) 
     for call in calls:
         lists = isinstance(call.get("shape"), list)
         painted = [rng.normal(size=shape) for shape in (call["shape"] if lists else [call.get("shape", 1)])]
+        call.setdefault("modes", [[False, False], [True, True]])
         call["x"] = calls[call["again"]]["x"] if "again" in call else painted if lists else painted[0]
         if hide := call.pop("hide", 0):
             size = call.get("more", {}).get("patch_size") or patch_size
@@ -26,6 +28,17 @@ def give_pictures(rng: np.random.Generator, patch_size: int, calls: list[Call]) 
             hidden = [rng.random((len(x), x.shape[2] * x.shape[3] // size**2)) < 0.4 for x in pictures]
             hidden[1:] = [None] if hide == 2 else hidden[1:]
             call["masks"] = hidden if lists else hidden[0]
+
+
+def check_kinds(call: Call, told: str, is_list: Any, names: Any, dtypes: list[Any], drew: Any) -> None:
+    """A call gives a list for a list and dictionaries with the promised names, in its dtype, and draws nothing."""
+    lists, more = isinstance(call["x"], list), call.get("more", {})
+    assert is_list or not lists, f"{told}: the result for a list is none"
+    wanted = call.get("method") == "forward_features" or more.get("is_training")
+    assert names == [NAMES] * (len(call["x"]) if lists else 1) * bool(wanted), f"{told}: its names are {names}"
+    own = {f"torch.{call.get('dtype', 'float64')}", *(["torch.bool"] if call.get("masks") is not None else [])}
+    assert set(dtypes) <= own, f"{told}: the result is {dtypes}"
+    assert not drew, f"{told}: random numbers are drawn"
 
 
 def wanted_of(weights: Any, sizes: Any, call: Call) -> list[Any]:
@@ -50,6 +63,6 @@ def wanted_of(weights: Any, sizes: Any, call: Call) -> list[Any]:
         return found
     out = normed(after[-1], weights, "norm")
     if not (more.get("is_training") or method == "forward_features"):
-        return [out[:, 0]]
+        return [out[:, 0] / (1 + np.abs(out[:, 0])) if call.get("head") else out[:, 0]]
     given = [] if masks is None else [np.array(masks, dtype=float)]
     return [*given, out[:, 0], out[:, start:], out[:, 1:start], after[-1]]

@@ -20,11 +20,22 @@ def _model(sizes: Arrays, weights: Arrays) -> Any:
 
 
 def shapes_of(maker: str, given: list[Any], sizes: Arrays) -> list[Any]:
-    """Shapes of all parameters of what the package's `maker` makes, and the numbers of heads of its parts."""
+    """Shapes of all parameters of what the package's `maker` makes, and the numbers of heads of its parts.
+
+    The large models are made without memory. Nothing is told of one that cannot be: that is not promised.
+    """
     import dino_v2
     from dino_v2 import layers
 
-    model = getattr(dino_v2 if hasattr(dino_v2, maker) else layers, maker)(*given, **sizes)
+    make = getattr(dino_v2 if hasattr(dino_v2, maker) else layers, maker)
+    if maker in ("vit_large", "vit_giant2"):
+        try:
+            with torch.device("meta"):
+                model = make(*given, **sizes)
+        except (RuntimeError, NotImplementedError):
+            return [None, []]
+    else:
+        model = make(*given, **sizes)
     heads = {part.num_heads for part in model.modules() if hasattr(part, "num_heads")}
     return [{name: list(part.shape) for name, part in model.named_parameters() if part.requires_grad}, sorted(heads)]
 
@@ -38,29 +49,35 @@ def _flat(found: Any) -> list[Any]:
     return [part for one in found for part in _flat(one)]
 
 
-def _given(value: Any, dtype: torch.dtype) -> Any:
+def _given(value: Any, dtype: torch.dtype, strided: bool = False) -> Any:
     if isinstance(value, list):
-        return [_given(one, dtype) for one in value]
-    return None if value is None else torch.from_numpy(np.array(value)).to(dtype)
+        return [_given(one, dtype, strided) for one in value]
+    if value is None:
+        return None
+    tensor = torch.from_numpy(np.array(value)).to(dtype)
+    return tensor.mT.contiguous().mT if strided else tensor
 
 
 def called(sizes: Arrays, weights: Arrays, calls: list[Arrays]) -> list[Any]:
-    """x after all calls, masks after them, the tensors of the result and their dtype, for each call of one model.
+    """x after all calls, masks after them, the tensors of the result and what it is, for each mode of each call.
 
-    A call's factor multiplies all weights before it, as if they had been trained in between; before a call with
+    A mode is whether the model trains, and whether there are gradients: in the former, inputs are not contiguous.
+    A call's factor multiplies all weights before it, as an average over training does; before a call with
     "refused", a picture that cannot be cut is sent in with that patch size, and its error is let go.
     """
     model, entries, made = _model(sizes, weights), [], []
-    for call in calls:
-        model.train(call.get("training", False))
-        with torch.no_grad():
-            for part in model.parameters():
-                part.mul_(call.get("factor", 1.0))
+    for call, (training, gradients) in ((one, mode) for one in calls for mode in one["modes"]):
+        model.train(training)
+        for part in model.parameters():
+            part.data.mul_(call.get("factor", 1.0) if [training, gradients] == call["modes"][0] else 1.0)
         dtype = getattr(torch, call.get("dtype", "float64"))
-        model = model.to(dtype)
-        x, masks = _given(call["x"], dtype), _given(call.get("masks"), torch.bool)
+        model, model.head = model.to(dtype), torch.nn.Softsign() if call.get("head") else torch.nn.Identity()
+        x, masks = _given(call["x"], dtype, training), _given(call.get("masks"), torch.bool, training)
         more, method = dict(call.get("more", {})), getattr(model, call.get("method", "forward"))
-        with torch.set_grad_enabled(call.get("gradients", True)):
+        if training and isinstance(more.get("n"), list):
+            more["n"] = tuple(more["n"])
+        state = torch.get_rng_state()
+        with torch.set_grad_enabled(gradients):
             if "refused" in call:
                 with suppress(Exception):
                     model(x[:, :, 1:], patch_size=call["refused"])
@@ -72,8 +89,11 @@ def called(sizes: Arrays, weights: Arrays, calls: list[Arrays]) -> list[Any]:
             else:
                 found = method(x, masks=masks, **more)
         entries.append([x, masks])
-        made.append(_flat(found))
-    return [[x, masks, found, str(found[-1].dtype)] for (x, masks), found in zip(entries, made, strict=True)]
+        names = [sorted(one) for one in (found if isinstance(found, list) else [found]) if isinstance(one, dict)]
+        drawn = not training and not torch.equal(state, torch.get_rng_state())
+        kinds = [isinstance(found, list), names, sorted({str(part.dtype) for part in _flat(found)}), drawn]
+        made.append([_flat(found), *kinds])
+    return [[*entry, *one] for entry, one in zip(entries, made, strict=True)]
 
 
 def embedded(sizes: Arrays, weight: Any, bias: Any, x: Any) -> list[Any]:
@@ -94,16 +114,18 @@ def dropped(sizes: Arrays, weights: Arrays, x: Any, seed: int) -> Any:
 
 
 def slopes(sizes: Arrays, weights: Arrays, call: Arrays, ups: list[Any], along: Arrays) -> dict[str, float]:
-    """Gradients of the sum of ups times the sequence, and times intermediate tokens, each times its direction.
+    """Gradients of the sum of ups times every output, also through a list, each times its direction.
 
     The masks are the sequence's. What has no direction needs no gradient.
     """
     model = _model(sizes, weights).train(call["training"])
     x = _given(call["x"], torch.float64).requires_grad_("x" in along)
-    out = model(x, _given(call["masks"], torch.bool), patch_size=call["patch"], is_training=True)["x_prenorm"]
-    (inner,) = model.get_intermediate_layers(x, patch_size=call["patch"])
-    outs = zip((model.norm(out), inner), ups, strict=True)
-    sum((one * torch.from_numpy(up)).sum() for one, up in outs).backward()
+    masks, more = _given(call["masks"], torch.bool), {"patch_size": call["patch"]}
+    (told,) = model([x], [masks], is_training=True, **more)
+    parts = [told["x_norm_clstoken"].unsqueeze(1), told["x_norm_regtokens"], told["x_norm_patchtokens"]]
+    ((inner, first),) = model.get_intermediate_layers(x, return_class_token=True, **more)
+    outs = (torch.cat(parts, dim=1), model.norm(told["x_prenorm"]), inner, first, model(x, **more))
+    sum((one * torch.from_numpy(up)).sum() for one, up in zip(outs, ups, strict=True)).backward()
     found = {**dict(model.named_parameters()), "x": x}
     return {
         name: 0.0 if found[name].grad is None else float((found[name].grad * torch.from_numpy(value)).sum())

@@ -37,4 +37,7 @@ def made(rng: random.Random) -> list[tuple[str, list[Any], Settings, Settings]]:
         named = {"patch_size": patch, "num_register_tokens": registers}
         makers += [(maker, [], {}, kept), (maker, [patch, registers], sizes, {**kept, **sizes, **named})]
         makers.append((maker, [], named, {**kept, **named}))
+    for maker, width, depth, heads in (("vit_large", 1024, 24, 16), ("vit_giant2", 1536, 40, 24)):
+        sizes = {"img_size": 224, "patch_size": 16, "embed_dim": width, "depth": depth, "num_heads": heads}
+        makers.append((maker, [], {}, sizes))
     return makers
