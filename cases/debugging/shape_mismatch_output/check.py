@@ -26,8 +26,9 @@ MODEL = Probe(
 )
 
 
-def _inputs(ws: Any, count: int, double: bool = False, factor: float = 1.0) -> Any:
-    return lambda values: [ws.rng.getrandbits(60), values["num_classes"], count, double, factor]
+def _inputs(ws: Any, count: int, double: bool = False, factors: Any = None, last: Any = None) -> Any:
+    more = [count, double, factors or [1.0] * count, last or [count - 1]]
+    return lambda values: [ws.rng.getrandbits(60), values["num_classes"], *more]
 
 
 def _drawn_as_usual(name: str, first: Any, second: Any) -> None:
@@ -45,53 +46,65 @@ def _drawn_as_usual(name: str, first: Any, second: Any) -> None:
 
 def _right(values: dict[str, Any], extra: Any, value: Any) -> None:
     """State, trainable parameters, what they begin with and the outputs are as they must be."""
-    seed, classes, count, double, factor = extra
-    found = mapping(value, keys=("state", "trainable", "begun", "outs", "same"))
+    seed, classes, count, double, factors, last = extra
+    found = mapping(value, keys=("state", "trainable", "begun", "wide", "outs", "same"))
     state = {name: tuple(sequence(shape)) for name, shape in mapping(found["state"]).items()}
     assert state == shapes(classes), f"the state dictionary has the shapes {state}"
     assert sorted(map(str, sequence(found["trainable"]))) == sorted(shapes(classes)), "not all parameters are trainable"
     first, second = (mapping(it, keys=tuple(shapes(classes))) for it in sequence(found["begun"], length=2))
     for name in shapes(classes):
-        _drawn_as_usual(name, array(first[name]), array(second[name]))
+        begun = array(first[name])
+        _drawn_as_usual(name, begun, array(second[name], begun.shape))
+    assert found["wide"] in (None, [100_000, FEATURES]), "there are not as many outputs as classes where these are many"
     assert found["same"] is True, "the input was changed"
     values_drawn = drawn(seed, classes, count)
-    wanted = output({**values_drawn, "x": factor * values_drawn["x"]})
-    tolerance = 1e-9 if double else 2e-4
-    for out, right in zip(sequence(found["outs"], length=3), (wanted, wanted, wanted[-1:]), strict=True):
-        close(out, right, rtol=0, atol=tolerance * float(np.abs(wanted).max()), what="the output")
+    scale = np.array([*factors, 1.0])[:, None]
+    wanted = output({**values_drawn, "x": scale[:-1, :, None, None] * values_drawn["x"]}) / scale[:-1]
+    tolerance = (1e-9 if double else 2e-4) * float(np.abs(wanted).max())
+    wanted = np.vstack([wanted, np.full(classes, np.nan)])
+    # As the driver calls it: with other weights, in reverse order, and with a picture of NaN before some others.
+    calls = ((-2, list(range(count))), (1, list(range(count))[::-1]), (1, [count, *last]))
+    for out, (times, rows) in zip(sequence(found["outs"], length=3), calls, strict=True):
+        plain = array(out, (len(rows), classes), finite=False) / scale[rows] / times
+        close(plain, wanted[rows], rtol=0, atol=tolerance, nan="equal", what="the output")
 
 
 @check(weight=3, required=True)
 def outputs_match(ws: Any) -> None:
     """With the judge's weights the logits are those of the layers over all features, for any batch and any classes."""
-    for classes, count in ((3, 1), (1, 3), (12, 9)):
-        MODEL.compare(ws, "sizes", {"num_classes": classes}, _inputs(ws, count), _right)
+    MODEL.compare(ws, "sizes", {"num_classes": 3}, _inputs(ws, 1), _right)
+    MODEL.compare(ws, "sizes", {"num_classes": 12}, _inputs(ws, 2), _right)
     MODEL.repeats(ws, {"num_classes": 2}, {"num_classes": 4}, _inputs(ws, 2), _right)
+    MODEL.compare(ws, "sizes", {"num_classes": 1}, _inputs(ws, 3, last=[n % 3 for n in range(67)]), _right)
 
 
 @check(weight=2, required=True)
 def settings_and_signature(ws: Any) -> None:
     """`num_classes` by position, by name and left out; every mode; float64; large values, channels last."""
     MODEL.signature(ws, {"num_classes": 7}, _inputs(ws, 1), _right)
-    MODEL.settings(ws, {"num_classes": 2}, _inputs(ws, 2, factor=300.0), _right)
+    MODEL.settings(ws, {"num_classes": 2}, _inputs(ws, 2, factors=[1e9, 1.0]), _right)
     MODEL.compare(ws, "dtypes", {"num_classes": 2}, _inputs(ws, 2, double=True), _right)
 
 
 @check(weight=2, required=True)
 def gradients_match(ws: Any) -> None:
-    """In both modes gradients along random directions are the judge's slopes, of parameters also where x needs none."""
+    """In both modes gradients along random directions are the judge's slopes, of parameters also where x needs none.
+
+    Those that come from above are large, so that a model that cuts gradients off shows.
+    """
     upstream = ws.numpy_rng("upstream").normal(size=(1, 3))
     seed, along = ws.rng.getrandbits(60), ws.rng.getrandbits(60)
     values, directions = drawn(seed, 3, 1), drawn(along, 3, 1)
     answers = []
     for training, inputs in ((True, True), (False, True), (True, False)):
-        found = mapping(ws.drive("driver.py:slopes", seed, along, 3, upstream, training, inputs))
+        found = mapping(ws.drive("driver.py:slopes", seed, along, 3, 1e9 * upstream, training, inputs))
         wanted = sorted(shapes(3)) + ["x"] * inputs
         assert sorted(found) == wanted, f"there are gradients of {sorted(map(str, found))}"
         mode = f"{'training' if training else 'evaluation'} mode{'' if inputs else ', where x needs none'}"
-        answers.append((mode, {name: number(found[name]) for name in wanted}))
+        answers.append((mode, {name: number(found[name]) / 1e9 for name in wanted}))
+    start = output(values)
     for name in values:
-        right = slope(values, directions, name, upstream)
+        right = slope(values, start, directions, name, upstream)
         for mode, told in answers:
             near = abs(told.get(name, right) - right) <= 1e-2 * abs(right) + 1e-3
             assert near, f"in {mode}, the gradient of {name} is {told[name]:.6g}, not {right:.6g}"

@@ -8,8 +8,14 @@ import numpy as np
 import torch
 from classifier_model import ClassifierModel
 
+# With all weights multiplied so, the logits are exactly those of the plain weights times -2.
+CHANGED = {
+    "features.0.weight": 2, "features.0.bias": 2, "features.2.weight": 2, "features.2.bias": 4,
+    "classifier.weight": -0.5, "classifier.bias": -2,
+}  # fmt: skip
 
-def _values(seed: int, model: Any, classes: int, count: int) -> dict[str, Any]:
+
+def _values(seed: int, classes: int, count: int) -> dict[str, Any]:
     """The values that the judge draws from the same seed, as torch tensors."""
     rng = np.random.default_rng(seed)
     shapes = {
@@ -29,9 +35,22 @@ def _beginning(model: Any) -> dict[str, Any]:
     return {name: value.detach().flatten()[:4000].clone() for name, value in model.named_parameters()}
 
 
-def seen(model: Any, seed: int, classes: int, count: int, double: bool, factor: float) -> dict[str, Any]:
-    """State as built, and the output with the values of the seed: at once, again, and of the last picture alone.
+def _wide() -> list[int] | None:
+    """The shape of the last weight for 100,000 classes, without memory; None for a model that cannot be built so."""
+    with torch.device("meta"):
+        try:
+            ClassifierModel(3)
+        except Exception:
+            return None
+        return list(ClassifierModel(100_000).state_dict()["classifier.weight"].shape)
 
+
+def seen(
+    model: Any, seed: int, classes: int, count: int, double: bool, factors: list[float], last: list[int]
+) -> dict[str, Any]:
+    """State as built, and three outputs, all looked at after the last call.
+
+    With other weights; with those of the seed, in reverse order; of a picture of NaN and then the pictures `last`.
     `begun`: what the parameters of this model and of one more begin with. Pictures that are multiplied by a factor have
     their channels last in memory.
     """
@@ -40,26 +59,34 @@ def seen(model: Any, seed: int, classes: int, count: int, double: bool, factor: 
     begun = [_beginning(model), _beginning(ClassifierModel(classes))]
     model = model.double() if double else model
     kind = next(model.parameters()).dtype
-    values = _values(seed, model, classes, count)
-    x = factor * values.pop("x").to(kind)
-    if factor != 1:
+    values = _values(seed, classes, count)
+    x = (torch.tensor(factors, dtype=torch.float64)[:, None, None, None] * values.pop("x")).to(kind)
+    if set(factors) != {1.0}:
         x = x.contiguous(memory_format=torch.channels_last)
+    model.load_state_dict({name: CHANGED[name] * value for name, value in values.items()})
+    given = [x, x.flip(0), torch.cat([x[:1] * float("nan"), x[last]])]
+    before = [it.clone() for it in given]
+    outs = [model(given[0])]
     model.load_state_dict(values)
-    before = x.clone()
-    outs = [model(x), model(x), model(x[-1:])]
+    outs.append(model(given[1]))
+    # The gradients of many pictures would take gigabytes.
+    with torch.set_grad_enabled(torch.is_grad_enabled() and len(last) == 1):
+        outs.append(model(given[2]))
+    same = all(torch.equal(a.nan_to_num(7.0), b.nan_to_num(7.0)) for a, b in zip(before, given, strict=True))
     return {
         "state": state,
         "trainable": trainable,
         "begun": begun,
+        "wide": _wide(),
         "outs": [out.detach() for out in outs],
-        "same": bool((before == x).all()),
+        "same": same and not any(it.requires_grad for it in given),
     }
 
 
 def slopes(seed: int, along: int, classes: int, upstream: Any, training: bool, inputs: bool) -> dict[str, float]:
     """The gradient of sum(upstream * logits) times a seed's direction, for each parameter, and for x if wanted."""
     model = ClassifierModel(classes).double().train(training)
-    values, directions = (_values(it, model, classes, 1) for it in (seed, along))
+    values, directions = (_values(it, classes, 1) for it in (seed, along))
     x = values.pop("x").requires_grad_(inputs)
     model.load_state_dict(values)
     (model(x) * torch.from_numpy(upstream)).sum().backward()
