@@ -11,6 +11,7 @@ FILES = (
     "best_checkpoint/model.safetensors",
     "best_checkpoint/vocab.txt",
     "data/val.jsonl",
+    "train_logs.txt",
 )
 METRICS, KEY, TOLERANCE = "eval_metrics.json", "final_val_accuracy", 0.05
 EARLIER = {"first": 98.765, "second": 12.345}

@@ -23,16 +23,25 @@ def build(public: Path, hidden: Path, profile: str, seed: int) -> None:
     is nearer to the log than the truth, and more.
     """
     facts = {}
-    for name, rows, noise in (("visible", 500, 0.25), ("first", 437, 0.6), ("second", 2199, 0.6)):
+    # Beside a hidden split lies a log that is a little off: a script that takes a near number from it shows.
+    for name, rows, noise, longer, off in (
+        ("visible", 500, 0.25, 0, 0),
+        ("first", 437, 0.6, 100, 0.08),
+        ("second", 2199, 0.6, 0, -0.08),
+    ):
         folder = public if name == "visible" else hidden / name
-        facts[name] = world(np.random.default_rng(stream(seed, name)), folder, rows, noise, turned=name == "second")
-    (public / "train_logs.txt").write_text(log(np.random.default_rng(stream(seed, "log")), facts["visible"]["right"]))
+        rng = np.random.default_rng(stream(seed, name))
+        facts[name] = world(rng, folder, rows, noise, longer, turned=name == "second")
+        text = log(np.random.default_rng(stream(seed, "log")), facts[name]["right"] + off)
+        (folder / "train_logs.txt").write_text(text)
     (hidden / "facts.json").write_text(json.dumps(facts))
 
 
-def world(rng: np.random.Generator, folder: Path, rows: int, noise: float, turned: bool) -> dict[str, float]:
+def world(
+    rng: np.random.Generator, folder: Path, rows: int, noise: float, longer: int, turned: bool
+) -> dict[str, float]:
     """Write a checkpoint and a split; gives its accuracy in per cent."""
-    length = int(rng.integers(44, 53))
+    length = int(rng.integers(44, 53)) + longer
     names = sorted({"".join(rng.choice(SYLLABLES, int(rng.integers(2, 4)))) for _ in range(260)})
     words = [*SPECIAL, *(str(name) for name in rng.permutation(names))]
     arrays = {
@@ -47,10 +56,8 @@ def world(rng: np.random.Generator, folder: Path, rows: int, noise: float, turne
     asked = rng.standard_normal(HIDDEN)
     told = 0.5 * asked + 0.85 * rng.standard_normal(HIDDEN)
     count = FITTED + rows + 40
-    texts, ids, types, mask = drawn(rng, words, count, length)
-    worth = np.where(
-        types == 0, arrays["word_embeddings.weight"][ids] @ asked, arrays["word_embeddings.weight"][ids] @ told
-    )
+    texts, ids, types, mask = drawn(rng, words, count, length, longer)
+    worth = np.where(types == 0, *((arrays["word_embeddings.weight"] @ side)[ids] for side in (asked, told)))
     score = (worth * mask).sum(axis=1) / mask.sum(axis=1)
     score -= np.quantile(score, 0.35)  # more are yes than no, as in BoolQ
     labels = score + noise * score.std() * rng.standard_normal(count) > 0
@@ -92,7 +99,9 @@ def world(rng: np.random.Generator, folder: Path, rows: int, noise: float, turne
     return {"right": 100 * float(np.mean((margin[kept] > 0) == labels[kept])), "rows": len(kept)}
 
 
-def drawn(rng: np.random.Generator, words: list[str], count: int, length: int) -> tuple[list[dict[str, str]], ...]:
+def drawn(
+    rng: np.random.Generator, words: list[str], count: int, length: int, longer: int
+) -> tuple[list[dict[str, str]], ...]:
     """Texts, and their numbers, segments and masks, count x length."""
     ids, types, mask = (np.zeros((count, length), int) for _ in range(3))
     texts = []
@@ -100,7 +109,8 @@ def drawn(rng: np.random.Generator, words: list[str], count: int, length: int) -
         # Every twentieth pair is that of the row before, so that leaving repeated ones out shows.
         if row % 20 != 1:
             question, passage = (
-                rng.integers(len(SPECIAL), len(words), int(rng.integers(*span))) for span in (QUESTION, PASSAGE)
+                rng.integers(len(SPECIAL), len(words), int(rng.integers(*span)))
+                for span in (QUESTION, np.add(PASSAGE, longer))
             )
         texts.append(
             {"question": " ".join(words[at] for at in question), "passage": " ".join(words[at] for at in passage)}
@@ -113,13 +123,14 @@ def drawn(rng: np.random.Generator, words: list[str], count: int, length: int) -
 
 def pooled(arrays: dict[str, np.ndarray], ids: np.ndarray, types: np.ndarray, mask: np.ndarray) -> np.ndarray:
     """What the classifier gets, as in workspace/encoder.py."""
+    arrays = {name: array.astype(np.float32) for name, array in arrays.items()}
     x = arrays["word_embeddings.weight"][ids] + arrays["position_embeddings.weight"]
     x = x + arrays["token_type_embeddings.weight"][types]
     x = (x - x.mean(axis=-1, keepdims=True)) / np.sqrt(x.var(axis=-1, keepdims=True) + 1e-5)
     x = np.maximum(
         (x * arrays["norm.weight"] + arrays["norm.bias"]) @ arrays["inner.weight"].T + arrays["inner.bias"], 0
     )
-    return (x * mask[..., None]).sum(axis=1) / mask.sum(axis=1, keepdims=True)
+    return np.einsum("rph,rp->rh", x, mask.astype(np.float32)).astype(float) / mask.sum(axis=1, keepdims=True)
 
 
 def log(rng: np.random.Generator, best: float) -> str:
