@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from tests.helpers.cells import make_limits, write_files
 _CHANNELS = '''
 import ctypes, errno, fcntl, glob, mmap, os, random, resource, signal, socket, struct, sys, tempfile, threading, time
 
-PORT, WORD = 34567, b"a word"
+PORT, WORD, NICE = 34567, b"a word", int(open("nice").read())
 libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -160,7 +161,8 @@ class Channels:
         return found
 
     def standing(self):
-        found = [os.nice(0), sorted(os.sched_getaffinity(0)) if len(os.sched_getaffinity(0)) < self.cpus() else None]
+        cpus = sorted(os.sched_getaffinity(0))
+        found = [os.nice(0) - NICE, cpus if len(cpus) < self.cpus() else None]
         os.nice(3)
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
         resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))
@@ -236,9 +238,14 @@ def drawn():
 '''
 
 
+def _files() -> dict[str, str | bytes]:
+    """Of the workspace; the tests may themselves be run by `nice`."""
+    return {"channels.py": _CHANNELS, "nice": str(os.nice(0))}
+
+
 @pytest.fixture
 def subject(isolating: Sandbox, tmp_path: Path) -> Iterator[Subject]:
-    write_files(tmp_path / "workspace", {"channels.py": _CHANNELS})
+    write_files(tmp_path / "workspace", _files())
     made = Subject(isolating, tmp_path / "workspace", ("numpy",), make_limits(), Deadline(120))
     yield made
     made.close()
@@ -322,7 +329,7 @@ def test_doctor_can_tell_how_calls_are_made(bubblewrap: Sandbox) -> None:
 
 def test_where_no_process_may_make_namespaces_each_call_has_a_sandbox(tmp_path: Path, bubblewrap: Sandbox) -> None:
     del bubblewrap
-    write_files(tmp_path / "workspace", {"channels.py": _CHANNELS})
+    write_files(tmp_path / "workspace", _files())
     subject = Subject(_WithoutNamespaces(), tmp_path / "workspace", ("numpy",), make_limits(), Deadline(120))
     try:
         assert [_call(subject, "channels:drawn") != _call(subject, "channels:drawn")] == [True]
