@@ -53,18 +53,19 @@ def arguments() -> list[list[list[str]]]:
     return [[[name, str(kind.default)] for name, kind in parameters.items()] for parameters in kinds]
 
 
-def examples(batch_size: int, seed: int) -> list[Any]:
-    """Pictures, labels and sizes of the batches of both parts; training is read five times, validation twice."""
+def examples(batch_sizes: list[int], seed: int) -> list[Any]:
+    """Pictures, labels and sizes of the batches: training once for each of the sizes, validation twice."""
     from cifar10_classifier import CIFAR10DataModule
 
     torch.manual_seed(seed)
     # In a folder where no `data` is: the one that is given counts.
     folder = Path("data").absolute()
     os.chdir(tempfile.mkdtemp())
-    data = CIFAR10DataModule(str(folder), batch_size=batch_size)
-    data.setup("fit")
-    found = []
-    for loader in (*[data.train_dataloader] * 5, data.val_dataloader, data.val_dataloader):
+    made = {size: CIFAR10DataModule(str(folder), batch_size=size) for size in batch_sizes}
+    for data in made.values():
+        data.setup("fit")
+    held, found = made[batch_sizes[0]].val_dataloader, []
+    for loader in (*[made[size].train_dataloader for size in batch_sizes], held, held):
         batches = list(loader())
         pictures, labels = (torch.cat([torch.as_tensor(batch[part]) for batch in batches]) for part in (0, 1))
         found.append([pictures, labels, [len(batch[0]) for batch in batches]])
