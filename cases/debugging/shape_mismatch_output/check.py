@@ -55,7 +55,8 @@ def _right(values: dict[str, Any], extra: Any, value: Any) -> None:
     for name in shapes(classes):
         begun = array(first[name])
         _drawn_as_usual(name, begun, array(second[name], begun.shape))
-    assert found["wide"] in (None, [100_000, FEATURES]), "there are not as many outputs as classes where these are many"
+    many, wide = sequence(found["wide"], length=2)
+    assert wide == [many, FEATURES], "there are not as many outputs as classes where these are many"
     assert found["same"] is True, "the input was changed"
     values_drawn = drawn(seed, classes, count)
     scale = np.array([*factors, 1.0])[:, None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -35,14 +36,20 @@ def _beginning(model: Any) -> dict[str, Any]:
     return {name: value.detach().flatten()[:4000].clone() for name, value in model.named_parameters()}
 
 
-def _wide() -> list[int] | None:
-    """The shape of the last weight for 100,000 classes, without memory; None for a model that cannot be built so."""
+def _wide() -> tuple[int, list[int]]:
+    """Many classes, and the shape of the last weight for them; fewer where a model cannot be built without memory."""
     with torch.device("meta"):
         try:
             ClassifierModel(3)
-        except Exception:
-            return None
-        return list(ClassifierModel(100_000).state_dict()["classifier.weight"].shape)
+        except Exception:  # of the agent's code, which was never asked to be built so
+            without_memory = False
+        else:
+            without_memory = True
+    classes = 100_000 if without_memory else 1_100
+    # Gigabytes that nobody writes to are not taken.
+    unwritten = patch.object(torch.nn.Linear, "reset_parameters", lambda _: None)
+    with torch.device("meta" if without_memory else "cpu"), unwritten:
+        return classes, list(ClassifierModel(classes).state_dict()["classifier.weight"].shape)
 
 
 def seen(
