@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -47,9 +46,12 @@ def _wide() -> tuple[int, list[int]]:
             without_memory = True
     classes = 100_000 if without_memory else 1_100
     # Gigabytes that nobody writes to are not taken.
-    unwritten = patch.object(torch.nn.Linear, "reset_parameters", lambda _: None)
-    with torch.device("meta" if without_memory else "cpu"), unwritten:
-        return classes, list(ClassifierModel(classes).state_dict()["classifier.weight"].shape)
+    begin, torch.nn.Linear.reset_parameters = torch.nn.Linear.reset_parameters, lambda _: None
+    try:
+        with torch.device("meta" if without_memory else "cpu"):
+            return classes, list(ClassifierModel(classes).state_dict()["classifier.weight"].shape)
+    finally:
+        torch.nn.Linear.reset_parameters = begin
 
 
 def seen(
