@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from bench.base.faces import lazy_face
 
 if TYPE_CHECKING:
-    from bench.authoring.choice import SAMPLE, Choice, choose_changed, longest_first, shard_of
+    from bench.authoring.choice import SAMPLE_S, Choice, choose_changed, longest_first, shard_of
     from bench.authoring.edit_answers import lay_out_answer, move_patches, save_answer
     from bench.authoring.judge_sources import declare, declared, sources_digest
     from bench.authoring.locks import FOLDER, ProofLock, Surroundings, lock_path, read_lock, standing

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,12 +10,13 @@ from bench.authoring.locks import ProofLock, Standing
 from bench.base.errors import UserError
 from bench.formats.case import Case
 
-SAMPLE = 5
-"""Cases that are proven again when judge, kit, interpreter or a library has changed, of those proven before."""
+SAMPLE_S = 180.0
+"""CPU seconds of the proofs that are made again when judge, kit, interpreter or a library has changed: of so many cases
+as it takes to reach them, so that a draw of dear cases takes no longer than one of cheap ones."""
 SHARE = 0.1
-"""Of the cases whose lock speaks for everything."""
+"""Of the CPU seconds of the cases whose lock speaks for everything."""
 _UNKNOWN_S = 60.0
-"""CPU seconds of a case without a lock, for the balance of shards."""
+"""CPU seconds of a case without a lock."""
 
 
 @dataclass(frozen=True)
@@ -27,11 +27,13 @@ class Choice:
     skipped: Sequence[tuple[Case, str]]
 
 
-def choose_changed(cases: Sequence[Case], standings: Mapping[str, Standing], seed: str) -> Choice:
-    """Every case that is not proven as it is; of those proven elsewhere `SAMPLE`; of the rest a `SHARE`, drawn."""
-    drawn = _drawn(cases, standings, "elsewhere", SAMPLE, seed)
-    rest = sum(it.kind == "proven" for it in standings.values())
-    drawn |= _drawn(cases, standings, "proven", math.ceil(SHARE * rest), seed)
+def choose_changed(
+    cases: Sequence[Case], standings: Mapping[str, Standing], locks: Mapping[str, ProofLock | None], seed: str
+) -> Choice:
+    """Every case that is not proven as it is; of those proven elsewhere `SAMPLE_S`; of the rest a `SHARE`, drawn."""
+    took = {kind: _seconds(cases, standings, locks, kind) for kind in ("elsewhere", "proven")}
+    drawn = _drawn(took["elsewhere"], SAMPLE_S, f"elsewhere {seed}")
+    drawn |= _drawn(took["proven"], SHARE * sum(took["proven"].values()), f"proven {seed}")
     proven, skipped = [], []
     for case in cases:
         found = standings[case.id]
@@ -44,10 +46,25 @@ def choose_changed(cases: Sequence[Case], standings: Mapping[str, Standing], see
     return Choice(proven, skipped)
 
 
-def _drawn(cases: Sequence[Case], standings: Mapping[str, Standing], kind: str, most: int, seed: str) -> set[str]:
-    # A draw of each group's own: what one draws does not depend on the size of the other.
+def _seconds(
+    cases: Sequence[Case], standings: Mapping[str, Standing], locks: Mapping[str, ProofLock | None], kind: str
+) -> dict[str, float]:
     group = sorted(case.id for case in cases if standings[case.id].kind == kind)
-    return set(random.Random(f"{kind} {seed}").sample(group, min(most, len(group))))
+    return {name: _cpu_s(locks.get(name)) for name in group}
+
+
+def _drawn(took: Mapping[str, float], least_s: float, seed: str) -> set[str]:
+    # A draw of each group's own: what one draws does not depend on the size of the other.
+    drawn: set[str] = set()
+    for name in random.Random(seed).sample(list(took), len(took)):
+        if sum(took[it] for it in drawn) >= least_s:
+            break
+        drawn.add(name)
+    return drawn
+
+
+def _cpu_s(lock: ProofLock | None) -> float:
+    return lock.cpu_s if lock else _UNKNOWN_S
 
 
 def longest_first(cases: Sequence[Case], locks: Mapping[str, ProofLock | None]) -> list[Case]:
@@ -63,7 +80,7 @@ def longest_first(cases: Sequence[Case], locks: Mapping[str, ProofLock | None]) 
 def shard_of(cases: Sequence[Case], locks: Mapping[str, ProofLock | None], text: str) -> Choice:
     """The cases of shard `text`, such as `2/5`: balanced by the CPU seconds of the locks, each case in one shard."""
     number, count = _shard_numbers(text)
-    took = {case.id: lock.cpu_s if (lock := locks.get(case.id)) else _UNKNOWN_S for case in cases}
+    took = {case.id: _cpu_s(locks.get(case.id)) for case in cases}
     loads = [0.0] * count
     own: set[str] = set()
     # The longest first, each into the shard that has the least so far.

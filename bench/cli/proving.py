@@ -103,15 +103,15 @@ def _choice(
     seed: str,
 ) -> Choice | None:
     """What of `cases` is proven; None: all of them, which needs no word."""
-    from bench.authoring import SAMPLE, choose_changed, shard_of, standing
+    from bench.authoring import SAMPLE_S, choose_changed, shard_of, standing
 
     if asked.shard is not None:
         return shard_of(cases, locks, asked.shard)
     if not asked.changed:
         return None
-    asked.say(f"drawn: {counted(SAMPLE, 'case')} where judge or libraries changed, and a tenth of the rest")
+    asked.say(f"drawn: {SAMPLE_S:g} CPU seconds of proofs where judge or libraries changed, and a tenth of the rest")
     standings = {case.id: standing(case, locks[case.id], here, isolated=sandbox.isolated) for case in cases}
-    return choose_changed(cases, standings, seed)
+    return choose_changed(cases, standings, locks, seed)
 
 
 def _contradictions(found: Sequence[Proven], locks: Mapping[str, ProofLock | None], here: Surroundings) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from bench.authoring.choice import SAMPLE, choose_changed, longest_first, shard_of
+from bench.authoring.choice import SAMPLE_S, choose_changed, longest_first, shard_of
 from bench.authoring.locks import (
     ProofLock,
     Standing,
@@ -116,14 +116,15 @@ def test_what_is_not_proven_is_proven_and_of_the_rest_a_drawn_part(tmp_path: Pat
     cases = cases_called(tmp_path, [f"c{number:02}" for number in range(40)])
     kinds: Mapping[int, Any] = {0: "open", 1: "elsewhere"}
     standings = {case.id: Standing(kinds.get(n // 9, "proven"), "why") for n, case in enumerate(cases)}
-    choice = choose_changed(cases, standings, "7")
+    locks = {case.id: lock_of(case, cpu_s=50.0 if n < 18 else 20.0) for n, case in enumerate(cases)}
+    choice = choose_changed(cases, standings, locks, "7")
     chosen = [case.id for case, _ in choice.proven]
     assert chosen[:9] == [f"c{number:02}" for number in range(9)]
-    assert sum(9 <= int(name[1:]) < 18 for name in chosen) == SAMPLE
-    assert sum(int(name[1:]) >= 18 for name in chosen) == 3, "a tenth of 22, rounded up"
+    assert sum(9 <= int(name[1:]) < 18 for name in chosen) == 4, f"4 of 50 CPU seconds reach {SAMPLE_S}"
+    assert sum(int(name[1:]) >= 18 for name in chosen) == 3, "44 CPU seconds are a tenth of 22 times 20"
     assert sorted([*chosen, *(case.id for case, _ in choice.skipped)]) == [case.id for case in cases]
-    assert choose_changed(cases, standings, "7") == choice
-    assert any(choose_changed(cases, standings, str(seed)) != choice for seed in range(3))
+    assert choose_changed(cases, standings, locks, "7") == choice
+    assert any(choose_changed(cases, standings, locks, str(seed)) != choice for seed in range(3))
 
 
 def test_shards_are_balanced_and_every_case_is_in_one(tmp_path: Path) -> None:
