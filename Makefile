@@ -25,7 +25,8 @@ export LITELLM_LOCAL_MODEL_COST_MAP := True
 test-fast everything every-variant: export OPENBLAS_NUM_THREADS := 1
 test-fast everything every-variant: export OMP_NUM_THREADS := 1
 
-.PHONY: demo demo-system test test-setup test-system everything types-and-proofs test-fast test-nightly every-variant lint docs fuzz
+.PHONY: demo demo-system test test-setup test-system everything tests types-and-proofs test-fast test-nightly every-variant
+.PHONY: lint docs fuzz
 .PHONY: attacks cases
 .PHONY: locks image clean
 
@@ -41,12 +42,18 @@ test: test-setup ## lint, types, every kind of test, the cases that changed; at 
 
 # --- parts ----------------------------------------------------------------------------------------------------------
 
-# One case at a time takes what the tests leave; so do the types, which one core looks at.
+# One case at a time takes what the tests leave; so do the types, which one core looks at. Both also fill the time in
+# which an image is built.
 everything: export JOBS := 1
 everything: $(VENV)/.dev
-	@scripts/sandbox_image $(BIN)/ml-dev-bench || true
-	scripts/beside $(BIN)/python -m pytest -m "not nightly" --numprocesses $(WORKERS) --dist worksteal \
-	    --durations 60 --durations-min 4 -- $(MAKE) --no-print-directory types-and-proofs
+	scripts/beside $(MAKE) --no-print-directory tests -- $(MAKE) --no-print-directory types-and-proofs
+
+# Each worker would compile all files of tests for itself; so one that runs none of them does it for all.
+tests:
+	@scripts/beside scripts/sandbox_image $(BIN)/ml-dev-bench -- \
+	    sh -c '$(BIN)/python -m pytest --collect-only >/dev/null' || true
+	$(BIN)/python -m pytest -m "not nightly" --numprocesses $(WORKERS) --dist worksteal \
+	    --durations 60 --durations-min 4
 
 types-and-proofs: lint
 	scripts/prove_cases $(BIN)/ml-dev-bench $(PROVE)
