@@ -5,16 +5,20 @@ module of the judge that the program imports calls `begin`. Whatever the loss, a
 out the gradient of a loss in which its row has a part; two terms about one output count once. Where a case asks for it,
 an optimiser that takes a step by a gradient it has used before counts its labels again, and an example that one loss
 takes in several versions counts as often. The networks of an ensemble are counted apart, for each parameter by itself,
-and together. What the process writes is a claim: a program can change it.
+and together. What other processes derive is not counted; `note_children` tells that there were some. What the process
+writes is a claim: a program can change it.
 """
 
 from __future__ import annotations
 
+import atexit
 import functools
 import importlib
 import json
 import math
+import os
 import re
+import resource
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -77,6 +81,24 @@ def begin(torch: Any, classes: int, into: str, steps: bool = False, numbers: int
         setattr(torch.autograd, name, counting(getattr(torch.autograd, name)))
     if steps:
         importlib.import_module(torch.optim.Optimizer.__module__).register_optimizer_step_pre_hook(count_again)
+
+
+def note_children(into: str) -> None:
+    """Write into the JSON file `into`, when all is done, whether this process had children.
+
+    A loader's workers are some, whoever started them; a program that another replaces leaves no file.
+    """
+    file = Path(into).absolute()
+    file.unlink(missing_ok=True)
+    atexit.register(lambda: file.write_text(json.dumps(_had_children())))
+
+
+def _had_children() -> bool:
+    try:
+        os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:  # none now; those before were waited for
+        return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss > 0
+    return True
 
 
 def labels(values: Iterable[Any], classes: int, numbers: int = 0) -> list[tuple[list[Any], int]]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from bench.casekit import labels_counted
+from tests.helpers.cells import write_files
 from tests.helpers.torch_scripts import run_script
 
 BEGUN = """
@@ -146,3 +149,25 @@ opt.step(closure)
 """,
     )
     assert json.loads((tmp_path / "labels.json").read_text()) == {"labels": 16, "together": 16}
+
+
+FORKED = "import os\nchild = os.fork()\nif child == 0: os._exit(0)\n"
+CHILDREN = {
+    "": False,
+    "import subprocess, sys\nsubprocess.run([sys.executable, '-c', ''])": True,
+    "import os\nos.system('true')": True,
+    FORKED: True,
+    f"{FORKED}os.waitpid(child, 0)": True,
+    "import multiprocessing\nmultiprocessing.get_context('fork').Process(target=print).start()": True,
+    "import os, sys\nos.execv(sys.executable, [sys.executable, '-c', ''])": None,
+}
+
+
+@pytest.mark.parametrize("text", CHILDREN)
+def test_whether_there_were_children_is_told_at_the_end(tmp_path: Path, text: str) -> None:
+    begun = "import labels_counted\nlabels_counted.note_children('children.json')\n"
+    write_files(tmp_path, {"labels_counted.py": labels_counted.source().decode(), "program.py": begun + text})
+    (tmp_path / "children.json").write_text("false")
+    subprocess.run([sys.executable, "program.py"], cwd=tmp_path, check=True, timeout=60)
+    told = tmp_path / "children.json"
+    assert (json.loads(told.read_text()) if told.exists() else None) is CHILDREN[text]

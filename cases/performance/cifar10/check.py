@@ -54,6 +54,7 @@ def program_learns_in_ten_epochs(ws: Any) -> None:
         assert met <= MOST_EPOCHS * TRAIN, told
     opened = sequence(mapping(ran.json("met.json")).get("opened"))
     assert not opened, f"train.py opens {string(opened[0])[-60:]}, wanted pictures of cifar.py alone"
+    assert ran.json("processes.json") is False, "train.py starts other processes: training there is not counted"
     assert reached > LEARNT, f"accuracy {reached:.3f} on other pictures, wanted more than {LEARNT:.2f}"
 
 

@@ -1,7 +1,8 @@
 """The judge's cifar.py: other pictures, in a file of another form; epochs.log gets a line for each pass handed out.
 
 labels.json has how many pictures the training of a parameter went through, kept ones and each version among them,
-met.json how many renewed an average of batch normalisation, and which batch files were opened.
+met.json how many renewed an average of batch normalisation, and which batch files were opened, processes.json whether
+there were other processes.
 """
 
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ import pictures_met
 import torch
 
 CLASSES, MOST_EPOCHS = 10, 10
+labels_counted.note_children("processes.json")
 labels_counted.begin(torch, CLASSES, "labels.json", numbers=3 * 32 * 32)
 pictures_met.begin(torch, "met.json", r"data_batch_\d")
 

@@ -2,14 +2,12 @@
 
 counted.json has the labels of its losses, libraries.json the libraries that its programs ask for, whichever way they
 name them; those that a library asks for are the library's own affair. processes.json says, when all is done, whether it
-had children, whoever started them: a loader's workers are some, and a program that another replaces leaves no word.
+had children.
 """
 
-import atexit
 import importlib
 import json
 import os
-import resource
 import runpy
 import sys
 import sysconfig
@@ -54,20 +52,11 @@ def by_a_library(frame: FrameType | None) -> bool:
     return False
 
 
-def had_children() -> bool:
-    """Whether this process has a child still, or has waited for one."""
-    try:
-        os.waitpid(-1, os.WNOHANG)
-    except ChildProcessError:
-        return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss > 0
-    return True
-
-
-processes = Path("processes.json").absolute()
-atexit.register(lambda: processes.write_text(json.dumps(had_children())))  # first, so that it is run last
 torch = importlib.import_module("torch")
 sys.path.insert(0, OWN)
-importlib.import_module("labels_counted").begin(torch, FIELDS, "counted.json", steps=True)
+counter = importlib.import_module("labels_counted")
+counter.note_children("processes.json")  # before the program, so that it is told last
+counter.begin(torch, FIELDS, "counted.json", steps=True)
 sys.meta_path.insert(0, Libraries("libraries.json"))
 sys.argv = ["train.py"]
 runpy.run_path(os.path.join(OWN, "train.py"), run_name="__main__")
