@@ -14,6 +14,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -77,8 +78,6 @@ class Spreads:
     @classmethod
     def of(cls, seen: Mapping[Group, Sequence[Seen]]) -> Spreads:
         """Learn from times by group."""
-        from scipy.special import ndtri  # not at the top: whoever imports this module would wait for it
-
         taken = {key: np.log(np.maximum([it.seconds for it in found], _LEAST_S)) for key, found in seen.items()}
         centres = {key: float(values.mean()) for key, values in taken.items()}
         centred = {key: values - centres[key] for key, values in taken.items()}
@@ -88,7 +87,7 @@ class Spreads:
             n = len(values)
             rest = values - np.array([shifts.get(it.run, 0.0) for it in seen[key]])
             logs[key] = (rest - rest.mean()) * math.sqrt(n / (n - 1)) if n > 1 else np.zeros(0)
-        usual = _USUAL_SD * ndtri((np.arange(5) + 0.5) / 5)
+        usual = [_USUAL_SD * NormalDist().inv_cdf((it + 0.5) / 5) for it in range(5)]
         return cls(logs, centres, np.sort(np.concatenate([usual, *logs.values()])), shift)
 
     def exact(self, key: Group, whole: float, longest: float) -> Spread:
