@@ -5,5 +5,5 @@
 
 JUDGE = "2"
 """Raised when a change of the sources may give another verdict of the same workspace."""
-SOURCES = "sha256:d7e7443ff1205d90b057b8b46af314836a24c16796fbc947d299c3e01c89755d"
+SOURCES = "sha256:13cb1d0df5e542d79f107502229fc5f9dfbb820108a487bae177958f34c59f86"
 """Of the sources that were last decided upon: see `bench.authoring.judge_sources`."""
