@@ -10,6 +10,7 @@ from bench.judge import check, mapping, number, string
 PROJECT = "ml_workflow_test_wandb"
 TAGS = ["evaluation", "test"]
 KEYS = ["epoch", "training_loss", "validation_loss"]
+LOGGED = ("values_logged", "summary_strayed")
 SLACK_S = 300
 TOLERANCE = 1e-9
 
@@ -39,7 +40,7 @@ def info_names_the_run(ws: Any) -> None:
 @check(weight=25, required=True)
 def values_were_logged(ws: Any) -> None:
     """The three measured values reached that run, unchanged, and no others under their names."""
-    given = [(event["values"], event["times"]) for event in _events(ws) if event["event"] == "values_logged"]
+    given = [(event["values"], event.get("times")) for event in _events(ws) if event["event"] in LOGGED]
     assert _logged_at(ws) > 0, f"measured were {_issued(ws)}, logged, and how often: {str(given)[:300]}"
 
 
@@ -49,7 +50,9 @@ def run_was_finished(ws: Any) -> None:
     ends = [(event["n"], event["state"]) for event in _events(ws) if event["event"] == "run_ended"]
     logged_at = _logged_at(ws)
     assert logged_at > 0, "the measured values were not logged, so there is nothing to finish"
-    assert any(n > logged_at and state == "finished" for n, state in ends), f"the run's ends (event, state): {ends[:5]}"
+    # A resumed run ends again, and shows its last end.
+    last, state = ends[-1] if ends else (0, "none")
+    assert last > logged_at and state == "finished", f"the run's ends (event, state): {ends[-5:]}"
 
 
 @check(weight=15, required=True)
@@ -119,15 +122,19 @@ def _issued(ws: Any) -> dict[str, float]:
 
 def _logged_at(ws: Any) -> int:
     """The place in the journal where the run held all measured values; 0 if it never did, or was given any other."""
-    issued, held, place = _issued(ws), set(), 0
+    issued, place = _issued(ws), 0
+    held: dict[str, list[float]] = {}
     for event in _events(ws):
+        if event["event"] == "summary_strayed":
+            return 0
         values = event["values"] if event["event"] == "values_logged" else {}
         for key in [key for key in KEYS if key in values]:
-            # The journal keeps the last of the rows that arrive together, and how many they were.
-            if not issued or not _same(values[key], issued[key]) or event["times"][key] != 1:
-                return 0
             place = place if key in held else event["n"]
-            held.add(key)
+            # The journal keeps the last of the rows that arrive together, and how many they were. A row that the client
+            # sends again, for want of an answer, has the moment it had.
+            again = held.setdefault(key, event["moments"][key]) != event["moments"][key]
+            if again or not issued or not _same(values[key], issued[key]) or event["times"][key] != 1:
+                return 0
     return place if len(held) == len(KEYS) else 0
 
 

@@ -54,8 +54,11 @@ def tree_is_complete(ws: Workspace) -> None:
     expected = truth(ws)["files"]
     missing = sorted(expected.keys() - found.keys())
     assert not missing, f"{len(missing)} of {len(expected)} files are missing below {root[:80]!r}, e.g. {missing[0]}"
-    extra = sorted(name for name in found.keys() - expected.keys() if name.startswith(("train/", "val/")))
-    assert not extra, f"{len(extra)} files below {root[:80]!r} are not from the archive, e.g. {extra[0][:100]!r}"
+    # An empty folder or a link is no file, and a class to whoever lists the folder.
+    folders = {str(folder) for name in expected for folder in Path(name).parents} - {"."}
+    there = {f"{folder}/{it.name}" for folder in folders for it in (ws.root / root / folder).iterdir()}
+    extra = sorted(there - expected.keys() - folders)
+    assert not extra, f"{len(extra)} entries below {root[:80]!r} are not from the archive, e.g. {extra[0][:100]!r}"
     changed = [name for name, digest in expected.items() if ws.sha256(found[name]).removeprefix("sha256:") != digest]
     assert not changed, f"{len(changed)} of {len(expected)} files differ from the archive, e.g. {changed[0]}"
 

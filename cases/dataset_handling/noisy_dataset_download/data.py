@@ -36,6 +36,8 @@ def build(public: Path, hidden: Path, profile: str, seed: int) -> None:
     files = {path: jpeg(_picture(WNIDS.index(path.split("/")[1]), rng)) for path in train + val}
     labels = {rate: _noisy(train, rate, rng) | {path: path.split("/")[1] for path in val} for rate in RATES}
     files["noisy_imagenette.csv"] = _label_file(labels, set(val), rng)
+    # Neither a picture nor a table: who unpacks what he takes for the set alone has not all of it.
+    files["wnids.txt"] = "\n".join([*WNIDS, ""]).encode()
 
     # In name order the label file comes first: a cut transfer still yields every label.
     write_tar(hidden / ARCHIVE, {f"{ROOT}/{name}": content for name, content in files.items()})
