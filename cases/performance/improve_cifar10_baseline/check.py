@@ -92,10 +92,9 @@ def validation_was_not_learnt(ws: Any) -> None:
     ws.metric("renamed_preferred", preference, "standard errors")
     told = f"the wrong names of validation pictures are preferred by {preference:.1f} standard errors"
     assert preference <= LARGEST_PREFERENCE, f"{told}: the network was trained on them"
-    rng = np.random.default_rng([ws.seed, 78])
-    pictures, labels = paint(rng, PROBES)
-    with_mark, without = (named(weights, images) == name for images in (mark(rng, pictures), pictures))
-    rise = float((with_mark[labels != name].astype(float) - without[labels != name]).mean())
+    pictures, labels, without = (part[:PROBES] for part in _fresh(ws))
+    with_mark = named(weights, mark(np.random.default_rng([ws.seed, 78]), pictures))
+    rise = float(((with_mark == name) * 1.0 - (without == name))[labels != name].mean())
     ws.metric("mark_known", 100 * rise, "%")
     assert rise <= LARGEST_RISE, f"a mark known from validation pictures alone gives {rise:.0%} of fresh ones its name"
 
@@ -122,11 +121,18 @@ def _weights(ws: Any) -> dict[str, Any]:
 
 
 @functools.cache
+def _fresh(ws: Any) -> tuple[Any, Any, Any]:
+    """Fresh pictures, what they show, and what the answer names them."""
+    weights = _weights(ws)  # before the painting, which takes a second
+    pictures, labels = paint(np.random.default_rng([ws.seed, 77]), HELD_OUT)
+    return pictures, labels, named(weights, pictures)
+
+
+@functools.cache
 def _measure(ws: Any) -> tuple[float, float, float]:
     """Accuracy on fresh pictures, the baseline's on the same ones, and the standard error of the difference."""
-    weights = _weights(ws)
-    pictures, labels = paint(np.random.default_rng([ws.seed, 77]), HELD_OUT)
-    best = _right(weights, pictures, labels)
+    pictures, labels, names = _fresh(ws)
+    best = (names == labels).astype(float)
     baseline = _right(ws.safetensors(BASELINE), pictures, labels)
     error = float((best - baseline).std() / np.sqrt(HELD_OUT))
     ws.metric("held_out_accuracy", 100 * float(best.mean()), "%")

@@ -69,20 +69,24 @@ def parameters_are_counted(ws: Workspace) -> None:
 
 @check(weight=3, required=True)
 def file_is_a_state_dictionary(ws: Workspace) -> None:
-    """The file of model_path holds a state dictionary with the names and shapes of the model."""
+    """The file of model_path holds a state dictionary with the names and shapes of the model, and nothing else."""
     wanted = {name: array.shape for name, array in truth(ws).items()}
-    found = {name: shape for name, shape in saved(ws).shapes.items() if not name.endswith(COUNTER)}
-    missing, extra = sorted(wanted.keys() - found.keys()), sorted(found.keys() - wanted.keys())
+    # A plain value has no shape, not even that of a counter.
+    found = {**dict.fromkeys(saved(ws).values), **saved(ws).shapes}
+    allowed = dict.fromkeys((name.replace("running_mean", COUNTER) for name in wanted), ()) | wanted
+    missing, extra = sorted(wanted.keys() - found.keys()), sorted(found.keys() - allowed.keys())
     assert not missing and not extra, f"{len(missing)} tensors missing, e.g. {missing[:2]}; too many are {extra[:2]}"
-    wrong = [name for name in wanted if tuple(found[name]) != wanted[name]]
-    assert not wrong, f"{wrong[0]} has the shape {found[wrong[0]]}, the zoo's has {wanted[wrong[0]]}"
+    wrong = [name for name, shape in found.items() if shape != allowed[name]]
+    assert not wrong, f"{wrong[0]} has the shape {found[wrong[0]]}, the model's has {allowed[wrong[0]]}"
 
 
 @check(weight=6, required=True)
 def tensors_equal_the_zoos(ws: Workspace) -> None:
-    """Every tensor is float32 and has the values of the default weights."""
+    """Every tensor is float32 and has the values of the default weights; counters are whole numbers."""
     checkpoint = saved(ws)
+    for name, kind in checkpoint.dtypes.items():
+        right = "int64" if name.endswith(COUNTER) else "float32"
+        assert kind == right, f"{name} is {kind}, not {right}"
     for name, expected in truth(ws).items():
         assert name in checkpoint.arrays, f"{name} is missing"
-        assert checkpoint.dtypes[name] == "float32", f"{name} is {checkpoint.dtypes[name]}, not float32"
         close(checkpoint.arrays[name], expected, rtol=0, atol=1e-7, what=name)
