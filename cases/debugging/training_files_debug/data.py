@@ -9,8 +9,9 @@ from bench.casekit.picture_files import write_cifar10
 
 
 def build(public: Path, hidden: Path, profile: str, seed: int) -> None:
-    """The judge trains on other pictures, in other tints: as many that both splits end with an incomplete batch."""
-    for folder, name, counts in ((public, "public", (600, 50)), (hidden, "hidden", (667, 300))):
+    """The judge trains on other pictures, in other tints: as many that both splits end with an incomplete batch,
+    and that no fifth is whole."""
+    for folder, name, counts in ((public, "public", (603, 50)), (hidden, "hidden", (667, 300))):
         rng = np.random.default_rng(stream(seed, name))
         tints = _tints(rng)
         train, test = ((paint(rng, tints, labels), labels) for labels in (rng.integers(0, 10, n) for n in counts))

@@ -22,27 +22,36 @@ def _model(weights: Arrays, rate: float) -> Any:
     return model
 
 
-def stepped(weights: Arrays, batches: list[list[Any]], rate: float) -> list[Any]:
-    """The weights after a training step for each batch, and what was logged."""
+def trained(weights: Arrays, epochs: list[list[Any]], rate: float) -> list[Any]:
+    """Logged values and weights after each epoch of batches for training and for validation."""
+    model, told = _model(weights, rate), []
+    optimizer = model.configure_optimizers()
+    for parts in epochs:
+        training, validation = ([[torch.from_numpy(x) for x in batch] for batch in part] for part in parts)
+        model.train()
+        for number, batch in enumerate(training):
+            optimizer.zero_grad()
+            model.training_step(batch, number).backward()
+            optimizer.step()
+        model.eval()
+        with torch.no_grad():
+            for number, batch in enumerate(validation):
+                model.validation_step(batch, number)
+            model.on_validation_epoch_end()
+        told.append([model.take_logged(), {name: part.clone() for name, part in model.state_dict().items()}])
+    return told
+
+
+def descended(weights: Arrays, gradients: list[Arrays], rate: float) -> Arrays:
+    """The weights after a step of the optimizer with each of the gradients."""
     model = _model(weights, rate).train()
     optimizer = model.configure_optimizers()
-    for number, (x, labels) in enumerate(batches):
+    for given in gradients:
         optimizer.zero_grad()
-        model.training_step([torch.from_numpy(x), torch.from_numpy(labels)], number).backward()
+        for name, part in model.named_parameters():
+            part.grad = torch.from_numpy(given[name])
         optimizer.step()
-    return [dict(model.state_dict()), model.take_logged()]
-
-
-def validated(weights: Arrays, rounds: list[list[list[Any]]]) -> list[dict[str, float]]:
-    """What is logged in several validations of one model."""
-    model, told = _model(weights, 0.1).eval(), []
-    for batches in rounds:
-        with torch.no_grad():
-            for number, (x, labels) in enumerate(batches):
-                model.validation_step([torch.from_numpy(x), torch.from_numpy(labels)], number)
-            model.on_validation_epoch_end()
-        told.append(model.take_logged())
-    return told
+    return dict(model.state_dict())
 
 
 def arguments() -> list[list[list[str]]]:

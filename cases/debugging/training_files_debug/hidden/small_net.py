@@ -24,6 +24,11 @@ def split(count: int) -> tuple[Any, Any]:
     return order[int(0.2 * count) :], order[: int(0.2 * count)]
 
 
+def batches_of(rng: Any, sizes: tuple[int, ...], scale: float = 1) -> list[tuple[Any, Any]]:
+    """Pictures of noise, with labels."""
+    return [(rng.normal(0, scale, (size, 3, 32, 32)), rng.integers(0, 10, size)) for size in sizes]
+
+
 def _passed(weights: Arrays, x: Any) -> tuple[Any, ...]:
     cut = x.reshape(len(x), 3, 8, 4, 8, 4).transpose(0, 2, 4, 1, 3, 5).reshape(len(x), 64, 48)
     first = cut @ weights["embed.weight"].reshape(24, 48).T + weights["embed.bias"]
@@ -54,13 +59,40 @@ def _gradients(weights: Arrays, x: Any, labels: Any) -> Arrays:
     return {name: value.reshape(NAMES[name]) for name, value in found.items()}
 
 
-def trained(weights: Arrays, batches: list[tuple[Any, Any]], rate: float) -> Arrays:
-    """The weights after a step of Adam for each batch."""
-    weights, first, second = dict(weights), dict.fromkeys(weights, 0.0), dict.fromkeys(weights, 0.0)
-    for step, (x, labels) in enumerate(batches, 1):
-        for name, gradient in _gradients(weights, x, labels).items():
-            first[name] = 0.9 * first[name] + 0.1 * gradient
-            second[name] = 0.999 * second[name] + 0.001 * gradient**2
-            root = np.sqrt(second[name] / (1 - 0.999**step)) + 1e-8
-            weights[name] = weights[name] - rate * first[name] / (1 - 0.9**step) / root
-    return weights
+def falling_gradients(rng: Any) -> list[Arrays]:
+    """For 99 steps: large ones, then a fiftieth of them; their sizes go down to a millionth."""
+    sizes = {name: 10 ** rng.uniform(-6, 0, shape) for name, shape in NAMES.items()}
+    return [
+        {name: size * rng.normal(0.02 if step else 1, 0.01, size.shape) for name, size in sizes.items()}
+        for step in range(99)
+    ]
+
+
+class Adam:
+    """Weights that take steps."""
+
+    def __init__(self, rng: Any, rate: float) -> None:
+        self.weights = {name: rng.normal(0, 0.3, shape) for name, shape in NAMES.items()}
+        self.rate, self.steps = rate, 0
+        self.first, self.second = dict.fromkeys(NAMES, 0.0), dict.fromkeys(NAMES, 0.0)
+
+    def descend(self, gradients: list[Arrays]) -> Arrays:
+        """The weights after a step with each of the gradients."""
+        for one in gradients:
+            self.steps, self.weights = self.steps + 1, dict(self.weights)
+            for name, gradient in one.items():
+                self.first[name] = 0.9 * self.first[name] + 0.1 * gradient
+                self.second[name] = 0.999 * self.second[name] + 0.001 * gradient**2
+                root = np.sqrt(self.second[name] / (1 - 0.999**self.steps)) + 1e-8
+                self.weights[name] = self.weights[name] - self.rate * self.first[name] / (1 - 0.9**self.steps) / root
+        return self.weights
+
+    def epoch(self, training: list[Any], validation: list[Any]) -> dict[str, float]:
+        """What is logged of an epoch, after which the weights are those of its end."""
+        losses = []
+        for batch in training:
+            losses.append(measured(self.weights, *batch)[0])
+            self.descend([_gradients(self.weights, *batch)])
+        loss, share = measured(self.weights, *map(np.concatenate, zip(*validation, strict=True)))
+        mean = float(np.average(losses, weights=[len(labels) for _, labels in training]))
+        return {"train_loss": mean, "val_loss": loss, "val_acc": share}
