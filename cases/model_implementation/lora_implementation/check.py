@@ -15,7 +15,7 @@ from compared import assert_attributes, assert_near, assert_on_meta, assert_type
 from descent import Adam, Descent, dense, descended, output
 from layers import arrays_of, inputs, shapes_of, sizes_of
 from paths import assert_path, distance
-from starts import assert_start
+from starts import assert_spread, assert_start
 
 from bench.judge import Made, Probe, array, check, mapping, run_command, sequence, string
 
@@ -68,7 +68,7 @@ def settings_and_sizes(ws: Any) -> None:
     LAYER.settings(ws, sizes_of(ws, 3), inputs(ws), right)
     for rank, alpha in ((2, 3), (5, 0), (4, -1.5)):
         LAYER.compare(ws, "integers", sizes_of(ws, rank, alpha), inputs(ws), right)
-    for lead in ((0,), (2, 0, 3), (1, 1), (3, 2), (2, 1, 3, 1, 2)):
+    for lead in ((), (0,), (2, 0, 3), (1, 1), (3, 2), (2, 1, 3, 1, 2)):
         LAYER.compare(ws, "sizes", sizes_of(ws, 2), inputs(ws, lead), right)
     for lead in ((1,), (ws.rng.randint(9000, 9999),)):
         LAYER.settings(ws, sizes_of(ws, 2), inputs(ws, lead), right)
@@ -80,15 +80,11 @@ def settings_and_sizes(ws: Any) -> None:
 @check(weight=2, required=True)
 def starts_as_the_base_layer(ws: Any) -> None:
     """A has standard deviation 1/sqrt(rank) for several ranks, B is zero, the fresh layer is the base layer."""
-    for rank in (1, 4, 64):
-        sizes = {**sizes_of(ws, rank), "in_features": 2048}
-        x = np.random.default_rng(ws.rng.getrandbits(128)).normal(size=(3, 2048)).astype(np.float32)
-        layers = sequence(ws.drive("driver.py:fresh", sizes, x, ws.seed_for("fresh")), length=2)
-        keys = ("linear.weight", "linear.bias", "lora_A", "lora_B", "out")
-        one, two = (mapping(layer, keys=keys) for layer in layers)
-        weight, bias = assert_start(one, two, sizes)
-        base = x.astype(np.float64) @ weight.T + bias
-        assert_near(one["out"], base, f"rank {rank}: fresh layer against its base layer")
+    for rank, inside, outside in ((1, 2048, 20), (64, 2048, 20), (300, 8, 1200)):
+        assert_start(ws, {**sizes_of(ws, rank), "in_features": inside, "out_features": outside})
+    for rank, inside in ((1, 1), (1, 2), (3, 1)):
+        sizes = {"in_features": inside, "out_features": 1, "rank": rank}
+        assert_spread(ws.drive("driver.py:many", sizes, 2000, ws.seed_for("many")), (2000, rank, inside))
 
 
 @check(weight=4, required=True)
@@ -124,7 +120,8 @@ def alpha_over_rank(ws: Any) -> None:
 def gradients_match_formula(ws: Any) -> None:
     """Gradients of A, B, bias and input equal the analytic ones, in both modes; the base weight gets none."""
     for bias in (True, False):
-        LAYER.settings(ws, sizes_of(ws, 2 + 3 * bias, bias=bias), inputs(ws, (7,)), right)
+        # Without a bias B is zero, too: such an adapter changes nothing, and has gradients nevertheless.
+        LAYER.settings(ws, sizes_of(ws, 2 + 3 * bias, bias=bias), inputs(ws, (7,), adapted=bias), right)
 
 
 @check(weight=2, required=True)
@@ -134,10 +131,12 @@ def merged_layer_is_equal(ws: Any) -> None:
         sizes = sizes_of(ws, rank, bias=bias)
         arrays, draw = arrays_of(ws, sizes)
         arrays["b"] *= adapted
+        if not adapted:
+            arrays["bias"] *= 1e5  # so large that a weight read off outputs is lost in it
         x = draw.normal(size=(5, sizes["in_features"])).astype(np.float32)
         keys = ("weight", "bias", "out", "after", "is_plain", "modes")
         found = mapping(ws.drive("driver.py:merge", sizes, arrays, x), keys=keys)
-        assert found["is_plain"] is True, "merged() did not return a plain, trainable torch.nn.Linear"
+        assert found["is_plain"] is True, "merged() did not return a plain, trainable Linear, whatever the layer is"
         assert found["modes"] == [True, False], "merged() changes the mode of the layer"
         assert_near(found["weight"], dense(sizes, arrays), "merged weight")
         if bias:

@@ -55,7 +55,9 @@ def _assert_present(found: dict[str, Any], sizes: dict[str, Any], arrays: dict[s
     for name, out in zip(DOUBLED, later, strict=True):
         now = {key: value * (2 if key == name else 1) for key, value in now.items()}
         assert_near(out, output(sizes, now, x), f"output after a change of {KEYS[name]}", near)
-    assert_near(found["double"], output(sizes, now, x), "output of the layer moved to float64", F64)
+    out, merged = sequence(found["double"], length=2)
+    assert_near(out, output(sizes, now, x), "output of the layer moved to float64", F64)
+    assert_near(merged, dense(sizes, now), "merged weight of the layer moved to float64", F64)
 
 
 def _assert_gradients(found: Any, sizes: dict[str, Any], arrays: dict[str, Any], x: Any, up: Any, near: float) -> None:
@@ -99,9 +101,10 @@ def _as_bfloat16(values: Any) -> Any:
 
 def assert_on_meta(found: Any, sizes: dict[str, Any]) -> None:
     """All parameters, the output and the merged layer are on the meta device, by the word of the process."""
-    devices = mapping(found, keys=["output", "merged weight", "merged bias", *KEYS.values()])
-    for name, told in devices.items():
-        device = string((sequence(told) or [""])[0])
-        assert device == "meta", f"with device meta, {name} is on {device!r}"
-    shape = sequence(devices["output"])[1:]
-    assert shape == [5, sizes["out_features"]], f"with device meta the output has the shape {shape}"
+    for layer in sequence(found, length=2):
+        devices = mapping(layer, keys=["output", "merged weight", "merged bias", *KEYS.values()])
+        for name, told in devices.items():
+            device = string((sequence(told) or [""])[0])
+            assert device == "meta", f"of a layer on the device meta, {name} is on {device!r}"
+        shape = sequence(devices["output"])[1:]
+        assert shape == [5, sizes["out_features"]], f"on the device meta the output has the shape {shape}"

@@ -61,6 +61,12 @@ def fresh(sizes: Arrays, x: Any, seed: int) -> list[Arrays]:
     return [{**_values(layer), "out": layer(torch.from_numpy(x))} for layer in layers]
 
 
+def many(sizes: Arrays, count: int, seed: int) -> torch.Tensor:
+    """The initial A of so many layers."""
+    torch.manual_seed(seed)
+    return torch.stack([_layer(sizes).lora_A.detach() for _ in range(count)])
+
+
 def forward(sizes: Arrays, arrays: Arrays, x: Any) -> torch.Tensor:
     """The output with the given parameters."""
     out: torch.Tensor = _layer(sizes, arrays)(torch.from_numpy(x))
@@ -76,9 +82,11 @@ def merge(sizes: Arrays, arrays: Arrays, x: Any) -> Arrays:
         "bias": None if plain.bias is None else plain.bias.detach().clone(),
     }
     out = plain(torch.from_numpy(x))
-    is_plain, modes = type(plain) is nn.Linear and all(it.requires_grad for it in plain.parameters()), [layer.training]
-    layer.eval().merged()
+    modes = [layer.training]
+    with torch.no_grad():
+        other = layer.eval().requires_grad_(False).merged()
     modes.append(layer.training)
+    is_plain = all(type(it) is nn.Linear and all(p.requires_grad for p in it.parameters()) for it in (plain, other))
     with torch.no_grad():
         for value in plain.parameters():
             value.zero_()
@@ -111,13 +119,17 @@ def typed(sizes: Arrays, arrays: Arrays, x: Any, dtype: str) -> Arrays:
     }
 
 
-def on_meta(sizes: Arrays) -> Arrays:
-    """Where the parameters, the output and the merged layer of a layer on the meta device are."""
-    layer = _layer({**sizes, "device": "meta"})
-    out = layer(torch.empty(5, sizes["in_features"], device="meta"))
-    plain = layer.merged()
-    found = {**dict(layer.named_parameters()), "output": out, "merged weight": plain.weight, "merged bias": plain.bias}
-    return {name: [str(value.device), *value.shape] for name, value in found.items()}
+def on_meta(sizes: Arrays) -> list[Arrays]:
+    """Where the parameters, the output and the merged layer are: of a layer made on the meta device and one moved."""
+    told = []
+    for layer in (_layer({**sizes, "device": "meta"}), _layer(sizes).to("meta").eval()):
+        with torch.set_grad_enabled(layer.training):
+            out = layer(torch.empty(5, sizes["in_features"], device="meta"))
+        plain = layer.merged()
+        found = {"output": out, "merged weight": plain.weight, "merged bias": plain.bias}
+        found |= dict(layer.named_parameters())
+        told.append({name: [str(value.device), *value.shape] for name, value in found.items()})
+    return told
 
 
 def seen(layer: Any, arrays: Arrays, x: Any, upstream: Any) -> Arrays:
@@ -139,6 +151,7 @@ def seen(layer: Any, arrays: Arrays, x: Any, upstream: Any) -> Arrays:
             value.zero_()
     later = _after_changes(layer, torch.from_numpy(np.asfortranarray(x)))
     wide = layer.double()(torch.from_numpy(x).double()).detach()
+    wider = layer.merged().weight.detach()
     return {
         "out": out.detach(),
         "merged": merged,
@@ -146,7 +159,7 @@ def seen(layer: Any, arrays: Arrays, x: Any, upstream: Any) -> Arrays:
         "attributes": attributes,
         "gradients": gradients,
         "later": later,
-        "double": wide,
+        "double": [wide, wider],
     }
 
 
@@ -155,6 +168,7 @@ def _after_changes(layer: Any, x: torch.Tensor) -> list[torch.Tensor]:
 
     Of B these are in place, past autograd, by another tensor, by loading; then A, the base weight and its bias follow.
     """
+    before = (x.shape, x.stride(), x.requires_grad)
     outputs = [layer(x).detach()]
     with torch.no_grad():
         layer.lora_B.mul_(2)
@@ -170,8 +184,8 @@ def _after_changes(layer: Any, x: torch.Tensor) -> list[torch.Tensor]:
         if value is not None:
             value.data.mul_(2)
         outputs.append(layer(x).detach())
-    if x.requires_grad:
-        raise RuntimeError("forward has made its input require gradients")
+    if (x.shape, x.stride(), x.requires_grad) != before:
+        raise RuntimeError("forward changes the shape of its input, or makes it require gradients")
     return outputs
 
 

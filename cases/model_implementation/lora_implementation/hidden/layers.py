@@ -33,12 +33,13 @@ def shapes_of(sizes: dict[str, Any]) -> dict[str, tuple[int, ...]]:
     return {**shapes, "linear.bias": (outside,)} if sizes["bias"] else shapes
 
 
-def inputs(ws: Any, lead: tuple[int, ...] = (5,)) -> Any:
-    """Draws the layer's parameters, an input for it, and what is sent back."""
+def inputs(ws: Any, lead: tuple[int, ...] = (5,), adapted: bool = True) -> Any:
+    """Draws the layer's parameters, with a B of zeros where it is not adapted, an input, and what is sent back."""
 
     def draw(sizes: dict[str, Any]) -> list[Any]:
         kind = np.float32 if sizes["dtype"] is None else np.float64
         arrays, rng = arrays_of(ws, sizes, kind)
+        arrays["b"] *= adapted
         sides = (rng.normal(size=(*lead, sizes[side])).astype(kind) for side in ("in_features", "out_features"))
         return [arrays, *sides]
 
