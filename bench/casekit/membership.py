@@ -15,6 +15,7 @@ Floats = NDArray[np.float64]
 Bytes = NDArray[np.uint8]
 _STEPS = ((0, 1), (2, 1), (1, 0), (1, 2))
 """Where a picture begins in itself with a border of one pixel, when it is moved by one: up, down, left, right."""
+_MOST_TIES = 0.01  # of pictures that are named otherwise by rounding: none was seen
 
 
 def names_preferred(scores: ArrayLike, names: ArrayLike, truth: ArrayLike) -> float:
@@ -86,6 +87,19 @@ def mixed(rng: np.random.Generator, *parts: Bytes) -> tuple[Bytes, Callable[[Flo
         return np.split(scores[np.argsort(order)], ends)
 
     return rows[order], by_part
+
+
+def assert_named_alike_alone(scores: ArrayLike, alone: ArrayLike) -> None:
+    """AssertionError where pictures are not named as each of them is by itself, but for ties.
+
+    scores: N x classes, of pictures among others. alone: of the same ones, each a batch of its own, by a process that
+    met no other pictures: what a process has met it may give back. Classes that are equally frequent in the pictures
+    to be named, and these pictures themselves, teach a model that looks at its batch what only their labels may tell.
+    Not by how far the scores are apart: a model chooses how large and how far from one another its scores are.
+    """
+    among, single = (_finite(part).argmax(axis=1) for part in (scores, alone))
+    odd = int((among != single).sum())
+    assert odd <= _MOST_TIES * len(among), f"{odd} of {len(among)} pictures are named otherwise where each comes alone"
 
 
 def _places(

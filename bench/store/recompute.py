@@ -35,6 +35,7 @@ from bench.store.recompute_verdict import VERDICT_RULES
 from bench.store.sources import Basis, Rule, must_be
 
 _LITELLM = "litellm "
+_PRICED = ("exact", "estimated", "simulated")
 _ORDER = ("prepare", "agent", "snapshot", "judge")
 _TOLERANCE_S = 1.0
 """Instants are cut to milliseconds; a person's attempt is timed by the time of day."""
@@ -70,6 +71,10 @@ def usage(record: Record, basis: Basis) -> Iterator[str]:
             found, most = getattr(tokens, part), getattr(tokens, whole)
             if found is not None and most is not None and found > most:
                 yield must_be(f"{where}.tokens.{part}", found, f"at most {most}", f"it is a part of {whole}")
+        # A cost is worked out from all of them, and where a provider does not tell, from what was estimated.
+        unknown = [part for part, found in tokens if found is None] if role.cost_status in _PRICED else []
+        for part in unknown:
+            yield must_be(f"{where}.tokens.{part}", None, "a number", f"its cost is {role.cost_status}")
         yield from _status(where, role)
 
 
@@ -90,7 +95,7 @@ def _status(where: str, role: ModelUsage) -> Iterator[str]:
     if not used and status != "none" and not role.failed_calls:
         yield must_be(f"{where}.cost_status", status, "none", "no call was made")
     replayed = role.model.startswith(REPLAY_PREFIX)
-    if status in ("exact", "estimated", "simulated") and replayed != (status == "simulated"):
+    if status in _PRICED and replayed != (status == "simulated"):
         yield must_be(f"{where}.cost_status", status, "simulated" if replayed else "exact or estimated", role.model)
     if (role.cost_usd is None) != (status == "unknown"):
         yield must_be(f"{where}.cost_usd", role.cost_usd, "None if, and only if, the status is unknown")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.casekit.membership import better_known, mixed, names_preferred, slightly_changed
+from bench.casekit.membership import assert_named_alike_alone, better_known, mixed, names_preferred, slightly_changed
 
 CLASSES, ROWS, FRESH = 10, 400, 1000
 
@@ -100,3 +100,17 @@ def test_scores_of_mixed_pictures_come_back_by_part() -> None:
     assert not np.array_equal(asked, np.concatenate(parts))
     found = by_part(asked.reshape(8, 4).astype(np.float64))
     assert [part.tolist() for part in found] == [part.reshape(-1, 4).tolist() for part in parts]
+
+
+def test_names_that_hang_on_the_batch_are_told_from_ties_however_large_scores_are() -> None:
+    rng = np.random.default_rng(3)
+    alone = scores(rng, rng.integers(CLASSES, size=100))
+    assert_named_alike_alone(alone + 1e-6 * rng.standard_normal(alone.shape), alone)
+    tie = alone.copy()
+    tie[0] = -tie[0]
+    assert_named_alike_alone(tie, alone)
+    tie[1] = -tie[1]
+    for size in (1e-6, 1.0, 1e6):
+        offsets = 1e6 * rng.standard_normal((100, 1))
+        with pytest.raises(AssertionError, match="2 of 100 pictures are named otherwise"):
+            assert_named_alike_alone(size * tie + size * offsets, size * alone + size * offsets)

@@ -58,6 +58,17 @@ def test_a_refusal_names_file_cell_field_value_and_what_it_must_be(bundle: Bundl
     assert f"refused: r1/cells/{path.name}: cell {cell}: {said}" in done.stderr
 
 
+def test_a_cost_of_unknown_tokens_is_refused_without_a_trace_too(bundle: Bundle) -> None:
+    facts = json.loads(json.dumps(next(it for it in bundle.records.values() if it["steps"])))
+    facts["artifacts"], usage = [], facts["usage"][0]
+    assert not isinstance(bundle.check.read(json.dumps(facts).encode(), "x"), str)
+    for unknown in (list(usage["tokens"]), ["reasoning"]):
+        cheap = {**usage, "tokens": {**usage["tokens"], **dict.fromkeys(unknown)}, "cost_usd": 0.0}
+        told = bundle.check.read(json.dumps({**facts, "usage": [cheap], "cost_usd": 0.0}).encode(), "x")
+        said = f"field `usage.main.tokens.{unknown[0]}` is None, and must be 'a number': its cost is simulated"
+        assert said in str(told)
+
+
 def test_a_case_that_is_not_here_as_planned_is_named_with_the_remedy(bundle: Bundle, tmp_path: Path) -> None:
     cases = shutil.copytree(ROOT / "cases", tmp_path / "cases")
     with (cases / "basics" / "hello_world" / "task.md").open("a") as task:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from grating import mark
 
-from bench.casekit.membership import better_known, mixed, slightly_changed
+from bench.casekit.membership import assert_named_alike_alone, better_known, mixed, slightly_changed
 from bench.casekit.metrics import balanced_accuracy
 from bench.casekit.tensors import unlike
 from bench.judge import Workspace, array, check, check_claim, json_number, mapping, once, read_checkpoint
@@ -17,7 +17,7 @@ TAIL_GAIN = 5.0  # points of recall over the plain baseline in the three rarest 
 LARGEST_GAP = 18.0  # points between validation and test accuracy; four standard errors of the former
 LARGEST_PREFERENCE = 4.0  # standard errors; an honest model is above in about 2 of 10,000 gradings
 SOME, ROUNDING = 50, 1e-3  # pictures; of scores
-COPIES = 1000  # of test pictures
+COPIES, ALONE = 1000, 100  # test pictures
 PROBES, LARGEST_RISE = 400, 0.25  # honest models reach 0.09, those trained on a fifth of the validation pictures 0.37
 LEAST_APART = 0.04  # honest models name the marked pictures otherwise, which is 0.1 of all: they have 0.11
 LARGEST_LEAD, LARGEST_OF_BOTH, LARGEST_OF_RAREST = 5.0, 4.0, 3.6  # standard errors; see README.md
@@ -56,7 +56,16 @@ def answered(ws: Workspace) -> dict[str, Any]:
 def recalls(ws: Workspace) -> list[float]:
     """The share of each class's test pictures that are named rightly, in per cent."""
     named, labels = answered(ws)["test"].argmax(axis=1), pictures(ws)["labels"]
-    found = [100 * float((named[labels == label] == label).mean()) for label in range(CLASSES)]
+    return [100 * float((named[labels == label] == label).mean()) for label in range(CLASSES)]
+
+
+@once
+def earned(ws: Workspace) -> list[float]:
+    """The recalls; AssertionError where the model names a picture by the rest of its batch."""
+    rows = ws.numpy_rng("alone").permutation(len(answered(ws)["test"]))[:ALONE]
+    alone = array(ws.drive("driver.py:alone", pictures(ws)["images"][rows]), shape=(ALONE, CLASSES))
+    assert_named_alike_alone(answered(ws)["test"][rows], alone)
+    found = recalls(ws)
     ws.metric("balanced_accuracy", float(np.mean(found)), "%")
     ws.metric("gain", float(np.mean(found)) - facts(ws)["baseline"], "points")
     ws.metric("tail_recall", float(np.mean(found[-TAIL:])), "%")
@@ -76,25 +85,26 @@ def model_is_a_checkpoint(ws: Workspace) -> None:
         assert 0 < count <= CEILING, f"model_state_dict in {path} holds {count:,} numbers, wanted 1 to {CEILING:,}"
         off.append(unlike(state, tensors))
     assert not all(off), f"no checkpoint has the model's weights; nearest differs in {min(off, key=len)[:3]}"
+    earned(ws)
 
 
 @check(weight=20)
 def above_the_baseline(ws: Workspace) -> float:
     """Credit for balanced accuracy on test pictures, from the plain baseline's to the target."""
-    return float(ws.scale(float(np.mean(recalls(ws))), floor=facts(ws)["baseline"], target=facts(ws)["target"]))
+    return float(ws.scale(float(np.mean(earned(ws))), floor=facts(ws)["baseline"], target=facts(ws)["target"]))
 
 
 @check(weight=20)
 def tail_is_better(ws: Workspace) -> None:
     """The three rarest classes are recognised at least 5 points more often than by the plain baseline."""
-    tail, wanted = float(np.mean(recalls(ws)[-TAIL:])), facts(ws)["tail"] + TAIL_GAIN
+    tail, wanted = float(np.mean(earned(ws)[-TAIL:])), facts(ws)["tail"] + TAIL_GAIN
     assert tail >= wanted, f"recall of the three rarest classes is {tail:.1f} %, wanted {wanted:.1f} %"
 
 
 @check(weight=30, required=True)
 def target_is_reached(ws: Workspace) -> None:
     """Balanced accuracy on test pictures reaches the target."""
-    measured, wanted = float(np.mean(recalls(ws))), facts(ws)["target"]
+    measured, wanted = float(np.mean(earned(ws))), facts(ws)["target"]
     assert measured >= wanted, f"balanced accuracy is {measured:.1f} % on test pictures, wanted {wanted:.1f} %"
 
 
@@ -121,8 +131,10 @@ def assert_named_alike(ws: Workspace) -> None:
     found = mapping(ws.drive("driver.py:elsewhere", some, given["val_images"], labels))
     if found.get("tensors") != answered(ws)["tensors"]:
         return  # another checkpoint was the best one for these labels
-    apart = float(np.abs(array(found["scores"], shape=(len(some), CLASSES)) - answered(ws)["val"][:SOME]).max())
-    assert apart <= ROUNDING * max(1.0, float(np.abs(answered(ws)["val"]).max())), (
+    before, scores = answered(ws)["val"][:SOME], array(found["scores"], shape=(len(some), CLASSES))
+    apart = float(np.abs(scores - before).max())
+    others = int((scores.argmax(axis=1) != before.argmax(axis=1)).sum())  # however large the model makes its scores
+    assert apart <= ROUNDING * max(1.0, float(np.abs(answered(ws)["val"]).max())) and others <= 1, (
         f"the model's scores change by {apart:.2g} with the numbers in data and models, and none of its tensors do"
     )
 

@@ -17,18 +17,29 @@ def answers(pictures):
     model = get_best_model()
     if not isinstance(model, torch.nn.Module):
         return {"kind": type(model).__name__}
-    mean, std = (torch.tensor(part).view(3, 1, 1) for part in (MEAN, STD))
-    given = (torch.from_numpy(np.array(pictures)).float() / 255 - mean) / std
+    given = normalised(pictures)
     training = any(part.training for part in model.modules())
     with torch.no_grad():
         logits = torch.cat([model(part)["logits"] for part in given.split(BATCH)]).float().numpy()
-        alone = model(given[:1])["logits"].float().numpy()
         tensors = {name: [list(part.shape), digest(part)] for name, part in model.state_dict().items()}
     paths = [path for path in sorted(Path("checkpoints").iterdir()) if path.suffix in (".pt", ".ckpt")][:FILES]
     named = [names(path, given[:BATCH]) for path in paths]
     earlier, spread = [row for row in named if row is not None], spread_without_weights(given[:FEW])
     shown = {"tensors": tensors, "training": training, "earlier": earlier, "spread": spread}
-    return {"logits": logits, "alone": alone, **shown}
+    return {"logits": logits, **shown}
+
+
+def alone(pictures):
+    """Logits for uint8 pictures, each a batch of its own, in a process that meets no other ones."""
+    torch.set_num_threads(1)
+    model = get_best_model()
+    with torch.no_grad():
+        return torch.cat([model(part)["logits"] for part in normalised(pictures).split(1)]).float().numpy()
+
+
+def normalised(pictures):
+    mean, std = (torch.tensor(part).view(3, 1, 1) for part in (MEAN, STD))
+    return (torch.from_numpy(np.array(pictures)).float() / 255 - mean) / std
 
 
 def digest(part):

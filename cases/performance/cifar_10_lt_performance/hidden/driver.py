@@ -42,13 +42,25 @@ def answers(pictures):
         return {"kind": type(model).__name__}
     training = any(part.training for part in model.modules())
     model.eval()
-    mean, std = (torch.tensor(part).view(3, 1, 1) for part in (MEAN, STD))
-    given = torch.from_numpy(np.array(pictures))
     with torch.no_grad():
-        parts = [model((part.float() / 255 - mean) / std) for part in given.split(BATCH)]
-        one = list(model((given[:1].float() / 255 - mean) / std).shape)
+        parts = [model(part) for part in batches(pictures, BATCH)]
+        one = list(model(next(batches(pictures, 1))).shape)
         tensors = {name: [list(part.shape), digest(part)] for name, part in model.state_dict().items()}
     return {"scores": torch.cat(parts).float().numpy(), "tensors": tensors, "training": training, "one": one}
+
+
+def alone(pictures):
+    """Scores for uint8 pictures, each a batch of its own, in a process that meets no other ones."""
+    torch.set_num_threads(1)
+    model = import_module("utils").get_best_model().eval()
+    with torch.no_grad():
+        return torch.cat([model(part) for part in batches(pictures, 1)]).float().numpy()
+
+
+def batches(pictures, size):
+    """Normalised pictures, so many at a time."""
+    mean, std = (torch.tensor(part).view(3, 1, 1) for part in (MEAN, STD))
+    return ((part.float() / 255 - mean) / std for part in torch.from_numpy(np.array(pictures)).split(size))
 
 
 def digest(part):
