@@ -3,6 +3,7 @@
 import json
 import posixpath
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ NAME, INFO = "bench/bert-base-uncased", "model_info.json"
 FACTS = ("hidden_size", "num_attention_heads", "num_hidden_layers", "vocab_size")
 KINDS = {
     "config": r"config\.json",
-    "weights": r".*\.safetensors|pytorch_model.*\.bin",
+    "weights": r"(.*\.safetensors|pytorch_model.*\.bin)(\.index\.json)?",
     "tokenizer": r"tokenizer_config\.json|vocab\.txt|tokenizer\.json",
 }
 FORMS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin")
@@ -59,15 +60,38 @@ def assert_kept(ws: Workspace, file: str, found: dict[str, Any]) -> None:
     assert not wrong, f"{file} differs from the hub's in {wrong}"
 
 
-@once
-def vocabulary(ws: Workspace) -> dict[str, int]:
-    """Ids of the saved tokenizer's words."""
-    place = folder(ws)
-    if ws.exists(f"{place}/vocab.txt"):
-        words = ws.text(f"{place}/vocab.txt", max_mb=1).split("\n")
-        return {word.rstrip("\r"): number for number, word in enumerate(words) if word.strip()}
-    model = mapping(mapping(ws.json(f"{place}/tokenizer.json"), keys=["model"])["model"], keys=["vocab"])
-    return {word: integer(number) for word, number in mapping(model["vocab"]).items()}
+def vocabularies(ws: Workspace) -> Iterator[dict[str, int]]:
+    """Ids of the saved tokenizer's words, by each file that has them: libraries take the one or the other."""
+    plain, whole = (f"{folder(ws)}/{file}" for file in ("vocab.txt", "tokenizer.json"))
+    if ws.exists(plain):
+        words = ws.text(plain, max_mb=1).split("\n")
+        yield {word.rstrip("\r"): number for number, word in enumerate(words) if word.strip()}
+    if ws.exists(whole) or not ws.exists(plain):
+        model = mapping(mapping(ws.json(whole), keys=["model"])["model"], keys=["vocab"])
+        yield {word: integer(number) for word, number in mapping(model["vocab"]).items()}
+        assert_cuts_alike(ws, mapping(ws.json(whole)))
+
+
+def assert_cuts_alike(ws: Workspace, whole: dict[str, Any]) -> None:
+    """What tokenizer.json says of cleaning and cutting a text is what the hub's settings mean to a BERT."""
+    kept = [key for key in ("truncation", "padding") if whole.get(key) is not None]
+    assert not kept, f"tokenizer.json has {kept}: not every text gets all its ids, or only these"
+    lacks = [key for key in ("normalizer", "pre_tokenizer", "post_processor") if not whole.get(key)]
+    assert not lacks, f"tokenizer.json has no {lacks}"
+    settings = json.loads(of_hub(ws, "tokenizer_config.json").read_text())
+    wanted: dict[str, dict[str, Any]] = {
+        "model": {"type": "WordPiece", "unk_token": "[UNK]"}
+        | {"continuing_subword_prefix": "##", "max_input_chars_per_word": 100},
+        "normalizer": {"lowercase": settings["do_lower_case"], "strip_accents": settings["strip_accents"]}
+        | {"clean_text": True, "handle_chinese_chars": True},
+    }
+    for part, values in wanted.items():
+        # Files of early versions give the model no type.
+        found = {"type": "WordPiece"} | mapping(whole[part])
+        # A normalizer can be put together of other parts, which are not looked into.
+        if part == "model" or found["type"] == "BertNormalizer":
+            odd = [key for key, value in values.items() if found.get(key) != value]
+            assert not odd, f"tokenizer.json: {part} has {odd} other than the hub's tokenizer"
 
 
 @check(weight=2, required=True)
@@ -119,8 +143,9 @@ def weights_equal_the_hubs(ws: Workspace) -> None:
 def tokenizer_gives_the_same_ids(ws: Workspace) -> None:
     """The saved tokenizer has the words of the hub's under the same ids, and its settings."""
     words = of_hub(ws, "vocab.txt").read_text(encoding="utf-8").removesuffix("\n").split("\n")
-    found, wanted = vocabulary(ws), {word: number for number, word in enumerate(words)}
-    wrong = [word for word in wanted if found.get(word) != wanted[word]]
-    assert not wrong, f"{len(wrong)} of {len(wanted)} words have other ids, e.g. {wrong[0]!r}"
-    assert len(found) == len(wanted), f"the tokenizer has {len(found)} words, the hub's {len(wanted)}"
+    wanted = {word: number for number, word in enumerate(words)}
+    for found in vocabularies(ws):
+        wrong = [word for word in wanted if found.get(word) != wanted[word]]
+        assert not wrong, f"{len(wrong)} of {len(wanted)} words have other ids, e.g. {wrong[0]!r}"
+        assert len(found) == len(wanted), f"the tokenizer has {len(found)} words, the hub's {len(wanted)}"
     assert_kept(ws, "tokenizer_config.json", mapping(ws.json(f"{folder(ws)}/tokenizer_config.json")))
