@@ -85,8 +85,8 @@ def built(state: dict[str, Any], images: Any) -> dict[str, Any]:
 class _Stage:
     """A folder of its own for one training, and the batches that passed through a network there."""
 
-    def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp())
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self.passes: list[list[int]] = []
         self.entries: list[torch.Tensor] = []
         self.logits: list[torch.Tensor] = []
@@ -130,10 +130,18 @@ def _note(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
 
 
 def staged(arrays: dict[str, Any], data: str, out: str) -> None:
-    """Make an empty folder the current one, with a file of `arrays` at `data` and the folder `out` in it."""
+    """Make an empty folder the current one, with a file of `arrays` at `data` and the folder `out` in it.
+
+    Trainings of one process have one path for it.
+    """
     if not _stages:
         register_module_forward_hook(_note)
-    _stages.append(_Stage())
+    folder = Path(tempfile.mkdtemp())
+    if _stages:  # the same place again; what a training has left there is put aside
+        place = _stages[-1].folder
+        _stages[-1].folder, folder = place.rename(folder), place
+        folder.mkdir()
+    _stages.append(_Stage(folder))
     os.chdir(_stages[-1].folder)
     for folder in (Path(data).parent, Path(out)):
         folder.mkdir(parents=True, exist_ok=True)

@@ -20,11 +20,11 @@ def staged(digits: dict[str, Any]) -> Any:
     return lambda values: [digits, values["data"], values["out"]]
 
 
-def left(digits: dict[str, Any], states: list[Any] | None = None) -> Any:
+def left(states: list[Any] | None = None) -> Any:
     """states: takes the returned networks."""
-    seen, validated_on = prepared(digits["train_images"])[:, 0], validated(digits)
 
     def right(values: dict[str, Any], extra: Any, value: Any) -> None:
+        digits, validated_on = extra[0], validated(extra[0])
         found = mapping(value, keys=SEEN)
         epochs, batches = values["epochs"], values["batches"]
         history = history_of(found["metrics"], epochs)
@@ -37,7 +37,7 @@ def left(digits: dict[str, Any], states: list[Any] | None = None) -> Any:
             states.append(np.concatenate([array(it).ravel() for it in state.values()]))
         _assert_passes(found, epochs, batches, len(validated_on[1]))
         met = array(found["entries"], shape=(epochs * batches * BATCH, SIDE, SIDE))
-        _assert_varied(met, seen)
+        _assert_varied(met, prepared(digits["train_images"])[:, 0])
         params = array(found["params"])
         assert len(params) == epochs * batches + 1, "the network changed while it was trained"
         assert_kept(history, params, found["state"], found["saved"])
