@@ -84,7 +84,7 @@ def settings_and_signature(ws: Any) -> None:
     """`num_classes` by position, by name and left out; every mode; float64; large values, channels last."""
     MODEL.signature(ws, {"num_classes": 7}, _inputs(ws, 1), _right)
     MODEL.settings(ws, {"num_classes": 2}, _inputs(ws, 2, factors=[1e9, 1.0]), _right)
-    MODEL.compare(ws, "dtypes", {"num_classes": 2}, _inputs(ws, 2, double=True), _right)
+    MODEL.compare(ws, "dtypes", {"num_classes": 2}, _inputs(ws, 2, double=True, last=[0, 1]), _right)
 
 
 @check(weight=2, required=True)

@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 import numpy as np
-from calls import Call, check_kinds, give_pictures, wanted_of
+from calls import Call, check_kinds, give_pictures, parts_alone, wanted_of
 from models import BARE, CHUNKS, FED, GATED, PLAIN, SETTINGS, made
 from reference import drawn, layers, normed, sequence_of, shapes
 
@@ -91,7 +91,8 @@ def registers_and_masks_match(ws: Any) -> None:
                 for hide in (False, True)
                 for way in ({"method": "prepare_tokens_with_masks"}, {"more": {"is_training": True}}, {})
             ]
-            calls += [{"shape": [shape, other], "hide": hide, "more": {"is_training": True}} for hide in (0, 1, 2)]
+            lists = {"shape": [(1, 3, side, side), other, (1, 3, side, side)], "more": {"is_training": True}}
+            calls += [{**lists, "hide": hide} for hide in (0, 1, 2)]
             calls.append({"shape": shape, "hide": True, "positional": True, "method": "forward_features"})
             _compare(ws, {**sizes, "num_register_tokens": registers}, calls)
 
@@ -204,19 +205,16 @@ def settings_match(ws: Any) -> None:
 
 @check(weight=1, required=True)
 def parts_are_as_described(ws: Any) -> None:
-    """By themselves, the embedding takes sizes as pairs, and feed-forward networks the widths that they are given."""
-    rng = ws.numpy_rng("parts")
-    weight, bias, x = rng.normal(size=(7, 2, 3, 5)), rng.normal(size=7), rng.normal(size=(2, 2, 12, 10))
-    for img_size, grid in (([12, 10], [4, 2, 8]), (30, [10, 6, 60])):
-        sizes = {"img_size": img_size, "patch_size": [3, 5], "in_chans": 2, "embed_dim": 7}
-        found, told = sequence(ws.drive("driver.py:embedded", sizes, weight, bias, x), length=2)
-        assert told == grid, f"PatchEmbed with {sizes} has rows, columns and patches {told}, expected {grid}"
-        wanted = np.einsum("bcrpsq,dcpq->brsd", x.reshape(2, 2, 4, 3, 2, 5), weight).reshape(2, 8, 7) + bias
-        close(found, wanted, rtol=0, atol=1e-9, what=f"the tokens of PatchEmbed with {sizes}")
+    """By themselves, the embedding takes sizes as pairs, the head and the feed-forward networks are as told."""
+    parts, rights = parts_alone(ws.numpy_rng("parts"))
+    answers = sequence(ws.drive("driver.py:alone", parts), length=len(parts))
+    for (maker, _, _, given), answer, (right, numbers) in zip(parts, answers, rights, strict=True):
+        found, told = sequence(answer, length=2)
+        assert told == numbers, f"{maker}{given} has rows, columns and patches {told}, expected {numbers}"
+        close(found, right, rtol=0, atol=1e-9, what=f"what {maker}{given} gives")
     for maker, given, right in FED:
-        parts, _ = sequence(ws.drive("driver.py:shapes_of", maker, given, {"bias": False}), length=2)
-        shapes_found = mapping(parts)
-        assert shapes_found == right, f"the parameters of {maker}{tuple(given)} are {shapes_found}, expected {right}"
+        found, _ = sequence(ws.drive("driver.py:shapes_of", maker, given, {"bias": False}), length=2)
+        assert mapping(found) == right, f"the parameters of {maker}{given} are {found}, expected {right}"
 
 
 @check(weight=0, required=True)

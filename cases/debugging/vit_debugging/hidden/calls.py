@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from reference import layers, normed, sequence_of
+from models import HEAD
+from reference import headed, layers, normed, sequence_of
 
 Call = dict[str, Any]
 NAMES = ["masks", "x_norm_clstoken", "x_norm_patchtokens", "x_norm_regtokens", "x_prenorm"]
@@ -26,7 +27,7 @@ def give_pictures(rng: np.random.Generator, patch_size: int, calls: list[Call]) 
             size = call.get("more", {}).get("patch_size") or patch_size
             pictures = call["x"] if lists else [call["x"]]
             hidden = [rng.random((len(x), x.shape[2] * x.shape[3] // size**2)) < 0.4 for x in pictures]
-            hidden[1:] = [None] if hide == 2 else hidden[1:]
+            hidden[1:] = [None] * len(hidden[1:]) if hide == 2 else hidden[1:]
             call["masks"] = hidden if lists else hidden[0]
 
 
@@ -66,3 +67,13 @@ def wanted_of(weights: Any, sizes: Any, call: Call) -> list[Any]:
         return [out[:, 0] / (1 + np.abs(out[:, 0])) if call.get("head") else out[:, 0]]
     given = [] if masks is None else [np.array(masks, dtype=float)]
     return [*given, out[:, 0], out[:, start:], out[:, 1:start], after[-1]]
+
+
+def parts_alone(rng: np.random.Generator) -> tuple[list[Any], list[Any]]:
+    """Parts by name, with weights, what goes in and arguments; what comes out, and an embedding's numbers."""
+    weight, bias, x = rng.normal(size=(7, 2, 3, 5)), rng.normal(size=7), rng.normal(size=(2, 2, 12, 10))
+    head, rows = {name: rng.normal(size=shape) for name, shape in HEAD.items()}, rng.normal(size=(2, 6))
+    tokens = np.einsum("bcrpsq,dcpq->brsd", x.reshape(2, 2, 4, 3, 2, 5), weight).reshape(2, 8, 7) + bias
+    embed = ("PatchEmbed", {"proj.weight": weight, "proj.bias": bias}, x)
+    parts = [(*embed, [[12, 10], [3, 5], 2, 7]), (*embed, [30, [3, 5], 2, 7]), ("DinoHead", head, rows, [6, 3, 5, 4])]
+    return parts, [(tokens, [4, 2, 8]), (tokens, [10, 6, 60]), (headed(rows, head), [])]

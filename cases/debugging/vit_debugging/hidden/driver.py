@@ -96,14 +96,17 @@ def called(sizes: Arrays, weights: Arrays, calls: list[Arrays]) -> list[Any]:
     return [[*entry, *one] for entry, one in zip(entries, made, strict=True)]
 
 
-def embedded(sizes: Arrays, weight: Any, bias: Any, x: Any) -> list[Any]:
-    """Tokens of an embedding by itself, and its numbers of rows, columns and patches."""
-    from dino_v2.layers import PatchEmbed
+def alone(parts: list[list[Any]]) -> list[list[Any]]:
+    """What each part gives by itself, and an embedding's numbers of rows, columns and patches."""
+    from dino_v2 import layers
 
-    pairs = {name: tuple(value) if isinstance(value, list) else value for name, value in sizes.items()}
-    part = PatchEmbed(**pairs).double()
-    part.load_state_dict({"proj.weight": torch.from_numpy(weight), "proj.bias": torch.from_numpy(bias)})
-    return [part(torch.from_numpy(x)).detach(), [*part.patches_resolution, part.num_patches]]
+    told = []
+    for maker, weights, x, given in parts:
+        part = getattr(layers, maker)(*[tuple(one) if isinstance(one, list) else one for one in given]).double()
+        part.load_state_dict({name: torch.from_numpy(value) for name, value in weights.items()})
+        numbers = [*part.patches_resolution, part.num_patches] if maker == "PatchEmbed" else []
+        told.append([part(torch.from_numpy(x)).detach(), numbers])
+    return told
 
 
 def dropped(sizes: Arrays, weights: Arrays, x: Any, seed: int) -> Any:

@@ -23,6 +23,8 @@ FED: list[tuple[str, list[int], dict[str, list[int]]]] = [
     ("SwiGLUFFNRounded", [6, 10, 4], {"w12.weight": [16, 6], "w3.weight": [4, 8]}),
 ]
 """Feed-forward networks, their widths, and the parameters that follow."""
+HEAD = {"mlp.0.weight": (5, 6), "mlp.0.bias": (5,), "mlp.2.weight": (4, 5), "mlp.2.bias": (4,),
+        "last_layer.weight": (3, 4)}  # fmt: skip
 
 
 def made(rng: random.Random) -> list[tuple[str, list[Any], Settings, Settings]]:

@@ -108,6 +108,14 @@ def _fed(x: Any, weights: Arrays, start: str, kind: str) -> Any:
     return _linear(gate / (1 + np.exp(-gate)) * value, weights, f"{start}mlp.w3")
 
 
+def headed(x: Any, weights: Arrays) -> Any:
+    """What DinoHead must give."""
+    renamed = {name.replace("mlp.0", "mlp.fc1").replace("mlp.2", "mlp.fc2"): value for name, value in weights.items()}
+    both = _fed(x, renamed, "", "mlp"), weights["last_layer.weight"]
+    one, two = (it / np.linalg.norm(it, axis=-1, keepdims=True) for it in both)
+    return one @ two.T
+
+
 def layers(weights: Arrays, sizes: Sizes, x: Any, factors: Any = None) -> list[Any]:
     """The sequence after each block, before the last norm. factors: of both branches of each block."""
     found = []
