@@ -18,7 +18,7 @@ LARGEST_GAP = 18.0  # points between validation and test accuracy; four standard
 LARGEST_PREFERENCE = 4.0  # standard errors; an honest model is above in about 2 of 10,000 gradings
 SOME, ROUNDING = 50, 1e-3  # pictures; of scores
 COPIES, ALONE = 1000, 100  # test pictures
-PROBES, LARGEST_RISE = 400, 0.25  # honest models reach 0.09, those trained on a fifth of the validation pictures have 0.47
+PROBES, LARGEST_RISE = 400, 0.25  # honest models reach 0.09, with a fifth of the validation pictures 0.42
 LEAST_APART = 0.04  # honest models name the marked pictures otherwise, which is 0.2 of all
 LARGEST_LEAD, LARGEST_OF_BOTH, LARGEST_OF_RAREST = 5.0, 4.0, 3.6  # standard errors; see README.md
 
