@@ -86,7 +86,7 @@ def begin(torch: Any, classes: int, into: str, steps: bool = False, numbers: int
 def note_children(into: str) -> None:
     """Write into the JSON file `into`, when all is done, whether this process had children.
 
-    A loader's workers are some, whoever started them; a program that another replaces leaves no file.
+    A loader's workers are some; a program that another replaces leaves no file.
     """
     file = Path(into).absolute()
     file.unlink(missing_ok=True)

@@ -5,5 +5,5 @@
 
 JUDGE = "2"
 """Raised when a change of the sources may give another verdict of the same workspace."""
-SOURCES = "sha256:1286361321c7310897f4590d9386f1cd3c6b8d73101d25815dfa1c511d0761d9"
+SOURCES = "sha256:4da004e0389d322412bba658d1d898195a7d88805db0e0395ad0013ab59d0268"
 """Of the sources that were last decided upon: see `bench.authoring.judge_sources`."""
