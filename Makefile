@@ -6,7 +6,7 @@ VENV ?= .venv
 # What proves the cases; empty: bubblewrap, or what else works. The attacks want one that isolates.
 SANDBOX ?=
 # Tests wait more than they compute, so there are more of them at a time than a small machine has cores.
-WORKERS ?= 8
+WORKERS ?= 6
 # Which cases are proven: see `cases verify --help`. Every night: --all, in shards.
 PROVE ?= --changed
 BIN := $(VENV)/bin

@@ -200,6 +200,7 @@ def test_mini_leaves_its_trajectory(solved_by: Callable[[str], Solved]) -> None:
     assert said["info"]["model_stats"]["api_calls"] == 4
 
 
+@pytest.mark.nightly
 def test_aide_takes_over_the_best_script_alone(context: CellContext, monkeypatch: pytest.MonkeyPatch) -> None:
     cell = make_cell(agent_called("aideml"), case_called("hello_world"))
     context = replace(context, keep_workspaces=True)

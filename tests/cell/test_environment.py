@@ -179,6 +179,7 @@ def test_an_environment_may_be_a_python_alone(tmp_path: Path, context: CellConte
     assert python.resolve() == base and imports(python, "pip")
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_half_built_and_broken_ones_are_built_again(tmp_path: Path, context: CellContext) -> None:
     agent = tiny_agent(tmp_path)

@@ -241,6 +241,7 @@ def on_disk(stand: Stand, mounts: Mounts) -> Rig:
     return rig
 
 
+@pytest.mark.nightly
 def test_a_disk_that_is_full_from_the_start_is_one_line(stand: Stand, mounts: Mounts) -> None:
     rig = on_disk(stand, mounts)
     filler = fill(rig.out, 0)
@@ -321,7 +322,8 @@ def test_a_results_repository_that_cannot_be_written(stand: Stand, mounts: Mount
 # --- clock -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seconds", [at_night(7200), -7200])
+@pytest.mark.nightly
+@pytest.mark.parametrize("seconds", [7200, -7200])
 def test_the_clock_is_set_while_agents_work(stand: Stand, mounts: Mounts, seconds: int) -> None:
     rig = stand.rig("r", prefix=mounts.prefix, root=mounts.root)
     try:
@@ -433,6 +435,7 @@ def starts(rig: Rig) -> list[Path]:
     return sorted(path.parent for path in (rig.folder / "cache" / "starts").glob("*/complete"))
 
 
+@pytest.mark.nightly
 def test_a_damaged_cache_heals_by_itself(stand: Stand) -> None:
     rig = stand.rig("r")
     process = rig.begun()

@@ -24,6 +24,7 @@ from bench.machines.lease import Lease, Scope
 from bench.machines.provision import Run, provision_all, release_all
 from bench.store import Caps, unpack_artifact
 from tests.helpers.aws_batch import REGION, Stack, make_stack, waiting_jobs
+from tests.helpers.sampling import at_night
 
 TODAY = date(2026, 11, 23)
 DEMANDS = [Demand(f"s{number}", "box", 2, 4000, 0, 1.5) for number in range(3)]
@@ -133,7 +134,7 @@ def _alive() -> dict[str, dict[str, Any]]:
     return {job["jobId"]: job for job in jobs if job["status"] not in ("SUCCEEDED", "FAILED")}
 
 
-@pytest.mark.parametrize("mode", ["runner", "shard"])
+@pytest.mark.parametrize("mode", ["runner", at_night("shard")])
 def test_the_stack_is_sound_and_a_shard_is_one_job(mode: str, tmp_path: Path) -> None:
     calls = Calls()
     engine = _engine(make_stack(Mode=mode), calls)

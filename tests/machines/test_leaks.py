@@ -18,6 +18,7 @@ from bench.machines.lease import Lease
 from tests.helpers.aws import Cloud, cloud
 from tests.helpers.github_rest import TOKEN, Service, github_rest
 from tests.helpers.machines import DEMANDS, REPOSITORY, How, Provisioner, later, options_for, provisioner
+from tests.helpers.sampling import at_night
 
 OTHERS = "owner/others"
 PARTS = 6
@@ -131,7 +132,7 @@ def check(world: World, kind: str, at: int, how: How) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ["killed", "cancelled"])
+@pytest.mark.parametrize("how", ["killed", at_night("cancelled")])
 @pytest.mark.parametrize(("kind", "step"), [("rest", 1), ("aws", 5), pytest.param("aws", 1, marks=pytest.mark.nightly)])
 def test_ended_at_a_request_nothing_stays(world: World, kind: str, step: int, how: How) -> None:
     """Before each request, and after each answer."""

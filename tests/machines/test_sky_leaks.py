@@ -19,6 +19,7 @@ from bench.machines.sky.server import server_of
 from bench.machines.sky.task import cluster_of, labels_of, question
 from tests.helpers.github_rest import TOKEN, Service, github_rest
 from tests.helpers.machines import BUDGET, DEMANDS, REPOSITORY, How, Provisioner, later, sky_options, sky_provisioner
+from tests.helpers.sampling import at_night
 from tests.helpers.skypilot import Pilot, Stage, skypilot
 
 OTHERS = "owner/others"
@@ -116,7 +117,7 @@ def check(world: World, kind: str, at: int, how: How) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ["killed", "cancelled"])
+@pytest.mark.parametrize("how", ["killed", at_night("cancelled")])
 @pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.nightly)])
 def test_ended_at_a_request_nothing_stays(world: World, step: int, how: How) -> None:
     """Before each request to either server, and after each answer."""

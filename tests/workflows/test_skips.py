@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.cells import ROOT, python, write_files
+from tests.helpers.sampling import at_night
 
 _CONFTEST = """
 from tests.helpers.skips import summarize
@@ -46,7 +47,7 @@ def run_tests(folder: Path, *options: str, **variables: str) -> subprocess.Compl
     return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("options", [(), ("--numprocesses", "2")], ids=["alone", "workers"])
+@pytest.mark.parametrize("options", [(), at_night(("--numprocesses", "2"))], ids=["alone", "workers"])
 def test_skips_are_counted_by_what_was_missing(options: tuple[str, ...], tmp_path: Path) -> None:
     listed = tmp_path / "skipped"
     done = run_tests(tmp_path, *options, MLDB_SKIPPED=str(listed))
