@@ -120,7 +120,7 @@ def test_what_is_not_proven_is_proven_and_of_the_rest_a_drawn_part(tmp_path: Pat
     choice = choose_changed(cases, standings, locks, "7")
     chosen = [case.id for case, _ in choice.proven]
     assert chosen[:9] == [f"c{number:02}" for number in range(9)]
-    assert sum(9 <= int(name[1:]) < 18 for name in chosen) == 4, f"4 of 50 CPU seconds reach {SAMPLE_S}"
+    assert sum(9 <= int(name[1:]) < 18 for name in chosen) == 3, f"3 of 50 CPU seconds reach {SAMPLE_S}"
     assert sum(int(name[1:]) >= 18 for name in chosen) == 3, "44 CPU seconds are a tenth of 22 times 20"
     assert sorted([*chosen, *(case.id for case, _ in choice.skipped)]) == [case.id for case in cases]
     assert choose_changed(cases, standings, locks, "7") == choice

@@ -197,6 +197,7 @@ def test_half_built_and_broken_ones_are_built_again(tmp_path: Path, context: Cel
     )
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_lock_file_of_packages_installs_nothing_else(tmp_path: Path, context: CellContext) -> None:
     requires = "Requires-Dist: no-such-package-anywhere\n"

@@ -353,6 +353,7 @@ def finished_rig(stand: Stand) -> Rig:
     return rig
 
 
+@pytest.mark.nightly
 def test_a_damaged_record_is_put_aside_and_its_cell_runs_again(stand: Stand) -> None:
     rig = finished_rig(stand)
     path = sorted((rig.run / "cells").glob("*.json"))[0]
@@ -493,6 +494,7 @@ def test_two_runs_share_a_cache_that_neither_has_built(stand: Stand) -> None:
         stand.require_same(rig)
 
 
+@pytest.mark.nightly
 def test_what_a_killed_runner_left_goes_with_the_next_start_of_any_run(stand: Stand) -> None:
     killed, other = stand.rig("r"), stand.rig("s")
     other.env["TMPDIR"] = str(killed.room)

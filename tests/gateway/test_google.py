@@ -320,6 +320,7 @@ def test_another_providers_model_answers_by_a_chat(through: Live, upstream: Scri
     assert asked["max_completion_tokens"] == 100
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_translated_model_of_litellm_answers(through: Live, upstream: ScriptedUpstream) -> None:
     asking = client(through.url, through.gateway.key)

@@ -116,12 +116,12 @@ def swap_marker(place: Path) -> None:
     [
         edit_page,
         add_record,
-        withdraw,
+        at_night(withdraw),
         at_night(tell_more),
         at_night(swap_marker),
         at_night(lambda place: (place / "site" / "index.html").unlink()),
         at_night(lambda place: (place / "site" / "notes.txt").write_text("mine")),
-        lambda place: (place / "site" / BUILT).write_text("{"),
+        at_night(lambda place: (place / "site" / BUILT).write_text("{")),
         at_night(
             lambda place: (place / "cases" / "suites" / "demo.yaml").write_text(
                 SUITE.replace("title", "about: x\ntitle")

@@ -15,6 +15,7 @@ from bench.cli.stored import read_records
 from bench.store.branch import ResultsBranch
 from bench.store.decisions import Ledger
 from tests.helpers.records import make_record
+from tests.helpers.sampling import on_push
 from tests.helpers.store import BRANCH, WAYS, Target, bundle_of, decision, git, make_bare, mldb, open_target, tip_of
 
 
@@ -28,7 +29,7 @@ def bare(tmp_path: Path) -> Path:
     return bare
 
 
-@pytest.fixture(params=WAYS)
+@pytest.fixture(params=on_push(WAYS, ["local", "api"]))
 def target(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Target]:
     with open_target(request.param, tmp_path, monkeypatch) as found:
         yield found

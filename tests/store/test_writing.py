@@ -27,7 +27,7 @@ from tests.workflows.rehearsal.githost import git_host
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture(params=WAYS)
+@pytest.fixture(params=on_push(WAYS, ["local", "api"]))
 def target(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Target]:
     with open_target(request.param, tmp_path, monkeypatch) as found:
         yield found

@@ -34,6 +34,7 @@ def smoke(caller: Path, action: Path, folder: Path) -> Ended:
     return act(caller, action, folder, "mldb-smoke.yml", "pull_request", FORK, sandbox)
 
 
+@pytest.mark.nightly
 def test_init_in_an_empty_repository_is_green_on_a_fork_and_says_what_is_open(action: Path, tmp_path: Path) -> None:
     caller = tmp_path / "agent"
     make_caller(caller)
