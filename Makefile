@@ -49,7 +49,7 @@ everything: $(VENV)/.dev
 	scripts/beside $(MAKE) --no-print-directory tests -- $(MAKE) --no-print-directory types-and-proofs
 
 # Each worker would compile all files of tests for itself; so one that runs none of them does it for all.
-tests:
+tests: $(VENV)/.dev
 	@scripts/beside scripts/sandbox_image $(BIN)/ml-dev-bench -- \
 	    sh -c '$(BIN)/python -m pytest --collect-only >/dev/null' || true
 	$(BIN)/python -m pytest -m "not nightly" --numprocesses $(WORKERS) --dist worksteal \

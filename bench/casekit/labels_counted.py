@@ -84,13 +84,15 @@ def begin(torch: Any, classes: int, into: str, steps: bool = False, numbers: int
 
 
 def note_children(into: str) -> None:
-    """Write into the JSON file `into`, when all is done, whether this process had children.
+    """Write into the JSON file `into`, when all is done, whether this process had children; until then it says so.
 
-    A loader's workers are some; a program that another replaces leaves no file.
+    A loader's workers are some. It stays so where another process began or ends in this one's place: a child that asks
+    for the same file, or a copy of this process that ends while this one leaves without its last words.
     """
     file = Path(into).absolute()
-    file.unlink(missing_ok=True)
-    atexit.register(lambda: file.write_text(json.dumps(_had_children())))
+    first, own = not file.exists(), os.getpid()
+    file.write_text(json.dumps(True))
+    atexit.register(lambda: file.write_text(json.dumps(not first or os.getpid() != own or _had_children())))
 
 
 def _had_children() -> bool:

@@ -5,5 +5,5 @@
 
 JUDGE = "2"
 """Raised when a change of the sources may give another verdict of the same workspace."""
-SOURCES = "sha256:4da004e0389d322412bba658d1d898195a7d88805db0e0395ad0013ab59d0268"
+SOURCES = "sha256:bd98af660e31484beb51caa6e36d27fe6d669a0a29a3d88c4ad808802374631c"
 """Of the sources that were last decided upon: see `bench.authoring.judge_sources`."""

@@ -37,7 +37,8 @@ from tests.helpers.workers import assert_counted, assert_no_key, log_of
 pytestmark = pytest.mark.slow
 NAMES = ("claude_code", "codex", "opencode", "qwen_code", "gemini_cli", "aider", "mistral_vibe", "mini_swe_agent")
 ON_PUSH = ("claude_code", "codex")
-"""One of each protocol, which CI starts beside AIDE (test_external_agents.py); the night starts all."""
+"""One of each protocol but Google's, whose own client test_google.py has. CI starts them beside AIDE
+(test_external_agents.py); the night starts all."""
 SOLVED_ON_PUSH = [(name, "hello_world") for name in ON_PUSH]
 CASES = ("hello_world", "nan_loss_debug")
 

@@ -134,7 +134,7 @@ def _alive() -> dict[str, dict[str, Any]]:
     return {job["jobId"]: job for job in jobs if job["status"] not in ("SUCCEEDED", "FAILED")}
 
 
-@pytest.mark.parametrize("mode", ["runner", at_night("shard")])
+@pytest.mark.parametrize("mode", ["runner", "shard"])
 def test_the_stack_is_sound_and_a_shard_is_one_job(mode: str, tmp_path: Path) -> None:
     calls = Calls()
     engine = _engine(make_stack(Mode=mode), calls)
@@ -253,7 +253,7 @@ def _calls_of_provision(stack: Stack, folder: Path) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["runner", "shard"])
+@pytest.mark.parametrize("mode", ["runner", at_night("shard")])
 def test_killed_at_any_call_of_provision_nothing_is_left_and_others_keep_theirs(mode: str, tmp_path: Path) -> None:
     """Killed before AWS does what is asked, and after it: not even an exit handler runs."""
     stack = make_stack(Mode=mode)
