@@ -38,6 +38,8 @@ _LIVE_MODULE = "bench.cell.live_copy"
 _MEMORY_MB = 1024
 _LEAST_S = 5.0
 _REMOVAL_S = 10.0
+_REMOVAL_WALL_S = 300.0
+"""Removing mostly awaits the disk, and others may keep it busy for many seconds."""
 _LESS = ("named", "nothing")
 """What is kept of a folder that cannot stay whole."""
 # Of the judging limit: with the judging itself it is still within twice that.
@@ -285,4 +287,4 @@ def _remove(paths: Iterable[Path]) -> None:
     # A folder that is still there is no reason to lose a cell.
     with contextlib.suppress(InfraError):
         orders = {"task": "remove", "paths": [str(path) for path in paths]}
-        _run(orders, _envelope(_REMOVAL_S, 2 * _REMOVAL_S))
+        _run(orders, _envelope(_REMOVAL_S, _REMOVAL_WALL_S))
