@@ -10,7 +10,7 @@ from bench.authoring.locks import ProofLock, Standing
 from bench.base.errors import UserError
 from bench.formats.case import Case
 
-SAMPLE_S = 120.0
+SAMPLE_S = 60.0
 """CPU seconds of the proofs that are made again when judge, kit, interpreter or a library has changed: of so many cases
 as it takes to reach them, so that a draw of dear cases takes no longer than one of cheap ones."""
 SHARE = 0.1

@@ -598,7 +598,6 @@ def run_case(
         [
             ("basics/hello_world", "agent.yaml"),
             ("basics/hello_world", "nolog.yaml"),
-            ("tabular/house_price", "agent.yaml"),
         ],
     ),
 )

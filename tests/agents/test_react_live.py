@@ -34,7 +34,7 @@ def solved(case: str, folder: Path, sandbox: Sandbox, monkeypatch: pytest.Monkey
     return record
 
 
-@pytest.mark.parametrize("case", on_push(CASES, ["nan_loss_debug"]))
+@pytest.mark.parametrize("case", on_push(CASES, ["parse_logs"]))
 def test_cases_are_solved_and_every_token_is_counted(
     case: str, tmp_path: Path, bubblewrap: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:

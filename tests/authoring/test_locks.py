@@ -120,7 +120,7 @@ def test_what_is_not_proven_is_proven_and_of_the_rest_a_drawn_part(tmp_path: Pat
     choice = choose_changed(cases, standings, locks, "7")
     chosen = [case.id for case, _ in choice.proven]
     assert chosen[:9] == [f"c{number:02}" for number in range(9)]
-    assert sum(9 <= int(name[1:]) < 18 for name in chosen) == 3, f"3 of 50 CPU seconds reach {SAMPLE_S}"
+    assert sum(9 <= int(name[1:]) < 18 for name in chosen) == 2, f"2 of 50 CPU seconds reach {SAMPLE_S}"
     assert sum(int(name[1:]) >= 18 for name in chosen) == 3, "44 CPU seconds are a tenth of 22 times 20"
     assert sorted([*chosen, *(case.id for case, _ in choice.skipped)]) == [case.id for case in cases]
     assert choose_changed(cases, standings, locks, "7") == choice
@@ -194,6 +194,7 @@ def test_a_case_that_takes_too_long_is_refused(tmp_path: Path) -> None:
     assert "make its data, training or checks smaller" in told[-1].detail
 
 
+@pytest.mark.nightly
 def test_a_slow_machine_is_not_held_against_a_case_whose_lock_kept_to_the_budget(tmp_path: Path) -> None:
     """Only the lock of the same files speaks for it, and only one whose own time was within the budget."""
     case = make_case(tmp_path / "cases", {"check.py": "x = 1"}, wrong={})

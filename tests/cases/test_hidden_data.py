@@ -24,7 +24,7 @@ from bench.formats.case import Case, load_cases
 from bench.formats.plan import public_seed
 from bench.formats.seeds import data_seed
 from bench.formats.suite import load_suite
-from tests.helpers.sampling import at_night
+from tests.helpers.sampling import at_night, on_push
 
 PLACES = find_data_folders()
 CASES = {case.id: case for case in load_cases(PLACES.cases) if case.part("data.py").is_file()}
@@ -111,7 +111,7 @@ ATTACKS: dict[str, Callable[[ModuleType, Files, set[int], Path], Files | None]] 
 }
 
 
-@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.parametrize("name", on_push(ATTACKS, ["parse_logs"]))
 def test_hidden_data_cannot_be_recomputed_from_public_facts(
     name: str, load: Callable[[str], ModuleType], tmp_path: Path
 ) -> None:

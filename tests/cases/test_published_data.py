@@ -26,6 +26,7 @@ from bench.formats.plan import Cell
 from bench.sandbox import Sandbox
 from tests.helpers.cells import ROOT, as_settings, make_context
 from tests.helpers.file_server import file_server
+from tests.helpers.sampling import at_night
 
 Files = dict[str, bytes]
 
@@ -82,7 +83,9 @@ def outcome(case: Case, agent: str, context: CellContext) -> tuple[Any, ...]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("case_id", "made"), [("basic_vision_finetuning", cifar10), ("small_dataset_overfit", mnist)])
+@pytest.mark.parametrize(
+    ("case_id", "made"), [at_night("basic_vision_finetuning", cifar10), ("small_dataset_overfit", mnist)]
+)
 def test_full_runs_from_fetched_data_to_a_verdict(bubblewrap: Sandbox, tmp_path: Path, case_id: str, made: Any) -> None:
     with mirrored(case_id, made(tmp_path / "published"), tmp_path) as case:
         context = make_context(tmp_path, bubblewrap)

@@ -110,7 +110,7 @@ def test_the_path_of_a_training_is_that_of_pytorch(kind: str, steps: int, rate: 
     optimizer: Any = {"Descent": torch.optim.SGD, "Adam": torch.optim.Adam}[kind](layer.parameters(), lr=rate)
     for _ in range(steps):
         optimizer.zero_grad()
-        torch.nn.functional.mse_loss(layer(torch.from_numpy(x)), torch.from_numpy(y)).backward()  # type: ignore[no-untyped-call]
+        torch.nn.functional.mse_loss(layer(torch.from_numpy(x)), torch.from_numpy(y)).backward()
         optimizer.step()
     found = ours.descended(sizes, arrays, x, y, getattr(ours, kind)(steps, rate))
     for name, value in named.items():
@@ -142,7 +142,7 @@ def test_the_steps_of_the_colour_net_are_those_of_pytorch(monkeypatch: pytest.Mo
             logits = torch.from_numpy(hidden) + bias
             outputs.append(logits.detach().numpy())
             optimizer.zero_grad()
-            torch.nn.functional.cross_entropy(logits, torch.full((32,), label)).backward()  # type: ignore[no-untyped-call]
+            torch.nn.functional.cross_entropy(logits, torch.full((32,), label)).backward()
             optimizer.step()
         scheduler.step(loss)
     biases.append(bias.detach().numpy().copy())

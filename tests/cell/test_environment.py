@@ -521,6 +521,7 @@ open(os.path.join(os.environ["BENCH_OUT_DIR"], "seen.json"), "w").write(tinythin
 """
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_without_isolation_it_ends_with_its_job_and_gets_no_variables(
     tmp_path: Path, plain: Sandbox, monkeypatch: pytest.MonkeyPatch
@@ -610,6 +611,7 @@ def test_an_index_in_a_folder(
     assert imports(agent_python(agent, context), "tinything")
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_an_index_with_a_password_at_a_private_address(
     tmp_path: Path, isolating: Sandbox, monkeypatch: pytest.MonkeyPatch

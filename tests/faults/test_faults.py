@@ -164,6 +164,7 @@ def test_a_judge_killed_twice_is_no_verdict_and_resume_finds_it(stand: Stand) ->
     stand.resume(rig)
 
 
+@pytest.mark.nightly
 def test_the_judges_sandbox_killed_is_no_failed_check(stand: Stand) -> None:
     rig = stand.rig("r")
     process = rig.begun()

@@ -20,6 +20,7 @@ from tests.helpers.asking_agent import AGENT, GOOD
 from tests.helpers.cells import make_agent, make_case, make_cell, make_context
 from tests.helpers.gateway_live import live, own_prices
 from tests.helpers.provider import Reply, ScriptedUpstream
+from tests.helpers.sampling import at_night
 
 FRAGILE = """
 import os, sys
@@ -60,7 +61,7 @@ def run(tmp_path: Path, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, tail:
 
 
 @pytest.mark.usefixtures("fragile")
-@pytest.mark.parametrize("word", ["ABORT", "EXIT", "HANG"])
+@pytest.mark.parametrize("word", ["ABORT", at_night("EXIT"), at_night("HANG")])
 def test_an_agent_that_breaks_its_gateway_is_judged(
     tmp_path: Path, plain: Sandbox, monkeypatch: pytest.MonkeyPatch, word: str
 ) -> None:

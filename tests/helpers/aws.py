@@ -38,7 +38,7 @@ _ENVIRONMENT = {
 }
 
 
-class _SpotRequest(SpotInstanceRequest):
+class _SpotRequest(SpotInstanceRequest):  # type: ignore[misc]
     """The request that RunInstances makes for its machine, and ends with it."""
 
     def __init__(self, made: Any, *facts: Any, **named: Any) -> None:
@@ -142,11 +142,11 @@ def cloud() -> Iterator[Cloud]:
     before = {name: os.environ.get(name) for name in made.environment}
     os.environ.update(made.environment)
     old, moto.settings.EC2_ENABLE_INSTANCE_TYPE_VALIDATION = moto.settings.EC2_ENABLE_INSTANCE_TYPE_VALIDATION, True
-    InstanceResponse.run_instances = answered  # type: ignore[method-assign]
+    InstanceResponse.run_instances = answered
     try:
         yield made
     finally:
-        InstanceResponse.run_instances = run_instances  # type: ignore[method-assign]
+        InstanceResponse.run_instances = run_instances
         moto.settings.EC2_ENABLE_INSTANCE_TYPE_VALIDATION = old
         for name, value in before.items():
             os.environ.pop(name, None) if value is None else os.environ.__setitem__(name, value)
@@ -171,7 +171,7 @@ def _run(made: Cloud, response: Any, run_instances: Any) -> ActionResult:
     made.tokens[asked["ClientToken"]] = (str(asked), reservation)
     if market == "spot":
         _keep_request(response, reservation.instances[0])
-    return result  # type: ignore[no-any-return]
+    return result
 
 
 def _plain(response: Any) -> dict[str, str]:

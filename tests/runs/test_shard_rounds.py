@@ -156,6 +156,7 @@ def mldb(room: Path, *arguments: str, status: int = 0) -> str:
     return done.stdout + done.stderr
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_rounds_run_in_shards_and_end_after_the_last_look(tmp_path: Path) -> None:
     names = ["one", "two", "three"]
