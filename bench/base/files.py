@@ -27,6 +27,10 @@ from bench.guest.trees import remove_tree
 
 NAME = "SHA256SUMS"
 _LOCK_TICK_S = 0.1
+_RESERVED = 4 << 30
+"""Bytes of a disk that cells at work need: of these little stays with those that have ended."""
+_SHARE, _SMALL_SHARE, _LEAST_KEPT = 16, 256, 1 << 20
+"""One of so many bytes beyond what is reserved, or of all that is left; and as much in any case."""
 _COMPILED = (".so", ".pyd", ".pyc")
 _LINE = re.compile(r"([0-9a-f]{64})  (\S.*)")
 
@@ -75,6 +79,16 @@ def lock(
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def room_to_keep(folder: Path) -> int:
+    """Bytes on the disk of `folder` that one part of what a cell leaves may take for the rest of a run.
+
+    However many cells there are, those that have ended never take all of the room: each gets a share of what is left.
+    """
+    info = os.statvfs(folder)
+    free = info.f_bavail * info.f_frsize
+    return max((free - _RESERVED) // _SHARE, free // _SMALL_SHARE, _LEAST_KEPT)
 
 
 def sha256_bytes(data: bytes) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
@@ -100,7 +100,7 @@ def run_agent(folder: CellFolder, overlay: Overlay | None, withheld: str = "") -
                 # The agent is gone: whether its last calls met an outage is found out without it.
                 gateway.settle(context.stopped.is_set)
         finally:
-            folder.keep(folder.out, trace / "out")
+            left_out = folder.keep(folder.out, trace / "out")
         opened, unwatched = (decoys.evidence(), decoys.unwatched) if decoys is not None else ("", "")
     if work is not None and gateway is not None:
         work.usage = gateway.usage
@@ -108,14 +108,19 @@ def run_agent(folder: CellFolder, overlay: Overlay | None, withheld: str = "") -
     taken_out = folder.make_room(trace / "out") if ended.reason == "disk_limit" else ""
     follower.finish()
     _keep_log(trace / "agent.log", ended)
-    found = (("hidden_read_attempt", opened), ("decoys_unwatched", unwatched), ("workspace_too_large", taken_out))
-    notes = [Note(name=name, evidence=evidence) for name, evidence in found if evidence]
+    about_files = {"workspace_too_large": taken_out, "notes_left_out": left_out}
+    notes = _notes({"hidden_read_attempt": opened, "decoys_unwatched": unwatched, **about_files})
     phase = _with_calls(ended, gateway, notes, folder)
     phase.name_queries = _name_queries(cell, names, ended.network_attempts.names)
     phase.help = desk.given() if desk is not None else None
     if phase.stop_reason in LIMIT_MODES:
         context.watch.limit(cell, phase.stop_reason, f"after {ended.wall_s:.1f} s")
     return phase
+
+
+def _notes(found: Mapping[str, str]) -> list[Note]:
+    """Those of the named observations that there is evidence of."""
+    return [Note(name=name, evidence=evidence) for name, evidence in found.items() if evidence]
 
 
 def _with_calls(ended: Ended, gateway: Gateway | None, notes: list[Note], folder: CellFolder) -> AgentPhase:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.base.errors import InfraError
-from bench.base.files import lay_over
+from bench.base.files import lay_over, room_to_keep
 from bench.cell.context import CellContext
 from bench.cell.machine import has_room
 from bench.cell.reduction import GONE
@@ -148,18 +148,26 @@ class CellFolder:
         bounds = {"time": "time of one snapshot", "starved": "time of one snapshot", "memory": "memory of one snapshot"}
         return LiveCopy({"left_out": bounds.get(ended.by, "error")}, ended.cpu_s, broken=True)
 
-    def keep(self, root: Path, place: Path) -> None:
-        """Move a folder that the agent has written to `place`: harmless, with names under which it can be uploaded."""
+    def keep(self, root: Path, place: Path) -> str:
+        """Move a folder that the agent has written to `place`: harmless, with names under which it can be uploaded.
+
+        Says what of it is not kept; empty: all is.
+        """
         os.chmod(root, stat.S_IRWXU)
         orders = {"task": "portable", "root": str(root), "start": "", "outputs": []}
-        limits = self.cell.case.spec.limits
-        most = min(limits.disk_mb, _MOST_OUT_MB) if root == self.out else limits.disk_mb
+        limits, said = self.cell.case.spec.limits, ""
+        most = min(limits.disk_mb, _MOST_OUT_MB, room_to_keep(self.path) >> 20)
         with os.scandir(root) as found:
             empty = next(found, None) is None
         if not empty:
-            _bounded(orders, self.path, limits.model_copy(update={"disk_mb": most}))
+            bounds = limits.model_copy(update={"disk_mb": most}) if root == self.out else limits
+            said = _bounded(orders, self.path, bounds).too_large
+            if said:
+                # The judge may need the room.
+                _remove(self.path.glob(f"{GONE}*"))
         remove_tree(place)
         root.rename(place)
+        return f"{root.name}/: {said}" if said else ""
 
     def make_room(self, out: Path) -> str:
         """Take out what has filled the disk: `out`, then what the case does not name of the workspace. Says so."""

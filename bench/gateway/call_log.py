@@ -13,7 +13,7 @@ from typing import Any, Literal
 from pydantic import Field, JsonValue, ValidationError
 
 from bench.base.errors import UserError
-from bench.base.files import sha256_bytes
+from bench.base.files import room_to_keep, sha256_bytes
 from bench.base.model import Model, explain
 from bench.formats.model_usage import Tokens
 from bench.formats.names import Instant
@@ -97,6 +97,7 @@ class Ledger:
         _keep_earlier(path)
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
         self._messages = MessageStore(messages_path(path), redact)
+        self._most = min(_LARGEST_LEDGER, room_to_keep(path.parent))
         self._redact = redact
         self._closed = False
         self.fault: str | None = None
@@ -112,7 +113,7 @@ class Ledger:
         if self._closed or not self._wanted(line.status):
             return
         self._seq += 1
-        if self._size > _LARGEST_LEDGER:
+        if self._size > self._most:
             # However often the agent asks, it does not fill the runner's disk.
             line, call = line.model_copy(update={"answer": None, "raw_usage": None, "error": line.error[:100]}), None
         answer, usage = _bounded(line.answer, _LARGEST_ANSWER), _bounded(line.raw_usage, _LARGEST_USAGE)
@@ -134,7 +135,7 @@ class Ledger:
 
     def _wanted(self, status: Status) -> bool:
         self._refused += status == "refused"
-        if self._size > _LARGEST_LEDGER:
+        if self._size > self._most:
             return status in ("ok", "probe") and self._size <= 2 * _LARGEST_LEDGER
         return status != "refused" or self._refused <= _MOST_REFUSED
 
@@ -181,6 +182,7 @@ class MessageStore:
         self._redact = redact
         self._known: set[str] = set()
         self._size = 0
+        self._most = min(_LARGEST_STORE, room_to_keep(path.parent))
 
     def put(self, value: object) -> str:
         """The id of `value`, which is written if it is new."""
@@ -190,7 +192,7 @@ class MessageStore:
             self._known.add(identity)
             if len(text) > _LONGEST_STORED_TEXT:
                 text = json.dumps(clip(json.loads(text), _LONGEST_STORED_TEXT), separators=(",", ":"))
-            if self._size + len(text) > _LARGEST_STORE:
+            if self._size + len(text) > self._most:
                 text = json.dumps({"cut": f"{len(text)} bytes; the store is full"})
             self._size += len(text)
             write_all(self._file, f'{{"id":"{identity}","value":{text}}}\n'.encode("ascii"))

@@ -23,6 +23,8 @@ _SHARE_OF_TIME = 20
 """At most one of so many seconds goes into looking, however many files there are."""
 _SHARE_OF_LIMIT = 4
 """Of the limit, what may go from the disk between two looks."""
+_SHARE_OF_ROOM = 0.75
+"""Of what the disk had left, what a job may hold: what it takes beyond would be the runner's, or a cell's beside it."""
 _HIDDEN_S = 3.0
 """Whoever sends open files to another process has them received before; ours are closed to others while they start."""
 _TRIES = 3
@@ -55,8 +57,8 @@ class _Look:
 class DiskWatch:
     """Watches what a job holds in the folders that it may write: ask `over` about ten times a second.
 
-    A job may hold at most half of the files that the disk had room for: where it could take all of them, this machine
-    would be full by the agent's choice.
+    A job may hold at most half of the files that the disk had room for, and three quarters of the bytes: where it could
+    take all of them, this machine would be full by the agent's choice.
     """
 
     def __init__(
@@ -65,8 +67,8 @@ class DiskWatch:
         """processes: of the job, by their ids here; they may hold files that have no name any more."""
         self._folders = tuple(folders)
         self._processes = processes
-        self._limit_mb = limit_mb
         self._free = free = _free(self._folders)
+        self._limit_mb = min(limit_mb, _SHARE_OF_ROOM * free.size / (1 << 20)) if free.size else limit_mb
         self._most_entries = min(_MAX_ENTRIES, free.entries // 2) if free.entries else _MAX_ENTRIES
         now = time.monotonic()
         self._soonest, self._next = now, now + _TICK_S

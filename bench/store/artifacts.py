@@ -55,6 +55,8 @@ class Caps:
     """Refusals listed one by one; the rest is counted."""
     file_bytes: int = MAX_FILE_BYTES
     """Records of one agent, from all artifacts together: they become one file on the branch."""
+    manifest_bytes: int = 8 << 20
+    """What the manifest of a run says of where its records come from: thousands of honest provenances."""
 
 
 @dataclass(frozen=True)

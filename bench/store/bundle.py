@@ -188,6 +188,13 @@ def render(bundle: Bundle) -> Rendered:
     return Rendered(files, manifest)
 
 
+def provenance_of(record: Record) -> tuple[str, int]:
+    """The record's provenance as a manifest has it, each distinct one once; and its bytes there, a line for a field."""
+    # As deep as it lies there, so with as many spaces.
+    text = json.dumps([[record.provenance.model_dump(mode="json", by_alias=True)]], indent=1, ensure_ascii=False)
+    return text, len(text.encode("utf-8", "surrogatepass"))
+
+
 def stored_files(bundle: Bundle) -> Sequence[StoredFile]:
     """The files of records that a branch holds of the bundle, with their digests."""
     return render(bundle).manifest.files

@@ -267,7 +267,7 @@ def collect_bundle(
         untold += max(0, len(faults) - caps.lines)
     taken, disputed = settle(claims)
     taken, copied = without_replays(taken, known)
-    taken, bulky = fitting(taken, caps.file_bytes)
+    taken, bulky = fitting(taken, caps)
     refused += [*disputed, *copied, *bulky]
     have = {item.record.cell for item in taken}
     missing = [cell for cell in check.cells if cell not in have]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pydantic import ValidationError
@@ -21,7 +21,8 @@ from bench.formats.model_usage import ModelUsage, Tokens
 from bench.formats.plan import slug_of
 from bench.formats.record import MOST_ARTIFACTS, Record
 from bench.gateway import CallLine, heard_tokens, is_used_up
-from bench.store.artifacts import Artifact, Refusal, read_file
+from bench.store.artifacts import Artifact, Caps, Refusal, read_file
+from bench.store.bundle import provenance_of
 from bench.store.sources import Basis, must_be
 
 _LEDGER = "calls.jsonl"
@@ -70,21 +71,39 @@ def settle(claims: dict[str, Claims]) -> tuple[list[Taken], list[Refusal]]:
     return taken, refused
 
 
-def fitting(taken: list[Taken], file_bytes: int) -> tuple[list[Taken], list[Refusal]]:
-    """The records that fit into the files of the agents; of those that do not, the largest are refused first."""
+def fitting(taken: list[Taken], caps: Caps) -> tuple[list[Taken], list[Refusal]]:
+    """The records that fit into the manifest and the files of the agents; of the rest the largest are refused first.
+
+    One file that is too large for a git host keeps all records of the run from being stored.
+    """
+    kept, refused = _fit(taken, caps.manifest_bytes, "the manifest", lambda item: provenance_of(item.record))
     by_agent: dict[str, list[Taken]] = defaultdict(list)
-    for item in taken:
+    for item in kept:
         by_agent[item.record.agent.id].append(item)
+    kept = []
+    for agent, items in by_agent.items():
+        fit, bulky = _fit(items, caps.file_bytes, f"the file of agent {agent}", lambda item: (item.where, item.size))
+        kept += fit
+        refused += bulky
+    return kept, refused
+
+
+def _fit(
+    items: list[Taken], room: int, file: str, part_of: Callable[[Taken], tuple[str, int]]
+) -> tuple[list[Taken], list[Refusal]]:
+    """part_of: what of an item lies in the file, and its bytes. Equal parts lie there once."""
+    parts = {item.where: part_of(item) for item in items}
+    there = set[str]()
     fitting: list[Taken] = []
     refused: list[Refusal] = []
-    for agent, items in by_agent.items():
-        room = file_bytes
-        for item in sorted(items, key=lambda item: (item.size, item.record.cell)):
-            room -= item.size
-            if room >= 0:
-                fitting.append(item)
-            else:
-                refused.append(Refusal(item.where, f"makes the file of agent {agent} too large ({item.size} bytes)"))
+    for item in sorted(items, key=lambda item: (parts[item.where][1], item.record.cell)):
+        part, size = parts[item.where]
+        room -= size * (part not in there)
+        if room >= 0:
+            there.add(part)
+            fitting.append(item)
+        else:
+            refused.append(Refusal(item.where, f"makes {file} too large ({size} bytes)"))
     return fitting, refused
 
 

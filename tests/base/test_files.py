@@ -13,7 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.base.errors import UserError
-from bench.base.files import digest_folder, lay_over, lock, sha256_bytes, sha256_file, walk_files, write_atomic
+from bench.base.files import (
+    digest_folder,
+    lay_over,
+    lock,
+    room_to_keep,
+    sha256_bytes,
+    sha256_file,
+    walk_files,
+    write_atomic,
+)
 from bench.cell.inventory import inventory
 from bench.guest.trees import remove_tree
 from tests.helpers.cells import ROOT, python, write_files
@@ -178,3 +187,15 @@ def test_a_lock_is_waited_for_so_long_and_then_says_who_holds_it(tmp_path: Path)
         assert time.monotonic() - began >= 0.2
     with lock(path, patience_s=0, busy="another builds"):
         assert path.is_file(), "it stays, so that all lock the same file"
+
+
+@pytest.mark.parametrize(("free", "first", "least"), [(14_000, 619, 1_500), (2_000, 7, 600)])
+def test_cells_that_have_ended_never_take_all_of_the_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, first: int, least: int
+) -> None:
+    left = free
+    monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result((1 << 20, 1 << 20, 0, 0, left, 0, 0, 0, 0, 255)))
+    assert room_to_keep(tmp_path) >> 20 == first
+    for _ in range(300):
+        left -= room_to_keep(tmp_path) >> 20
+    assert left > least

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import resource
 import signal
@@ -23,7 +24,8 @@ from bench.formats.plan import Cell
 from bench.formats.record import Record, Try
 from bench.formats.run_folder import RunFolder
 from bench.formats.verdict import flags_of_tries
-from bench.gateway.call_log import CallLine, Ledger
+from bench.gateway import call_log
+from bench.gateway.call_log import CallLine, Ledger, MessageStore
 from bench.sandbox.bubblewrap import BubblewrapSandbox
 from bench.sandbox.process import ProcessSandbox
 from tests.helpers.cells import RIGHT, make_agent, make_case, make_cell, make_context, write_files
@@ -158,6 +160,22 @@ def test_files_that_change_during_a_run_are_noticed(tmp_path: Path, cell: Cell, 
     write_files(cell.case.folder, {"check.py": "x = 1\n"})
     with pytest.raises(InfraError, match="the case has changed since the run began"):
         require_same_files(cell, context)
+
+
+def test_a_trace_takes_a_share_of_what_the_disk_has_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refused calls cost nothing: what they say may not fill the disk, cell by cell."""
+    monkeypatch.setattr(call_log, "room_to_keep", lambda _: 3000)
+    ledger = Ledger(tmp_path / "calls.jsonl", lambda text: text)
+    store = MessageStore(tmp_path / "other.jsonl", lambda text: text)
+    line = CallLine(time="2026-11-01T00:00:00Z", role="main", alias="a", model="m/n", status="ok", http=200)
+    for number in range(9):
+        ledger.append(line.model_copy(update={"answer": {"content": "x" * 1000}}))
+        store.put(str(number) * 1000)
+    ledger.close()
+    store.close()
+    written = [json.loads(it)["answer"] is not None for it in (tmp_path / "calls.jsonl").read_text().splitlines()]
+    assert written == [True] * 3 + [False] * 6
+    assert (tmp_path / "other.jsonl").read_text().count("the store is full") == 7
 
 
 def test_a_trace_that_cannot_be_written_is_a_fault_of_the_gateway(tmp_path: Path) -> None:

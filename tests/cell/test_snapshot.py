@@ -66,6 +66,18 @@ def test_sparse_files_are_taken_out_largest_first_and_the_rest_is_judged(context
     assert 1 < taken <= count and size == taken * 1024
 
 
+def test_notes_take_a_share_of_what_the_disk_has_left(context: CellContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else they fill it, cell by cell, and every later cell is lost."""
+    monkeypatch.setattr(workspace, "room_to_keep", lambda _: 1 << 20)
+    notes = "for n in (2, 1): open(os.path.join(os.environ['BENCH_OUT_DIR'], str(n)), 'wb').write(bytes(n << 19))\n"
+    record = run(context, notes)
+    kept = sorted(path.name for path in context.folder.glob("traces/*/out/*"))
+    assert (record.success, kept) == (True, ["1"])
+    assert flag(record, "notes_left_out") == (
+        "out/: 1 MiB, 1 MiB are the limit: the 1 largest files were taken out: '2'"
+    )
+
+
 def test_links_count_under_each_name(context: CellContext) -> None:
     script = "open('a', 'wb').truncate(600 << 20)\nfor n in range(50): os.link('a', f'b{n}')\n"
     record = run(context, script)

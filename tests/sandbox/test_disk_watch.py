@@ -58,6 +58,21 @@ def test_a_disk_that_others_fill_is_not_the_job_s_doing(tmp_path: Path, disk: Di
     assert not watch.look()
 
 
+def test_a_job_holds_no_more_than_a_share_of_the_room_that_there_was(tmp_path: Path, disk: Disk) -> None:
+    disk.size = 4 << 20
+    watch = DiskWatch([tmp_path], limit_mb=1024)
+    (tmp_path / "large").write_bytes(bytes((3 << 20) - 8192))
+    assert not watch.look()
+    (tmp_path / "more").write_bytes(bytes(12288))
+    assert watch.look(), "it may choose to fill the disk, and be lost by that"
+
+
+def test_a_disk_that_tells_nothing_leaves_the_limit(tmp_path: Path, disk: Disk) -> None:
+    disk.size = 0
+    (tmp_path / "large").write_bytes(bytes(1 << 20))
+    assert not DiskWatch([tmp_path], limit_mb=2).look()
+
+
 def test_a_crowd_of_files_is_looked_at_at_once(tmp_path: Path, disk: Disk) -> None:
     """No job may hold more than half of the files that a disk has room for."""
     disk.entries = 20

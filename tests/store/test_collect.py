@@ -8,6 +8,7 @@ import shlex
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from bench.formats.record import Record
 from bench.formats.shards import Shard, ShardPart
 from bench.store.artifacts import Caps, find_artifacts
 from bench.store.branch import ResultsBranch
+from bench.store.bundle import Bundle, provenance_of, render
 from bench.store.collect import Collected, PlanCheck, Shards, collect_bundle
 from bench.store.merge import measurement_of
 from bench.store.pending import load_pending, save_pending
@@ -206,6 +208,18 @@ def test_records_that_would_make_a_file_too_large_go_the_largest_first(night: Ni
     collected = merge(night, tmp_path, caps=Caps(file_bytes=40_000))
     assert cells_of(collected) == [cell for cell in night.cells if cell != victim.cell]
     assert "makes the file of agent aide too large" in lines_of(collected)[0]
+
+
+def test_provenances_that_would_make_the_manifest_too_large_go_the_largest_first(night: Night, tmp_path: Path) -> None:
+    name, (victim, *_) = next(iter(night.records.items()))
+    said = document(victim)["provenance"] | {"packages": {f"{number:x}": "" for number in range(2000)}}
+    night.records[name][0] = forged = make_record_like(victim, provenance=said)
+    night.lay_out(tmp_path)
+    collected = merge(night, tmp_path, caps=Caps(manifest_bytes=20_000))
+    assert cells_of(collected) == [cell for cell in night.cells if cell != victim.cell]
+    assert "makes the manifest too large (30" in lines_of(collected)[0]
+    bundle = Bundle(forged.provenance.run, 1, [forged], datetime.now(UTC))
+    assert 0 < len(render(bundle).manifest.to_bytes()) - provenance_of(forged)[1] < 2000
 
 
 def thousand(folder: Path, night: Night, seed: int) -> tuple[Night, set[str]]:
