@@ -66,8 +66,7 @@ def architecture_is_kept(ws: Any) -> None:
 def class_tokens_match(ws: Any) -> None:
     """The class token is the judge's: both attentions, with and without layer scale, chunks and biases."""
     for sizes in SETTINGS:
-        side = sizes["img_size"]
-        _compare(ws, sizes, [{"shape": (batch, 3, side, side)} for batch in (2, 1)])
+        _compare(ws, sizes, [{"shape": (batch, 3, *[sizes["img_size"]] * 2)} for batch in (2, 1)])
 
 
 @check(weight=2, required=True)
@@ -161,8 +160,8 @@ def gradients_match(ws: Any) -> None:
                 parts = (out, out, inner[:, first:], inner[:, 0], inner[:, 0])
                 ends.append(sum(float((one * up).sum()) for one, up in zip(parts, ups, strict=True)))
             wanted, found = (ends[0] - ends[1]) / 2e-6, number(told.get(name))
-            apart = abs(found - wanted)
-            assert apart <= 1e-3 * abs(wanted) + 5e-3, f"the gradient of {name} is {found:.6g}, expected {wanted:.6g}"
+            near = abs(found - wanted) <= 1e-3 * abs(wanted) + 5e-3
+            assert near, f"the gradient of {name} is {found:.6g}, expected {wanted:.6g}"
 
 
 @check(weight=1, required=True)
@@ -180,7 +179,7 @@ def branches_are_dropped(ws: Any) -> None:
         ends = np.stack([layers(weights, sizes, tokens, np.reshape(way, (3, 2)).tolist())[-1] for way in ways])
         apart = np.abs(ends - found).max(axis=(2, 3)) / np.abs(ends).max(axis=(2, 3))
         told = f"drop_path_rate {rate}, drop_path_uniform {uniform}"
-        assert apart.min(axis=0).max() < 1e-9, f"{told}: a sample is not what whole branches give, lost or scaled up"
+        assert apart.min(axis=0).max() < 1e-6, f"{told}: a sample is not what whole branches give, lost or scaled up"
         lost = (np.array(ways)[apart.argmin(axis=0)] == 0).sum(axis=0)
         # Six standard deviations of a binomial count.
         allowed = 6 * np.sqrt(batch * np.repeat(rates, 2) * (1 - np.repeat(rates, 2)))
@@ -190,14 +189,14 @@ def branches_are_dropped(ws: Any) -> None:
 
 @check(weight=2, required=True)
 def settings_match(ws: Any) -> None:
-    """Every mode, float32, calls made again after others, and after some that raised an error."""
+    """Every mode, float32, calls made again after others, after some that raised an error, and with the own size."""
     for dtype in ("float64", "float32"):
         calls: list[Call] = [{"shape": (2, 3, 32, 32), "dtype": dtype, "head": True}]
         for training in (True, False):
             for gradients in (True, False):
                 way = {"modes": [[training, gradients]], "dtype": dtype}
                 calls.append({"again": 0, "more": {"patch_size": 16, "is_training": True}, **way})
-                calls.append({"again": 0, "more": {"is_training": training}, **way})
+                calls.append({"again": 0, "more": {"is_training": training, "patch_size": (None, 8)[gradients]}, **way})
         _compare(ws, {**PLAIN, "num_register_tokens": 1}, [*calls, {"again": 0, "dtype": dtype}])
     _compare(ws, {**PLAIN, "drop_path_rate": 0.5}, [{"shape": (4, 3, 32, 32), "modes": [[False, True]]}])
     _compare(ws, PLAIN, [{"shape": (1, 3, 16, 32), "refused": patch} for patch in (16, 2)])
@@ -205,13 +204,14 @@ def settings_match(ws: Any) -> None:
 
 @check(weight=1, required=True)
 def parts_are_as_described(ws: Any) -> None:
-    """By themselves, the embedding takes sizes as pairs, the head and the feed-forward networks are as told."""
+    """By themselves, the embedding and its kernels take pairs, the head and the feed-forward networks are as told."""
     parts, rights = parts_alone(ws.numpy_rng("parts"))
     answers = sequence(ws.drive("driver.py:alone", parts), length=len(parts))
     for (maker, _, _, given), answer, (right, numbers) in zip(parts, answers, rights, strict=True):
-        found, told = sequence(answer, length=2)
+        outs, told = sequence(answer, length=2)
         assert told == numbers, f"{maker}{given} has rows, columns and patches {told}, expected {numbers}"
-        close(found, right, rtol=0, atol=1e-9, what=f"what {maker}{given} gives")
+        for found, wanted in zip(sequence(outs, length=len(right)), right, strict=True):
+            close(found, wanted, rtol=0, atol=1e-9, what=f"what {maker}{given} gives")
     for maker, given, right in FED:
         found, _ = sequence(ws.drive("driver.py:shapes_of", maker, given, {"bias": False}), length=2)
         assert mapping(found) == right, f"the parameters of {maker}{given} are {found}, expected {right}"

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from models import HEAD
-from reference import headed, layers, normed, sequence_of
+from reference import headed, layers, normed, resampled, sequence_of
 
 Call = dict[str, Any]
 NAMES = ["masks", "x_norm_clstoken", "x_norm_patchtokens", "x_norm_regtokens", "x_prenorm"]
@@ -70,10 +70,11 @@ def wanted_of(weights: Any, sizes: Any, call: Call) -> list[Any]:
 
 
 def parts_alone(rng: np.random.Generator) -> tuple[list[Any], list[Any]]:
-    """Parts by name, with weights, what goes in and arguments; what comes out, and an embedding's numbers."""
+    """Parts by name, with weights, what goes in and arguments; what comes out, kernels, and an embedding's numbers."""
     weight, bias, x = rng.normal(size=(7, 2, 3, 5)), rng.normal(size=7), rng.normal(size=(2, 2, 12, 10))
     head, rows = {name: rng.normal(size=shape) for name, shape in HEAD.items()}, rng.normal(size=(2, 6))
     tokens = np.einsum("bcrpsq,dcpq->brsd", x.reshape(2, 2, 4, 3, 2, 5), weight).reshape(2, 8, 7) + bias
     embed = ("PatchEmbed", {"proj.weight": weight, "proj.bias": bias}, x)
     parts = [(*embed, [[12, 10], [3, 5], 2, 7]), (*embed, [30, [3, 5], 2, 7]), ("DinoHead", head, rows, [6, 3, 5, 4])]
-    return parts, [(tokens, [4, 2, 8]), (tokens, [10, 6, 60]), (headed(rows, head), [])]
+    embedded = [tokens, *(resampled(weight, size) for size in ((2, 4), (3, 7), (6, 5)))]
+    return parts, [(embedded, [4, 2, 8]), (embedded, [10, 6, 60]), ([headed(rows, head)], [])]

@@ -97,7 +97,7 @@ def called(sizes: Arrays, weights: Arrays, calls: list[Arrays]) -> list[Any]:
 
 
 def alone(parts: list[list[Any]]) -> list[list[Any]]:
-    """What each part gives by itself, and an embedding's numbers of rows, columns and patches."""
+    """What each part gives by itself, and an embedding's kernels of other sizes, rows, columns and patches."""
     from dino_v2 import layers
 
     told = []
@@ -105,7 +105,8 @@ def alone(parts: list[list[Any]]) -> list[list[Any]]:
         part = getattr(layers, maker)(*[tuple(one) if isinstance(one, list) else one for one in given]).double()
         part.load_state_dict({name: torch.from_numpy(value) for name, value in weights.items()})
         numbers = [*part.patches_resolution, part.num_patches] if maker == "PatchEmbed" else []
-        told.append([part(torch.from_numpy(x)).detach(), numbers])
+        kernels = [part.kernel(size) for size in ((2, 4), (3, 7), (6, 5))] if maker == "PatchEmbed" else []
+        told.append([_flat([part(torch.from_numpy(x)), *kernels]), numbers])
     return told
 
 

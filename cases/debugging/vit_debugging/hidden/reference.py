@@ -65,15 +65,18 @@ def _resized(count: int, wanted: int, scale: float) -> Any:
     return matrix
 
 
+def resampled(kernel: Any, size: tuple[int, int]) -> Any:
+    """The kernel of an embedding for patches of a height and a width."""
+    down, across = (_resized(n, wanted, wanted / n) for n, wanted in zip(kernel.shape[2:], size, strict=True))
+    shrunk = np.prod(kernel.shape[2:]) / np.prod(size)
+    return np.einsum("ys,xt,dkst->dkyx", down, across, kernel) * shrunk
+
+
 def sequence_of(weights: Arrays, sizes: Sizes, x: Any, masks: Any = None, patch: int | None = None) -> Any:
     """What prepare_tokens_with_masks must give."""
-    base, batch = sizes["patch_size"], len(x)
-    size = patch or base
+    size, batch = patch or sizes["patch_size"], len(x)
     rows, columns = x.shape[2] // size, x.shape[3] // size
-    kernel = weights["patch_embed.proj.weight"]
-    if size != base:
-        taps = _resized(base, size, size / base)
-        kernel = np.einsum("ys,xt,dkst->dkyx", taps, taps, kernel) * (base / size) ** 2
+    kernel = resampled(weights["patch_embed.proj.weight"], (size, size))
     cut = x.reshape(batch, 3, rows, size, columns, size)
     tokens = np.einsum("bkrycx,dkyx->brcd", cut, kernel) + weights["patch_embed.proj.bias"]
     tokens = tokens.reshape(batch, rows * columns, -1)

@@ -138,11 +138,15 @@ def seen(layer: Any, arrays: Arrays, x: Any, upstream: Any) -> Arrays:
     with torch.no_grad():
         for short, value in arrays.items():
             parameters[KEYS[short]].copy_(torch.from_numpy(np.array(value)))
-    entry = torch.from_numpy(x).requires_grad_(torch.is_grad_enabled())
+    # What goes in and what comes back from above need not be contiguous.
+    laid = np.array(x, order="F" if layer.training else "C")
+    entry = torch.from_numpy(laid).requires_grad_(torch.is_grad_enabled())
     out, gradients = layer(entry), None
     if torch.is_grad_enabled():
-        out.backward(torch.from_numpy(upstream))
+        out.backward(torch.from_numpy(np.asfortranarray(upstream)))
         gradients = {name: value.grad for name, value in layer.named_parameters()} | {"x": entry.grad}
+    if not np.array_equal(laid, x):
+        raise RuntimeError("forward changes its input")
     attributes = {name: getattr(layer, name) for name in ("in_features", "out_features", "rank", "alpha")}
     plain = layer.merged()
     merged = plain.weight.detach().clone()
