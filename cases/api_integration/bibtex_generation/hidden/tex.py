@@ -66,6 +66,11 @@ def _fields(inner: str) -> dict[str, str]:
     return fields
 
 
+def _words(text: str) -> list[str]:
+    """A blank before a full stop, where a command stood, is white space like any other."""
+    return re.sub(r"\s+(?=[.,;:!?)])", "", text).split()
+
+
 def citations(text: str, sentences: list[str]) -> list[tuple[int, str]]:
     """Pairs of a sentence's number and a cited key; the text without cite commands must be the sentences again."""
     plain, cited = "", []
@@ -74,7 +79,7 @@ def citations(text: str, sentences: list[str]) -> list[tuple[int, str]]:
         plain += text[at : match.start()]
         cited += [(len("".join(plain.split())), key.strip()) for key in match.group(1).split(",") if key.strip()]
         at = match.end()
-    if (plain + text[at:]).split() != " ".join(sentences).split():
+    if _words(plain + text[at:]) != _words(" ".join(sentences)):
         raise ValueError("the text without its cite commands is not the paragraph that was given")
     ends = [len("".join("".join(sentences[: number + 1]).split())) for number in range(len(sentences))]
     return [(next(number for number, end in enumerate(ends) if place <= end), key) for place, key in cited]
