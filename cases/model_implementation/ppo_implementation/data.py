@@ -13,7 +13,7 @@ import numpy as np
 from bench.casekit.data import stream, write_npz
 
 # Dimensions of states and actions, whether actions are continuous, gamma, epochs, and the clip.
-PLAN = ((4, 2, True, 0.99, 4, 0.2), (3, 1, True, 0.9, 2, 0.1), (5, 3, False, 0.95, 5, 0.3), (1, 2, False, 1.0, 3, 0.2))
+PLAN = ((4, 2, True, 0.99, 4, 0.2), (3, 1, True, 0.9, 2, 0.1), (5, 3, False, 0.5, 5, 0.3), (1, 2, False, 1.0, 3, 0.2))
 
 Job = tuple[dict[str, Any], dict[str, Any]]
 """What the judge calls, and its arrays: those that go in and those that must come out."""
@@ -41,15 +41,19 @@ def _rewards(rng: np.random.Generator, kind: str, count: int) -> Any:
     return rng.normal(0, 1e-6, count) if kind == "small" else rng.normal(3, 5, count).round(3)
 
 
+def _out(policy: Any, states: Any) -> Any:
+    import torch
+
+    return policy.actor(torch.from_numpy(states)).detach().numpy()
+
+
 def _edge(driver: Any, config: dict[str, Any], seed: int, factor: float, states: Any) -> tuple[dict[str, float], Any]:
     """How a policy is made, and actions of it: every other one is 16 standard deviations away, or the least likely.
 
     The least likely one of all has a ten thousandth of the likeliest one's probability.
     """
-    import torch
-
     policy, rng = driver._agent(config, seed, factor).policy, np.random.default_rng(seed)
-    out = policy.actor(torch.from_numpy(states)).detach().numpy()
+    out = _out(policy, states)
     rare = np.arange(len(states)) % 2 == 1
     if config["continuous_action_space"]:
         offsets = np.where(rare[:, None], 16 * rng.choice([-1, 1], out.shape), rng.normal(size=out.shape))
@@ -104,14 +108,18 @@ def _rollout(
 
 
 def _evaluations(driver: Any, rng: np.random.Generator, config: dict[str, Any]) -> Iterator[Job]:
-    """Of usual states, of one, and of far ones by a policy with small variances or probabilities."""
-    for count, kind in ((7, "usual"), (1, "usual"), (8, "edge")):
+    """Of usual states, of one, of far ones by a policy with small variances or probabilities, and with those of 0."""
+    discrete = not config["continuous_action_space"]
+    for count, kind in ((7, "usual"), (1, "usual"), (8, "edge"), *[(5, "sure")] * discrete):
         own, made = int(rng.integers(2**40)), {}
         rollout = _rollout(driver, rng, config, own, count)[1]
         states, actions = rollout["states"], rollout["actions"]
         if kind == "edge":
             states[::3] *= 100 / np.abs(states[::3]).max(axis=1, keepdims=True)
             made, actions = _edge(driver, config, own, 1e-3, states)
+        if kind == "sure":
+            made = {"sharp": 1e4}
+            actions = _out(driver._agent(config, own, **made).policy, states).argmax(axis=1)
         if config["continuous_action_space"] and config["action_dim"] == 1 and count > 1:
             actions = actions[:, 0]
         given = [states, actions, rng.normal(size=(3, count)).astype(np.float32)]
@@ -124,9 +132,9 @@ def _evaluations(driver: Any, rng: np.random.Generator, config: dict[str, Any]) 
 def _updates(driver: Any, rng: np.random.Generator, config: dict[str, Any]) -> Iterator[Job]:
     rate = 2e-5 if config["continuous_action_space"] else 0.005
     plans: list[tuple[float, list[tuple[int, str]]]] = [
-        (0.02, [(40, "usual"), (9, "whole"), (12, "small"), (20, "endless")]),
+        (0.02, [(40, "usual"), (9, "whole"), (12, "small"), (1200 if config["gamma"] == 0.5 else 20, "endless")]),
         (0.02, [(15, "foreseen"), (24, "drifted")]),
-        # One long buffer will do.
+        # One long buffer will do, and one long episode, where powers of gamma are 0.
         (0.02, [(4200 if config["state_dim"] == 5 else 400, "alike")]),
         (rate, [(12, "unlikely")]),
         (2.5e-10, [(30, "far")]),

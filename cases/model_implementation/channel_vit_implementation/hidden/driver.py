@@ -56,9 +56,12 @@ def called(sizes: Arrays, weights: Arrays, calls: list[Arrays]) -> list[Any]:
     """
     model, made, given = _model(sizes, weights), [], []
     for count, call in enumerate(calls):
-        model.train(call.get("training", False))
-        dtype = getattr(torch, call.get("dtype", "float64"))
-        model = model.to(dtype)
+        training, dtype = call.get("training", False), getattr(torch, call.get("dtype", "float64"))
+        # Only where it changes: what is kept between calls must not be dropped by train() or to() alone.
+        if model.training != training:
+            model.train(training)
+        if model.cls_token.dtype != dtype:
+            model = model.to(dtype)
         if call.get("copied"):
             old, model = model, deepcopy(model)
             for value in old.parameters():
@@ -79,7 +82,7 @@ def called(sizes: Arrays, weights: Arrays, calls: list[Arrays]) -> list[Any]:
             else:
                 found = function(x, indices)
         made.append(found)
-        given.append([x, indices])
+        given.append([x, indices, model.patch_embed.num_patches])
     plain = [[part.detach() for part in found] if isinstance(found, list) else found.detach() for found in made]
     kinds = [str(found[0].dtype) for found in plain]
     return [[*both, found, kind] for both, found, kind in zip(given, plain, kinds, strict=True)]

@@ -35,6 +35,10 @@ def shapes(sizes: Sizes) -> dict[str, tuple[int, ...]]:
     return found
 
 
+def all_tokens(sizes: Sizes) -> int:
+    return sizes["in_chans"] * (sizes["img_size"][0] // sizes["patch_size"]) ** 2
+
+
 def drawn(rng: np.random.Generator, sizes: Sizes) -> Arrays:
     """Weights so large that every term counts."""
     found = {}
@@ -88,13 +92,6 @@ def prepared(weights: Arrays, x: Any, indices: Any = None) -> Any:
     tokens = embedded(weights, x, indices) + places(weights["pos_embed"], x.shape[2] // patch, x.shape[3] // patch)
     start = np.repeat(weights["cls_token"] + weights["pos_embed"][:, :1], len(x), axis=0)
     return np.concatenate([start, tokens.reshape(len(x), -1, tokens.shape[3])], axis=1)
-
-
-def alike(kept: Any) -> list[str]:
-    """Along which axes of samples x channels x patches x numbers all is the same."""
-    names = ("samples", "channels", "patches", "numbers")
-    same = [(kept.min(axis=axis) == kept.max(axis=axis)).all() for axis in range(4)]
-    return [name for name, size, it in zip(names, kept.shape, same, strict=True) if size > 1 and it]
 
 
 def _normed(x: Any, weights: Arrays, name: str) -> Any:

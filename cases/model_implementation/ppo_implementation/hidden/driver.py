@@ -81,12 +81,14 @@ def acted(config: Arrays, seed: int, factor: float, state: Any, times: int, torc
 
 
 def _kept(agent: Any, parts: list[str]) -> list[Any]:
-    """What no method may change: the agent's parts, and what its policies have beside their weights."""
+    """What no method may change: the agent's parts and theirs, and what its policies have beside their weights."""
     policies = [
         [policy.training, policy.action_var.tolist(), [value.requires_grad for value in policy.parameters()]]
         for policy in (agent.policy, agent.policy_old)
     ]
-    return [[id(vars(agent).get(name)) for name in parts], policies, torch.get_default_dtype()]
+    own = [vars(agent).get(name) for name in parts] + [vars(agent.buffer)[name] for name in vars(type(agent.buffer)())]
+    own += [*agent.policy.parameters(), *agent.policy_old.parameters()]
+    return [[id(it) for it in own], policies, torch.get_default_dtype()]
 
 
 def left_alone(config: Arrays, seed: int, starts: list[int]) -> dict[str, list[bool]]:

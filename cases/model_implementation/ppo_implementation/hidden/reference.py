@@ -16,7 +16,7 @@ def standardised(rewards: Any, ends: Any, gamma: float) -> Any:
         for step in range(first, len(returns)):
             returns[first] += share * float(rewards[step])
             share *= gamma
-            if ends[step]:
+            if ends[step] or share < 1e-20:
                 break
     return ((returns - returns.mean()) / (returns.std() + 1e-7)).float()
 
@@ -27,7 +27,8 @@ def completed(ppo: Any) -> None:
     def evaluate(self: Any, state: Any, action: Any) -> Any:
         out, value = self.actor(state), self.critic(state)[:, 0]
         if not self.continuous_action_space:
-            return out.gather(1, action.long()[:, None])[:, 0].log(), value, -(out * out.log()).sum(1)
+            entropy = -(out * out.clamp(min=1e-30).log()).sum(1)
+            return out.gather(1, action.long()[:, None])[:, 0].log(), value, entropy
         var = self.action_var
         offset = action.reshape(out.shape) - out
         logprob = -(offset**2 / (2 * var)).sum(1) - 0.5 * (2 * math.pi * var).log().sum()

@@ -45,6 +45,14 @@ def _settings(model: Any) -> str:
     return str([*found, *(value.tolist() for value in (model.lvl_1L, model.attn_bias_for_masking))])
 
 
+def _part_apart(model: Any) -> None:
+    """A part of each model in the other mode, and trained where the rest is not: train(before) would not restore it."""
+    vae = model.vae_proxy[0]
+    model.blocks[-1].ffn.train(not model.training)
+    vae.decoder.train(not vae.training)
+    vae.encoder.requires_grad_(not vae.quantize.embedding.weight.requires_grad)
+
+
 def forwarded(config: dict[str, Any], seed: int, job: dict[str, Any], arrays: list[Any]) -> dict[str, Any]:
     """Logits and gradients of one forward pass: of each parameter and the teacher tokens, times a fixed direction.
 
@@ -58,6 +66,7 @@ def forwarded(config: dict[str, Any], seed: int, job: dict[str, Any], arrays: li
     _fill(model, seed)
     model.prog_si = job["prog_si"]
     model.train(job["training"])
+    _part_apart(model)
     given = teacher.clone().requires_grad_()
     torch.manual_seed(job["torch_seed"])
     before = _settings(model)
@@ -80,7 +89,7 @@ def generated(config: dict[str, Any], seed: int, calls: list[dict[str, Any]], af
 
     moved: whether torch's generator is elsewhere than before the call. kept: whether the settings are as they were.
     A call with "weights" comes after the model was filled from that seed. What is for training, prog_si and the drop
-    rate, stands as if training went on; modes, and what is trained, are now these and now those.
+    rate, stands as if training went on; modes, and what is trained, are now these and now those, in parts others.
     """
     model = _model(config, seed)
     pictures, caches, labels, drawn = [], [], [], []
@@ -95,6 +104,7 @@ def generated(config: dict[str, Any], seed: int, calls: list[dict[str, Any]], af
         even, third = len(pictures) % 2 == 0, len(pictures) % 3 == 0
         model.train(even).head.requires_grad_(third)
         model.vae_proxy[0].train(third).requires_grad_(even)
+        _part_apart(model)
         before, settings_before = torch.get_rng_state(), _settings(model)
         made = model.autoregressive_infer_cfg(label_B=given, **settings)
         moved.append(not torch.equal(torch.get_rng_state(), before))
