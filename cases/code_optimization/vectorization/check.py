@@ -45,8 +45,9 @@ EXTREMES = (
 # Kernel, stride and padding of layers whose output could stand where their input does; that of the last has the size
 # of one with another stride among those above.
 IN_PLACE = (((1, 1, 0), (2, 6, 5, 3, 3)), ((3, 1, 1), (2, 5, 6, 2, 2)))
-# Of layers whose later images hold what is no number, or not a finite one.
-ODD = (((3, 1, 0), (3, 8, 9, 2, 3)), ((4, 2, 2), (3, 9, 7, 3, 2)))
+# Of layers whose later images hold what is not finite, and meet weights that are zero: a cell of the kernel, what goes
+# into one output, all of a channel. They lie in memory with their axes the other way round.
+ODD = (((3, 1, 0), (3, 8, 9, 2, 3)), ((5, 1, 1), (3, 6, 8, 2, 3)), ((4, 2, 2), (3, 9, 7, 3, 2)))
 # Images and weights whose copies are far larger than what NumPy keeps for itself, in bytes.
 WIDE, KEPT, MANY = (2, 20, 25, 33, 20), 10_000, 10_000
 # Of the same size when they are padded: what one layer has left in a common place shows in the next.
@@ -62,14 +63,13 @@ PASSES = {
 def hidden_case(rng: np.random.Generator, layer: tuple[int, ...], shape: tuple[int, ...] = ()) -> dict[str, Any]:
     """Two batches of non-square images and two sets of weights for a layer of a kernel, a stride and a padding."""
     size, stride, padding = layer
-    if not shape:
-        shape = (*rng.integers(1, 4, 1), *rng.permutation(range(6, 12))[:2], *rng.integers(1, [6, 7]))
+    shape = shape or (*rng.integers(1, 4, 1), *rng.permutation(range(6, 12))[:2], *rng.integers(1, [6, 7]))
     number, height, width, inputs, channels = (int(value) for value in shape)
     number = int(rng.integers(1025, 1100)) if number < 0 else number
     scale, heavy = rng.permutation([1.0, rng.choice([1.0, 40.0])])
     return {
         "brief": number * (height // stride) * (width // stride) > MANY,
-        "view": bool(rng.integers(2)),
+        "order": (rng.permutation(4) if rng.integers(2) else np.arange(4)).tolist(),
         "images": [scale * rng.standard_normal((number, height, width, inputs)) for _ in range(2)],
         "weights": [heavy * rng.standard_normal((size, size, inputs, channels)) for _ in range(2)],
         "biases": [2 * rng.standard_normal(channels) for _ in range(2)],
@@ -85,8 +85,8 @@ def forward_is_right(ws: Workspace) -> None:
     chosen = [*ODD, *(((3, 2, 1), shape) for shape in EXTREMES), *ALIKE, *IN_PLACE]
     chosen += [*((shape, ()) for shape in itertools.product(range(1, 6), range(1, 4), range(3)))]
     cases = [hidden_case(rng, shape, images) for shape, images in chosen]
-    for case in cases[: len(ODD)]:
-        case["images"][1][:, 4, 4, 0] = np.nan, np.inf, -np.inf
+    for one, zero in zip(cases, (np.s_[1, 1], np.s_[..., 0], np.s_[:, :, 0]), strict=False):
+        one["order"], one["images"][1][:, 4, 4, 0], one["weights"][1][zero] = [3, 2, 1, 0], (np.nan, np.inf, -np.inf), 0
     results = sequence(ws.drive("driver.py:outputs", cases), length=len(cases))
     for (shape, _), case, result in zip(chosen, cases, results, strict=True):
         about = "kernel {}, stride {}, padding {}, images {}".format(*shape, case["images"][0].shape)

@@ -159,23 +159,22 @@ def pictures_are_as_promised(ws: Any) -> None:
 
 
 def _assert_drawn(ways: list[tuple[int, int, bool]]) -> None:
-    """Half are flipped, every edge is as likely as the others, and none of the three says anything of another.
-
-    Nor of the next picture's: what is drawn for a batch shows.
-    """
-    kinds = (("edge from above", 9), ("edge from the left", 9), ("flip", 2))
+    """Half are flipped, all edges are equally likely, and none tells of the others or of the next picture's."""
     drawn = np.array(ways, dtype=int)
-    for column, (name, wide) in zip(drawn.T, kinds, strict=True):
+    kinds = [("edge from above", 9, drawn[:, 0]), ("edge from the left", 9, drawn[:, 1]), ("flip", 2, drawn[:, 2])]
+    for name, wide, column in kinds:
         same, spread = float((column[1:] == column[:-1]).mean()), ((wide - 1) / len(ways)) ** 0.5 / wide
-        assert same < 1 / wide + 6 * spread, f"{name}: {same:.2f} of the training pictures have that of the one before"
-    for (one, (name, wide)), (two, (other, high)) in itertools.combinations(enumerate(kinds), 2):
-        counts = np.zeros((wide, high))
-        np.add.at(counts, (drawn[:, one], drawn[:, two]), 1)
-        for found, told in ((counts, f"{name}, {other}"), (counts.sum(axis=1), name), (counts.sum(axis=0), other)):
-            wanted = len(ways) / found.size
-            # Six standard deviations of a binomial count.
-            apart = np.abs(found - wanted).max() / (wanted * (1 - 1 / found.size)) ** 0.5
-            assert apart < 6, f"{told}: training pictures have {found.astype(int).tolist()}, expected {wanted:.0f} each"
+        # Fewer are as wrong as more: what is drawn for a batch, or in turns, shows.
+        assert abs(same - 1 / wide) < 6 * spread, f"{name}: {same:.2f} of the training pictures have the last one's"
+    # All three together as well: a flip that follows from both edges follows from neither.
+    for some in (some for many in (1, 2, 3) for some in itertools.combinations(kinds, many)):
+        names, sizes, columns = zip(*some, strict=True)
+        found = np.bincount(np.ravel_multi_index(columns, sizes), minlength=int(np.prod(sizes)))
+        free, wanted = len(found) - 1, len(ways) / len(found)
+        # Six standard deviations of chi-square, whose cube root is all but normal.
+        apart = (((found - wanted) ** 2).sum() / wanted / free) ** (1 / 3) - 1 + 2 / (9 * free)
+        told = f"{', '.join(names)}: {found.tolist()[:18]}, expected {wanted:.0f} each"
+        assert apart < 6 * (2 / (9 * free)) ** 0.5, told
 
 
 def _ways(found: Any, told: Any, pictures: Any, labels: Any, rows: Any) -> dict[int, tuple[int, int, bool]]:

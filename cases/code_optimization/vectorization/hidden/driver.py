@@ -52,8 +52,8 @@ def outputs(cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """
     results = []
     for case in cases:
-        images = [_laid(one, case["view"], write) for one, write in zip(case["images"], (False, True), strict=True)]
-        weights = [_laid(one, case["view"]) for one in case["weights"]]
+        images = [_laid(one, case["order"], write) for one, write in zip(case["images"], (False, True), strict=True)]
+        weights = [_laid(one, case["order"]) for one in case["weights"]]
         layer = _layer(weights[0], case["biases"][0], case["stride"], case["padding"])
         found = {"first": _plain(layer.forward(images[0]))}
         layer.weights, layer.biases = weights[1], case["biases"][1]
@@ -86,12 +86,11 @@ def kept(case: dict[str, Any]) -> int:
     return left
 
 
-def _laid(values: Array, view: bool, write: bool = True) -> Array:
-    """The same values; view: with two axes in the other order in memory; not write: nobody can make it writeable."""
-    order = (0, 2, 1, 3) if view else (0, 1, 2, 3)
+def _laid(values: Array, order: list[int], write: bool = True) -> Array:
+    """The same values, with the axes in this order in memory; not write: nobody can make it writeable."""
     laid = values.transpose(order).copy()
     laid.flags.writeable = write
-    return laid.transpose(order)
+    return laid.transpose(np.argsort(order))
 
 
 def passes(layer: dict[str, Any], stock: Array, starts: Array, signs: Array) -> Array:

@@ -73,9 +73,12 @@ def examples(batch_sizes: list[int], seed: int) -> list[Any]:
     made = {size: CIFAR10DataModule(str(folder), batch_size=size) for size in batch_sizes}
     for data in made.values():
         data.setup("fit")
-    held, found = made[batch_sizes[0]].val_dataloader, []
-    for loader in (*[made[size].train_dataloader for size in batch_sizes], held, held):
-        batches = list(loader())
+    first, found = made[batch_sizes[0]], []
+    pairs = [(data.train_dataloader, data.val_dataloader) for data in (made[size] for size in batch_sizes)]
+    for make, other in (*pairs, *[(first.val_dataloader, first.train_dataloader)] * 2):
+        # The other is there as well: what one gives must not depend on which was made last.
+        loader, _ = make(), other()
+        batches = list(loader)
         pictures, labels = (torch.cat([torch.as_tensor(batch[part]) for batch in batches]) for part in (0, 1))
         found.append([pictures, labels, [len(batch[0]) for batch in batches]])
     return found
