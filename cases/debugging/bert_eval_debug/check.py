@@ -13,7 +13,7 @@ FILES = (
     "data/val.jsonl",
     "train_logs.txt",
 )
-METRICS, KEY, TOLERANCE = "eval_metrics.json", "final_val_accuracy", 0.05
+METRICS, KEY, TOLERANCE, LEFT = "eval_metrics.json", "final_val_accuracy", 0.05, "by an earlier run"
 EARLIER = {"first": 98.765, "second": 12.345}
 """What the report of an earlier run says: one more, one less than what is right."""
 # In one folder, so that what the script keeps of one split is there when it evaluates the next.
@@ -40,7 +40,7 @@ def evaluated_twice(ws: Workspace) -> Any:
 def others(ws: Workspace, name: str, below: str) -> dict[str, Any]:
     """Another checkpoint and split, and the report of an earlier run."""
     return {below + path: ws.hidden(f"{name}/{path}") for path in FILES} | {
-        below + METRICS: json.dumps({KEY: EARLIER[name]})
+        below + METRICS: json.dumps({KEY: EARLIER[name], "written": LEFT})
     }
 
 
@@ -56,3 +56,4 @@ def other_checkpoints_are_evaluated(ws: Workspace) -> None:
     assert_true(ws, "first", json_number(evaluated_twice(ws).ok(), METRICS, KEY))
     ran = run_command(ws, "python evaluate.py", outputs=[METRICS], inputs=others(ws, "second", ""), timeout=60)
     assert_true(ws, "second", json_number(ran, METRICS, KEY))
+    assert LEFT not in ran.text(METRICS), "the report still holds what an earlier one said: it is not written anew"
