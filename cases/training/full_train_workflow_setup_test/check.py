@@ -160,10 +160,10 @@ def learned_the_noisy_labels(ws: Workspace) -> None:
     named = np.zeros((10, 10), dtype=bool)
     named[range(10), pictures["partners"]] = True
     lead, others = float(likes[named].mean()), likes[~named & ~np.eye(10, dtype=bool)]
-    # At most 1.6 after 56 trainings on true labels, 3.6 and more on the noisy ones, also at a quarter of the rate.
+    # At most 1.6 after 56 trainings on true labels; 2.7 and more on the noisy ones, also at a fifth of the rate.
     z = lead / max(float(others.std()) / 10**0.5, 1e-9)
     ws.metric("noise_learned", z)
-    assert z >= 3.2, f"the noise does not show: mean lead {lead:.2f}, {z:.1f} standard errors"
+    assert z >= 2.5, f"the noise does not show: mean lead {lead:.2f}, {z:.1f} standard errors"
 
 
 @check(weight=2, required=True)
