@@ -82,6 +82,11 @@ def built(state: dict[str, Any], images: Any) -> dict[str, Any]:
         return {"state": own, "out": model(torch.from_numpy(images))}
 
 
+def _row(module: nn.Module) -> torch.Tensor:
+    """All that is trained, in one row; weights in the order channels_last have no such view."""
+    return torch.cat([it.detach().flatten() for it in module.parameters()])[None]
+
+
 class _Stage:
     """A folder of its own for one training, and the batches that passed through a network there."""
 
@@ -100,7 +105,7 @@ class _Stage:
         if not self.slopes:
             for name, parameter in module.named_parameters():
                 parameter.register_post_accumulate_grad_hook(partial(self._met, name))
-        self.params.append(nn.utils.parameters_to_vector(module.parameters()).detach().clone()[None])
+        self.params.append(_row(module))
         self.slopes.append({})
 
     def _met(self, name: str, parameter: torch.Tensor) -> None:
@@ -167,7 +172,7 @@ def left(model: Any, arrays: dict[str, Any], data: str, out: str) -> dict[str, A
     files = sorted(str(it.relative_to(stage.folder)) for it in stage.folder.rglob("*") if it.is_file())
     kept = {name: getattr(stage, name) for name in ("entries", "logits", "params", "validated")}
     kept["slopes"] = stage.gradients(model)
-    kept["params"].append(nn.utils.parameters_to_vector(model.parameters()).detach()[None])
+    kept["params"].append(_row(model))
     met = {name: torch.cat(tensors) if tensors else None for name, tensors in kept.items()}
     found = {"metrics": metrics, "saved": saved, "state": dict(model.state_dict()), "files": files}
     return {**found, **met, "passes": stage.passes, "seconds": now - stage.began}
