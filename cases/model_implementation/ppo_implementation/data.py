@@ -108,9 +108,9 @@ def _rollout(
 
 
 def _evaluations(driver: Any, rng: np.random.Generator, config: dict[str, Any]) -> Iterator[Job]:
-    """Of usual states, of one, of far ones by a policy with small variances or probabilities, and with those of 0."""
-    discrete = not config["continuous_action_space"]
-    for count, kind in ((7, "usual"), (1, "usual"), (8, "edge"), *[(5, "sure")] * discrete):
+    """Of usual states, of one, where it can be by a policy with probabilities of 0, and of far ones by one with small ones."""
+    alone = "usual" if config["continuous_action_space"] else "sure"
+    for count, kind in ((7, "usual"), (1, alone), (8, "edge")):
         own, made = int(rng.integers(2**40)), {}
         rollout = _rollout(driver, rng, config, own, count)[1]
         states, actions = rollout["states"], rollout["actions"]
