@@ -108,7 +108,7 @@ def _rollout(
 
 
 def _evaluations(driver: Any, rng: np.random.Generator, config: dict[str, Any]) -> Iterator[Job]:
-    """Of usual states, of one, where it can be by a policy with probabilities of 0, and of far ones by one with small ones."""
+    """Of usual states, of one (discrete: with probabilities of 0), of far ones by small variances or probabilities."""
     alone = "usual" if config["continuous_action_space"] else "sure"
     for count, kind in ((7, "usual"), (1, alone), (8, "edge")):
         own, made = int(rng.integers(2**40)), {}
