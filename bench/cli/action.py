@@ -185,7 +185,7 @@ def _require_started(records: Sequence[Record]) -> None:
 
 def _commit(plan: RunPlan, records: Sequence[Record], repository: str, branch: str) -> None:
     """Store the records; what could not be stored is the output `kept`, and the annotation says how to resume."""
-    from bench.store import publish
+    from bench.store import digests_of_pending, publish
 
     keep = Path(runner_variable("RUNNER_TEMP")) / "ml-dev-bench" / "kept" / plan.run
     # Told beforehand: a killed step tells nothing.
@@ -195,7 +195,8 @@ def _commit(plan: RunPlan, records: Sequence[Record], repository: str, branch: s
     except UserError as error:
         name = f"mldb-kept-{plan.run}-{os.environ.get('GITHUB_RUN_ATTEMPT') or 1}"
         download = shlex.join(["gh", "run", "download", runner_variable("GITHUB_RUN_ID"), "-n", name, "-D", "kept"])
-        push = shlex.join(["--results", repository, "--branch", branch])
+        digests = [f"--digest={it}" for it in digests_of_pending(keep)]
+        push = shlex.join([*digests, "--results", repository, "--branch", branch])
         raise UserError(
             f"{error}; the records are kept in the artifact {name}",
             remedy=f"when that is fixed: `{download} && ml-dev-bench results push kept/* {push}`",

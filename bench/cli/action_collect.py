@@ -204,14 +204,16 @@ def _faults(result: _Result, told: _CollectInputs) -> list[str]:
 
 def _tell_pending(kept: Path, repository: str, branch: str) -> bool:
     """Name what could not be stored, and the one command that stores it later; whether there is anything."""
-    pending = [path for path in kept.iterdir() if (path / "bundle.json").is_file() and not path.name.startswith(".")]
-    if not pending:
+    from bench.store import digests_of_pending
+
+    digests = digests_of_pending(kept)
+    if not digests:
         return False
     number, attempt = runner_variable("GITHUB_RUN_ID"), os.environ.get("GITHUB_RUN_ATTEMPT") or "1"
     name = f"mldb-kept-{number}-{attempt}"
     set_outputs({"kept": str(kept), "kept-artifact": name})
     own = shlex.quote(runner_variable("GITHUB_REPOSITORY"))
-    target = f"--results {shlex.quote(repository)} --branch {shlex.quote(branch)}"
+    target = shlex.join([*(f"--digest={it}" for it in digests), "--results", repository, "--branch", branch])
     annotate_error(
         f"the records could not be stored, and are kept in the artifact {name}; resume with: gh run download {number} "
         f"--repo {own} --name {name} --dir {name} && ml-dev-bench results push {name}/* {target}"

@@ -245,8 +245,11 @@ def collect_artifacts(
 
 @click.command()
 @click.argument("folders", metavar="KEPT_BUNDLE...", nargs=-1, required=True, type=PATH)
+@click.option(
+    "--digest", "digests", multiple=True, help="Of a bundle that was kept, once for each: no other is stored."
+)
 @_target
-def push(folders: tuple[Path, ...], target: Target) -> None:
+def push(folders: tuple[Path, ...], digests: tuple[str, ...], target: Target) -> None:
     """Store bundles that `collect` kept when it could not store them. Stored ones are removed from disk.
 
     Exit status: 0 all are stored; 2 a bundle is not whole or cannot be stored; 3 given up once more, they are kept.
@@ -254,7 +257,7 @@ def push(folders: tuple[Path, ...], target: Target) -> None:
     from bench.store import RetriesExhausted, discard_pending, load_pending
 
     for folder in folders:
-        bundle = load_pending(folder)
+        bundle = load_pending(folder, digests)
         try:
             done = target.open().commit(bundle)
         except RetriesExhausted as error:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from bench.store.git import Git, GitError, init_bare, is_branch_name
     from bench.store.git.backend import git_folder, is_remote, without_secrets
     from bench.store.merge import Taken, measurement_of
-    from bench.store.pending import discard_pending, load_pending, save_pending
+    from bench.store.pending import digests_of_pending, discard_pending, load_pending, save_pending
     from bench.store.reader import Copy, is_earlier, open_copy, require_branch
     from bench.store.sources import Sources
     from bench.store.trace_storage import (

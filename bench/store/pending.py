@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Collection
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Literal
@@ -11,7 +12,7 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationError
 
 from bench.base.errors import UserError
-from bench.base.files import sha256_bytes, write_atomic
+from bench.base.files import digest_folder, sha256_bytes, write_atomic
 from bench.base.model import Model, explain
 from bench.formats.names import Digest, Instant, Name
 from bench.formats.older_records import parse_records
@@ -62,8 +63,19 @@ def save_pending(bundle: Bundle, parent: Path) -> Path:
     return folder
 
 
-def load_pending(folder: Path) -> Bundle:
-    """The pending bundle in `folder`; raises `UserError` where it is not complete."""
+def digests_of_pending(parent: Path) -> list[str]:
+    """Of each complete bundle below `parent`, by which `load_pending` knows it again."""
+    return [digest_folder(it.parent) for it in sorted(parent.glob(f"*/{_ABOUT}")) if not it.parent.name.startswith(".")]
+
+
+def load_pending(folder: Path, digests: Collection[str] = ()) -> Bundle:
+    """The pending bundle in `folder`; raises `UserError` where it is not complete, or is none of these `digests`.
+
+    An artifact of its name can be another job's: every job of a workflow run chooses the names of what it uploads.
+    """
+    if digests and digest_folder(folder) not in digests:
+        remedy = "collect again, from what the shards left; another job may have uploaded something under this name"
+        raise UserError("is not the bundle that was kept: its digest is another", where=folder, remedy=remedy)
     try:
         about = PendingBundle.model_validate_json((folder / _ABOUT).read_bytes())
         lines = (folder / _RECORDS).read_bytes()

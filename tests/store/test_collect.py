@@ -25,7 +25,7 @@ from bench.store.branch import ResultsBranch
 from bench.store.bundle import Bundle, provenance_of, render
 from bench.store.collect import Collected, PlanCheck, Shards, collect_bundle
 from bench.store.merge import measurement_of
-from bench.store.pending import load_pending, save_pending
+from bench.store.pending import digests_of_pending, load_pending, save_pending
 from tests.helpers.hostile import (
     FORGERIES,
     SHAPES,
@@ -424,7 +424,12 @@ def test_a_kept_bundle_comes_back_whole_or_not_at_all(night: Night, tmp_path: Pa
     bundle = merge(night, tmp_path / "artifacts").bundle(night.check(), 3)
     bundle = replace(bundle, inline={"traces/sha256/ab/x.tar.gz": b"\x00\xff"})
     folder = save_pending(bundle, tmp_path / "kept")
-    assert load_pending(folder) == bundle
+    (digest,) = digests_of_pending(tmp_path / "kept")
+    assert load_pending(folder) == bundle == load_pending(folder, [digest])
+    (inline,) = (folder / "inline").rglob("*.gz")
+    inline.write_bytes(b"of another job")
+    with pytest.raises(UserError, match="is not the bundle that was kept"):
+        load_pending(folder, [digest])
     (folder / "records.jsonl").write_bytes((folder / "records.jsonl").read_bytes()[:-1])
     with pytest.raises(UserError, match="does not match the digest"):
         load_pending(folder)

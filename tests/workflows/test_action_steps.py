@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -111,14 +112,17 @@ def test_records_that_cannot_be_committed_are_kept_for_one_command(runner: Runne
     assert done.returncode == 2
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("::error ")]
     name = f"mldb-kept-{outputs['run']}-2"
-    assert f"`gh run download 99 -n {name} -D kept && ml-dev-bench results push kept/* --results" in line
+    assert f"`gh run download 99 -n {name} -D kept && ml-dev-bench results push kept/* --digest=sha256:" in line
     published = runner.outputs()
     assert "commit" not in published
     (bundle,) = Path(published["kept"]).iterdir()
     bare = runner.folder / "results.git"
     git(runner.folder, "init", "--quiet", "--bare", bare.name)
+    (digest,) = re.findall(r"--digest=\S+", line)
     pushed = [sys.executable, "-P", "-m", "bench", "results", "push", str(bundle), "--results", str(bare)]
-    done = runner.start(pushed, {})
+    done = runner.start([*pushed, digest[:-1] + ("0" if digest[-1] != "0" else "1")], {})
+    assert (done.returncode, "is not the bundle that was kept" in done.stderr) == (2, True), done.stderr
+    done = runner.start([*pushed, digest], {})
     assert done.returncode == 0, done.stdout + done.stderr
     assert [record.provenance.run for record in ResultsBranch(bare).records()] == [outputs["run"]]
     # What is stored is not kept.
