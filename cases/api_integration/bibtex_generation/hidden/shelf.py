@@ -147,7 +147,8 @@ class _Maker:
         year = self.rng.randint(2012, 2019)
         origin = self.record(f"{name}: a new {kind} for {thing}", f"We introduce {name}, a {kind} for {thing}.", year)
         self.record(f"Revisiting {name} and other {kind}s", f"We study {name} again, with more {thing}.", year + 2)
-        self.record(f"How far does {name} go?", f"A survey of works that use the {name} {kind}.", year + 4)
+        # Its key stands before that of the first in most searches for the name alone, where all three share one word.
+        self.record(f"And how far does {name} go?", f"A survey of works that use the {name} {kind}.", year + 4)
         forms = (f"As a starting point we take the {name} {kind} — without changes.",
                  f"Most recent systems build upon {name}, and so do we.")  # fmt: skip
         if self.judged and self.rng.random() < 0.5:
