@@ -213,9 +213,9 @@ def _tell_pending(kept: Path, repository: str, branch: str) -> bool:
     name = f"mldb-kept-{number}-{attempt}"
     set_outputs({"kept": str(kept), "kept-artifact": name})
     own = shlex.quote(runner_variable("GITHUB_REPOSITORY"))
-    target = shlex.join([*(f"--digest={it}" for it in digests), "--results", repository, "--branch", branch])
+    rest = shlex.join([*(f"--digest={it}" for it in digests), "--results", repository, "--branch", branch])
     annotate_error(
         f"the records could not be stored, and are kept in the artifact {name}; resume with: gh run download {number} "
-        f"--repo {own} --name {name} --dir {name} && ml-dev-bench results push {name}/* {target}"
+        f"--repo {own} --name {name} --dir {name} && ml-dev-bench results push {name}/* {rest}"
     )
     return True

@@ -98,12 +98,13 @@ def _fit(
     refused: list[Refusal] = []
     for item in sorted(items, key=lambda item: (parts[item.where][1], item.record.cell)):
         part, size = parts[item.where]
-        room -= size * (part not in there)
-        if room >= 0:
+        if part not in there:
+            if size > room:
+                refused.append(Refusal(item.where, f"makes {file} too large ({size} bytes)"))
+                continue
             there.add(part)
-            fitting.append(item)
-        else:
-            refused.append(Refusal(item.where, f"makes {file} too large ({size} bytes)"))
+            room -= size
+        fitting.append(item)
     return fitting, refused
 
 

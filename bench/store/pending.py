@@ -73,9 +73,6 @@ def load_pending(folder: Path, digests: Collection[str] = ()) -> Bundle:
 
     An artifact of its name can be another job's: every job of a workflow run chooses the names of what it uploads.
     """
-    if digests and digest_folder(folder) not in digests:
-        remedy = "collect again, from what the shards left; another job may have uploaded something under this name"
-        raise UserError("is not the bundle that was kept: its digest is another", where=folder, remedy=remedy)
     try:
         about = PendingBundle.model_validate_json((folder / _ABOUT).read_bytes())
         lines = (folder / _RECORDS).read_bytes()
@@ -88,6 +85,9 @@ def load_pending(folder: Path, digests: Collection[str] = ()) -> Bundle:
         ) from None
     except ValidationError as error:
         raise UserError(explain(error, PendingBundle), where=folder / _ABOUT, remedy="collect again") from None
+    if digests and digest_folder(folder) not in digests:
+        remedy = "collect again, from what the shards left; another job may have uploaded something under this name"
+        raise UserError("is not the bundle that was kept: its digest is another", where=folder, remedy=remedy)
     if sha256_bytes(lines) != about.records:
         raise UserError("does not match the digest in bundle.json", where=folder / _RECORDS, remedy="collect again")
     records = list(parse_records(lines, str(folder / _RECORDS)))

@@ -20,11 +20,11 @@ from bench.base.times import now
 from bench.formats.plan import Expected, PlanFile, slug_of
 from bench.formats.record import Record
 from bench.formats.shards import Shard, ShardPart
-from bench.store.artifacts import Caps, find_artifacts
+from bench.store.artifacts import Artifact, Caps, find_artifacts
 from bench.store.branch import ResultsBranch
 from bench.store.bundle import Bundle, provenance_of, render
 from bench.store.collect import Collected, PlanCheck, Shards, collect_bundle
-from bench.store.merge import measurement_of
+from bench.store.merge import Taken, fitting, measurement_of
 from bench.store.pending import digests_of_pending, load_pending, save_pending
 from tests.helpers.hostile import (
     FORGERIES,
@@ -220,6 +220,17 @@ def test_provenances_that_would_make_the_manifest_too_large_go_the_largest_first
     assert "makes the manifest too large (30" in lines_of(collected)[0]
     bundle = Bundle(forged.provenance.run, 1, [forged], datetime.now(UTC))
     assert 0 < len(render(bundle).manifest.to_bytes()) - provenance_of(forged)[1] < 2000
+
+
+def test_what_lies_in_the_manifest_already_fits_also_after_one_that_did_not(night: Night, tmp_path: Path) -> None:
+    records = sorted((it for group in night.records.values() for it in group), key=lambda it: it.cell)
+    held = []
+    for number, record in enumerate(records):
+        said = document(record)["provenance"] | {"packages": {"p": str(number % 2)}}
+        held.append(Taken(make_record_like(record, provenance=said), Artifact("a", tmp_path), record.cell, 0))
+    fit, refused = fitting(held, Caps(manifest_bytes=provenance_of(held[0].record)[1]))
+    assert len({provenance_of(it.record) for it in fit}) == 1
+    assert len(fit) == len(refused) == len(records) // 2
 
 
 def thousand(folder: Path, night: Night, seed: int) -> tuple[Night, set[str]]:
@@ -438,7 +449,7 @@ def test_a_kept_bundle_comes_back_whole_or_not_at_all(night: Night, tmp_path: Pa
     with pytest.raises(UserError, match="cannot be a name on the results branch"):
         load_pending(folder)
     with pytest.raises(UserError, match="cannot be read"):
-        load_pending(tmp_path / "nowhere")
+        load_pending(tmp_path / "nowhere", [digest])
 
 
 def test_traces_of_failures_and_a_sample_go_where_they_are_told(tmp_path: Path) -> None:
