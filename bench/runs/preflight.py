@@ -6,12 +6,8 @@ line. What only a cell can tell, such as a case without its cassette, stays with
 
 from __future__ import annotations
 
-import difflib
 import errno
 import os
-import posixpath
-import re
-import shutil
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,24 +19,17 @@ from bench.base.text import meant
 from bench.cell import SourceCache, find_interpreter, own_interpreter, wanted_sources
 from bench.formats.agent import Agent
 from bench.formats.agent_files import CASSETTES
-from bench.formats.case import Case
 from bench.formats.plan import Cell
 from bench.formats.run_limits import RunLimits
 from bench.formats.seeds import REPLAY_PREFIX, is_replayed
 from bench.gateway import check_model
-from bench.sandbox import Sandbox, find_engine, own_image
+from bench.runs.agent_command import require_command, require_command_files
+from bench.sandbox import Sandbox, find_engine, own_image, room_needed
 
-_AGENT = "{agent}/"
-_NAMED = re.compile(r"\{([A-Za-z_]+)\}/")
 _MOST = 8
 """Faults in one line."""
 _LONGEST = 1300
 """Characters of them."""
-_STARTS = re.compile(r"(python|ba|da|z)?sh|(python|pypy|node|ruby|perl|Rscript|deno|bun)[0-9.]*")
-"""Programs whose first argument is a script."""
-_SCRIPT = (".py", ".sh", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".R")
-_BEGINNING = 4096
-"""Bytes of a program that tell what kind it is."""
 
 
 class NotReady(UserError):
@@ -106,8 +95,11 @@ def _checks(
 ) -> Iterator[Callable[[], None]]:  # fmt: skip
     if folder is not None:
         yield partial(_require_writable, folder)
+        # Once a run has begun, what its agents leave is bounded, and no reason to refuse it.
+        if not folder.exists():
+            yield partial(_require_room, folder, cells)
     for agent in {cell.agent.digest: cell.agent for cell in cells}.values():
-        yield partial(_require_command, agent, sandbox, [cell.case for cell in cells if cell.agent is agent])
+        yield partial(require_command, agent, sandbox, [cell.case for cell in cells if cell.agent is agent])
         yield partial(_require_interpreter, agent)
         if sandbox is not None and agent.spec.environment.image:
             yield partial(_require_image, agent, sandbox)
@@ -133,7 +125,7 @@ def require_files(cells: Sequence[Cell]) -> None:
     faults = []
     for agent in {cell.agent.digest: cell.agent for cell in cells}.values():
         try:
-            _require_files(agent, [cell.case for cell in cells if cell.agent is agent])
+            require_command_files(agent, [cell.case for cell in cells if cell.agent is agent])
         except UserError as error:
             faults.append(error)
     if faults:
@@ -143,9 +135,7 @@ def require_files(cells: Sequence[Cell]) -> None:
 def _require_writable(folder: Path) -> None:
     if os.fsencode(folder).decode("utf-8", "replace") != str(folder):
         raise UserError("its name is not UTF-8", where=folder, remedy="name another folder for the run")
-    # Absolute, so that something exists above it; the current folder itself may have been removed.
-    absolute = Path(os.path.abspath(folder))
-    existing = next(it for it in (absolute, *absolute.parents) if os.path.lexists(it))
+    existing = _existing(folder)
     if not existing.is_dir():
         raise UserError("is not a folder", where=existing, remedy="name another folder for the run")
     if os.statvfs(existing).f_flag & os.ST_RDONLY:
@@ -156,6 +146,27 @@ def _require_writable(folder: Path) -> None:
     except OSError as error:
         fault = f"cannot be written to: {error.strerror}"
         raise UserError(fault, where=existing, remedy="name another folder for the run") from None
+
+
+def _require_room(folder: Path, cells: Sequence[Cell]) -> None:
+    """Raise `UserError` for a disk on which an agent meets a limit of the machine's before its case's."""
+    greatest = max((cell.case.for_profile(cell.profile) for cell in cells), key=lambda it: it.spec.limits.disk_mb)
+    limit, existing = greatest.spec.limits.disk_mb, _existing(folder)
+    info = os.statvfs(existing)
+    if (free := info.f_bavail * info.f_frsize) < (needed := room_needed(limit)):
+        raise UserError(
+            f"{greatest.id} allows an agent {limit} MB of disk, for which {-(-needed >> 20)} MB must be free;"
+            f" {free >> 20} MB are",
+            where=existing,
+            remedy="free disk space, or name a folder on a larger disk for the run",
+        )
+
+
+def _existing(folder: Path) -> Path:
+    """The nearest path at or above `folder` that exists."""
+    # Absolute, so that something exists above it; the current folder itself may have been removed.
+    absolute = Path(os.path.abspath(folder))
+    return next(it for it in (absolute, *absolute.parents) if os.path.lexists(it))
 
 
 def _require_image(agent: Agent, sandbox: Sandbox) -> None:
@@ -198,103 +209,3 @@ def _require_cassettes(cells: Sequence[Cell]) -> None:
             raise UserError(
                 f"no cassette for {asked}", where=own, remedy=f"{remedy}; choose among these, or record one"
             )
-
-
-def _require_command(agent: Agent, sandbox: Sandbox | None, cases: Sequence[Case]) -> None:
-    """Raise `UserError` for files of the command that the agent does not have, and for a program that is not here."""
-    _require_files(agent, cases)
-    program, environment = agent.spec.command[0], agent.spec.environment
-    # An image has programs of its own, and so has an environment.
-    elsewhere = sandbox is not None and sandbox.name == "docker"
-    if program.startswith(_AGENT):
-        _require_runnable(agent, posixpath.normpath(program.removeprefix(_AGENT)), elsewhere=elsewhere)
-        return
-    if not program.strip():
-        fault = "field `command`: its first part is empty"
-        raise UserError(fault, where=agent.file, remedy="begin it with a program, such as python")
-    if "{" in program or program.startswith("python") or environment.requirements or elsewhere:
-        return
-    if shutil.which(program) is None:
-        raise UserError(
-            f"field `command`: the program {program!r} is not on this machine",
-            where=agent.file,
-            remedy="install it, or use --sandbox docker with an image that has it",
-        )
-
-
-def _require_runnable(agent: Agent, name: str, *, elsewhere: bool) -> None:
-    """Raise `UserError` for a script that no kernel starts. elsewhere: not with the programs of this machine."""
-    try:
-        with (agent.folder / name).open("rb") as file:
-            beginning = file.read(_BEGINNING)
-    except OSError:
-        return
-    first = beginning.partition(b"\n")[0]
-    if first.startswith(b"#!"):
-        interpreter = os.fsdecode(first[2:]).strip(" \t")
-        program, _, argument = interpreter.partition(" ")
-        if program.endswith("/env") and not elsewhere and not agent.spec.environment.requirements:
-            program = argument.split()[-1] if argument.split() else program
-            program = shutil.which(program) or program
-        if interpreter.endswith("\r"):
-            fault, remedy = "has the line ends of Windows", f"`sed -i 's/\\r$//' {name}`, and commit that"
-        elif program and (elsewhere or os.path.exists(program)):
-            return
-        else:
-            fault = f"begins with #!{interpreter[:100]}, and {program[:100] or 'nothing'} is not a program here"
-            remedy = "correct its first line, such as #!/usr/bin/env python3"
-    elif _is_text(beginning):
-        fault, remedy = "does not say what runs it", "begin it with a line such as #!/bin/sh"
-    else:
-        return
-    raise UserError(f"field `command`: {name!r} {fault}", where=agent.file, remedy=remedy)
-
-
-def _is_text(beginning: bytes) -> bool:
-    return b"\0" not in beginning and not beginning.startswith((b"\x7fELF", b"MZ"))
-
-
-def _require_files(agent: Agent, cases: Sequence[Case]) -> None:
-    for number, part in enumerate(agent.spec.command):
-        if (named := _NAMED.match(part)) and difflib.get_close_matches(named[1], ["agent"]) and named[1] != "agent":
-            fault = f"field `command`: nothing takes the place of {{{named[1]}}} in {part!r}"
-            raise UserError(fault, where=agent.file, remedy=f"did you mean {_AGENT}?")
-        if part.startswith(_AGENT):
-            _require_file(agent, posixpath.normpath(part.removeprefix(_AGENT)), is_program=number == 0)
-    _refuse_in_workspace(agent, cases)
-
-
-def _refuse_in_workspace(agent: Agent, cases: Sequence[Case]) -> None:
-    """Raise `UserError` for a script that is named as if the command started in the agent's folder."""
-    command = agent.spec.command
-    names = [command[0]] if "/" in command[0] else command[1:2] if _STARTS.fullmatch(command[0]) else []
-    for part in names:
-        name = posixpath.normpath(part)
-        is_script = part == command[0] or part.endswith(_SCRIPT)
-        if part.startswith(("/", "{", "-")) or not is_script or name.startswith("../"):
-            continue
-        own = name in agent.files.names
-        # What data.py makes is not known before the cell.
-        if any(
-            case.part("workspace").joinpath(name).exists() or (not own and case.part("data.py").exists())
-            for case in cases
-        ):
-            continue
-        raise UserError(
-            f"field `command`: {part!r} is looked for in the workspace, where the command starts, and is not there",
-            where=agent.file,
-            remedy=f"write `{_AGENT}{name}`" + ("" if own else f", and add {name} to the agent's folder"),
-        )
-
-
-def _require_file(agent: Agent, name: str, *, is_program: bool) -> None:
-    names = agent.files.names
-    if name == "." or name.startswith("../") or any(it == name or it.startswith(f"{name}/") for it in names):
-        if not is_program or os.access(agent.folder / name, os.X_OK):
-            return
-        fault, remedy = "may not be executed", f"`chmod +x {name}`, and commit that"
-    elif (agent.folder / name).exists():
-        fault, remedy = "is not one of the agent's files, as git ignores it", "add it to git, or to `include`"
-    else:
-        fault, remedy = "does not exist in the agent's folder", "add the file, or correct the command"
-    raise UserError(f"field `command`: {name!r} {fault}", where=agent.file, remedy=remedy)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from bench.sandbox.cgroup_location import counting_group, new_group, probe_cgroups
     from bench.sandbox.choose import choose_sandbox, handed_on, open_sandbox, probe_bubblewrap, probe_docker
     from bench.sandbox.control import NameQueries
-    from bench.sandbox.disk_watch import disk_mb
+    from bench.sandbox.disk_watch import disk_mb, room_needed
     from bench.sandbox.docker.client import find_address, find_engine, image_id, open_client
     from bench.sandbox.docker.container import CELL_LABEL, RUN_LABEL, leftovers
     from bench.sandbox.docker.engine import EngineError

@@ -144,6 +144,11 @@ def _free(folders: Sequence[Path]) -> _Free:
     return _Free(size, entries)
 
 
+def room_needed(limit_mb: int) -> int:
+    """Bytes that must be free for a job that may hold `limit_mb`: with fewer it meets its limit sooner."""
+    return int((limit_mb << 20) / _SHARE_OF_ROOM)
+
+
 def disk_mb(folders: Iterable[Path], most_entries: int = _MAX_ENTRIES) -> tuple[float, float]:
     """MiB in `folders` and the seconds it took to look; a crowd of files, or paths too long to follow, are too much.
 

@@ -70,6 +70,30 @@ def test_all_that_is_missing_is_one_line(tmp_path: Path) -> None:
     assert fault.variables == ["ANTHROPIC_API_KEY", "OPENAI_API_KEY"]
 
 
+def free(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """Let every disk have `size` bytes left."""
+    answer = os.statvfs_result((4096, 4096, 1 << 40, size // 4096, size // 4096, 0, 0, 1 << 20, 0, 255))
+    monkeypatch.setattr(os, "statvfs", lambda _: answer)
+
+
+def test_a_disk_without_room_for_what_a_case_allows_is_told_before_the_first_cell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cell = cell_of(tmp_path)
+    free(monkeypatch, (64 << 20) * 4 // 3 - 4096)
+    assert "allows an agent 64 MB of disk, for which 86 MB must be free; 85 MB are" in str(
+        faults(cell, tmp_path / "run")
+    )
+    # What agents have left since the run began is no reason to refuse the rest of it.
+    (tmp_path / "run").mkdir()
+    require_ready([cell], open_sandbox("process"), tmp_path / "run", environment={})
+
+
+def test_a_disk_with_room_for_what_a_case_allows_is_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    free(monkeypatch, (64 << 20) * 4 // 3 + 4096)
+    require_ready([cell_of(tmp_path)], open_sandbox("process"), tmp_path / "run", environment={})
+
+
 def test_a_provider_is_asked_and_nothing_is_bought(tmp_path: Path) -> None:
     cell = cell_of(tmp_path, models=LIVE)
     with ScriptedUpstream([Reply("hello")]) as upstream:
