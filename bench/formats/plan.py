@@ -18,6 +18,7 @@ from pydantic import Field, model_validator
 
 from bench.base.errors import UserError
 from bench.base.files import sha256_bytes
+from bench.base.foreign_git import commit_of
 from bench.base.model import Model, read_json
 from bench.base.text import counted, meant
 from bench.base.times import now
@@ -45,6 +46,8 @@ class PlannedCell(Model):
     agent: str
     """Id, or path of an agent.yaml."""
     agent_digest: Digest
+    agent_commit: str | None = None
+    """Commit of the agent's repository, empty outside of git; None: planned by a version that did not say."""
     settings: dict[str, str] = {}
     """Variables in which the agent differs from what its folder says."""
     models: dict[str, str]
@@ -94,6 +97,8 @@ def make_run_plan(
     run: str, suite: str, suite_version: str, profile: Profile, sandbox: str, cells: list[Cell]
 ) -> RunPlan:
     """The plan of a new run."""
+    folders = {cell.agent.digest: cell.agent.folder for cell in cells}
+    commits = {digest: commit_of(folder)[0] for digest, folder in folders.items()}
     planned = [
         PlannedCell(
             cell=cell.id,
@@ -102,6 +107,7 @@ def make_run_plan(
             trial=cell.trial,
             arm=cell.arm,
             agent_digest=cell.agent.digest,
+            agent_commit=commits[cell.agent.digest],
             models=cell.models,
             case=cell.case.id,
             case_digest=cell.case.digest,

@@ -140,7 +140,7 @@ class PlanCheck:
         yield from self._time_faults(record)
 
     def _identity(self, record: Record, planned: PlannedCell) -> Sequence[tuple[str, object, object]]:
-        plan, said = self.plan, record.provenance
+        plan, said, commit = self.plan, record.provenance, record.agent.commit
         seed = public_seed(plan.suite_version, planned.case, planned.trial)
         facts: list[tuple[str, object, object]] = [
             ("agent.id", record.agent.id, planned.cell.split("/")[0]),
@@ -157,6 +157,7 @@ class PlanCheck:
             ("provenance.suite_version", said.suite_version, plan.suite_version),
             ("provenance.seed_secret", said.seed_secret, plan.seed_secret),
             ("provenance.sequential", said.sequential, plan.sequential),
+            ("agent.commit", commit, commit if planned.agent_commit is None else planned.agent_commit),
             ("provenance.sandbox", said.sandbox, said.sandbox if plan.sandbox == ANY_SANDBOX else plan.sandbox),
         ]
         return facts if self.run_url is None else [*facts, ("provenance.run_url", said.run_url, self.run_url)]
