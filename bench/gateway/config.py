@@ -37,6 +37,8 @@ class Patience(Model):
     """For the whole answer to a probe, which asks for a word."""
     quiet_s: float = 60.0
     """Without traffic of the cell, before a probe that was refused for its rate is repeated."""
+    late_s: float = 1.0
+    """A probe in vain says nothing where this process itself was later than that: an agent's requests keep it busy."""
     probes: int = 6
     """How often a model is probed during a cell; at its end once more."""
 

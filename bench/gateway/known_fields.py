@@ -148,9 +148,9 @@ def keep_known(dialect: Dialect, data: Json) -> tuple[Json, list[str]]:
             kept = kept if inner is kept[name] else {**kept, name: inner}
             removed += more
     if dialect == "responses" and isinstance(kept.get("include"), list):
-        strange = [it for it in kept["include"] if not (isinstance(it, str) and it in _INCLUDED)]
-        if strange:
-            kept = {**kept, "include": [it for it in kept["include"] if it not in strange]}
+        asked = [(it, isinstance(it, str) and it in _INCLUDED) for it in kept["include"]]
+        if strange := [it for it, known in asked if not known]:
+            kept = {**kept, "include": [it for it, known in asked if known]}
             removed += [f"include.{it}" for it in strange]
     return kept, [name[:60] for name in removed]
 

@@ -75,19 +75,20 @@ async def forward(
 
     For a client that is gone the rest is read, too: the provider bills it all the same, and says so at the end.
     settle: told once what the stream said, by what fault it ended, and whether the client was gone before. A stream
-    that is cancelled is not settled.
+    that is cancelled is not settled. One that breaks after its last word is whole, as some of litellm's do.
     """
     reader = READERS[call.dialect]()
     reader.copies = call.copies
     events = Events()
     strip = call.dialect == "chat" and not call.wants_stream_usage()
-    gone = settled = False
+    gone = settled = whole = False
 
     async def end(fault: str) -> None:
-        nonlocal settled
+        nonlocal settled, whole
         if not settled:
             settled = True
             await settle(reader.finish(), fault, gone)
+            whole = not fault
 
     try:
         async with aclosing(chunks):
@@ -114,7 +115,7 @@ async def forward(
             raise StreamLost("the upstream's stream ended early")
     except Exception:
         await end("stream_broken")
-        if not gone:
+        if not (gone or whole):
             raise
 
 

@@ -10,7 +10,7 @@ from bench.formats.model_usage import Tokens
 from bench.gateway.request import Dialect
 
 Rule = Literal["openai", "responses", "anthropic", "gemini", "litellm", "embeddings", "google"]
-"""openai, responses: input includes cached tokens, output includes reasoning.
+"""openai, responses: input includes cached tokens, output includes reasoning; what a chat's total has beyond is more.
 anthropic: input excludes cache reads and writes. gemini (its OpenAI-compatible address): input includes cached tokens,
 thinking is in the total alone. google (generateContent): input includes cached tokens and leaves out what tools of
 Google's used, output leaves out thinking. litellm: as openai, and input includes cache writes, too."""
@@ -144,8 +144,8 @@ def _chat_tokens(read: _Chat, rule: Rule) -> Tokens | None:
         cached = max(cached, read.cache_read_input_tokens or 0)
         written = max(written, given.cache_creation_tokens or 0, read.cache_creation_input_tokens or 0)
         hour = (given.cache_creation_token_details or _Creation()).ephemeral_1h_input_tokens or 0
-    if rule == "gemini" and read.total_tokens is not None:
-        # What the total has beyond both is thinking, which is billed as output.
+    if rule != "litellm" and read.total_tokens is not None:
+        # What the total has beyond both is thinking, which is billed as output: of Gemini's, xAI's, and others.
         hidden = max(read.total_tokens - read.prompt_tokens - output, 0)
         output, reasoning = output + hidden, max(reasoning, hidden)
     return _checked(read.prompt_tokens - cached - written, cached, written, hour, output, reasoning)

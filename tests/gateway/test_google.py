@@ -363,6 +363,16 @@ def test_a_whole_conversation_becomes_a_chat() -> None:
     assert [(it["role"], it["tool_call_id"]) for it in (one, two)] == [("tool", "call_1_1"), ("tool", "2")]
 
 
+def test_each_result_is_of_one_call() -> None:
+    calls = [{"functionCall": {"name": name, **more}} for name, more in (("a", {}), ("a", {"id": "x"}), ("b", {}))]
+    given = (("b", ""), ("a", "x"), ("a", ""), ("a", ""), ("c", "y"))
+    results = [{"functionResponse": {"name": name, "id": identity, "response": "1"}} for name, identity in given]
+    body: Json = {"model": "m", "contents": [{"role": "model", "parts": calls}, {"role": "user", "parts": results}]}
+    _, data = as_chat(Call("generate", body, 1, "", "m", {}), body)
+    told = [it["tool_call_id"] for it in data["messages"][1:]]
+    assert told == ["call_0_2", "x", "call_0_0", "call_1", "y"], "none is left for the fourth, nor known for the fifth"
+
+
 def test_the_price_of_pictures_is_bounded(tmp_path: Path, upstream: ScriptedUpstream) -> None:
     with live(tmp_path, upstream) as it:
         sound = {"role": "user", "parts": [{"inline_data": {"mime_type": "audio/wav", "data": "AAAA"}}]}

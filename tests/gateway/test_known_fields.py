@@ -10,7 +10,7 @@ from typing import Any, get_type_hints
 
 import pytest
 
-from bench.gateway.known_fields import known_fields, refused_fields
+from bench.gateway.known_fields import keep_known, known_fields, refused_fields
 from bench.gateway.request import Dialect, RequestRefused
 from tests.helpers.gateway import Json
 from tests.helpers.gateway_live import live
@@ -162,6 +162,20 @@ def test_what_nobody_knows_is_not_included() -> None:
     call = passed("responses", include=["reasoning.encrypted_content", "made.tomorrow", {}])
     assert call.data["include"] == ["reasoning.encrypted_content"]
     assert call.removed == ["include.made.tomorrow", "include.{}"]
+
+
+def test_what_is_included_is_looked_at_once() -> None:
+    class Counted(dict[str, int]):
+        compared = 0
+
+        def __eq__(self, other: object) -> bool:
+            Counted.compared += 1
+            return super().__eq__(other)
+
+        __hash__ = None
+
+    kept, removed = keep_known("responses", {"include": [Counted(number=number) for number in range(100)]})
+    assert (kept["include"], len(removed), Counted.compared) == ([], 100, 0)
 
 
 def test_a_count_of_googles_is_looked_into() -> None:

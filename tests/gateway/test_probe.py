@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
+import math
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -15,16 +17,21 @@ import pytest
 from bench.base.errors import InfraError
 from bench.formats.run_limits import RunLimits
 from bench.gateway.atif import to_atif
+from bench.gateway.backends import Response, TransportFault
+from bench.gateway.backends.probe import Probe, Probed
+from bench.gateway.backends.traffic import LastAnswer, Traffic
 from bench.gateway.call_log import read_trace
 from bench.gateway.config import RunBudgetConfig
+from bench.gateway.json_values import Json
 from bench.gateway.launch import open_gateway
+from bench.gateway.request import Call, Dialect
 from bench.gateway.run_budget import RunBudget
 from tests.helpers.gateway import spec_in, turn, write_cassette
 from tests.helpers.gateway_live import QUICK, asked_by_agent, live
 from tests.helpers.lost_ways import is_probe, poisoned
 from tests.helpers.provider import Reply, ScriptedUpstream, Usage
 
-PROTOCOLS = ["chat", "responses", "messages"]
+PROTOCOLS: list[Dialect] = ["chat", "responses", "messages"]
 POISON = [{"role": "user", "content": "poison"}]
 
 
@@ -233,3 +240,24 @@ def test_a_cassette_for_another_task_is_found_before_the_agent_begins(tmp_path: 
     with pytest.raises(InfraError, match="made for another task") as caught, stale:
         pass
     assert caught.value.cause == "cassette_miss"
+
+
+@pytest.mark.parametrize("busy", [True, False])
+def test_a_probe_that_this_process_was_too_busy_for_says_nothing(busy: bool) -> None:
+    class Sender:
+        async def send(self, call: Call, body: Json, timeout_s: float) -> Response:
+            if busy:
+                time.sleep(2 * QUICK.late_s / 10)  # as a request of the agent's that takes long to read
+            raise TransportFault("unreachable", "nothing was heard", billed=False)
+
+    class Account:
+        def hold(self) -> bool:
+            return True
+
+        def settle(self, probed: Probed) -> None:
+            assert not probed.ok
+
+    patience = QUICK.model_copy(update={"late_s": QUICK.late_s / 10})
+    probe = Probe("m", PROTOCOLS[:1], Sender(), patience, Account(), Traffic(), LastAnswer(None), str)
+    verdict = asyncio.run(probe.settle("chat", False, math.inf))
+    assert (verdict.works, bool(verdict.outage)) == (False, not busy)

@@ -7,6 +7,7 @@ stops, thinking's effort and a JSON answer. The usage that comes back is the cha
 from __future__ import annotations
 
 import json
+from collections import Counter, deque
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
@@ -62,8 +63,7 @@ def _messages(body: Json) -> list[Json]:
     system = "\n".join(_texts(google.parts_of(body.get("systemInstruction"))))
     if system:
         made.append({"role": "system", "content": system})
-    waiting: list[tuple[str, str]] = []
-    """Calls of functions without a result: the name and the id that they have in the chat."""
+    waiting = _Waiting()
     for number, content in enumerate(_dicts(body.get("contents"))):
         parts = _dicts(content.get("parts"))
         if content.get("role") == "model":
@@ -78,27 +78,46 @@ def _messages(body: Json) -> list[Json]:
     return made
 
 
-def _assistant(parts: list[Json], number: int, waiting: list[tuple[str, str]]) -> Json:
+class _Waiting:
+    """Calls of functions without a result, by the names and the ids that they have in the chat."""
+
+    def __init__(self) -> None:
+        self._ids: Counter[str] = Counter()
+        self._named: dict[str, deque[str]] = {}
+
+    def add(self, name: str, identity: str) -> None:
+        self._ids[identity] += 1
+        self._named.setdefault(name, deque()).append(identity)
+
+    def take(self, name: str, identity: str) -> str:
+        """The id of the call that a result is of: that with its id, else the first of its name; or an empty text."""
+        named = deque([identity]) if identity else self._named.get(name, deque())
+        while named:
+            if self._ids[found := named.popleft()]:
+                self._ids[found] -= 1
+                return found
+        return ""
+
+
+def _assistant(parts: list[Json], number: int, waiting: _Waiting) -> Json:
     calls = []
     for at, part in enumerate(parts):
         if isinstance(call := part.get("functionCall"), dict):
             identity = str(call.get("id") or f"call_{number}_{at}")
-            waiting.append((str(call.get("name")), identity))
+            waiting.add(str(call.get("name")), identity)
             function = {"name": str(call.get("name")), "arguments": _written(call.get("args") or {})}
             calls.append({"id": identity, "type": "function", "function": function})
     text = "".join(part["text"] for part in parts if isinstance(part.get("text"), str) and not part.get("thought"))
     return {"role": "assistant", "content": text or None, **({"tool_calls": calls} if calls else {})}
 
 
-def _result(result: Json, number: int, waiting: list[tuple[str, str]]) -> Json:
+def _result(result: Json, number: int, waiting: _Waiting) -> Json:
     """A function's result: of the call with its id, else of the first call of this name that has none yet."""
-    name, identity = str(result.get("name")), str(result.get("id") or "")
-    found = next((it for it in waiting if identity in (it[1], "") and (identity or it[0] == name)), None)
-    if found:
-        waiting.remove(found)
+    identity = str(result.get("id") or "")
+    found = waiting.take(str(result.get("name")), identity)
     content = result.get("response")
     return {
-        "role": "tool", "tool_call_id": found[1] if found else identity or f"call_{number}",
+        "role": "tool", "tool_call_id": found or identity or f"call_{number}",
         "content": content if isinstance(content, str) else _written(content),
     }  # fmt: skip
 

@@ -2,7 +2,8 @@
 
 Of what fails, the agent chooses the content, the protocol and the rate. None of it is in a probe: the content is ours,
 another protocol of the provider counts as long as the failing one never worked, and before a failed probe is
-believed, another one is sent in which the cell sends nothing else. So an outage is never the agent's choice.
+believed, another one is sent in which the cell sends nothing else. One that this process was too busy for says nothing:
+an agent's requests can keep it busy. So an outage is never the agent's choice.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Protocol
 
 from bench.gateway.answers import Answer, read_answer
 from bench.gateway.backends import BackendError, Response, TransportFault
-from bench.gateway.backends.traffic import LastAnswer, Traffic
+from bench.gateway.backends.traffic import LastAnswer, Lateness, Traffic
 from bench.gateway.config import Patience
 from bench.gateway.json_values import Json
 from bench.gateway.request import Call, Dialect
@@ -220,24 +221,26 @@ class Probe:
         call = Call(dialect, data, size, "", self._name, {}, stream, PROBE_TOKENS)
         began = time.monotonic()
         status, said, ok, answer = 0, "", False, None
-        try:
-            async with asyncio.timeout(patience):
-                status, said, answer = await self._sent(call, patience)
-            ok = answer is not None or (status in UNDERSTOOD and not is_out_of_money(said))
-        except TimeoutError:
-            said = f"no answer within {patience:.3g} s"
-        except (BackendError, TransportFault, StreamLost) as error:
-            said = str(error)
-        except Exception as error:
-            said = f"the gateway failed: {type(error).__name__}"
-        finally:
-            # What was cut off at the end of the cell may be billed all the same.
-            probed = Probed(call, ok, status, said or "cut off", round(time.monotonic() - began, 6), answer)
-            self._account.settle(probed)
+        async with Lateness.measured() as lateness:
+            try:
+                async with asyncio.timeout(patience):
+                    status, said, answer = await self._sent(call, patience)
+                ok = answer is not None or (status in UNDERSTOOD and not is_out_of_money(said))
+            except TimeoutError:
+                said = f"no answer within {patience:.3g} s"
+            except (BackendError, TransportFault, StreamLost) as error:
+                said = str(error)
+            except Exception as error:
+                said = f"the gateway failed: {type(error).__name__}"
+            finally:
+                # What was cut off at the end of the cell may be billed all the same.
+                probed = Probed(call, ok, status, said or "cut off", round(time.monotonic() - began, 6), answer)
+                self._account.settle(probed)
+            late = lateness.seconds > self._patience.late_s
         if not ok and patience < self._patience.probe_s and not status and "no answer" in said:
             # The end of the cell cut it short, and that is not the provider's fault.
             return None
-        return probed
+        return None if late and not ok else probed
 
     async def _sent(self, call: Call, timeout_s: float) -> tuple[int, str, Answer | None]:
         response = await self._sender.send(call, call.upstream(self._name, None), timeout_s)

@@ -1,4 +1,4 @@
-"""A run's traffic with a provider: what is under way in this cell, and when any cell was answered last."""
+"""A run's traffic with a provider: what is under way in this cell, when any cell was answered last, and who is late."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import contextlib
 import os
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 _STAMP = struct.Struct("d")
 _LOOK_S = 0.05
+_BEAT_S = 0.1
 
 
 class Traffic:
@@ -89,3 +90,32 @@ class LastAnswer:
                 if len(data) == _STAMP.size:
                     found = max(found, float(_STAMP.unpack(data)[0]))
         return found > moment
+
+
+class Lateness:
+    """By how much this process's event loop was late at most: what waits in it is answered later, too."""
+
+    def __init__(self) -> None:
+        self._worst = 0.0
+        self._due = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        return max(self._worst, time.monotonic() - self._due)
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def measured(cls) -> AsyncIterator[Lateness]:
+        """That of the time inside the block."""
+        lateness = cls()
+        beating = asyncio.ensure_future(lateness._beat())
+        try:
+            yield lateness
+        finally:
+            beating.cancel()
+
+    async def _beat(self) -> None:
+        while True:
+            self._due = time.monotonic() + _BEAT_S
+            await asyncio.sleep(_BEAT_S)
+            self._worst = self.seconds
