@@ -132,7 +132,7 @@ def other_patch_sizes_match(ws: Any) -> None:
                 calls.append({"shape": shape, "method": "prepare_tokens_with_masks", "more": given, **both})
                 calls.append({"shape": (1, 3, sizes["patch_size"], sizes["patch_size"])})
             small = {"shape": (1, 3, 4, 4), "more": {"patch_size": 2}}
-            calls += [dict(small), {**small, "factor": 1.3}]
+            calls += [{**small, "modes": [[False, False]]}, {**small, "factor": 1.3}]
             _compare(ws, {**sizes, "num_register_tokens": registers}, calls)
 
 
@@ -199,7 +199,9 @@ def settings_match(ws: Any) -> None:
                 calls.append({"again": 0, "more": {"is_training": training, "patch_size": (None, 8)[gradients]}, **way})
         _compare(ws, {**PLAIN, "num_register_tokens": 1}, [*calls, {"again": 0, "dtype": dtype}])
     _compare(ws, {**PLAIN, "drop_path_rate": 0.5}, [{"shape": (4, 3, 32, 32), "modes": [[False, True]]}])
-    _compare(ws, PLAIN, [{"shape": (1, 3, 16, 32), "refused": patch} for patch in (16, 2)])
+    methods = ("forward", "prepare_tokens_with_masks", "get_intermediate_layers")
+    spoilt = itertools.product(("cut", "channels", "masks", "norm1", "norm"), methods, (16, 2))
+    _compare(ws, PLAIN, [{"shape": (1, 3, 16, 32), "refused": list(one), "modes": [[False, False]]} for one in spoilt])
 
 
 @check(weight=1, required=True)

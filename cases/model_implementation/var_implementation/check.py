@@ -38,7 +38,7 @@ def _compare_forward(ws: Any, wanted_jobs: Any) -> None:
             continue
         told = f"prog_si {args[2]['prog_si']}, sides {args[0]['patch_nums']}, drop rate {args[0]['cond_drop_rate']}"
         answer = ws.drive("driver.py:forwarded", *args, [known[f"{n}_{k}"] for k in range(3)])
-        found = mapping(answer, keys=("logits", "slopes", "same", "next"))
+        found = mapping(answer, keys=("logits", "slopes", "same", "next", "unused"))
         _close(found["logits"], known[f"{n}_logits"], f"forward(label_B, teacher), {told}: the logits")
         drawn, slopes = number(found["next"]), job["slopes"]
         assert drawn == job["next"], f"{told}: torch's generator was not drawn from once for each label"
@@ -47,6 +47,7 @@ def _compare_forward(ws: Any, wanted_jobs: Any) -> None:
             apart = abs(number(gradients[name]) - slope)
             assert apart <= 2e-3 * abs(slope) + 2e-5 * largest, f"{told}: the gradient of {name} is off by {apart:.4g}"
         assert found["same"] is True, "forward has changed its arguments, or settings"
+        assert found["unused"] is True, f"{told}: teacher tokens behind the end are used"
 
 
 @check(weight=3, required=True)

@@ -14,7 +14,7 @@ from bench.casekit.data import stream, write_npz
 
 CONFIGS = {
     "usual": {"patch_nums": [1, 2, 4], "num_classes": 10, "depth": 2, "embed_dim": 32, "num_heads": 4},
-    "wide": {"patch_nums": [1, 2, 3, 5], "num_classes": 3, "depth": 1, "embed_dim": 24, "num_heads": 2},
+    "wide": {"patch_nums": [2, 3, 4, 5], "num_classes": 3, "depth": 1, "embed_dim": 24, "num_heads": 2},
     "late": {"patch_nums": [2, 3], "num_classes": 6, "depth": 3, "embed_dim": 16, "num_heads": 1},
 }
 OTHERS = {"vocab": 48, "z": 6, "cond_drop_rate": 0.0}

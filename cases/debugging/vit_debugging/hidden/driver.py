@@ -58,16 +58,35 @@ def _given(value: Any, dtype: torch.dtype, strided: bool = False) -> Any:
     return tensor.mT.contiguous().mT if strided else tensor
 
 
+def _refuse(model: Any, x: torch.Tensor, kind: str, method: str, size: int) -> None:
+    """Make a call that ends in an error, and let it go: in the embedding, behind it, or amidst the blocks or after."""
+
+    def stopped(*_: Any) -> None:
+        raise ArithmeticError
+
+    parts = [part for name, part in model.named_modules() if name.split(".")[-1] == kind]
+    hooks = [part.register_forward_pre_hook(stopped) for part in parts]
+    x = {"cut": x[:, :, 1:], "channels": x[:, :1]}.get(kind, x)
+    more = (
+        {"masks": torch.ones(1, 7, dtype=torch.bool)} if kind == "masks" and method != "get_intermediate_layers" else {}
+    )
+    with suppress(Exception):
+        getattr(model, method)(x, patch_size=size, **more)
+    for hook in hooks:
+        hook.remove()
+
+
 def called(sizes: Arrays, weights: Arrays, calls: list[Arrays]) -> list[Any]:
     """x after all calls, masks after them, the tensors of the result and what it is, for each mode of each call.
 
     A mode is whether the model trains, and whether there are gradients: in the former, inputs are not contiguous.
-    A call's factor multiplies all weights before it, as an average over training does; before a call with
-    "refused", a picture that cannot be cut is sent in with that patch size, and its error is let go.
+    A call's factor multiplies all weights before it, as an average over training does. The mode is set where it
+    changes only: setting it may empty what was kept.
     """
     model, entries, made = _model(sizes, weights), [], []
     for call, (training, gradients) in ((one, mode) for one in calls for mode in one["modes"]):
-        model.train(training)
+        if model.training != training:
+            model.train(training)
         for part in model.parameters():
             part.data.mul_(call.get("factor", 1.0) if [training, gradients] == call["modes"][0] else 1.0)
         dtype = getattr(torch, call.get("dtype", "float64"))
@@ -79,8 +98,7 @@ def called(sizes: Arrays, weights: Arrays, calls: list[Arrays]) -> list[Any]:
         state = torch.get_rng_state()
         with torch.set_grad_enabled(gradients):
             if "refused" in call:
-                with suppress(Exception):
-                    model(x[:, :, 1:], patch_size=call["refused"])
+                _refuse(model, x, *call["refused"])
             if call.get("positional"):
                 given = [] if call.get("method") == "get_intermediate_layers" else [masks]
                 found = method(x, *given, *more.values())

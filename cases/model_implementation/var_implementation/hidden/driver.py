@@ -57,7 +57,8 @@ def forwarded(config: dict[str, Any], seed: int, job: dict[str, Any], arrays: li
     """Logits and gradients of one forward pass: of each parameter and the teacher tokens, times a fixed direction.
 
     The same model has been through another pass before, with other weights. next: what torch's global generator gives
-    afterwards. same: whether arguments and settings are as they were.
+    afterwards. same: whether arguments and settings are as they were. unused: whether the logits are the same where the
+    teacher tokens behind them are no numbers.
     """
     labels, teacher, upstream = (torch.from_numpy(np.array(it)) for it in arrays)
     model = _model(config, seed + 1)
@@ -81,7 +82,11 @@ def forwarded(config: dict[str, Any], seed: int, job: dict[str, Any], arrays: li
         slopes[name] = 0.0 if value.grad is None else float((value.grad * along).sum())
     same = bool((labels.numpy() == arrays[0]).all()) and bool((given.detach() == teacher).all())
     same = same and _settings(model) == before
-    return {"logits": logits.detach(), "slopes": slopes, "same": same, "next": drawn}
+    teacher[:, max(logits.shape[1] - model.first_l, 0) :] = torch.nan
+    torch.manual_seed(job["torch_seed"])
+    with torch.no_grad():
+        unused = torch.allclose(model(labels, teacher), logits, rtol=1e-4, atol=1e-4)
+    return {"logits": logits.detach(), "slopes": slopes, "same": same, "next": drawn, "unused": unused}
 
 
 def generated(config: dict[str, Any], seed: int, calls: list[dict[str, Any]], after: list[Any]) -> dict[str, Any]:
