@@ -65,13 +65,14 @@ def kept(config: Arrays, seed: int) -> list[Any]:
 
 def acted(config: Arrays, seed: int, factor: float, state: Any, times: int, torch_seed: int) -> Arrays:
     """Actions, log probabilities and values of so many calls of act(), in training and in evaluation mode by turns, and
-    the first one's shapes and gradients.
+    the first one's shapes and gradients. What act() gives can be learned from: evaluate() takes it as it is.
     """
     policy = _agent(config, seed, factor).policy
     with _wider(policy):
         policy.act(torch.from_numpy(state))
     torch.manual_seed(torch_seed)
     found = [policy.train(n % 2 == 0).act(torch.from_numpy(state)) for n in range(times)]
+    policy.evaluate(torch.from_numpy(state)[None], found[0][0][None])[0].sum().backward()
     rows = [torch.stack([it[part].detach().float() for it in found]) for part in range(3)]
     return {
         "rows": rows,
@@ -83,7 +84,11 @@ def acted(config: Arrays, seed: int, factor: float, state: Any, times: int, torc
 def _kept(agent: Any, parts: list[str]) -> list[Any]:
     """What no method may change: the agent's parts and theirs, and what its policies have beside their weights."""
     policies = [
-        [policy.training, policy.action_var.tolist(), [value.requires_grad for value in policy.parameters()]]
+        [
+            [it.training for it in policy.modules()],
+            policy.action_var.tolist(),
+            [value.requires_grad for value in policy.parameters()],
+        ]
         for policy in (agent.policy, agent.policy_old)
     ]
     own = [vars(agent).get(name) for name in parts] + [vars(agent.buffer)[name] for name in vars(type(agent.buffer)())]
@@ -94,7 +99,8 @@ def _kept(agent: Any, parts: list[str]) -> list[Any]:
 def left_alone(config: Arrays, seed: int, starts: list[int]) -> dict[str, list[bool]]:
     """Of the import and each method: whether gradients are computed and the agent's parts are as before, and whether
     torch's generator, started in two places, is in two places afterwards. Gradients are off before the second call,
-    but for an update; the old policy is in evaluation mode, then in training mode, and has variances of its own.
+    but for an update; the old policy is in evaluation mode, then in training mode but for its critic, and has variances
+    of its own.
     """
     torch.manual_seed(starts[0])
     before = torch.is_grad_enabled()
@@ -105,7 +111,8 @@ def left_alone(config: Arrays, seed: int, starts: list[int]) -> dict[str, list[b
         stays, ends = True, []
         for start, before in zip(starts, (True, name == "update"), strict=True):
             agent = _agent(config, seed)
-            agent.policy_old.train(start == starts[1]).action_var.mul_(2)
+            agent.policy_old.train(start == starts[1]).critic.eval()
+            agent.policy_old.action_var.mul_(2)
             # A part that a method adds is its own affair.
             parts = list(vars(agent))
             call, kept = _call(name, agent, config), _kept(agent, parts)
@@ -166,8 +173,9 @@ def selected(config: Arrays, seed: int, factor: float, states: list[Any], torch_
     agent = _agent(config, seed, factor)
     torch.manual_seed(torch_seed)
     actions, kinds, after = [], [], []
-    for state in states:
-        given = np.repeat(state, 2)[::2]  # a view, as one column of a table is
+    for n, state in enumerate(states):
+        # A view, as one column of a table is, of a reversed one, too.
+        given = np.repeat(state, 2)[::2] if n % 2 else state[::-1].copy()[::-1]
         action = agent.select_action(given)
         kinds.append([type(action).__name__, str(getattr(action, "dtype", ""))])
         actions.append(np.array(action))
