@@ -88,7 +88,7 @@ def _entry(paper: Paper) -> str:
 def _answer(conversation: Conversation, service: Service) -> Answer:
     with service.lock:
         if "reader" not in service.state:
-            service.state["reader"] = Reader(_library(service))
+            service.state["reader"] = Reader(_library(service), service.seed)
         reader: Reader = service.state["reader"]
     return Answer(reader.answer(conversation.last))
 

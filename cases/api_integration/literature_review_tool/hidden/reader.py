@@ -13,8 +13,10 @@ _INSTRUCTION = re.compile(r"\s*\W*(names|rate|summari[sz]e|conclude)\b", re.IGNO
 class Reader:
     """Knows one library by heart, and is not always right about it."""
 
-    def __init__(self, library: Library) -> None:
+    def __init__(self, library: Library, seed: int) -> None:
+        """seed: of the trial. Errors hang on it: who knows this file is not to know which ratings are off."""
         self._library = library
+        self._seed = seed
         self._by_name = {_name_of(paper): paper for paper in library.papers}
 
     def answer(self, text: str) -> str:
@@ -45,7 +47,7 @@ class Reader:
         topic = next((at for query, at in self._library.queries.items() if query in text), None)
         if paper is None or topic is None:
             return "Rating: 0"
-        rng = random.Random(f"{paper.id} {topic}")
+        rng = random.Random(f"{self._seed} {paper.id} {topic}")
         halves = sum(a == b for a, b in zip(paper.topic, topic, strict=True))
         return f"Rating: {rng.randint(*((0, 2), (1, 6), (6, 10))[halves])}"
 
