@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import itertools
 import math
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -244,11 +246,43 @@ def test_a_cassette_for_another_task_is_found_before_the_agent_begins(tmp_path: 
 
 @pytest.mark.parametrize("busy", [True, False])
 def test_a_probe_that_this_process_was_too_busy_for_says_nothing(busy: bool) -> None:
+    def send() -> None:
+        if busy:
+            time.sleep(2 * QUICK.late_s / 10)  # as a request of the agent's that takes long to read
+        raise TransportFault("unreachable", "nothing was heard", billed=False)
+
+    assert _is_outage(send) is not busy
+
+
+@pytest.mark.parametrize(
+    ("lacking", "ours"),
+    [
+        (MemoryError(), True),
+        (OSError(errno.EMFILE, "Too many open files"), True),
+        (OSError(errno.ECONNREFUSED, "Connection refused"), False),
+        (ValueError("an answer that no client reads"), False),
+    ],
+)
+@pytest.mark.parametrize("wrapped", [True, False])
+def test_a_probe_for_which_this_process_had_no_room_says_nothing(lacking: Exception, ours: bool, wrapped: bool) -> None:
+    def send() -> None:
+        if not wrapped:
+            raise lacking
+        try:
+            raise lacking
+        except Exception:
+            raise TransportFault("unreachable", "nothing was heard", billed=False) from None
+
+    assert _is_outage(send) is not ours
+
+
+def _is_outage(send: Callable[[], None]) -> bool:
+    """What is found where each request to the provider fails as `send` does."""
+
     class Sender:
         async def send(self, call: Call, body: Json, timeout_s: float) -> Response:
-            if busy:
-                time.sleep(2 * QUICK.late_s / 10)  # as a request of the agent's that takes long to read
-            raise TransportFault("unreachable", "nothing was heard", billed=False)
+            send()
+            raise AssertionError("it has to fail")
 
     class Account:
         def hold(self) -> bool:
@@ -260,4 +294,5 @@ def test_a_probe_that_this_process_was_too_busy_for_says_nothing(busy: bool) -> 
     patience = QUICK.model_copy(update={"late_s": QUICK.late_s / 10})
     probe = Probe("m", PROTOCOLS[:1], Sender(), patience, Account(), Traffic(), LastAnswer(None), str)
     verdict = asyncio.run(probe.settle("chat", False, math.inf))
-    assert (verdict.works, bool(verdict.outage)) == (False, not busy)
+    assert not verdict.works
+    return bool(verdict.outage)

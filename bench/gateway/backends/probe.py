@@ -2,13 +2,14 @@
 
 Of what fails, the agent chooses the content, the protocol and the rate. None of it is in a probe: the content is ours,
 another protocol of the provider counts as long as the failing one never worked, and before a failed probe is
-believed, another one is sent in which the cell sends nothing else. One that this process was too busy for says nothing:
-an agent's requests can keep it busy. So an outage is never the agent's choice.
+believed, another one is sent in which the cell sends nothing else. One that this process was too busy for, or had no
+room for, says nothing: an agent's requests can see to that. So an outage is never the agent's choice.
 """
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
@@ -40,6 +41,7 @@ _BODIES: dict[Dialect, Json] = {
 _STREAMED: frozenset[Dialect] = frozenset({"chat", "responses", "messages", "generate"})
 UNDERSTOOD = frozenset({400, 413, 422})
 """Statuses that say something about a request: what gives them reads requests, and takes the key and the model."""
+_NO_ROOM = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
 _REFUSED = frozenset({400, 403, 404, 405, 422})
 """Statuses of a protocol that is not offered for a model."""
 _NO_MONEY = ("insufficient_quota", "credit balance is too low")
@@ -220,7 +222,7 @@ class Probe:
         size = len(json.dumps(data))
         call = Call(dialect, data, size, "", self._name, {}, stream, PROBE_TOKENS)
         began = time.monotonic()
-        status, said, ok, answer = 0, "", False, None
+        status, said, ok, answer, ours = 0, "", False, None, False
         async with Lateness.measured() as lateness:
             try:
                 async with asyncio.timeout(patience):
@@ -229,18 +231,18 @@ class Probe:
             except TimeoutError:
                 said = f"no answer within {patience:.3g} s"
             except (BackendError, TransportFault, StreamLost) as error:
-                said = str(error)
+                said, ours = str(error), _lacks_room(error)
             except Exception as error:
-                said = f"the gateway failed: {type(error).__name__}"
+                said, ours = f"the gateway failed: {type(error).__name__}", _lacks_room(error)
             finally:
                 # What was cut off at the end of the cell may be billed all the same.
                 probed = Probed(call, ok, status, said or "cut off", round(time.monotonic() - began, 6), answer)
                 self._account.settle(probed)
-            late = lateness.seconds > self._patience.late_s
+            ours = ours or lateness.seconds > self._patience.late_s
         if not ok and patience < self._patience.probe_s and not status and "no answer" in said:
             # The end of the cell cut it short, and that is not the provider's fault.
             return None
-        return None if late and not ok else probed
+        return None if ours and not ok else probed
 
     async def _sent(self, call: Call, timeout_s: float) -> tuple[int, str, Answer | None]:
         response = await self._sender.send(call, call.upstream(self._name, None), timeout_s)
@@ -254,6 +256,15 @@ class Probe:
         # What 401 and 403 say may hold parts of the key.
         shown = "" if response.status in (401, 403) else " ".join(text.split())[:_SHOWN]
         return response.status, f"status {response.status} {shown}".rstrip(), None
+
+
+def _lacks_room(error: BaseException | None) -> bool:
+    """Whether memory or descriptors of this machine were at the beginning of an error."""
+    while error is not None:
+        if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno in _NO_ROOM):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 async def _whole_stream(call: Call, chunks: AsyncGenerator[bytes, None]) -> Answer:
