@@ -43,7 +43,10 @@ def world(
     """Write a checkpoint and a split; gives its accuracy in per cent."""
     length = int(rng.integers(44, 53)) + longer
     names = sorted({"".join(rng.choice(SYLLABLES, int(rng.integers(2, 4)))) for _ in range(260)})
-    words = [*SPECIAL, *(str(name) for name in rng.permutation(names))]
+    words = [str(name) for name in rng.permutation(names)]
+    # Elsewhere in a hidden vocabulary, so that a number that is written down shows.
+    first = int(rng.integers(9, 200)) if longer or turned else 0
+    words[first:first] = SPECIAL
     arrays = {
         "word_embeddings.weight": rng.standard_normal((len(words), HIDDEN)),
         "position_embeddings.weight": 0.05 * rng.standard_normal((length, HIDDEN)),
@@ -56,7 +59,7 @@ def world(
     asked = rng.standard_normal(HIDDEN)
     told = 0.5 * asked + 0.85 * rng.standard_normal(HIDDEN)
     count = FITTED + rows + 40
-    texts, ids, types, mask = drawn(rng, words, count, length, longer)
+    texts, ids, types, mask = drawn(rng, words, first, count, length, longer)
     worth = np.where(types == 0, *((arrays["word_embeddings.weight"] @ side)[ids] for side in (asked, told)))
     score = (worth * mask).sum(axis=1) / mask.sum(axis=1)
     score -= np.quantile(score, 0.35)  # more are yes than no, as in BoolQ
@@ -103,22 +106,25 @@ def world(
 
 
 def drawn(
-    rng: np.random.Generator, words: list[str], count: int, length: int, longer: int
+    rng: np.random.Generator, words: list[str], first: int, count: int, length: int, longer: int
 ) -> tuple[list[dict[str, str]], ...]:
-    """Texts, and their numbers, segments and masks, count x length."""
-    ids, types, mask = (np.zeros((count, length), int) for _ in range(3))
+    """Texts, and their numbers, segments and masks, count x length; `first` is [PAD], the first special word."""
+    ids, types, mask = (np.full((count, length), value) for value in (first, 0, 0))
+    unknown, start, between = range(first + 1, first + 4)
+    spelled = [*words[:unknown], "Oma", *words[unknown + 1 :]]  # which no vocabulary has: its words begin otherwise
+    known = np.setdiff1d(range(len(words)), (first, start, between))
     texts = []
     for row in range(count):
         # Every twentieth pair is that of the row before, so that leaving repeated ones out shows.
         if row % 20 != 1:
             question, passage = (
-                rng.integers(len(SPECIAL), len(words), int(rng.integers(*span)))
+                known[rng.integers(len(known), size=rng.integers(*span))]
                 for span in (QUESTION, np.add(PASSAGE, longer))
             )
         texts.append(
-            {"question": " ".join(words[at] for at in question), "passage": " ".join(words[at] for at in passage)}
+            {"question": " ".join(spelled[at] for at in question), "passage": " ".join(spelled[at] for at in passage)}
         )
-        whole = [2, *question, 3, *passage, 3][:length]
+        whole = [start, *question, between, *passage, between][:length]
         ids[row, : len(whole)], mask[row, : len(whole)] = whole, 1
         types[row, len(question) + 2 : len(whole)] = 1
     return texts, ids, types, mask
