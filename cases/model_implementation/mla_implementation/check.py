@@ -31,7 +31,8 @@ def _calls(ws: Any, d: int, heads: int, calls: list[dict[str, Any]], *, sharp: f
         x, out, new, kind = sequence(entry, length=4)
         weights = {name: call.get("scaled", 1.0) * value for name, value in weights.items()}
         cache = None if call.get("cache") is None else caches[call["cache"]][:, : call["past"]]
-        wanted, raw = attention(weights, call["x"], heads, cache, call["past"], more.get("rope_theta", 1e4))
+        theta = call.get("theta", more.get("rope_theta", 1e4))
+        wanted, raw = attention(weights, call["x"], heads, cache, call["past"], theta)
         caches.append(raw)
         exact = call.get("dtype", "float64") == "float64"
         told = f"width {d}, {heads} heads, {call['x'].shape[1]} positions after {call['past']}"
@@ -64,8 +65,8 @@ def cached_steps_match(ws: Any) -> None:
             chunks.append({"shape": (1, length), "past": past, "cache": len(chunks) - 1})
             past += length
         chunks += [{"shape": (1, 4), "past": 8, "cache": 1}, {"shape": (1, 2), "past": 3, "cache": 0}]
-        # What a cache holds is raw: other weights make other keys and values of it.
-        chunks.append({"shape": (1, 3), "past": 5, "cache": len(chunks) - 1, "scaled": 1.25})
+        # What a cache holds is raw: other weights and tables make other keys and values of it.
+        chunks.append({"shape": (1, 3), "past": 5, "cache": len(chunks) - 1, "scaled": 1.25, "theta": 300.0})
         # Where nothing is kept for gradients, a program may be tempted to write into the room of an earlier cache.
         for calls in ([*steps, *back], chunks):
             for gradients in (True, False):

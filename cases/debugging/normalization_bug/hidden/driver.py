@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import shutil
 import tempfile
@@ -65,18 +66,21 @@ def trained(epochs: int, batches: int, files: list[str], positional: bool, pictu
     """
     import train
 
-    with tempfile.TemporaryDirectory() as folder:
-        data, out = str(Path(folder) / "digits.npz"), folder
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        # The current folder is neither that of train.py, nor that of the results.
+        Path("results").mkdir()
+        kind, base = (Path, "") if positional else (str, folder)
+        data, out = kind(Path(base, "digits.npz")), kind(Path(base, "results"))
         for file in files:
             shutil.copy(file, data)
             if file != files[-1]:
                 train.run_training(epochs=1, batches=1, data=data, out=out)
         torch.manual_seed(epochs + batches)  # what training starts from does not depend on where the generator stands
         start = time.monotonic()
-        if positional:  # and paths that are no text
-            model = train.run_training(epochs, batches, Path(data), Path(out)).eval()
+        if positional:  # and paths that are no text, from the current folder
+            model = train.run_training(epochs, batches, data, out)
         else:
-            model = train.run_training(epochs=epochs, batches=batches, data=data, out=out).eval()
+            model = train.run_training(epochs=epochs, batches=batches, data=data, out=out)
         seconds = time.monotonic() - start
         metrics = (Path(out) / "train_metrics.json").read_text()
         saved = load_file(Path(out) / "best_model.safetensors")

@@ -21,7 +21,7 @@ def _layer(sizes: Arrays, weights: Arrays, mode: str = "eval") -> Any:
 
 def _settings(layer: Any) -> list[Any]:
     """What no call may change, in torch and in the layer."""
-    kept = [value.requires_grad for value in layer.parameters()]
+    kept = [[name, value.requires_grad] for name, value in layer.state_dict(keep_vars=True).items()]
     random = torch.random.get_rng_state().tolist()
     return [torch.get_default_dtype(), torch.is_grad_enabled(), random, layer.training, kept]
 
@@ -30,8 +30,11 @@ def called(sizes: Arrays, weights: Arrays, calls: list[Arrays]) -> list[Any]:
     """Output and cache of each call of one layer; a call may take the cache of an earlier one by its number.
 
     Of a longer cache it takes the first positions. After all calls, caches and inputs are what they are then. Every
-    other x is not contiguous; a call that is "scaled" comes after all parameters were multiplied by that number.
+    other x is not contiguous; a call that is "scaled" comes after all parameters were multiplied by that number, and
+    one with a "theta" after the tables became those of it.
     """
+    from utils import rope_tables
+
     layer, given, made = _layer(sizes, weights), [], []
     for number, call in enumerate(calls):
         layer.train(call.get("training", False))
@@ -40,6 +43,10 @@ def called(sizes: Arrays, weights: Arrays, calls: list[Arrays]) -> list[Any]:
         layer = layer.to(x.dtype)
         for value in layer.parameters() if "scaled" in call else ():
             value.data = value.data * call["scaled"]
+        if "theta" in call:
+            cos, sin = rope_tables(layer.dh, layer.cos_cached.shape[2], call["theta"])
+            layer.cos_cached.copy_(cos)
+            layer.sin_cached.copy_(sin)
         cache = None if call.get("cache") is None else made[call["cache"]][1]
         if cache is not None and cache.shape[1] > call["past"]:
             cache = cache[:, : call["past"]]
