@@ -17,7 +17,8 @@ from bench.judge import Numbers, check, once, submission
 BASELINE = 29_500  # a random forest on the starter's columns: 29480 +- 740 over twelve draws
 BAR = 0.9 * BASELINE
 BAR_SHARE = 0.17  # the same bar, as a share of the mean price
-SAME = 0.06  # of the mean price: two unseeded forests of 100 trees are 2 to 3 % apart, unlike models 8 % and more
+SAME = 0.06  # of the mean price: two unseeded forests of 100 trees are 2 to 3 % apart, unlike models 5 % and more
+SEEDED = 0.02  # of the mean price, where a program leaves nothing to chance: the order of sums, on another machine
 STRONG = 15_000
 FRESH_TRAIN, FRESH_TEST = 1168, 1500
 RUN_S = 60
@@ -65,14 +66,21 @@ def program_works_on_new_houses(ws: Any) -> None:
 @check(weight=5, required=True)
 def submission_is_the_programs(ws: Any) -> None:
     """train.py, run once more on the files it was given, writes the same submission, but for the luck of a draw."""
+    once_more, submitted = _again(ws), _submitted(ws)
+    apart, most = mae(submitted, once_more) / float(submitted.mean()), SAME
+    if SEEDED < apart <= SAME and (_again(ws) == once_more).all():  # nothing is left to chance
+        most = SEEDED
+    assert apart <= most, f"submission.csv is {apart:.1%} of the mean price off what train.py writes, not {most:.0%}"
+
+
+def _again(ws: Any) -> Any:
+    """The prices that train.py, run on the files it was given, gives the test houses."""
     given = {name: ws.bytes(name) for name in ("train.csv", "test.csv")}
     # A submission that lies there is no reason to write none, nor is it to be written where the program once lay.
     elsewhere = "cp -R . /tmp/town && (cd /tmp/town && python train.py) && cp -Rf /tmp/town/. ."
     ran = ws.run(["sh", "-c", elsewhere], timeout=RUN_S, inputs={"submission.csv": "Id,SalePrice\n0,1\n"}).ok()
     left_alone(ran, given)
-    submitted = _submitted(ws)
-    apart = mae(submitted, _prices(ran, _answers(ws)[0])) / float(submitted.mean())
-    assert apart <= SAME, f"submission.csv is {apart:.1%} of the mean price off what train.py writes, not {SAME:.0%}"
+    return _prices(ran, _answers(ws)[0])
 
 
 def _prices(folder: Any, ids: Any) -> Any:

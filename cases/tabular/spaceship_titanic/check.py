@@ -17,6 +17,7 @@ from bench.judge import Labels, check, once, run_command, submission
 
 BAR, STRONG = 0.05, 0.10  # above the baseline, as a share of it; the best known answer is 12 % above
 SAME = 0.92  # two unseeded forests agree on 96 % of the passengers, a forest and a regression on 90 %
+SEEDED = 0.97  # unlike models agree on 95 % at most; the order of sums, on another machine, turns hardly any answer
 FRESH_TRAIN, FRESH_TEST = 6000, 6000
 RUN_S = 60
 
@@ -66,14 +67,22 @@ def program_learns_on_another_ship(ws: Any) -> None:
 @check(weight=10, required=True)
 def submission_is_the_programs(ws: Any) -> None:
     """train.py, run once more on the files it was given, gives the same answers, but for the luck of a draw."""
+    once_more, submitted = _again(ws), _submitted(ws)
+    agree, least = float((once_more == submitted).mean()), SAME
+    if SAME <= agree < SEEDED and (_again(ws) == once_more).all():  # nothing is left to chance
+        least = SEEDED
+    assert agree >= least, f"train.py gives {agree:.1%} of the answers of submission.csv again, wanted {least:.0%}"
+
+
+def _again(ws: Any) -> Any:
+    """What train.py, run on the files it was given, says of the test passengers."""
     given = {name: ws.bytes(name) for name in ("train.csv", "test.csv")}
     # A submission that lies there is no reason to write none, nor is it to be written where the program once lay.
     elsewhere = "cp -R . /tmp/ship && (cd /tmp/ship && python train.py) && cp -Rf /tmp/ship/. ."
     stale = {"submission.csv": "PassengerId,Transported\n0,True\n"}
     ran = ws.run(["sh", "-c", elsewhere], timeout=RUN_S, inputs=stale).ok()
     left_alone(ran, given)
-    agree = float((_answers(ran, _truth(ws)["ids"].tolist()) == _submitted(ws)).mean())
-    assert agree >= SAME, f"train.py gives {agree:.1%} of the answers of submission.csv again, wanted {SAME:.0%}"
+    return _answers(ran, _truth(ws)["ids"].tolist())
 
 
 def _answers(folder: Any, ids: list[str]) -> Any:

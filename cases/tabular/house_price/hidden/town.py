@@ -43,15 +43,15 @@ HOME = Town(BASE, {"Neighborhood": WORTH, "KitchenQual": KITCHEN, "SaleCondition
 
 
 def other_town(rng: np.random.Generator) -> Town:
-    """A town where the amounts of the home town are dealt anew, and prices are on a level far from home.
+    """A town where the amounts of the home town are dealt anew, and prices are 6 to 13 times higher or lower.
 
-    Dealing anew moves the level by up to 0.25, which must never lead back to that of the home town.
+    Dealing anew moves the level by up to 0.25. So far away, the range of the home town's prices is wrong on both sides.
     """
     dealt = {
         column: dict(zip(known, rng.permutation(list(known.values())), strict=True))
         for column, known in HOME.amounts.items()
     }
-    return Town(BASE + rng.choice([-1, 1]) * rng.uniform(1.1, 1.4), dealt)
+    return Town(BASE + rng.choice([-1, 1]) * rng.uniform(2.0, 2.3), dealt)
 
 
 def houses(
