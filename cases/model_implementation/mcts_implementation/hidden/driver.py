@@ -158,7 +158,7 @@ class Watched(mcts.MCTS):  # type: ignore[misc]
     """Remembers the tree from which it chooses."""
 
     def _select_best_action(self, root: Any) -> Any:
-        self.root = root
+        self.seen = root
         return super()._select_best_action(root)
 
 
@@ -182,9 +182,12 @@ def searched(game: list[Any], plans: list[list[Any]], constant: float) -> list[A
         Hashed.salt += 1
         if seed is not None:
             random.seed(seed)
+        search.seen = None
         action = search.search(state)
         index = None if action is None else state.get_legal_actions().index(action)
-        found.append([index, dumped(search.root), state.moves, search.root.state is not state, len(state.asked)])
+        # Whoever sees at once that there is no action may build no tree, or choose nothing from it.
+        tree = None if search.seen is None else dumped(search.seen)
+        found.append([index, tree, state.moves, tree is None or search.seen.state is not state, len(state.asked)])
     return found
 
 
@@ -192,4 +195,4 @@ def settings(search: Any, game: list[Any]) -> list[Any]:
     """The number of simulations that a search of the judge's probe is set to, and makes."""
     search.__class__ = Watched
     search.search(Played(game))
-    return [search.n_simulations, search.root.visit_count]
+    return [search.n_simulations, search.seen.visit_count]

@@ -26,6 +26,11 @@ def built(game: list[Any], answer: Any, plan: list[Any]) -> tuple[Any, list[list
     best, tree, moves, cloned, asked = sequence(answer, length=5)
     assert moves == plan[3], "the search has changed the state that it was given"
     assert cloned is True, "the tree is over the state itself, and not over a clone"
+    if tree is None:
+        ended = plan[0] == 0 or not isinstance(game[plan[3][-1]], list)
+        assert ended and best is None, f"{plan[0]} simulations chose {best} without `_select_best_action`"
+        assert integer(asked) in (0, plan[0]), f"{plan[0]} simulations asked for {asked} rewards"
+        return best, []
     assert integer(asked) == plan[0], f"{plan[0]} simulations asked for {asked} rewards"
     rows = rows_of(tree)
     children: list[list[list[Any]]] = [[] for _ in rows]
