@@ -109,10 +109,13 @@ def draw_shelf(rng: random.Random, paragraphs: int, judged: bool) -> Shelf:
     for pool in pools:
         rng.shuffle(pool)
     texts = []
-    for _ in range(paragraphs):
+    for number in range(paragraphs):
         citing = [pools[at].pop() for at in (0, 0, 1, 1, 2)]
         citing.append(made.again(citing[0]))
-        forms = [*rng.sample(PLAIN, 4 - judged), *rng.sample(OBVIOUS, judged)]
+        # Of six paragraphs, each form is in one at least: one that a program spoils must not be left out by chance.
+        sure = PLAIN[number::6]
+        more = rng.sample([it for it in PLAIN if it not in sure], 4 - judged - len(sure))
+        forms = [*sure, *more, *rng.sample(OBVIOUS, judged)]
         plain = [(made.plain(form), None) for form in forms]
         texts.append(rng.sample([*citing, *plain], 10))
     return Shelf(made.records, [[(text, key) for text, key in it] for it in texts])
