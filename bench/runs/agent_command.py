@@ -78,6 +78,7 @@ def _is_text(beginning: bytes) -> bool:
 
 
 def require_command_files(agent: Agent, cases: Sequence[Case]) -> None:
+    """Raise `UserError` for a file of the command that the agent does not have; looks at no program of this machine."""
     for number, part in enumerate(agent.spec.command):
         if (named := _NAMED.match(part)) and difflib.get_close_matches(named[1], ["agent"]) and named[1] != "agent":
             fault = f"field `command`: nothing takes the place of {{{named[1]}}} in {part!r}"

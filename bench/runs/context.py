@@ -38,13 +38,13 @@ def context_of(
         sandbox=sandbox,
         provenance=provenance_of(stored, sandbox),
         suite_version=stored.suite_version,
-        agent_commits=_commits_of_agents(stored, cells),
+        agent_commits=commits_of_agents(stored, cells),
         space=DiskSpace((folder, sockets)),
         seed_key=seed_key,
     )
 
 
-def _commits_of_agents(stored: RunPlan, cells: Sequence[Cell]) -> dict[str, str]:
+def commits_of_agents(stored: RunPlan, cells: Sequence[Cell] = ()) -> dict[str, str]:
     """As planned, so that all machines of a run say the same; in a plan that did not say, as it is here."""
     planned = {it.agent_digest: it.agent_commit for it in stored.cells if it.agent_commit is not None}
     unsaid = {cell.agent.digest: cell.agent.folder for cell in cells if cell.agent.digest not in planned}

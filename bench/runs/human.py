@@ -47,7 +47,7 @@ from bench.formats.suite import load_suite
 from bench.guest.forwarding import forward, listen
 from bench.guest.trees import remove_tree
 from bench.plan import cells_of
-from bench.runs.context import provenance_of
+from bench.runs.context import commits_of_agents, provenance_of
 from bench.sandbox import Ended, ProcessSandbox, Sandbox, disk_mb, end_orphans
 
 AGENT = "human"
@@ -236,7 +236,7 @@ def _context(folder: Path, plan: RunPlan, folders: DataFolders) -> CellContext:
         sandbox=sandbox,
         provenance=provenance_of(plan, sandbox),
         suite_version=plan.suite_version,
-        agent_commits={},
+        agent_commits=commits_of_agents(plan),
         cost_limited=False,
     )
 

@@ -150,7 +150,7 @@ def _require_writable(folder: Path) -> None:
 
 def _require_room(folder: Path, cells: Sequence[Cell]) -> None:
     """Raise `UserError` for a disk on which an agent meets a limit of the machine's before its case's."""
-    greatest = max((cell.case.for_profile(cell.profile) for cell in cells), key=lambda it: it.spec.limits.disk_mb)
+    greatest = max((cell.case for cell in cells), key=lambda it: it.spec.limits.disk_mb)
     limit, existing = greatest.spec.limits.disk_mb, _existing(folder)
     info = os.statvfs(existing)
     if (free := info.f_bavail * info.f_frsize) < (needed := room_needed(limit)):

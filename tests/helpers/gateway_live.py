@@ -20,7 +20,8 @@ from tests.helpers.gateway import Json, ledger_lines, spec_in
 from tests.helpers.provider import CANARY, PRICES, ScriptedUpstream, Seen
 
 QUICK = Patience(
-    tries=3, first_wait_s=0.01, longest_wait_s=2.0, connect_s=10.0, answer_s=10.0, probe_s=10.0, quiet_s=0.05
+    tries=3, first_wait_s=0.01, longest_wait_s=2.0, connect_s=10.0, answer_s=10.0, probe_s=10.0, quiet_s=0.05,
+    late_s=600.0,
 )  # fmt: skip
 HASTY = QUICK.model_copy(update={"answer_s": 0.5, "probe_s": 0.5})
 MODELS = {"main": "openai/scripted", "claude": "anthropic/scripted"}

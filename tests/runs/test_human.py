@@ -14,6 +14,7 @@ import pytest
 
 from bench.formats.record import Record
 from bench.formats.run_folder import RunFolder
+from bench.store import PlanCheck
 from tests.helpers.cells import ROOT, make_case, write_files
 
 
@@ -89,6 +90,8 @@ def test_what_is_wrong_is_judged_once(tmp_path: Path) -> None:
     again = ml_dev_bench("human", "submit", folder, "--sandbox", "process", cwd=tmp_path, status=2)
     assert "is submitted already" in again
     assert only_record(folder) == record
+    taken = PlanCheck.to(RunFolder(folder).read_plan()).read(record.to_line().encode(), "")
+    assert taken == record, "a record of a person says what was planned"
 
 
 def test_late_is_late_and_judged_all_the_same(tmp_path: Path) -> None:
