@@ -275,7 +275,21 @@ def test_a_probe_for_which_this_process_had_no_room_says_nothing(lacking: Except
     assert _is_outage(send) is not ours
 
 
-def _is_outage(send: Callable[[], None], late_s: float = QUICK.late_s) -> bool:
+@pytest.mark.parametrize(("times", "proven"), [(0, True), (2, True), (100, False)])
+def test_a_last_probe_for_which_this_process_had_no_room_is_sent_again(times: int, proven: bool) -> None:
+    sent = itertools.count()
+
+    def send() -> None:
+        if next(sent) < times:
+            raise MemoryError
+        raise TransportFault("unreachable", "nothing was heard", billed=False)
+
+    assert _is_outage(send, final=True) is proven
+    # An outage is believed at its second probe.
+    assert next(sent) == (times + 2 if proven else 3)
+
+
+def _is_outage(send: Callable[[], None], late_s: float = QUICK.late_s, *, final: bool = False) -> bool:
     """What is found where each request to the provider fails as `send` does."""
 
     class Sender:
@@ -292,6 +306,7 @@ def _is_outage(send: Callable[[], None], late_s: float = QUICK.late_s) -> bool:
 
     patience = QUICK.model_copy(update={"late_s": late_s})
     probe = Probe("m", PROTOCOLS[:1], Sender(), patience, Account(), Traffic(), LastAnswer(None), str)
-    verdict = asyncio.run(probe.settle("chat", False, math.inf))
+    asked = probe.settle_finally("chat", False) if final else probe.settle("chat", False, math.inf)
+    verdict = asyncio.run(asked)
     assert not verdict.works
     return bool(verdict.outage)

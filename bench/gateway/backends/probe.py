@@ -49,6 +49,7 @@ _NO_MONEY = ("insufficient_quota", "credit balance is too low")
 _USED_UP = (402, 429)
 _BREATH_S = 5.0
 """Longest silence before the second probe, where it is not the rate that was refused."""
+_LAST_TRIES = 3
 _SHOWN = 300
 USED_UP = "upstream_used_up"
 """Code of an error that agents can bring about: whether others have is seen by their shares."""
@@ -134,6 +135,8 @@ class Probe:
         self._good_since = -float("inf")
         """When the last probe that was answered began."""
         self._outage = Verdict(False)
+        self._hindered = False
+        """This machine was too busy or had no room for the last probe."""
 
     def answering(self) -> None:
         """The provider begins to answer a call of the cell, and so to bill it."""
@@ -149,12 +152,21 @@ class Probe:
         return await self._settle(dialect, stream, until, final=False)
 
     async def settle_finally(self, dialect: Dialect, stream: bool) -> Verdict:
-        """As `settle`, for a cell that sends nothing any more; takes a minute or two at most."""
-        return await self._settle(dialect, stream, float("inf"), final=True)
+        """As `settle`, for a cell that sends nothing any more; takes a minute or two at most, each time it asks.
+
+        It asks again where this machine was too busy: the agent, which could keep it busy, has ended.
+        """
+        for _ in range(_LAST_TRIES):
+            verdict = await self._settle(dialect, stream, float("inf"), final=True)
+            if not self._hindered:
+                break
+            await asyncio.sleep(min(_BREATH_S, self._patience.quiet_s))
+        return verdict
 
     async def _settle(self, dialect: Dialect, stream: bool, until: float, *, final: bool) -> Verdict:
         failed = time.monotonic()
         async with self._lock:
+            self._hindered = False
             if self._outage.outage:
                 return self._outage
             if self._good_since > failed:
@@ -242,7 +254,8 @@ class Probe:
         if not ok and patience < self._patience.probe_s and not status and "no answer" in said:
             # The end of the cell cut it short, and that is not the provider's fault.
             return None
-        return None if ours and not ok else probed
+        self._hindered = ours and not ok
+        return None if self._hindered else probed
 
     async def _sent(self, call: Call, timeout_s: float) -> tuple[int, str, Answer | None]:
         response = await self._sender.send(call, call.upstream(self._name, None), timeout_s)
