@@ -48,7 +48,7 @@ class ModelUsage(Model):
     agent.yaml maps to this role. Empty in an older record."""
     faults: dict[str, Whole] = {}
     """What went wrong upstream, by kind: a status such as `429`, `unreachable`, `lost`, `invalid`, `stream_broken`,
-    `usage_unknown`."""
+    `usage_unknown`, `cache_life_unknown`."""
     at_risk_usd: Dollars = 0.0
     """The most that may have been billed beyond `cost_usd`: for answers that never came, not to their end, or without
     usage."""

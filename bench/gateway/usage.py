@@ -111,6 +111,32 @@ def normalise(rule: Rule, usage: JsonValue) -> Tokens | None:
         return None
 
 
+def for_an_hour(tokens: Tokens, usage: JsonValue, asked: JsonValue) -> Tokens | None:
+    """`tokens` with all that was written to a cache at the price of an hour; None where that is not needed.
+
+    It is where a request in Anthropic's protocol has asked for an hour and the provider does not say what it wrote for
+    how long, as some do that speak this protocol for others.
+    """
+    told = isinstance(usage, dict) and usage.get("cache_creation") is not None
+    if told or not tokens.cache_write or tokens.cache_write_1h or not _asks_for_an_hour(asked):
+        return None
+    return tokens.model_copy(update={"cache_write_1h": tokens.cache_write})
+
+
+def _asks_for_an_hour(asked: JsonValue) -> bool:
+    left = [asked]
+    while left:
+        value = left.pop()
+        if isinstance(value, dict):
+            mark = value.get("cache_control")
+            if isinstance(mark, dict) and mark.get("ttl") == "1h":
+                return True
+            left.extend(value.values())
+        elif isinstance(value, list):
+            left.extend(value)
+    return False
+
+
 class _Modality(_Loose):
     modality: str = ""
     tokenCount: _Count = 0

@@ -201,6 +201,29 @@ def test_usage_that_makes_no_sense_is_estimated_and_counted(tmp_path: Path, prot
             assert (counted.cost_usd or 0) > (before.cost_usd or 0)
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_cache_whose_life_the_provider_does_not_tell_has_the_price_of_what_was_asked(
+    tmp_path: Path, stream: bool
+) -> None:
+    usage = {"input_tokens": 10, "output_tokens": 4, "cache_creation_input_tokens": 100}
+    asked = {
+        "model": "bench-claude",
+        "max_tokens": 50,
+        "stream": stream,
+        "messages": [{"role": "user", "content": "hi"}],
+    }
+    costs = []
+    with ScriptedUpstream([Reply("hello", wrong_usage=usage)] * 2) as upstream, live(tmp_path, upstream) as through:
+        for life in ("5m", "1h"):
+            sent = {**asked, "cache_control": {"type": "ephemeral", "ttl": life}}
+            assert httpx.post(f"{through.url}/v1/messages", json=sent, headers=through.headers).status_code == 200
+            role = role_of(through, "messages")
+            costs.append(((role.cost_usd or 0) * 1e6, role.cost_status, role.at_risk_usd, role.faults))
+    short, hour = 10 * 3 + 4 * 15 + 100 * 3.75, 10 * 3 + 4 * 15 + 100 * 6
+    assert costs[0] == (pytest.approx(short), "exact", 0, {})
+    assert costs[1] == (pytest.approx(short + hour), "estimated", 0, {"cache_life_unknown": 1})
+
+
 @pytest.mark.parametrize(("protocol", "stream"), [("chat", False), ("responses", True), ("messages", False)])
 def test_an_answer_without_usage_is_at_risk_up_to_what_was_set_aside(
     tmp_path: Path, protocol: str, stream: bool

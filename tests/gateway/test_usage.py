@@ -10,7 +10,7 @@ import pytest
 from bench.base.errors import UserError
 from bench.formats.model_usage import Tokens
 from bench.gateway.prices import find_prices
-from bench.gateway.usage import Rule, heard_tokens, normalise
+from bench.gateway.usage import Rule, for_an_hour, heard_tokens, normalise
 from tests.helpers.usage_fixtures import FIXTURES
 
 
@@ -45,6 +45,22 @@ def test_counts_that_make_no_sense_are_unknown(rule: Rule, usage: Any) -> None:
 )
 def test_sound_is_told_from_the_rest_of_the_input(heard: int, usage: Any) -> None:
     assert heard_tokens(usage) == heard
+
+
+_HOUR = {"type": "ephemeral", "ttl": "1h"}
+
+
+@pytest.mark.parametrize("asked", [{"cache_control": _HOUR}, {"system": [{"text": "x", "cache_control": _HOUR}]}])
+@pytest.mark.parametrize("written", [0, 8])
+@pytest.mark.parametrize("life", [{}, {"cache_creation": None}, {"cache_creation": {"ephemeral_5m_input_tokens": 8}}])
+def test_a_cache_of_unknown_life_costs_what_was_asked_for(asked: Any, written: int, life: Any) -> None:
+    usage = {"input_tokens": 5, "output_tokens": 2, "cache_creation_input_tokens": written, **life}
+    tokens = normalise("anthropic", usage)
+    assert tokens is not None
+    longer = for_an_hour(tokens, usage, asked)
+    assert (longer is not None) is (bool(written) and not life.get("cache_creation"))
+    assert longer is None or longer == tokens.model_copy(update={"cache_write_1h": written})
+    assert for_an_hour(tokens, usage, {"messages": [{"cache_control": {"type": "ephemeral", "ttl": "5m"}}]}) is None
 
 
 def test_more_cached_than_sent_makes_no_sense() -> None:
