@@ -40,12 +40,21 @@ _BODIES: dict[Dialect, Json] = {
 }  # fmt: skip
 _STREAMED: frozenset[Dialect] = frozenset({"chat", "responses", "messages", "generate"})
 UNDERSTOOD = frozenset({400, 413, 422})
-"""Statuses that say something about a request: what gives them reads requests, and takes the key and the model."""
+"""Statuses that say something about a request: what gives them reads requests, and takes the key and the model, unless
+it says otherwise."""
 _NO_ROOM = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
 _REFUSED = frozenset({400, 403, 404, 405, 422})
 """Statuses of a protocol that is not offered for a model."""
-_NO_MONEY = ("insufficient_quota", "credit balance is too low")
-"""What providers say when waiting does not help."""
+_NO_MONEY = (
+    "insufficient_quota", "credit balance is too low", "specified api usage limits", "billing hard limit",
+    "billing_hard_limit",
+)  # fmt: skip
+"""What providers say when waiting does not help; some of them by the status of a request that is wrong."""
+_NO_ACCOUNT = (
+    "api key not valid", "api_key_invalid", "api key expired", "organization has been disabled",
+    "location is not supported", "not available in your country",
+)  # fmt: skip
+"""What they say by that status, whatever is asked, of a key or an account that they do not serve."""
 _USED_UP = (402, 429)
 _BREATH_S = 5.0
 """Longest silence before the second probe, where it is not the rate that was refused."""
@@ -61,7 +70,12 @@ def is_used_up(status: int, said: str) -> bool:
 
 def is_out_of_money(said: str) -> bool:
     """Whether a provider's refusal says that its account is empty."""
-    return any(words in said for words in _NO_MONEY)
+    return any(words in said.lower() for words in _NO_MONEY)
+
+
+def is_of_account(said: str) -> bool:
+    """Whether a refusal is about the key or the account, and not about what was asked."""
+    return is_out_of_money(said) or any(words in said.lower() for words in _NO_ACCOUNT)
 
 
 class Sender(Protocol):
@@ -199,7 +213,7 @@ class Probe:
         if first is None or first.ok or (dialect, stream) in self._worked:
             return first
         # A model for embeddings refuses conversations; where they fail in another way, embeddings prove nothing.
-        refused = first.status in _REFUSED and not is_out_of_money(first.said)
+        refused = first.status in _REFUSED and not is_of_account(first.said)
         others = [it for it in self._dialects if it != dialect and (refused or it != "embeddings")]
         for other in [dialect] * stream + others:
             seen = await self._ask(other, False, until)
@@ -227,7 +241,7 @@ class Probe:
             try:
                 async with asyncio.timeout(patience):
                     status, said, answer = await self._sent(call, patience)
-                ok = answer is not None or (status in UNDERSTOOD and not is_out_of_money(said))
+                ok = answer is not None or (status in UNDERSTOOD and not is_of_account(said))
             except TimeoutError:
                 said = f"no answer within {patience:.3g} s"
             except (BackendError, TransportFault, StreamLost) as error:
