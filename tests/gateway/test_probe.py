@@ -175,7 +175,8 @@ def test_an_account_that_the_cell_has_used_of_is_told_from_an_outage(tmp_path: P
     """An agent can use it up at will; so who has is found out by the runner, which knows the others."""
     with ScriptedUpstream(_account(2, refusal)) as upstream, live(tmp_path, upstream) as through:
         assert [through.post("chat").status_code for _ in range(3)] == [200, 200, 502]
-        assert str(through.gateway.state().error).startswith("upstream_used_up: ")
+        code = "upstream_rate_used_up: " if refusal == Reply(status=429) else "upstream_used_up: "
+        assert str(through.gateway.state().error).startswith(code)
 
 
 @pytest.mark.parametrize("status", [429, 402])

@@ -61,6 +61,8 @@ _BREATH_S = 5.0
 _SHOWN = 300
 USED_UP = "upstream_used_up"
 """Code of an error that agents can bring about: whether others have is seen by their shares."""
+RATE_USED_UP = "upstream_rate_used_up"
+"""The same, where no money is spoken of: it may be requests that were counted, those that cost nothing among them."""
 
 
 def is_used_up(status: int, said: str) -> bool:
@@ -114,12 +116,8 @@ class Verdict:
 
     works: bool
     outage: str = ""
-    used_up: bool = False
-    """The outage is that the account is used up, and of that account this cell has used."""
-
-    @property
-    def code(self) -> str:
-        return USED_UP if self.used_up else "upstream_broken"
+    code: str = "upstream_broken"
+    """Or that the account is used up, of which this cell has used."""
 
 
 _WORKS, _UNKNOWN = Verdict(True), Verdict(False)
@@ -186,9 +184,11 @@ class Probe:
                 self._good_since = began
                 self._last.note()
                 return _WORKS
-            used_up = is_used_up(seen.status, seen.said) and self._provider in self._traffic.answered
             shown = f"our own known-good request was not answered either ({seen.said})"
-            self._outage = Verdict(False, shown, used_up)
+            self._outage = Verdict(False, shown)
+            if is_used_up(seen.status, seen.said) and self._provider in self._traffic.answered:
+                paid = seen.status != 402 and not is_out_of_money(seen.said)
+                self._outage = Verdict(False, shown, RATE_USED_UP if paid else USED_UP)
             return self._outage
 
     async def _look_alone(
