@@ -32,6 +32,7 @@ from bench.formats.plan import Cell
 from bench.formats.record import StopReason
 from bench.formats.verdict import LIMIT_MODES, limits_of, passed_limits
 from bench.gateway import (
+    RATE_USED_UP,
     USED_UP,
     CellLimits,
     Gateway,
@@ -131,7 +132,7 @@ def _with_calls(ended: Ended, gateway: Gateway | None, notes: list[Note], folder
     calls = gateway.state()
     usage = calls.usage
     fault = calls.error if ended.reason != "disk_limit" else None
-    if fault and fault.startswith(USED_UP):
+    if fault and fault.startswith((USED_UP, RATE_USED_UP)):
         _require_own_use(folder, fault)
         notes = [*notes, Note(name="quota_used_up", evidence=fault)]
     elif fault:
@@ -158,7 +159,8 @@ def _require_own_limit(folder: CellFolder, calls: State) -> None:
 def _require_own_use(folder: CellFolder, error: str) -> None:
     """Raise `InfraError` where others have used up the account with the provider of which this cell has used, too."""
     shares = folder.context.shares
-    if shares is not None and (others := shares.account_used_by_others(folder.cell)):
+    by_rate = error.startswith(RATE_USED_UP)
+    if shares is not None and (others := shares.account_used_by_others(folder.cell, by_rate=by_rate)):
         raise InfraError("quota_used_up", f"{error}; {others}")
 
 

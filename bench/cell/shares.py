@@ -35,6 +35,8 @@ class Work:
             return self.seconds + (now - self.began if self.began is not None else 0.0)
         if unit == "dollars":
             return sum((it.cost_usd or 0.0) + it.at_risk_usd for it in self.usage)
+        if unit == "requests":
+            return sum(it.calls + it.failed_calls + it.retries for it in self.usage)
         return sum(it.calls if unit == "calls" else it.tokens.total for it in self.usage)
 
 
@@ -67,7 +69,24 @@ class RunShares:
 
     def used_by_others(self, cell: Cell, limit: StopReason) -> str:
         """How it is seen that other agents have used up the run's `limit`; empty where the cell's own agent has."""
-        unit, mine, now = _UNITS[limit], _name(cell), time.monotonic()
+        return self._others(cell, _UNITS[limit])
+
+    def account_used_by_others(self, cell: Cell, *, by_rate: bool) -> str:
+        """The same for an account with a provider, which all shards of a run share; its bounds are not known.
+
+        by_rate: nor is it whether they are of money. Then others have reached them where they have used more of all
+        that may be counted: requests that fail cost nothing, and an agent could send any number of them.
+        """
+        if self._elsewhere:
+            return "agents in other shards of the run share the account"
+        with self._lock:
+            priced = any(work.used("dollars", 0.0) for work in self._works)
+        units = ["dollars" if priced else "tokens", *(("tokens", "requests") if by_rate else ())]
+        found = [self._others(cell, unit) for unit in units]
+        return found[0] if all(found) else ""
+
+    def _others(self, cell: Cell, unit: str) -> str:
+        mine, now = _name(cell), time.monotonic()
         with self._lock:
             own = math.fsum(work.used(unit, now) for work in self._works if work.agent == mine)
             every = math.fsum(work.used(unit, now) for work in self._works)
@@ -75,14 +94,6 @@ class RunShares:
         if own >= part * every:
             return ""
         return f"agent {cell.agent.id} has {part:.0%} of the cells and used {own:.4g} of {every:.4g} {unit}"
-
-    def account_used_by_others(self, cell: Cell) -> str:
-        """The same for an account with a provider, which all shards of a run share; its bounds are not known."""
-        if self._elsewhere:
-            return "agents in other shards of the run share the account"
-        with self._lock:
-            priced = any(work.used("dollars", 0.0) for work in self._works)
-        return self.used_by_others(cell, "cost_limit" if priced else "token_limit")
 
 
 def _name(cell: Cell) -> str:

@@ -12,9 +12,9 @@ from bench.base.faces import lazy_face
 
 if TYPE_CHECKING:
     from bench.gateway.atif import to_atif
-    from bench.gateway.backends.probe import USED_UP, is_used_up
     from bench.gateway.backends.providers import prices_of_role
     from bench.gateway.backends.readiness import check_model
+    from bench.gateway.backends.refusals import RATE_USED_UP, USED_UP, is_used_up
     from bench.gateway.backends.replay import recorded_seed
     from bench.gateway.breakage import broken_by_cell, usage_so_far
     from bench.gateway.budget import CellLimits

@@ -22,6 +22,8 @@ class Answer:
     """The name that the upstream gave itself."""
     usage: Any = None
     """As the provider wrote it."""
+    tier: str = ""
+    """By which of its tiers the upstream says that it has served this, where its usage does not say so."""
     id: str = ""
     complete: bool = True
     text_size: int = 0
@@ -55,7 +57,8 @@ def answer_of(dialect: Dialect, body: Json) -> Answer | None:
         return None
     said, finish = found
     model, usage, identity = _FIELDS.get(dialect, ("model", "usage", "id"))
-    return Answer(said, _text(finish), _text(body.get(model)), body.get(usage), _text(body.get(identity)))
+    tier = _text(body.get("service_tier"))
+    return Answer(said, _text(finish), _text(body.get(model)), body.get(usage), tier, _text(body.get(identity)))
 
 
 def _chat(body: Json) -> tuple[Json, object] | None:

@@ -170,14 +170,14 @@ class CellBudget:
         return self._run_budget is None or self._run_budget.hold_more(reservation.each, reservation.tokens)
 
     async def settle(
-        self, reservation: Reservation, tokens: Tokens, retries: int, *, exact: bool, ok: bool, heard: int = 0,
-        bound: bool = False,
+        self, reservation: Reservation, tokens: Tokens, retries: int, *,
+        exact: bool, ok: bool, heard: int = 0, firm: bool = True,
     ) -> float | None:  # fmt: skip
         """Replace the reservation by what the call did cost. None: unpriced.
 
         exact: False where the answer did not come to its end or did not say what it used, so that the provider may
         bill more than is known: up to what was reserved, which the limits go on counting. heard: input that was sound.
-        bound: `tokens` are the most that it may bill, perhaps more than it does.
+        firm: False where the provider has a price of its own for how it served the call, or `tokens` may be too many.
         """
         account = reservation.account
         if not self._release(reservation):
@@ -187,7 +187,7 @@ class CellBudget:
         else:
             account.failed += 1
         account.retries += retries
-        account.estimated |= bound or not exact
+        account.estimated |= not (exact and firm)
         account.tokens = _add(account.tokens, tokens)
         prices = account.tariff.prices
         cost = prices.cost(tokens, heard) if prices else None

@@ -25,7 +25,7 @@ from bench.gateway.policy import apply_policy
 from bench.gateway.request import COUNTS, Call, Dialect, RequestRefused, read_call
 from bench.gateway.run_budget import LimitReached
 from bench.gateway.streams import estimate, forward
-from bench.gateway.usage import for_an_hour, heard_tokens, normalise
+from bench.gateway.usage import for_an_hour, heard_tokens, is_priced_otherwise, normalise
 
 DEFAULT_OUTPUT_CAP = 16_384
 """Tokens that a call may bring back when it names no cap of its own and there is a limit to keep."""
@@ -216,9 +216,9 @@ class CallHandler:
         heard = 0 if free else heard_tokens(answer.usage)
         prices = flight.reservation.account.tariff.prices
         exact = told and not (heard and prices and prices.base.audio is None)
+        firm = not (longer or is_priced_otherwise(answer.tier, answer.usage))
         cost = await self._budget.settle(
-            flight.reservation, tokens, flight.history.retries, exact=exact, ok=not fault, heard=heard,
-            bound=bool(longer),
+            flight.reservation, tokens, flight.history.retries, exact=exact, ok=not fault, heard=heard, firm=firm
         )  # fmt: skip
         if 0 < len(answer.id) <= _LONGEST_ID and call.dialect == "responses":
             # Nobody has seen how long the answer grew that the provider stores.
@@ -231,7 +231,7 @@ class CallHandler:
         status = "failed" if fault else "ok"
         self._land(flight, {
             "status": status, "code": fault, "answered_by": clean(answer.model), "tokens": None if free else tokens,
-            "estimated": not exact or bool(longer), "raw_usage": answer.usage, "cost_usd": cost,
+            "estimated": not (exact and firm), "raw_usage": answer.usage, "cost_usd": cost,
             "finish_reason": clean(answer.finish_reason), "answer": answer.message or None,
         })  # fmt: skip
 

@@ -16,6 +16,8 @@ from bench.gateway.request import ITEMS, Call, not_allowed
 _PLAIN_TIERS = frozenset({"auto", "default", "standard", "standard_only"})
 _PLAIN_LIVES = (None, "5m", "30m", "1h")
 """Of a cache of OpenAI's: half a day and more has a price of its own, which usage does not tell apart."""
+_CACHE_MARKS = frozenset({"prompt_cache_options", "prompt_cache_breakpoint"})
+"""OpenAI's objects that say how long what is cached lives: all of a request, what ends with a part of a message."""
 _EXPENSIVE = "more expensive service is not part of the benchmark"
 _FETCHED = "the provider would fetch it; send the content itself"
 _OTHER_PARTS = (
@@ -70,11 +72,25 @@ def _check_price(data: Json) -> None:
     reasoning = data.get("reasoning")
     if isinstance(reasoning, dict) and not _is_plain(reasoning.get("mode")):
         raise not_allowed("reasoning.mode", "several answers are thought out and billed, of which a cap bounds one")
-    cache = data.get("prompt_cache_options")
-    if isinstance(cache, dict) and cache.get("ttl") not in _PLAIN_LIVES:
-        raise not_allowed("prompt_cache_options.ttl", _EXPENSIVE)
+    if fault := _long_lived(data):
+        raise not_allowed(fault, _EXPENSIVE)
     if data.get("background"):
         raise not_allowed("background", "answers are taken while the cell lives")
+
+
+def _long_lived(data: Json) -> str:
+    """The mark for a cache, at whatever depth, that would have it live longer than usage tells; or ""."""
+    pending: list[object] = [data]
+    while pending:
+        held = pending.pop()
+        if isinstance(held, dict):
+            for name, value in held.items():
+                if name in _CACHE_MARKS and isinstance(value, dict) and value.get("ttl") not in _PLAIN_LIVES:
+                    return f"{name}.ttl"
+            pending.extend(held.values())
+        elif isinstance(held, list):
+            pending.extend(held)
+    return ""
 
 
 def _is_plain(tier: Any) -> bool:

@@ -44,6 +44,7 @@ class _Chat(StreamReader):
         answer.model = str(event.get("model") or answer.model)
         answer.id = str(event.get("id") or answer.id)
         answer.usage = event.get("usage") or answer.usage
+        answer.tier = str(event.get("service_tier") or answer.tier)
         for choice in _objects(event.get("choices")):
             if choice.get("finish_reason"):
                 answer.finish_reason = str(choice["finish_reason"])

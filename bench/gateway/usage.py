@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
@@ -25,6 +26,9 @@ _RULES: dict[Dialect, Rule] = {
     "count_generate": "google",
 }
 
+
+_TIER_FIELDS = ("service_tier", "serviceTier", "speed", "trafficType")
+_OTHER_TIER = re.compile(r"(?:on_demand_)?(?:priority|flex|batch|fast|ultrafast|balanced|decisions)")
 
 _Count = Annotated[int, Field(ge=0, le=10**12)]
 
@@ -158,6 +162,16 @@ def heard_tokens(usage: JsonValue) -> int:
         return 0
     google = sum(it.tokenCount for it in told.promptTokensDetails if it.modality.upper() == "AUDIO")
     return google + sum(it.audio_tokens or 0 for it in (told.prompt_tokens_details, told.input_tokens_details))
+
+
+def is_priced_otherwise(tier: object, usage: JsonValue) -> bool:
+    """Whether an answer says that a tier of service has served it which has prices of its own.
+
+    None can be asked for; it may be what an account has chosen for all that does not ask. tier: what stands beside the
+    usage, in which the other protocols have it.
+    """
+    told = [tier, *(usage.get(name) for name in _TIER_FIELDS)] if isinstance(usage, dict) else [tier]
+    return any(isinstance(it, str) and bool(_OTHER_TIER.fullmatch(it.lower())) for it in told)
 
 
 def _chat_tokens(read: _Chat, rule: Rule) -> Tokens | None:

@@ -62,6 +62,21 @@ def test_time_is_that_of_the_agents_the_ones_at_work_among_them(tmp_path: Path) 
             assert shares.used_by_others(slow, "time_limit") == ""
 
 
+@pytest.mark.parametrize("by_rate", [True, False])
+@pytest.mark.parametrize("priced", [True, False])
+def test_requests_that_cost_nothing_use_up_a_quota_of_requests(tmp_path: Path, priced: bool, by_rate: bool) -> None:
+    """Where a provider does not say what its quota counts, an agent could else be lost by calls that are refused."""
+    flooding, paying = cells_of(tmp_path, "flooding", "paying")
+    shares = RunShares([flooding, paying])
+    with shares.working(flooding) as many, shares.working(paying) as dear:
+        dear.usage = usage(9, 0.9 * priced, 900)
+        many.usage = [it.model_copy(update={"failed_calls": 90, "retries": 9}) for it in usage(1, 0.1 * priced, 100)]
+        assert bool(shares.account_used_by_others(flooding, by_rate=by_rate)) != by_rate
+        assert shares.account_used_by_others(paying, by_rate=by_rate) == ""
+        many.usage = usage(1, 0.1 * priced, 100)
+        assert "of 1" in shares.account_used_by_others(flooding, by_rate=by_rate)
+
+
 def test_a_neighbours_spending_costs_a_cell_and_no_verdict(
     tmp_path: Path, plain: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -16,6 +17,7 @@ from bench.formats.record import Record
 from bench.gateway import launch
 from bench.gateway.breakage import broken_by_cell, usage_so_far
 from bench.sandbox.job import Sandbox
+from bench.store.recompute import RULES
 from tests.helpers.asking_agent import AGENT, GOOD
 from tests.helpers.cells import make_agent, make_case, make_cell, make_context
 from tests.helpers.gateway_live import live, own_prices
@@ -85,6 +87,28 @@ except OSError:
     (usage,) = record.usage
     assert (usage.calls, usage.cost_status) == (1, "estimated")
     assert usage.cost_usd is not None and usage.cost_usd > 0, "what it had used before is not forgotten"
+
+
+@pytest.mark.usefixtures("fragile")
+def test_a_cell_whose_first_request_breaks_its_gateway_is_collected(
+    tmp_path: Path, plain: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its record would contradict itself: a cost that is estimated, and no call."""
+    tail = """
+body = b'{"model": "ABORT"}'
+pathlib.Path("answer.py").unlink()
+try:
+    urllib.request.urlopen(urllib.request.Request(
+        os.environ["OPENAI_BASE_URL"] + "/chat/completions", body,
+        {"Authorization": "Bearer " + os.environ["OPENAI_API_KEY"]}), timeout=2)
+except OSError:
+    sys.exit(1)
+"""
+    record = run(tmp_path, plain, monkeypatch, tail)
+    assert (record.outcome, record.success) == ("graded", False)
+    assert [it.name for it in record.flags if it.name == "gateway_broken"]
+    nothing_else: Any = None
+    assert list(RULES["usage"](record, nothing_else)) == []
 
 
 @pytest.mark.usefixtures("fragile")

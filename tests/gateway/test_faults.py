@@ -254,6 +254,22 @@ def test_sound_is_charged_at_its_own_price_or_by_an_estimate(tmp_path: Path) -> 
     assert (unpriced.cost_status, unpriced.faults) == ("estimated", {})
 
 
+@pytest.mark.parametrize(("tier", "status"), [("default", "exact"), ("priority", "estimated"), ("flex", "estimated")])
+def test_a_tier_that_the_account_has_chosen_makes_the_cost_an_estimate(tmp_path: Path, tier: str, status: str) -> None:
+    """Nobody asked for it, and its price is not the table's. All that is known of the tokens is known all the same."""
+    counted = {"prompt_tokens": 100, "completion_tokens": 50}
+    choice = {"index": 0, "message": {"role": "assistant", "content": "x"}, "finish_reason": "stop"}
+    said = {"id": "x", "model": "scripted", "service_tier": tier, "choices": [choice], "usage": counted}
+    with (
+        ScriptedUpstream([Reply(raw=json.dumps(said).encode())]) as upstream,
+        live(tmp_path, upstream) as through,
+    ):
+        assert through.post("chat").status_code == 200
+        (usage,) = [it for it in through.gateway.state().usage if it.role == "main"]
+        assert through.lines[0]["estimated"] == (status == "estimated")
+    assert (usage.cost_status, usage.at_risk_usd, usage.faults) == (status, 0.0, {})
+
+
 def test_what_nests_without_end_is_charged_by_its_usage(tmp_path: Path) -> None:
     counted = {"promptTokenCount": 200, "candidatesTokenCount": 700, "thoughtsTokenCount": 15_000}
     part = {"functionCall": {"name": "f", "args": {"x": "deep"}}}

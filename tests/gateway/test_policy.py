@@ -220,6 +220,23 @@ def test_with_hosted_tools_allowed_only_prices_are_looked_at(dialect: Dialect) -
                 passed(dialect, hosted=True, **price)
 
 
+@pytest.mark.parametrize("hosted", [False, True])
+@pytest.mark.parametrize("dialect", ["chat", "responses"])
+def test_no_part_of_a_message_asks_for_a_cache_at_another_price(dialect: Dialect, hosted: bool) -> None:
+    """OpenAI's marks in parts have a life of their own, and half a day is billed as twice what the table says."""
+    field = "messages" if dialect == "chat" else "input"
+
+    def marked(**mark: object) -> Json:
+        part = {"type": "text", "text": "x", "prompt_cache_breakpoint": {"mode": "explicit", **mark}}
+        return {field: [{"role": "user", "content": [{"type": "text", "text": "y"}, part]}]}
+
+    for plain in ({}, {"ttl": "30m"}):
+        assert passed(dialect, hosted=hosted, **marked(**plain)).data[field] == marked(**plain)[field]
+    for life in ("12h", "24h", 43200, ["30m"]):
+        with pytest.raises(RequestRefused, match=r"prompt_cache_breakpoint\.ttl"):
+            passed(dialect, hosted=hosted, **marked(ttl=life))
+
+
 @pytest.mark.parametrize(
     ("model", "kept"),
     [

@@ -167,14 +167,16 @@ def _account(calls: int, refusal: Reply) -> Any:
         Reply(status=429),
         Reply(status=402),
         Reply(status=400, error="Your credit balance is too low"),
+        Reply(status=400, error="You have reached your specified API usage limits. You will regain access soon."),
     ],
-    ids=["quota", "rate", "payment", "credit"],
+    ids=["quota", "rate", "payment", "credit", "own limit"],
 )
 def test_an_account_that_the_cell_has_used_of_is_told_from_an_outage(tmp_path: Path, refusal: Reply) -> None:
     """An agent can use it up at will; so who has is found out by the runner, which knows the others."""
     with ScriptedUpstream(_account(2, refusal)) as upstream, live(tmp_path, upstream) as through:
         assert [through.post("chat").status_code for _ in range(3)] == [200, 200, 502]
-        assert str(through.gateway.state().error).startswith("upstream_used_up: ")
+        code = "upstream_rate_used_up: " if refusal == Reply(status=429) else "upstream_used_up: "
+        assert str(through.gateway.state().error).startswith(code)
 
 
 @pytest.mark.parametrize("status", [429, 402])
@@ -182,6 +184,35 @@ def test_an_account_that_was_empty_before_is_an_outage(tmp_path: Path, status: i
     with ScriptedUpstream(_account(0, Reply(status=status))) as upstream, live(tmp_path, upstream) as through:
         assert through.post("chat").status_code == 502
         assert str(through.gateway.state().error).startswith("upstream_broken: ")
+
+
+@pytest.mark.parametrize("answered", [0, 1])
+@pytest.mark.parametrize(
+    "said",
+    [
+        "API key not valid. Please pass a valid API key.",
+        "API key expired. Please renew the API key.",
+        "This organization has been disabled.",
+        "User location is not supported for the API use.",
+    ],
+)
+def test_an_account_that_is_refused_as_a_wrong_request_would_be_is_an_outage(
+    tmp_path: Path, said: str, answered: int
+) -> None:
+    """By the status 400, with which an agent's own mistakes are answered, too."""
+    account = _account(answered, Reply(status=400, error=said))
+    with ScriptedUpstream(account) as upstream, live(tmp_path, upstream) as through:
+        assert [through.post("chat").status_code for _ in range(answered + 1)] == [200] * answered + [502]
+        assert str(through.gateway.state().error).startswith("upstream_broken: ")
+
+
+def test_an_account_is_not_refused_by_what_an_agent_has_echoed(tmp_path: Path) -> None:
+    def script(body: dict[str, Any], spoken: str) -> Reply:
+        return Reply(status=400, error="what is API key not valid?") if "hello" in str(body) else Reply("OK")
+
+    with ScriptedUpstream(script) as upstream, live(tmp_path, upstream) as through:
+        assert through.post("chat").status_code == 400
+        assert through.gateway.state().error is None
 
 
 def test_a_provider_that_breaks_after_its_answers_is_an_outage(tmp_path: Path) -> None:

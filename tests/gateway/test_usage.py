@@ -10,7 +10,8 @@ import pytest
 from bench.base.errors import UserError
 from bench.formats.model_usage import Tokens
 from bench.gateway.prices import find_prices
-from bench.gateway.usage import Rule, for_an_hour, heard_tokens, normalise
+from bench.gateway.stream_readers import READERS
+from bench.gateway.usage import Rule, for_an_hour, heard_tokens, is_priced_otherwise, normalise
 from tests.helpers.usage_fixtures import FIXTURES
 
 
@@ -95,3 +96,27 @@ def test_a_faulty_file_of_prices_names_its_field(tmp_path: Path) -> None:
     path.write_text(OWN.replace("input: 1", "input: -1"))
     with pytest.raises(UserError, match=r"models\.openai/plain\.input"):
         find_prices("openai/plain", path)
+
+
+@pytest.mark.parametrize(
+    ("tier", "usage", "otherwise"),
+    [
+        ("", {}, False), ("default", {}, False), ("on_demand", None, False), ("priority", [], True), ("flex", {}, True),
+        ("", {"service_tier": "standard", "speed": "standard"}, False), ("", {"service_tier": "batch"}, True),
+        ("", {"speed": "fast"}, True), ("", {"trafficType": "ON_DEMAND"}, False),
+        ("", {"trafficType": "ON_DEMAND_PRIORITY"}, True), ("", {"serviceTier": "FLEX"}, True),
+        (["priority"], {}, False),
+    ],
+)  # fmt: skip
+def test_answers_of_another_tier_are_told_apart(tier: object, usage: Any, otherwise: bool) -> None:
+    assert is_priced_otherwise(tier, usage) == otherwise
+
+
+def test_a_stream_tells_its_tier() -> None:
+    for dialect, event in (
+        ("chat", {"choices": [], "service_tier": "priority"}),
+        ("responses", {"type": "response.completed", "response": {"output": [], "service_tier": "priority"}}),
+    ):
+        reader = READERS[dialect]()  # type: ignore[index]
+        reader.take(event)
+        assert reader.finish().tier == "priority"

@@ -331,7 +331,7 @@ def wider_limits(facts: Document, rng: random.Random, others: Sequence[Document]
 
 @forgery()
 def longer_than_allowed(facts: Document, rng: random.Random, others: Sequence[Document]) -> None:
-    more = facts["limits"]["agent_s"] * rng.randint(3, 9)
+    more = 700 + facts["limits"]["agent_s"] * rng.randint(3, 9)
     _phase(facts, "agent")["seconds"] += more
     for name in ("snapshot", "judge"):
         _phase(facts, name)["start"] = _later(_phase(facts, name)["start"], more)

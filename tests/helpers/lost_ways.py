@@ -203,6 +203,7 @@ OUTAGES: dict[str, Script | str] = {
     **{f"status {it} for all": always(Reply(status=it)) for it in (500, 502, 503, 504, 529, 401, 402, 403, 404)},
     "429 for all": always(Reply(status=429)),
     "429 for all, wait an hour": always(Reply(status=429, headers={"Retry-After": "3600"})),
+    "no key": always(Reply(status=400, error="API key not valid. Please pass a valid API key.")),
     "no money": always(Reply(status=400, error="Your credit balance is too low")),
     "quota": always(Reply(status=429, error="insufficient_quota")),
     "hanging": always(Reply(hang_s=30.0)),

@@ -115,6 +115,7 @@ def test_a_provider_that_does_not_answer_is_named(tmp_path: Path) -> None:
     [
         (200, "{}", ""),
         (401, '{"error": {"message": "Incorrect API key"}}', "refuses the key (status 401)"),
+        (400, '{"error": {"message": "API key not valid."}}', "refuses the key (status 400)"),
         (401, '{"error": {"message": "Missing scopes: api.model.read"}}', ""),
         (403, "not for you", ""),
         (404, "a server of one's own need not know the question", ""),

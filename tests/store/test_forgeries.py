@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from bench.gateway import launch
+from bench.store import recompute
 from bench.store.artifacts import Caps, find_artifacts
 from bench.store.collect import PlanCheck, collect_bundle
 from bench.store.sources import Sources
@@ -33,6 +35,11 @@ def test_honest_records_of_all_outcomes_are_taken_as_they_are(bundle: Bundle) ->
     assert same_records(collected, bundle)
     outcomes = {(facts["outcome"], facts["success"]) for facts in bundle.records.values()}
     assert outcomes == {("graded", True), ("graded", False), ("infra", None)}
+
+
+def test_a_cell_whose_gateway_looked_for_an_outage_is_taken() -> None:
+    """As long as it may, after the agent's own last second: what it was asked last is the agent's to choose."""
+    assert recompute._SETTING_UP_S > launch._SETTLE_S + launch._END_S
 
 
 def test_there_are_at_least_thirty_classes() -> None:

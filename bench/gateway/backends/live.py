@@ -15,7 +15,8 @@ from typing import Protocol
 
 from bench.gateway.answers import read_answer
 from bench.gateway.backends import BackendError, CallHistory, Response, TransportFault
-from bench.gateway.backends.probe import UNDERSTOOD, Probe, is_out_of_money
+from bench.gateway.backends.probe import UNDERSTOOD, Probe
+from bench.gateway.backends.refusals import is_of_account
 from bench.gateway.backends.traffic import Traffic
 from bench.gateway.config import Patience
 from bench.gateway.json_values import Json
@@ -172,14 +173,14 @@ class LiveBackend:
             return replace(response, answer=answer)
         said = self._reason(response.content)
         shown = self._shown(call, response)
-        no_money = is_out_of_money(said)
-        if status in UNDERSTOOD and not no_money:
+        ours = is_of_account(said)
+        if status in UNDERSTOOD and not ours:
             return shown
         wait = retry_after({name.lower(): value for name, value in response.headers})
         # What 401 and 403 say may hold parts of the key, and no agent can fix their cause.
-        reason = f" {said}" if no_money or status not in (401, 403, *_PASSING) else ""
+        reason = f" {said}" if ours or status not in (401, 403, *_PASSING) else ""
         fault = TransportFault(str(status), f"the upstream answered {status}{reason}", billed=False, wait_s=wait)
-        fault.lasting = no_money or status not in _PASSING
+        fault.lasting = ours or status not in _PASSING
         fault.response = shown
         raise fault
 

@@ -19,6 +19,7 @@ from typing import Protocol
 
 from bench.gateway.answers import Answer, read_answer
 from bench.gateway.backends import BackendError, Response, TransportFault
+from bench.gateway.backends.refusals import RATE_USED_UP, USED_UP, is_of_account, is_out_of_money, is_used_up
 from bench.gateway.backends.traffic import LastAnswer, Lateness, Traffic
 from bench.gateway.config import Patience
 from bench.gateway.json_values import Json
@@ -40,29 +41,15 @@ _BODIES: dict[Dialect, Json] = {
 }  # fmt: skip
 _STREAMED: frozenset[Dialect] = frozenset({"chat", "responses", "messages", "generate"})
 UNDERSTOOD = frozenset({400, 413, 422})
-"""Statuses that say something about a request: what gives them reads requests, and takes the key and the model."""
+"""Statuses that say something about a request: what gives them reads requests, and takes the key and the model, unless
+it says otherwise."""
 _NO_ROOM = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
 _REFUSED = frozenset({400, 403, 404, 405, 422})
 """Statuses of a protocol that is not offered for a model."""
-_NO_MONEY = ("insufficient_quota", "credit balance is too low")
-"""What providers say when waiting does not help."""
-_USED_UP = (402, 429)
 _BREATH_S = 5.0
 """Longest silence before the second probe, where it is not the rate that was refused."""
 _LAST_TRIES = 3
 _SHOWN = 300
-USED_UP = "upstream_used_up"
-"""Code of an error that agents can bring about: whether others have is seen by their shares."""
-
-
-def is_used_up(status: int, said: str) -> bool:
-    """Whether a refusal is about how much the account may use."""
-    return status in _USED_UP or is_out_of_money(said)
-
-
-def is_out_of_money(said: str) -> bool:
-    """Whether a provider's refusal says that its account is empty."""
-    return any(words in said for words in _NO_MONEY)
 
 
 class Sender(Protocol):
@@ -101,12 +88,8 @@ class Verdict:
 
     works: bool
     outage: str = ""
-    used_up: bool = False
-    """The outage is that the account is used up, and of that account this cell has used."""
-
-    @property
-    def code(self) -> str:
-        return USED_UP if self.used_up else "upstream_broken"
+    code: str = "upstream_broken"
+    """Or that the account is used up, of which this cell has used."""
 
 
 _WORKS, _UNKNOWN = Verdict(True), Verdict(False)
@@ -184,9 +167,11 @@ class Probe:
                 self._good_since = began
                 self._last.note()
                 return _WORKS
-            used_up = is_used_up(seen.status, seen.said) and self._provider in self._traffic.answered
             shown = f"our own known-good request was not answered either ({seen.said})"
-            self._outage = Verdict(False, shown, used_up)
+            self._outage = Verdict(False, shown)
+            if is_used_up(seen.status, seen.said) and self._provider in self._traffic.answered:
+                paid = seen.status != 402 and not is_out_of_money(seen.said)
+                self._outage = Verdict(False, shown, RATE_USED_UP if paid else USED_UP)
             return self._outage
 
     async def _look_alone(
@@ -211,7 +196,7 @@ class Probe:
         if first is None or first.ok or (dialect, stream) in self._worked:
             return first
         # A model for embeddings refuses conversations; where they fail in another way, embeddings prove nothing.
-        refused = first.status in _REFUSED and not is_out_of_money(first.said)
+        refused = first.status in _REFUSED and not is_of_account(first.said)
         others = [it for it in self._dialects if it != dialect and (refused or it != "embeddings")]
         for other in [dialect] * stream + others:
             seen = await self._ask(other, False, until)
@@ -239,7 +224,7 @@ class Probe:
             try:
                 async with asyncio.timeout(patience):
                     status, said, answer = await self._sent(call, patience)
-                ok = answer is not None or (status in UNDERSTOOD and not is_out_of_money(said))
+                ok = answer is not None or (status in UNDERSTOOD and not is_of_account(said))
             except TimeoutError:
                 said = f"no answer within {patience:.3g} s"
             except (BackendError, TransportFault, StreamLost) as error:

@@ -18,6 +18,7 @@ from urllib.parse import quote, urlsplit
 
 from bench.base.errors import UserError
 from bench.gateway.backends.providers import find_role
+from bench.gateway.backends.refusals import is_of_account
 from bench.gateway.config import Role
 from bench.gateway.prices import check_price_limit, check_search
 
@@ -71,9 +72,9 @@ def _ask_provider(role: Role) -> None:
     address, host = role.provider.url, urlsplit(role.provider.url).hostname or ""
     status, text = _answer(role.model, f"{address}/models/{quote(role.name, safe='')}", role.provider.headers)
     # A key may be good for answers and not for this question.
-    if status == 401 and not _RESTRICTED.search(text):
+    if (status == 401 and not _RESTRICTED.search(text)) or (status == 400 and is_of_account(text)):
         raise UserError(
-            f"the provider of model {role.model!r} at {address} refuses the key (status 401)",
+            f"the provider of model {role.model!r} at {address} refuses the key (status {status})",
             remedy="set a key that is valid",
         )
     if status == 404 and host in _PUBLIC:
